@@ -1,0 +1,2 @@
+//! The `retrial-sim` binary.
+fn main() {}

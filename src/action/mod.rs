@@ -1,0 +1,18 @@
+//! The seam to what a step invokes, and its implementations.
+//!
+//! Decides how an invocation is made and how its answer is read as success or failure. Must never
+//! know policies, stores or what happens after. To add a kind of action, implement [`Actions`] or
+//! add a branch to [`ActionSet`], and run the conformance tests over it.
+
+mod call;
+
+use std::future::Future;
+
+pub use call::{Call, Cancelled, Canceller, Outcome};
+
+/// What a node can invoke.
+pub trait Actions: Send + Sync + 'static {
+    /// Runs one attempt. Dropping the future abandons it; before that the call's cancellation
+    /// fires (C4). Timeouts are the engine's.
+    fn invoke(&self, call: Call) -> impl Future<Output = Outcome> + Send;
+}

@@ -1,0 +1,131 @@
+//! The failures that the engine and its HTTP client make themselves (spec decision 17).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ErrorCode, Failure};
+use crate::time::Nanos;
+
+/// What triggered a retry (R10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RetryKind {
+    /// The action failed.
+    Failure,
+    /// The attempt ran out of time.
+    Timeout,
+    /// The node crashed or lost its lease.
+    LeaseLost,
+}
+
+impl fmt::Display for RetryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Failure => "failure",
+            Self::Timeout => "timeout",
+            Self::LeaseLost => "lost lease",
+        })
+    }
+}
+
+/// How a transport failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkFault {
+    /// Nobody listens there.
+    Refused,
+    /// The peer reset the connection.
+    Reset,
+    /// The connection was aborted on this side.
+    Aborted,
+    /// The name could not be resolved.
+    Dns,
+    /// The answer ended before it was whole.
+    Cut,
+    /// TLS could not be agreed on.
+    Tls,
+    /// Any other transport failure.
+    Other,
+}
+
+impl NetworkFault {
+    fn type_name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Refused => "ConnectionRefusedError",
+            Self::Reset => "ConnectionResetError",
+            Self::Aborted => "ConnectionAbortedError",
+            Self::Dns => "DnsError",
+            Self::Cut => "IncompleteReadError",
+            Self::Tls => "TlsError",
+            Self::Other => return None,
+        })
+    }
+}
+
+/// The types whose descendants are retryable when only a lineage is known (H4).
+const TRANSIENT_TYPES: [&str; 5] =
+    ["TimeoutError", "ConnectionError", "NetworkError", "ServerError", "RateLimitError"];
+
+impl Failure {
+    /// A transport failure: `NETWORK_ERROR`, retryable.
+    #[must_use]
+    pub fn network(fault: NetworkFault, message: &str) -> Self {
+        let types = fault.type_name().into_iter().chain(["ConnectionError", "NetworkError"]);
+        Self::new(ErrorCode::NETWORK_ERROR, message).with_lineage(types).retryable()
+    }
+
+    /// An attempt that ran longer than `limit`: `TIMEOUT`, retryable.
+    #[must_use]
+    pub fn timeout(limit: Nanos) -> Self {
+        Self::timed_out(&format!("timed out after {limit}"))
+    }
+
+    /// A timeout in the words of whoever saw it.
+    #[must_use]
+    pub fn timed_out(message: &str) -> Self {
+        Self::new(ErrorCode::TIMEOUT, message).with_lineage(["TimeoutError"]).retryable()
+    }
+
+    /// The attempt's lease ended before its outcome was committed: `LEASE_LOST`, retryable.
+    #[must_use]
+    pub fn lease_lost() -> Self {
+        Self::new(ErrorCode::LEASE_LOST, "the lease ended before an outcome was recorded")
+            .with_lineage(["LeaseLostError"])
+            .retryable()
+    }
+
+    /// An HTTP status outside 2xx: the status is the code. 5xx and 429 are retryable.
+    #[must_use]
+    pub fn http(status: u16, message: &str) -> Self {
+        let (types, retryable): (&[&str], bool) = match status {
+            429 => (&["RateLimitError", "ClientError", "HTTPError"], true),
+            400..=499 => (&["ClientError", "HTTPError"], false),
+            500..=599 => (&["ServerError", "HTTPError"], true),
+            _ => (&["HTTPError"], false),
+        };
+        let failure = Self::new(&status.to_string(), message).with_lineage(types);
+        if retryable { failure.retryable() } else { failure }
+    }
+
+    /// The endpoint said `success: false`: `WORK_FAILED`, permanent (A3).
+    #[must_use]
+    pub fn work_failed(message: &str) -> Self {
+        Self::new(ErrorCode::WORK_FAILED, message).with_lineage(["WorkFailedError"])
+    }
+
+    /// A complete 2xx answer that is unreadable: `BAD_RESPONSE`, permanent.
+    #[must_use]
+    pub fn bad_response(message: &str) -> Self {
+        Self::new(ErrorCode::BAD_RESPONSE, message).with_lineage(["BadResponseError", "ValueError"])
+    }
+
+    /// An exception object (W7): `kind` is its type and its code; `mro` its lineage, itself first.
+    #[must_use]
+    pub fn exception(kind: &str, message: &str, mro: &[String]) -> Self {
+        let mut lineage = vec![kind.to_owned()];
+        lineage.extend(mro.iter().filter(|t| *t != kind).cloned());
+        let retryable = lineage.iter().any(|t| TRANSIENT_TYPES.contains(&t.as_str()));
+        let failure = Self::new(kind, message).with_lineage(lineage);
+        if retryable { failure.retryable() } else { failure }
+    }
+}

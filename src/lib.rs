@@ -1,0 +1,13 @@
+//! Retrial: a retry engine. Policies in five dialects, durable runs, failure routing, replay.
+//!
+//! See `docs/architecture.md` for the rooms and their order.
+
+pub mod action;
+pub mod failure;
+pub mod observe;
+pub mod policy;
+pub mod run;
+pub mod runtime;
+pub mod store;
+pub mod time;
+pub mod workflow;

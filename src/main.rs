@@ -1,0 +1,2 @@
+//! The `retrial` binary.
+fn main() {}

@@ -1,0 +1,323 @@
+//! Delays: integer nanoseconds, multipliers in millionths, saturating, no floats (spec decision 4).
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Nanos;
+
+const MILLION: u128 = 1_000_000;
+
+/// A growth factor in millionths, at least 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u64", into = "u64")]
+pub struct Multiplier(u64);
+
+impl Multiplier {
+    /// Twice as long each time.
+    pub const TWO: Self = Self(2_000_000);
+
+    /// `millionths` / 1,000,000; refused below 1.
+    pub fn from_millionths(millionths: u64) -> Result<Self, BackoffError> {
+        if millionths < 1_000_000 { Err(BackoffError::Multiplier) } else { Ok(Self(millionths)) }
+    }
+
+    /// The factor in millionths.
+    #[must_use]
+    pub fn millionths(self) -> u64 {
+        self.0
+    }
+}
+
+/// A share of the whole in millionths, from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+pub struct Share(u32);
+
+impl Share {
+    /// A quarter: rh_agents' jitter (H2).
+    pub const QUARTER: Self = Self(250_000);
+
+    /// `millionths` / 1,000,000; refused above 1.
+    pub fn from_millionths(millionths: u32) -> Result<Self, BackoffError> {
+        if millionths > 1_000_000 { Err(BackoffError::Share) } else { Ok(Self(millionths)) }
+    }
+
+    /// The share in millionths.
+    #[must_use]
+    pub fn millionths(self) -> u32 {
+        self.0
+    }
+}
+
+/// What a backoff may not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BackoffError {
+    /// A multiplier below 1 would shrink the delay.
+    #[error("the multiplier is below 1: delays would shrink; use 1 or more")]
+    Multiplier,
+    /// A share above 1 could make a delay negative.
+    #[error("the jitter share is above 1: a delay could be negative; use 0 to 1")]
+    Share,
+}
+
+impl TryFrom<u64> for Multiplier {
+    type Error = BackoffError;
+    fn try_from(n: u64) -> Result<Self, BackoffError> {
+        Self::from_millionths(n)
+    }
+}
+
+impl From<Multiplier> for u64 {
+    fn from(m: Multiplier) -> Self {
+        m.0
+    }
+}
+
+impl TryFrom<u32> for Share {
+    type Error = BackoffError;
+    fn try_from(n: u32) -> Result<Self, BackoffError> {
+        Self::from_millionths(n)
+    }
+}
+
+impl From<Share> for u32 {
+    fn from(s: Share) -> Self {
+        s.0
+    }
+}
+
+/// How the nominal delay grows with the retry's number n, from 1.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Shape {
+    /// Retry at once.
+    None,
+    /// Always `base`.
+    Fixed {
+        /// The delay.
+        base: Nanos,
+    },
+    /// `base + step * (n - 1)`; with `step == base` that is `base * n` (H1, spec decision 3).
+    Linear {
+        /// The first delay.
+        base: Nanos,
+        /// What each further retry adds.
+        step: Nanos,
+    },
+    /// `base * multiplier^(n - 1)` (R1, H1).
+    Exponential {
+        /// The first delay.
+        base: Nanos,
+        /// The growth.
+        multiplier: Multiplier,
+    },
+    /// `base` times 1, 1, 2, 3, 5, 8 (H1).
+    Fibonacci {
+        /// The unit.
+        base: Nanos,
+    },
+    /// A function registered under this name in [`Functions`].
+    Custom {
+        /// The function's name.
+        name: String,
+    },
+}
+
+/// How chance moves the delay. With d = min(nominal, cap).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Jitter {
+    /// Exactly d.
+    None,
+    /// [d(1-p), min(d(1+p), cap)].
+    Proportional(Share),
+    /// [0, d].
+    Full,
+    /// [d/2, d].
+    Equal,
+    /// [base, min(cap, 3 x previous)], previous starting at base.
+    Decorrelated,
+}
+
+/// A custom backoff: the retry's number, from 1, to its nominal delay.
+pub type CustomBackoff = Arc<dyn Fn(u32) -> Nanos + Send + Sync>;
+
+/// The custom backoff functions that a program has registered, by name. Policies are stored, so
+/// they hold the name and each process brings the function.
+#[derive(Clone, Default)]
+pub struct Functions(BTreeMap<String, CustomBackoff>);
+
+impl Functions {
+    /// Registers `function` as `name`, replacing what stood there.
+    pub fn register(
+        &mut self,
+        name: &str,
+        function: impl Fn(u32) -> Nanos + Send + Sync + 'static,
+    ) {
+        self.0.insert(name.to_owned(), Arc::new(function));
+    }
+
+    /// The function registered as `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&CustomBackoff> {
+        self.0.get(name)
+    }
+}
+
+impl fmt::Debug for Functions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// The wait before each retry of one rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Backoff {
+    /// How the nominal delay grows.
+    pub shape: Shape,
+    /// How chance moves it.
+    pub jitter: Jitter,
+    /// The longest delay of any shape (spec decision 3); none is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cap: Option<Nanos>,
+}
+
+impl Backoff {
+    /// Retry at once.
+    pub const NONE: Self = Self { shape: Shape::None, jitter: Jitter::None, cap: None };
+
+    /// Doubling from `base`, without jitter or cap.
+    #[must_use]
+    pub fn exponential(base: Nanos) -> Self {
+        let shape = Shape::Exponential { base, multiplier: Multiplier::TWO };
+        Self { shape, jitter: Jitter::None, cap: None }
+    }
+
+    /// The same backoff with another jitter.
+    #[must_use]
+    pub fn with_jitter(mut self, jitter: Jitter) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
+    /// The same backoff with a cap.
+    #[must_use]
+    pub fn with_cap(mut self, cap: Nanos) -> Self {
+        self.cap = Some(cap);
+        self
+    }
+
+    /// Whether every delay is zero by the policy's own text.
+    #[must_use]
+    pub fn is_always_zero(&self) -> bool {
+        let base_is_zero = match &self.shape {
+            Shape::None => true,
+            Shape::Fixed { base } | Shape::Exponential { base, .. } | Shape::Fibonacci { base } => {
+                base.is_zero()
+            }
+            Shape::Linear { base, step } => base.is_zero() && step.is_zero(),
+            Shape::Custom { .. } => false,
+        };
+        base_is_zero || self.cap == Some(Nanos::ZERO)
+    }
+
+    /// The delay before retry `n` (from 1) without jitter: the shape's value, at most the cap. A
+    /// custom function that is not registered counts as zero; the engine refuses such runs before.
+    #[must_use]
+    pub fn nominal(&self, n: u32, functions: &Functions) -> Nanos {
+        let n = n.max(1);
+        let raw = match &self.shape {
+            Shape::None => Nanos::ZERO,
+            Shape::Fixed { base } => *base,
+            Shape::Linear { base, step } => {
+                base.saturating_add(step.saturating_mul(u64::from(n - 1)))
+            }
+            Shape::Exponential { base, multiplier } => power(*base, *multiplier, n - 1),
+            Shape::Fibonacci { base } => base.saturating_mul(fibonacci(n)),
+            Shape::Custom { name } => functions.get(name).map_or(Nanos::ZERO, |f| f(n)),
+        };
+        raw.min(self.ceiling())
+    }
+
+    /// The earliest and latest delay before retry `n`, given the `previous` delay drawn (none
+    /// before the first retry).
+    #[must_use]
+    pub fn range(
+        &self,
+        n: u32,
+        previous: Option<Nanos>,
+        functions: &Functions,
+    ) -> RangeInclusive<Nanos> {
+        let d = self.nominal(n, functions);
+        let cap = self.ceiling();
+        match self.jitter {
+            Jitter::None => d..=d,
+            Jitter::Proportional(p) => {
+                let part = scale(d, u64::from(p.0));
+                d.saturating_sub(part)..=d.saturating_add(part).min(cap)
+            }
+            Jitter::Full => Nanos::ZERO..=d,
+            Jitter::Equal => Nanos::new(d.get() / 2)..=d,
+            Jitter::Decorrelated => {
+                let base = self.nominal(1, functions);
+                let high = previous.unwrap_or(base).saturating_mul(3).min(cap);
+                base..=high.max(base)
+            }
+        }
+    }
+
+    /// The delay before retry `n`: the point of [`Backoff::range`] that `chance`, uniform over
+    /// `u64`, picks.
+    #[must_use]
+    pub fn draw(
+        &self,
+        n: u32,
+        previous: Option<Nanos>,
+        chance: u64,
+        functions: &Functions,
+    ) -> Nanos {
+        let range = self.range(n, previous, functions);
+        let (low, high) = (range.start().get(), range.end().get());
+        let width = u128::from(high - low) + 1;
+        let offset = (u128::from(chance) * width) >> 64;
+        Nanos::new(low + u64::try_from(offset).unwrap_or(high - low))
+    }
+
+    fn ceiling(&self) -> Nanos {
+        self.cap.unwrap_or(Nanos::MAX)
+    }
+}
+
+/// `base * millionths / 1,000,000`, saturating.
+fn scale(base: Nanos, millionths: u64) -> Nanos {
+    let product = u128::from(base.get()) * u128::from(millionths) / MILLION;
+    Nanos::new(u64::try_from(product).unwrap_or(u64::MAX))
+}
+
+/// `base * multiplier^exponent`, saturating. Each step rounds down to a nanosecond; it stops as
+/// soon as it saturates or stands still, so a huge exponent costs nothing.
+fn power(base: Nanos, multiplier: Multiplier, exponent: u32) -> Nanos {
+    let mut value = base;
+    for _ in 0..exponent {
+        let next = scale(value, multiplier.0);
+        if next == value {
+            break;
+        }
+        value = next;
+    }
+    value
+}
+
+/// The n-th Fibonacci number, from 1: 1, 1, 2, 3, 5, saturating.
+fn fibonacci(n: u32) -> u64 {
+    let (mut a, mut b) = (0_u64, 1_u64);
+    // The 94th is beyond u64, so more rounds change nothing.
+    for _ in 1..n.min(95) {
+        (a, b) = (b, a.saturating_add(b));
+    }
+    b
+}

@@ -1,0 +1,123 @@
+use super::{Backoff, Dialect, Limit, Matcher, Parts, Policy, PolicyError, Rule};
+use crate::time::Nanos;
+
+/// Builds a [`Policy`] in Rust. Without rules nothing is retried.
+///
+/// ```
+/// use retrial::policy::{Backoff, Policy};
+/// use retrial::time::Nanos;
+///
+/// // Three attempts in all, on network failures only, waiting 60 s and 120 s.
+/// let policy = Policy::builder()
+///     .attempts(3)
+///     .exception_types(["NetworkError"])
+///     .backoff(Backoff::exponential(Nanos::from_secs(60)))
+///     .attempt_timeout(Nanos::from_secs(120))
+///     .build()?;
+/// assert_eq!(policy.limit().count(), Some(3));
+/// # Ok::<(), retrial::policy::PolicyError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct PolicyBuilder {
+    parts: Parts,
+    limit: Limit,
+    matcher: Matcher,
+    backoff: Backoff,
+}
+
+impl Default for PolicyBuilder {
+    fn default() -> Self {
+        Self {
+            parts: Parts::new(Dialect::Builder),
+            limit: Limit::ONE,
+            matcher: Matcher::any(),
+            backoff: Backoff::NONE,
+        }
+    }
+}
+
+impl PolicyBuilder {
+    /// Attempts in all for the rule being built, the first included (R2). Zero counts as one.
+    #[must_use]
+    pub fn attempts(mut self, n: u32) -> Self {
+        self.limit = Limit::attempts(n).unwrap_or(Limit::ONE);
+        self
+    }
+
+    /// No limit by count for the rule being built.
+    #[must_use]
+    pub fn unlimited(mut self) -> Self {
+        self.limit = Limit::Unlimited;
+        self
+    }
+
+    /// The types or codes that the rule being built is for; none are all (R3).
+    #[must_use]
+    pub fn exception_types<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
+        self.matcher(Matcher::named(names))
+    }
+
+    /// The failures that the rule being built is for.
+    #[must_use]
+    pub fn matcher(mut self, matcher: Matcher) -> Self {
+        self.matcher = matcher;
+        self
+    }
+
+    /// The backoff of the rule being built.
+    #[must_use]
+    pub fn backoff(mut self, backoff: Backoff) -> Self {
+        self.backoff = backoff;
+        self
+    }
+
+    /// Ends the rule being built and begins another.
+    #[must_use]
+    pub fn or(mut self) -> Self {
+        let begun = Self { parts: self.parts.clone(), ..Self::default() };
+        self.parts.rules.push(Rule {
+            matcher: self.matcher,
+            limit: self.limit,
+            backoff: self.backoff,
+        });
+        Self { parts: self.parts, ..begun }
+    }
+
+    /// The most time one attempt may take (R4).
+    #[must_use]
+    pub fn attempt_timeout(mut self, limit: impl Into<Nanos>) -> Self {
+        self.parts.attempt_timeout = Some(limit.into());
+        self
+    }
+
+    /// The most time all attempts and delays may take together (H5).
+    #[must_use]
+    pub fn total_timeout(mut self, limit: impl Into<Nanos>) -> Self {
+        self.parts.total_timeout = Some(limit.into());
+        self
+    }
+
+    /// The most retries that timeouts may cause (R11).
+    #[must_use]
+    pub fn timeout_retries(mut self, n: u32) -> Self {
+        self.parts.timeout_retries = Some(n);
+        self
+    }
+
+    /// The longest `Retry-After` that is obeyed.
+    #[must_use]
+    pub fn max_retry_after(mut self, limit: impl Into<Nanos>) -> Self {
+        self.parts.max_retry_after = limit.into();
+        self
+    }
+
+    /// The policy, or why it makes no sense.
+    pub fn build(mut self) -> Result<Policy, PolicyError> {
+        self.parts.rules.push(Rule {
+            matcher: self.matcher,
+            limit: self.limit,
+            backoff: self.backoff,
+        });
+        Policy::try_from(self.parts)
+    }
+}

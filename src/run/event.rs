@@ -1,0 +1,235 @@
+//! What happens to a run. The engine decides these, the store keeps them, observers see them.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{Digest, TaskId, Token};
+use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
+use crate::policy::GiveUp;
+use crate::time::{Nanos, Timestamp};
+use crate::workflow::{StepIx, Workflow};
+
+/// One event of a run, with the store time at which it was decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// When, by the store's clock as the deciding node knew it; never earlier than the event before.
+    pub at: Timestamp,
+    /// What.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// What happens to a run. State is the fold of these.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// The run was submitted. Definition and policies are pinned here.
+    RunCreated {
+        /// Where all the run's chance comes from.
+        seed: u64,
+        /// The definition.
+        workflow: Arc<Workflow>,
+        /// The input, defaults filled in.
+        input: Map<String, Value>,
+    },
+    /// Recovery found the run missing from the active projection (A12).
+    RunActivated,
+    /// The run was taken out of recovery and claiming (A12).
+    RunDeactivated,
+    /// The step began, with one task, or one per item where it fans out.
+    StepEntered {
+        /// The step.
+        step: StepIx,
+        /// How many tasks.
+        tasks: u32,
+    },
+    /// An attempt was given to a node.
+    AttemptStarted {
+        /// The task.
+        task: TaskId,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// The delivery token (R7).
+        token: Token,
+        /// The time it may take, the total timeout considered.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<Nanos>,
+        /// Retries left after it by the policy's largest limit; absent when unlimited (W15).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retries_left: Option<u32>,
+        /// For a retry: what it is a retry of (H9).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryOf>,
+    },
+    /// An attempt failed.
+    AttemptFailed {
+        /// The task.
+        task: TaskId,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// What went wrong.
+        failure: Failure,
+        /// Whether a retry follows (H9).
+        will_retry: bool,
+    },
+    /// The task waits for its next attempt (A15).
+    RetryScheduled {
+        /// The task.
+        task: TaskId,
+        /// The attempt to come, from 2.
+        attempt: u32,
+        /// The wait, from this event's time: the backoff, raised by `Retry-After`.
+        delay: Nanos,
+        /// The backoff alone.
+        backoff: Nanos,
+        /// What triggered it (R10).
+        kind: RetryKind,
+        /// The failure's code.
+        code: ErrorCode,
+    },
+    /// An attempt succeeded. The result is in the results table.
+    TaskSucceeded {
+        /// The task.
+        task: TaskId,
+        /// The attempt, from 1; also the total.
+        attempt: u32,
+        /// Of the result.
+        digest: Digest,
+    },
+    /// The task failed for good.
+    TaskFailed {
+        /// The task.
+        task: TaskId,
+        /// Attempts made.
+        attempts: u32,
+        /// Why it is not tried again.
+        reason: GiveUp,
+        /// The last failure.
+        error: ErrorContext,
+    },
+    /// The task was called off: the run ended, or a sibling failed under `fail_fast`.
+    TaskCancelled {
+        /// The task.
+        task: TaskId,
+    },
+    /// All tasks of the step succeeded.
+    StepSucceeded {
+        /// The step.
+        step: StepIx,
+    },
+    /// A task of the step failed for good and the others have ended.
+    StepFailed {
+        /// The step.
+        step: StepIx,
+        /// The first failed task's record.
+        error: ErrorContext,
+    },
+    /// A failure before it keeps the step from ever starting (A13).
+    StepUnreachable {
+        /// The step.
+        step: StepIx,
+    },
+    /// A choice before it passed the step by.
+    StepSkipped {
+        /// The step.
+        step: StepIx,
+    },
+    /// A transition was taken. After a failure this sets the target branch's `_last_error`.
+    Routed {
+        /// The source.
+        from: StepIx,
+        /// The target.
+        to: StepIx,
+        /// Why.
+        cause: RouteCause,
+    },
+    /// Somebody asked for the run to be cancelled.
+    CancelRequested {
+        /// In their words, sanitised.
+        reason: String,
+    },
+    /// The run ended. Nothing follows.
+    RunEnded {
+        /// How.
+        outcome: Outcome,
+    },
+}
+
+/// What a retry is a retry of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RetryOf {
+    /// The delay that was scheduled.
+    pub delay: Nanos,
+    /// The failure before it.
+    pub original_error: String,
+}
+
+/// Why a transition was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RouteCause {
+    /// The source succeeded.
+    Success,
+    /// The source failed.
+    Failure,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// Every goal was reached, or without goals nothing failed unrouted.
+    Completed,
+    /// A failure ended it.
+    Failed {
+        /// The failure that did.
+        error: ErrorContext,
+    },
+    /// It was cancelled.
+    Cancelled {
+        /// In the words of whoever asked, sanitised.
+        reason: String,
+    },
+}
+
+impl Event {
+    /// The event's name, as its JSON spells it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::RunCreated { .. } => "run_created",
+            Self::RunActivated => "run_activated",
+            Self::RunDeactivated => "run_deactivated",
+            Self::StepEntered { .. } => "step_entered",
+            Self::AttemptStarted { .. } => "attempt_started",
+            Self::AttemptFailed { .. } => "attempt_failed",
+            Self::RetryScheduled { .. } => "retry_scheduled",
+            Self::TaskSucceeded { .. } => "task_succeeded",
+            Self::TaskFailed { .. } => "task_failed",
+            Self::TaskCancelled { .. } => "task_cancelled",
+            Self::StepSucceeded { .. } => "step_succeeded",
+            Self::StepFailed { .. } => "step_failed",
+            Self::StepUnreachable { .. } => "step_unreachable",
+            Self::StepSkipped { .. } => "step_skipped",
+            Self::Routed { .. } => "routed",
+            Self::CancelRequested { .. } => "cancel_requested",
+            Self::RunEnded { .. } => "run_ended",
+        }
+    }
+
+    /// The task it is about, if it is about one.
+    #[must_use]
+    pub fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::AttemptStarted { task, .. }
+            | Self::AttemptFailed { task, .. }
+            | Self::RetryScheduled { task, .. }
+            | Self::TaskSucceeded { task, .. }
+            | Self::TaskFailed { task, .. }
+            | Self::TaskCancelled { task } => Some(*task),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,169 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::workflow::StepIx;
+
+/// A run's name: 128 bits, written as a UUID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RunId(Uuid);
+
+/// The right to one attempt: whoever holds it may report the attempt's outcome (R7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Token(Uuid);
+
+macro_rules! uuid_newtype {
+    ($name:ident) => {
+        impl $name {
+            /// From 128 bits of chance; version and variant bits are set as RFC 9562 asks.
+            #[must_use]
+            pub fn from_random(high: u64, low: u64) -> Self {
+                let bits = (u128::from(high) << 64) | u128::from(low);
+                Self(uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid())
+            }
+
+            /// The 16 bytes, in the order in which they sort.
+            #[must_use]
+            pub fn to_bytes(self) -> [u8; 16] {
+                self.0.into_bytes()
+            }
+
+            /// From the 16 bytes of [`Self::to_bytes`].
+            #[must_use]
+            pub fn from_bytes(bytes: [u8; 16]) -> Self {
+                Self(Uuid::from_bytes(bytes))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = uuid::Error;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Uuid::parse_str(text).map(Self)
+            }
+        }
+    };
+}
+
+uuid_newtype!(RunId);
+uuid_newtype!(Token);
+
+/// One retryable unit of a step: `item` is its place in the fanned-out list, 0 without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TaskId {
+    /// The step.
+    pub step: StepIx,
+    /// The item.
+    pub item: u32,
+}
+
+impl TaskId {
+    /// The idempotency key that every attempt of this task of `run` sends (A14).
+    #[must_use]
+    pub fn receipt(self, run: RunId) -> Uuid {
+        let mut hash = Sha256::new();
+        hash.update(b"retrial receipt 1");
+        hash.update(run.to_bytes());
+        hash.update(self.step.0.to_be_bytes());
+        hash.update(self.item.to_be_bytes());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&hash.finalize()[..16]);
+        uuid::Builder::from_custom_bytes(bytes).into_uuid()
+    }
+
+    /// 64 bits that depend on nothing but the run's seed, the task and the attempt (spec decision
+    /// 9). The mixing is `SplitMix64`'s finaliser (Steele, Lea, Flood 2014).
+    #[must_use]
+    pub fn chance(self, seed: u64, attempt: u32) -> u64 {
+        let place = (u64::from(self.step.0) << 32) | u64::from(self.item);
+        mix(mix(mix(seed) ^ place) ^ u64::from(attempt))
+    }
+}
+
+fn mix(n: u64) -> u64 {
+    let mut z = n.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
+/// `step/item` by number, as in `2/0`.
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.step.0, self.item)
+    }
+}
+
+/// How many events of a run have happened: the number of the next event, from 0.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Version(pub u64);
+
+impl Version {
+    /// Before the first event.
+    pub const START: Self = Self(0);
+
+    /// The version `n` events later.
+    #[must_use]
+    pub fn after(self, n: usize) -> Self {
+        Self(self.0.saturating_add(n as u64))
+    }
+}
+
+/// SHA-256 of a JSON value's compact text, written as hexadecimal.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Digest([u8; 32]);
+
+impl Digest {
+    /// The digest of `bytes`.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl fmt::Debug for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Digest({self})")
+    }
+}
+
+impl From<Digest> for String {
+    fn from(digest: Digest) -> Self {
+        digest.to_string()
+    }
+}
+
+impl TryFrom<String> for Digest {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a SHA-256 digest in hexadecimal");
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(wrong());
+        }
+        let mut bytes = [0; 32];
+        for (i, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| wrong())?;
+        }
+        Ok(Self(bytes))
+    }
+}

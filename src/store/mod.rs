@@ -1,0 +1,19 @@
+//! The seam to durable state, and its implementations.
+//!
+//! Decides nothing about runs: it keeps what it is given, atomically, and answers with its own
+//! time. Must never know policies, workflows or what an event means. To add a store, implement
+//! [`Store`] and run the conformance suite (`retrial::store::conformance`) over it.
+//!
+//! Three rules hold in every implementation:
+//! - a claim is only a reservation; the commit of `AttemptStarted` is the lease;
+//! - the receipt of a commit is looked at before its version and its fences, so resending the same
+//!   [`Commit`] after [`StoreError::Unknown`] is always right;
+//! - durations cross the seam, never instants of a node's clock: the store adds its own time.
+
+mod seam;
+
+pub use seam::{
+    Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
+    ExpiredTask, Fence, Heads, Holding, Loaded, QueueChange, QueueRow, QueueState, Renewal,
+    Renewed, ResultRow, RunHead, RunPhase, Snapshot, Store, StoreError, Tail,
+};

@@ -1,0 +1,462 @@
+use std::future::Future;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::run::{Digest, RunId, TaskId, Token, Version};
+use crate::time::{Nanos, Timestamp};
+
+/// Durable state. Every method may be called again with the same argument after
+/// [`StoreError::Unknown`] and then gives the same effect once.
+pub trait Store: Send + Sync + 'static {
+    /// The store's time.
+    fn clock(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+
+    /// Adds a run. Idempotent on the caller's run id and, where given, on the submission key (X8).
+    fn create(&self, create: Create) -> impl Future<Output = Result<Created, StoreError>> + Send;
+
+    /// Reserves due tasks, earliest first. Uses up nothing: a reservation that no commit of
+    /// `AttemptStarted` follows lapses and the task is due again.
+    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Claimed, StoreError>> + Send;
+
+    /// Records what happened to one run, all or nothing.
+    fn commit(&self, commit: Commit) -> impl Future<Output = Result<Committed, StoreError>> + Send;
+
+    /// Extends leases that their holders still hold.
+    fn renew(&self, held: Vec<Holding>)
+    -> impl Future<Output = Result<Renewed, StoreError>> + Send;
+
+    /// Leases whose end, or whose attempt's deadline, has passed; earliest first. Changes nothing.
+    fn expired(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send;
+
+    /// A run's newest snapshot not newer than asked for, and what followed it. With `after`, no
+    /// snapshot and only what followed that version; a version that was trimmed away gives the
+    /// snapshot after all.
+    fn load(
+        &self,
+        run: RunId,
+        after: Option<Version>,
+    ) -> impl Future<Output = Result<Option<Loaded>, StoreError>> + Send;
+
+    /// Runs in the order of their ids, from the one after `after`.
+    fn heads(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Heads, StoreError>> + Send;
+
+    /// A run's rows in the queue, by task. For recovery and checks.
+    fn queue(&self, run: RunId) -> impl Future<Output = Result<Vec<QueueRow>, StoreError>> + Send;
+
+    /// Forgets a run's events below `below`, which must not be above its newest snapshot.
+    fn trim(
+        &self,
+        run: RunId,
+        below: Version,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// What went wrong in a store. All three are infrastructure failures: no attempt is used up (C8).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum StoreError {
+    /// It may have happened. Send the same bytes again until a definite answer comes.
+    #[error("the store's answer was lost, so it is unknown whether it happened: {0}")]
+    Unknown(String),
+    /// It did not happen. Try again later.
+    #[error("the store did not do it: {0}")]
+    NotDone(String),
+    /// Stored bytes are wrong (spec decision 19). Names the run, or the store.
+    #[error("stored data is damaged: {0}")]
+    Broken(String),
+}
+
+/// Adds a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Create {
+    /// The run's id, drawn by the caller.
+    pub run: RunId,
+    /// The submission's idempotency key.
+    pub key: Option<String>,
+    /// Of workflow and input, to tell a repeated submission from a conflicting one.
+    pub digest: Digest,
+    /// The workflow's name, for lists.
+    pub workflow: String,
+    /// The first events, encoded.
+    pub events: Vec<Bytes>,
+    /// The first queue rows.
+    pub queue: Vec<QueueChange>,
+    /// The run's phase after those events.
+    pub phase: RunPhase,
+}
+
+/// The answer to [`Create`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Created {
+    /// The run was added, now or by an earlier sending of the same `Create`.
+    New {
+        /// Store time.
+        at: Timestamp,
+    },
+    /// The key was used before for the same workflow and input.
+    Existing {
+        /// The first run.
+        run: RunId,
+        /// Store time.
+        at: Timestamp,
+    },
+    /// The key was used before for another workflow or input.
+    KeyConflict {
+        /// The first run.
+        run: RunId,
+    },
+}
+
+/// Names a claim: the writer's incarnation and its own count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ClaimId {
+    /// Drawn by the writer when it started.
+    pub writer: u64,
+    /// Counted up by the writer.
+    pub counter: u64,
+}
+
+/// Names a commit: the writer's incarnation and its own count, which goes up within a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CommitId {
+    /// Drawn by the writer when it started.
+    pub writer: u64,
+    /// Counted up by the writer.
+    pub counter: u64,
+}
+
+/// Reserves due tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Repeated with the same id, gives the same answer.
+    pub id: ClaimId,
+    /// The most tasks wanted.
+    pub limit: usize,
+    /// How long the reservation holds.
+    pub lasts: Nanos,
+    /// Chance from which the store makes the tokens.
+    pub chance: u64,
+}
+
+/// The answer to [`Claim`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claimed {
+    /// Store time.
+    pub at: Timestamp,
+    /// The reserved tasks.
+    pub tasks: Vec<ClaimedTask>,
+    /// When the next task that was not reserved is due, if any waits.
+    pub next_due: Option<Timestamp>,
+}
+
+/// A reserved task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClaimedTask {
+    /// Its run.
+    pub run: RunId,
+    /// The task.
+    pub task: TaskId,
+    /// The attempt to start, from 1.
+    pub attempt: u32,
+    /// The reservation's token, which becomes the attempt's.
+    pub token: Token,
+}
+
+/// Records what happened to one run, all or nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Commit {
+    /// The receipt.
+    pub id: CommitId,
+    /// The run.
+    pub run: RunId,
+    /// The version that the events follow.
+    pub expect: Version,
+    /// Tokens that must still be good.
+    pub fences: Vec<Fence>,
+    /// The events, encoded.
+    pub events: Vec<Bytes>,
+    /// What changes in the queue, in order.
+    pub queue: Vec<QueueChange>,
+    /// Results of tasks that succeeded (W11).
+    pub results: Vec<ResultRow>,
+    /// The run's phase after the events.
+    pub phase: RunPhase,
+    /// The state after the events, encoded, when it is time for one.
+    pub snapshot: Option<Bytes>,
+}
+
+/// A token that must still be good when a commit lands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fence {
+    /// The task is reserved or leased under this token.
+    Held {
+        /// The task.
+        task: TaskId,
+        /// The token.
+        token: Token,
+    },
+    /// The task is leased under this token and the lease or the attempt's deadline has passed.
+    Lapsed {
+        /// The task.
+        task: TaskId,
+        /// The token.
+        token: Token,
+    },
+}
+
+/// One change of the queue. Lengths of time count from the commit, by the store's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueChange {
+    /// The task waits for `attempt`, `after` from now. Replaces any row of the task.
+    Due {
+        /// The task.
+        task: TaskId,
+        /// The attempt to come, from 1.
+        attempt: u32,
+        /// The wait.
+        after: Nanos,
+    },
+    /// The attempt has started: the lease. Replaces any row of the task.
+    Lease {
+        /// The task.
+        task: TaskId,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// Its token.
+        token: Token,
+        /// How long the lease holds unless renewed.
+        lasts: Nanos,
+        /// How long the attempt may take, if limited: renewals never extend the lease past it.
+        timeout: Option<Nanos>,
+    },
+    /// The task needs the queue no more.
+    Remove {
+        /// The task.
+        task: TaskId,
+    },
+}
+
+/// A row of the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QueueRow {
+    /// The task.
+    pub task: TaskId,
+    /// The attempt to come or in progress, from 1.
+    pub attempt: u32,
+    /// Waiting or leased.
+    pub state: QueueState,
+}
+
+/// Whether a queued task waits or is leased. A reservation counts as waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueState {
+    /// Waits until this time.
+    Due {
+        /// `scheduled_at` (R5).
+        at: Timestamp,
+    },
+    /// Under a lease.
+    Leased {
+        /// `delivery_token` (R7).
+        token: Token,
+        /// The end of the lease.
+        until: Timestamp,
+        /// The end of the attempt's time, if limited.
+        deadline: Option<Timestamp>,
+    },
+}
+
+/// A successful result, append-only (W11).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResultRow {
+    /// The task.
+    pub task: TaskId,
+    /// The attempt that gave it.
+    pub attempt: u32,
+    /// JSON text.
+    pub result: Bytes,
+}
+
+/// A run's phase, as its head in the store says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunPhase {
+    /// Work is left.
+    Running,
+    /// Ended well.
+    Completed,
+    /// Ended by a failure.
+    Failed,
+    /// Cancelled.
+    Cancelled,
+    /// Taken out of recovery and claiming (A12).
+    Deactivated,
+}
+
+impl RunPhase {
+    /// Whether nothing can happen any more.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+}
+
+/// The answer to [`Commit`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Committed {
+    /// It landed now.
+    Applied {
+        /// The run's version after it.
+        version: Version,
+        /// Store time.
+        at: Timestamp,
+    },
+    /// It had landed before.
+    Already {
+        /// The run's version after it.
+        version: Version,
+        /// Store time.
+        at: Timestamp,
+    },
+    /// Others wrote first; this id did not and cannot land.
+    Conflict {
+        /// What they wrote after the expected version.
+        tail: Tail,
+        /// Store time.
+        at: Timestamp,
+    },
+    /// A token is not good any more (R7); this id did not and cannot land.
+    Fenced {
+        /// The first task whose fence failed.
+        task: TaskId,
+        /// Store time.
+        at: Timestamp,
+    },
+}
+
+/// Events after some version, and the results that belong to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tail {
+    /// The events, encoded, in order.
+    pub events: Vec<Bytes>,
+    /// All the run's results recorded with or after the first of those events; more do no harm.
+    pub results: Vec<ResultRow>,
+}
+
+/// A lease that its holder wants extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// The run.
+    pub run: RunId,
+    /// The task.
+    pub task: TaskId,
+    /// The attempt's token.
+    pub token: Token,
+    /// How long it shall hold from now.
+    pub lasts: Nanos,
+}
+
+/// The answer to a renewal, in the order of the question.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewed {
+    /// Store time.
+    pub at: Timestamp,
+    /// One answer a holding.
+    pub answers: Vec<Renewal>,
+}
+
+/// Whether one lease was extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Renewal {
+    /// It holds.
+    Held,
+    /// The token is not good any more: stop the work (spec decision 16).
+    Lost,
+}
+
+/// Leases that have passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Expired {
+    /// Store time.
+    pub at: Timestamp,
+    /// The leases.
+    pub tasks: Vec<ExpiredTask>,
+    /// When the next lease that has not passed will, unless renewed.
+    pub next: Option<Timestamp>,
+}
+
+/// A lease that has passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExpiredTask {
+    /// Its run.
+    pub run: RunId,
+    /// The task.
+    pub task: TaskId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The attempt's token.
+    pub token: Token,
+    /// Whether the attempt's own deadline passed (a timeout) before its lease did (a lost lease).
+    pub timed_out: bool,
+}
+
+/// A run's state as bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Snapshot {
+    /// How many events are folded into it.
+    pub version: Version,
+    /// The encoded state.
+    pub state: Bytes,
+}
+
+/// What a store keeps of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Loaded {
+    /// Store time.
+    pub at: Timestamp,
+    /// The run's version.
+    pub version: Version,
+    /// The newest snapshot, unless only a tail was asked for and is whole.
+    pub snapshot: Option<Snapshot>,
+    /// What followed the snapshot, or the version asked for.
+    pub tail: Tail,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHead {
+    /// The run.
+    pub run: RunId,
+    /// Its workflow's name.
+    pub workflow: String,
+    /// Of workflow and input.
+    pub digest: Digest,
+    /// Its phase.
+    pub phase: RunPhase,
+    /// Whether it is in the active projection (A12).
+    pub active: bool,
+    /// Its version.
+    pub version: Version,
+    /// When it was created, store time.
+    pub created: Timestamp,
+}
+
+/// A page of runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heads {
+    /// Store time.
+    pub at: Timestamp,
+    /// The runs, by id.
+    pub runs: Vec<RunHead>,
+}

@@ -1,0 +1,195 @@
+//! What graphs make sense.
+
+use std::collections::BTreeSet;
+
+use super::{Parts, Root, StepIx, Template, Workflow};
+
+/// What a workflow may not say. Places are indices into the text's lists, from 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WorkflowError {
+    /// Nothing to run.
+    #[error("workflow `{name}` has no steps; add at least one")]
+    NoSteps {
+        /// The workflow's name.
+        name: String,
+    },
+    /// More steps than a run can hold.
+    #[error("{count} steps are more than the {most} allowed; split the workflow")]
+    TooManySteps {
+        /// How many there are.
+        count: usize,
+        /// How many are allowed.
+        most: usize,
+    },
+    /// Two steps have the same id.
+    #[error("step id `{id}` is used twice; give each step its own id")]
+    DuplicateStep {
+        /// The second one's place.
+        step: usize,
+        /// The id.
+        id: String,
+    },
+    /// A dependency or transition points outside the list.
+    #[error("{what} names a step that does not exist")]
+    UnknownStep {
+        /// What points there.
+        what: String,
+    },
+    /// A template names a step that is not there.
+    #[error("step `{id}`: `{reference}` names an unknown step")]
+    UnknownReference {
+        /// The place of the step whose template it is.
+        step: usize,
+        /// That step's id.
+        id: String,
+        /// The reference as written.
+        reference: String,
+    },
+    /// A template reads a result of a step that is not sure to have ended before.
+    #[error(
+        "step `{id}`: `{reference}` reads a step that need not have ended before it; put it in `after` or lead a transition from it"
+    )]
+    NotBefore {
+        /// The place of the step whose template it is.
+        step: usize,
+        /// That step's id.
+        id: String,
+        /// The reference as written.
+        reference: String,
+    },
+    /// Following dependencies and transitions leads back to where one began.
+    #[error("steps {} form a cycle: none of them could ever start; remove one of its edges", path.join(" -> "))]
+    Cycle {
+        /// The place of the first step of the cycle.
+        step: usize,
+        /// The ids along the cycle, the first one again at the end.
+        path: Vec<String>,
+    },
+}
+
+/// The most steps of one workflow.
+const MAX_STEPS: usize = 1_000;
+
+impl TryFrom<Parts> for Workflow {
+    type Error = WorkflowError;
+
+    fn try_from(parts: Parts) -> Result<Self, WorkflowError> {
+        check_size(&parts)?;
+        check_ids(&parts)?;
+        check_edges(&parts)?;
+        let order = check_cycles(&parts)?;
+        check_references(&parts, &order)?;
+        Ok(Self(parts))
+    }
+}
+
+fn check_size(parts: &Parts) -> Result<(), WorkflowError> {
+    match parts.steps.len() {
+        0 => Err(WorkflowError::NoSteps { name: parts.name.clone() }),
+        count if count > MAX_STEPS => Err(WorkflowError::TooManySteps { count, most: MAX_STEPS }),
+        _ => Ok(()),
+    }
+}
+
+fn check_ids(parts: &Parts) -> Result<(), WorkflowError> {
+    let mut seen = BTreeSet::new();
+    for (step, s) in parts.steps.iter().enumerate() {
+        if !seen.insert(&s.id) {
+            return Err(WorkflowError::DuplicateStep { step, id: s.id.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn check_edges(parts: &Parts) -> Result<(), WorkflowError> {
+    let exists = |at: StepIx| at.index() < parts.steps.len();
+    for s in &parts.steps {
+        if !s.after.iter().copied().all(exists) {
+            return Err(WorkflowError::UnknownStep { what: format!("`after` of step `{}`", s.id) });
+        }
+    }
+    for (n, t) in parts.transitions.iter().enumerate() {
+        if !exists(t.from) || !exists(t.to) {
+            return Err(WorkflowError::UnknownStep { what: format!("transition {}", n + 1) });
+        }
+    }
+    Ok(())
+}
+
+/// The places one edge before `at`: its dependencies and the sources of its transitions.
+fn before(parts: &Parts, at: usize) -> Vec<usize> {
+    let mut sources: Vec<usize> = parts.steps[at].after.iter().map(|s| s.index()).collect();
+    sources.extend(parts.transitions.iter().filter(|t| t.to.index() == at).map(|t| t.from.index()));
+    sources.sort_unstable();
+    sources.dedup();
+    sources
+}
+
+/// All places before each place, or the cycle that makes this impossible.
+fn check_cycles(parts: &Parts) -> Result<Vec<BTreeSet<usize>>, WorkflowError> {
+    let count = parts.steps.len();
+    let sources: Vec<Vec<usize>> = (0..count).map(|at| before(parts, at)).collect();
+    let mut ancestors: Vec<Option<BTreeSet<usize>>> = vec![None; count];
+    // Each round settles every place whose sources are settled; a round without progress is a cycle.
+    loop {
+        let mut progress = false;
+        for at in 0..count {
+            if ancestors[at].is_some() {
+                continue;
+            }
+            let known: Option<Vec<_>> =
+                sources[at].iter().map(|s| ancestors[*s].as_ref()).collect();
+            let Some(known) = known else { continue };
+            let mut all: BTreeSet<usize> = known.into_iter().flatten().copied().collect();
+            all.extend(&sources[at]);
+            ancestors[at] = Some(all);
+            progress = true;
+        }
+        if !progress {
+            break;
+        }
+    }
+    match ancestors.iter().position(Option::is_none) {
+        Some(stuck) => Err(cycle_through(parts, &sources, &ancestors, stuck)),
+        None => Ok(ancestors.into_iter().flatten().collect()),
+    }
+}
+
+fn cycle_through(
+    parts: &Parts,
+    sources: &[Vec<usize>],
+    settled: &[Option<BTreeSet<usize>>],
+    stuck: usize,
+) -> WorkflowError {
+    let mut walk = vec![stuck];
+    // Every unsettled place has an unsettled source, so the walk must meet itself.
+    let (start, mut path) = loop {
+        let here = walk[walk.len() - 1];
+        let next = sources[here].iter().copied().find(|s| settled[*s].is_none()).unwrap_or(here);
+        if let Some(met) = walk.iter().position(|w| *w == next) {
+            break (next, walk.split_off(met));
+        }
+        walk.push(next);
+    };
+    path.push(start);
+    path.reverse();
+    let path = path.into_iter().map(|at| parts.steps[at].id.clone()).collect();
+    WorkflowError::Cycle { step: start, path }
+}
+
+fn check_references(parts: &Parts, ancestors: &[BTreeSet<usize>]) -> Result<(), WorkflowError> {
+    for (step, s) in parts.steps.iter().enumerate() {
+        let templates: [Option<&Template>; 2] = [Some(&s.args), s.for_each.as_ref()];
+        for path in templates.into_iter().flatten().flat_map(Template::paths) {
+            let Root::Step(name) = path.root() else { continue };
+            let reference = path.to_string();
+            let Some(at) = parts.steps.iter().position(|s| s.id == *name) else {
+                return Err(WorkflowError::UnknownReference { step, id: s.id.clone(), reference });
+            };
+            if !ancestors[step].contains(&at) {
+                return Err(WorkflowError::NotBefore { step, id: s.id.clone(), reference });
+            }
+        }
+    }
+    Ok(())
+}

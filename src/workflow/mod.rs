@@ -1,0 +1,224 @@
+//! A workflow: steps joined by dependencies and transitions; a definition, not a run.
+//!
+//! Decides what graphs make sense and what conditions and templates mean. Must never know runs,
+//! attempts, stores or text syntaxes. To add a condition, add a variant to [`Condition`] and its arm
+//! in `holds`; to add a source of values, add a root to [`Path`].
+
+mod condition;
+mod graph;
+mod template;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use condition::Condition;
+pub use graph::WorkflowError;
+pub use template::{Path, Root, Template, TemplateError, Values};
+
+use crate::policy::{ActionKind, Origin, Policy};
+
+/// A step's place in its workflow's text, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct StepIx(pub u16);
+
+impl StepIx {
+    /// The place as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// What a step invokes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Action {
+    /// Picks the built-in policy.
+    #[serde(default)]
+    pub kind: ActionKind,
+    /// Where it is.
+    pub target: Target,
+    /// Whether running it twice does no harm; `None` where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotent: Option<bool>,
+    /// Attempts that the action makes itself for each of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inner_attempts: Option<u32>,
+}
+
+/// Where an action is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// An async Rust function registered under the action's name.
+    Registered,
+    /// An HTTP endpoint.
+    Http(Endpoint),
+}
+
+/// An HTTP endpoint, as text that a parser has accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Endpoint {
+    /// `POST`, `GET`, and so on.
+    pub method: String,
+    /// An absolute `http` or `https` URL.
+    pub url: String,
+    /// Extra request headers by lower-case name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, HeaderText>,
+}
+
+/// The value of a request header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeaderText {
+    /// As written.
+    Literal(String),
+    /// Read from this environment variable when the request is sent; never stored.
+    Env(String),
+}
+
+/// One node of the graph.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    /// The step's name, unique in its workflow.
+    pub id: String,
+    /// The name of what it invokes.
+    pub action: String,
+    /// The arguments, with `${...}` filled in when the step is entered.
+    pub args: Template,
+    /// The steps that must have succeeded before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<StepIx>,
+    /// The list to fan out over: one task an item. A template that gives an array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_each: Option<Template>,
+    /// Whether the run needs it (A13).
+    #[serde(default)]
+    pub goal: bool,
+    /// Whether the first permanent failure of a task cancels its siblings (A11).
+    #[serde(default)]
+    pub fail_fast: bool,
+    /// How its tasks' failures are treated.
+    pub policy: Policy,
+    /// Where the policy came from (H7).
+    pub origin: Origin,
+}
+
+/// An edge that is taken when its source has ended (C6).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Transition {
+    /// The source.
+    pub from: StepIx,
+    /// The target, entered when the edge is taken.
+    pub to: StepIx,
+    /// Edges are looked at from the lowest; ties in text order.
+    #[serde(default)]
+    pub priority: i64,
+    /// An exception edge: taken only on a failure of one of these types or codes; an empty set is
+    /// every failure (W10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on_error: Option<BTreeSet<String>>,
+    /// Must hold for the edge to be taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
+}
+
+/// A workflow whose graph makes sense: see [`WorkflowError`] for what is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Parts", into = "Parts")]
+pub struct Workflow(Parts);
+
+/// The public form of a workflow's contents, checked when it becomes a [`Workflow`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parts {
+    /// The workflow's name.
+    pub name: String,
+    /// Default inputs, overlaid key by key by a run's own.
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    pub input: Map<String, Value>,
+    /// The declared actions by name.
+    #[serde(default)]
+    pub actions: BTreeMap<String, Action>,
+    /// The steps in text order.
+    pub steps: Vec<Step>,
+    /// The transitions in text order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transitions: Vec<Transition>,
+}
+
+impl From<Workflow> for Parts {
+    fn from(workflow: Workflow) -> Self {
+        workflow.0
+    }
+}
+
+impl Workflow {
+    /// The workflow's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Default inputs.
+    #[must_use]
+    pub fn input(&self) -> &Map<String, Value> {
+        &self.0.input
+    }
+
+    /// The declared actions by name.
+    #[must_use]
+    pub fn actions(&self) -> &BTreeMap<String, Action> {
+        &self.0.actions
+    }
+
+    /// The steps in text order.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.0.steps
+    }
+
+    /// The transitions in text order.
+    #[must_use]
+    pub fn transitions(&self) -> &[Transition] {
+        &self.0.transitions
+    }
+
+    /// Every step's place, in text order.
+    pub fn places(&self) -> impl Iterator<Item = StepIx> + use<> {
+        (0..self.0.steps.len()).filter_map(|i| u16::try_from(i).ok()).map(StepIx)
+    }
+
+    /// The step at `at`, if there is one.
+    #[must_use]
+    pub fn step(&self, at: StepIx) -> Option<&Step> {
+        self.0.steps.get(at.index())
+    }
+
+    /// The place of the step named `id`.
+    #[must_use]
+    pub fn place_of(&self, id: &str) -> Option<StepIx> {
+        self.places().find(|at| self.step(*at).is_some_and(|s| s.id == id))
+    }
+
+    /// The edges out of `from`, by ascending priority, ties in text order.
+    #[must_use]
+    pub fn edges_from(&self, from: StepIx) -> Vec<&Transition> {
+        let mut edges: Vec<_> = self.0.transitions.iter().filter(|t| t.from == from).collect();
+        edges.sort_by_key(|t| t.priority);
+        edges
+    }
+
+    /// The edges into `to`.
+    pub fn edges_into(&self, to: StepIx) -> impl Iterator<Item = &Transition> {
+        self.0.transitions.iter().filter(move |t| t.to == to)
+    }
+
+    /// Whether any step is a goal.
+    #[must_use]
+    pub fn has_goals(&self) -> bool {
+        self.0.steps.iter().any(|s| s.goal)
+    }
+}
