@@ -4,3 +4,8 @@ compile_error!(
     "retrial-sim needs `--cfg madsim`. `.cargo/config.toml` sets it; an environment RUSTFLAGS (or \
      RUSTDOCFLAGS) replaces that file's flags, so add it there: RUSTFLAGS=\"--cfg madsim $RUSTFLAGS\""
 );
+
+pub mod clock;
+pub mod fault;
+pub mod life;
+pub mod trace;

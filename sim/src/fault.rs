@@ -1,0 +1,109 @@
+//! The kinds of faults, and how often each struck.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+/// A kind of fault. Each is drawn as data, counted when it strikes, and reported when it never did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FaultKind {
+    /// A node was killed at an await and started again.
+    Crash,
+    /// A node stood still for a while.
+    Pause,
+    /// A connection was refused.
+    Refuse,
+    /// A connection attempt hung.
+    ConnectHang,
+    /// A stream was reset.
+    Reset,
+    /// A stream stalled.
+    Stall,
+    /// A stream ended after byte n.
+    Cut,
+    /// A stream was slowed.
+    Delay,
+    /// Two nodes could not reach each other.
+    Partition,
+    /// The endpoint answered 5xx.
+    ServerError,
+    /// The endpoint answered 4xx.
+    ClientError,
+    /// The endpoint answered 429 with Retry-After.
+    RateLimit,
+    /// The endpoint answered slowly, byte by byte.
+    SlowStream,
+    /// The endpoint answered with a malformed body.
+    Malformed,
+    /// The endpoint never answered.
+    EndpointHang,
+    /// A write that was not synced was torn by a crash.
+    TornWrite,
+    /// A write that was not synced was lost by a crash.
+    LostWrite,
+    /// A disk call failed with EIO.
+    Eio,
+    /// A node's wall clock is wrong or jumped.
+    Skew,
+    /// A node's monotonic clock runs fast or slow.
+    Drift,
+    /// A request to the store was lost.
+    StoreRequestLost,
+    /// The store's answer was lost after it had acted.
+    StoreAnswerLost,
+}
+
+impl FaultKind {
+    /// Every kind.
+    pub const ALL: [Self; 22] = [
+        Self::Crash,
+        Self::Pause,
+        Self::Refuse,
+        Self::ConnectHang,
+        Self::Reset,
+        Self::Stall,
+        Self::Cut,
+        Self::Delay,
+        Self::Partition,
+        Self::ServerError,
+        Self::ClientError,
+        Self::RateLimit,
+        Self::SlowStream,
+        Self::Malformed,
+        Self::EndpointHang,
+        Self::TornWrite,
+        Self::LostWrite,
+        Self::Eio,
+        Self::Skew,
+        Self::Drift,
+        Self::StoreRequestLost,
+        Self::StoreAnswerLost,
+    ];
+}
+
+/// The kind's name as its JSON spells it.
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// Counts the faults that struck. Clones share the counts.
+#[derive(Clone, Debug, Default)]
+pub struct Strikes(Arc<Mutex<BTreeMap<FaultKind, u64>>>);
+
+impl Strikes {
+    /// Counts one strike.
+    pub fn strike(&self, kind: FaultKind) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(kind).or_default() += 1;
+    }
+
+    /// The counts so far; kinds that never struck are absent.
+    #[must_use]
+    pub fn counts(&self) -> BTreeMap<FaultKind, u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

@@ -1,0 +1,124 @@
+//! A seed's history and its fingerprint: a running hash over every input, event, message and disk
+//! call, in the order in which they happened.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use retrial::time::Mono;
+use sha2::{Digest as _, Sha256};
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Something reached the system from outside: a submission, a cancel, a heal.
+    Input,
+    /// An event of a run, as an observer was told.
+    Event,
+    /// Bytes crossed the simulated network, or a connection changed.
+    Message,
+    /// A disk call.
+    Disk,
+    /// A fault struck.
+    Fault,
+    /// A note for the reader.
+    Note,
+}
+
+impl Kind {
+    fn tag(self) -> u8 {
+        match self {
+            Self::Input => 0,
+            Self::Event => 1,
+            Self::Message => 2,
+            Self::Disk => 3,
+            Self::Fault => 4,
+            Self::Note => 5,
+        }
+    }
+}
+
+/// One line of a history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// True simulated time.
+    pub at: Mono,
+    /// The node or endpoint it happened at.
+    pub lane: String,
+    /// What kind of thing.
+    pub kind: Kind,
+    /// What, in words.
+    pub text: String,
+}
+
+/// The fingerprint of everything recorded so far.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..16].iter().try_for_each(|b| write!(f, "{b:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The recorder of one seed. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Trace(Arc<Mutex<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    chain: [u8; 32],
+    count: u64,
+    lines: Option<Vec<Line>>,
+}
+
+impl Trace {
+    /// An empty recorder. `keep` keeps the lines besides hashing them.
+    #[must_use]
+    pub fn new(keep: bool) -> Self {
+        let lines = keep.then(Vec::new);
+        Self(Arc::new(Mutex::new(Inner { chain: [0; 32], count: 0, lines })))
+    }
+
+    /// Records that `text` happened at `lane` at true time `at`. `detail` is hashed but not shown:
+    /// the bytes of a message or a write.
+    pub fn record(&self, at: Mono, lane: &str, kind: Kind, text: &str, detail: &[u8]) {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hash = Sha256::new();
+        hash.update(inner.chain);
+        hash.update(at.as_nanos().to_be_bytes());
+        hash.update([kind.tag()]);
+        for part in [lane.as_bytes(), text.as_bytes(), detail] {
+            hash.update((part.len() as u64).to_be_bytes());
+            hash.update(part);
+        }
+        inner.chain = hash.finalize().into();
+        inner.count += 1;
+        if let Some(lines) = &mut inner.lines {
+            lines.push(Line { at, lane: lane.to_owned(), kind, text: text.to_owned() });
+        }
+    }
+
+    /// The fingerprint so far.
+    #[must_use]
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint(self.0.lock().unwrap_or_else(PoisonError::into_inner).chain)
+    }
+
+    /// How many things were recorded.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).count
+    }
+
+    /// The kept lines; empty when lines are not kept.
+    #[must_use]
+    pub fn lines(&self) -> Vec<Line> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).lines.clone().unwrap_or_default()
+    }
+}
