@@ -109,7 +109,8 @@ pub enum Event {
         /// The last failure.
         error: ErrorContext,
     },
-    /// The task was called off: the run ended, or a sibling failed under `fail_fast`.
+    /// The task was called off: a sibling failed under `fail_fast`. The end of a run calls off all
+    /// that is left without saying so for each.
     TaskCancelled {
         /// The task.
         task: TaskId,

@@ -4,9 +4,27 @@
 //! how an action is invoked: time is an argument, chance a function of (run seed, task, attempt).
 //! To add an input, add a variant to [`Input`] and its arm in `decide`; to add an event, add a
 //! variant to [`Event`], its arm in `apply`, its line in the printer and a golden record.
+//!
+//! The order of calls: [`RunState::create`] once, then [`RunState::handle`] for each input. `now`
+//! never goes back; where it does, the last event's time stands in its place.
 
+mod advance;
+mod apply;
+mod codec;
+mod decide;
 mod event;
 mod ids;
+mod queue;
+mod route;
+mod state;
+mod view;
 
+pub use advance::advance;
+pub use apply::Impossible;
+pub use codec::{DecodeError, decode, decode_snapshot, encode, encode_snapshot};
+pub use decide::{Input, decide};
 pub use event::{Event, Outcome, Recorded, RetryOf, RouteCause};
 pub use ids::{Digest, RunId, TaskId, Token, Version};
+pub use queue::{Waits, queue_of};
+pub use state::{Phase, RunState, StepPhase, StepState, TaskPhase, TaskState};
+pub use view::Prepared;

@@ -1,0 +1,77 @@
+//! Stored bytes: one byte of format version, then JSON. Bytes of every released version stay
+//! readable; golden records in `tests/golden_records.rs` hold that.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Recorded, RunState};
+
+/// The format written today.
+const FORMAT: u8 = 1;
+
+/// Stored bytes that can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// There are none.
+    #[error("the record is empty")]
+    Empty,
+    /// A newer program wrote them.
+    #[error("the record has format {found}; this program reads up to {FORMAT}: upgrade it")]
+    Newer {
+        /// The format found.
+        found: u8,
+    },
+    /// They are not what they should be.
+    #[error("the record is damaged: {0}")]
+    Damaged(String),
+}
+
+/// An event as stored bytes.
+#[must_use]
+pub fn encode(event: &Recorded) -> Bytes {
+    write(event)
+}
+
+/// An event from stored bytes.
+///
+/// # Errors
+/// When the bytes are damaged or newer than this program.
+pub fn decode(bytes: &[u8]) -> Result<Recorded, DecodeError> {
+    read(bytes)
+}
+
+/// A state as stored bytes. Equal states give equal bytes.
+#[must_use]
+pub fn encode_snapshot(state: &RunState) -> Bytes {
+    write(state)
+}
+
+/// A state from stored bytes, without its results.
+///
+/// # Errors
+/// When the bytes are damaged or newer than this program.
+pub fn decode_snapshot(bytes: &[u8]) -> Result<RunState, DecodeError> {
+    read(bytes)
+}
+
+fn write(value: &impl Serialize) -> Bytes {
+    let mut bytes = BytesMut::new();
+    bytes.put_u8(FORMAT);
+    let mut writer = bytes.writer();
+    // Maps have text keys and no value's serialisation fails, so neither can this.
+    let written = serde_json::to_writer(&mut writer, value);
+    debug_assert!(written.is_ok(), "an event or state could not be written: {written:?}");
+    writer.into_inner().freeze()
+}
+
+fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+    match bytes.split_first() {
+        None => Err(DecodeError::Empty),
+        Some((&FORMAT, json)) => {
+            serde_json::from_slice(json).map_err(|e| DecodeError::Damaged(e.to_string()))
+        }
+        Some((&found, _)) if found > FORMAT => Err(DecodeError::Newer { found }),
+        Some((&found, _)) => Err(DecodeError::Damaged(format!("unknown format {found}"))),
+    }
+}

@@ -1,0 +1,206 @@
+//! What one input does to one task or run. What follows for steps and the run is `advance`'s.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase, TaskState, Token};
+use crate::failure::{Class, ErrorContext, Failure};
+use crate::policy::{Functions, GiveUp, Policy, Used, Verdict};
+use crate::time::{Nanos, Timestamp};
+
+/// What reaches a run from outside.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A node has reserved the task and wants to start the attempt.
+    Claimed {
+        /// The task.
+        task: TaskId,
+        /// The attempt the reservation is for.
+        attempt: u32,
+        /// The reservation's token.
+        token: Token,
+    },
+    /// The attempt under `token` succeeded.
+    Succeeded {
+        /// The task.
+        task: TaskId,
+        /// The attempt's token.
+        token: Token,
+        /// What it gave.
+        result: Arc<Value>,
+    },
+    /// The attempt under `token` failed.
+    Failed {
+        /// The task.
+        task: TaskId,
+        /// The attempt's token.
+        token: Token,
+        /// What went wrong.
+        failure: Failure,
+    },
+    /// The lease under `token` ended, or the attempt's deadline passed, without an outcome.
+    Expired {
+        /// The task.
+        task: TaskId,
+        /// The attempt's token.
+        token: Token,
+        /// Whether the attempt's deadline passed first.
+        timed_out: bool,
+    },
+    /// Somebody wants the run cancelled.
+    Cancel {
+        /// In their words.
+        reason: String,
+    },
+    /// Somebody wants the run left alone (A12).
+    Deactivate,
+    /// Recovery found the run missing from the active projection, or somebody wants it back (A12).
+    Activate,
+}
+
+/// What `input` at `now` does to a run. Nothing for an ended run, a stale token or an attempt that
+/// the task is not at.
+#[must_use]
+pub fn decide(state: &RunState, input: &Input, now: Timestamp, functions: &Functions) -> Vec<Event> {
+    if matches!(state.phase, Phase::Ended(_)) {
+        return Vec::new();
+    }
+    match input {
+        Input::Claimed { task, attempt, token } => claimed(state, *task, *attempt, *token, now),
+        Input::Succeeded { task, token, result } => match running(state, *task, *token) {
+            Some((attempt, _)) => {
+                let digest = Digest::of(result.to_string().as_bytes());
+                vec![Event::TaskSucceeded { task: *task, attempt, digest }]
+            }
+            None => Vec::new(),
+        },
+        Input::Failed { task, token, failure } => match running(state, *task, *token) {
+            Some(_) => failed(state, *task, failure, now, functions),
+            None => Vec::new(),
+        },
+        Input::Expired { task, token, timed_out } => match running(state, *task, *token) {
+            Some((_, timeout)) => {
+                let failure = match (timed_out, timeout) {
+                    (true, Some(limit)) => Failure::timeout(limit),
+                    _ => Failure::lease_lost(),
+                };
+                failed(state, *task, &failure, now, functions)
+            }
+            None => Vec::new(),
+        },
+        Input::Cancel { reason } => {
+            let reason = crate::failure::sanitise::message(reason, Failure::MAX_MESSAGE);
+            let outcome = Outcome::Cancelled { reason: reason.clone() };
+            vec![Event::CancelRequested { reason }, Event::RunEnded { outcome }]
+        }
+        Input::Deactivate if state.phase == Phase::Running => vec![Event::RunDeactivated],
+        Input::Activate => vec![Event::RunActivated],
+        Input::Deactivate => Vec::new(),
+    }
+}
+
+/// The attempt and its timeout, where `token` is the one that may report on it (R7).
+fn running(state: &RunState, task: TaskId, token: Token) -> Option<(u32, Option<Nanos>)> {
+    let found = state.task(task)?;
+    match found.phase {
+        TaskPhase::Running { token: held, timeout } if held == token => Some((found.attempt, timeout)),
+        _ => None,
+    }
+}
+
+fn claimed(state: &RunState, task: TaskId, attempt: u32, token: Token, now: Timestamp) -> Vec<Event> {
+    let (Some(found), Some(step)) = (state.task(task), state.definition(task.step)) else {
+        return Vec::new();
+    };
+    let active = state.steps[task.step.index()].phase == StepPhase::Active;
+    let waits = found.phase == TaskPhase::Queued && found.attempt == attempt;
+    if state.phase != Phase::Running || !active || !waits {
+        return Vec::new();
+    }
+    let left = match time_left(&step.policy, found, now) {
+        Some(Nanos::ZERO) => return vec![out_of_time(state, task, found, now)],
+        left => left,
+    };
+    let timeout = [step.policy.attempt_timeout(), left].into_iter().flatten().min();
+    vec![Event::AttemptStarted {
+        task,
+        attempt,
+        token,
+        timeout,
+        retries_left: step.policy.limit().count().map(|most| most.saturating_sub(attempt)),
+        retry: found.failure.as_ref().map(|error| RetryOf {
+            delay: found.delay,
+            original_error: error.to_string(),
+        }),
+    }]
+}
+
+/// What is left of the total timeout; `None` when there is none.
+fn time_left(policy: &Policy, task: &TaskState, now: Timestamp) -> Option<Nanos> {
+    let end = policy.deadline(task.first_started.unwrap_or(now))?;
+    Some(end.since(now))
+}
+
+/// The attempt came up at or after the total timeout: it does not start (spec decision 8).
+fn out_of_time(state: &RunState, task: TaskId, found: &TaskState, now: Timestamp) -> Event {
+    let attempts = found.attempt.saturating_sub(1);
+    let text = found.failure.as_ref().map_or("no attempt".to_owned(), ToString::to_string);
+    let failure = Failure::timed_out(&format!("total timeout passed; before it: {text}"));
+    let error = error_context(state, task, &failure, attempts, now);
+    Event::TaskFailed { task, attempts, reason: GiveUp::TotalTimeout, error }
+}
+
+/// The failure, and the retry or the end that follows from it. One commit (spec decision 13).
+fn failed(
+    state: &RunState,
+    task: TaskId,
+    failure: &Failure,
+    now: Timestamp,
+    functions: &Functions,
+) -> Vec<Event> {
+    let (Some(found), Some(step)) = (state.task(task), state.definition(task.step)) else {
+        return Vec::new();
+    };
+    let attempt = found.attempt;
+    let used = Used {
+        attempt,
+        timeout_retries: found.timeout_retries,
+        previous: found.backoff,
+        first_started: found.first_started.unwrap_or(now),
+    };
+    let chance = task.chance(state.seed, attempt);
+    let verdict = step.policy.verdict(failure, &used, now, chance, functions);
+    let will_retry = matches!(verdict, Verdict::Retry { .. });
+    let ended = Event::AttemptFailed { task, attempt, failure: failure.clone(), will_retry };
+    let follows = match verdict {
+        Verdict::Retry { delay, backoff } => Event::RetryScheduled {
+            task,
+            attempt: attempt.saturating_add(1),
+            delay,
+            backoff,
+            kind: failure.kind(),
+            code: failure.code().clone(),
+        },
+        Verdict::GiveUp(reason) => Event::TaskFailed {
+            task,
+            attempts: attempt,
+            reason,
+            error: error_context(state, task, failure, attempt, now),
+        },
+    };
+    vec![ended, follows]
+}
+
+fn error_context(
+    state: &RunState,
+    task: TaskId,
+    failure: &Failure,
+    attempt: u32,
+    now: Timestamp,
+) -> ErrorContext {
+    let step = state.definition(task.step);
+    let retryable = step.is_some_and(|s| s.policy.class_of(failure) == Class::Retryable);
+    let (id, action) = step.map_or(("", ""), |s| (s.id.as_str(), s.action.as_str()));
+    ErrorContext::new(failure, retryable, id, action, attempt, now)
+}

@@ -1,0 +1,43 @@
+//! What the queue must hold for a run: a pure function of its state, and of each event.
+
+use super::{Event, Phase, Recorded, RunState, TaskId, TaskPhase, Token};
+
+/// What a task waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waits {
+    /// Its next attempt.
+    Due,
+    /// The end of the attempt under this token.
+    Leased(Token),
+}
+
+/// The rows that the queue must hold: each live task, its attempt and what it waits for. Recovery
+/// and checks compare them with the store's.
+#[must_use]
+pub fn queue_of(state: &RunState) -> Vec<(TaskId, u32, Waits)> {
+    if matches!(state.phase, Phase::Ended(_)) {
+        return Vec::new();
+    }
+    let row = |(id, task): (TaskId, &super::TaskState)| match task.phase {
+        TaskPhase::Queued => Some((id, task.attempt, Waits::Due)),
+        TaskPhase::Running { token, .. } => Some((id, task.attempt, Waits::Leased(token))),
+        _ => None,
+    };
+    state.tasks().filter_map(row).collect()
+}
+
+impl Recorded {
+    /// The tasks that this event, coming upon `before`, frees from the queue.
+    #[must_use]
+    pub fn frees(&self, before: &RunState) -> Vec<TaskId> {
+        match &self.event {
+            Event::TaskSucceeded { task, .. }
+            | Event::TaskFailed { task, .. }
+            | Event::TaskCancelled { task } => vec![*task],
+            Event::RunEnded { .. } => {
+                before.tasks().filter(|(_, t)| t.is_live()).map(|(id, _)| id).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}

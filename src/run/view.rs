@@ -1,0 +1,106 @@
+//! What templates and conditions see of a run.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::{RunState, StepPhase, TaskId, TaskPhase};
+use crate::failure::ErrorContext;
+use crate::time::Nanos;
+use crate::workflow::{Root, StepIx, Values};
+
+/// A run's values, as one branch sees them.
+pub(super) struct View<'s> {
+    state: &'s RunState,
+    last_error: Option<Value>,
+    item: Option<(u32, Value)>,
+}
+
+impl<'s> View<'s> {
+    pub(super) fn new(state: &'s RunState, last_error: Option<&ErrorContext>) -> Self {
+        let last_error = last_error.and_then(|e| serde_json::to_value(e).ok());
+        Self { state, last_error, item: None }
+    }
+
+    fn with_item(mut self, index: u32, item: Value) -> Self {
+        self.item = Some((index, item));
+        self
+    }
+}
+
+impl Values for View<'_> {
+    fn root(&self, root: &Root) -> Option<Cow<'_, Value>> {
+        match root {
+            Root::Input => Some(Cow::Borrowed(&*self.state.input)),
+            Root::Step(id) => self.state.left_by(self.state.workflow.place_of(id)?).map(Cow::Owned),
+            Root::Item => self.item.as_ref().map(|(_, item)| Cow::Borrowed(item)),
+            Root::Index => self.item.as_ref().map(|(index, _)| Cow::Owned(json!(index))),
+            Root::LastError => self.last_error.as_ref().map(Cow::Borrowed),
+        }
+    }
+}
+
+/// What an attempt needs besides its token.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    /// The arguments, templates filled in.
+    pub args: Value,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The time it may take.
+    pub timeout: Option<Nanos>,
+    /// Retries left after it; `None` when unlimited.
+    pub retries_left: Option<u32>,
+}
+
+impl RunState {
+    /// What the attempt in progress of `task` needs; `None` when none is in progress.
+    #[must_use]
+    pub fn prepare(&self, task: TaskId) -> Option<Prepared> {
+        let found = self.task(task)?;
+        let TaskPhase::Running { timeout, .. } = found.phase else { return None };
+        let step = self.definition(task.step)?;
+        let mut view = View::new(self, self.steps.get(task.step.index())?.last_error.as_ref());
+        if let Some(list) = &step.for_each {
+            let item = list.render(&view).get(task.item as usize).cloned().unwrap_or(Value::Null);
+            view = view.with_item(task.item, item);
+        }
+        Some(Prepared {
+            args: step.args.render(&view),
+            attempt: found.attempt,
+            timeout,
+            retries_left: step.policy.limit().count().map(|n| n.saturating_sub(found.attempt)),
+        })
+    }
+
+    /// What a step has left: its result, and for a fanned-out one also which items failed (C10).
+    #[must_use]
+    pub fn left_by(&self, at: StepIx) -> Option<Value> {
+        let state = self.steps.get(at.index())?;
+        if matches!(state.phase, StepPhase::Waiting | StepPhase::Unreachable | StepPhase::Skipped) {
+            return None;
+        }
+        let result = |item: u32| {
+            let found = self.results.get(&TaskId { step: at, item });
+            found.map_or(Value::Null, |r| r.as_ref().clone())
+        };
+        if self.definition(at)?.for_each.is_none() {
+            return Some(json!({ "result": result(0) }));
+        }
+        let count = u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);
+        let errors: Vec<Value> = (0..count)
+            .zip(&state.tasks)
+            .filter_map(|(item, task)| match &task.phase {
+                TaskPhase::Failed { error } => Some(json!({ "item": item, "error": error })),
+                _ => None,
+            })
+            .collect();
+        let succeeded = state.tasks.iter().filter(|t| matches!(t.phase, TaskPhase::Succeeded { .. }));
+        Some(json!({
+            "result": (0..count).map(result).collect::<Vec<_>>(),
+            "succeeded": succeeded.count(),
+            "failed": errors.len(),
+            "errors": errors,
+        }))
+    }
+}
