@@ -84,7 +84,11 @@ fn step_failed(state: &RunState, at: StepIx, error: ErrorContext) -> Vec<Event> 
 
 /// Exception edges first, then transitions whose condition looks at `_last_error`; each by
 /// priority. Other transitions are not about failures and never route one.
-fn failure_edge<'s>(state: &'s RunState, at: StepIx, error: &ErrorContext) -> Option<&'s Transition> {
+fn failure_edge<'s>(
+    state: &'s RunState,
+    at: StepIx,
+    error: &ErrorContext,
+) -> Option<&'s Transition> {
     let view = View::new(state, Some(error));
     let edges = state.workflow.edges_from(at);
     let types = route::error_types(state, at);
@@ -94,7 +98,9 @@ fn failure_edge<'s>(state: &'s RunState, at: StepIx, error: &ErrorContext) -> Op
     });
     let transition = || {
         edges.iter().find(|t| {
-            t.on_error.is_none() && t.condition.as_ref().is_some_and(|c| c.asks_for_error()) && holds(t)
+            t.on_error.is_none()
+                && t.condition.as_ref().is_some_and(|c| c.asks_for_error())
+                && holds(t)
         })
     };
     exception.or_else(transition).copied()
@@ -120,7 +126,9 @@ fn enter(state: &RunState, at: StepIx, now: Timestamp) -> Vec<Event> {
         None => Ok(1),
         Some(list) => match list.render(&view).as_array().map(Vec::len) {
             Some(n) if n <= MAX_ITEMS => Ok(n),
-            Some(n) => Err(format!("{n} items are more than the {MAX_ITEMS} one step may fan out over")),
+            Some(n) => {
+                Err(format!("{n} items are more than the {MAX_ITEMS} one step may fan out over"))
+            }
             None => Err("`for_each` did not give a list".to_owned()),
         },
     };

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Event, Phase, Recorded, RunState, StepPhase, StepState, TaskId, TaskPhase, TaskState, Version};
+use super::{
+    Event, Phase, Recorded, RunState, StepPhase, StepState, TaskId, TaskPhase, TaskState, Version,
+};
 use crate::failure::RetryKind;
 use crate::run::RouteCause;
 use crate::workflow::StepIx;

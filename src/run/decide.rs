@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase, TaskState, Token};
+use super::{
+    Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase, TaskState,
+    Token,
+};
 use crate::failure::{Class, ErrorContext, Failure};
 use crate::policy::{Functions, GiveUp, Policy, Used, Verdict};
 use crate::time::{Nanos, Timestamp};
@@ -62,7 +65,12 @@ pub enum Input {
 /// What `input` at `now` does to a run. Nothing for an ended run, a stale token or an attempt that
 /// the task is not at.
 #[must_use]
-pub fn decide(state: &RunState, input: &Input, now: Timestamp, functions: &Functions) -> Vec<Event> {
+pub fn decide(
+    state: &RunState,
+    input: &Input,
+    now: Timestamp,
+    functions: &Functions,
+) -> Vec<Event> {
     if matches!(state.phase, Phase::Ended(_)) {
         return Vec::new();
     }
@@ -104,12 +112,20 @@ pub fn decide(state: &RunState, input: &Input, now: Timestamp, functions: &Funct
 fn running(state: &RunState, task: TaskId, token: Token) -> Option<(u32, Option<Nanos>)> {
     let found = state.task(task)?;
     match found.phase {
-        TaskPhase::Running { token: held, timeout } if held == token => Some((found.attempt, timeout)),
+        TaskPhase::Running { token: held, timeout } if held == token => {
+            Some((found.attempt, timeout))
+        }
         _ => None,
     }
 }
 
-fn claimed(state: &RunState, task: TaskId, attempt: u32, token: Token, now: Timestamp) -> Vec<Event> {
+fn claimed(
+    state: &RunState,
+    task: TaskId,
+    attempt: u32,
+    token: Token,
+    now: Timestamp,
+) -> Vec<Event> {
     let (Some(found), Some(step)) = (state.task(task), state.definition(task.step)) else {
         return Vec::new();
     };
@@ -129,10 +145,10 @@ fn claimed(state: &RunState, task: TaskId, attempt: u32, token: Token, now: Time
         token,
         timeout,
         retries_left: step.policy.limit().count().map(|most| most.saturating_sub(attempt)),
-        retry: found.failure.as_ref().map(|error| RetryOf {
-            delay: found.delay,
-            original_error: error.to_string(),
-        }),
+        retry: found
+            .failure
+            .as_ref()
+            .map(|error| RetryOf { delay: found.delay, original_error: error.to_string() }),
     }]
 }
 

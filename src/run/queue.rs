@@ -1,6 +1,6 @@
-//! What the queue must hold for a run: a pure function of its state, and of each event.
+//! What the queue must hold for a run: a pure function of its state.
 
-use super::{Event, Phase, Recorded, RunState, TaskId, TaskPhase, Token};
+use super::{Phase, RunState, TaskId, TaskPhase, Token};
 
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,20 +24,4 @@ pub fn queue_of(state: &RunState) -> Vec<(TaskId, u32, Waits)> {
         _ => None,
     };
     state.tasks().filter_map(row).collect()
-}
-
-impl Recorded {
-    /// The tasks that this event, coming upon `before`, frees from the queue.
-    #[must_use]
-    pub fn frees(&self, before: &RunState) -> Vec<TaskId> {
-        match &self.event {
-            Event::TaskSucceeded { task, .. }
-            | Event::TaskFailed { task, .. }
-            | Event::TaskCancelled { task } => vec![*task],
-            Event::RunEnded { .. } => {
-                before.tasks().filter(|(_, t)| t.is_live()).map(|(id, _)| id).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
 }

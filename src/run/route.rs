@@ -51,7 +51,9 @@ fn is_open(phase: StepPhase) -> bool {
 
 /// Whether an exception edge for `names` catches the failure; no names catch all (R3).
 pub(super) fn catches(names: &BTreeSet<String>, error: &ErrorContext, types: &[String]) -> bool {
-    names.is_empty() || names.contains(error.code.as_str()) || types.iter().any(|t| names.contains(t))
+    names.is_empty()
+        || names.contains(error.code.as_str())
+        || types.iter().any(|t| names.contains(t))
 }
 
 /// The lineage of the failure that failed the step.

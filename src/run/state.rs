@@ -196,7 +196,10 @@ impl RunState {
     ) -> Result<Self, Impossible> {
         let mut events = events.into_iter().peekable();
         let Some(Event::RunCreated { workflow, .. }) = events.peek().map(|r| &r.event) else {
-            return Err(Impossible { number: Version::START, event: "the first event is not run_created" });
+            return Err(Impossible {
+                number: Version::START,
+                event: "the first event is not run_created",
+            });
         };
         let mut state = Self::before_creation(id, Arc::clone(workflow));
         for event in events {
@@ -207,7 +210,12 @@ impl RunState {
 
     /// Takes one input in: decides, applies, and goes on deciding until nothing follows. Returns
     /// the events in order; none when the input changes nothing (a stale token, an ended run).
-    pub fn handle(&mut self, input: &Input, now: Timestamp, functions: &Functions) -> Vec<Recorded> {
+    pub fn handle(
+        &mut self,
+        input: &Input,
+        now: Timestamp,
+        functions: &Functions,
+    ) -> Vec<Recorded> {
         let mut events = Vec::new();
         let now = now.max(self.last_at);
         for event in decide_and_keep(self, input, now, functions) {

@@ -95,7 +95,8 @@ impl RunState {
                 _ => None,
             })
             .collect();
-        let succeeded = state.tasks.iter().filter(|t| matches!(t.phase, TaskPhase::Succeeded { .. }));
+        let succeeded =
+            state.tasks.iter().filter(|t| matches!(t.phase, TaskPhase::Succeeded { .. }));
         Some(json!({
             "result": (0..count).map(result).collect::<Vec<_>>(),
             "succeeded": succeeded.count(),

@@ -244,6 +244,16 @@ pub enum QueueChange {
     },
 }
 
+impl QueueChange {
+    /// The task whose row changes.
+    #[must_use]
+    pub fn task(&self) -> TaskId {
+        match self {
+            Self::Due { task, .. } | Self::Lease { task, .. } | Self::Remove { task } => *task,
+        }
+    }
+}
+
 /// A row of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRow {

@@ -1,0 +1,67 @@
+use std::sync::Arc;
+
+use super::World;
+use super::lanes::Message;
+use super::node::Node;
+use crate::runtime::Runtime;
+use crate::store::{Claim, ClaimId, Claimed, Store};
+
+/// The most tasks asked for at once.
+const BATCH: usize = 64;
+
+/// Reserves due tasks while there are free slots, and hands them to their lanes.
+pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
+    loop {
+        node.alarm.wait(&node.runtime, node.runtime.now().after(node.config.poll)).await;
+        while !node.is_closing() {
+            if !claim_once(&node).await {
+                break;
+            }
+        }
+        if node.is_closing() {
+            return;
+        }
+    }
+}
+
+/// One claim. Whether there may be more to claim at once.
+async fn claim_once<W: World>(node: &Arc<Node<W>>) -> bool {
+    let Ok(first) = Arc::clone(&node.slots).acquire_owned().await else { return false };
+    let mut slots = vec![first];
+    while slots.len() < BATCH {
+        let Ok(slot) = Arc::clone(&node.slots).try_acquire_owned() else { break };
+        slots.push(slot);
+    }
+    let wanted = slots.len();
+    let claimed = ask(node, wanted).await;
+    let full = claimed.tasks.len() >= wanted;
+    for (task, slot) in claimed.tasks.into_iter().zip(slots) {
+        node.send(task.run, Message::Claimed(task, slot)).await;
+    }
+    if let Some(next) = claimed.next_due {
+        node.alarm.set(node.runtime.now().after(next.since(claimed.at)));
+    }
+    full
+}
+
+/// Claims with the same id until the store answers, so that a lost answer reserves nothing twice.
+async fn ask<W: World>(node: &Node<W>, limit: usize) -> Claimed {
+    let id = node.next_id();
+    let claim = Claim {
+        id: ClaimId { writer: id.writer, counter: id.counter },
+        limit,
+        lasts: node.config.lease,
+        chance: node.runtime.random(),
+    };
+    let mut failures = 0;
+    loop {
+        match node.store.claim(claim.clone()).await {
+            Ok(claimed) => {
+                node.clock.hear(claimed.at, &node.runtime);
+                return claimed;
+            }
+            Err(error) => node.store_pause(failures, &error).await,
+        }
+        failures += 1;
+    }
+}

@@ -1,0 +1,38 @@
+use crate::policy::Functions;
+use crate::time::Nanos;
+
+/// How a node works. The defaults suit one process on an embedded store.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The most attempts in progress at once.
+    pub concurrency: usize,
+    /// How long a lease or reservation holds; a lease is renewed at a third of that.
+    pub lease: Nanos,
+    /// How often to ask the store for due tasks when nothing says that one is due.
+    pub poll: Nanos,
+    /// How long to let attempts finish at shutdown.
+    pub grace: Nanos,
+    /// Whether no other process can use the store: leases found at start are then known to be dead.
+    pub sole_owner: bool,
+    /// The events kept of a run beside its newest snapshot.
+    pub keep_events: u64,
+    /// How long a run that nothing happens to stays in memory.
+    pub lane_idle: Nanos,
+    /// Custom backoff functions by name.
+    pub functions: Functions,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            concurrency: 64,
+            lease: Nanos::from_secs(30),
+            poll: Nanos::from_secs(1),
+            grace: Nanos::from_secs(10),
+            sole_owner: true,
+            keep_events: 10_000,
+            lane_idle: Nanos::from_secs(30),
+            functions: Functions::default(),
+        }
+    }
+}

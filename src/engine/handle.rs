@@ -1,0 +1,255 @@
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::clock::StoreClock;
+use super::lane::{LaneError, restore};
+use super::lanes::{Command, Message};
+use super::node::Node;
+use super::{Config, Submission, SubmitError, Submitted, World, claim, recover, renew, sweep};
+use crate::observe::Observer;
+use crate::run::{Outcome, RunId, RunState};
+use crate::runtime::{Runtime, Task};
+use crate::store::{Store, StoreError};
+
+/// A running engine. Clones are handles to the same one; when the last is dropped its work stops
+/// at once, as in a crash, and loses nothing.
+pub struct Engine<W: World>(Arc<Guard<W>>);
+
+/// Owns the loops: they hold the node, so the node can't own them.
+struct Guard<W: World> {
+    node: Arc<Node<W>>,
+    loops: Vec<Task>,
+}
+
+impl<W: World> Clone for Engine<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<W: World> Drop for Guard<W> {
+    fn drop(&mut self) {
+        self.loops.clear();
+        self.node.lanes.clear();
+        let held = std::mem::take(&mut *self.node.held());
+        drop(held);
+    }
+}
+
+/// Why something could not be asked of a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// There is no such run.
+    #[error("run {0} is not in the store")]
+    UnknownRun(RunId),
+    /// The run's stored data is damaged.
+    #[error("{0}")]
+    Broken(String),
+    /// The node is shutting down.
+    #[error("the node is shutting down")]
+    Closing,
+}
+
+/// How a run ended, and where it stood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// The final state, results at hand.
+    pub state: RunState,
+}
+
+impl<W: World> Engine<W> {
+    /// Starts an engine: learns the store's time, recovers what an earlier process left, and then
+    /// claims. Waits until the store answers.
+    pub async fn start(
+        runtime: W::Runtime,
+        store: W::Store,
+        actions: W::Actions,
+        config: Config,
+        observers: Vec<Arc<dyn Observer>>,
+    ) -> Self {
+        let clock = first_answer(&runtime, &store).await;
+        let node = Arc::new(Node::<W>::new(runtime, store, actions, config, observers, clock));
+        let begin = |node: &Arc<Node<W>>| {
+            let node = Arc::clone(node);
+            async move {
+                recover::recover(Arc::clone(&node)).await;
+                claim::claim(node).await;
+            }
+        };
+        let loops = vec![
+            node.runtime.spawn(begin(&node)),
+            node.runtime.spawn(sweep::sweep(Arc::clone(&node))),
+            node.runtime.spawn(renew::renew(Arc::clone(&node))),
+        ];
+        Self(Arc::new(Guard { node, loops }))
+    }
+
+    /// Adds a run; returns once it is durable.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]. Nothing was added then.
+    pub async fn submit(&self, submission: Submission) -> Result<Submitted, SubmitError> {
+        self.0.node.submit(submission).await
+    }
+
+    /// Cancels a run, before, during or after a delay, and during an attempt, at once (H12). Does
+    /// nothing to a run that has ended.
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn cancel(&self, run: RunId, reason: &str) -> Result<(), CommandError> {
+        self.command(run, Command::Cancel(reason.to_owned())).await
+    }
+
+    /// Takes a run out of recovery and claiming (A12).
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn deactivate(&self, run: RunId) -> Result<(), CommandError> {
+        self.command(run, Command::Deactivate).await
+    }
+
+    /// Takes a deactivated run back in (A12).
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn activate(&self, run: RunId) -> Result<(), CommandError> {
+        let done = self.command(run, Command::Activate).await;
+        self.0.node.alarm.ring();
+        done
+    }
+
+    async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
+        let node = &self.0.node;
+        // A lane that can't load its run drops the reply; loading here tells why.
+        let state = node.state_of(run).await?;
+        if state.outcome().is_some() {
+            return Ok(());
+        }
+        let (reply, answer) = oneshot::channel();
+        node.send(run, Message::Command(command, reply)).await;
+        match answer.await {
+            Ok(result) => result,
+            Err(_) => node.state_of(run).await.map(|_| ()),
+        }
+    }
+
+    /// Waits until the run has ended, on whichever node.
+    ///
+    /// # Errors
+    /// When the run does not exist or its stored data is damaged.
+    pub async fn outcome(&self, run: RunId) -> Result<Ended, CommandError> {
+        let node = &self.0.node;
+        loop {
+            let changed = node.changed.notified();
+            let state = node.state_of(run).await?;
+            if let Some(outcome) = state.outcome() {
+                return Ok(Ended { outcome: outcome.clone(), state });
+            }
+            if node.is_closing() {
+                return Err(CommandError::Closing);
+            }
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = node.sleep(node.config.poll) => {}
+            }
+        }
+    }
+
+    /// Where a run stands, as the store has it.
+    ///
+    /// # Errors
+    /// When the run does not exist or its stored data is damaged.
+    pub async fn state(&self, run: RunId) -> Result<RunState, CommandError> {
+        self.0.node.state_of(run).await
+    }
+
+    /// The store, to look at.
+    #[must_use]
+    pub fn store(&self) -> &W::Store {
+        &self.0.node.store
+    }
+
+    /// Stops claiming, lets attempts in progress finish for as long as the configured grace, and
+    /// stops. Attempts cut off then come back as lost leases.
+    pub async fn shutdown(self) {
+        let node = &self.0.node;
+        node.close();
+        let end = node.runtime.now().after(node.config.grace);
+        loop {
+            let changed = node.changed.notified();
+            let idle = node.held().is_empty()
+                && node.slots.available_permits() >= node.config.concurrency.max(1);
+            if idle || node.runtime.now() >= end {
+                return;
+            }
+            let soon = node.runtime.now().after(crate::time::Nanos::from_millis(20)).min(end);
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = node.runtime.sleep_until(soon) => {}
+            }
+        }
+    }
+}
+
+async fn first_answer<R: Runtime>(runtime: &R, store: &impl Store) -> StoreClock {
+    let mut pause = 10;
+    loop {
+        match store.clock().await {
+            Ok(at) => return StoreClock::new(at, runtime.now()),
+            Err(error) => tracing::warn!(%error, "the store does not answer yet"),
+        }
+        let until = runtime.now().after(crate::time::Nanos::from_millis(pause));
+        runtime.sleep_until(until).await;
+        pause = (pause * 2).min(2_000);
+    }
+}
+
+impl<W: World> Node<W> {
+    /// A run's state as the store has it.
+    pub(super) async fn state_of(&self, run: RunId) -> Result<RunState, CommandError> {
+        let loaded = self.load(run).await.map_err(LaneError::from)?;
+        let loaded = loaded.ok_or(CommandError::UnknownRun(run))?;
+        Ok(restore(run, &loaded)?)
+    }
+
+    pub(super) async fn load(
+        &self,
+        run: RunId,
+    ) -> Result<Option<crate::store::Loaded>, StoreError> {
+        let mut failures = 0;
+        loop {
+            match self.store.load(run, None).await {
+                Err(error @ StoreError::Broken(_)) => return Err(error),
+                Err(error) => self.store_pause(failures, &error).await,
+                Ok(loaded) => {
+                    if let Some(loaded) = &loaded {
+                        self.clock.hear(loaded.at, &self.runtime);
+                    }
+                    return Ok(loaded);
+                }
+            }
+            failures += 1;
+        }
+    }
+
+    pub(super) async fn queue_rows(
+        &self,
+        run: RunId,
+    ) -> Result<Vec<crate::store::QueueRow>, StoreError> {
+        let mut failures = 0;
+        loop {
+            match self.store.queue(run).await {
+                Err(error @ StoreError::Broken(_)) => return Err(error),
+                Err(error) => self.store_pause(failures, &error).await,
+                rows => return rows,
+            }
+            failures += 1;
+        }
+    }
+}

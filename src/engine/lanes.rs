@@ -1,0 +1,174 @@
+//! The lanes of one node: where messages for a run go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+
+use super::lane;
+use super::node::Node;
+use super::{CommandError, World};
+use crate::failure::Failure;
+use crate::run::{Event, Recorded, RunId, RunState, TaskId, Token};
+use crate::runtime::{Runtime, Task};
+use crate::store::{ClaimedTask, QueueChange};
+use crate::time::{Mono, Nanos};
+
+/// Messages one lane holds before its senders wait.
+const INBOX: usize = 1_024;
+
+/// What reaches a lane.
+pub(super) enum Message {
+    /// The claim loop has reserved a task; the permit is its slot.
+    Claimed(ClaimedTask, OwnedSemaphorePermit),
+    /// An attempt on this node ended.
+    Ended {
+        task: TaskId,
+        token: Token,
+        outcome: Result<Arc<Value>, Failure>,
+        slot: OwnedSemaphorePermit,
+    },
+    /// A lease has passed; `orphan` when its holder is known to be dead though it has not.
+    Expired { task: TaskId, token: Token, timed_out: bool, orphan: bool },
+    /// Somebody wants something of the run.
+    Command(Command, oneshot::Sender<Result<(), CommandError>>),
+    /// Recovery wants the run's queue rows looked over.
+    Recover(oneshot::Sender<()>),
+    /// Nothing has happened for long.
+    Retire,
+}
+
+/// What somebody wants of a run.
+#[derive(Clone, Debug)]
+pub(super) enum Command {
+    Cancel(String),
+    Deactivate,
+    Activate,
+}
+
+#[derive(Default)]
+pub(super) struct Lanes(Mutex<BTreeMap<RunId, Lane>>);
+
+struct Lane {
+    inbox: mpsc::Sender<Message>,
+    task: Task,
+    touched: Mono,
+}
+
+impl Lanes {
+    fn map(&self) -> MutexGuard<'_, BTreeMap<RunId, Lane>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes `run`'s lane off the map; its task runs on to its end.
+    pub(super) fn forget(&self, run: RunId) {
+        if let Some(lane) = self.map().remove(&run) {
+            lane.task.detach();
+        }
+    }
+
+    pub(super) fn clear(&self) {
+        let all = std::mem::take(&mut *self.map());
+        drop(all);
+    }
+
+    /// The runs whose lanes nothing has reached since `before`.
+    pub(super) fn idle(&self, before: Mono) -> Vec<RunId> {
+        self.map().iter().filter(|(_, l)| l.touched < before).map(|(run, _)| *run).collect()
+    }
+}
+
+impl<W: World> Node<W> {
+    /// Sends `message` to `run`'s lane, beginning one where there is none.
+    pub(super) async fn send(self: &Arc<Self>, run: RunId, message: Message) {
+        let mut message = message;
+        // A lane that has just ended gives the message back; the next one takes it.
+        while let Err(back) = self.lane(run, None).send(message).await {
+            self.lanes.forget(run);
+            message = back.0;
+        }
+    }
+
+    /// Asks an idle lane to end. Begins none.
+    pub(super) fn retire(&self, run: RunId) {
+        let lanes = self.lanes.map();
+        if let Some(lane) = lanes.get(&run) {
+            // A full inbox means that the lane is not idle after all.
+            let _ = lane.inbox.try_send(Message::Retire);
+        }
+    }
+
+    /// The inbox of `run`'s lane; `state` spares a new lane the load.
+    pub(super) fn lane(
+        self: &Arc<Self>,
+        run: RunId,
+        state: Option<RunState>,
+    ) -> mpsc::Sender<Message> {
+        let mut lanes = self.lanes.map();
+        let now = self.runtime.now();
+        if let Some(lane) = lanes.get_mut(&run) {
+            lane.touched = now;
+            return lane.inbox.clone();
+        }
+        let (inbox, receive) = mpsc::channel(INBOX);
+        let task = self.runtime.spawn(lane::live(Arc::clone(self), run, state, receive));
+        lanes.insert(run, Lane { inbox: inbox.clone(), task, touched: now });
+        inbox
+    }
+}
+
+/// What `events`, coming upon `before`, change in the queue.
+pub(super) fn queue_changes(
+    before: &RunState,
+    events: &[Recorded],
+    lease: Nanos,
+) -> Vec<QueueChange> {
+    let mut changes = Vec::new();
+    for recorded in events {
+        match &recorded.event {
+            Event::StepEntered { step, tasks } => changes.extend((0..*tasks).map(|item| {
+                let task = TaskId { step: *step, item };
+                QueueChange::Due { task, attempt: 1, after: Nanos::ZERO }
+            })),
+            Event::RetryScheduled { task, attempt, delay, .. } => {
+                changes.push(QueueChange::Due { task: *task, attempt: *attempt, after: *delay });
+            }
+            Event::AttemptStarted { task, attempt, token, timeout, .. } => {
+                let (task, attempt, token) = (*task, *attempt, *token);
+                changes.push(QueueChange::Lease {
+                    task,
+                    attempt,
+                    token,
+                    lasts: lease,
+                    timeout: *timeout,
+                });
+            }
+            Event::TaskSucceeded { task, .. }
+            | Event::TaskFailed { task, .. }
+            | Event::TaskCancelled { task } => changes.push(QueueChange::Remove { task: *task }),
+            Event::RunEnded { .. } => {
+                // Also what began in these same events.
+                let begun = changes.iter().map(QueueChange::task);
+                let live = before.tasks().filter(|(_, t)| t.is_live()).map(|(id, _)| id);
+                let all: BTreeSet<TaskId> = begun.chain(live).collect();
+                changes.extend(all.into_iter().map(|task| QueueChange::Remove { task }));
+            }
+            _ => {}
+        }
+    }
+    changes
+}
+
+impl<W: World> Node<W> {
+    /// Has the claim loop look when the first of `changes` falls due.
+    pub(super) fn wake_for(&self, changes: &[QueueChange]) {
+        let due = changes.iter().filter_map(|c| match c {
+            QueueChange::Due { after, .. } => Some(*after),
+            _ => None,
+        });
+        if let Some(soonest) = due.min() {
+            self.alarm.set(self.runtime.now().after(soonest));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! What the loops, lanes and attempts of one node share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::{Notify, Semaphore};
+
+use super::clock::StoreClock;
+use super::lanes::Lanes;
+use super::{Config, World};
+use crate::action::Canceller;
+use crate::observe::{Notice, Observer};
+use crate::run::{Recorded, RunId, RunState, TaskId, Token, Version};
+use crate::runtime::{Runtime, Task};
+use crate::store::{CommitId, StoreError};
+use crate::time::{Mono, Nanos};
+use crate::workflow::Workflow;
+
+/// The shared part of a node.
+pub(super) struct Node<W: World> {
+    pub(super) runtime: W::Runtime,
+    pub(super) store: W::Store,
+    pub(super) actions: W::Actions,
+    pub(super) config: Config,
+    pub(super) observers: Vec<Arc<dyn Observer>>,
+    pub(super) clock: StoreClock,
+    /// This incarnation, as receipts name it.
+    pub(super) writer: u64,
+    counter: AtomicU64,
+    pub(super) slots: Arc<Semaphore>,
+    pub(super) lanes: Lanes,
+    held: Mutex<BTreeMap<(RunId, TaskId), Held>>,
+    pub(super) alarm: Alarm,
+    closing: AtomicBool,
+    /// Woken when an attempt ends, a run ends or the node begins to close.
+    pub(super) changed: Notify,
+}
+
+/// An attempt in progress on this node.
+pub(super) struct Held {
+    pub(super) token: Token,
+    pub(super) canceller: Canceller,
+    pub(super) task: Option<Task>,
+}
+
+impl<W: World> Node<W> {
+    pub(super) fn new(
+        runtime: W::Runtime,
+        store: W::Store,
+        actions: W::Actions,
+        config: Config,
+        observers: Vec<Arc<dyn Observer>>,
+        clock: StoreClock,
+    ) -> Self {
+        Self {
+            writer: runtime.random(),
+            slots: Arc::new(Semaphore::new(config.concurrency.max(1))),
+            runtime,
+            store,
+            actions,
+            config,
+            observers,
+            clock,
+            counter: AtomicU64::new(0),
+            lanes: Lanes::default(),
+            held: Mutex::default(),
+            alarm: Alarm::default(),
+            closing: AtomicBool::new(false),
+            changed: Notify::new(),
+        }
+    }
+
+    pub(super) fn next_id(&self) -> CommitId {
+        CommitId { writer: self.writer, counter: self.counter.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    pub(super) fn held(&self) -> MutexGuard<'_, BTreeMap<(RunId, TaskId), Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Calls off the attempt of `task`, if this node runs it under `token`, or under any token.
+    pub(super) fn call_off(&self, run: RunId, task: TaskId, token: Option<Token>) {
+        let held = self.held();
+        let found = held.get(&(run, task)).filter(|h| token.is_none_or(|t| h.token == t));
+        if let Some(found) = found {
+            found.canceller.cancel();
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.closing.store(true, Ordering::SeqCst);
+        self.alarm.ring();
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::SeqCst)
+    }
+
+    /// Tells the observers what is now durable.
+    pub(super) fn tell(
+        &self,
+        run: RunId,
+        workflow: &Workflow,
+        first: Version,
+        events: &[Recorded],
+    ) {
+        for (i, recorded) in events.iter().enumerate() {
+            let number = first.after(i);
+            let notice = Notice { run, workflow, number, at: recorded.at, event: &recorded.event };
+            self.observers.iter().for_each(|o| o.tell(&notice));
+        }
+    }
+
+    /// Calls off what the run's end, or `fail_fast`, has left behind on this node.
+    pub(super) fn call_off_ended(&self, state: &RunState) {
+        let over = |task: TaskId| state.task(task).is_none_or(|t| !t.is_live());
+        let held = self.held();
+        let of_run = (state.id(), TaskId::FIRST)..=(state.id(), TaskId::LAST);
+        for ((_, _), found) in held.range(of_run).filter(|((_, task), _)| over(*task)) {
+            found.canceller.cancel();
+        }
+    }
+
+    pub(super) async fn sleep(&self, length: Nanos) {
+        self.runtime.sleep_until(self.runtime.now().after(length)).await;
+    }
+
+    /// The pause before the `failures`-th retry of a store call: 20 ms doubling to 2 s, full
+    /// jitter. Infrastructure failures are the node's own business (C8).
+    pub(super) async fn store_pause(&self, failures: u32, error: &StoreError) {
+        tracing::warn!(%error, failures, "the store did not answer as hoped; trying again");
+        let most = 20_u64.saturating_mul(1 << failures.min(7)).min(2_000);
+        let drawn = 1 + self.runtime.random() % most;
+        self.sleep(Nanos::from_millis(drawn)).await;
+    }
+}
+
+impl TaskId {
+    const FIRST: Self = Self { step: crate::workflow::StepIx(0), item: 0 };
+    const LAST: Self = Self { step: crate::workflow::StepIx(u16::MAX), item: u32::MAX };
+}
+
+/// When the claim loop must next ask the store.
+#[derive(Debug, Default)]
+pub(super) struct Alarm {
+    at: Mutex<Option<Mono>>,
+    set: Notify,
+}
+
+impl Alarm {
+    /// Something is due at `at`.
+    pub(super) fn set(&self, at: Mono) {
+        let mut earliest = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        if earliest.is_none_or(|e| at < e) {
+            *earliest = Some(at);
+            self.set.notify_one();
+        }
+    }
+
+    /// Something may be due now.
+    pub(super) fn ring(&self) {
+        self.set(Mono::default());
+    }
+
+    /// Waits until the alarm is due, or `latest`, and clears it.
+    pub(super) async fn wait(&self, runtime: &impl Runtime, latest: Mono) {
+        loop {
+            let due = self
+                .at
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .unwrap_or(latest)
+                .min(latest);
+            if due <= runtime.now() {
+                *self.at.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.set.notified() => {}
+                () = runtime.sleep_until(due) => {}
+            }
+        }
+    }
+}

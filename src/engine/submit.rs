@@ -1,0 +1,188 @@
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::World;
+use super::lane::phase_of;
+use super::lanes::queue_changes;
+use super::node::Node;
+use crate::policy::Shape;
+use crate::run::{self, Digest, RunId, RunState};
+use crate::runtime::Runtime;
+use crate::store::{Create, Created, Store, StoreError};
+use crate::workflow::Workflow;
+
+/// A run to be.
+#[derive(Clone, Debug)]
+pub struct Submission {
+    /// The definition, pinned to the run with its policies.
+    pub workflow: Arc<Workflow>,
+    /// Overlays the definition's default input, key by key.
+    pub input: Map<String, Value>,
+    /// The submission's idempotency key (X8).
+    pub key: Option<String>,
+    /// The run's id and seed, drawn by the node where absent.
+    pub id: Option<(RunId, u64)>,
+}
+
+impl Submission {
+    /// A run of `workflow` on its default input.
+    #[must_use]
+    pub fn new(workflow: Arc<Workflow>) -> Self {
+        Self { workflow, input: Map::new(), key: None, id: None }
+    }
+
+    /// The same with another input.
+    #[must_use]
+    pub fn with_input(mut self, input: Map<String, Value>) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// The same with an idempotency key.
+    #[must_use]
+    pub fn with_key(mut self, key: impl Into<String>) -> Self {
+        self.key = Some(key.into());
+        self
+    }
+
+    /// Of workflow and input: tells a repeated submission from a conflicting one.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        let mut input = self.workflow.input().clone();
+        input.extend(self.input.clone());
+        let text = serde_json::to_string(&(&*self.workflow, &input)).unwrap_or_default();
+        Digest::of(text.as_bytes())
+    }
+}
+
+/// An accepted submission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// The run.
+    pub run: RunId,
+    /// Whether it is an earlier submission's, under the same key.
+    pub existing: bool,
+}
+
+/// Why a submission is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The key was used for something else.
+    #[error(
+        "the key `{key}` belongs to run {run}, which has another workflow or input; use another key"
+    )]
+    KeyConflict {
+        /// The key.
+        key: String,
+        /// The first run.
+        run: RunId,
+    },
+    /// A policy names a backoff function that this node does not have.
+    #[error("step `{step}` uses the backoff function `{name}`, which is not registered here")]
+    UnknownFunction {
+        /// The step.
+        step: String,
+        /// The function.
+        name: String,
+    },
+    /// The input is too large to store.
+    #[error("the input has {size} bytes; at most {most} are stored")]
+    InputTooLarge {
+        /// Its size as JSON.
+        size: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// The node is shutting down.
+    #[error("the node is shutting down and takes no submissions")]
+    Closing,
+    /// The store holds damaged data.
+    #[error("{0}")]
+    Broken(StoreError),
+}
+
+/// The largest input stored, in bytes of JSON.
+const MAX_INPUT: usize = 256 * 1_024;
+
+impl<W: World> Node<W> {
+    /// Adds a run; returns once it is durable. Sends the same bytes until the store answers.
+    pub(super) async fn submit(
+        self: &Arc<Self>,
+        submission: Submission,
+    ) -> Result<Submitted, SubmitError> {
+        self.check(&submission)?;
+        let digest = submission.digest();
+        let Submission { workflow, input, key, id } = submission;
+        let (id, seed) = id.unwrap_or_else(|| {
+            let draw = || self.runtime.random();
+            (RunId::from_random(draw(), draw()), draw())
+        });
+        let now = self.clock.now(&self.runtime);
+        let (state, events) = RunState::create(id, seed, Arc::clone(&workflow), input, now);
+        let create = Create {
+            run: id,
+            key: key.clone(),
+            digest,
+            workflow: workflow.name().to_owned(),
+            events: events.iter().map(run::encode).collect(),
+            queue: queue_changes(&state, &events, self.config.lease),
+            phase: phase_of(&state),
+        };
+        let queue = create.queue.clone();
+        match self.create(create).await? {
+            Created::New { at } => {
+                self.clock.hear(at, &self.runtime);
+                self.tell(id, &workflow, run::Version::START, &events);
+                if state.outcome().is_none() {
+                    self.lane(id, Some(state));
+                }
+                self.wake_for(&queue);
+                Ok(Submitted { run: id, existing: false })
+            }
+            Created::Existing { run, at } => {
+                self.clock.hear(at, &self.runtime);
+                Ok(Submitted { run, existing: true })
+            }
+            Created::KeyConflict { run } => {
+                Err(SubmitError::KeyConflict { key: key.unwrap_or_default(), run })
+            }
+        }
+    }
+
+    async fn create(&self, create: Create) -> Result<Created, SubmitError> {
+        let mut failures = 0;
+        loop {
+            if self.is_closing() {
+                return Err(SubmitError::Closing);
+            }
+            match self.store.create(create.clone()).await {
+                Ok(created) => return Ok(created),
+                Err(error @ StoreError::Broken(_)) => return Err(SubmitError::Broken(error)),
+                Err(error) => self.store_pause(failures, &error).await,
+            }
+            failures += 1;
+        }
+    }
+
+    fn check(&self, submission: &Submission) -> Result<(), SubmitError> {
+        if self.is_closing() {
+            return Err(SubmitError::Closing);
+        }
+        let size = serde_json::to_string(&submission.input).map_or(0, |text| text.len());
+        if size > MAX_INPUT {
+            return Err(SubmitError::InputTooLarge { size, most: MAX_INPUT });
+        }
+        for step in submission.workflow.steps() {
+            for rule in step.policy.rules() {
+                if let Shape::Custom { name } = &rule.backoff.shape {
+                    if self.config.functions.get(name).is_none() {
+                        let (step, name) = (step.id.clone(), name.clone());
+                        return Err(SubmitError::UnknownFunction { step, name });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+use std::sync::Arc;
+
+use super::World;
+use super::lanes::Message;
+use super::node::Node;
+use crate::runtime::Runtime;
+use crate::store::Store;
+use crate::time::Nanos;
+
+/// The most expired leases looked at in one pass.
+const BATCH: usize = 256;
+
+/// Finds leases that have passed, whoever held them, and lets their runs know (R6, W14). Also
+/// lets lanes go that nothing has reached for long.
+pub(super) async fn sweep<W: World>(node: Arc<Node<W>>) {
+    let most = Nanos::new(node.config.lease.get() / 3).max(Nanos::from_millis(1));
+    let mut failures = 0;
+    loop {
+        let pause = match node.store.expired(BATCH).await {
+            Ok(expired) => {
+                failures = 0;
+                node.clock.hear(expired.at, &node.runtime);
+                let next = expired.next.map_or(most, |next| next.since(expired.at));
+                for found in expired.tasks {
+                    let (task, token, timed_out) = (found.task, found.token, found.timed_out);
+                    let message = Message::Expired { task, token, timed_out, orphan: false };
+                    node.send(found.run, message).await;
+                }
+                next.clamp(Nanos::from_millis(1), most)
+            }
+            Err(error) => {
+                node.store_pause(failures, &error).await;
+                failures += 1;
+                continue;
+            }
+        };
+        let before = node.runtime.now().as_nanos().saturating_sub(node.config.lane_idle.get());
+        for run in node.lanes.idle(crate::time::Mono::from_nanos(before)) {
+            node.retire(run);
+        }
+        node.sleep(pause).await;
+    }
+}
