@@ -118,7 +118,7 @@ impl<W: World> Lane<W> {
         loop {
             let draft = self.draft(&messages);
             if draft.events.is_empty() {
-                self.answer(messages, &draft);
+                self.answer(messages, &[]);
                 return Ok(());
             }
             let commit = self.commit(&draft);
@@ -191,9 +191,9 @@ impl<W: World> Lane<W> {
     /// What follows once the events are durable: act, then tell.
     fn land(&mut self, draft: Draft, messages: Vec<Message>) {
         let first = self.state.version();
-        self.state = draft.state.clone();
+        self.state = draft.state;
         self.node.wake_for(&draft.queue);
-        self.answer(messages, &draft);
+        self.answer(messages, &draft.started);
         if draft.calls_off {
             self.node.call_off_ended(&self.state);
         }
@@ -201,11 +201,11 @@ impl<W: World> Lane<W> {
     }
 
     /// Starts the attempts that were granted, and answers or drops the rest.
-    fn answer(&self, messages: Vec<Message>, draft: &Draft) {
+    fn answer(&self, messages: Vec<Message>, started: &[run::Token]) {
         for message in messages {
             match message {
                 Message::Claimed(claimed, slot) => {
-                    let started = draft.started.contains(&claimed.token);
+                    let started = started.contains(&claimed.token);
                     if started && matches!(self.state.phase(), Phase::Running) {
                         self.node.dispatch(&self.state, claimed.task, claimed.token, slot);
                     }
@@ -323,13 +323,12 @@ impl Draft {
         now: crate::time::Timestamp,
         config: &super::Config,
     ) {
-        let before = self.state.clone();
         let events = self.state.handle(input, now, &config.functions);
         if events.is_empty() {
             return;
         }
         self.fences.extend(fence);
-        self.queue.extend(super::lanes::queue_changes(&before, &events, config.lease));
+        self.queue.extend(super::lanes::queue_changes(&self.state, &events, config.lease));
         for recorded in &events {
             self.note(&recorded.event, input);
         }

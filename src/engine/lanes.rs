@@ -1,6 +1,6 @@
 //! The lanes of one node: where messages for a run go.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::lane;
 use super::node::Node;
 use super::{CommandError, World};
 use crate::failure::Failure;
-use crate::run::{Event, Recorded, RunId, RunState, TaskId, Token};
+use crate::run::{Event, Recorded, RunId, RunState, TaskId, TaskPhase, Token};
 use crate::runtime::{Runtime, Task};
 use crate::store::{ClaimedTask, QueueChange};
 use crate::time::{Mono, Nanos};
@@ -27,6 +27,8 @@ pub(super) enum Message {
         task: TaskId,
         token: Token,
         outcome: Result<Arc<Value>, Failure>,
+        /// Free again only when the outcome is durable, so that outcomes can't pile up.
+        #[expect(dead_code, reason = "held, not read")]
         slot: OwnedSemaphorePermit,
     },
     /// A lease has passed; `orphan` when its holder is known to be dead though it has not.
@@ -61,10 +63,13 @@ impl Lanes {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes `run`'s lane off the map; its task runs on to its end.
+    /// Takes `run`'s lane off the map if it takes no more messages; its task runs on to its end.
     pub(super) fn forget(&self, run: RunId) {
-        if let Some(lane) = self.map().remove(&run) {
-            lane.task.detach();
+        let mut map = self.map();
+        if map.get(&run).is_some_and(|lane| lane.inbox.is_closed()) {
+            if let Some(lane) = map.remove(&run) {
+                lane.task.detach();
+            }
         }
     }
 
@@ -118,9 +123,9 @@ impl<W: World> Node<W> {
     }
 }
 
-/// What `events`, coming upon `before`, change in the queue.
+/// What `events`, which led to `state`, change in the queue.
 pub(super) fn queue_changes(
-    before: &RunState,
+    state: &RunState,
     events: &[Recorded],
     lease: Nanos,
 ) -> Vec<QueueChange> {
@@ -148,11 +153,9 @@ pub(super) fn queue_changes(
             | Event::TaskFailed { task, .. }
             | Event::TaskCancelled { task } => changes.push(QueueChange::Remove { task: *task }),
             Event::RunEnded { .. } => {
-                // Also what began in these same events.
-                let begun = changes.iter().map(QueueChange::task);
-                let live = before.tasks().filter(|(_, t)| t.is_live()).map(|(id, _)| id);
-                let all: BTreeSet<TaskId> = begun.chain(live).collect();
-                changes.extend(all.into_iter().map(|task| QueueChange::Remove { task }));
+                // Whatever was live then was called off by this event.
+                let off = state.tasks().filter(|(_, t)| t.phase == TaskPhase::Cancelled);
+                changes.extend(off.map(|(task, _)| QueueChange::Remove { task }));
             }
             _ => {}
         }
