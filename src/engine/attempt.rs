@@ -60,10 +60,10 @@ impl<W: World> Node<W> {
     /// The attempt is over on this node, unless another has taken its place.
     fn let_go(&self, run: RunId, task: TaskId, token: Token) {
         let mut held = self.held();
-        if held.get(&(run, task)).is_some_and(|h| h.token == token) {
-            if let Some(Held { task: Some(spawned), .. }) = held.remove(&(run, task)) {
-                spawned.detach();
-            }
+        if held.get(&(run, task)).is_some_and(|h| h.token == token)
+            && let Some(Held { task: Some(spawned), .. }) = held.remove(&(run, task))
+        {
+            spawned.detach();
         }
         drop(held);
         self.changed.notify_waiters();

@@ -283,10 +283,11 @@ impl<W: World> Lane<W> {
         let keep = self.node.config.keep_events;
         let fresh_snapshot = self.tail_bytes == 0 && self.snapshot_bytes > 0;
         let below = self.state.version().0.saturating_sub(keep);
-        if fresh_snapshot && below > 0 {
-            if let Err(error) = self.node.store.trim(self.state.id(), Version(below)).await {
-                tracing::warn!(%error, "old events could not be trimmed; the next snapshot tries again");
-            }
+        if fresh_snapshot
+            && below > 0
+            && let Err(error) = self.node.store.trim(self.state.id(), Version(below)).await
+        {
+            tracing::warn!(%error, "old events could not be trimmed; the next snapshot tries again");
         }
         Ok(())
     }

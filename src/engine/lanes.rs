@@ -66,10 +66,10 @@ impl Lanes {
     /// Takes `run`'s lane off the map if it takes no more messages; its task runs on to its end.
     pub(super) fn forget(&self, run: RunId) {
         let mut map = self.map();
-        if map.get(&run).is_some_and(|lane| lane.inbox.is_closed()) {
-            if let Some(lane) = map.remove(&run) {
-                lane.task.detach();
-            }
+        if map.get(&run).is_some_and(|lane| lane.inbox.is_closed())
+            && let Some(lane) = map.remove(&run)
+        {
+            lane.task.detach();
         }
     }
 

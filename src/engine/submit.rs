@@ -175,11 +175,11 @@ impl<W: World> Node<W> {
         }
         for step in submission.workflow.steps() {
             for rule in step.policy.rules() {
-                if let Shape::Custom { name } = &rule.backoff.shape {
-                    if self.config.functions.get(name).is_none() {
-                        let (step, name) = (step.id.clone(), name.clone());
-                        return Err(SubmitError::UnknownFunction { step, name });
-                    }
+                if let Shape::Custom { name } = &rule.backoff.shape
+                    && self.config.functions.get(name).is_none()
+                {
+                    let (step, name) = (step.id.clone(), name.clone());
+                    return Err(SubmitError::UnknownFunction { step, name });
                 }
             }
         }

@@ -335,10 +335,10 @@ fn decide_and_keep(
     functions: &Functions,
 ) -> Vec<Event> {
     let events = super::decide(state, input, now, functions);
-    if let Input::Succeeded { task, result, .. } = input {
-        if !events.is_empty() {
-            state.results.insert(*task, Arc::clone(result));
-        }
+    if let Input::Succeeded { task, result, .. } = input
+        && !events.is_empty()
+    {
+        state.results.insert(*task, Arc::clone(result));
     }
     events
 }
