@@ -8,4 +8,6 @@ compile_error!(
 pub mod clock;
 pub mod fault;
 pub mod life;
+pub mod report;
+pub mod sweep;
 pub mod trace;

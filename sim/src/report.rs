@@ -1,0 +1,273 @@
+//! What a seed came to, and what a sweep of seeds came to.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use retrial::time::Nanos;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::fault::FaultKind;
+
+/// How one seed ended. The order is that of the exit codes' precedence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Every promise held.
+    Held,
+    /// A run goes on because its policy is unlimited and its endpoint may never answer.
+    Unbounded,
+    /// A run did not end within its bound, or the world made no progress.
+    Stuck,
+    /// A promise was broken.
+    Wrong,
+    /// Something panicked.
+    Panicked,
+}
+
+impl Verdict {
+    /// The verdict in words.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Held => "all promises held",
+            Self::Unbounded => "unbounded by policy",
+            Self::Stuck => "stuck",
+            Self::Wrong => "wrong",
+            Self::Panicked => "panicked",
+        }
+    }
+
+    /// Whether the seed failed.
+    #[must_use]
+    pub fn is_failure(self) -> bool {
+        self >= Self::Stuck
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Breach {
+    /// The oracle that found it.
+    pub oracle: String,
+    /// A short stable code.
+    pub reason: String,
+    /// A sentence with the events that prove it.
+    pub text: String,
+}
+
+/// What one seed came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeedReport {
+    /// The seed.
+    pub seed: u64,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// What was broken, or where it panicked or stuck.
+    pub breaches: Vec<Breach>,
+    /// The running hash over everything that happened.
+    pub fingerprint: String,
+    /// Simulated time.
+    pub simulated: Nanos,
+    /// Runs that ended.
+    pub runs: u64,
+    /// Attempts started.
+    pub attempts: u64,
+    /// Retries by what triggered them.
+    pub retries: BTreeMap<String, u64>,
+    /// Faults drawn, by kind.
+    pub drawn: BTreeMap<FaultKind, u64>,
+    /// Faults that struck, by kind.
+    pub struck: BTreeMap<FaultKind, u64>,
+    /// How often each oracle judged.
+    pub judged: BTreeMap<String, u64>,
+}
+
+impl SeedReport {
+    /// A seed that ended before it could be judged.
+    #[must_use]
+    pub fn broken_off(seed: u64, verdict: Verdict, oracle: &str, text: String) -> Self {
+        let breach = Breach { oracle: oracle.to_owned(), reason: verdict.words().to_owned(), text };
+        Self {
+            seed,
+            verdict,
+            breaches: vec![breach],
+            fingerprint: String::new(),
+            simulated: Nanos::ZERO,
+            runs: 0,
+            attempts: 0,
+            retries: BTreeMap::new(),
+            drawn: BTreeMap::new(),
+            struck: BTreeMap::new(),
+            judged: BTreeMap::new(),
+        }
+    }
+}
+
+/// What a sweep came to: its seeds, added up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SweepReport {
+    /// Seeds run.
+    pub seeds: u64,
+    /// Simulated time of all of them.
+    pub simulated: Nanos,
+    /// Runs that ended.
+    pub runs: u64,
+    /// Attempts started.
+    pub attempts: u64,
+    /// Retries by what triggered them.
+    pub retries: BTreeMap<String, u64>,
+    /// Faults drawn, by kind.
+    pub drawn: BTreeMap<FaultKind, u64>,
+    /// Faults that struck, by kind.
+    pub struck: BTreeMap<FaultKind, u64>,
+    /// How often each oracle judged.
+    pub judged: BTreeMap<String, u64>,
+    /// What each oracle found.
+    pub found: BTreeMap<String, u64>,
+    /// Seeds by verdict.
+    pub verdicts: BTreeMap<Verdict, u64>,
+    /// The failing seeds, lowest first.
+    pub failing: Vec<SeedReport>,
+    /// Over every seed's fingerprint, in the order of the seeds.
+    pub fingerprint: String,
+}
+
+/// The oracles that a sweep expects to hear from.
+pub const ORACLES: [&str; 8] = [
+    "no_loop",
+    "sequence",
+    "exhaustion",
+    "replay",
+    "nothing_lost",
+    "one_owner",
+    "isolation",
+    "silence",
+];
+
+impl SweepReport {
+    /// Adds up the reports of a sweep.
+    #[must_use]
+    pub fn of(mut seeds: Vec<SeedReport>) -> Self {
+        seeds.sort_by_key(|s| s.seed);
+        let mut sum = Self::default();
+        let mut hash = Sha256::new();
+        for seed in seeds {
+            hash.update(seed.seed.to_be_bytes());
+            hash.update(seed.fingerprint.as_bytes());
+            sum.add(seed);
+        }
+        let digest = hash.finalize();
+        sum.fingerprint = digest[..16].iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        sum
+    }
+
+    fn add(&mut self, seed: SeedReport) {
+        self.seeds += 1;
+        self.simulated = self.simulated.saturating_add(seed.simulated);
+        self.runs += seed.runs;
+        self.attempts += seed.attempts;
+        merge(&mut self.retries, &seed.retries);
+        merge(&mut self.drawn, &seed.drawn);
+        merge(&mut self.struck, &seed.struck);
+        merge(&mut self.judged, &seed.judged);
+        for breach in &seed.breaches {
+            *self.found.entry(breach.oracle.clone()).or_default() += 1;
+        }
+        *self.verdicts.entry(seed.verdict).or_default() += 1;
+        if seed.verdict.is_failure() {
+            self.failing.push(seed);
+        }
+    }
+
+    /// What the sweep did not test although it should have: no fault struck, or an oracle never
+    /// judged.
+    #[must_use]
+    pub fn untested(&self) -> Vec<String> {
+        let mut gaps = Vec::new();
+        if self.struck.values().sum::<u64>() == 0 {
+            gaps.push("no fault struck".to_owned());
+        }
+        let silent = ORACLES.iter().filter(|o| self.judged.get(**o).copied().unwrap_or(0) == 0);
+        gaps.extend(silent.map(|o| format!("oracle {o} never judged")));
+        gaps
+    }
+
+    /// The exit code: panics before wrong before stuck; then nothing tested, where that counts.
+    #[must_use]
+    pub fn exit_code(&self, gaps_count: bool) -> u8 {
+        let any = |v: Verdict| self.verdicts.get(&v).copied().unwrap_or(0) > 0;
+        if any(Verdict::Panicked) {
+            4
+        } else if any(Verdict::Wrong) {
+            1
+        } else if any(Verdict::Stuck) {
+            3
+        } else if gaps_count && !self.untested().is_empty() {
+            5
+        } else {
+            0
+        }
+    }
+
+    /// The summary in words. `again` is the command that reproduces a seed, less the seed.
+    #[must_use]
+    pub fn words(&self, again: &str) -> String {
+        let mut text = String::new();
+        let out = &mut text;
+        line(out, "seeds", &format!("{} ({})", self.seeds, verdict_words(&self.verdicts)));
+        line(out, "simulated time", &self.simulated.to_string());
+        line(out, "runs ended", &self.runs.to_string());
+        line(out, "attempts", &self.attempts.to_string());
+        line(out, "retries by cause", &counts(&self.retries));
+        let _ = writeln!(out, "faults struck / drawn");
+        for (kind, drawn) in &self.drawn {
+            let struck = self.struck.get(kind).copied().unwrap_or(0);
+            let note = if struck == 0 { "  never struck" } else { "" };
+            let _ = writeln!(out, "  {:<20} {struck:>8} / {drawn}{note}", kind.to_string());
+        }
+        let _ = writeln!(out, "oracles judged / found");
+        for oracle in ORACLES {
+            let judged = self.judged.get(oracle).copied().unwrap_or(0);
+            let found = self.found.get(oracle).copied().unwrap_or(0);
+            let _ = writeln!(out, "  {oracle:<20} {judged:>8} / {found}");
+        }
+        line(out, "fingerprint", &self.fingerprint);
+        for seed in &self.failing {
+            let _ = writeln!(
+                out,
+                "\nseed {} {}: {again} {}",
+                seed.seed,
+                seed.verdict.words(),
+                seed.seed
+            );
+            for breach in seed.breaches.iter().take(5) {
+                let _ = writeln!(out, "  {} ({}): {}", breach.oracle, breach.reason, breach.text);
+            }
+        }
+        text
+    }
+}
+
+fn line(out: &mut String, name: &str, value: &str) {
+    let _ = writeln!(out, "{name:<22} {value}");
+}
+
+fn counts(map: &BTreeMap<String, u64>) -> String {
+    let each: Vec<String> = map.iter().map(|(k, v)| format!("{k} {v}")).collect();
+    if each.is_empty() { "none".to_owned() } else { each.join(", ") }
+}
+
+fn verdict_words(map: &BTreeMap<Verdict, u64>) -> String {
+    let each: Vec<String> = map.iter().map(|(k, v)| format!("{v} {}", k.words())).collect();
+    each.join(", ")
+}
+
+fn merge<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+    for (key, count) in from {
+        *into.entry(key.clone()).or_default() += count;
+    }
+}
