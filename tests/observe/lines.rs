@@ -23,18 +23,25 @@ fn a_run_is_printed_from_its_start_to_its_end() {
         (20, Event::StepUnreachable { step: ONCE }),
         (12_340, ended(Outcome::Failed { error })),
     ];
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @r"
+    ▶ etl [RUN STARTED] 00000001-0000-4000-8000-000000000001
+    ↳ fetch_data failed: routed to once
+    🔧 each [FANNED OUT into 20 tasks]
+    ⊘ poll [SKIPPED]
+    ⊘ once [UNREACHABLE]
+    ✖ etl [RUN FAILED] (12.3s total) - fetch_data: TIMEOUT: Connection timeout
+    ");
 }
 
 #[test]
 fn other_ends_and_turns_of_a_run() {
     let line = |event| printed(PIPE, &[(0, created(json!({}))), (2_000, event)]);
     let last = |event| line(event).lines().last().unwrap().to_owned();
-    assert_snapshot!(last(ended(Outcome::Completed)), @"");
-    assert_snapshot!(last(ended(Outcome::Cancelled { reason: "not needed".into() })), @"");
-    assert_snapshot!(last(Event::CancelRequested { reason: "not needed".into() }), @"");
-    assert_snapshot!(last(Event::RunActivated), @"");
-    assert_snapshot!(last(Event::RunDeactivated), @"");
+    assert_snapshot!(last(ended(Outcome::Completed)), @"✔ etl [RUN COMPLETED] (2.0s total)");
+    assert_snapshot!(last(ended(Outcome::Cancelled { reason: "not needed".into() })), @"⊘ etl [RUN CANCELLED] (2.0s total) - not needed");
+    assert_snapshot!(last(Event::CancelRequested { reason: "not needed".into() }), @"⊘ etl [CANCEL REQUESTED] - not needed");
+    assert_snapshot!(last(Event::RunActivated), @"▶ etl [RUN ACTIVATED] 00000001-0000-4000-8000-000000000001");
+    assert_snapshot!(last(Event::RunDeactivated), @"⊘ etl [RUN DEACTIVATED] 00000001-0000-4000-8000-000000000001");
 }
 
 /// Whatever a run leaves unfinished is printed before its end, not lost.
@@ -42,7 +49,12 @@ fn other_ends_and_turns_of_a_run() {
 fn a_runs_end_releases_what_was_held() {
     let mut events = failing(task(FETCH), Some(3), &[2_000])[..3].to_vec();
     events.push((600, ended(Outcome::Cancelled { reason: "enough".into() })));
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    ⊘ etl [RUN CANCELLED] - enough
+    ");
 }
 
 #[test]
@@ -53,7 +65,11 @@ fn h14_the_end_of_the_process_releases_what_was_held() {
     assert_eq!(paper.text(), "");
     printer.release();
     printer.release();
-    assert_snapshot!(paper.text(), @"");
+    assert_snapshot!(paper.text(), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    ");
 }
 
 /// H11: a sequence taken up in the middle counts what went before, and prints it only where its
@@ -69,14 +85,29 @@ fn h11_a_resumed_run_recalls_what_it_does_not_print() {
     let rest = [(2_500, started(task(FETCH), 2, Some(3))), (3_000, succeeded(task(FETCH), 2))];
     tell(&printer, run(1), &rest);
     printer.summarise();
-    assert_snapshot!(paper.text(), @"");
+    assert_snapshot!(paper.text(), @r"
+    resuming run 1
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED after 2 attempts] (3.0s total)
+      ↻ Recovered after 1 retry
+    📊 RETRY STATISTICS
+    ├─ Total events with retries: 1
+    ├─ Succeeded after retry: 1 (100%)
+    ├─ Failed after all retries: 0 (0%)
+    ├─ Total retry attempts: 1
+    └─ Avg retries per event: 1.0
+    ");
 }
 
 #[test]
 fn a_total_that_is_not_known_is_not_made_up() {
     let t = task(FETCH);
     let events = [(100_000, started(t, 3, Some(3))), (101_000, succeeded(t, 3))];
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED after 3 attempts]
+      ↻ Recovered after 2 retries
+    ");
 }
 
 #[test]
@@ -90,7 +121,12 @@ fn h16_runs_beside_each_other_are_told_apart() {
     for n in [2, 1] {
         tell(&printer, run(n), &[(700, succeeded(t, 1))]);
     }
-    assert_snapshot!(paper.text(), @"");
+    assert_snapshot!(paper.text(), @r"
+    🔧 00000002/fetch_data [STARTED]
+    ✔ 00000002/fetch_data [COMPLETED] (0.7s)
+    🔧 00000001/fetch_data [STARTED]
+    ✔ 00000001/fetch_data [COMPLETED] (0.7s)
+    ");
 }
 
 #[test]

@@ -40,7 +40,11 @@ fn exhausts() -> Vec<(u64, Event)> {
 
 #[test]
 fn h14_the_documents_recovery_to_the_letter() {
-    assert_snapshot!(printed(PIPE, &recovers()), @"");
+    assert_snapshot!(printed(PIPE, &recovers()), @r"
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED after 3 attempts] (5.2s total)
+      ↻ Recovered after 2 retries
+    ");
 }
 
 /// The document says `7.0s total` under parts that add up to 7.5 s. Here the store's clock lost
@@ -59,7 +63,17 @@ fn h14_the_documents_failure_to_the_letter() {
         (7_000, failed(t, 3, slow(), false)),
         (7_000, gave_up(t, 3, GiveUp::Exhausted, &slow())),
     ];
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    🔧 fetch_data [STARTED] (retry 2/3)
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 3/3) in 4.0s...
+    🔧 fetch_data [STARTED] (retry 3/3)
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+    ✖ fetch_data [EXHAUSTED all 3 attempts] (7.0s total)
+    ");
 }
 
 #[test]
@@ -71,8 +85,22 @@ fn h14_totals_are_computed() {
 #[test]
 fn h14_detailed_prints_at_once_and_folds_nothing() {
     let events = recovers();
-    assert_snapshot!(printed(Output::Detailed, &events[..3]), @"");
-    assert_snapshot!(printed(Output::Detailed, &events), @"");
+    assert_snapshot!(printed(Output::Detailed, &events[..3]), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 1.0s...
+    ");
+    assert_snapshot!(printed(Output::Detailed, &events), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 1.0s...
+    🔧 fetch_data [STARTED] (retry 2/3)
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 3/3) in 2.0s...
+    🔧 fetch_data [STARTED] (retry 3/3)
+    ✔ fetch_data [COMPLETED after 3 attempts] (5.2s total)
+      ↻ Recovered after 2 retries
+    ");
 }
 
 #[test]
@@ -85,7 +113,10 @@ fn h14_nothing_is_printed_before_the_outcome_is_known() {
 fn h14_a_first_success_is_short() {
     let t = task(FETCH);
     let events = [(0, started(t, 1, Some(3))), (500, succeeded(t, 1))];
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED] (0.5s)
+    ");
 }
 
 #[test]
@@ -97,7 +128,10 @@ fn r12_a_permanent_failure_has_no_retry_line() {
         (500, failed(t, 1, wrong.clone(), false)),
         (500, gave_up(t, 1, GiveUp::NotRetryable, &wrong)),
     ];
-    assert_snapshot!(printed(PIPE, &first), @"");
+    assert_snapshot!(printed(PIPE, &first), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - HTTP 404: no such thing
+    ");
     let second = with(
         failing(t, Some(3), &[2_000])[..4].to_vec(),
         [
@@ -105,7 +139,14 @@ fn r12_a_permanent_failure_has_no_retry_line() {
             (3_000, gave_up(t, 2, GiveUp::NotRetryable, &wrong)),
         ],
     );
-    assert_snapshot!(printed(PIPE, &second), @"");
+    assert_snapshot!(printed(PIPE, &second), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    🔧 fetch_data [STARTED] (retry 2/3)
+    ✖ fetch_data [FAILED] (0.5s) - HTTP 404: no such thing
+    ✖ fetch_data [FAILED after 2 attempts] (3.0s total) - no rule retries this failure
+    ");
 }
 
 #[test]
@@ -116,16 +157,19 @@ fn h14_other_reasons_to_give_up_are_said_in_words() {
         let text = printed(PIPE, &with(failing(t, Some(3), &[2_000]), end));
         text.lines().last().unwrap().to_owned()
     };
-    assert_snapshot!(last(GiveUp::TotalTimeout), @"");
-    assert_snapshot!(last(GiveUp::TimeoutBudget), @"");
-    assert_snapshot!(last(GiveUp::RetryAfter), @"");
+    assert_snapshot!(last(GiveUp::TotalTimeout), @"✖ fetch_data [FAILED after 2 attempts] (3.0s total) - the total timeout leaves no time for another attempt");
+    assert_snapshot!(last(GiveUp::TimeoutBudget), @"✖ fetch_data [FAILED after 2 attempts] (3.0s total) - the retries allowed for timeouts are used up");
+    assert_snapshot!(last(GiveUp::RetryAfter), @"✖ fetch_data [FAILED after 2 attempts] (3.0s total) - the endpoint asks for a longer wait than is allowed");
 }
 
 #[test]
 fn h14_one_attempt_is_not_exhausted_in_the_plural() {
     let t = task(ONCE);
     let events = with(failing(t, Some(1), &[]), [(500, gave_up(t, 1, GiveUp::Exhausted, &slow()))]);
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 once [STARTED]
+    ✖ once [FAILED] (0.5s) - Connection timeout
+    ");
 }
 
 #[test]
@@ -133,7 +177,13 @@ fn h14_unlimited_retries_have_no_bound_in_their_count() {
     let t = task(POLL);
     let events =
         with(failing(t, None, &[1_000])[..4].to_vec(), [(3_000, Event::TaskCancelled { task: t })]);
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 poll [STARTED]
+    ✖ poll [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2) in 1.0s...
+    🔧 poll [STARTED] (retry 2)
+    ⊘ poll [CANCELLED] (3.0s total)
+    ");
 }
 
 #[test]
@@ -167,7 +217,7 @@ fn c10_lines_of_parallel_tasks_are_not_mixed() {
 fn h14_a_failure_without_an_attempt_still_says_why() {
     let wrong = retrial::failure::Failure::new("BAD_ARGS", "`list` is not a list");
     let events = [(0, gave_up(task(FETCH), 0, GiveUp::NotRetryable, &wrong))];
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @"✖ fetch_data [FAILED] - `list` is not a list");
 }
 
 #[test]
@@ -179,5 +229,8 @@ fn c14_what_is_printed_is_one_clean_line() {
         (500, failed(t, 1, nasty.clone(), false)),
         (500, gave_up(t, 1, GiveUp::NotRetryable, &nasty)),
     ];
-    assert_snapshot!(printed(PIPE, &events), @"");
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - one two [2J three
+    ");
 }

@@ -30,12 +30,26 @@ fn h15_the_documents_example_to_the_letter() {
         [(0, 1, true), (1, 2, true), (2, 3, true), (3, 2, true), (4, 4, false), (5, 0, true)];
     let events: Vec<_> =
         tasks.into_iter().flat_map(|(n, retries, well)| ends(n, retries, well)).collect();
-    assert_snapshot!(counted(&events), @"");
+    assert_snapshot!(counted(&events), @r"
+    📊 RETRY STATISTICS
+    ├─ Total events with retries: 5
+    ├─ Succeeded after retry: 4 (80%)
+    ├─ Failed after all retries: 1 (20%)
+    ├─ Total retry attempts: 12
+    └─ Avg retries per event: 2.4
+    ");
 }
 
 #[test]
 fn h15_nothing_to_divide_by() {
-    assert_snapshot!(Statistics::default(), @"");
+    assert_snapshot!(Statistics::default(), @r"
+    📊 RETRY STATISTICS
+    ├─ Total events with retries: 0
+    ├─ Succeeded after retry: 0 (0%)
+    ├─ Failed after all retries: 0 (0%)
+    ├─ Total retry attempts: 0
+    └─ Avg retries per event: 0.0
+    ");
     assert_eq!(counted(&ends(0, 0, false)).with_retries(), 0);
 }
 
@@ -55,7 +69,16 @@ fn h15_tasks_called_off_or_going_have_their_own_lines() {
     let mut events = failing(item(EACH, 0), Some(3), &[1_000])[..4].to_vec();
     events.extend(failing(item(EACH, 1), Some(3), &[1_000]));
     events.push((9_000, Event::TaskCancelled { task: item(EACH, 1) }));
-    assert_snapshot!(counted(&events), @"");
+    assert_snapshot!(counted(&events), @r"
+    📊 RETRY STATISTICS
+    ├─ Total events with retries: 2
+    ├─ Succeeded after retry: 0 (0%)
+    ├─ Failed after all retries: 0 (0%)
+    ├─ Cancelled after a retry: 1 (50%)
+    ├─ Still going after a retry: 1 (50%)
+    ├─ Total retry attempts: 2
+    └─ Avg retries per event: 1.0
+    ");
 }
 
 #[test]

@@ -48,10 +48,19 @@ fn shown(events: &[(u64, Event)]) -> String {
 fn h14_lines_are_live_and_folded_on_recovery() {
     let t = task(FETCH);
     let mut events = failing(t, Some(3), &[2_000])[..4].to_vec();
-    assert_snapshot!(shown(&events[..1]), @"");
-    assert_snapshot!(shown(&events), @"");
+    assert_snapshot!(shown(&events[..1]), @"🔧 fetch_data [STARTED]");
+    assert_snapshot!(shown(&events), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    🔧 fetch_data [STARTED] (retry 2/3)
+    ");
     events.push((5_200, succeeded(t, 2)));
-    assert_snapshot!(shown(&events), @"");
+    assert_snapshot!(shown(&events), @r"
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED after 2 attempts] (5.2s total)
+      ↻ Recovered after 1 retry
+    ");
 }
 
 #[test]
@@ -73,7 +82,13 @@ fn h14_what_has_ended_stays_above_what_is_live() {
         (500, scheduled(a, 2, 2_000)),
         (700, succeeded(b, 1)),
     ];
-    assert_snapshot!(shown(&events), @"");
+    assert_snapshot!(shown(&events), @r"
+    🔧 each[1] [STARTED]
+    ✔ each[1] [COMPLETED] (0.7s)
+    🔧 each[0] [STARTED]
+    ✖ each[0] [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    ");
 }
 
 /// A line that has scrolled away, or wrapped, could not be taken back.
@@ -84,8 +99,16 @@ fn live_lines_fit_the_terminal() {
     for n in 0..9 {
         tell(&printer, run(1), &[(0, started(item(EACH, n), 1, Some(3)))]);
     }
-    assert_snapshot!(screen(&paper.text()), @"");
+    assert_snapshot!(screen(&paper.text()), @r"
+    … more above
+    🔧 each[7] [STARTED]
+    🔧 each[8] [STARTED]
+    ");
     let long = retrial::failure::Failure::timed_out("ein sehr langer Grund für alles");
     tell(&printer, run(1), &[(500, failed(item(EACH, 8), 1, long, true))]);
-    assert_snapshot!(screen(&paper.text()), @"");
+    assert_snapshot!(screen(&paper.text()), @r"
+    … more above
+    🔧 each[8] [STARTED]
+    ✖ each[8] [FAILED] (0…
+    ");
 }
