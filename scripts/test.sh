@@ -15,8 +15,6 @@ fi
 
 # An environment RUSTFLAGS replaces the flags of .cargo/config.toml, without which the simulated
 # world does not build.
-if [ -n "${RUSTFLAGS+set}" ] && [[ "$RUSTFLAGS" != *"--cfg madsim"* ]]; then
-  export RUSTFLAGS="$RUSTFLAGS --cfg madsim"
-fi
+unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 
 exec cargo test --workspace --locked -- --include-ignored
