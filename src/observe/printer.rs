@@ -95,7 +95,8 @@ impl<W: Write> Printer<W> {
     pub fn release(&self) {
         let mut desk = self.lock();
         let stories = std::mem::take(&mut desk.stories);
-        desk.print_held(stories.into_values());
+        let lines: Vec<Line> = stories.values().flat_map(|s| desk.unprinted(s)).collect();
+        desk.print(&lines);
     }
 
     /// Prints the retry statistics (H15).
@@ -122,11 +123,7 @@ impl<W: Write + Send + 'static> Observer for Printer<W> {
         desk.statistics.take(notice);
         match desk.follow(notice) {
             Followed::Nothing => {}
-            Followed::Run(line) => desk.print(&[line]),
-            Followed::Ended(left, line) => {
-                desk.print_held(left.into_iter());
-                desk.print(&[line]);
-            }
+            Followed::Run(lines) => desk.print(&lines),
             Followed::On(lines) if desk.output == Output::Detailed => desk.print(&lines),
             Followed::On(_) => desk.print(&[]),
             Followed::Told(story, turn) => {
@@ -141,9 +138,7 @@ impl<W: Write + Send + 'static> Observer for Printer<W> {
 enum Followed {
     Nothing,
     /// Something about the run.
-    Run(Line),
-    /// The run ended; these stories had not.
-    Ended(Vec<Story>, Line),
+    Run(Vec<Line>),
     /// A task goes on, with new lines.
     On(Vec<Line>),
     /// A task has ended.
@@ -184,12 +179,20 @@ impl<W: Write> Desk<W> {
             return Followed::Nothing;
         };
         if !matches!(notice.event, Event::RunEnded { .. }) {
-            return Followed::Run(line);
+            return Followed::Run(vec![line]);
         }
         self.began.remove(&notice.run);
-        let of_run = |key: &(RunId, TaskId)| key.0 == notice.run;
-        let left = self.stories.extract_if(.., |key, _| of_run(key)).map(|(_, s)| s).collect();
-        Followed::Ended(left, line)
+        let mut lines = self.call_off(notice.run, notice.at);
+        lines.push(line);
+        Followed::Run(lines)
+    }
+
+    /// The end of a run calls off whatever it has left, without an event for each task.
+    fn call_off(&mut self, run: RunId, at: Timestamp) -> Vec<Line> {
+        let left: Vec<Story> =
+            self.stories.extract_if(.., |key, _| key.0 == run).map(|(_, story)| story).collect();
+        let last = |story: &Story| self.unprinted(story).into_iter().chain([story.call_off(at)]);
+        left.iter().flat_map(|story| last(story).collect::<Vec<_>>()).collect()
     }
 
     fn prefix(&self, run: RunId) -> String {
@@ -207,18 +210,18 @@ impl<W: Write> Desk<W> {
             Turn::End { well, lines } => (well, lines),
             Turn::On(lines) => (false, lines),
         };
-        let before: Vec<Line> = match self.output {
-            Output::Detailed => Vec::new(),
+        let before = match self.output {
             Output::Auto { .. } if well => vec![story.folded()],
-            Output::Auto { .. } => story.lines().collect(),
+            _ => self.unprinted(story),
         };
         before.into_iter().chain(last).collect()
     }
 
-    fn print_held(&mut self, stories: impl Iterator<Item = Story>) {
-        if self.output != Output::Detailed {
-            let lines: Vec<Line> = stories.flat_map(|s| s.lines().collect::<Vec<_>>()).collect();
-            self.print(&lines);
+    /// A task's lines that were not printed as it went on.
+    fn unprinted(&self, story: &Story) -> Vec<Line> {
+        match self.output {
+            Output::Detailed => Vec::new(),
+            Output::Auto { .. } => story.lines().collect(),
         }
     }
 

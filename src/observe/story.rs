@@ -65,7 +65,9 @@ impl Story {
             Event::TaskFailed { attempts, reason, error, .. } => {
                 self.give_up(at, *attempts, *reason, &error.message)
             }
-            Event::TaskCancelled { .. } => self.call_off(at),
+            Event::TaskCancelled { .. } => {
+                Turn::End { well: false, lines: vec![self.call_off(at)] }
+            }
             _ => Turn::On(Vec::new()),
         }
     }
@@ -78,6 +80,11 @@ impl Story {
     /// What stands for the lines so far once the task has recovered.
     pub(super) fn folded(&self) -> Line {
         Line::new(Tone::Plain, format!("🔧 {} [STARTED]", self.name))
+    }
+
+    /// The last line of a task that was called off.
+    pub(super) fn call_off(&self, at: Timestamp) -> Line {
+        Line::new(Tone::Faint, format!("⊘ {} [CANCELLED]{}", self.name, self.total(at)))
     }
 
     fn start(&mut self, at: Timestamp, attempt: u32, retries_left: Option<u32>) -> Turn {
@@ -141,11 +148,6 @@ impl Story {
             )),
         }
         Turn::End { well: false, lines }
-    }
-
-    fn call_off(&self, at: Timestamp) -> Turn {
-        let text = format!("⊘ {} [CANCELLED]{}", self.name, self.total(at));
-        Turn::End { well: false, lines: vec![Line::new(Tone::Faint, text)] }
     }
 
     /// `2/3`, or `2` when unlimited.

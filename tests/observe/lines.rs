@@ -44,17 +44,19 @@ fn other_ends_and_turns_of_a_run() {
     assert_snapshot!(last(Event::RunDeactivated), @"⊘ etl [RUN DEACTIVATED] 00000001-0000-4000-8000-000000000001");
 }
 
-/// Whatever a run leaves unfinished is printed before its end, not lost.
+/// The end of a run calls off what it leaves unfinished; that is said, and what was held is shown.
 #[test]
-fn a_runs_end_releases_what_was_held() {
+fn a_runs_end_calls_off_what_was_going() {
     let mut events = failing(task(FETCH), Some(3), &[2_000])[..3].to_vec();
     events.push((600, ended(Outcome::Cancelled { reason: "enough".into() })));
     assert_snapshot!(printed(PIPE, &events), @r"
     🔧 fetch_data [STARTED]
     ✖ fetch_data [FAILED] (0.5s) - Connection timeout
       ↻ Retrying (attempt 2/3) in 2.0s...
+    ⊘ fetch_data [CANCELLED] (0.6s total)
     ⊘ etl [RUN CANCELLED] - enough
     ");
+    assert_eq!(printed(Output::Detailed, &events), printed(PIPE, &events));
 }
 
 #[test]

@@ -223,14 +223,14 @@ fn h14_a_failure_without_an_attempt_still_says_why() {
 #[test]
 fn c14_what_is_printed_is_one_clean_line() {
     let t = task(FETCH);
-    let nasty = retrial::failure::Failure::new("X", "one\ntwo\x1b[2J\rthree");
+    let nasty = retrial::failure::Failure::new("X", "one\ntwo\x1b[2J\rthree\u{9b}four");
     let events = [
         (0, started(t, 1, Some(3))),
         (500, failed(t, 1, nasty.clone(), false)),
         (500, gave_up(t, 1, GiveUp::NotRetryable, &nasty)),
     ];
-    assert_snapshot!(printed(PIPE, &events), @r"
-    🔧 fetch_data [STARTED]
-    ✖ fetch_data [FAILED] (0.5s) - one two [2J three
-    ");
+    let text = printed(PIPE, &events);
+    assert_eq!(text.lines().count(), 2, "{text:?}");
+    assert!(text.lines().all(|l| !l.contains(char::is_control)), "{text:?}");
+    assert!(text.contains("one") && text.contains("four"), "{text:?}");
 }
