@@ -1,7 +1,26 @@
 //! The seam to whoever watches, and its implementations.
 //!
-//! Decides how what happened is shown. Must never change what happens, and never shows a secret.
-//! Observers are told after the events are durable. To add one, implement [`Observer`].
+//! Decides how what happened is shown. Must never change what happens, never know stores or
+//! actions, and never show a secret: text passes the sanitiser, inputs and results are masked
+//! (spec decision 20), delivery tokens are left out. Observers are told after the events are
+//! durable. To add one, implement [`Observer`]; to show a new event, add its arm to `story` (about
+//! a task) or `run_lines` (about a run), and to `json`.
+
+mod history;
+pub mod json;
+mod line;
+mod printer;
+mod run_lines;
+mod screen;
+mod statistics;
+mod story;
+mod words;
+
+use std::sync::Arc;
+
+pub use history::History;
+pub use printer::{Output, Printer};
+pub use statistics::Statistics;
 
 use crate::run::{Event, RunId, Version};
 use crate::time::Timestamp;
@@ -26,4 +45,24 @@ pub struct Notice<'a> {
 pub trait Observer: Send + Sync + 'static {
     /// Something happened.
     fn tell(&self, notice: &Notice<'_>);
+}
+
+/// Watches nothing.
+impl Observer for () {
+    fn tell(&self, _: &Notice<'_>) {}
+}
+
+/// Tells the first, then the second.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    fn tell(&self, notice: &Notice<'_>) {
+        self.0.tell(notice);
+        self.1.tell(notice);
+    }
+}
+
+/// Tells whoever shares it.
+impl<O: Observer + ?Sized> Observer for Arc<O> {
+    fn tell(&self, notice: &Notice<'_>) {
+        (**self).tell(notice);
+    }
 }

@@ -1,0 +1,184 @@
+//! A notice as one JSON object, for streams and logs: all retry metadata (H9, H16), no secrets.
+//!
+//! Every text passes the sanitiser. Inputs and results are masked (spec decision 20), delivery
+//! tokens, digests of results and the definition's text are left out.
+
+use serde_json::{Map, Value, json};
+
+use super::Notice;
+use super::words::{clean, fans_out, step_name};
+use crate::failure::{Class, ErrorContext, Failure};
+use crate::run::{Event, Outcome, TaskId};
+use crate::time::Nanos;
+
+/// What stands in the place of a masked value.
+pub const MASK: &str = "***";
+
+/// The notice as one JSON object. `retry_attempt` is `attempt - 1`, `retry_delay` is in seconds,
+/// as the rh_agents document has them; fields that end in `_ms` are in milliseconds.
+#[must_use]
+pub fn object(notice: &Notice<'_>) -> Map<String, Value> {
+    let mut object = Map::new();
+    let mut put = |fields: Value| {
+        if let Value::Object(fields) = present(fields) {
+            object.extend(fields);
+        }
+    };
+    put(json!({
+        "run": notice.run.to_string(),
+        "workflow": clean(notice.workflow.name()),
+        "number": notice.number.0,
+        "at": notice.at.to_string(),
+        "event": notice.event.name(),
+    }));
+    if let Some(task) = notice.event.task() {
+        put(whose(notice, task));
+    }
+    put(about(notice));
+    object
+}
+
+/// The fields that have a value.
+fn present(mut fields: Value) -> Value {
+    if let Value::Object(fields) = &mut fields {
+        fields.retain(|_, value| !value.is_null());
+    }
+    fields
+}
+
+/// `value` with its shape kept and every text, number and truth value in it masked.
+#[must_use]
+pub fn masked(value: &Value) -> Value {
+    match value {
+        Value::Object(fields) => masked_object(fields),
+        Value::Array(items) => items.iter().map(masked).collect(),
+        Value::Null => Value::Null,
+        Value::String(_) | Value::Number(_) | Value::Bool(_) => MASK.into(),
+    }
+}
+
+fn masked_object(fields: &Map<String, Value>) -> Value {
+    Value::Object(fields.iter().map(|(name, value)| (clean(name), masked(value))).collect())
+}
+
+fn whose(notice: &Notice<'_>, task: TaskId) -> Value {
+    let action = notice.workflow.step(task.step).map(|step| clean(&step.action));
+    let item = fans_out(notice.workflow, task.step).then_some(task.item);
+    json!({ "step": step_name(notice.workflow, task.step), "item": item, "action": action })
+}
+
+fn about(notice: &Notice<'_>) -> Value {
+    let step = |at| step_name(notice.workflow, at);
+    match notice.event {
+        Event::RunCreated { workflow, input, .. } => {
+            json!({ "steps": workflow.steps().len(), "input": masked_object(input) })
+        }
+        Event::RunActivated | Event::RunDeactivated | Event::TaskCancelled { .. } => json!({}),
+        Event::StepEntered { step: at, tasks } => json!({ "step": step(*at), "tasks": tasks }),
+        Event::StepSucceeded { step: at }
+        | Event::StepUnreachable { step: at }
+        | Event::StepSkipped { step: at } => json!({ "step": step(*at) }),
+        Event::StepFailed { step: at, error } => {
+            json!({ "step": step(*at), "error": context(error) })
+        }
+        Event::Routed { from, to, cause } => {
+            json!({ "from": step(*from), "to": step(*to), "cause": cause })
+        }
+        Event::CancelRequested { reason } => json!({ "reason": clean(reason) }),
+        Event::RunEnded { outcome } => ended(outcome),
+        Event::AttemptStarted { .. }
+        | Event::AttemptFailed { .. }
+        | Event::RetryScheduled { .. }
+        | Event::TaskSucceeded { .. }
+        | Event::TaskFailed { .. } => attempt(notice.event),
+    }
+}
+
+fn attempt(event: &Event) -> Value {
+    let mut fields = match event {
+        Event::AttemptStarted { timeout, retries_left, retry, .. } => json!({
+            "timeout_ms": timeout.map(Nanos::as_millis),
+            "retries_left": retries_left,
+            "retry_delay": retry.as_ref().map(|r| in_seconds(r.delay)),
+            "original_error": retry.as_ref().map(|r| clean(&r.original_error)),
+        }),
+        Event::AttemptFailed { failure, will_retry, .. } => {
+            json!({ "will_retry": will_retry, "error": described(failure) })
+        }
+        Event::RetryScheduled { attempt, delay, backoff, kind, code, .. } => json!({
+            "next_attempt": attempt,
+            "retry_delay": in_seconds(*delay),
+            "backoff": in_seconds(*backoff),
+            "retry_kind": kind,
+            "reason": clean(code.as_str()),
+        }),
+        Event::TaskSucceeded { attempt, .. } => {
+            json!({ "total_attempts": attempt, "result": MASK })
+        }
+        Event::TaskFailed { attempts, reason, error, .. } => json!({
+            "total_attempts": attempts,
+            "reason": reason,
+            "reason_text": reason.to_string(),
+            "error": context(error),
+        }),
+        _ => json!({}),
+    };
+    if let (Some(n), Some(fields)) = (number(event), fields.as_object_mut()) {
+        fields.insert("attempt".into(), n.into());
+        fields.insert("retry_attempt".into(), n.saturating_sub(1).into());
+        fields.insert("is_retry".into(), (n > 1).into());
+    }
+    fields
+}
+
+/// The attempt that the event is about, from 1.
+fn number(event: &Event) -> Option<u32> {
+    match event {
+        Event::AttemptStarted { attempt, .. }
+        | Event::AttemptFailed { attempt, .. }
+        | Event::RetryScheduled { attempt, .. }
+        | Event::TaskSucceeded { attempt, .. } => Some(*attempt),
+        Event::TaskFailed { attempts, .. } => Some(*attempts),
+        _ => None,
+    }
+}
+
+fn described(failure: &Failure) -> Value {
+    present(json!({
+        "code": clean(failure.code().as_str()),
+        "message": clean(failure.message()),
+        "type": failure.lineage().first().map(|name| clean(name)),
+        "retryable": failure.class() == Class::Retryable,
+        "kind": failure.kind(),
+        "retry_after": failure.retry_after().map(in_seconds),
+    }))
+}
+
+/// Capability 5's names (C5).
+fn context(error: &ErrorContext) -> Value {
+    present(json!({
+        "code": clean(error.code.as_str()),
+        "message": clean(&error.message),
+        "retryable": error.retryable,
+        "node_id": clean(&error.node_id),
+        "action_id": clean(&error.action_id),
+        "timestamp": clean(&error.timestamp),
+        "attempt": error.attempt,
+        "stack_trace": error.stack_trace.as_deref().map(clean),
+    }))
+}
+
+fn ended(outcome: &Outcome) -> Value {
+    match outcome {
+        Outcome::Completed => json!({ "outcome": "completed" }),
+        Outcome::Failed { error } => json!({ "outcome": "failed", "error": context(error) }),
+        Outcome::Cancelled { reason } => {
+            json!({ "outcome": "cancelled", "reason": clean(reason) })
+        }
+    }
+}
+
+/// Seconds as a JSON number: only output is a fraction, never time that anything is computed from.
+fn in_seconds(length: Nanos) -> Value {
+    std::time::Duration::from(length).as_secs_f64().into()
+}

@@ -1,0 +1,64 @@
+//! What is shown of a run beside its tasks.
+
+use super::Notice;
+use super::line::{Line, Tone};
+use super::words::{clean, fans_out, seconds, step_name};
+use crate::failure::ErrorContext;
+use crate::run::{Event, Outcome, RouteCause};
+use crate::time::Timestamp;
+
+/// The line about an event that is not about one task; `None` where the tasks' lines say enough.
+/// `began` is when the run was created, `prefix` goes before names.
+pub(super) fn line(notice: &Notice<'_>, began: Option<Timestamp>, prefix: &str) -> Option<Line> {
+    let workflow = clean(notice.workflow.name());
+    let step = |at| format!("{prefix}{}", step_name(notice.workflow, at));
+    Some(match notice.event {
+        Event::RunCreated { .. } => plain(format!("▶ {workflow} [RUN STARTED] {}", notice.run)),
+        Event::RunActivated => plain(format!("▶ {workflow} [RUN ACTIVATED] {}", notice.run)),
+        Event::RunDeactivated => faint(format!("⊘ {workflow} [RUN DEACTIVATED] {}", notice.run)),
+        Event::StepEntered { step: at, tasks } if fans_out(notice.workflow, *at) => {
+            let tasks = super::words::counted(*tasks, "task", "tasks");
+            plain(format!("🔧 {} [FANNED OUT into {tasks}]", step(*at)))
+        }
+        Event::StepUnreachable { step: at } => faint(format!("⊘ {} [UNREACHABLE]", step(*at))),
+        Event::StepSkipped { step: at } => faint(format!("⊘ {} [SKIPPED]", step(*at))),
+        Event::Routed { from, to, cause: RouteCause::Failure } => {
+            let to = step_name(notice.workflow, *to);
+            Line::new(Tone::Retry, format!("↳ {} failed: routed to {to}", step(*from)))
+        }
+        Event::CancelRequested { reason } => {
+            faint(format!("⊘ {workflow} [CANCEL REQUESTED] - {}", clean(reason)))
+        }
+        Event::RunEnded { outcome } => {
+            let total = began.map(|b| format!(" ({} total)", seconds(notice.at.since(b))));
+            ended(&format!("{prefix}{workflow}"), &total.unwrap_or_default(), outcome)
+        }
+        _ => return None,
+    })
+}
+
+fn ended(name: &str, total: &str, outcome: &Outcome) -> Line {
+    match outcome {
+        Outcome::Completed => Line::new(Tone::Good, format!("✔ {name} [RUN COMPLETED]{total}")),
+        Outcome::Failed { error } => {
+            Line::new(Tone::Bad, format!("✖ {name} [RUN FAILED]{total} - {}", cause(error)))
+        }
+        Outcome::Cancelled { reason } => {
+            faint(format!("⊘ {name} [RUN CANCELLED]{total} - {}", clean(reason)))
+        }
+    }
+}
+
+/// `fetch_data: 503: service unavailable`.
+fn cause(error: &ErrorContext) -> String {
+    let (step, message) = (clean(&error.node_id), clean(&error.message));
+    format!("{step}: {}: {message}", clean(error.code.as_str()))
+}
+
+fn plain(text: String) -> Line {
+    Line::new(Tone::Plain, text)
+}
+
+fn faint(text: String) -> Line {
+    Line::new(Tone::Faint, text)
+}

@@ -1,0 +1,136 @@
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Notice;
+use crate::run::{Event, RunId, TaskId};
+
+/// Retry statistics, in the words and the layout of the rh_agents document (H15), where an "event"
+/// is a task. Fed with notices, in order; the same notices give the same numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Tasks that have not ended, with the last attempt begun of each.
+    going: BTreeMap<(RunId, TaskId), u32>,
+    succeeded: u64,
+    failed: u64,
+    cancelled: u64,
+    retries: u64,
+}
+
+/// How a task ended.
+enum End {
+    Succeeded,
+    Failed,
+    Cancelled,
+}
+
+impl Statistics {
+    /// Counts what a notice says.
+    pub fn take(&mut self, notice: &Notice<'_>) {
+        let run = notice.run;
+        match notice.event {
+            Event::AttemptStarted { task, attempt, .. } => {
+                self.going.insert((run, *task), *attempt);
+            }
+            Event::TaskSucceeded { task, attempt, .. } => {
+                self.end((run, *task), Some(*attempt), &End::Succeeded);
+            }
+            Event::TaskFailed { task, attempts, .. } => {
+                self.end((run, *task), Some(*attempts), &End::Failed);
+            }
+            Event::TaskCancelled { task } => self.end((run, *task), None, &End::Cancelled),
+            Event::RunEnded { .. } => self.end_run(run),
+            _ => {}
+        }
+    }
+
+    /// Tasks that were tried more than once.
+    #[must_use]
+    pub fn with_retries(&self) -> u64 {
+        self.succeeded + self.failed + self.cancelled + self.unfinished()
+    }
+
+    /// Of those, the ones that succeeded.
+    #[must_use]
+    pub fn succeeded(&self) -> u64 {
+        self.succeeded
+    }
+
+    /// Of those, the ones that failed for good.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    /// Of those, the ones that were called off.
+    #[must_use]
+    pub fn cancelled(&self) -> u64 {
+        self.cancelled
+    }
+
+    /// Of those, the ones that have not ended.
+    #[must_use]
+    pub fn unfinished(&self) -> u64 {
+        self.going.values().filter(|attempt| **attempt > 1).count() as u64
+    }
+
+    /// Attempts beyond each task's first.
+    #[must_use]
+    pub fn retries(&self) -> u64 {
+        let going = self.going.values().map(|attempt| u64::from(attempt.saturating_sub(1)));
+        self.retries + going.sum::<u64>()
+    }
+
+    /// Retries per task that was tried more than once, in tenths, halves rounded up; 0 for none.
+    #[must_use]
+    pub fn average_tenths(&self) -> u64 {
+        rounded(self.retries().saturating_mul(10), self.with_retries())
+    }
+
+    fn end(&mut self, key: (RunId, TaskId), attempts: Option<u32>, end: &End) {
+        let last = self.going.remove(&key);
+        let retries = attempts.or(last).unwrap_or(0).saturating_sub(1);
+        if retries == 0 {
+            return;
+        }
+        self.retries += u64::from(retries);
+        match end {
+            End::Succeeded => self.succeeded += 1,
+            End::Failed => self.failed += 1,
+            End::Cancelled => self.cancelled += 1,
+        }
+    }
+
+    /// Whatever has not ended with its run was called off by it.
+    fn end_run(&mut self, run: RunId) {
+        let left: Vec<_> = self.going.keys().filter(|key| key.0 == run).copied().collect();
+        for key in left {
+            self.end(key, None, &End::Cancelled);
+        }
+    }
+}
+
+/// `part / whole` rounded to the nearest, halves up; 0 where there is no whole.
+fn rounded(part: u64, whole: u64) -> u64 {
+    if whole == 0 { 0 } else { (part.saturating_mul(2) + whole) / (whole * 2) }
+}
+
+/// The tree of the document. Tasks called off or not ended get a line of their own, which the
+/// document does not have, only where there are any.
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = self.with_retries();
+        let share = |n: u64| format!("{n} ({}%)", rounded(n.saturating_mul(100), of));
+        writeln!(f, "📊 RETRY STATISTICS")?;
+        writeln!(f, "├─ Total events with retries: {of}")?;
+        writeln!(f, "├─ Succeeded after retry: {}", share(self.succeeded))?;
+        writeln!(f, "├─ Failed after all retries: {}", share(self.failed))?;
+        for (name, n) in [("Cancelled", self.cancelled), ("Still going", self.unfinished())] {
+            if n > 0 {
+                writeln!(f, "├─ {name} after a retry: {}", share(n))?;
+            }
+        }
+        writeln!(f, "├─ Total retry attempts: {}", self.retries())?;
+        let tenths = self.average_tenths();
+        writeln!(f, "└─ Avg retries per event: {}.{}", tenths / 10, tenths % 10)
+    }
+}

@@ -1,0 +1,183 @@
+//! One task as its events tell it, in the layout of the rh_agents document (H14).
+
+use super::Notice;
+use super::line::{Held, Line, Tone};
+use super::words::{clean, counted, seconds, task_name};
+use crate::failure::Failure;
+use crate::policy::GiveUp;
+use crate::run::{Event, TaskId};
+use crate::time::{Nanos, Timestamp};
+use crate::workflow::{StepIx, Workflow};
+
+/// What is known of one task: enough to compute every number that is shown of it.
+#[derive(Debug)]
+pub(super) struct Story {
+    name: String,
+    /// When attempt 1 started; unknown when the printer came later.
+    first_started: Option<Timestamp>,
+    /// When the attempt in progress started.
+    started: Option<Timestamp>,
+    /// Attempts allowed by the rule that governs the last failure; `None` when unlimited.
+    of: Option<u32>,
+    failed: bool,
+    held: Held,
+}
+
+/// What an event does to a story.
+#[derive(Debug)]
+pub(super) enum Turn {
+    /// The task goes on; these lines are new.
+    On(Vec<Line>),
+    /// The task has ended; these lines are the last.
+    End {
+        /// Whether it ended well, so that its earlier lines may be folded.
+        well: bool,
+        /// The last lines.
+        lines: Vec<Line>,
+    },
+}
+
+impl Story {
+    /// A task of which nothing was told yet. `prefix` goes before its name.
+    pub(super) fn new(workflow: &Workflow, task: TaskId, prefix: &str) -> Self {
+        Self {
+            name: format!("{prefix}{}", task_name(workflow, task)),
+            first_started: None,
+            started: None,
+            of: None,
+            failed: false,
+            held: Held::default(),
+        }
+    }
+
+    /// Goes on with an event about this task and keeps what the lines to come need.
+    pub(super) fn take(&mut self, notice: &Notice<'_>) -> Turn {
+        let at = notice.at;
+        match notice.event {
+            Event::AttemptStarted { attempt, retries_left, .. } => {
+                self.start(at, *attempt, *retries_left)
+            }
+            Event::AttemptFailed { task, failure, .. } => {
+                self.fail(at, failure, limit(notice.workflow, task.step, failure))
+            }
+            Event::RetryScheduled { attempt, delay, .. } => self.wait(*attempt, *delay),
+            Event::TaskSucceeded { attempt, .. } => self.succeed(at, *attempt),
+            Event::TaskFailed { attempts, reason, error, .. } => {
+                self.give_up(at, *attempts, *reason, &error.message)
+            }
+            Event::TaskCancelled { .. } => {
+                Turn::End { well: false, lines: vec![self.call_off(at)] }
+            }
+            _ => Turn::On(Vec::new()),
+        }
+    }
+
+    /// The lines so far.
+    pub(super) fn lines(&self) -> impl DoubleEndedIterator<Item = Line> + '_ {
+        self.held.lines()
+    }
+
+    /// What stands for the lines so far once the task has recovered.
+    pub(super) fn folded(&self) -> Line {
+        Line::new(Tone::Plain, format!("🔧 {} [STARTED]", self.name))
+    }
+
+    /// The last line of a task that was called off.
+    pub(super) fn call_off(&self, at: Timestamp) -> Line {
+        Line::new(Tone::Faint, format!("⊘ {} [CANCELLED]{}", self.name, self.total(at)))
+    }
+
+    fn start(&mut self, at: Timestamp, attempt: u32, retries_left: Option<u32>) -> Turn {
+        if attempt == 1 {
+            self.first_started = Some(at);
+        }
+        self.started = Some(at);
+        self.of = self.of.or(retries_left.map(|left| attempt.saturating_add(left)));
+        let retry =
+            if attempt > 1 { format!(" (retry {})", self.count(attempt)) } else { String::new() };
+        self.held.begin();
+        self.say(Tone::Plain, format!("🔧 {} [STARTED]{retry}", self.name))
+    }
+
+    fn fail(&mut self, at: Timestamp, failure: &Failure, of: Option<u32>) -> Turn {
+        self.failed = true;
+        self.of = of;
+        let took = since(self.started.take(), at, "");
+        let why = reason(failure.message(), failure.code().as_str());
+        self.say(Tone::Bad, format!("✖ {} [FAILED]{took} - {why}", self.name))
+    }
+
+    fn wait(&mut self, attempt: u32, delay: Nanos) -> Turn {
+        let count = self.count(attempt);
+        self.say(Tone::Retry, format!("  ↻ Retrying (attempt {count}) in {}...", seconds(delay)))
+    }
+
+    fn succeed(&self, at: Timestamp, attempts: u32) -> Turn {
+        let name = &self.name;
+        if attempts <= 1 {
+            let took = since(self.first_started, at, "");
+            let line = Line::new(Tone::Good, format!("✔ {name} [COMPLETED]{took}"));
+            return Turn::End { well: true, lines: vec![line] };
+        }
+        let total = self.total(at);
+        let retries = counted(attempts - 1, "retry", "retries");
+        let lines = vec![
+            Line::new(Tone::Good, format!("✔ {name} [COMPLETED after {attempts} attempts]{total}")),
+            Line::new(Tone::Retry, format!("  ↻ Recovered after {retries}")),
+        ];
+        Turn::End { well: true, lines }
+    }
+
+    fn give_up(&self, at: Timestamp, attempts: u32, why: GiveUp, message: &str) -> Turn {
+        let (name, total) = (&self.name, self.total(at));
+        let mut lines = Vec::new();
+        if !self.failed {
+            let message = reason(message, "no message");
+            lines.push(Line::new(Tone::Bad, format!("✖ {name} [FAILED] - {message}")));
+        }
+        let made = counted(attempts, "attempt", "attempts");
+        match why {
+            // The failure itself says all: nothing was tried again.
+            GiveUp::NotRetryable | GiveUp::Exhausted if attempts <= 1 => {}
+            GiveUp::Exhausted => {
+                lines.push(Line::new(Tone::Bad, format!("✖ {name} [EXHAUSTED all {made}]{total}")));
+            }
+            why => lines.push(Line::new(
+                Tone::Bad,
+                format!("✖ {name} [FAILED after {made}]{total} - {why}"),
+            )),
+        }
+        Turn::End { well: false, lines }
+    }
+
+    /// `2/3`, or `2` when unlimited.
+    fn count(&self, attempt: u32) -> String {
+        self.of.map_or_else(|| attempt.to_string(), |of| format!("{attempt}/{of}"))
+    }
+
+    fn total(&self, at: Timestamp) -> String {
+        since(self.first_started, at, " total")
+    }
+
+    fn say(&mut self, tone: Tone, text: String) -> Turn {
+        let line = Line::new(tone, text);
+        self.held.push(line.clone());
+        Turn::On(vec![line])
+    }
+}
+
+/// ` (0.5s)`, or nothing when the start is not known.
+fn since(start: Option<Timestamp>, at: Timestamp, suffix: &str) -> String {
+    start.map_or_else(String::new, |start| format!(" ({}{suffix})", seconds(at.since(start))))
+}
+
+fn reason(message: &str, otherwise: &str) -> String {
+    let message = clean(message);
+    if message.trim().is_empty() { otherwise.to_owned() } else { message }
+}
+
+/// Attempts allowed by the rule that governs `failure`.
+fn limit(workflow: &Workflow, at: StepIx, failure: &Failure) -> Option<u32> {
+    let policy = &workflow.step(at)?.policy;
+    policy.rule_for(failure).map_or(policy.limit(), |rule| rule.limit).count()
+}

@@ -1,0 +1,69 @@
+//! How names, counts and lengths of time are written.
+
+use crate::failure::sanitise;
+use crate::run::TaskId;
+use crate::time::Nanos;
+use crate::workflow::{StepIx, Workflow};
+
+/// The longest text shown of anything that a user or an endpoint wrote, in characters.
+const LONGEST: usize = 500;
+
+/// `text` without secrets (C14) and on one line: a control character in it could move the
+/// terminal's cursor or forge a line.
+pub(super) fn clean(text: &str) -> String {
+    let shown = sanitise::message(text, LONGEST);
+    shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// Seconds with one decimal, halves rounded up: `5.2s`.
+pub(super) fn seconds(length: Nanos) -> String {
+    const TENTH: u64 = 100_000_000;
+    let nanos = length.get();
+    let tenths = nanos / TENTH + u64::from(nanos % TENTH >= TENTH / 2);
+    format!("{}.{}s", tenths / 10, tenths % 10)
+}
+
+/// `1 retry`, `2 retries`.
+pub(super) fn counted(n: u32, one: &str, many: &str) -> String {
+    if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
+}
+
+/// The step's id.
+pub(super) fn step_name(workflow: &Workflow, at: StepIx) -> String {
+    workflow.step(at).map_or_else(|| format!("step {}", at.0), |step| clean(&step.id))
+}
+
+/// The step's id; of a fanned-out step also the item, as in `fetch[3]`.
+pub(super) fn task_name(workflow: &Workflow, task: TaskId) -> String {
+    let name = step_name(workflow, task.step);
+    if fans_out(workflow, task.step) { format!("{name}[{}]", task.item) } else { name }
+}
+
+/// Whether the step has one task an item.
+pub(super) fn fans_out(workflow: &Workflow, at: StepIx) -> bool {
+    workflow.step(at).is_some_and(|step| step.for_each.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_to_tenths() {
+        let shown = |ms| seconds(Nanos::from_millis(ms));
+        assert_eq!(shown(0), "0.0s");
+        assert_eq!(shown(49), "0.0s");
+        assert_eq!(shown(50), "0.1s");
+        assert_eq!(shown(1_949), "1.9s");
+        assert_eq!(shown(1_950), "2.0s");
+        assert_eq!(shown(3_600_000), "3600.0s");
+        assert_eq!(seconds(Nanos::MAX), "18446744073.7s");
+    }
+
+    #[test]
+    fn text_stays_on_one_line_and_moves_no_cursor() {
+        assert!(!clean("a\nb\x1b[2Jc\u{9b}d\re").contains(char::is_control));
+        assert_eq!(clean("a\nb"), "a b");
+        assert_eq!(clean(&"x".repeat(2 * LONGEST)).chars().count(), LONGEST);
+    }
+}

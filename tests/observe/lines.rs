@@ -1,0 +1,160 @@
+//! The printer's lines about a run, and what a caller adds.
+
+use insta::assert_snapshot;
+use retrial::observe::{Output, Printer};
+use retrial::run::{Event, Outcome, RouteCause};
+use serde_json::json;
+
+use crate::tale::*;
+
+const PIPE: Output = Output::Auto { terminal: false };
+
+#[test]
+fn a_run_is_printed_from_its_start_to_its_end() {
+    let error = context(&slow(), 3);
+    let events = [
+        (0, created(json!({}))),
+        (0, Event::StepEntered { step: FETCH, tasks: 1 }),
+        (10, Event::StepFailed { step: FETCH, error: error.clone() }),
+        (10, routed(FETCH, ONCE, RouteCause::Failure)),
+        (10, routed(ONCE, POLL, RouteCause::Success)),
+        (10, Event::StepEntered { step: EACH, tasks: 20 }),
+        (20, Event::StepSkipped { step: POLL }),
+        (20, Event::StepUnreachable { step: ONCE }),
+        (12_340, ended(Outcome::Failed { error })),
+    ];
+    assert_snapshot!(printed(PIPE, &events), @r"
+    ▶ etl [RUN STARTED] 00000001-0000-4000-8000-000000000001
+    ↳ fetch_data failed: routed to once
+    🔧 each [FANNED OUT into 20 tasks]
+    ⊘ poll [SKIPPED]
+    ⊘ once [UNREACHABLE]
+    ✖ etl [RUN FAILED] (12.3s total) - fetch_data: TIMEOUT: Connection timeout
+    ");
+}
+
+#[test]
+fn other_ends_and_turns_of_a_run() {
+    let line = |event| printed(PIPE, &[(0, created(json!({}))), (2_000, event)]);
+    let last = |event| line(event).lines().last().unwrap().to_owned();
+    assert_snapshot!(last(ended(Outcome::Completed)), @"✔ etl [RUN COMPLETED] (2.0s total)");
+    assert_snapshot!(last(ended(Outcome::Cancelled { reason: "not needed".into() })), @"⊘ etl [RUN CANCELLED] (2.0s total) - not needed");
+    assert_snapshot!(last(Event::CancelRequested { reason: "not needed".into() }), @"⊘ etl [CANCEL REQUESTED] - not needed");
+    assert_snapshot!(last(Event::RunActivated), @"▶ etl [RUN ACTIVATED] 00000001-0000-4000-8000-000000000001");
+    assert_snapshot!(last(Event::RunDeactivated), @"⊘ etl [RUN DEACTIVATED] 00000001-0000-4000-8000-000000000001");
+}
+
+/// The end of a run calls off what it leaves unfinished; that is said, and what was held is shown.
+#[test]
+fn a_runs_end_calls_off_what_was_going() {
+    let mut events = failing(task(FETCH), Some(3), &[2_000])[..3].to_vec();
+    events.push((600, ended(Outcome::Cancelled { reason: "enough".into() })));
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    ⊘ fetch_data [CANCELLED] (0.6s total)
+    ⊘ etl [RUN CANCELLED] - enough
+    ");
+    assert_eq!(printed(Output::Detailed, &events), printed(PIPE, &events));
+}
+
+#[test]
+fn h14_the_end_of_the_process_releases_what_was_held() {
+    let paper = Paper::default();
+    let printer = Printer::new(paper.clone(), PIPE);
+    tell(&printer, run(1), &failing(task(FETCH), Some(3), &[2_000])[..3]);
+    assert_eq!(paper.text(), "");
+    printer.release();
+    printer.release();
+    assert_snapshot!(paper.text(), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    ");
+}
+
+/// H11: a sequence taken up in the middle counts what went before, and prints it only where its
+/// failure is told whole.
+#[test]
+fn h11_a_resumed_run_recalls_what_it_does_not_print() {
+    let events = failing(task(FETCH), Some(3), &[2_000]);
+    let paper = Paper::default();
+    let printer = Printer::new(paper.clone(), PIPE);
+    each(run(1), &events[..3], |notice| printer.recall(notice));
+    assert_eq!(paper.text(), "");
+    printer.say("resuming run 1");
+    let rest = [(2_500, started(task(FETCH), 2, Some(3))), (3_000, succeeded(task(FETCH), 2))];
+    tell(&printer, run(1), &rest);
+    printer.summarise();
+    assert_snapshot!(paper.text(), @r"
+    resuming run 1
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED after 2 attempts] (3.0s total)
+      ↻ Recovered after 1 retry
+    📊 RETRY STATISTICS
+    ├─ Total events with retries: 1
+    ├─ Succeeded after retry: 1 (100%)
+    ├─ Failed after all retries: 0 (0%)
+    ├─ Total retry attempts: 1
+    └─ Avg retries per event: 1.0
+    ");
+}
+
+#[test]
+fn a_total_that_is_not_known_is_not_made_up() {
+    let t = task(FETCH);
+    let events = [(100_000, started(t, 3, Some(3))), (101_000, succeeded(t, 3))];
+    assert_snapshot!(printed(PIPE, &events), @r"
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED after 3 attempts]
+      ↻ Recovered after 2 retries
+    ");
+}
+
+#[test]
+fn h16_runs_beside_each_other_are_told_apart() {
+    let paper = Paper::default();
+    let printer = Printer::new(paper.clone(), PIPE).with_run_names();
+    let t = task(FETCH);
+    for n in [1, 2] {
+        tell(&printer, run(n), &[(0, started(t, 1, Some(3)))]);
+    }
+    for n in [2, 1] {
+        tell(&printer, run(n), &[(700, succeeded(t, 1))]);
+    }
+    assert_snapshot!(paper.text(), @r"
+    🔧 00000002/fetch_data [STARTED]
+    ✔ 00000002/fetch_data [COMPLETED] (0.7s)
+    🔧 00000001/fetch_data [STARTED]
+    ✔ 00000001/fetch_data [COMPLETED] (0.7s)
+    ");
+}
+
+#[test]
+fn colours_are_there_only_when_asked_for() {
+    let t = task(FETCH);
+    let events = [(0, started(t, 1, Some(3))), (500, succeeded(t, 1))];
+    assert!(!printed(Output::Detailed, &events).contains('\x1b'));
+    let paper = Paper::default();
+    let printer = Printer::new(paper.clone(), Output::Detailed).with_colour(true);
+    tell(&printer, run(1), &events);
+    assert!(paper.text().ends_with("\x1b[32m✔ fetch_data [COMPLETED] (0.5s)\x1b[0m\n"));
+}
+
+/// A closed pipe must not change what happens to a run.
+#[test]
+fn a_writer_that_fails_is_left_alone() {
+    struct Closed;
+    impl std::io::Write for Closed {
+        fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+            Err(std::io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let printer = Printer::new(Closed, Output::Detailed);
+    tell(&printer, run(1), &failing(task(FETCH), Some(3), &[2_000]));
+    assert_eq!(printer.statistics().retries(), 1);
+}

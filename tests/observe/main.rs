@@ -1,0 +1,10 @@
+//! What observers show of hand-made events.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may fail the test")]
+
+mod history;
+mod json;
+mod lines;
+mod printer;
+mod statistics;
+mod tale;
+mod terminal;
