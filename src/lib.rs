@@ -3,6 +3,7 @@
 //! See `docs/architecture.md` for the rooms and their order.
 
 pub mod action;
+pub mod dialect;
 pub mod failure;
 pub mod observe;
 pub mod policy;
