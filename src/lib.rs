@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod dialect;
+pub mod explain;
 pub mod failure;
 pub mod observe;
 pub mod policy;

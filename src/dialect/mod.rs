@@ -18,13 +18,14 @@ mod scan;
 mod settings;
 pub mod tree;
 mod work_config;
+pub mod write;
 
 pub use diagnostic::{Diagnostic, Place, Source};
 pub use execution::DEFAULT_RETRYABLE;
 pub use file::{Declarations, Document, parse_actions, parse_workflow};
 pub use ir::parse_ir_program;
 pub use policy::{Named, Policies, parse_policy};
-pub(crate) use settings::jitter_name;
+pub(crate) use settings::{jitter_words, millionths};
 pub use tree::Format;
 pub use work_config::Environment;
 

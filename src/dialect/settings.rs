@@ -58,13 +58,29 @@ pub(super) fn jitter(node: &Node) -> Result<Jitter, Diagnostic> {
     }
 }
 
-/// The word for a jitter, or its share.
-pub(crate) fn jitter_name(jitter: Jitter) -> String {
-    JITTERS.iter().find(|(_, j)| *j == jitter).map_or_else(
-        || match jitter {
-            Jitter::Proportional(share) => format!("{}e-6", share.millionths()),
-            other => format!("{other:?}"),
-        },
-        |(name, _)| (*name).to_owned(),
-    )
+/// The jitter as a dialect's field spells it.
+pub(crate) fn jitter_text(jitter: Jitter) -> String {
+    match (jitter, JITTERS.iter().find(|(_, j)| *j == jitter)) {
+        (_, Some((name, _))) => format!("{name:?}"),
+        (Jitter::Proportional(share), None) => millionths(u64::from(share.millionths())),
+        (_, None) => "\"none\"".to_owned(),
+    }
+}
+
+/// The jitter as a phrase.
+pub(crate) fn jitter_words(jitter: Jitter) -> String {
+    match (jitter, JITTERS.iter().find(|(_, j)| *j == jitter)) {
+        (Jitter::Proportional(share), _) => {
+            format!("jitter of plus or minus {} %", millionths(u64::from(share.millionths()) * 100))
+        }
+        (_, Some((name, _))) => format!("{name} jitter"),
+        (_, None) => "jitter".to_owned(),
+    }
+}
+
+/// `n` / 1,000,000 as an exact decimal.
+pub(crate) fn millionths(n: u64) -> String {
+    let (whole, part) = (n / 1_000_000, n % 1_000_000);
+    let text = format!("{whole}.{part:06}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
