@@ -3,7 +3,9 @@
 //! See `docs/architecture.md` for the rooms and their order.
 
 pub mod action;
+pub mod dialect;
 pub mod engine;
+pub mod explain;
 pub mod failure;
 pub mod observe;
 pub mod policy;

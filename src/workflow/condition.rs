@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::template::{Path, Root, Values};
+use super::template::{Path, Root, TemplateError, Values};
 
 /// A condition over `state.*`, in Capability 5's JSON form (C6). A field is written as a path text
 /// or as `{"type": "field", "path": "state._last_error"}`.
@@ -71,7 +71,20 @@ impl TryFrom<FieldText> for Field {
                 return Err(format!("unknown field type `{kind}`; use `field`"));
             }
         };
-        Path::parse_state(&path).map(Field).map_err(|e| e.to_string())
+        Field::parse(&path).map_err(|e| e.to_string())
+    }
+}
+
+impl Field {
+    /// Parses `state._last_error.code` and so on.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        Path::parse_state(text).map(Self)
+    }
+
+    /// The path below `state`.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use condition::Condition;
+pub use condition::{Condition, Field};
 pub use graph::WorkflowError;
 pub use template::{Path, Root, Template, TemplateError, Values};
 

@@ -149,6 +149,13 @@ impl TryFrom<Value> for Template {
     }
 }
 
+/// No arguments: an empty object.
+impl Default for Template {
+    fn default() -> Self {
+        Self { raw: Value::Object(serde_json::Map::new()), node: Node::Object(Vec::new()) }
+    }
+}
+
 impl From<Template> for Value {
     fn from(template: Template) -> Self {
         template.raw

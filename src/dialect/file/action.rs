@@ -1,0 +1,164 @@
+//! `[actions.NAME]`: what a step invokes.
+
+use std::collections::BTreeMap;
+
+use super::declarations::KINDS;
+use crate::dialect::Diagnostic;
+use crate::dialect::tree::{Fields, Node};
+use crate::policy::ActionKind;
+use crate::workflow::{Action, Endpoint, HeaderText, Target};
+
+const KEYS: [&str; 5] = ["http", "headers", "kind", "idempotent", "inner_attempts"];
+
+/// Headers that the HTTP client sets itself.
+const OWN_HEADERS: [&str; 9] = [
+    "receipt-token",
+    "idempotency-key",
+    "x-retry-attempt",
+    "x-retry-timeout-ms",
+    "host",
+    "connection",
+    "content-length",
+    "content-type",
+    "transfer-encoding",
+];
+
+/// What begins the value of a header that is read from the environment.
+const ENV: &str = "env:";
+
+pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
+    let fields = node.fields(&KEYS)?;
+    let kind = fields.get("kind").map_or(Ok(ActionKind::default()), |n| n.choice(&KINDS))?;
+    let inner = fields.get("inner_attempts").map(|n| n.count(1, u32::MAX)).transpose()?;
+    Ok(Action {
+        kind,
+        target: target(&fields)?,
+        idempotent: fields.get("idempotent").map(Node::boolean).transpose()?,
+        inner_attempts: inner,
+    })
+}
+
+fn target(fields: &Fields<'_>) -> Result<Target, Diagnostic> {
+    let headers = fields.get("headers");
+    match (fields.get("http"), headers) {
+        (Some(http), _) => {
+            let (method, url) = endpoint(http)?;
+            let headers = headers.map_or(Ok(BTreeMap::new()), read_headers)?;
+            Ok(Target::Http(Endpoint { method, url, headers }))
+        }
+        (None, None) => Ok(Target::Registered),
+        (None, Some(headers)) => {
+            Err(headers.place.error("headers without `http`").help_with("add http = \"POST URL\""))
+        }
+    }
+}
+
+/// `POST http://host/path`: a method in capitals and an absolute URL.
+fn endpoint(node: &Node) -> Result<(String, String), Diagnostic> {
+    let error = |message: String| {
+        node.place
+            .error(message)
+            .help_with("write a method and a URL, such as POST http://host/path")
+    };
+    let Some((method, url)) = node.name()?.trim().split_once(char::is_whitespace) else {
+        return Err(error("expected a method and a URL".into()));
+    };
+    let is_method = !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase());
+    if !is_method || matches!(method, "CONNECT" | "TRACE") {
+        return Err(error(format!("{method:?} is no method that an action can use")));
+    }
+    let url = url.trim();
+    check_url(url).map_err(error)?;
+    Ok((method.to_owned(), url.to_owned()))
+}
+
+fn check_url(url: &str) -> Result<(), String> {
+    let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
+        return Err("the URL does not begin with http:// or https://".into());
+    };
+    if let Some(c) = url.chars().find(|c| !is_url_char(*c)) {
+        return Err(format!("`{}` can't stand in a URL; write it as %XX", c.escape_debug()));
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err("the URL holds credentials; put them in a header from env:NAME".into());
+    }
+    check_authority(authority)
+}
+
+/// The characters of RFC 3986 but `#`: a fragment is never sent.
+fn is_url_char(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "-._~:/?[]@!$&'()*+,;=%".contains(c)
+}
+
+fn check_authority(authority: &str) -> Result<(), String> {
+    let after_host = match authority.strip_prefix('[') {
+        Some(literal) => {
+            let end = literal.find(']').ok_or("the IPv6 address has no `]`")?;
+            let (address, after) = (&literal[..end], &literal[end + 1..]);
+            address.parse::<std::net::Ipv6Addr>().map_err(|_| "the IPv6 address is not one")?;
+            after
+        }
+        None => {
+            let end = authority.find(':').unwrap_or(authority.len());
+            let is_host = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+            if end == 0 || !authority[..end].bytes().all(is_host) {
+                return Err("the URL has no valid host".into());
+            }
+            &authority[end..]
+        }
+    };
+    match after_host.strip_prefix(':') {
+        None if after_host.is_empty() => Ok(()),
+        Some(port) if port.parse::<u16>().is_ok_and(|p| p > 0) && !port.starts_with('+') => Ok(()),
+        _ => Err("the URL's port is not from 1 to 65535".into()),
+    }
+}
+
+/// Header names are lower-cased. What is wrong with a value never shows the value.
+fn read_headers(node: &Node) -> Result<BTreeMap<String, HeaderText>, Diagnostic> {
+    let mut headers = BTreeMap::new();
+    for entry in node.entries()? {
+        let name = entry.key.to_ascii_lowercase();
+        let error = |message: String| entry.place.error(message);
+        if name.is_empty() || !name.bytes().all(is_token_byte) {
+            return Err(error(format!("{:?} is not the name of a header", entry.key)));
+        }
+        if OWN_HEADERS.contains(&name.as_str()) {
+            return Err(
+                error(format!("`{name}` is set for each attempt")).help_with("leave it out")
+            );
+        }
+        let value = header_text(&entry.node)?;
+        if headers.insert(name.clone(), value).is_some() {
+            return Err(error(format!("`{name}` is given twice"))
+                .help_with("names of headers don't tell capitals apart; keep one"));
+        }
+    }
+    Ok(headers)
+}
+
+fn is_token_byte(b: u8) -> bool {
+    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
+}
+
+fn header_text(node: &Node) -> Result<HeaderText, Diagnostic> {
+    let crate::dialect::tree::Data::Text(text) = &node.data else {
+        return Err(node.place.error(format!("expected a text, found {}", node.kind())));
+    };
+    if let Some(name) = text.strip_prefix(ENV) {
+        let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+        if name.is_empty() || !name.bytes().all(is_name) {
+            let error = node.place.error("`env:` is not followed by the name of a variable");
+            return Err(error.help_with("write env:NAME"));
+        }
+        return Ok(HeaderText::Env(name.to_owned()));
+    }
+    if !text.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b)) {
+        return Err(node
+            .place
+            .error("the header's value has a character that can't be sent")
+            .help_with("use printable ASCII"));
+    }
+    Ok(HeaderText::Literal(text.clone()))
+}

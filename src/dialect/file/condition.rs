@@ -1,0 +1,97 @@
+//! Conditions in Capability 5's form (C6), each part located.
+
+use crate::dialect::Diagnostic;
+use crate::dialect::tree::{Data, Fields, Node, did_you_mean};
+use crate::workflow::{Condition, Field, Root};
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Exists,
+    Not,
+    Eq,
+    In,
+    And,
+    Or,
+}
+
+const KINDS: [(&str, Kind); 6] = [
+    ("exists", Kind::Exists),
+    ("not", Kind::Not),
+    ("eq", Kind::Eq),
+    ("in", Kind::In),
+    ("and", Kind::And),
+    ("or", Kind::Or),
+];
+
+/// Reads a condition; a step that it looks at must be among `ids`.
+pub(super) fn read(node: &Node, ids: &[String]) -> Result<Condition, Diagnostic> {
+    let kind = kind(node)?;
+    Ok(match kind {
+        Kind::Exists => {
+            let fields = node.fields(&["type", "field"])?;
+            Condition::Exists { field: field(&fields, ids)? }
+        }
+        Kind::Not => {
+            let fields = node.fields(&["type", "condition"])?;
+            let inner = fields.require("condition", "write the condition that must not hold")?;
+            Condition::Not { condition: Box::new(read(inner, ids)?) }
+        }
+        Kind::Eq => {
+            let fields = node.fields(&["type", "field", "value"])?;
+            // `get` takes a null for absent, yet here null is a value.
+            let value = match &node.data {
+                Data::Table(entries) => entries.iter().find(|e| e.key == "value").map(|e| &e.node),
+                _ => None,
+            };
+            let value = value.map_or_else(|| fields.require("value", "write what to find"), Ok)?;
+            Condition::Eq { field: field(&fields, ids)?, value: value.to_json()? }
+        }
+        Kind::In => {
+            let fields = node.fields(&["type", "field", "values"])?;
+            let values = fields.require("values", "write the list to find one of")?.items()?;
+            let values = values.iter().map(Node::to_json).collect::<Result<_, _>>()?;
+            Condition::In { field: field(&fields, ids)?, values }
+        }
+        Kind::And => Condition::And { conditions: parts(node, ids)? },
+        Kind::Or => Condition::Or { conditions: parts(node, ids)? },
+    })
+}
+
+fn kind(node: &Node) -> Result<Kind, Diagnostic> {
+    let found = node.entries()?.iter().find(|e| e.key == "type");
+    let help = "say type = exists, not, eq, in, and, or";
+    let found =
+        found.ok_or_else(|| node.place.child("type").error("`type` is missing").help_with(help))?;
+    found.node.choice(&KINDS)
+}
+
+fn parts(node: &Node, ids: &[String]) -> Result<Vec<Condition>, Diagnostic> {
+    let fields = node.fields(&["type", "conditions"])?;
+    let list = fields.require("conditions", "write the list of conditions")?;
+    list.items()?.iter().map(|n| read(n, ids)).collect()
+}
+
+/// A path as a text, or as `{ type = "field", path = "..." }`.
+fn field(fields: &Fields<'_>, ids: &[String]) -> Result<Field, Diagnostic> {
+    let node = fields.require("field", "name the field to look at, such as state._last_error")?;
+    let path = match &node.data {
+        Data::Table(_) => {
+            let long = node.fields(&["type", "path"])?;
+            long.require("type", "say type = \"field\"")?.choice(&[("field", ())])?;
+            long.require("path", "write a path such as state._last_error")?
+        }
+        _ => node,
+    };
+    let field = Field::parse(path.text()?).map_err(|e| path.place.error(e.to_string()))?;
+    match field.path().root() {
+        Root::Step(id) if !ids.contains(id) => {
+            let error = path.place.error(format!("there is no step `{id}`"));
+            Err(error.help_with(did_you_mean(id, ids.iter().map(String::as_str))))
+        }
+        Root::Item | Root::Index => Err(path
+            .place
+            .error("a transition looks at no single item")
+            .help_with("use state.input, state.steps.ID or state._last_error")),
+        _ => Ok(field),
+    }
+}

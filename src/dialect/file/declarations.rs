@@ -1,0 +1,94 @@
+//! What surrounds the steps: input, actions, defaults, the simulation's table.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{action, keep};
+use crate::dialect::tree::{Fields, Format, Node};
+use crate::dialect::{Diagnostic, Environment, policy};
+use crate::policy::{ActionKind, Defaults};
+use crate::workflow::Action;
+
+/// What a file says beside its steps.
+#[derive(Clone, Debug, Default)]
+pub struct Declarations {
+    /// Default inputs.
+    pub input: Map<String, Value>,
+    /// The actions by name.
+    pub actions: BTreeMap<String, Action>,
+    /// The policies for steps without their own (H7).
+    pub defaults: Defaults,
+    /// The `[simulate]` table as it stands.
+    pub simulate: Option<Value>,
+}
+
+const KEYS: [&str; 4] = ["input", "actions", "defaults", "simulate"];
+
+/// The kinds of action, as files spell them.
+pub(super) const KINDS: [(&str, ActionKind); 3] = [
+    ("tool_call", ActionKind::ToolCall),
+    ("llm_call", ActionKind::LlmCall),
+    ("agent_call", ActionKind::AgentCall),
+];
+
+/// Parses a file of actions for an IR program: `[actions.NAME]`, `[input]`, `[defaults]` and
+/// `[simulate]` as in a workflow file.
+pub fn parse_actions(
+    file: &str,
+    text: &str,
+    format: Format,
+) -> Result<Declarations, Vec<Diagnostic>> {
+    let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
+    let fields = top.fields(&KEYS).map_err(|e| vec![e])?;
+    let mut errors = Vec::new();
+    let declared = Declarations::read(&fields, &mut errors);
+    if errors.is_empty() { Ok(declared) } else { Err(errors) }
+}
+
+impl Declarations {
+    /// Reads the tables that are there; what is wrong goes to `errors`.
+    pub(super) fn read(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Self {
+        let input = fields.get("input").map(Node::to_json_object).unwrap_or_else(|| Ok(Map::new()));
+        let simulate = fields.get("simulate").map(|n| n.to_json_object().map(Value::Object));
+        Self {
+            input: keep(input, errors).unwrap_or_default(),
+            actions: actions(fields, errors),
+            defaults: defaults(fields, errors),
+            simulate: keep(simulate.transpose(), errors).flatten(),
+        }
+    }
+
+    /// The defaults, with those of the environment where the file has no global one.
+    #[must_use]
+    pub fn defaults_in(&self, environment: &Environment) -> Defaults {
+        let mut defaults = self.defaults.clone();
+        defaults.global = defaults.global.or_else(|| environment.global().cloned());
+        defaults
+    }
+}
+
+fn actions(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String, Action> {
+    let Some(node) = fields.get("actions") else { return BTreeMap::new() };
+    let Some(entries) = keep(node.entries(), errors) else { return BTreeMap::new() };
+    let read =
+        entries.iter().filter_map(|e| Some((e.key.clone(), keep(action::read(&e.node), errors)?)));
+    read.collect()
+}
+
+/// `[defaults]`: at most one dialect's key for all, and a table with one for each kind.
+fn defaults(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Defaults {
+    let Some(node) = fields.get("defaults") else { return Defaults::default() };
+    let known: Vec<&str> = policy::KEYS.into_iter().chain(KINDS.map(|(name, _)| name)).collect();
+    let Some(fields) = keep(node.fields(&known), errors) else { return Defaults::default() };
+    let mut defaults =
+        Defaults { global: keep(policy::own(&fields), errors).flatten(), by_kind: BTreeMap::new() };
+    for (name, kind) in KINDS {
+        let Some(node) = fields.get(name) else { continue };
+        let own = node.fields(&policy::KEYS).and_then(|f| policy::own(&f));
+        if let Some(policy) = keep(own, errors).flatten() {
+            defaults.by_kind.insert(kind, policy);
+        }
+    }
+    defaults
+}

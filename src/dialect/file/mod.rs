@@ -1,0 +1,152 @@
+//! The workflow file in TOML or JSON, and the file of actions beside an IR program.
+
+mod action;
+mod condition;
+mod declarations;
+mod step;
+mod transition;
+
+use serde_json::Value;
+
+pub use declarations::{Declarations, parse_actions};
+
+use super::tree::{Fields, Format, Node};
+use super::{Diagnostic, Environment, Place};
+use crate::workflow::{Parts, Target, Workflow, WorkflowError};
+
+/// What a workflow's text says.
+#[derive(Clone, Debug)]
+pub struct Document {
+    /// The workflow.
+    pub workflow: Workflow,
+    /// The `[simulate]` table as it stands.
+    pub simulate: Option<Value>,
+    /// One for every step whose action is no HTTP endpoint. For a program that registers functions
+    /// they mean nothing; for one that registers none they are errors.
+    pub registered: Vec<Diagnostic>,
+}
+
+/// Where the parts of a step stand, for what is found wrong with the whole graph.
+#[derive(Clone, Debug)]
+pub(super) struct StepPlace {
+    /// Its id.
+    pub(super) id: Place,
+    /// Its dependencies, or its id.
+    pub(super) after: Place,
+    /// The name of its action.
+    pub(super) action: Place,
+    /// Every text with a reference in it.
+    pub(super) texts: Vec<(Place, String)>,
+}
+
+const KEYS: [&str; 7] =
+    ["workflow", "input", "actions", "defaults", "steps", "transitions", "simulate"];
+
+/// Parses a workflow file, called `file` in messages. Gives everything that is wrong with it, in
+/// text order.
+pub fn parse_workflow(
+    file: &str,
+    text: &str,
+    format: Format,
+    environment: &Environment,
+) -> Result<Document, Vec<Diagnostic>> {
+    let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
+    document(&top, environment)
+}
+
+/// Reads a workflow from a tree.
+pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document, Vec<Diagnostic>> {
+    let fields = top.fields(&KEYS).map_err(|e| vec![e])?;
+    let mut errors = Vec::new();
+    let name = name(&fields).unwrap_or_else(|e| {
+        errors.push(e);
+        String::new()
+    });
+    let declared = Declarations::read(&fields, &mut errors);
+    let ids = step::ids(&fields, &mut errors);
+    let (steps, places) = step::read(&fields, &ids, &declared, environment, &mut errors);
+    let transitions = transition::read(&fields, &ids, &mut errors);
+    if !errors.is_empty() {
+        errors.sort_by_key(|e| e.span().start);
+        return Err(errors);
+    }
+    let Declarations { input, actions, simulate, .. } = declared;
+    let steps_place = fields.get("steps").map_or(&top.place, |n| &n.place);
+    assemble(Parts { name, input, actions, steps, transitions }, steps_place, &places, simulate)
+}
+
+fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
+    let name = fields.require("workflow", "give the workflow a name")?;
+    let text = name.name()?;
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ');
+    if text.chars().all(is_plain) && !text.starts_with('.') && text.chars().count() <= 100 {
+        return Ok(text.to_owned());
+    }
+    Err(name
+        .place
+        .error(format!("{text:?} is not a name"))
+        .help_with("use up to 100 letters, digits, spaces, `_`, `-` and `.`, no dot first"))
+}
+
+/// Checks the graph and points at the text where it makes no sense.
+pub(super) fn assemble(
+    parts: Parts,
+    whole: &Place,
+    places: &[StepPlace],
+    simulate: Option<Value>,
+) -> Result<Document, Vec<Diagnostic>> {
+    let workflow = Workflow::try_from(parts).map_err(|e| vec![locate(&e, whole, places)])?;
+    let is_http = |action: &str| {
+        workflow.actions().get(action).is_some_and(|a| matches!(a.target, Target::Http(_)))
+    };
+    let steps = workflow.steps().iter().zip(places);
+    let registered = steps
+        .filter(|(step, _)| !is_http(&step.action))
+        .map(|(step, place)| unregistered(&step.action, &place.action))
+        .collect();
+    Ok(Document { workflow, simulate, registered })
+}
+
+fn unregistered(action: &str, place: &Place) -> Diagnostic {
+    place
+        .error(format!(
+            "action `{action}` is no HTTP endpoint and no function of that name is registered"
+        ))
+        .help_with(format!("declare it: [actions.{action}] http = \"POST http://...\""))
+}
+
+fn locate(error: &WorkflowError, whole: &Place, places: &[StepPlace]) -> Diagnostic {
+    let step = |n: usize| places.get(n);
+    let place = match error {
+        WorkflowError::NoSteps { .. }
+        | WorkflowError::TooManySteps { .. }
+        | WorkflowError::UnknownStep { .. } => whole.clone(),
+        WorkflowError::DuplicateStep { step: n, .. } => {
+            step(*n).map_or_else(|| whole.clone(), |p| p.id.clone())
+        }
+        WorkflowError::Cycle { step: n, .. } => {
+            step(*n).map_or_else(|| whole.clone(), |p| p.after.clone())
+        }
+        WorkflowError::UnknownReference { step: n, reference, .. }
+        | WorkflowError::NotBefore { step: n, reference, .. } => {
+            step(*n).map_or_else(|| whole.clone(), |p| p.text_with(reference))
+        }
+    };
+    let message = error.to_string();
+    match message.split_once("; ") {
+        Some((message, help)) => place.error(message).help_with(help),
+        None => place.error(message),
+    }
+}
+
+impl StepPlace {
+    fn text_with(&self, reference: &str) -> Place {
+        let found = self.texts.iter().find(|(_, text)| text.contains(reference));
+        found.map_or_else(|| self.id.clone(), |(place, _)| place.clone())
+    }
+}
+
+/// Keeps the value, or collects what is wrong.
+fn keep<T>(result: Result<T, Diagnostic>, errors: &mut Vec<Diagnostic>) -> Option<T> {
+    result.map_err(|e| errors.push(e)).ok()
+}

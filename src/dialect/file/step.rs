@@ -1,0 +1,170 @@
+//! `[[steps]]`.
+
+use serde_json::Value;
+
+use super::{Declarations, StepPlace, keep};
+use crate::dialect::tree::{Data, Fields, Node, did_you_mean};
+use crate::dialect::{Diagnostic, Environment, Place, policy};
+use crate::policy::Defaults;
+use crate::workflow::{Root, Step, StepIx, Template};
+
+const KEYS: [&str; 7] = ["id", "action", "args", "after", "for_each", "goal", "fail_fast"];
+
+/// The ids of all steps in text order; empty where there is none to read.
+pub(super) fn ids(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Vec<String> {
+    let steps = fields.require("steps", "add at least one step").and_then(Node::items);
+    let Some(steps) = keep(steps, errors) else { return Vec::new() };
+    if u16::try_from(steps.len()).is_err() {
+        let place = fields.get("steps").map_or(fields.place(), |n| &n.place);
+        errors.push(place.error(format!("{} steps are too many", steps.len())));
+        return Vec::new();
+    }
+    // A step that is no table, or has no id, is reported when the steps are read.
+    let id = |n: &Node| match &n.data {
+        Data::Table(entries) => entries
+            .iter()
+            .find(|e| e.key == "id")
+            .and_then(|e| e.node.text().ok())
+            .unwrap_or_default()
+            .to_owned(),
+        _ => String::new(),
+    };
+    steps.iter().map(id).collect()
+}
+
+/// The place of the step that `node` names.
+pub(super) fn place_of(node: &Node, ids: &[String]) -> Result<StepIx, Diagnostic> {
+    let id = node.name()?;
+    let at = ids.iter().position(|known| known == id).and_then(|n| u16::try_from(n).ok());
+    at.map(StepIx).ok_or_else(|| {
+        let help = did_you_mean(id, ids.iter().map(String::as_str).filter(|id| !id.is_empty()));
+        node.place.error(format!("there is no step `{id}`")).help_with(help)
+    })
+}
+
+/// The steps and where their parts stand.
+pub(super) fn read(
+    fields: &Fields<'_>,
+    ids: &[String],
+    declared: &Declarations,
+    environment: &Environment,
+    errors: &mut Vec<Diagnostic>,
+) -> (Vec<Step>, Vec<StepPlace>) {
+    let nodes = fields.get("steps").and_then(|n| n.items().ok()).unwrap_or_default();
+    let reader = Reader { ids, declared, defaults: declared.defaults_in(environment) };
+    let read = nodes.iter().take(ids.len()).filter_map(|n| keep(reader.step(n), errors));
+    read.unzip()
+}
+
+struct Reader<'r> {
+    ids: &'r [String],
+    declared: &'r Declarations,
+    defaults: Defaults,
+}
+
+impl Reader<'_> {
+    fn step(&self, node: &Node) -> Result<(Step, StepPlace), Diagnostic> {
+        let known: Vec<&str> = KEYS.into_iter().chain(policy::KEYS).collect();
+        let fields = node.fields(&known)?;
+        let id = fields.require("id", "give the step a name of its own")?;
+        let action = fields.require("action", "name what the step invokes")?;
+        let kind = self.declared.actions.get(action.name()?).map(|a| a.kind).unwrap_or_default();
+        let (policy, origin) = self.defaults.resolve(policy::own(&fields)?, kind);
+        let flag = |key: &str| fields.get(key).map_or(Ok(false), Node::boolean);
+        let (args, for_each) = (fields.get("args"), fields.get("for_each"));
+        let step = Step {
+            id: step_id(id)?,
+            action: action.name()?.to_owned(),
+            args: arguments(args, for_each.is_some())?,
+            after: fields.get("after").map_or(Ok(Vec::new()), |n| self.after(n))?,
+            for_each: for_each.map(fan_out).transpose()?,
+            goal: flag("goal")?,
+            fail_fast: flag("fail_fast")?,
+            policy,
+            origin,
+        };
+        let mut texts = Vec::new();
+        [args, for_each].into_iter().flatten().for_each(|n| collect_texts(n, &mut texts));
+        let after = fields.get("after").unwrap_or(id).place.clone();
+        let place = StepPlace { id: id.place.clone(), after, action: action.place.clone(), texts };
+        Ok((step, place))
+    }
+
+    /// One id or a list of them.
+    fn after(&self, node: &Node) -> Result<Vec<StepIx>, Diagnostic> {
+        match &node.data {
+            Data::Text(_) => Ok(vec![place_of(node, self.ids)?]),
+            _ => node.items()?.iter().map(|n| place_of(n, self.ids)).collect(),
+        }
+    }
+}
+
+/// An id can stand in `${steps.ID.result}`.
+fn step_id(node: &Node) -> Result<String, Diagnostic> {
+    let id = node.name()?;
+    let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    if id.chars().all(is_plain) && id.chars().count() <= 100 {
+        return Ok(id.to_owned());
+    }
+    Err(node
+        .place
+        .error(format!("{id:?} is not an id"))
+        .help_with("use up to 100 letters, digits, `_` and `-`"))
+}
+
+fn arguments(node: Option<&Node>, fans_out: bool) -> Result<Template, Diagnostic> {
+    let Some(node) = node else { return Ok(Template::default()) };
+    let raw = Value::Object(node.to_json_object()?);
+    check_templates(node, fans_out)?;
+    Template::try_from(raw).map_err(|e| node.place.error(e.to_string()))
+}
+
+/// A reference that gives a list, or a list.
+fn fan_out(node: &Node) -> Result<Template, Diagnostic> {
+    let error = || {
+        node.place
+            .error("expected a reference to a list, or a list")
+            .help_with("write ${input.NAME} or ${steps.ID.result.NAME}")
+    };
+    check_templates(node, false)?;
+    let template =
+        Template::try_from(node.to_json()?).map_err(|e| node.place.error(e.to_string()))?;
+    match &node.data {
+        Data::List(_) => Ok(template),
+        Data::Text(text) if text.starts_with("${") && text.find('}') == Some(text.len() - 1) => {
+            Ok(template)
+        }
+        _ => Err(error()),
+    }
+}
+
+/// Checks each text's references where it stands. `${item}` and `${index}` need a fan-out.
+fn check_templates(node: &Node, fans_out: bool) -> Result<(), Diagnostic> {
+    match &node.data {
+        Data::Text(text) => check_text(&node.place, text, fans_out),
+        Data::List(items) => items.iter().try_for_each(|n| check_templates(n, fans_out)),
+        Data::Table(entries) => entries.iter().try_for_each(|e| check_templates(&e.node, fans_out)),
+        _ => Ok(()),
+    }
+}
+
+fn check_text(place: &Place, text: &str, fans_out: bool) -> Result<(), Diagnostic> {
+    let template = Template::try_from(Value::String(text.to_owned()));
+    let template = template.map_err(|e| place.error(e.to_string()))?;
+    let is_item = |root: &Root| matches!(root, Root::Item | Root::Index);
+    match template.paths().iter().find(|p| !fans_out && is_item(p.root())) {
+        Some(path) => Err(place
+            .error(format!("`{path}` is only there in the arguments of a fanned-out step"))
+            .help_with("add `for_each` to the step")),
+        None => Ok(()),
+    }
+}
+
+fn collect_texts(node: &Node, texts: &mut Vec<(Place, String)>) {
+    match &node.data {
+        Data::Text(text) => texts.push((node.place.clone(), text.clone())),
+        Data::List(items) => items.iter().for_each(|n| collect_texts(n, texts)),
+        Data::Table(entries) => entries.iter().for_each(|e| collect_texts(&e.node, texts)),
+        _ => {}
+    }
+}

@@ -1,0 +1,40 @@
+//! `[[transitions]]`.
+
+use std::collections::BTreeSet;
+
+use super::{condition, keep, step};
+use crate::dialect::Diagnostic;
+use crate::dialect::tree::{Data, Fields, Node};
+use crate::workflow::Transition;
+
+const KEYS: [&str; 5] = ["from", "to", "priority", "on_error", "condition"];
+
+pub(super) fn read(
+    fields: &Fields<'_>,
+    ids: &[String],
+    errors: &mut Vec<Diagnostic>,
+) -> Vec<Transition> {
+    let Some(node) = fields.get("transitions") else { return Vec::new() };
+    let Some(items) = keep(node.items(), errors) else { return Vec::new() };
+    items.iter().filter_map(|n| keep(transition(n, ids), errors)).collect()
+}
+
+fn transition(node: &Node, ids: &[String]) -> Result<Transition, Diagnostic> {
+    let fields = node.fields(&KEYS)?;
+    Ok(Transition {
+        from: step::place_of(fields.require("from", "name the step it leads from")?, ids)?,
+        to: step::place_of(fields.require("to", "name the step it leads to")?, ids)?,
+        priority: fields.get("priority").map_or(Ok(0), Node::whole)?,
+        on_error: fields.get("on_error").map(errors_of).transpose()?,
+        condition: fields.get("condition").map(|n| condition::read(n, ids)).transpose()?,
+    })
+}
+
+/// The types or codes of an exception edge: a list, one name, or `true` for every failure.
+fn errors_of(node: &Node) -> Result<BTreeSet<String>, Diagnostic> {
+    match &node.data {
+        Data::Text(_) => Ok([node.name()?.to_owned()].into()),
+        Data::Bool(true) => Ok(BTreeSet::new()),
+        _ => node.names(),
+    }
+}

@@ -1,0 +1,253 @@
+//! A program: its statements become steps, the results they name become dependencies.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::statement::{Expr, Statement, Word, line};
+use crate::dialect::file::{Declarations, Document, StepPlace, assemble};
+use crate::dialect::scan::Input;
+use crate::dialect::tree::did_you_mean;
+use crate::dialect::{Diagnostic, Environment, Place, Source, policy_from};
+use crate::policy::{Dialect, Origin, Parts, Policy};
+use crate::workflow::{self, Root, Step, StepIx, Template};
+
+/// Names that a result may not take: they mean something else in an argument.
+const RESERVED: [&str; 7] = ["input", "true", "True", "false", "False", "null", "None"];
+
+/// Parses an IR program, called `file` in messages and named after that file. Actions that
+/// `declared` does not hold are registered functions.
+///
+/// A call without brackets is not retried (spec decision 1), unless `declared` or `environment`
+/// give a default for it (H7).
+pub fn parse_ir_program(
+    file: &str,
+    text: &str,
+    declared: &Declarations,
+    environment: &Environment,
+) -> Result<Document, Vec<Diagnostic>> {
+    let source = Source::new(file, text);
+    let statements = statements(&source)?;
+    if u16::try_from(statements.len()).is_err() {
+        let message = format!("{} statements are too many", statements.len());
+        return Err(vec![Place::whole(&source).error(message).help_with("split the program")]);
+    }
+    let mut program = Program { declared, environment, ids: ids(&statements), steps: Vec::new() };
+    let mut errors = Vec::new();
+    let mut places = Vec::new();
+    for (n, (place, statement)) in statements.into_iter().enumerate() {
+        let at = place.child(&program.ids[n]).at(offset(&place, &statement.span));
+        places.push(StepPlace { id: at.clone(), after: at.clone(), texts: Vec::new(), action: at });
+        if let Err(error) = program.add(n, &place, statement) {
+            errors.push(error);
+        }
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let parts = workflow::Parts {
+        name: name_of(file),
+        input: declared.input.clone(),
+        actions: declared.actions.clone(),
+        steps: program.steps,
+        transitions: Vec::new(),
+    };
+    assemble(parts, &Place::whole(&source), &places, declared.simulate.clone())
+}
+
+/// A file's name without folder and extension.
+fn name_of(file: &str) -> String {
+    let stem = std::path::Path::new(file).file_stem().and_then(|s| s.to_str());
+    stem.filter(|s| !s.is_empty()).unwrap_or("workflow").to_owned()
+}
+
+fn offset(line: &Place, span: &Range<usize>) -> Range<usize> {
+    let start = line.span().start;
+    start + span.start..start + span.end
+}
+
+/// Every statement with the place of its line, or everything that is wrong with any line.
+fn statements(source: &Arc<Source>) -> Result<Vec<(Place, Statement)>, Vec<Diagnostic>> {
+    let whole = Place::whole(source);
+    let (mut found, mut errors, mut start) = (Vec::new(), Vec::new(), 0);
+    for text in source.text.split('\n') {
+        let place = whole.at(start..start + text.len());
+        match line(&mut Input::new(text)) {
+            Ok(statement) => found.extend(statement.map(|s| (place, s))),
+            Err(fault) => errors.push(fault.within(&place)),
+        }
+        start += text.len() + 1;
+    }
+    if errors.is_empty() { Ok(found) } else { Err(errors) }
+}
+
+/// The id of each statement's step: its result's name, else its action's, numbered when taken.
+fn ids(statements: &[(Place, Statement)]) -> Vec<String> {
+    let named = statements.iter().filter_map(|(_, s)| s.name.as_ref().map(|n| n.text.clone()));
+    let mut taken: BTreeSet<String> = named.collect();
+    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut ids = Vec::new();
+    for (_, statement) in statements {
+        if let Some(name) = &statement.name {
+            ids.push(name.text.clone());
+            continue;
+        }
+        let base = statement.action.text.replace('.', "_");
+        let number = numbers.entry(&statement.action.text).or_insert(1);
+        let mut id = base.clone();
+        while !taken.insert(id.clone()) {
+            *number += 1;
+            id = format!("{base}_{number}");
+        }
+        ids.push(id);
+    }
+    ids
+}
+
+struct Program<'d> {
+    declared: &'d Declarations,
+    environment: &'d Environment,
+    ids: Vec<String>,
+    steps: Vec<Step>,
+}
+
+impl Program<'_> {
+    fn add(&mut self, n: usize, line: &Place, statement: Statement) -> Result<(), Diagnostic> {
+        let at = |word: &Word| line.child(&word.text).at(offset(line, &word.span));
+        if let Some(name) = &statement.name {
+            self.check_name(n, name).map_err(|e| at(name).error(e.0).help_with(e.1))?;
+        }
+        let id = self.ids[n].clone();
+        let place = line.child(&id).at(offset(line, &statement.span));
+        let args = self.template(n, &place.at(line.span()), &statement.args)?;
+        let (policy, origin) = self.policy(&place, &statement.action.text, statement.brackets)?;
+        self.steps.push(Step {
+            id,
+            action: statement.action.text,
+            after: self.dependencies(&args),
+            args,
+            for_each: None,
+            goal: false,
+            fail_fast: false,
+            policy,
+            origin,
+        });
+        Ok(())
+    }
+
+    fn check_name(&self, n: usize, name: &Word) -> Result<(), (String, String)> {
+        if RESERVED.contains(&name.text.as_str()) {
+            let message = format!("`{}` has a meaning of its own", name.text);
+            return Err((message, "choose another name for the result".into()));
+        }
+        if self.ids[..n].contains(&name.text) {
+            let message = format!("`{}` already names a result", name.text);
+            return Err((message, "give each result its own name".into()));
+        }
+        Ok(())
+    }
+
+    fn policy(
+        &self,
+        place: &Place,
+        action: &str,
+        brackets: Option<super::bracket::Brackets>,
+    ) -> Result<(Policy, Origin), Diagnostic> {
+        let Some(brackets) = brackets else {
+            let kind = self.declared.actions.get(action).map(|a| a.kind).unwrap_or_default();
+            let resolved = self.declared.defaults_in(self.environment).resolve(None, kind);
+            return Ok(match resolved {
+                (_, Origin::BuiltIn) => (Policy::no_retries(Dialect::Ir), Origin::Task),
+                given => given,
+            });
+        };
+        let mut parts = Parts::new(Dialect::Ir);
+        brackets.into_parts(&mut parts);
+        policy_from(parts, place).map(|policy| (policy, Origin::Task))
+    }
+
+    /// The steps that `args` read, in text order.
+    fn dependencies(&self, args: &Template) -> Vec<StepIx> {
+        let read = |id: &String| args.paths().iter().any(|p| *p.root() == Root::Step(id.clone()));
+        let places = self.ids.iter().enumerate().filter(|(_, id)| read(id));
+        places.filter_map(|(n, _)| u16::try_from(n).ok()).map(StepIx).collect()
+    }
+
+    fn template(
+        &self,
+        n: usize,
+        line: &Place,
+        args: &[(Word, Expr)],
+    ) -> Result<Template, Diagnostic> {
+        let value = |(key, expr): &(Word, Expr)| {
+            Ok((key.text.clone(), self.value(n, &line.child(&key.text), expr)?))
+        };
+        let object: Map<String, Value> = args.iter().map(value).collect::<Result<_, _>>()?;
+        Template::try_from(Value::Object(object)).map_err(|e| line.error(e.to_string()))
+    }
+
+    fn value(&self, n: usize, line: &Place, expr: &Expr) -> Result<Value, Diagnostic> {
+        Ok(match expr {
+            Expr::Null => Value::Null,
+            Expr::Bool(b) => Value::Bool(*b),
+            Expr::Number(number) => Value::Number(number.clone()),
+            Expr::Text(text) => self.text(n, line, text)?,
+            Expr::Path(path) => Value::String(self.reference(n, line, path)?),
+            Expr::List(items) => {
+                items.iter().map(|i| self.value(n, line, i)).collect::<Result<_, _>>()?
+            }
+            Expr::Table(pairs) => {
+                let value = |(k, v): &(String, Expr)| Ok((k.clone(), self.value(n, line, v)?));
+                Value::Object(pairs.iter().map(value).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// A text, whose own `${...}` are read like those of a workflow file.
+    fn text(&self, n: usize, line: &Place, text: &Word) -> Result<Value, Diagnostic> {
+        let value = Value::String(text.text.clone());
+        let place = line.at(offset(line, &text.span));
+        let template = Template::try_from(value.clone()).map_err(|e| place.error(e.to_string()))?;
+        for path in template.paths() {
+            match path.root() {
+                Root::Step(id) => self.check_earlier(n, &place, id)?,
+                Root::Item | Root::Index => {
+                    return Err(place.error(format!("`{path}` is only there in a fan-out")));
+                }
+                Root::Input | Root::LastError => {}
+            }
+        }
+        Ok(value)
+    }
+
+    /// `x.a` as `${steps.x.result.a}`, `input.a` as `${input.a}`.
+    fn reference(&self, n: usize, line: &Place, path: &Word) -> Result<String, Diagnostic> {
+        let place = line.at(offset(line, &path.span));
+        let (root, rest) = match path.text.split_once('.') {
+            Some((root, rest)) => (root, format!(".{rest}")),
+            None => (path.text.as_str(), String::new()),
+        };
+        if rest.split('.').skip(1).any(str::is_empty) {
+            return Err(place.error(format!("`{}` has an empty part between its dots", path.text)));
+        }
+        if root == "input" {
+            return Ok(format!("${{input{rest}}}"));
+        }
+        self.check_earlier(n, &place, root)?;
+        Ok(format!("${{steps.{root}.result{rest}}}"))
+    }
+
+    fn check_earlier(&self, n: usize, place: &Place, id: &str) -> Result<(), Diagnostic> {
+        if self.ids[..n].iter().any(|known| known == id) {
+            return Ok(());
+        }
+        let known = self.ids[..n].iter().map(String::as_str).chain(["input"]);
+        let help = match self.ids[n..].iter().any(|later| later == id) {
+            true => "a call can only use results of earlier lines; move it down".to_owned(),
+            false => format!("{}; put a text in quotes", did_you_mean(id, known)),
+        };
+        Err(place.error(format!("`{id}` names no earlier result")).help_with(help))
+    }
+}

@@ -1,0 +1,168 @@
+//! A policy's text alone, in any dialect; the dialect is guessed where it is not given.
+
+use super::file::{Declarations, document};
+use super::tree::{Data, Fields, Format, Node};
+use super::{
+    Diagnostic, Environment, Place, Source, execution, ir, retry_config, settings, work_config,
+};
+use crate::policy::{Dialect, Origin, Policy};
+
+/// The keys under which a step or a default gives its policy.
+pub(super) const KEYS: [&str; 4] = ["retry", "work_config", "execution", "retry_config"];
+
+/// A policy, and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// The step; `None` for a policy that stands alone.
+    pub step: Option<String>,
+    /// Where it came from.
+    pub origin: Origin,
+    /// The policy.
+    pub policy: Policy,
+}
+
+/// What a text about policies says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Policies {
+    /// One policy alone.
+    One(Policy),
+    /// A policy for each step of a workflow.
+    Steps {
+        /// The workflow's name.
+        workflow: String,
+        /// The steps' policies in text order.
+        steps: Vec<Named>,
+    },
+}
+
+/// Parses a policy's text, called `file` in messages: a dialect's table in TOML or JSON, bare or
+/// under its key, IR brackets, an IR program, or a whole workflow file. Without `dialect` the text
+/// itself tells.
+pub fn parse_policy(
+    file: &str,
+    text: &str,
+    dialect: Option<Dialect>,
+    environment: &Environment,
+) -> Result<Policies, Vec<Diagnostic>> {
+    match dialect {
+        Some(Dialect::Ir) => ir_text(file, text, environment),
+        None if looks_like_ir(text) => ir_text(file, text, environment),
+        _ => {
+            let top = Node::parse(file, text, Format::of_text(text)).map_err(|e| vec![e])?;
+            if dialect.is_none() && top.has("steps") {
+                return steps(document(&top, environment)?);
+            }
+            tree(&top, dialect).map(Policies::One).map_err(|e| vec![e])
+        }
+    }
+}
+
+/// The policy among `fields`, in whichever dialect; more than one is an error.
+pub(super) fn own(fields: &Fields<'_>) -> Result<Option<Policy>, Diagnostic> {
+    let found = fields.at_most_one(&KEYS)?;
+    found.map(|(key, node)| read(dialect_of(key), node)).transpose()
+}
+
+fn dialect_of(key: &str) -> Dialect {
+    match key {
+        "work_config" => Dialect::WorkConfig,
+        "execution" => Dialect::Execution,
+        "retry_config" => Dialect::RetryConfig,
+        _ => Dialect::Ir,
+    }
+}
+
+fn read(dialect: Dialect, node: &Node) -> Result<Policy, Diagnostic> {
+    match dialect {
+        Dialect::Ir => ir::read(node),
+        Dialect::WorkConfig => work_config::read(node),
+        Dialect::Execution => execution::read(node),
+        Dialect::RetryConfig => retry_config::read(node),
+        Dialect::Builder => Err(node
+            .place
+            .error("the builder is Rust, not text")
+            .help_with("use ir, work_config, execution or retry_config")),
+    }
+}
+
+fn steps(document: super::Document) -> Result<Policies, Vec<Diagnostic>> {
+    let workflow = document.workflow;
+    let steps = workflow.steps().iter().map(|s| Named {
+        step: Some(s.id.clone()),
+        origin: s.origin,
+        policy: s.policy.clone(),
+    });
+    Ok(Policies::Steps { workflow: workflow.name().to_owned(), steps: steps.collect() })
+}
+
+/// Whether the first line that says anything is a call or a bracket with a colon or an arrow.
+fn looks_like_ir(text: &str) -> bool {
+    let lines = text.lines().map(str::trim);
+    let Some(first) = lines.into_iter().find(|l| !l.is_empty() && !l.starts_with('#')) else {
+        return false;
+    };
+    let called = first.split_once('=').is_some_and(|(_, rest)| rest.trim_start().starts_with('@'));
+    // `[retry: 3]` is a bracket, `[work_config]` the head of a TOML table.
+    let bracket = first.starts_with('[') && (first.contains(':') || first.contains("->"));
+    first.starts_with('@') || called || bracket
+}
+
+fn ir_text(file: &str, text: &str, environment: &Environment) -> Result<Policies, Vec<Diagnostic>> {
+    if text.lines().any(|l| l.split('#').next().unwrap_or_default().contains('@')) {
+        return steps(ir::parse_ir_program(file, text, &Declarations::default(), environment)?);
+    }
+    let place = Place::whole(&Source::new(file, text));
+    ir::brackets(&place, text).map(Policies::One).map_err(|e| vec![e])
+}
+
+fn tree(top: &Node, dialect: Option<Dialect>) -> Result<Policy, Diagnostic> {
+    let wrapped = match &top.data {
+        Data::Table(entries) if entries.iter().any(|e| KEYS.contains(&e.key.as_str())) => {
+            own(&top.fields(&KEYS)?)?
+        }
+        _ => None,
+    };
+    if let Some(policy) = wrapped {
+        return match dialect {
+            Some(wanted) if wanted != policy.dialect() => Err(top
+                .place
+                .error(format!("the text is {}, not {}", policy.dialect().name(), wanted.name()))
+                .help_with("give the dialect that it is written in, or none")),
+            _ => Ok(policy),
+        };
+    }
+    let dialect = dialect.map_or_else(|| guess(top), Ok)?;
+    match dialect {
+        Dialect::Execution if is_bare_policy(top) => execution::read_policy(top),
+        dialect => read(dialect, top),
+    }
+}
+
+fn is_bare_policy(top: &Node) -> bool {
+    let Data::Table(entries) = &top.data else { return false };
+    let known = |e: &super::tree::Entry| execution::POLICY_KEYS.contains(&e.key.as_str());
+    !entries.is_empty() && entries.iter().all(known)
+}
+
+/// The dialect that knows most of the table's keys; on a tie the first of the list.
+fn guess(top: &Node) -> Result<Dialect, Diagnostic> {
+    let entries = top.entries()?;
+    let score = |known: &[&str]| entries.iter().filter(|e| known.contains(&e.key.as_str())).count();
+    let execution: Vec<&str> = execution::KEYS.into_iter().chain(execution::POLICY_KEYS).collect();
+    let scores = [
+        (Dialect::WorkConfig, score(&work_config::KEYS)),
+        (Dialect::RetryConfig, score(&retry_config::KEYS)),
+        (Dialect::Execution, score(&execution)),
+    ];
+    let best = scores.into_iter().rev().max_by_key(|(_, n)| *n);
+    match best {
+        Some((dialect, n)) if n > 0 => Ok(dialect),
+        _ => Err(top.place.error("the text is in no known dialect").help_with(format!(
+            "write {}, {} or {} fields, IR brackets such as [retry: 3], or any of them with {}",
+            Dialect::WorkConfig.name(),
+            Dialect::Execution.name(),
+            Dialect::RetryConfig.name(),
+            settings::KEYS.join(", "),
+        ))),
+    }
+}

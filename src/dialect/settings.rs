@@ -1,0 +1,86 @@
+//! What the engine can be told in every dialect beside the dialect's own keys.
+//!
+//! `attempt_timeout`, `total_timeout` and `max_retry_after` are seconds or a text with a unit;
+//! `timeout_retries` is a count (R11); `jitter` is one of the words of spec decision 4.
+
+use super::Diagnostic;
+use super::number::SECOND;
+use super::tree::{Data, Fields, Node};
+use crate::policy::{Jitter, Parts, Share};
+
+/// The keys of these settings.
+pub(super) const KEYS: [&str; 4] =
+    ["attempt_timeout", "total_timeout", "timeout_retries", "max_retry_after"];
+
+/// Reads the settings that are there into `parts`. A dialect with its own word for one of them
+/// must have set it before: both together are an error.
+pub(super) fn read(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnostic> {
+    for (key, limit) in [
+        ("attempt_timeout", &mut parts.attempt_timeout),
+        ("total_timeout", &mut parts.total_timeout),
+    ] {
+        let Some(node) = fields.get(key) else { continue };
+        if limit.is_some() {
+            let message = format!("`{key}` is given beside the dialect's own word for it");
+            return Err(node.place.error(message).help_with("keep one of them"));
+        }
+        *limit = Some(node.timeout(SECOND)?);
+    }
+    if let Some(node) = fields.get("timeout_retries") {
+        parts.timeout_retries = Some(node.count(0, u32::MAX)?);
+    }
+    if let Some(node) = fields.get("max_retry_after") {
+        parts.max_retry_after = node.duration(SECOND)?;
+    }
+    Ok(())
+}
+
+/// The words for jitter. `proportional` is a quarter.
+const JITTERS: [(&str, Jitter); 5] = [
+    ("none", Jitter::None),
+    ("proportional", Jitter::Proportional(Share::QUARTER)),
+    ("full", Jitter::Full),
+    ("equal", Jitter::Equal),
+    ("decorrelated", Jitter::Decorrelated),
+];
+
+/// A jitter: a word, a share of the delay such as 0.1, or whether there is the usual one.
+pub(super) fn jitter(node: &Node) -> Result<Jitter, Diagnostic> {
+    match &node.data {
+        Data::Bool(true) => Ok(Jitter::Proportional(Share::QUARTER)),
+        Data::Bool(false) => Ok(Jitter::None),
+        Data::Number(_) => {
+            let share = u32::try_from(node.millionths()?).unwrap_or(u32::MAX);
+            let share = Share::from_millionths(share).map_err(|e| node.place.error(e.to_string()));
+            share.map(Jitter::Proportional)
+        }
+        _ => node.choice(&JITTERS),
+    }
+}
+
+/// The jitter as a dialect's field spells it.
+pub(crate) fn jitter_text(jitter: Jitter) -> String {
+    match (jitter, JITTERS.iter().find(|(_, j)| *j == jitter)) {
+        (_, Some((name, _))) => format!("{name:?}"),
+        (Jitter::Proportional(share), None) => millionths(u64::from(share.millionths())),
+        (_, None) => "\"none\"".to_owned(),
+    }
+}
+
+/// The jitter as a phrase.
+pub(crate) fn jitter_words(jitter: Jitter) -> String {
+    match (jitter, JITTERS.iter().find(|(_, j)| *j == jitter)) {
+        (Jitter::Proportional(share), _) => {
+            format!("jitter of plus or minus {} %", millionths(u64::from(share.millionths()) * 100))
+        }
+        (_, Some((name, _))) => format!("{name} jitter"),
+        (_, None) => "jitter".to_owned(),
+    }
+}
+
+/// `n` / 1,000,000 as an exact decimal.
+pub(crate) fn millionths(n: u64) -> String {
+    let (whole, part) = (n / 1_000_000, n % 1_000_000);
+    let text = format!("{whole}.{part:06}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,203 @@
+//! Typed readers: each gives the value or a diagnostic that says what was expected.
+
+use std::collections::BTreeSet;
+
+use super::{Data, Entry, Node, did_you_mean};
+use crate::dialect::number::{self, NumberFault};
+use crate::dialect::{Diagnostic, Place};
+use crate::time::Nanos;
+
+/// The fields of a table whose keys are all known. A null counts as absent.
+#[derive(Clone, Copy, Debug)]
+pub struct Fields<'n> {
+    place: &'n Place,
+    entries: &'n [Entry],
+}
+
+impl<'n> Fields<'n> {
+    /// The value of `key`, if it is there.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&'n Node> {
+        let found = self.entries.iter().find(|e| e.key == key)?;
+        (found.node.data != Data::Null).then_some(&found.node)
+    }
+
+    /// The value of `key`, or that it is missing; `help` says what to write.
+    pub fn require(&self, key: &str, help: &str) -> Result<&'n Node, Diagnostic> {
+        self.get(key).ok_or_else(|| {
+            self.place.child(key).error(format!("`{key}` is missing")).help_with(help)
+        })
+    }
+
+    /// The one of `keys` that is there. Two are an error.
+    pub fn at_most_one(&self, keys: &[&str]) -> Result<Option<(&'n str, &'n Node)>, Diagnostic> {
+        let is_one = |e: &&Entry| keys.contains(&e.key.as_str()) && e.node.data != Data::Null;
+        let mut found = self.entries.iter().filter(is_one);
+        let first = found.next();
+        match (first, found.next()) {
+            (Some(first), Some(second)) => Err(second
+                .place
+                .error(format!("`{}` is given beside `{}`", second.key, first.key))
+                .help_with("keep one of them")),
+            _ => Ok(first.map(|e| (e.key.as_str(), &e.node))),
+        }
+    }
+
+    /// The table's place.
+    #[must_use]
+    pub fn place(&self) -> &'n Place {
+        self.place
+    }
+}
+
+impl Node {
+    /// The table's entries in text order.
+    pub fn entries(&self) -> Result<&[Entry], Diagnostic> {
+        match &self.data {
+            Data::Table(entries) => Ok(entries),
+            _ => Err(self.expected("a table")),
+        }
+    }
+
+    /// The table's fields; a key that is not in `known` is an error.
+    pub fn fields(&self, known: &[&str]) -> Result<Fields<'_>, Diagnostic> {
+        let entries = self.entries()?;
+        if let Some(e) = entries.iter().find(|e| !known.contains(&e.key.as_str())) {
+            let help = did_you_mean(&e.key, known.iter().copied());
+            return Err(e.place.error(format!("unknown key `{}`", e.key)).help_with(help));
+        }
+        Ok(Fields { place: &self.place, entries })
+    }
+
+    /// Whether the table has `key`.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        matches!(&self.data, Data::Table(entries) if entries.iter().any(|e| e.key == key))
+    }
+
+    /// The text.
+    pub fn text(&self) -> Result<&str, Diagnostic> {
+        match &self.data {
+            Data::Text(text) => Ok(text),
+            _ => Err(self.expected("a text")),
+        }
+    }
+
+    /// A text that is not empty.
+    pub fn name(&self) -> Result<&str, Diagnostic> {
+        match self.text()? {
+            text if text.trim().is_empty() => {
+                Err(self.place.error("the text is empty").help_with("write a name"))
+            }
+            text => Ok(text),
+        }
+    }
+
+    /// The boolean.
+    pub fn boolean(&self) -> Result<bool, Diagnostic> {
+        match self.data {
+            Data::Bool(b) => Ok(b),
+            _ => Err(self.expected("true or false")),
+        }
+    }
+
+    /// The items of a list.
+    pub fn items(&self) -> Result<&[Node], Diagnostic> {
+        match &self.data {
+            Data::List(items) => Ok(items),
+            _ => Err(self.expected("a list")),
+        }
+    }
+
+    /// A list of names.
+    pub fn names(&self) -> Result<BTreeSet<String>, Diagnostic> {
+        self.items()?.iter().map(|n| n.name().map(str::to_owned)).collect()
+    }
+
+    /// A whole number that may be negative.
+    pub fn whole(&self) -> Result<i64, Diagnostic> {
+        let text = self.number("a whole number")?;
+        let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+        if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(self.place.error(format!("`{text}` is not a whole number")));
+        }
+        text.parse().map_err(|_| {
+            self.place
+                .error(format!("`{text}` is too large"))
+                .help_with("whole numbers have at most 64 bits")
+        })
+    }
+
+    /// A whole number from `least` to `most`.
+    pub fn count(&self, least: u32, most: u32) -> Result<u32, Diagnostic> {
+        let n = self.whole()?;
+        let within = |n: &u32| (least..=most).contains(n);
+        u32::try_from(n).ok().filter(within).ok_or_else(|| {
+            self.place
+                .error(format!("`{n}` is out of range"))
+                .help_with(format!("use {least} to {most}"))
+        })
+    }
+
+    /// A decimal number, in millionths.
+    pub fn millionths(&self) -> Result<u64, Diagnostic> {
+        let text = self.number("a number")?;
+        number::scaled(text, 1_000_000).map_err(|fault| self.number_fault(text, fault))
+    }
+
+    /// A length of time: a number of `unit` nanoseconds, or a text with a suffix such as `2m`.
+    pub fn duration(&self, unit: u64) -> Result<Nanos, Diagnostic> {
+        match &self.data {
+            Data::Number(text) => number::scaled(text, unit)
+                .map(Nanos::new)
+                .map_err(|fault| self.number_fault(text, fault)),
+            Data::Text(text) => {
+                number::duration(text, None).map_err(|fault| self.number_fault(text, fault))
+            }
+            _ => Err(self.expected("a length of time")),
+        }
+    }
+
+    /// A length of time above zero.
+    pub fn timeout(&self, unit: u64) -> Result<Nanos, Diagnostic> {
+        match self.duration(unit)? {
+            Nanos::ZERO => Err(self
+                .place
+                .error("a timeout of zero lets no attempt run")
+                .help_with("leave it out for no timeout")),
+            limit => Ok(limit),
+        }
+    }
+
+    /// The meaning of one of the words in `choices`.
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
+        let word = self.text()?;
+        choices.iter().find_map(|(name, value)| (*name == word).then_some(*value)).ok_or_else(
+            || {
+                let help = did_you_mean(word, choices.iter().map(|(name, _)| *name));
+                self.place.error(format!("`{word}` is not known here")).help_with(help)
+            },
+        )
+    }
+
+    fn number(&self, what: &str) -> Result<&str, Diagnostic> {
+        match &self.data {
+            Data::Number(text) => Ok(text),
+            _ => Err(self.expected(what)),
+        }
+    }
+
+    fn expected(&self, what: &str) -> Diagnostic {
+        let shown = match &self.data {
+            Data::Text(text) if text.chars().count() <= 40 => format!("the text {text:?}"),
+            Data::Number(text) => format!("the number {text}"),
+            Data::Bool(b) => b.to_string(),
+            _ => self.kind().to_owned(),
+        };
+        self.place.error(format!("expected {what}, found {shown}"))
+    }
+
+    fn number_fault(&self, text: &str, fault: NumberFault) -> Diagnostic {
+        self.place.error(format!("`{text}` {fault}")).help_with(fault.help())
+    }
+}

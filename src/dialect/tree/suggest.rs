@@ -1,0 +1,61 @@
+/// The one of `known` that is nearest to `word`, when it is near enough to be meant.
+pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
+    let word: Vec<char> = word.to_lowercase().chars().take(64).collect();
+    let most = (word.len() / 3).max(1);
+    known
+        .into_iter()
+        .map(|k| (distance(&word, &k.to_lowercase().chars().collect::<Vec<_>>()), k))
+        .filter(|(d, _)| *d <= most)
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, k)| k)
+}
+
+/// `did you mean ...?`, or the list of what there is.
+pub(crate) fn did_you_mean<'k>(
+    word: &str,
+    known: impl IntoIterator<Item = &'k str> + Clone,
+) -> String {
+    match nearest(word, known.clone()) {
+        Some(k) => format!("did you mean `{k}`?"),
+        None => {
+            let all: Vec<&str> = known.into_iter().take(20).collect();
+            if all.is_empty() { "there are none".into() } else { format!("use {}", all.join(", ")) }
+        }
+    }
+}
+
+/// Edits of one character, and swaps of two neighbours, between `a` and `b`.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
+    for i in 0..=a.len() {
+        for j in 0..=b.len() {
+            rows[i][j] = match (i, j) {
+                (0, n) | (n, 0) => n,
+                _ => {
+                    let swap = if a[i - 1] == b[j - 1] { 0 } else { 1 };
+                    let mut best =
+                        (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + swap);
+                    if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                        best = best.min(rows[i - 2][j - 2] + 1);
+                    }
+                    best
+                }
+            };
+        }
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggests_only_what_is_near() {
+        let known = ["max_retries", "backoff", "max_backoff"];
+        assert_eq!(nearest("max_retry", known), Some("max_retries"));
+        assert_eq!(nearest("bakcoff", known), Some("backoff"));
+        assert_eq!(nearest("Max_Backoff", known), Some("max_backoff"));
+        assert_eq!(nearest("colour", known), None);
+    }
+}

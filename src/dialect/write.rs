@@ -1,0 +1,227 @@
+//! Policies back to text: each dialect writes what it can say and gives `None` for the rest.
+//!
+//! Reading a written text gives the same policy again.
+
+use std::collections::BTreeSet;
+
+use super::execution::DEFAULT_RETRYABLE;
+use super::settings::{jitter_text, millionths};
+use crate::policy::{
+    ActionKind, Backoff, Dialect, Jitter, Multiplier, Parts, Policy, Rule, Scope, Shape,
+};
+use crate::time::Nanos;
+
+/// The policy's text in its own dialect; `None` for the builder, or where the dialect has no words
+/// for it.
+#[must_use]
+pub fn own(policy: &Policy) -> Option<String> {
+    match policy.dialect() {
+        Dialect::Ir => ir(policy),
+        Dialect::WorkConfig => work_config(policy),
+        Dialect::Execution => execution(policy),
+        Dialect::RetryConfig => retry_config(policy),
+        Dialect::Builder => None,
+    }
+}
+
+/// IR brackets.
+#[must_use]
+pub fn ir(policy: &Policy) -> Option<String> {
+    let mut brackets: Vec<String> = policy.rules().iter().map(ir_rule).collect::<Option<_>>()?;
+    let limits = [
+        ("timeout", policy.attempt_timeout()),
+        ("total_timeout", policy.total_timeout()),
+        ("max_retry_after", set_retry_after(policy)),
+    ];
+    let limits = limits.into_iter().filter_map(|(key, limit)| Some((key, seconds(limit?))));
+    brackets.extend(limits.map(|(key, limit)| format!("[{key}: {limit}]")));
+    brackets.extend(policy.timeout_retries().map(|n| format!("[timeout_retries: {n}]")));
+    (!brackets.is_empty()).then(|| brackets.join(" "))
+}
+
+fn ir_rule(rule: &Rule) -> Option<String> {
+    let names = match &rule.matcher.scope {
+        _ if !rule.matcher.except.is_empty() => return None,
+        Scope::Any => String::new(),
+        Scope::Names(names) if !names.is_empty() => {
+            let quoted: Vec<String> = names.iter().map(|n| quote(n)).collect();
+            format!("({}) -> ", quoted.join(", "))
+        }
+        _ => return None,
+    };
+    let Shape::Exponential { base, multiplier: Multiplier::TWO } = rule.backoff.shape else {
+        return None;
+    };
+    let plain = rule.backoff.jitter == Jitter::None && rule.backoff.cap.is_none();
+    let retries = rule.limit.count()? - 1;
+    plain.then(|| format!("[{names}retry: {retries}, backoff: {}]", seconds(base)))
+}
+
+/// `work_config` as a JSON object.
+#[must_use]
+pub fn work_config(policy: &Policy) -> Option<String> {
+    let [rule] = policy.rules() else { return None };
+    let Scope::Retryable(also) = &rule.matcher.scope else { return None };
+    if !rule.matcher.except.is_empty() || rule.limit.count() == Some(u32::MAX) {
+        return None;
+    }
+    let (kind, base) = match rule.backoff.shape {
+        Shape::Fixed { base } => ("fixed", base),
+        Shape::Linear { base, step } if base == step => ("linear", base),
+        Shape::Exponential { base, multiplier: Multiplier::TWO } => ("exponential", base),
+        _ => return None,
+    };
+    let mut fields = Object::default();
+    fields.put("max_retries", rule.limit.count().map_or("-1".into(), |n| (n - 1).to_string()));
+    fields.put("backoff", milliseconds(base));
+    fields.put("backoff_type", quote(kind));
+    fields.put_some("max_backoff", rule.backoff.cap.map(milliseconds));
+    fields.put_some("retryable_errors", (!also.is_empty()).then(|| list(also)));
+    fields.put_some("jitter", jitter_unless(&rule.backoff, Jitter::None));
+    fields.put_some("attempt_timeout", policy.attempt_timeout().map(seconds));
+    fields.put_some("total_timeout", policy.total_timeout().map(seconds));
+    fields.settings(policy);
+    Some(fields.close())
+}
+
+/// `execution` as a JSON object.
+#[must_use]
+pub fn execution(policy: &Policy) -> Option<String> {
+    let mut fields = Object::default();
+    fields.put_some("timeout_ms", policy.attempt_timeout().map(milliseconds));
+    match policy.rules() {
+        [] => {}
+        [rule] => fields.put("retry_policy", retry_policy(rule)?),
+        _ => return None,
+    }
+    fields.put_some("total_timeout", policy.total_timeout().map(seconds));
+    fields.settings(policy);
+    Some(fields.close())
+}
+
+fn retry_policy(rule: &Rule) -> Option<String> {
+    let Scope::Names(names) = &rule.matcher.scope else { return None };
+    let (kind, base) = match rule.backoff.shape {
+        Shape::None => ("none", None),
+        Shape::Linear { base, step } if base == step => ("linear", Some(base)),
+        Shape::Exponential { base, multiplier: Multiplier::TWO } => ("exponential", Some(base)),
+        _ => return None,
+    };
+    let is_default = *names == BTreeSet::from(DEFAULT_RETRYABLE.map(str::to_owned));
+    let mut fields = Object::default();
+    fields.put("max_attempts", rule.limit.count()?.to_string());
+    fields.put("backoff", quote(kind));
+    fields.put_some("initial_delay_ms", base.map(milliseconds));
+    fields.put_some("max_delay_ms", rule.backoff.cap.map(milliseconds));
+    fields.put_some("retryable_errors", (!is_default).then(|| list(names)));
+    fields.put_some("jitter", jitter_unless(&rule.backoff, Jitter::None));
+    rule.matcher.except.is_empty().then(|| fields.close())
+}
+
+/// `RetryConfig` as a JSON object.
+#[must_use]
+pub fn retry_config(policy: &Policy) -> Option<String> {
+    let mut fields = Object::default();
+    match policy.rules() {
+        [] => fields.put("enabled", "false".into()),
+        [rule] => rule_config(&mut fields, rule)?,
+        _ => return None,
+    }
+    fields.put_some("retry_timeout", policy.total_timeout().map(seconds));
+    fields.put_some("attempt_timeout", policy.attempt_timeout().map(seconds));
+    fields.settings(policy);
+    Some(fields.close())
+}
+
+fn rule_config(fields: &mut Object, rule: &Rule) -> Option<()> {
+    let (kind, base) = match &rule.backoff.shape {
+        Shape::Fixed { base } => ("constant".to_owned(), Some(*base)),
+        Shape::Linear { base, step } if base == step => ("linear".into(), Some(*base)),
+        Shape::Exponential { base, .. } => ("exponential".into(), Some(*base)),
+        Shape::Fibonacci { base } => ("fibonacci".into(), Some(*base)),
+        Shape::Custom { name } => (format!("{}{name}", super::retry_config::CUSTOM), None),
+        Shape::None | Shape::Linear { .. } => return None,
+    };
+    let defaults: BTreeSet<String> = ActionKind::PERMANENT_TYPES.map(str::to_owned).into();
+    let allowed = match &rule.matcher.scope {
+        Scope::Any => return None,
+        Scope::Retryable(also) if also.is_empty() => None,
+        Scope::Retryable(_) => return None,
+        Scope::Names(names) => Some(names),
+    };
+    if !defaults.is_subset(&rule.matcher.except) {
+        return None;
+    }
+    let excluded: BTreeSet<String> = rule.matcher.except.difference(&defaults).cloned().collect();
+    fields.put("max_attempts", rule.limit.count()?.to_string());
+    fields.put("backoff_strategy", quote(&kind));
+    fields.put_some("initial_delay", base.map(seconds));
+    fields.put("max_delay", seconds(rule.backoff.cap?));
+    if let Shape::Exponential { multiplier, .. } = rule.backoff.shape {
+        fields.put("backoff_multiplier", millionths(multiplier.millionths()));
+    }
+    fields.put("jitter", jitter_text(rule.backoff.jitter));
+    fields.put_some("retry_on_exceptions", allowed.map(list));
+    fields.put_some("exclude_exceptions", (!excluded.is_empty()).then(|| list(&excluded)));
+    Some(())
+}
+
+fn jitter_unless(backoff: &Backoff, usual: Jitter) -> Option<String> {
+    (backoff.jitter != usual).then(|| jitter_text(backoff.jitter))
+}
+
+fn set_retry_after(policy: &Policy) -> Option<Nanos> {
+    let limit = policy.max_retry_after();
+    (limit != Parts::MAX_RETRY_AFTER).then_some(limit)
+}
+
+/// A text in JSON's quotes.
+fn quote(text: &str) -> String {
+    serde_json::Value::String(text.to_owned()).to_string()
+}
+
+fn list(names: &BTreeSet<String>) -> String {
+    let quoted: Vec<String> = names.iter().map(|n| quote(n)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+fn seconds(n: Nanos) -> String {
+    decimal(n, 1_000_000_000)
+}
+
+fn milliseconds(n: Nanos) -> String {
+    decimal(n, 1_000_000)
+}
+
+/// `n` in `unit`s as an exact decimal.
+fn decimal(n: Nanos, unit: u64) -> String {
+    let (whole, part, width) = (n.get() / unit, n.get() % unit, unit.ilog10() as usize);
+    let text = format!("{whole}.{part:0width$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// A JSON object being written.
+#[derive(Default)]
+struct Object(Vec<String>);
+
+impl Object {
+    fn put(&mut self, key: &str, value: String) {
+        self.0.push(format!("\"{key}\": {value}"));
+    }
+
+    fn put_some(&mut self, key: &str, value: Option<String>) {
+        if let Some(value) = value {
+            self.put(key, value);
+        }
+    }
+
+    /// What every dialect's table can say, but for the timeouts.
+    fn settings(&mut self, policy: &Policy) {
+        self.put_some("timeout_retries", policy.timeout_retries().map(|n| n.to_string()));
+        self.put_some("max_retry_after", set_retry_after(policy).map(seconds));
+    }
+
+    fn close(self) -> String {
+        format!("{{{}}}", self.0.join(", "))
+    }
+}

@@ -1,0 +1,70 @@
+//! The explanation as JSON, for programs.
+
+use serde_json::{Value, json};
+
+use super::{Delay, Explained, Explanation};
+use crate::policy::{Matcher, Rule, Scope};
+use crate::time::Nanos;
+
+impl Explained {
+    /// One policy's object, or `workflow` and one such object a step, with its `step` and `origin`.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::One(explanation) => explanation.to_json(),
+            Self::Steps { workflow, steps } => json!({
+                "workflow": workflow,
+                "steps": steps.iter().map(Explanation::to_json).collect::<Value>(),
+            }),
+        }
+    }
+}
+
+impl Explanation {
+    /// `matches` holds codes and types, `*` for all, `retryable` for the retryable class, and
+    /// `!NAME` for what is out all the same. Delays are milliseconds, the least rounded down, the
+    /// most rounded up.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let rules = self.policy.rules().iter().zip(&self.delays);
+        let mut object = json!({
+            "dialect": self.policy.dialect().name(),
+            "rules": rules.map(|(rule, delays)| rule_json(rule, delays)).collect::<Value>(),
+            "attempt_timeout_ms": self.policy.attempt_timeout().map(Nanos::as_millis),
+            "total_timeout_ms": self.policy.total_timeout().map(Nanos::as_millis),
+            "warnings": self.warnings,
+        });
+        if let (Some(step), Some(map)) = (&self.step, object.as_object_mut()) {
+            map.insert("step".into(), json!(step.step));
+            map.insert("origin".into(), json!(step.origin));
+        }
+        object
+    }
+}
+
+fn rule_json(rule: &Rule, delays: &[Delay]) -> Value {
+    json!({
+        "matches": matches(&rule.matcher),
+        "max_attempts": rule.limit.count(),
+        "delays_ms": delays.iter().map(delay_json).collect::<Value>(),
+    })
+}
+
+fn delay_json(delay: &Delay) -> Value {
+    json!({
+        "retry": delay.retry,
+        "min": delay.earliest.as_millis(),
+        "max": delay.latest.as_millis_ceil(),
+    })
+}
+
+fn matches(matcher: &Matcher) -> Vec<String> {
+    let scope: Vec<String> = match &matcher.scope {
+        Scope::Any => vec!["*".into()],
+        Scope::Retryable(also) => {
+            std::iter::once("retryable".to_owned()).chain(also.iter().cloned()).collect()
+        }
+        Scope::Names(names) => names.iter().cloned().collect(),
+    };
+    scope.into_iter().chain(matcher.except.iter().map(|name| format!("!{name}"))).collect()
+}

@@ -1,0 +1,110 @@
+//! The explanation for people.
+
+use std::fmt;
+
+use super::{Delay, Explained, Explanation, words};
+use crate::policy::Rule;
+use crate::time::Nanos;
+
+impl fmt::Display for Explained {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::One(explanation) => explanation.fmt(f),
+            Self::Steps { workflow, steps } => {
+                writeln!(f, "Workflow {workflow}: the policies of {} steps.", steps.len())?;
+                steps.iter().try_for_each(|s| write!(f, "\n{s}"))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let dialect = self.policy.dialect().name();
+        match &self.step {
+            Some(named) => {
+                let step = named.step.as_deref().unwrap_or_default();
+                writeln!(
+                    f,
+                    "Step {step}: a policy in the dialect {dialect}, from {}.",
+                    named.origin
+                )?;
+            }
+            None => writeln!(f, "A policy in the dialect {dialect}.")?,
+        }
+        writeln!(f, "{}", self.limits())?;
+        let rules = self.policy.rules().iter().zip(&self.delays).enumerate();
+        rules.into_iter().try_for_each(|(at, (r, d))| self.rule(f, at + 1, r, d))?;
+        if self.policy.rules().is_empty() {
+            writeln!(f, "\nNothing is retried: {}", words::limit(self.policy.limit()))?;
+        }
+        if !self.warnings.is_empty() {
+            writeln!(f)?;
+        }
+        self.warnings.iter().try_for_each(|w| writeln!(f, "Warning: {w}."))
+    }
+}
+
+impl Explanation {
+    fn limits(&self) -> String {
+        let mut parts = Vec::new();
+        match self.policy.attempt_timeout() {
+            Some(limit) => parts.push(format!("Each attempt may take {limit}.")),
+            None => parts.push("An attempt may take any time.".into()),
+        }
+        if let Some(limit) = self.policy.total_timeout() {
+            parts.push(format!("All attempts and waits together may take {limit}."));
+        }
+        if let Some(n) = self.policy.timeout_retries() {
+            parts.push(format!("Timeouts may cause at most {n} of the retries."));
+        }
+        parts.push(format!("A Retry-After of up to {} is obeyed.", self.policy.max_retry_after()));
+        parts.join(" ")
+    }
+
+    fn rule(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        number: usize,
+        rule: &Rule,
+        delays: &[Delay],
+    ) -> fmt::Result {
+        let matcher = words::matcher(&rule.matcher, self.policy.dialect());
+        writeln!(f, "\nRule {number} is for {matcher}.")?;
+        writeln!(f, "{} {}", words::limit(rule.limit), words::backoff(rule))?;
+        table(f, delays)?;
+        let shown = u32::try_from(delays.len()).unwrap_or(u32::MAX);
+        match rule.limit.count() {
+            None => writeln!(f, "  and so on"),
+            Some(n) if n - 1 > shown => writeln!(f, "  and {} more", n - 1 - shown),
+            Some(_) => Ok(()),
+        }
+    }
+}
+
+/// A column a fact, right-aligned. Sums are of waits alone.
+fn table(f: &mut fmt::Formatter<'_>, delays: &[Delay]) -> fmt::Result {
+    if delays.is_empty() {
+        return Ok(());
+    }
+    let head = ["retry", "earliest", "latest", "earliest sum", "latest sum"].map(str::to_owned);
+    let rows: Vec<[String; 5]> = std::iter::once(head).chain(delays.iter().map(row)).collect();
+    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
+    let widths = [width(0), width(1), width(2), width(3), width(4)];
+    rows.iter().try_for_each(|r| {
+        r.iter().zip(widths).try_for_each(|(cell, width)| write!(f, "  {cell:>width$}"))?;
+        writeln!(f)
+    })
+}
+
+fn row(delay: &Delay) -> [String; 5] {
+    let down = |n: Nanos| Nanos::from_millis(n.as_millis()).to_string();
+    let up = |n: Nanos| Nanos::from_millis(n.as_millis_ceil()).to_string();
+    [
+        delay.retry.to_string(),
+        down(delay.earliest),
+        up(delay.latest),
+        down(delay.earliest_sum),
+        up(delay.latest_sum),
+    ]
+}

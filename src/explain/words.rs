@@ -1,0 +1,89 @@
+//! Parts of a policy as phrases.
+
+use std::collections::BTreeSet;
+
+use crate::dialect::{DEFAULT_RETRYABLE, jitter_words};
+use crate::policy::{Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Rule, Scope, Shape};
+
+/// Which failures a rule is for.
+pub(super) fn matcher(matcher: &Matcher, dialect: Dialect) -> String {
+    let scope = match &matcher.scope {
+        Scope::Any => "every failure".to_owned(),
+        Scope::Retryable(also) if also.is_empty() => classifier(dialect).to_owned(),
+        Scope::Retryable(also) => format!("{}; also {}", classifier(dialect), list(also, "and")),
+        Scope::Names(names) if names.is_empty() => "no failure".to_owned(),
+        Scope::Names(names) => {
+            let default = DEFAULT_RETRYABLE.map(str::to_owned).into();
+            let is_default = dialect == Dialect::Execution && *names == default;
+            let note = if is_default { " (the dialect's default list)" } else { "" };
+            format!("failures whose code, type or ancestor is {}{note}", list(names, "or"))
+        }
+    };
+    match matcher.except.is_empty() {
+        true => scope,
+        false => format!("{scope}; never {}", list(&matcher.except, "or")),
+    }
+}
+
+/// What each dialect retries where a policy names nothing (spec decisions 6 and 17).
+fn classifier(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::WorkConfig => {
+            "failures of the retryable class (timeouts, transport failures, lost leases, HTTP 5xx; 408 and 429 only when named)"
+        }
+        _ => {
+            "failures of the retryable class (timeouts, transport failures, lost leases, HTTP 5xx and 429)"
+        }
+    }
+}
+
+fn list(names: &BTreeSet<String>, last: &str) -> String {
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    match names.split_last() {
+        None => String::new(),
+        Some((only, [])) => (*only).to_owned(),
+        Some((end, rest)) => format!("{} {last} {end}", rest.join(", ")),
+    }
+}
+
+/// How many executions there may be.
+pub(super) fn limit(limit: Limit) -> String {
+    match limit.count() {
+        None => "Any number of executions: retries are unlimited.".into(),
+        Some(1) => "1 execution: no retries.".into(),
+        Some(2) => "At most 2 executions: the first attempt and 1 retry.".into(),
+        Some(n) => format!("At most {n} executions: the first attempt and {} retries.", n - 1),
+    }
+}
+
+/// How a rule waits.
+pub(super) fn backoff(rule: &Rule) -> String {
+    let Backoff { shape, jitter, cap } = &rule.backoff;
+    let shape = match shape {
+        Shape::None => "Retries at once".to_owned(),
+        Shape::Fixed { base } => format!("Waits {base} before each retry"),
+        Shape::Linear { base, step } if base == step => {
+            format!("Waits {base} times the number of the retry")
+        }
+        Shape::Linear { base, step } => format!("Waits {base}, then {step} more each time"),
+        Shape::Exponential { base, .. } if base.is_zero() => "Retries at once".to_owned(),
+        Shape::Exponential { base, multiplier } => {
+            format!("Waits {base}, then {} as long each time", times(*multiplier))
+        }
+        Shape::Fibonacci { base } => format!("Waits {base} times 1, 1, 2, 3, 5, 8 and so on"),
+        Shape::Custom { name } => format!("Waits as the function `{name}` says"),
+    };
+    let cap = cap.map_or_else(|| ", without a cap".to_owned(), |cap| format!(", at most {cap}"));
+    let cap = if rule.backoff.is_always_zero() { String::new() } else { cap };
+    match jitter {
+        Jitter::None => format!("{shape}{cap}, without jitter."),
+        jitter => format!("{shape}{cap}, with {}.", jitter_words(*jitter)),
+    }
+}
+
+fn times(multiplier: Multiplier) -> String {
+    match multiplier {
+        Multiplier::TWO => "twice".into(),
+        m => format!("{} times", crate::dialect::millionths(m.millionths())),
+    }
+}
