@@ -11,6 +11,7 @@ pub mod observe;
 pub mod policy;
 pub mod run;
 pub mod runtime;
+pub mod schedule;
 pub mod store;
 pub mod time;
 pub mod workflow;

@@ -10,8 +10,12 @@
 //!   [`Commit`] after [`StoreError::Unknown`] is always right;
 //! - durations cross the seam, never instants of a node's clock: the store adds its own time.
 
+mod ledger;
+mod memory;
+mod queue;
 mod seam;
 
+pub use memory::MemoryStore;
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
     ExpiredTask, Fence, Heads, Holding, Loaded, QueueChange, QueueRow, QueueState, Renewal,

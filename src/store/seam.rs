@@ -151,7 +151,7 @@ pub struct Claimed {
     pub at: Timestamp,
     /// The reserved tasks.
     pub tasks: Vec<ClaimedTask>,
-    /// When the next task that was not reserved is due, if any waits.
+    /// When the next task is due, if any waits; a reserved one is due at its reservation's end.
     pub next_due: Option<Timestamp>,
 }
 
@@ -209,6 +209,16 @@ pub enum Fence {
         /// The token.
         token: Token,
     },
+}
+
+impl Fence {
+    /// The task whose token it is.
+    #[must_use]
+    pub fn task(&self) -> TaskId {
+        match *self {
+            Self::Held { task, .. } | Self::Lapsed { task, .. } => task,
+        }
+    }
 }
 
 /// One change of the queue. Lengths of time count from the commit, by the store's clock.
@@ -345,6 +355,12 @@ pub enum Committed {
         /// Store time.
         at: Timestamp,
     },
+    /// Others wrote first, and what they wrote after the expected version was trimmed away: load
+    /// the run again. This id did not and cannot land.
+    Behind {
+        /// Store time.
+        at: Timestamp,
+    },
     /// A token is not good any more (R7); this id did not and cannot land.
     Fenced {
         /// The first task whose fence failed.
@@ -469,4 +485,6 @@ pub struct Heads {
     pub at: Timestamp,
     /// The runs, by id.
     pub runs: Vec<RunHead>,
+    /// Runs among them whose record is damaged (spec decision 19): not in `runs`, nor counted.
+    pub damaged: Vec<RunId>,
 }

@@ -1,0 +1,313 @@
+//! What a store does with a request, whatever it keeps its records on.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use super::queue::Queue;
+use super::seam::{
+    Commit, CommitId, Committed, Create, Created, Heads, Holding, Loaded, QueueRow, Renewal,
+    Renewed, ResultRow, RunHead, RunPhase, Snapshot, StoreError, Tail,
+};
+use crate::run::{Digest, RunId, TaskId, Version};
+use crate::time::Timestamp;
+
+/// How many writers' receipts are kept a run, the newest.
+const RECEIPTS: usize = 16;
+
+/// What a store keeps of a run beside its events, results, snapshot and rows. The counts say what
+/// those must come to, so that a missing one is noticed (spec decision 19).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) workflow: Arc<str>,
+    pub(super) digest: Digest,
+    pub(super) phase: RunPhase,
+    pub(super) created: Timestamp,
+    pub(super) version: Version,
+    /// The first event kept.
+    pub(super) floor: Version,
+    pub(super) snapshot: Option<Version>,
+    pub(super) results: u64,
+    pub(super) queued: u64,
+    receipts: Vec<Receipt>,
+}
+
+/// The newest commit of one writer that was decided: where it landed, or that it was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Receipt {
+    id: CommitId,
+    decided: Decided,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Decided {
+    Landed(Version),
+    Refused(TaskId),
+}
+
+impl Record {
+    fn new(create: &Create, now: Timestamp) -> Self {
+        Self {
+            workflow: create.workflow.as_str().into(),
+            digest: create.digest,
+            phase: create.phase,
+            created: now,
+            version: Version::START.after(create.events.len()),
+            floor: Version::START,
+            snapshot: None,
+            results: 0,
+            queued: 0,
+            receipts: Vec::new(),
+        }
+    }
+
+    fn receipt(&self, id: CommitId) -> Option<Receipt> {
+        self.receipts.iter().copied().find(|r| r.id.writer == id.writer && r.id >= id)
+    }
+
+    fn write_receipt(&mut self, id: CommitId, decided: Decided) {
+        self.receipts.retain(|r| r.id.writer != id.writer);
+        if self.receipts.len() >= RECEIPTS {
+            self.receipts.remove(0);
+        }
+        self.receipts.push(Receipt { id, decided });
+    }
+
+    fn head(&self, run: RunId) -> RunHead {
+        RunHead {
+            run,
+            workflow: self.workflow.to_string(),
+            digest: self.digest,
+            phase: self.phase,
+            active: self.phase == RunPhase::Running,
+            version: self.version,
+            created: self.created,
+        }
+    }
+}
+
+/// Where records are kept. Every read checks what it reads; a method that writes reads nothing
+/// stored, so a damaged record is noticed before anything is changed.
+pub(super) trait Shelf {
+    fn record(&self, run: RunId) -> Result<Option<Record>, StoreError>;
+    fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError>;
+    /// Counts a run that is new.
+    fn keep_new(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError>;
+    /// The run that was first submitted under `key`.
+    fn first(&self, key: &str) -> Result<Option<RunId>, StoreError>;
+    fn keep_events(
+        &mut self,
+        run: RunId,
+        from: Version,
+        events: &[Bytes],
+    ) -> Result<(), StoreError>;
+    /// Results by the version after the commit that brought them.
+    fn keep_results(
+        &mut self,
+        run: RunId,
+        at: Version,
+        results: &[ResultRow],
+    ) -> Result<(), StoreError>;
+    fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError>;
+    fn keep_row(
+        &mut self,
+        run: RunId,
+        task: TaskId,
+        row: Option<&QueueRow>,
+    ) -> Result<(), StoreError>;
+    fn forget_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError>;
+    /// Exactly the events from `from` to the record's version.
+    fn events(&self, run: RunId, record: &Record, from: Version) -> Result<Vec<Bytes>, StoreError>;
+    /// The results of commits that ended after `after`, or all.
+    fn results(
+        &self,
+        run: RunId,
+        record: &Record,
+        after: Option<Version>,
+    ) -> Result<Vec<ResultRow>, StoreError>;
+    fn snapshot(&self, run: RunId, record: &Record) -> Result<Option<Snapshot>, StoreError>;
+    /// Records by run, from the one after `after`; the runs whose record is damaged apart.
+    fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError>;
+}
+
+/// A page of records.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    pub(super) records: Vec<(RunId, Record)>,
+    pub(super) damaged: Vec<RunId>,
+}
+
+/// Everything that a request reads and changes, at the instant that the store gave it.
+pub(super) struct Ledger<'a, S> {
+    pub(super) shelf: &'a mut S,
+    pub(super) queue: &'a mut Queue,
+    pub(super) now: Timestamp,
+}
+
+impl<S: Shelf> Ledger<'_, S> {
+    /// Adds a run, unless it or its key is known.
+    pub(super) fn create(&mut self, create: &Create) -> Result<Created, StoreError> {
+        if let Some(known) = self.known(create)? {
+            return Ok(known);
+        }
+        let (run, mut record) = (create.run, Record::new(create, self.now));
+        self.shelf.keep_new(run, create.key.as_deref())?;
+        self.shelf.keep_events(run, Version::START, &create.events)?;
+        self.change_queue(run, &mut record, &create.queue)?;
+        self.shelf.keep_record(run, &record)?;
+        Ok(Created::New { at: self.now })
+    }
+
+    fn known(&self, create: &Create) -> Result<Option<Created>, StoreError> {
+        let at = self.now;
+        if let Some(record) = self.shelf.record(create.run)? {
+            let same = record.digest == create.digest;
+            return Ok(Some(match same {
+                true => Created::New { at },
+                false => Created::KeyConflict { run: create.run },
+            }));
+        }
+        let Some(key) = &create.key else { return Ok(None) };
+        let Some(run) = self.shelf.first(key)? else { return Ok(None) };
+        let first = self.existing(run)?;
+        Ok(Some(match first.digest == create.digest {
+            true => Created::Existing { run, at },
+            false => Created::KeyConflict { run },
+        }))
+    }
+
+    fn existing(&self, run: RunId) -> Result<Record, StoreError> {
+        let missing = || StoreError::Broken(format!("run {run} is missing from the store"));
+        self.shelf.record(run)?.ok_or_else(missing)
+    }
+
+    /// Records what happened to one run. The receipt is looked at first, then the version, then the
+    /// fences in their order.
+    pub(super) fn commit(&mut self, commit: &Commit) -> Result<Committed, StoreError> {
+        let (run, at) = (commit.run, self.now);
+        let mut record = self.existing(run)?;
+        if let Some(receipt) = record.receipt(commit.id) {
+            return match receipt.decided {
+                _ if receipt.id != commit.id => self.conflict(run, &record, commit.expect),
+                Decided::Landed(version) => Ok(Committed::Already { version, at }),
+                Decided::Refused(task) => Ok(Committed::Fenced { task, at }),
+            };
+        }
+        if record.version != commit.expect {
+            return self.conflict(run, &record, commit.expect);
+        }
+        if let Some(fence) = commit.fences.iter().find(|f| !self.queue.stands(run, f, at)) {
+            let task = fence.task();
+            record.write_receipt(commit.id, Decided::Refused(task));
+            self.shelf.keep_record(run, &record)?;
+            return Ok(Committed::Fenced { task, at });
+        }
+        self.land(record, commit)
+    }
+
+    fn conflict(
+        &self,
+        run: RunId,
+        record: &Record,
+        expect: Version,
+    ) -> Result<Committed, StoreError> {
+        if expect > record.version {
+            let (has, seen) = (record.version.0, expect.0);
+            let what = format!("run {run} has {has} events, yet a writer has seen {seen}");
+            return Err(StoreError::Broken(what));
+        }
+        if expect < record.floor {
+            return Ok(Committed::Behind { at: self.now });
+        }
+        Ok(Committed::Conflict { tail: self.tail(run, record, expect)?, at: self.now })
+    }
+
+    fn tail(&self, run: RunId, record: &Record, from: Version) -> Result<Tail, StoreError> {
+        let events = self.shelf.events(run, record, from)?;
+        Ok(Tail { events, results: self.shelf.results(run, record, Some(from))? })
+    }
+
+    fn land(&mut self, mut record: Record, commit: &Commit) -> Result<Committed, StoreError> {
+        let (run, version) = (commit.run, commit.expect.after(commit.events.len()));
+        self.shelf.keep_events(run, commit.expect, &commit.events)?;
+        self.shelf.keep_results(run, version, &commit.results)?;
+        if let Some(state) = commit.snapshot.clone() {
+            self.shelf.keep_snapshot(run, Snapshot { version, state })?;
+            record.snapshot = Some(version);
+        }
+        record.version = version;
+        record.phase = commit.phase;
+        record.results += commit.results.len() as u64;
+        record.write_receipt(commit.id, Decided::Landed(version));
+        self.change_queue(run, &mut record, &commit.queue)?;
+        self.shelf.keep_record(run, &record)?;
+        Ok(Committed::Applied { version, at: self.now })
+    }
+
+    fn change_queue(
+        &mut self,
+        run: RunId,
+        record: &mut Record,
+        changes: &[super::QueueChange],
+    ) -> Result<(), StoreError> {
+        let changed = self.queue.apply(run, record.phase, changes, self.now);
+        record.queued = self.queue.count(run);
+        changed.iter().try_for_each(|(task, row)| self.shelf.keep_row(run, *task, row.as_ref()))
+    }
+
+    /// Extends leases, each on its own.
+    pub(super) fn renew(&mut self, held: &[Holding]) -> Result<Renewed, StoreError> {
+        let answers =
+            held.iter().map(|holding| self.renew_one(holding)).collect::<Result<_, _>>()?;
+        Ok(Renewed { at: self.now, answers })
+    }
+
+    fn renew_one(&mut self, held: &Holding) -> Result<Renewal, StoreError> {
+        let Some(row) = self.queue.renew(held, self.now) else { return Ok(Renewal::Lost) };
+        self.shelf.keep_row(held.run, held.task, Some(&row))?;
+        Ok(Renewal::Held)
+    }
+
+    /// A run's snapshot and tail, or only the tail after `after`.
+    pub(super) fn load(
+        &self,
+        run: RunId,
+        after: Option<Version>,
+    ) -> Result<Option<Loaded>, StoreError> {
+        let Some(record) = self.shelf.record(run)? else { return Ok(None) };
+        let (at, version) = (self.now, record.version);
+        if let Some(after) = after.filter(|after| *after >= record.floor) {
+            let tail = self.tail(run, &record, after.min(version))?;
+            return Ok(Some(Loaded { at, version, snapshot: None, tail }));
+        }
+        let snapshot = self.shelf.snapshot(run, &record)?;
+        let from = snapshot.as_ref().map_or(record.floor, |s| s.version);
+        let events = self.shelf.events(run, &record, from)?;
+        let results = self.shelf.results(run, &record, None)?;
+        Ok(Some(Loaded { at, version, snapshot, tail: Tail { events, results } }))
+    }
+
+    /// A page of runs.
+    pub(super) fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
+        let page = self.shelf.records(after, limit)?;
+        let runs = page.records.iter().map(|(run, record)| record.head(*run)).collect();
+        Ok(Heads { at: self.now, runs, damaged: page.damaged })
+    }
+
+    /// Forgets events below `below`.
+    pub(super) fn trim(&mut self, run: RunId, below: Version) -> Result<(), StoreError> {
+        let mut record = self.existing(run)?;
+        if below <= record.floor {
+            return Ok(());
+        }
+        if record.snapshot.is_none_or(|snapshot| below > snapshot) {
+            let what = format!("run {run} has no snapshot at or after event {}", below.0);
+            return Err(StoreError::NotDone(what));
+        }
+        self.shelf.forget_events(run, record.floor, below)?;
+        record.floor = below;
+        self.shelf.keep_record(run, &record)
+    }
+}

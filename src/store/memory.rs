@@ -1,0 +1,206 @@
+//! A store in memory. Nothing survives it.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use super::ledger::{Ledger, Page, Record, Shelf};
+use super::queue::Queue;
+use super::seam::{
+    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
+    Renewed, ResultRow, Snapshot, Store, StoreError,
+};
+use crate::run::{RunId, TaskId, Version};
+use crate::runtime::Runtime;
+use crate::time::{Mono, Timestamp};
+
+/// A store in memory, for tests, the small door and the simulation's shared store. Its clock starts
+/// at a given time and goes on with the runtime's monotonic clock.
+#[derive(Debug)]
+pub struct MemoryStore<R> {
+    runtime: R,
+    origin: Timestamp,
+    since: Mono,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    shelf: MemoryShelf,
+    queue: Queue,
+}
+
+impl<R: Runtime> MemoryStore<R> {
+    /// An empty store whose clock starts at the runtime's wall clock.
+    #[must_use]
+    pub fn new(runtime: R) -> Self {
+        let origin = runtime.wall();
+        Self::starting_at(runtime, origin)
+    }
+
+    /// An empty store whose clock starts at `origin`.
+    #[must_use]
+    pub fn starting_at(runtime: R, origin: Timestamp) -> Self {
+        let since = runtime.now();
+        Self { runtime, origin, since, kept: Mutex::default() }
+    }
+
+    fn lock(&self) -> (MutexGuard<'_, Kept>, Timestamp) {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.origin.after(self.runtime.now().since(self.since));
+        (kept, now)
+    }
+
+    fn ledger<T>(&self, act: impl FnOnce(&mut Ledger<'_, MemoryShelf>) -> T) -> T {
+        let (mut kept, now) = self.lock();
+        let Kept { shelf, queue } = &mut *kept;
+        act(&mut Ledger { shelf, queue, now })
+    }
+}
+
+impl<R: Runtime> Store for MemoryStore<R> {
+    async fn clock(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.lock().1)
+    }
+
+    async fn create(&self, create: Create) -> Result<Created, StoreError> {
+        self.ledger(|ledger| ledger.create(&create))
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        let (mut kept, now) = self.lock();
+        Ok(kept.queue.claim(&claim, now))
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+        self.ledger(|ledger| ledger.commit(&commit))
+    }
+
+    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
+        self.ledger(|ledger| ledger.renew(&held))
+    }
+
+    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
+        let (kept, now) = self.lock();
+        Ok(kept.queue.expired(limit, now))
+    }
+
+    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
+        self.ledger(|ledger| ledger.load(run, after))
+    }
+
+    async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
+        self.ledger(|ledger| ledger.heads(after, limit))
+    }
+
+    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
+        Ok(self.lock().0.queue.rows(run))
+    }
+
+    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
+        self.ledger(|ledger| ledger.trim(run, below))
+    }
+}
+
+#[derive(Debug, Default)]
+struct MemoryShelf {
+    runs: BTreeMap<RunId, Run>,
+    keys: BTreeMap<String, RunId>,
+}
+
+#[derive(Debug, Default)]
+struct Run {
+    record: Option<Record>,
+    events: BTreeMap<Version, Bytes>,
+    results: Vec<(Version, ResultRow)>,
+    snapshot: Option<Snapshot>,
+}
+
+impl MemoryShelf {
+    fn run(&mut self, run: RunId) -> &mut Run {
+        self.runs.entry(run).or_default()
+    }
+}
+
+impl Shelf for MemoryShelf {
+    fn record(&self, run: RunId) -> Result<Option<Record>, StoreError> {
+        Ok(self.runs.get(&run).and_then(|r| r.record.clone()))
+    }
+
+    fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        self.run(run).record = Some(record.clone());
+        Ok(())
+    }
+
+    fn keep_new(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
+        self.keys.extend(key.map(|key| (key.to_owned(), run)));
+        Ok(())
+    }
+
+    fn first(&self, key: &str) -> Result<Option<RunId>, StoreError> {
+        Ok(self.keys.get(key).copied())
+    }
+
+    fn keep_events(
+        &mut self,
+        run: RunId,
+        from: Version,
+        events: &[Bytes],
+    ) -> Result<(), StoreError> {
+        let numbered = events.iter().enumerate().map(|(n, e)| (from.after(n), e.clone()));
+        self.run(run).events.extend(numbered);
+        Ok(())
+    }
+
+    fn keep_results(
+        &mut self,
+        run: RunId,
+        at: Version,
+        results: &[ResultRow],
+    ) -> Result<(), StoreError> {
+        self.run(run).results.extend(results.iter().map(|row| (at, row.clone())));
+        Ok(())
+    }
+
+    fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.run(run).snapshot = Some(snapshot);
+        Ok(())
+    }
+
+    fn keep_row(&mut self, _: RunId, _: TaskId, _: Option<&QueueRow>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn forget_events(&mut self, run: RunId, _: Version, to: Version) -> Result<(), StoreError> {
+        let run = self.run(run);
+        run.events = run.events.split_off(&to);
+        Ok(())
+    }
+
+    fn events(&self, run: RunId, _: &Record, from: Version) -> Result<Vec<Bytes>, StoreError> {
+        let run = self.runs.get(&run).into_iter();
+        Ok(run.flat_map(|r| r.events.range(from..)).map(|(_, e)| e.clone()).collect())
+    }
+
+    fn results(
+        &self,
+        run: RunId,
+        _: &Record,
+        after: Option<Version>,
+    ) -> Result<Vec<ResultRow>, StoreError> {
+        let rows = self.runs.get(&run).into_iter().flat_map(|r| &r.results);
+        let rows = rows.filter(|(at, _)| after.is_none_or(|after| *at > after));
+        Ok(rows.map(|(_, row)| row.clone()).collect())
+    }
+
+    fn snapshot(&self, run: RunId, _: &Record) -> Result<Option<Snapshot>, StoreError> {
+        Ok(self.runs.get(&run).and_then(|r| r.snapshot.clone()))
+    }
+
+    fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
+        let runs = self.runs.iter().filter(|(run, _)| after.is_none_or(|after| **run > after));
+        let records = runs.filter_map(|(run, r)| Some((*run, r.record.clone()?)));
+        Ok(Page { records: records.take(limit).collect(), damaged: vec![] })
+    }
+}
