@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod failure;
+pub mod net;
 pub mod observe;
 pub mod policy;
 pub mod run;
