@@ -7,6 +7,7 @@ pub mod dialect;
 pub mod engine;
 pub mod explain;
 pub mod failure;
+pub mod net;
 pub mod observe;
 pub mod policy;
 pub mod run;

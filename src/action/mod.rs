@@ -5,10 +5,24 @@
 //! add a branch to [`ActionSet`], and run the conformance tests over it.
 
 mod call;
+mod context;
+#[cfg(feature = "http")]
+mod http;
+mod registry;
+mod result;
+#[cfg(feature = "http")]
+mod set;
 
 use std::future::Future;
 
 pub use call::{Call, Cancelled, Canceller, Outcome};
+pub use context::Context;
+#[cfg(feature = "http")]
+pub use http::HttpActions;
+pub use registry::Registry;
+pub use result::MAX_RESULT;
+#[cfg(feature = "http")]
+pub use set::ActionSet;
 
 /// What a node can invoke.
 pub trait Actions: Send + Sync + 'static {

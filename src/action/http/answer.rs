@@ -1,0 +1,98 @@
+use hyper::StatusCode;
+use serde_json::Value;
+
+use super::exchange::{Answer, MAX_BODY};
+use super::retry_after;
+use crate::action::Outcome;
+use crate::action::result::{exception, fitting};
+use crate::failure::{Failure, NetworkFault, sanitise};
+use crate::time::Timestamp;
+
+/// The most characters of a body that a failure's message shows.
+const EXCERPT: usize = 300;
+
+/// Whether `answer` is a success, and which one. `bodiless`: the request was one whose answers
+/// have no body. `at` is store time.
+pub(super) fn read(answer: &Answer, bodiless: bool, at: Timestamp) -> Outcome {
+    if !answer.status.is_success() {
+        return Err(refusal(answer, at));
+    }
+    if answer.too_long {
+        let message = format!("the body is longer than {} KiB", MAX_BODY / 1024);
+        return Err(Failure::bad_response(&message));
+    }
+    if bodiless || answer.body.trim_ascii().is_empty() {
+        return Ok(Value::Null);
+    }
+    let body = serde_json::from_slice(&answer.body).map_err(|e| unreadable(answer, &e))?;
+    match said(&body) {
+        Some(failure) => Err(failure),
+        None => fitting(body),
+    }
+}
+
+/// What the body of a 2xx says went wrong. `success` decides before anything else (A3, A4).
+fn said(body: &Value) -> Option<Failure> {
+    match body.get("success") {
+        Some(Value::Bool(true)) => None,
+        Some(Value::Bool(false)) => {
+            let words =
+                words(body).unwrap_or_else(|| "the endpoint answered success: false".into());
+            Some(Failure::work_failed(&words))
+        }
+        _ => exception(body),
+    }
+}
+
+/// Where only the connection's end marks the body's, JSON that just stops was cut.
+fn unreadable(answer: &Answer, error: &serde_json::Error) -> Failure {
+    if error.is_eof() && answer.open_ended() {
+        let message = "the connection closed before the answer was whole";
+        return Failure::network(NetworkFault::Cut, message);
+    }
+    Failure::bad_response(&format!("{} is not JSON: {error}", answer.status.as_u16()))
+}
+
+/// Any status but 2xx. The body may refine the message, never the code (A2, C3).
+fn refusal(answer: &Answer, at: Timestamp) -> Failure {
+    let status = answer.status;
+    let title = match status.canonical_reason() {
+        Some(reason) => format!("HTTP {} {reason}", status.as_u16()),
+        None => format!("HTTP {}", status.as_u16()),
+    };
+    let message = match excerpt(&answer.body) {
+        Some(words) => format!("{title}: {words}"),
+        None => title,
+    };
+    let failure = Failure::http(status.as_u16(), &message);
+    let may_ask = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
+    match retry_after::wait(&answer.headers, at).filter(|_| may_ask) {
+        Some(wait) => failure.with_retry_after(wait),
+        None => failure,
+    }
+}
+
+/// Masked before it is cut, so that no half of a secret is left unrecognised.
+fn excerpt(body: &[u8]) -> Option<String> {
+    let parsed: Option<Value> = serde_json::from_slice(body).ok();
+    let words = parsed.as_ref().and_then(words);
+    let words = words.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned());
+    let masked = sanitise::message(words.trim(), EXCERPT);
+    (!masked.is_empty()).then_some(masked)
+}
+
+/// An endpoint's own words: `{"error": "..."}`, `{"error": {"code", "message"}}`, or an exception
+/// object's.
+fn words(body: &Value) -> Option<String> {
+    let error = body.get("error").unwrap_or(body);
+    if let Some(text) = error.as_str() {
+        return Some(text.to_owned());
+    }
+    let message = error.get("message")?.as_str()?;
+    let name = error.get("code").or_else(|| error.get("type"));
+    Some(match name {
+        Some(Value::String(name)) => format!("{name}: {message}"),
+        Some(Value::Number(code)) => format!("{code}: {message}"),
+        _ => message.to_owned(),
+    })
+}

@@ -1,0 +1,109 @@
+use std::error::Error;
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::pin;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{self, HeaderMap};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::failure::{Failure, NetworkFault};
+use crate::net::{Authority, ConnectError};
+
+/// The most bytes read of a body: 1 MiB.
+pub(super) const MAX_BODY: usize = 1024 * 1024;
+
+/// A response that was read to its end, or to the limit.
+pub(super) struct Answer {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+    /// The body is longer than [`MAX_BODY`]; the rest was not read.
+    pub(super) too_long: bool,
+}
+
+impl Answer {
+    /// Whether only the end of the connection marks the body's end, so that a cut looks like one.
+    pub(super) fn open_ended(&self) -> bool {
+        !self.headers.contains_key(header::CONTENT_LENGTH)
+            && !self.headers.contains_key(header::TRANSFER_ENCODING)
+    }
+}
+
+/// Sends `request` over `stream` and reads the answer. Dropping the future closes the stream.
+pub(super) async fn exchange<S>(
+    stream: S,
+    request: Request<Full<Bytes>>,
+    to: &Authority,
+) -> Result<Answer, Failure>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let broken = |error: hyper::Error| transport(to, &error);
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let talk = async {
+        let response = sender.send_request(request).await?;
+        collect(response).await
+    };
+    beside(connection, talk).await.map_err(broken)
+}
+
+async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
+    let (head, mut incoming) = response.into_parts();
+    let mut body = Vec::new();
+    let mut too_long = incoming.size_hint().lower() > MAX_BODY as u64;
+    while !too_long && let Some(frame) = incoming.frame().await {
+        // Trailers carry nothing that the engine reads.
+        let Ok(data) = frame?.into_data() else { continue };
+        too_long = body.len() + data.len() > MAX_BODY;
+        body.extend_from_slice(&data[..data.len().min(MAX_BODY - body.len())]);
+    }
+    Ok(Answer { status: head.status, headers: head.headers, body: body.into(), too_long })
+}
+
+/// Polls `connection` beside `work` in the same task until `work` ends. How the connection ends
+/// reaches `work` through hyper.
+async fn beside<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
+    let mut connection = pin!(connection);
+    let mut work = pin!(work);
+    let mut open = true;
+    poll_fn(|cx| {
+        if open && connection.as_mut().poll(cx).is_ready() {
+            open = false;
+        }
+        work.as_mut().poll(cx)
+    })
+    .await
+}
+
+/// A connection that closed before the answer was whole is cut; what the system reported keeps its
+/// kind (A1, spec decision 17).
+fn transport(to: &Authority, error: &hyper::Error) -> Failure {
+    let doing = format!("calling {to}");
+    if let Some(io) = io_source(error) {
+        return ConnectError::from_io(&doing, io).into();
+    }
+    let closed = error.is_incomplete_message() || error.is_closed() || error.is_canceled();
+    let (fault, what) = if closed {
+        (NetworkFault::Cut, "the connection closed before the answer was whole".into())
+    } else {
+        (NetworkFault::Other, format!("the answer is not HTTP: {error}"))
+    };
+    Failure::network(fault, &format!("{doing}: {what}"))
+}
+
+fn io_source(error: &hyper::Error) -> Option<&io::Error> {
+    let mut source = error.source();
+    while let Some(inner) = source {
+        if let Some(io) = inner.downcast_ref() {
+            return Some(io);
+        }
+        source = inner.source();
+    }
+    None
+}

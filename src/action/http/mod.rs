@@ -1,0 +1,63 @@
+//! HTTP actions: one request on one fresh connection for each attempt.
+//!
+//! There is no pool: a pooled client may send a request again behind the engine's back.
+
+mod answer;
+mod exchange;
+mod request;
+mod retry_after;
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Actions, Call, Outcome};
+use crate::failure::Failure;
+use crate::net::Connect;
+use crate::workflow::{Endpoint, Target};
+
+/// Looks up a variable of the environment.
+type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// Invokes HTTP endpoints over a network.
+#[derive(Clone)]
+pub struct HttpActions<C> {
+    network: C,
+    environment: Environment,
+}
+
+impl<C: Connect> HttpActions<C> {
+    /// Over `network`; `environment` gives the values of headers written as `env:NAME`, at each
+    /// request, so that no value is ever stored.
+    pub fn new(
+        network: C,
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { network, environment: Arc::new(environment) }
+    }
+
+    async fn call(&self, endpoint: &Endpoint, call: &Call) -> Outcome {
+        let (to, request) = request::build(endpoint, call, &*self.environment)?;
+        let without_body = request.method() == hyper::Method::HEAD;
+        let stream = self.network.connect(&to).await?;
+        let answer = exchange::exchange(stream, request, &to).await?;
+        answer::read(&answer, without_body, call.at)
+    }
+}
+
+impl<C: Connect> Actions for HttpActions<C> {
+    async fn invoke(&self, call: Call) -> Outcome {
+        match call.action.as_ref().map(|a| &a.target) {
+            Some(Target::Http(endpoint)) => self.call(endpoint, &call).await,
+            Some(Target::Registered) | None => {
+                let message = format!("`{}` is not an HTTP action; register a function", call.name);
+                Err(Failure::new("UNSUPPORTED_ACTION", &message))
+            }
+        }
+    }
+}
+
+impl<C> fmt::Debug for HttpActions<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HttpActions")
+    }
+}

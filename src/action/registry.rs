@@ -1,0 +1,136 @@
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use serde::Serialize;
+
+use super::result::{exception, fitting};
+use super::{Actions, Call, Context, Outcome};
+use crate::failure::Failure;
+use crate::workflow::Target;
+
+type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+type Function = Arc<dyn Fn(Context) -> Attempt + Send + Sync>;
+
+/// Async Rust functions by name. Cloning shares the functions, not later registrations.
+#[derive(Clone, Default)]
+pub struct Registry {
+    functions: BTreeMap<String, Function>,
+}
+
+impl Registry {
+    /// No functions.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Registers `function` under `name`; a second one under the same name replaces the first.
+    ///
+    /// A panic inside becomes the permanent failure `PANIC`; a result that is an exception object
+    /// is a failure (W7).
+    pub fn register<F, Fut, T, E>(&mut self, name: &str, function: F) -> &mut Self
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize,
+        E: Into<Failure>,
+    {
+        let boxed = move |context: Context| -> Attempt {
+            let attempt = function(context);
+            Box::pin(async move { read(attempt.await) })
+        };
+        self.functions.insert(name.to_owned(), Arc::new(boxed));
+        self
+    }
+
+    /// Whether there is a function under `name` (X12).
+    #[must_use]
+    pub fn has(&self, name: &str) -> bool {
+        self.functions.contains_key(name)
+    }
+
+    /// The names, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.functions.keys().map(String::as_str)
+    }
+
+    fn find(&self, call: &Call) -> Result<&Function, Failure> {
+        if let Some(Target::Http(_)) = call.action.as_ref().map(|a| &a.target) {
+            let message =
+                format!("`{}` is an HTTP action; this node has no HTTP client", call.name);
+            return Err(Failure::new("UNSUPPORTED_ACTION", &message));
+        }
+        self.functions.get(&call.name).ok_or_else(|| {
+            let known: Vec<&str> = self.names().collect();
+            let known = if known.is_empty() { "none".into() } else { known.join(", ") };
+            let message = format!(
+                "no action `{}` is registered on this node; registered: {known}",
+                call.name
+            );
+            Failure::new("UNKNOWN_ACTION", &message).with_lineage(["UnknownActionError"])
+        })
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.names()).finish()
+    }
+}
+
+impl Actions for Registry {
+    async fn invoke(&self, call: Call) -> Outcome {
+        let function = Arc::clone(self.find(&call)?);
+        unwinding(move || function(Context::new(call))).await
+    }
+}
+
+fn read<T: Serialize, E: Into<Failure>>(returned: Result<T, E>) -> Outcome {
+    let value = serde_json::to_value(returned.map_err(Into::into)?).map_err(|error| {
+        let message = format!("the result can't be written as JSON: {error}");
+        Failure::new("BAD_RESULT", &message).with_lineage(["BadResultError", "ValueError"])
+    })?;
+    match exception(&value) {
+        Some(failure) => Err(failure),
+        None => fitting(value),
+    }
+}
+
+/// Runs an attempt to its end or to its panic. A future that panicked is not polled again.
+async fn unwinding(begin: impl FnOnce() -> Attempt) -> Outcome {
+    let mut attempt = catch_unwind(AssertUnwindSafe(begin)).map_err(|p| panicked(&*p))?;
+    poll_fn(|cx| {
+        catch_unwind(AssertUnwindSafe(|| attempt.as_mut().poll(cx)))
+            .unwrap_or_else(|payload| Poll::Ready(Err(panicked(&*payload))))
+    })
+    .await
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> Failure {
+    let words = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("with a value that is no text");
+    Failure::new("PANIC", &format!("the action panicked: {words}")).with_lineage(["PanicError"])
+}
+
+/// An action's own words for a failure: code `ERROR`, permanent.
+impl From<&str> for Failure {
+    fn from(message: &str) -> Self {
+        Self::new("ERROR", message)
+    }
+}
+
+/// An action's own words for a failure: code `ERROR`, permanent.
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self::new("ERROR", &message)
+    }
+}

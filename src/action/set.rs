@@ -1,0 +1,29 @@
+use super::http::HttpActions;
+use super::{Actions, Call, Outcome, Registry};
+use crate::net::Connect;
+use crate::workflow::Target;
+
+/// Everything that a node can invoke: registered functions and HTTP endpoints. The workflow's own
+/// declaration decides: what it declares as HTTP is HTTP, also where a function has the same name.
+#[derive(Clone, Debug)]
+pub struct ActionSet<C> {
+    registry: Registry,
+    http: HttpActions<C>,
+}
+
+impl<C: Connect> ActionSet<C> {
+    /// The functions of `registry` and the endpoints that `http` reaches.
+    #[must_use]
+    pub fn new(registry: Registry, http: HttpActions<C>) -> Self {
+        Self { registry, http }
+    }
+}
+
+impl<C: Connect> Actions for ActionSet<C> {
+    async fn invoke(&self, call: Call) -> Outcome {
+        match call.action.as_ref().map(|a| &a.target) {
+            Some(Target::Http(_)) => self.http.invoke(call).await,
+            Some(Target::Registered) | None => self.registry.invoke(call).await,
+        }
+    }
+}

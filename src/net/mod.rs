@@ -1,0 +1,102 @@
+//! The seam to the network: byte streams to an address, and its implementations.
+//!
+//! Decides how an address is read from a URL and how a transport failure is named. Must never know
+//! HTTP, actions or runs. To add a network, implement [`Connect`].
+
+#[cfg(feature = "http")]
+mod tcp;
+#[cfg(feature = "tls")]
+mod tls;
+mod url;
+
+use std::future::Future;
+use std::io;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+#[cfg(feature = "http")]
+pub use tcp::{TcpConnect, TcpOrTls};
+pub use url::{Authority, Url, UrlError};
+
+use crate::failure::{Failure, NetworkFault};
+
+/// Opens byte streams. Cloning gives another handle to the same network.
+pub trait Connect: Clone + Send + Sync + 'static {
+    /// A stream. Dropping it closes it.
+    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
+
+    /// Opens one stream; where `to.tls` is set, TLS is already agreed on. Timeouts are the
+    /// caller's: dropping the future gives up.
+    fn connect(
+        &self,
+        to: &Authority,
+    ) -> impl Future<Output = Result<Self::Stream, ConnectError>> + Send;
+}
+
+/// Why there is no stream, or why it broke.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct ConnectError {
+    cause: Cause,
+    message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    Network(NetworkFault),
+    TimedOut,
+    NoTls,
+}
+
+impl ConnectError {
+    /// A transport failure in the words of whoever saw it.
+    #[must_use]
+    pub fn new(fault: NetworkFault, message: impl Into<String>) -> Self {
+        Self { cause: Cause::Network(fault), message: message.into() }
+    }
+
+    /// What an I/O error of `doing` means.
+    #[must_use]
+    pub fn from_io(doing: &str, error: &io::Error) -> Self {
+        Self { cause: cause_of(error.kind()), message: format!("{doing}: {error}") }
+    }
+
+    /// `https` was asked of a build without the feature `tls`.
+    #[must_use]
+    pub fn no_tls(to: &Authority) -> Self {
+        let message = format!("{to} needs TLS, which this build leaves out; use the feature `tls`");
+        Self { cause: Cause::NoTls, message }
+    }
+
+    /// How the transport failed; `None` for a timeout of the system's and for missing TLS.
+    #[must_use]
+    pub fn fault(&self) -> Option<NetworkFault> {
+        match self.cause {
+            Cause::Network(fault) => Some(fault),
+            Cause::TimedOut | Cause::NoTls => None,
+        }
+    }
+}
+
+fn cause_of(kind: io::ErrorKind) -> Cause {
+    use io::ErrorKind as K;
+    Cause::Network(match kind {
+        K::TimedOut => return Cause::TimedOut,
+        K::ConnectionRefused => NetworkFault::Refused,
+        K::ConnectionReset | K::BrokenPipe => NetworkFault::Reset,
+        K::ConnectionAborted => NetworkFault::Aborted,
+        K::UnexpectedEof | K::WriteZero => NetworkFault::Cut,
+        _ => NetworkFault::Other,
+    })
+}
+
+/// A1 and spec decision 17. Missing TLS will be missing next time too: `NO_TLS`, permanent.
+impl From<ConnectError> for Failure {
+    fn from(error: ConnectError) -> Self {
+        match error.cause {
+            Cause::Network(fault) => Self::network(fault, &error.message),
+            Cause::TimedOut => Self::timed_out(&error.message),
+            Cause::NoTls => Self::new("NO_TLS", &error.message).with_lineage(["NoTlsError"]),
+        }
+    }
+}
