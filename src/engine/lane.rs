@@ -128,6 +128,10 @@ impl<W: World> Lane<W> {
                     return self.trim().await;
                 }
                 Committed::Conflict { tail, .. } => self.catch_up(&tail)?,
+                Committed::Behind { .. } => {
+                    *self = Self::load(Arc::clone(&self.node), self.state.id()).await?;
+                    self.node.call_off_ended(&self.state);
+                }
                 Committed::Fenced { task, .. } => messages.retain(|m| !self.refused(m, task)),
             }
         }
@@ -177,6 +181,7 @@ impl<W: World> Lane<W> {
         let (Committed::Applied { at, .. }
         | Committed::Already { at, .. }
         | Committed::Conflict { at, .. }
+        | Committed::Behind { at }
         | Committed::Fenced { at, .. }) = &answer;
         self.node.clock.hear(*at, &self.node.runtime);
         if matches!(answer, Committed::Applied { .. } | Committed::Already { .. }) {
