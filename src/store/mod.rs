@@ -13,8 +13,12 @@
 mod ledger;
 mod memory;
 mod queue;
+#[cfg(feature = "redb")]
+pub mod redb;
 mod seam;
 
+#[cfg(feature = "redb")]
+pub use self::redb::{OpenError, RedbStore};
 pub use memory::MemoryStore;
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
