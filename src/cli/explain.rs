@@ -1,0 +1,91 @@
+//! `retrial explain`: what a policy means.
+
+use std::io::{ErrorKind, Write, stdout};
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use retrial::dialect::{Environment, parse_policy};
+use retrial::explain::{Explained, explain_all};
+use retrial::policy::{Dialect, Functions};
+
+use super::report::Trouble;
+use super::{Lookup, text};
+
+/// Say what a policy means: in words, and as a table of delays.
+///
+/// Ends with 0, or with 2 when the text makes no sense.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A policy, an IR program or a workflow: its text, or the file that it is in
+    #[arg(value_name = "TEXT-or-FILE", allow_hyphen_values = true)]
+    subject: String,
+
+    /// The dialect; told from the text unless given
+    #[arg(long, value_enum)]
+    dialect: Option<DialectName>,
+
+    /// List the delays of at most this many attempts, the first included
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    attempts: Option<u32>,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A dialect that is text.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum DialectName {
+    Ir,
+    WorkConfig,
+    Execution,
+    RetryConfig,
+}
+
+impl From<DialectName> for Dialect {
+    fn from(name: DialectName) -> Self {
+        match name {
+            DialectName::Ir => Self::Ir,
+            DialectName::WorkConfig => Self::WorkConfig,
+            DialectName::Execution => Self::Execution,
+            DialectName::RetryConfig => Self::RetryConfig,
+        }
+    }
+}
+
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    let environment = Environment::read(lookup)?;
+    let explained = explained(arguments, &environment)?;
+    if arguments.json {
+        print(&format!("{:#}\n", explained.to_json()))
+    } else {
+        print(&explained.to_string())
+    }
+}
+
+fn explained(arguments: &Arguments, environment: &Environment) -> Result<Explained, Trouble> {
+    let subject = &arguments.subject;
+    let is_file = Path::new(subject).exists() || text::is_path(subject);
+    let (name, text) =
+        if is_file { (subject.as_str(), text::read(subject)?) } else { ("TEXT", subject.clone()) };
+    let dialect = arguments.dialect.map(Dialect::from);
+    let policies = parse_policy(name, &text, dialect, environment).map_err(|found| {
+        let trouble = Trouble::from(found);
+        if is_file { trouble } else { trouble.note(NO_FILE) }
+    })?;
+    Ok(explain_all(&policies, arguments.attempts, &Functions::default()))
+}
+
+const NO_FILE: &str = "There is no file of that name, so it was read as the text of a policy.";
+
+/// Prints to a reader that may have gone away.
+fn print(text: &str) -> Result<ExitCode, Trouble> {
+    match stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Trouble::input(format!("stdout can't be written: {e}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}

@@ -1,0 +1,142 @@
+//! Finds the unfinished run that a repeated command means, and says how far it is.
+
+use retrial::observe::Notice;
+use retrial::run::{self, Digest, Recorded, RunId, RunState, StepPhase, TaskPhase, Version};
+use retrial::store::{Loaded, QueueState, RunHead, RunPhase, Store, StoreError};
+use retrial::time::{Nanos, Timestamp};
+
+use super::report::Trouble;
+
+/// Runs looked at in one step.
+const PAGE: usize = 256;
+
+/// What a store holds of unfinished runs.
+pub(super) struct Unfinished {
+    /// The newest of the wanted workflow and input.
+    pub(super) wanted: Option<RunId>,
+    /// How many others there are.
+    pub(super) others: usize,
+}
+
+/// Looks for a run of the workflow and input that `digest` is of; for none when it is `None`.
+pub(super) async fn find(
+    store: &impl Store,
+    digest: Option<Digest>,
+) -> Result<Unfinished, Trouble> {
+    let (heads, damaged) = running(store).await?;
+    if let (Some(run), Some(_)) = (damaged.first(), digest) {
+        let message = format!("run {run} in the store is damaged, and may be the one to resume");
+        return Err(Trouble::store(message)
+            .help("put a backup of the store in its place, or start another run with --new"));
+    }
+    let same = heads.iter().filter(|head| Some(head.digest) == digest);
+    let wanted = same.max_by_key(|head| (head.created, head.run)).map(|head| head.run);
+    Ok(Unfinished { wanted, others: heads.len() - usize::from(wanted.is_some()) })
+}
+
+/// Every running run, and those whose records are damaged.
+async fn running(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
+    let (mut heads, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
+    loop {
+        let page = store.heads(after, PAGE).await.map_err(|e| unavailable(&e))?;
+        damaged.extend(page.damaged);
+        let Some(last) = page.runs.last() else { return Ok((heads, damaged)) };
+        after = Some(last.run);
+        heads.extend(page.runs.into_iter().filter(|head| head.phase == RunPhase::Running));
+    }
+}
+
+/// An unfinished run as it was left.
+pub(super) struct Left {
+    state: RunState,
+    /// The events that the store still has, from `first` on.
+    events: Vec<Recorded>,
+    first: Version,
+    /// When the next attempt is due, and what time it is.
+    next: Option<Timestamp>,
+    at: Timestamp,
+}
+
+impl Left {
+    pub(super) async fn load(store: &impl Store, run: RunId) -> Result<Self, Trouble> {
+        let missing = || damaged(run, "the store has lost it");
+        let loaded = store.load(run, Some(Version::START)).await.map_err(|e| unavailable(&e))?;
+        let loaded = loaded.ok_or_else(missing)?;
+        let rows = store.queue(run).await.map_err(|e| unavailable(&e))?;
+        let due = rows.iter().filter_map(|row| match row.state {
+            QueueState::Due { at } => Some(at),
+            QueueState::Leased { .. } => None,
+        });
+        let (state, events) = read(run, &loaded).map_err(|what| damaged(run, &what))?;
+        let first = loaded.snapshot.map_or(Version::START, |snapshot| snapshot.version);
+        Ok(Self { state, events, first, next: due.min(), at: loaded.at })
+    }
+
+    /// What happened, for whoever counts.
+    pub(super) fn notices(&self) -> impl Iterator<Item = Notice<'_>> {
+        self.events.iter().enumerate().map(|(n, recorded)| Notice {
+            run: self.state.id(),
+            workflow: self.state.workflow(),
+            number: self.first.after(n),
+            at: recorded.at,
+            event: &recorded.event,
+        })
+    }
+
+    /// How far the run is: `1 of 3 steps done, 4 attempts made, the next is due in 1.2s`.
+    pub(super) fn progress(&self) -> String {
+        let steps = self.state.steps();
+        let is_done = |phase| !matches!(phase, StepPhase::Waiting | StepPhase::Active);
+        let done = steps.iter().filter(|step| is_done(step.phase)).count();
+        let made: u64 = self.state.tasks().map(|(_, task)| u64::from(made(task))).sum();
+        let attempts = if made == 1 { "attempt" } else { "attempts" };
+        let mut text = format!("{done} of {} steps done, {made} {attempts} made", steps.len());
+        let cut = self.state.tasks().filter(|(_, t)| matches!(t.phase, TaskPhase::Running { .. }));
+        match cut.count() {
+            0 => {}
+            n => text.push_str(&format!(", {n} of them cut off")),
+        }
+        match self.next.map(|next| next.since(self.at)) {
+            None => {}
+            Some(Nanos::ZERO) => text.push_str(", the next is due now"),
+            Some(wait) => text.push_str(&format!(", the next is due in {}", tenths(wait))),
+        }
+        text
+    }
+}
+
+/// Attempts started of a task.
+fn made(task: &run::TaskState) -> u32 {
+    match task.phase {
+        TaskPhase::Queued | TaskPhase::Cancelled => task.attempt.saturating_sub(1),
+        TaskPhase::Running { .. } | TaskPhase::Succeeded { .. } | TaskPhase::Failed { .. } => {
+            task.attempt
+        }
+    }
+}
+
+/// Rounded up to a tenth of a second.
+fn tenths(wait: Nanos) -> Nanos {
+    Nanos::from_millis(wait.as_millis_ceil().div_ceil(100).saturating_mul(100))
+}
+
+fn read(run: RunId, loaded: &Loaded) -> Result<(RunState, Vec<Recorded>), String> {
+    let events = loaded.tail.events.iter().map(|bytes| run::decode(bytes));
+    let events: Vec<Recorded> = events.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
+    let Some(snapshot) = &loaded.snapshot else {
+        let state = RunState::replay(run, &events).map_err(|e| e.to_string())?;
+        return Ok((state, events));
+    };
+    let mut state = run::decode_snapshot(&snapshot.state).map_err(|e| e.to_string())?;
+    events.iter().try_for_each(|event| state.apply(event)).map_err(|e| e.to_string())?;
+    Ok((state, events))
+}
+
+fn damaged(run: RunId, what: &str) -> Trouble {
+    Trouble::store(format!("run {run} in the store is damaged: {what}"))
+        .help("put a backup of the store in its place, or start another run with --new")
+}
+
+fn unavailable(error: &StoreError) -> Trouble {
+    Trouble::store(error.to_string())
+}

@@ -1,0 +1,108 @@
+//! Reads what the user wrote: workflow files, files of actions, input.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use retrial::dialect::{
+    Declarations, Diagnostic, Document, Environment, Format, Place, Source, parse_actions,
+    parse_ir_program, parse_workflow, tree,
+};
+use retrial::workflow::{HeaderText, Target};
+use serde_json::{Map, Value};
+
+use super::Lookup;
+use super::report::Trouble;
+
+/// The text of the file at `path`.
+pub(super) fn read(path: &str) -> Result<String, Trouble> {
+    std::fs::read_to_string(path)
+        .map_err(|e| Trouble::input(format!("`{path}` can't be read: {e}")))
+}
+
+/// The workflow in `file`: TOML or JSON by its extension, else IR text, whose actions are in
+/// `actions`. Every action must be an HTTP endpoint whose headers' variables are set: the command
+/// line has no registered functions, and a missing variable will be missing next time too.
+pub(super) fn workflow(
+    file: &str,
+    actions: Option<&str>,
+    environment: &Environment,
+    lookup: Lookup,
+) -> Result<Document, Trouble> {
+    let text = read(file)?;
+    let format = Format::from_extension(file);
+    let (document, declared_in) = match (format, actions) {
+        (Some(format), None) => {
+            (parse_workflow(file, &text, format, environment)?, Source::new(file, &text))
+        }
+        (Some(_), Some(_)) => {
+            let message =
+                format!("--actions is for IR text, and `{file}` declares its own actions");
+            return Err(Trouble::input(message).help("leave --actions out"));
+        }
+        (None, None) => {
+            let declared = Declarations::default();
+            (parse_ir_program(file, &text, &declared, environment)?, Source::new(file, &text))
+        }
+        (None, Some(path)) => {
+            let source = Source::new(path, &read(path)?);
+            let format = Format::from_extension(path).unwrap_or(Format::of_text(&source.text));
+            let declared = parse_actions(path, &source.text, format)?;
+            (parse_ir_program(file, &text, &declared, environment)?, source)
+        }
+    };
+    if !document.registered.is_empty() {
+        let wanted = document.registered.iter().cloned();
+        return Err(match format {
+            Some(_) => wanted.collect::<Vec<_>>().into(),
+            None => wanted.map(|d| d.help_with(IR_ACTIONS)).collect::<Vec<_>>().into(),
+        });
+    }
+    let unset = unset_variables(&document, &declared_in, lookup);
+    if unset.is_empty() { Ok(document) } else { Err(unset.into()) }
+}
+
+const IR_ACTIONS: &str =
+    "declare it in a file given with --actions: [actions.NAME] http = \"POST http://...\"";
+
+/// Headers written as `env:NAME` where there is no such variable.
+fn unset_variables(document: &Document, source: &Arc<Source>, lookup: Lookup) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (name, action) in document.workflow.actions() {
+        let Target::Http(endpoint) = &action.target else { continue };
+        for (header, text) in &endpoint.headers {
+            let HeaderText::Env(variable) = text else { continue };
+            if lookup(variable).is_none() {
+                let field = format!("actions.{name}.headers.{header}");
+                found.push(unset(source, &field, variable));
+            }
+        }
+    }
+    found
+}
+
+fn unset(source: &Arc<Source>, field: &str, variable: &str) -> Diagnostic {
+    let written = format!("env:{variable}");
+    let whole = Place::whole(source).child(field);
+    let place = match source.text.find(&written) {
+        Some(at) => whole.at(at..at + written.len()),
+        None => whole,
+    };
+    place
+        .error(format!("the environment variable `{variable}` is not set"))
+        .help_with(format!("set it: export {variable}=..."))
+}
+
+/// The object that `--input` gives.
+pub(super) fn input(text: Option<&str>) -> Result<Map<String, Value>, Trouble> {
+    let Some(text) = text else { return Ok(Map::new()) };
+    let node = tree::Node::parse("--input", text, Format::Json)?;
+    Ok(node.to_json_object()?)
+}
+
+/// Whether `text` can only have been meant as the path of a file.
+pub(super) fn is_path(text: &str) -> bool {
+    let is_plain = !text.contains(['\n', '[', '{', '=', '@', '"', ':']);
+    let known = ["toml", "json", "ir"];
+    let extension = Path::new(text).extension().and_then(|e| e.to_str());
+    is_plain && (text.contains(['/', '\\']) || extension.is_some_and(|e| known.contains(&e)))
+}
