@@ -1,7 +1,7 @@
 //! Random scripts over the memory store, the redb store and a naive model written from the seam's
 //! words: all three answer alike, and redb still does after it was closed and opened.
 #![cfg(feature = "redb")]
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod store_model {
     pub(crate) mod naive;

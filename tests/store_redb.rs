@@ -1,6 +1,6 @@
 //! The redb store when commits fail, callers go away and clocks are wrong.
 #![cfg(feature = "redb")]
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod store_world;
 

@@ -85,7 +85,7 @@ impl Op {
 pub(crate) struct Script {
     asked: u64,
     versions: [u64; RUNS as usize],
-    tokens: Vec<(TaskId, Token)>,
+    tokens: Vec<(RunId, TaskId, Token)>,
     commits: Vec<Commit>,
     claims: Vec<Claim>,
     creates: Vec<Create>,
@@ -93,6 +93,10 @@ pub(crate) struct Script {
 
 fn run(n: u64) -> RunId {
     RunId::from_random(0, n % RUNS)
+}
+
+fn place_of(named: RunId) -> usize {
+    (0..RUNS).position(|n| run(n) == named).unwrap()
 }
 
 fn task(n: u64) -> TaskId {
@@ -108,7 +112,11 @@ fn again<T: Clone>(given: &[T], dice: u64) -> Option<T> {
 impl Script {
     pub(crate) fn call(&mut self, op: Op) -> Call {
         self.asked += 1;
-        let d = op.dice;
+        let mut d = op.dice;
+        if self.asked < RUNS {
+            d[0] = self.asked * 4 + 1;
+            return Call::Create(self.create(d));
+        }
         match op.kind {
             0..=1 => Call::Create(again(&self.creates, d[0]).unwrap_or_else(|| self.create(d))),
             2..=6 => Call::Claim(again(&self.claims, d[0]).unwrap_or_else(|| self.claim(d))),
@@ -133,16 +141,15 @@ impl Script {
         }
         match (call, answer) {
             (Call::Create(create), Answer::Created(Created::New { .. })) => {
-                let place =
-                    &mut self.versions[(0..RUNS).position(|n| run(n) == create.run).unwrap()];
+                let place = &mut self.versions[place_of(create.run)];
                 *place = (*place).max(create.events.len() as u64);
             }
             (Call::Commit(commit), Answer::Committed(Committed::Applied { version, .. })) => {
-                let place = (0..RUNS).position(|n| run(n) == commit.run).unwrap();
+                let place = place_of(commit.run);
                 self.versions[place] = version.0;
             }
             (_, Answer::Claimed(claimed)) => {
-                self.tokens.extend(claimed.tasks.iter().map(|t| (t.task, t.token)));
+                self.tokens.extend(claimed.tasks.iter().map(|t| (t.run, t.task, t.token)));
             }
             _ => {}
         }
@@ -183,16 +190,19 @@ impl Script {
     }
 
     fn commit(&self, d: [u64; 12]) -> Commit {
-        let place = (d[1] % RUNS) as usize;
+        // Mostly about the run of the token that the fences and leases will name.
+        let (claimed, ..) = self.token(d[6]);
+        let at = if d[1].is_multiple_of(3) { run(d[1] / 3) } else { claimed };
+        let place = place_of(at);
         let behind = if d[2].is_multiple_of(6) { d[2] % 4 } else { 0 };
         let phases = [RunPhase::Running, RunPhase::Running, RunPhase::Running];
         let rests = [RunPhase::Deactivated, RunPhase::Cancelled, RunPhase::Completed];
         let phase = if d[3].is_multiple_of(5) { rests } else { phases };
         Commit {
             id: CommitId { writer: d[4] % WRITERS, counter: self.asked },
-            run: run(place as u64),
+            run: at,
             expect: Version(self.versions[place].saturating_sub(behind) + d[2] / 999_000),
-            fences: (0..d[5] % 3).filter_map(|n| self.fence(d[6] + n)).collect(),
+            fences: (0..d[5] % 3).filter_map(|n| self.fence(d[6] + n * 3)).collect(),
             events: self.events(d[7] % 4),
             queue: (0..d[8] % 4).map(|n| self.change(d[9].rotate_left(n as u32), n)).collect(),
             results: (0..d[10] % 2).map(|n| self.result(d[10] + n)).collect(),
@@ -211,16 +221,16 @@ impl Script {
     }
 
     /// Mostly a token that was given, for the task that it was given for.
-    fn token(&self, n: u64) -> (TaskId, Token) {
+    fn token(&self, n: u64) -> (RunId, TaskId, Token) {
         match self.tokens.len() as u64 {
-            0 => (task(n), Token::from_random(n, n)),
+            0 => (run(n), task(n), Token::from_random(n, n)),
             // The newest are the likeliest to be good.
             len => self.tokens[(len - 1 - n % 3.min(len)) as usize],
         }
     }
 
     fn fence(&self, n: u64) -> Option<Fence> {
-        let (task, token) = self.token(n);
+        let (_, task, token) = self.token(n);
         match n % 5 {
             0..=2 => Some(Fence::Held { task, token }),
             3 => Some(Fence::Lapsed { task, token }),
@@ -232,7 +242,7 @@ impl Script {
     fn change(&self, n: u64, place: u64) -> QueueChange {
         let after = Nanos::new(n % 50 * 1_000 + self.asked * 4 % 1_000 + place);
         let attempt = (n % 4) as u32 + 1;
-        let (claimed, token) = self.token(n);
+        let (_, claimed, token) = self.token(n);
         match n % 6 {
             0..=2 => QueueChange::Due { task: task(n / 6), attempt, after },
             3 | 4 => QueueChange::Lease {
@@ -240,14 +250,16 @@ impl Script {
                 attempt,
                 token,
                 lasts: after,
-                timeout: (n % 4 > 0).then_some(Nanos::new(n / 7 % 50 * 1_000 + self.asked)),
+                timeout: (!n.is_multiple_of(4))
+                    .then_some(Nanos::new(n / 7 % 50 * 1_000 + self.asked)),
             },
             _ => QueueChange::Remove { task: task(n / 6) },
         }
     }
 
     fn holding(&self, d: [u64; 12]) -> Holding {
-        let (task, token) = self.token(d[0]);
-        Holding { run: run(d[1]), task, token, lasts: Nanos::new(d[2] % 50 * 1_000 + self.asked) }
+        let (claimed, task, token) = self.token(d[0]);
+        let run = if d[1].is_multiple_of(5) { run(d[1]) } else { claimed };
+        Holding { run, task, token, lasts: Nanos::new(d[2] % 50 * 1_000 + self.asked) }
     }
 }
