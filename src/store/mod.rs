@@ -10,6 +10,8 @@
 //!   [`Commit`] after [`StoreError::Unknown`] is always right;
 //! - durations cross the seam, never instants of a node's clock: the store adds its own time.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod ledger;
 mod memory;
 mod queue;

@@ -78,7 +78,7 @@ fn look_at(place: &str, backend: &impl StorageBackend) -> Result<(), OpenError> 
         return Err(OpenError::Foreign { place: place.to_owned(), why });
     }
     match backend.try_lock_range(WHOLE.0, WHOLE.1) {
-        Ok(false) => return Err(OpenError::Locked { place: place.to_owned() }),
+        Ok(false) => Err(OpenError::Locked { place: place.to_owned() }),
         Ok(true) => {
             let emptied = backend.set_len(0);
             // Closing the file frees the lock where this does not.
@@ -90,9 +90,11 @@ fn look_at(place: &str, backend: &impl StorageBackend) -> Result<(), OpenError> 
     }
 }
 
-/// Whether the magic is missing or half written.
+/// Whether the magic is missing, or half written after a whole header.
 fn is_unfinished(start: &[u8]) -> bool {
-    start.iter().zip(MAGIC).all(|(byte, magic)| *byte == 0 || *byte == magic)
+    let is_missing = start.iter().take(MAGIC.len()).all(|byte| *byte == 0);
+    let is_torn = start.iter().zip(MAGIC).all(|(byte, magic)| *byte == 0 || *byte == magic);
+    is_missing || is_torn && start.len() as u64 == HEADER
 }
 
 fn is_blank(backend: &impl StorageBackend, from: u64, len: u64) -> io::Result<bool> {

@@ -3,6 +3,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use redb::{StorageError, TableError, WriteTransaction};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::super::ledger::{Page, Record, Shelf};
@@ -98,6 +99,10 @@ impl<'txn> RedbShelf<'txn> {
         done.map_err(|error| self.note(error))
     }
 
+    fn encode(&self, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+        serde_json::to_vec(value).map_err(|e| self.note(StorageError::Corrupted(e.to_string())))
+    }
+
     fn range(
         &self,
         sheet: &Sheet<'_>,
@@ -118,10 +123,6 @@ fn parse<T: DeserializeOwned>(run: RunId, what: &str, value: &[u8]) -> Result<T,
     serde_json::from_slice(value).map_err(|_| broken(run, what))
 }
 
-fn encode(value: &impl serde::Serialize) -> Result<Vec<u8>, StoreError> {
-    serde_json::to_vec(value).map_err(|e| StoreError::NotDone(e.to_string()))
-}
-
 impl Shelf for RedbShelf<'_> {
     fn record(&self, run: RunId) -> Result<Option<Record>, StoreError> {
         if self.known.damaged.contains(&run) {
@@ -139,7 +140,7 @@ impl Shelf for RedbShelf<'_> {
     }
 
     fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
-        let done = self.heads.put(&run.to_bytes(), &encode(record)?);
+        let done = self.heads.put(&run.to_bytes(), &self.encode(record)?);
         self.write(done)
     }
 
@@ -203,7 +204,7 @@ impl Shelf for RedbShelf<'_> {
     ) -> Result<(), StoreError> {
         let key = row_key(run, task);
         let done = match row {
-            Some(row) => self.rows.put(&key, &encode(row)?),
+            Some(row) => self.rows.put(&key, &self.encode(row)?),
             None => self.rows.remove(&key),
         };
         self.write(done)
