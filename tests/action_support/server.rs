@@ -1,13 +1,5 @@
-//! A server on loopback that does one thing to every connection, and calls to send it.
+//! A server on loopback that does one thing to every connection.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use retrial::action::{Call, Canceller};
-use retrial::run::{RunId, TaskId};
-use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{Action, Endpoint, StepIx, Target};
-use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, mpsc};
@@ -15,7 +7,7 @@ use tokio::task::JoinHandle;
 
 /// What the server does once it has read a request.
 #[derive(Clone)]
-pub enum Script {
+pub(crate) enum Script {
     /// Sends these bytes and closes.
     Send(Vec<u8>),
     /// Resets the connection.
@@ -23,27 +15,27 @@ pub enum Script {
 }
 
 /// Ends when it is dropped.
-pub struct Server {
+pub(crate) struct Server {
     host: String,
     seen: Mutex<mpsc::UnboundedReceiver<Request>>,
     accepting: JoinHandle<()>,
 }
 
 /// A request as it came in.
-pub struct Request {
-    pub line: String,
+pub(crate) struct Request {
+    pub(crate) line: String,
     headers: Vec<(String, String)>,
-    pub body: String,
+    pub(crate) body: String,
 }
 
 impl Request {
     /// Every value of a header.
-    pub fn all(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.headers.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str()).collect()
     }
 }
 
-pub async fn serve(script: Script) -> Server {
+pub(crate) async fn serve(script: Script) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let (tell, seen) = mpsc::unbounded_channel();
@@ -56,20 +48,20 @@ pub async fn serve(script: Script) -> Server {
 }
 
 impl Server {
-    pub fn host(&self) -> String {
+    pub(crate) fn host(&self) -> String {
         self.host.clone()
     }
 
-    pub fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.host)
     }
 
     /// The next request that was read whole.
-    pub async fn request(&self) -> Request {
+    pub(crate) async fn request(&self) -> Request {
         self.seen.lock().await.recv().await.expect("the server runs")
     }
 
-    pub fn was_never_asked(&self) -> bool {
+    pub(crate) fn was_never_asked(&self) -> bool {
         self.seen.try_lock().is_ok_and(|mut seen| seen.try_recv().is_err())
     }
 }
@@ -121,34 +113,4 @@ async fn read_request(stream: &mut TcpStream) -> Option<Request> {
         }
     }
     Some(Request { line, headers, body: String::from_utf8(body).ok()? })
-}
-
-pub fn endpoint(method: &str, url: &str) -> Endpoint {
-    Endpoint { method: method.to_owned(), url: url.to_owned(), headers: BTreeMap::new() }
-}
-
-/// A first attempt at `to`, at store time 1,000 s.
-pub fn call(to: Endpoint) -> Call {
-    let (_, cancelled) = Canceller::pair();
-    let run = RunId::from_random(1, 2);
-    let task = TaskId { step: StepIx(0), item: 0 };
-    Call {
-        run,
-        task,
-        step: "work".to_owned(),
-        name: "act".to_owned(),
-        action: Some(Arc::new(Action {
-            kind: retrial::policy::ActionKind::default(),
-            target: Target::Http(to),
-            idempotent: None,
-            inner_attempts: None,
-        })),
-        args: json!({}),
-        attempt: 1,
-        retries_left: Some(2),
-        timeout: None,
-        receipt: task.receipt(run),
-        at: Timestamp::from_nanos(Nanos::from_secs(1_000).get()),
-        cancelled,
-    }
 }
