@@ -74,7 +74,7 @@ fn check(got: &Result<Value, Failure>, expected: Result<Value, Kind<'_>>) {
 async fn a3_a4_w7_what_a_complete_200_means() {
     let exception = |code: &'static str| Err::<Value, _>((code, Class::Permanent));
     let big = format!("\"{}\"", "x".repeat(256 * 1024));
-    let table: Vec<(&str, Result<Value, (&str, Class)>)> = vec![
+    for (body, expected) in [
         ("{\"a\": 1}", Ok(json!({"a": 1}))),
         ("", Ok(Value::Null)),
         (" \n", Ok(Value::Null)),
@@ -110,8 +110,7 @@ async fn a3_a4_w7_what_a_complete_200_means() {
         ("{} {}", exception("BAD_RESPONSE")),
         ("1e999", exception("BAD_RESPONSE")),
         (&big, exception("RESULT_TOO_LARGE")),
-    ];
-    for (body, expected) in table {
+    ] {
         let got = ask(response("200 OK", "", body)).await;
         let seen = got.as_ref().map_err(|f| (f.code().as_str(), f.class()));
         assert_eq!(seen, expected.as_ref().map_err(|e| *e), "{:.80}", body);

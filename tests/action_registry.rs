@@ -27,6 +27,7 @@ where
 }
 
 #[track_caller]
+#[expect(clippy::unwrap_used, reason = "a success fails the test")]
 fn check(got: Result<Value, Failure>, code: &str, class: Class, says: &str) {
     let failure = got.unwrap_err();
     assert_eq!((failure.code().as_str(), failure.class()), (code, class), "{failure}");

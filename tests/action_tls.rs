@@ -1,5 +1,6 @@
 //! HTTPS by rustls over ring, in a process without a default provider.
 #![cfg(feature = "tls")]
+#![expect(clippy::unwrap_used, reason = "what the server beside a test can't do fails the test")]
 
 mod action_support;
 

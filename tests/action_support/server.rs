@@ -1,4 +1,10 @@
 //! A server on loopback that does one thing to every connection.
+#![expect(
+    clippy::disallowed_methods,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a server beside the tests, outside every simulated path; what it can't do fails the test"
+)]
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -39,9 +45,9 @@ pub(crate) async fn serve(script: Script) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let host = listener.local_addr().unwrap().to_string();
     let (tell, seen) = mpsc::unbounded_channel();
-    let accepting = tokio::task::spawn(async move {
+    let accepting = tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::task::spawn(answer(stream, script.clone(), tell.clone()));
+            tokio::spawn(answer(stream, script.clone(), tell.clone()));
         }
     });
     Server { host, seen: Mutex::new(seen), accepting }
