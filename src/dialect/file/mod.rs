@@ -132,11 +132,7 @@ fn locate(error: &WorkflowError, whole: &Place, places: &[StepPlace]) -> Diagnos
             step(*n).map_or_else(|| whole.clone(), |p| p.text_with(reference))
         }
     };
-    let message = error.to_string();
-    match message.split_once("; ") {
-        Some((message, help)) => place.error(message).help_with(help),
-        None => place.error(message),
-    }
+    place.refuse(error)
 }
 
 impl StepPlace {

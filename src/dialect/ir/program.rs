@@ -185,7 +185,7 @@ impl Program<'_> {
             Ok((key.text.clone(), self.value(n, &line.child(&key.text), expr)?))
         };
         let object: Map<String, Value> = args.iter().map(value).collect::<Result<_, _>>()?;
-        Template::try_from(Value::Object(object)).map_err(|e| line.error(e.to_string()))
+        Template::try_from(Value::Object(object)).map_err(|e| line.refuse(&e))
     }
 
     fn value(&self, n: usize, line: &Place, expr: &Expr) -> Result<Value, Diagnostic> {
@@ -209,7 +209,7 @@ impl Program<'_> {
     fn text(&self, n: usize, line: &Place, text: &Word) -> Result<Value, Diagnostic> {
         let value = Value::String(text.text.clone());
         let place = line.at(offset(line, &text.span));
-        let template = Template::try_from(value.clone()).map_err(|e| place.error(e.to_string()))?;
+        let template = Template::try_from(value.clone()).map_err(|e| place.refuse(&e))?;
         for path in template.paths() {
             match path.root() {
                 Root::Step(id) => self.check_earlier(n, &place, id)?,
