@@ -160,7 +160,7 @@ fn steps() {
     id = "c"
     action = "x"
     args = { n = { m = "${steps.zz.result}" } }
-      w.toml:11:20: steps.2.args.n.m: step `c`: `steps.zz.result` names an unknown step
+      w.toml:11:20: steps.2.args.n.m: step `c`: `steps.zz.result` names an unknown step (use a, b, c)
     [[steps]]
     id = "c"
     action = "x"
@@ -302,7 +302,7 @@ fn transitions() {
     [[transitions]]
     from = "a"
     to = "a"
-      w.toml:3:6: steps.0.id: steps a -> a form a cycle: none of them could ever start (remove one of its edges)
+      w.toml:8:1: transitions.0: steps a -> a form a cycle: none of them could ever start (remove one of its edges)
     [[transitions]]
     from = "a"
     to = "b"
@@ -410,10 +410,10 @@ fn actions() {
       a.toml:2:8: actions.x.http: the URL's port is not from 1 to 65535 (write a method and a URL, such as POST http://host/path)
     [actions.x]
     http = "POST http://user:pass@host/"
-      a.toml:2:8: actions.x.http: the URL holds credentials; put them in a header from env:NAME (write a method and a URL, such as POST http://host/path)
+      a.toml:2:8: actions.x.http: the URL holds credentials (put them in a header from env:NAME)
     [actions.x]
     http = "POST http://host/${input.x}"
-      a.toml:2:8: actions.x.http: `{` can't stand in a URL; write it as %XX (write a method and a URL, such as POST http://host/path)
+      a.toml:2:8: actions.x.http: `{` can't stand in a URL (write it as %XX)
     [actions.x]
     http = "POST http://[::1/"
       a.toml:2:8: actions.x.http: the IPv6 address has no `]` (write a method and a URL, such as POST http://host/path)
@@ -508,7 +508,7 @@ fn json() {
     {"workflow": "a",}
       w.json:1:18: expected a key in double quotes, found `}`
     {"workflow": "a" "steps": []}
-      w.json:1:18: expected `,` or `}`, found `\"`
+      w.json:1:18: expected `,` or `}`, found `"`
     {workflow: "a"}
       w.json:1:2: expected a key in double quotes, found `w`
     {"workflow": "a

@@ -100,7 +100,7 @@ fn disabled_in_words() {
     A policy in the dialect retry_config.
     An attempt may take any time. A Retry-After of up to 1h is obeyed.
 
-    Nothing is retried: 1 execution: no retries.
+    1 execution: no retries.
     "#);
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::statement::{Expr, Statement, Word, line};
-use crate::dialect::file::{Declarations, Document, StepPlace, assemble};
+use crate::dialect::file::{Declarations, Document, Places, StepPlace, assemble};
 use crate::dialect::scan::Input;
 use crate::dialect::tree::did_you_mean;
 use crate::dialect::{Diagnostic, Environment, Place, Source, policy_from};
@@ -54,7 +54,8 @@ pub fn parse_ir_program(
         steps: program.steps,
         transitions: Vec::new(),
     };
-    assemble(parts, &Place::whole(&source), &places, declared.simulate.clone())
+    let places = Places { steps: Place::whole(&source), step: places, transition: Vec::new() };
+    assemble(parts, &places, declared.simulate.clone())
 }
 
 /// A file's name without folder and extension.
