@@ -1,5 +1,7 @@
 //! Capability 5's `execution` block: rows C1 to C4, spec decisions 1 and 17.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use retrial::dialect::{Environment, Policies, parse_policy};
 use retrial::failure::Failure;
 use retrial::policy::{Dialect, Functions, Policy};

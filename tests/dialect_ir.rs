@@ -1,5 +1,7 @@
 //! Waymark's and Rappel's syntax: rows W1 to W6, R2, R3, spec decision 1.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use retrial::dialect::{
     Declarations, Environment, Policies, parse_actions, parse_ir_program, parse_policy,
     tree::Format,

@@ -1,6 +1,8 @@
 //! rh_agents' `RetryConfig`: rows H1 to H6, spec decisions 2 to 4. H7 and H8 are in
 //! `policy_precedence.rs`.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use retrial::dialect::{Environment, Policies, parse_policy};
 use retrial::failure::{Failure, NetworkFault};
 use retrial::policy::{Dialect, Functions, Policy};

@@ -1,5 +1,7 @@
 //! Argyll's `work_config` and `RETRY_*`: rows A5 to A9, spec decisions 1, 3, 6 and 10.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use retrial::dialect::{Environment, Policies, parse_policy};
 use retrial::failure::{Class, Failure, NetworkFault};
 use retrial::policy::{Dialect, Functions, Policy};

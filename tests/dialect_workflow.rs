@@ -1,6 +1,8 @@
 //! The workflow file in TOML and JSON: every key, both syntaxes, defaults (H7, A7, A8), conditions
 //! (C6), references, graphs that make no sense.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use retrial::dialect::{Document, Environment, Format, parse_workflow};
 use retrial::policy::{ActionKind, Dialect, Origin};
 use retrial::workflow::{Condition, HeaderText, Target};

@@ -1,5 +1,7 @@
 //! What a dialect writes it reads back as the same policy.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

@@ -1,5 +1,7 @@
 //! `explain`: words, the table of delays (spec decisions 1, 4 and 6), JSON, warnings.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use retrial::dialect::{Environment, parse_policy};
 use retrial::explain::{Explained, explain_all};
 use retrial::policy::Functions;

@@ -1,5 +1,7 @@
 //! Delays: rows R1, A9, C2, H1, spec decisions 2 to 4.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use proptest::prelude::*;
 use retrial::policy::{Backoff, Functions, Jitter, Multiplier, Shape, Share};
 use retrial::time::Nanos;

@@ -1,5 +1,7 @@
 //! Which policy a task gets, and the builder: rows H7, H8, W16, R2 to R4.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use retrial::failure::Failure;
 use retrial::policy::{
     ActionKind, Backoff, Defaults, Dialect, Jitter, Limit, Origin, Policy, Share,

@@ -1,5 +1,7 @@
 //! Whether and when to try again: rows W8, W10, R11, R12, C12, H5, spec decisions 5, 7, 8, 10, 12.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 use retrial::failure::{ErrorCode, Failure};
 use retrial::policy::{
     Backoff, Dialect, Functions, GiveUp, Jitter, Limit, Matcher, Parts, Policy, Rule, Shape, Used,
