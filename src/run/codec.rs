@@ -52,7 +52,12 @@ pub fn encode_snapshot(state: &RunState) -> Bytes {
 /// # Errors
 /// When the bytes are damaged or newer than this program.
 pub fn decode_snapshot(bytes: &[u8]) -> Result<RunState, DecodeError> {
-    read(bytes)
+    let state: RunState = read(bytes)?;
+    if state.is_sound() {
+        Ok(state)
+    } else {
+        Err(DecodeError::Damaged("its steps are not its workflow's".to_owned()))
+    }
 }
 
 fn write(value: &impl Serialize) -> Bytes {
