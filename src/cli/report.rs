@@ -143,6 +143,11 @@ fn line_of(diagnostic: &Diagnostic) -> &str {
     text.lines().nth(diagnostic.line() - 1).unwrap_or_default()
 }
 
+/// Where the last character that is no white space begins: the pointer can't point behind the text.
+fn last_char(text: &str) -> usize {
+    text.trim_end().char_indices().next_back().map_or(0, |(at, _)| at)
+}
+
 impl fmt::Debug for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
@@ -167,14 +172,15 @@ impl miette::Diagnostic for Shown<'_> {
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
-        let span = self.diagnostic.span();
-        let rest = self.diagnostic.source_text().get(span.clone()).unwrap_or_default();
-        let end = span.start + rest.find(['\n', '\r']).unwrap_or(rest.len());
+        let text = self.diagnostic.source_text();
+        let start = self.diagnostic.span().start.min(last_char(text));
+        let rest = text.get(start..self.diagnostic.span().end).unwrap_or_default();
+        let end = start + rest.find(['\n', '\r']).unwrap_or(rest.len());
         let label = match self.diagnostic.field() {
             "" => "here",
             field => field,
         };
-        let label = LabeledSpan::new_with_span(Some(label.to_owned()), span.start..end);
+        let label = LabeledSpan::new_with_span(Some(label.to_owned()), start..end);
         Some(Box::new(std::iter::once(label)))
     }
 }

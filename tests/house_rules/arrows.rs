@@ -3,7 +3,7 @@
 use super::source::{code, hold, line_at, read, rust_files, words};
 
 /// The rooms in their order. Rooms in one row do not know each other.
-const ROOMS: [&[&str]; 15] = [
+const ROOMS: [&[&str]; 16] = [
     &["time"],
     &["failure"],
     &["policy"],
@@ -18,6 +18,7 @@ const ROOMS: [&[&str]; 15] = [
     &["store", "action", "observe"],
     &["engine"],
     &["server"],
+    &["cli"],
     &["main", "lib"],
 ];
 
