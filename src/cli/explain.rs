@@ -73,12 +73,13 @@ fn explained(arguments: &Arguments, environment: &Environment) -> Result<Explain
     let dialect = arguments.dialect.map(Dialect::from);
     let policies = parse_policy(name, &text, dialect, environment).map_err(|found| {
         let trouble = Trouble::from(found);
-        if is_file { trouble } else { trouble.note(NO_FILE) }
+        let word = !is_file && !text.contains(['[', '{', '=', '\n']);
+        if word { trouble.note(NO_FILE) } else { trouble }
     })?;
     Ok(explain_all(&policies, arguments.attempts, &Functions::default()))
 }
 
-const NO_FILE: &str = "There is no file of that name, so it was read as the text of a policy.";
+const NO_FILE: &str = "There is no file of that name, so it was read as text.";
 
 /// Prints to a reader that may have gone away.
 fn print(text: &str) -> Result<ExitCode, Trouble> {

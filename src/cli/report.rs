@@ -2,11 +2,15 @@
 
 use std::fmt::{self, Display};
 use std::io::{IsTerminal, Write, stderr};
+use std::ops::Range;
 use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice};
-use miette::{GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, SourceCode};
-use retrial::dialect::Diagnostic;
+use miette::{
+    GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteDiagnostic, MietteError,
+    MietteSpanContents, SourceCode, SourceSpan, SpanContents,
+};
+use retrial::dialect::{Diagnostic, Source};
 use retrial::failure::sanitise;
 
 /// The longest message shown, in characters.
@@ -104,7 +108,7 @@ fn handler() -> GraphicalReportHandler {
         (true, ColorChoice::Never) => GraphicalTheme::unicode_nocolor(),
         (true, _) => GraphicalTheme::unicode(),
     };
-    // One line of source and no more: its neighbours are none of the error's business.
+    // One line of source and no more: its neighbours may hold secrets.
     let handler = GraphicalReportHandler::new_themed(theme).with_context_lines(0).with_links(false);
     match terminal_size::terminal_size_of(stderr()) {
         Some((width, _)) => handler.with_width(usize::from(width.0)),
@@ -117,33 +121,78 @@ struct Shown<'d> {
     diagnostic: &'d Diagnostic,
     message: String,
     help: Option<String>,
-    /// Whether the source line holds nothing to hide.
-    quotes: bool,
+    /// The source line, unless it holds something to hide.
+    line: Option<Line<'d>>,
+}
+
+/// The line of the text that a diagnostic points at.
+struct Line<'d> {
+    source: &'d Source,
+    range: Range<usize>,
+    /// Of what is pointed at, from 0.
+    column: usize,
 }
 
 impl<'d> Shown<'d> {
     fn new(diagnostic: &'d Diagnostic) -> Self {
         let clean = |text: &str| sanitise::message(text, LONGEST);
-        let line = line_of(diagnostic);
-        let quotes = sanitise::message(line, line.len()) == line;
+        let line = Line::of(diagnostic);
+        let text = line.text();
+        let line = (sanitise::message(text, text.len()) == text).then_some(line);
         let message = clean(diagnostic.message());
-        let message = if quotes {
-            message
-        } else {
-            let (file, line, column) = (diagnostic.file(), diagnostic.line(), diagnostic.column());
-            format!("{file}:{line}:{column}: {}: {message}", diagnostic.field())
+        let message = match line {
+            Some(_) => message,
+            None => {
+                let (file, line, column) =
+                    (diagnostic.file(), diagnostic.line(), diagnostic.column());
+                format!("{file}:{line}:{column}: {}: {message}", diagnostic.field())
+            }
         };
-        Self { diagnostic, message, help: diagnostic.help().map(clean), quotes }
+        Self { diagnostic, message, help: diagnostic.help().map(clean), line }
     }
 }
 
-/// The line that the diagnostic's stretch begins on.
-fn line_of(diagnostic: &Diagnostic) -> &str {
-    let text = diagnostic.source_text();
-    text.lines().nth(diagnostic.line() - 1).unwrap_or_default()
+impl<'d> Line<'d> {
+    fn of(diagnostic: &'d Diagnostic) -> Self {
+        let source = diagnostic.source();
+        let start = start_of(diagnostic);
+        let (before, after) = source.text.split_at(start);
+        let from = before.rfind('\n').map_or(0, |at| at + 1);
+        let to = start + after.find(['\n', '\r']).unwrap_or(after.len());
+        Self { source, range: from..to, column: source.text[from..start].chars().count() }
+    }
+
+    fn text(&self) -> &'d str {
+        self.source.text.get(self.range.clone()).unwrap_or_default()
+    }
 }
 
-/// Where the last character that is no white space begins: the pointer can't point behind the text.
+/// Gives the whole line, whatever part of it was asked for, as from the column pointed at.
+impl SourceCode for Line<'_> {
+    fn read_span<'a>(
+        &'a self,
+        _: &SourceSpan,
+        _: usize,
+        _: usize,
+    ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
+        let line = self.source.read_span(&self.range.clone().into(), 0, 0)?;
+        Ok(Box::new(MietteSpanContents::new_named(
+            self.source.file.clone(),
+            line.data(),
+            *line.span(),
+            line.line(),
+            self.column,
+            line.line_count(),
+        )))
+    }
+}
+
+/// Where the pointer points: behind the text there is nothing to point at.
+fn start_of(diagnostic: &Diagnostic) -> usize {
+    diagnostic.span().start.min(last_char(diagnostic.source_text()))
+}
+
+/// Where the last character that is no white space begins.
 fn last_char(text: &str) -> usize {
     text.trim_end().char_indices().next_back().map_or(0, |(at, _)| at)
 }
@@ -168,12 +217,12 @@ impl miette::Diagnostic for Shown<'_> {
     }
 
     fn source_code(&self) -> Option<&dyn SourceCode> {
-        self.quotes.then(|| miette::Diagnostic::source_code(self.diagnostic)).flatten()
+        self.line.as_ref().map(|line| line as &dyn SourceCode)
     }
 
     fn labels(&self) -> Option<Box<dyn Iterator<Item = LabeledSpan> + '_>> {
         let text = self.diagnostic.source_text();
-        let start = self.diagnostic.span().start.min(last_char(text));
+        let start = start_of(self.diagnostic);
         let rest = text.get(start..self.diagnostic.span().end).unwrap_or_default();
         let end = start + rest.find(['\n', '\r']).unwrap_or(rest.len());
         let label = match self.diagnostic.field() {

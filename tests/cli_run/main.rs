@@ -1,0 +1,10 @@
+//! The `retrial` binary as a user runs it: real processes, a real store, a real HTTP server.
+
+mod endings;
+mod endpoint;
+mod explain;
+mod input;
+mod lab;
+mod output;
+mod resume;
+mod secrets;
