@@ -34,8 +34,9 @@ fn killed_in_a_delay_it_resumes_when_the_attempt_is_due() {
         "{line}"
     );
     assert_eq!(id(line), id(&begun));
-    // The attempt before the crash counts in what is said afterwards (H14, H15).
-    assert!(done.out.contains("[COMPLETED after 2 attempts]"), "{}", done.out);
+    // What happened before the crash counts in what is said afterwards (H14, H15).
+    assert!(done.out.contains("[COMPLETED after 2 attempts] ("), "{}", done.out);
+    assert!(done.out.contains("[RUN COMPLETED] ("), "{}", done.out);
     assert!(done.out.contains("Total retry attempts: 1"), "{}", done.out);
 
     let seen = endpoint.seen();
@@ -164,10 +165,7 @@ fn interrupted_it_stops_gracefully_and_resumes() {
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
         let mut going = lab.start(&["run", "w.toml"]);
         going.until(if signal == "-INT" { "Retrying" } else { "Resuming" });
-        let pid = going.id().to_string();
-        assert!(
-            std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success()
-        );
+        send(signal, &going);
         let (ended, rest) = going.end();
         assert_eq!(ended, Some(code), "{rest}");
         assert!(rest.contains("is unfinished and loses nothing. The same command"), "{rest}");
@@ -176,4 +174,32 @@ fn interrupted_it_stops_gracefully_and_resumes() {
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.first_line().starts_with("Resuming run "), "{}", done.first_line());
     assert_eq!(endpoint.seen().len(), 2);
+}
+
+#[cfg(unix)]
+fn send(signal: &str, to: &super::lab::Going) {
+    let id = to.id().to_string();
+    let sent = std::process::Command::new("kill").args([signal, &id]).status();
+    assert!(sent.unwrap().success());
+}
+
+// An attempt in progress is given time to end, unless the user asks again.
+#[cfg(unix)]
+#[test]
+fn interrupted_twice_it_ends_at_once_and_resumes() {
+    let endpoint = Endpoint::new(|seen| match seen.nth {
+        1 => Answer::Hang,
+        _ => Answer::Status(200, "{}"),
+    });
+    let lab =
+        Lab::with_step(&endpoint.url("/x"), "work_config = { max_retries = 1, backoff = 10 }");
+    let mut going = lab.start(&["run", "w.toml"]);
+    endpoint.wait_for(1);
+    send("-INT", &going);
+    going.until("Again stops at once.");
+    send("-INT", &going);
+    assert_eq!(going.end().0, Some(130));
+    let done = lab.run(&["run", "w.toml"]);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    assert!(done.first_line().contains("1 of them cut off"), "{}", done.first_line());
 }
