@@ -6,6 +6,11 @@ compile_error!(
 );
 
 pub mod clock;
+pub mod disk;
 pub mod fault;
 pub mod life;
+pub mod node;
+pub mod runtime;
+mod sync;
 pub mod trace;
+pub mod watch;
