@@ -6,8 +6,13 @@ compile_error!(
 );
 
 pub mod clock;
+pub mod disk;
 pub mod fault;
 pub mod life;
+pub mod node;
 pub mod report;
+pub mod runtime;
 pub mod sweep;
+mod sync;
 pub mod trace;
+pub mod watch;
