@@ -6,6 +6,8 @@ compile_error!(
 );
 
 pub mod clock;
+pub mod endpoint;
 pub mod fault;
 pub mod life;
+pub mod net;
 pub mod trace;
