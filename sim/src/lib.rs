@@ -10,4 +10,5 @@ pub mod endpoint;
 pub mod fault;
 pub mod life;
 pub mod net;
+pub mod remote;
 pub mod trace;

@@ -120,8 +120,12 @@ fn retry_headers(retry: &RetryAfter, now: SystemTime) -> Vec<(HeaderName, String
         RetryAfter::Text(text) => vec![(RETRY_AFTER, text.clone())],
         RetryAfter::Date { secs, own_date } => {
             let by = Duration::from_secs(secs.unsigned_abs());
-            let at = if *secs < 0 { now.checked_sub(by) } else { now.checked_add(by) };
-            let asked = (RETRY_AFTER, http_date(at.unwrap_or(now)));
+            let at = if *secs < 0 {
+                now.checked_sub(by).unwrap_or(SystemTime::UNIX_EPOCH)
+            } else {
+                now.checked_add(by).unwrap_or_else(last_date)
+            };
+            let asked = (RETRY_AFTER, http_date(at));
             let own = own_date.then(|| (DATE, http_date(now)));
             std::iter::once(asked).chain(own).collect()
         }
@@ -130,6 +134,10 @@ fn retry_headers(retry: &RetryAfter, now: SystemTime) -> Vec<(HeaderName, String
 
 /// The date as HTTP writes it, kept within the years that HTTP can write.
 fn http_date(at: SystemTime) -> String {
-    let last = SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799);
-    httpdate::fmt_http_date(at.clamp(SystemTime::UNIX_EPOCH, last))
+    httpdate::fmt_http_date(at.clamp(SystemTime::UNIX_EPOCH, last_date()))
+}
+
+/// The last second of the year 9999.
+fn last_date() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(253_402_300_799)
 }

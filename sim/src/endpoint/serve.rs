@@ -234,6 +234,10 @@ impl Endpoint {
                 return self.record(Kind::Note, "the caller gave up midway", &[]);
             }
         }
+        if *reply == Reply::Truncated {
+            // hyper throws away what it has not yet sent when a body ends short.
+            sleep(Duration::from_millis(1)).await;
+        }
     }
 
     /// Waits `ms`, or until it heals.

@@ -11,7 +11,8 @@ use retrial::time::{Mono, Nanos};
 
 use super::Net;
 use super::conn::Conn;
-use super::stream::{CONNECTOR, ShimStream};
+use super::plan::Direction;
+use super::stream::ShimStream;
 use super::world::Obstacle;
 use crate::clock::true_now;
 use crate::life::Life;
@@ -53,7 +54,7 @@ impl SimConnector {
             return Err(refused(&link));
         };
         let conn = Conn::new(from, to, number);
-        let end = self.net.keep(&self.life, CONNECTOR, &conn, inner);
+        let end = self.net.keep(&self.life, Direction::Request, &conn, inner);
         self.net.record(from, Kind::Message, &format!("{link} is made"), &[]);
         Ok(ShimStream::new(self.net.clone(), end))
     }

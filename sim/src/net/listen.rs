@@ -7,7 +7,8 @@ use std::net::SocketAddr;
 use madsim::net::TcpListener;
 
 use super::Net;
-use super::stream::{LISTENER, ShimStream};
+use super::plan::Direction;
+use super::stream::ShimStream;
 use crate::life::Life;
 use crate::trace::Kind;
 
@@ -52,7 +53,7 @@ impl SimListener {
             let Some(conn) = self.net.accepted(peer, self.addr) else { continue };
             let node = self.life.node();
             self.net.record(node, Kind::Message, &format!("{} is accepted", conn.name), &[]);
-            let end = self.net.keep(&self.life, LISTENER, &conn, inner);
+            let end = self.net.keep(&self.life, Direction::Response, &conn, inner);
             return Ok(ShimStream::new(self.net.clone(), end));
         }
     }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Net;
 use super::conn::{Conn, End, Ending, State};
-use super::plan::{Direction, Effect};
+use super::plan::Effect;
 use crate::clock::true_now;
 use crate::fault::FaultKind;
 use crate::life::Life;
@@ -214,6 +214,15 @@ impl ShimStream {
             _ => Err(reset()),
         }
     }
+
+    /// Counts a partition that keeps what was just sent from its reader.
+    fn note_parted(&self, state: &mut State, now: Mono) {
+        let node = self.life().node();
+        let Some((fault, _)) = self.net.parted(node, self.peer(), now) else { return };
+        if state.struck.insert(fault) {
+            self.net.strike(node, FaultKind::Partition, &self.end.conn.name);
+        }
+    }
 }
 
 impl AsyncRead for ShimStream {
@@ -283,17 +292,6 @@ impl AsyncWrite for ShimStream {
     }
 }
 
-impl ShimStream {
-    /// Counts a partition that keeps what was just sent from its reader.
-    fn note_parted(&self, state: &mut State, now: Mono) {
-        let node = self.life().node();
-        let Some((fault, _)) = self.net.parted(node, self.peer(), now) else { return };
-        if state.struck.insert(fault) {
-            self.net.strike(node, FaultKind::Partition, &self.end.conn.name);
-        }
-    }
-}
-
 impl Drop for ShimStream {
     fn drop(&mut self) {
         self.net.dropped(&self.end);
@@ -323,8 +321,3 @@ fn ended(how: Ending) -> io::Error {
         Ending::Reset => reset(),
     }
 }
-
-/// The end that connected sends requests.
-pub(super) const CONNECTOR: Direction = Direction::Request;
-/// The end that listened sends responses.
-pub(super) const LISTENER: Direction = Direction::Response;
