@@ -7,9 +7,12 @@ compile_error!(
 
 pub mod clock;
 pub mod disk;
+pub mod endpoint;
 pub mod fault;
 pub mod life;
+pub mod net;
 pub mod node;
+pub mod remote;
 pub mod report;
 pub mod runtime;
 pub mod sweep;
