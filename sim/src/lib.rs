@@ -6,6 +6,9 @@ compile_error!(
 );
 
 pub mod clock;
+pub mod evidence;
 pub mod fault;
 pub mod life;
+pub mod oracle;
+pub mod scenario;
 pub mod trace;
