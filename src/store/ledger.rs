@@ -103,11 +103,12 @@ pub(super) trait Shelf {
         from: Version,
         events: &[Bytes],
     ) -> Result<(), StoreError>;
-    /// Results by the version after the commit that brought them.
+    /// Results by the version after the commit that brought them and their place among the run's.
     fn keep_results(
         &mut self,
         run: RunId,
         at: Version,
+        before: u64,
         results: &[ResultRow],
     ) -> Result<(), StoreError>;
     fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError>;
@@ -232,7 +233,7 @@ impl<S: Shelf> Ledger<'_, S> {
     fn land(&mut self, mut record: Record, commit: &Commit) -> Result<Committed, StoreError> {
         let (run, version) = (commit.run, commit.expect.after(commit.events.len()));
         self.shelf.keep_events(run, commit.expect, &commit.events)?;
-        self.shelf.keep_results(run, version, &commit.results)?;
+        self.shelf.keep_results(run, version, record.results, &commit.results)?;
         if let Some(state) = commit.snapshot.clone() {
             self.shelf.keep_snapshot(run, Snapshot { version, state })?;
             record.snapshot = Some(version);

@@ -157,6 +157,7 @@ impl Shelf for MemoryShelf {
         &mut self,
         run: RunId,
         at: Version,
+        _: u64,
         results: &[ResultRow],
     ) -> Result<(), StoreError> {
         self.run(run).results.extend(results.iter().map(|row| (at, row.clone())));

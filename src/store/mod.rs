@@ -10,11 +10,17 @@
 //!   [`Commit`] after [`StoreError::Unknown`] is always right;
 //! - durations cross the seam, never instants of a node's clock: the store adds its own time.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod ledger;
 mod memory;
 mod queue;
+#[cfg(feature = "redb")]
+pub mod redb;
 mod seam;
 
+#[cfg(feature = "redb")]
+pub use self::redb::{OpenError, RedbStore};
 pub use memory::MemoryStore;
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,

@@ -1,0 +1,88 @@
+//! The suite that every store passes.
+//!
+//! Decides what the seam's words mean, by example. Must never know how a store keeps anything. To
+//! add a case, write a function over [`Bench`] and add it to [`cases`]. Waits are short and only
+//! ever waited out, never raced, so that the suite runs against real clocks as well as turned ones.
+
+mod kit;
+mod queue;
+mod record;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use kit::Bench;
+pub use kit::Wrong;
+
+use super::Store;
+use crate::time::Nanos;
+
+/// A store under test, empty at first, and its world.
+pub trait Harness {
+    /// The store's type.
+    type Store: Store;
+
+    /// The store.
+    fn store(&self) -> &Self::Store;
+
+    /// Lets the store's time go on by at least `by`.
+    fn sleep(&self, by: Nanos) -> impl Future<Output = ()>;
+
+    /// Closes the store and opens it again. A store that forgets when closed gives false and stays
+    /// as it is.
+    fn reopen(&mut self) -> impl Future<Output = bool>;
+}
+
+/// One case. Wants a harness with an empty store.
+pub struct Case<H> {
+    /// What must hold.
+    pub name: &'static str,
+    /// Checks it.
+    pub run: for<'a> fn(&'a mut H) -> Checked<'a>,
+}
+
+/// A case's verdict.
+pub type Checked<'a> = Pin<Box<dyn Future<Output = Result<(), Wrong>> + 'a>>;
+
+/// Every case.
+#[must_use]
+pub fn cases<H: Harness>() -> Vec<Case<H>> {
+    macro_rules! cases {
+        ($($room:ident :: $case:ident,)*) => {
+            vec![$(Case {
+                name: stringify!($case),
+                run: |harness| Box::pin($room::$case(Bench::new(harness))),
+            }),*]
+        };
+    }
+    cases![
+        record::create_is_idempotent,
+        record::x8_a_key_leads_to_the_first_run,
+        record::a_commit_lands_once_and_its_receipt_comes_first,
+        record::a_receipt_outlives_the_token,
+        record::a_late_duplicate_of_an_older_commit_never_lands,
+        record::the_newest_sixteen_writers_keep_their_receipts,
+        record::a_conflict_brings_the_exact_tail,
+        record::a_commit_lands_whole_or_not_at_all,
+        record::w11_results_are_append_only,
+        record::loading_gives_snapshot_and_tail,
+        record::trimming_forgets_only_what_the_snapshot_holds,
+        record::heads_come_in_pages,
+        record::an_unknown_run_is_not_there,
+        record::reopening_keeps_what_was_acknowledged,
+        record::time_never_goes_back,
+        queue::claims_come_earliest_first,
+        queue::a_repeated_claim_gets_the_same_answer,
+        queue::a_reservation_lapses_and_uses_up_nothing,
+        queue::the_commit_of_the_start_is_the_lease,
+        queue::r7_a_stale_token_changes_nothing,
+        queue::r6_a_lease_ends_at_the_earlier_of_lease_and_deadline,
+        queue::a_lapsed_fence_wants_a_lapsed_lease,
+        queue::renewing_extends_but_never_past_the_deadline,
+        queue::renewing_with_a_stale_token_is_lost,
+        queue::nothing_is_claimed_before_it_is_due,
+        queue::a_removed_task_is_gone,
+        queue::a12_a_run_at_rest_is_not_claimed,
+        queue::reopening_forgets_reservations_but_keeps_leases,
+    ]
+}

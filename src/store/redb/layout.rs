@@ -1,0 +1,85 @@
+//! How keys and values are laid out. Part of the stored format: a change needs a new format number.
+
+use bytes::Bytes;
+
+use super::super::seam::{ResultRow, Snapshot};
+use crate::run::{RunId, TaskId, Version};
+use crate::time::Timestamp;
+use crate::workflow::StepIx;
+
+/// The format that this release writes, and the newest that it reads.
+pub(super) const FORMAT: u32 = 1;
+
+/// `run | version`, big-endian, so that a run's events lie together in their order.
+pub(super) fn event_key(run: RunId, version: Version) -> Vec<u8> {
+    [&run.to_bytes()[..], &version.0.to_be_bytes()].concat()
+}
+
+/// `run | version after the commit | place among the run's results`.
+pub(super) fn result_key(run: RunId, at: Version, place: u64) -> Vec<u8> {
+    [&event_key(run, at)[..], &place.to_be_bytes()].concat()
+}
+
+/// `run | step | item`.
+pub(super) fn row_key(run: RunId, task: TaskId) -> Vec<u8> {
+    [&run.to_bytes()[..], &task_bytes(task)].concat()
+}
+
+fn task_bytes(task: TaskId) -> [u8; 6] {
+    let (step, item) = (task.step.0.to_be_bytes(), task.item.to_be_bytes());
+    [step[0], step[1], item[0], item[1], item[2], item[3]]
+}
+
+/// The run that a key begins with; zeros where the key is too short to hold one.
+pub(super) fn run_of(key: &[u8]) -> RunId {
+    RunId::from_bytes(key.first_chunk().copied().unwrap_or_default())
+}
+
+/// `step | item | attempt | result`.
+pub(super) fn result_value(row: &ResultRow) -> Vec<u8> {
+    [&task_bytes(row.task)[..], &row.attempt.to_be_bytes(), &row.result].concat()
+}
+
+pub(super) fn read_result(value: &[u8]) -> Option<ResultRow> {
+    let (step, rest) = value.split_first_chunk()?;
+    let (item, rest) = rest.split_first_chunk()?;
+    let (attempt, result) = rest.split_first_chunk()?;
+    let task = TaskId { step: StepIx(u16::from_be_bytes(*step)), item: u32::from_be_bytes(*item) };
+    let attempt = u32::from_be_bytes(*attempt);
+    Some(ResultRow { task, attempt, result: Bytes::copy_from_slice(result) })
+}
+
+/// `version | state`.
+pub(super) fn snapshot_value(snapshot: &Snapshot) -> Vec<u8> {
+    [&snapshot.version.0.to_be_bytes()[..], &snapshot.state].concat()
+}
+
+pub(super) fn read_snapshot(value: &[u8]) -> Option<Snapshot> {
+    let (version, state) = value.split_first_chunk()?;
+    let version = Version(u64::from_be_bytes(*version));
+    Some(Snapshot { version, state: Bytes::copy_from_slice(state) })
+}
+
+/// What the store keeps about itself: its time, and how many runs and submission keys it holds, so
+/// that a missing one is noticed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) clock: Timestamp,
+    pub(super) runs: u64,
+    pub(super) keys: u64,
+}
+
+impl Totals {
+    /// `clock | runs | keys`.
+    pub(super) fn value(self) -> Vec<u8> {
+        [self.clock.as_nanos(), self.runs, self.keys].map(u64::to_be_bytes).concat()
+    }
+
+    pub(super) fn read(value: &[u8]) -> Option<Self> {
+        let (clock, rest) = value.split_first_chunk()?;
+        let (runs, rest) = rest.split_first_chunk()?;
+        let keys = u64::from_be_bytes(rest.try_into().ok()?);
+        let clock = Timestamp::from_nanos(u64::from_be_bytes(*clock));
+        Some(Self { clock, runs: u64::from_be_bytes(*runs), keys })
+    }
+}

@@ -1,0 +1,274 @@
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use redb::backends::FileBackend;
+use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableHandle};
+
+use super::super::ledger::Record;
+use super::super::queue::Queue;
+use super::super::seam::{QueueRow, RunPhase};
+use super::error::{OpenError, panic_text};
+use super::layout::{FORMAT, Totals, run_of};
+use super::sheet::Fault;
+use super::shelf::{Known, RedbShelf};
+use crate::run::RunId;
+
+/// How a redb file begins.
+const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
+/// The part of a file that redb writes before it writes the magic.
+const HEADER: u64 = 4096;
+const CACHE_BYTES: usize = 64 << 20;
+const WHOLE: (Bound<u64>, Bound<u64>) = (Bound::Unbounded, Bound::Unbounded);
+
+/// An open store: the database, and what is kept in memory of it.
+pub(super) struct Open {
+    pub(super) db: Database,
+    pub(super) queue: Queue,
+    pub(super) known: Known,
+    pub(super) totals: Totals,
+}
+
+/// Opens the store at `place` on `backend`, or begins one where nothing lies. A panic of redb's
+/// over a damaged file becomes an error.
+pub(super) fn open(place: &str, backend: impl StorageBackend) -> Result<Open, OpenError> {
+    let opened = catch_unwind(AssertUnwindSafe(|| {
+        look_at(place, &backend)?;
+        let mut builder = Builder::new();
+        builder.set_cache_size(CACHE_BYTES);
+        let db = builder.create_with_backend(backend);
+        read(place, db.map_err(|error| OpenError::from_redb(place, error))?)
+    }));
+    opened.unwrap_or_else(|panic| Err(OpenError::damaged(place, panic_text(panic.as_ref()))))
+}
+
+/// The file at `path`, made if missing, and made to last.
+pub(super) fn file(path: &Path) -> Result<FileBackend, OpenError> {
+    let place = path.display().to_string();
+    let opened = || -> io::Result<File> {
+        let is_new = !path.exists();
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let folder = path.parent().filter(|_| is_new && cfg!(unix));
+        if let Some(folder) = folder {
+            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+            File::open(folder)?.sync_all()?;
+        }
+        Ok(file)
+    };
+    let file = opened().map_err(|source| OpenError::Io { place: place.clone(), source })?;
+    FileBackend::new(file).map_err(|error| OpenError::from_redb(&place, error))
+}
+
+/// Refuses what redb did not write, before redb touches it. A file whose making a crash cut short
+/// was never a store, and is begun anew.
+fn look_at(place: &str, backend: &impl StorageBackend) -> Result<(), OpenError> {
+    let io = |source| OpenError::Io { place: place.to_owned(), source };
+    let len = backend.len().map_err(io)?;
+    let mut start = vec![0; len.min(HEADER) as usize];
+    backend.read(0, &mut start).map_err(io)?;
+    if len == 0 || start.starts_with(&MAGIC) {
+        return Ok(());
+    }
+    if !is_unfinished(&start) || !is_blank(backend, start.len() as u64, len).map_err(io)? {
+        let why = "it does not begin as one does".to_owned();
+        return Err(OpenError::Foreign { place: place.to_owned(), why });
+    }
+    match backend.try_lock_range(WHOLE.0, WHOLE.1) {
+        Ok(false) => return Err(OpenError::Locked { place: place.to_owned() }),
+        Ok(true) => {
+            let emptied = backend.set_len(0);
+            // Closing the file frees the lock where this does not.
+            let _ = backend.unlock_range(WHOLE.0, WHOLE.1);
+            emptied.map_err(io)
+        }
+        // A backend without locks has one user.
+        Err(_) => backend.set_len(0).map_err(io),
+    }
+}
+
+/// Whether the magic is missing, or half written after a whole header.
+fn is_unfinished(start: &[u8]) -> bool {
+    let is_missing = start.iter().take(MAGIC.len()).all(|byte| *byte == 0);
+    let is_torn = start.iter().zip(MAGIC).all(|(byte, magic)| *byte == 0 || *byte == magic);
+    is_missing || is_torn && start.len() as u64 == HEADER
+}
+
+fn is_blank(backend: &impl StorageBackend, from: u64, len: u64) -> io::Result<bool> {
+    let mut chunk = vec![0; 1 << 16];
+    let mut at = from;
+    while at < len {
+        let part = &mut chunk[..(len - at).min(1 << 16) as usize];
+        backend.read(at, part)?;
+        if part.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += part.len() as u64;
+    }
+    Ok(true)
+}
+
+fn read(place: &str, db: Database) -> Result<Open, OpenError> {
+    if is_empty(place, &db)? {
+        begin(place, &db)?;
+    }
+    let storage = |error| OpenError::from_storage(place, error);
+    let txn = db.begin_write().map_err(|e| OpenError::damaged(place, e.to_string()))?;
+    let known = Known::default();
+    let shelf = RedbShelf::open(&txn, &known, Totals::default());
+    let shelf = shelf.map_err(|e| OpenError::damaged(place, e.to_string()))?;
+    check_format(place, &shelf)?;
+    let totals = meta(place, &shelf, "totals")?;
+    let totals = Totals::read(&totals).ok_or_else(|| OpenError::damaged(place, "its totals"))?;
+    let (queue, known) = survey(place, &shelf, totals)?;
+    drop(shelf);
+    txn.abort().map_err(storage)?;
+    Ok(Open { db, queue, known, totals })
+}
+
+/// Whether the database holds nothing at all. One that holds only what others wrote is foreign.
+fn is_empty(place: &str, db: &Database) -> Result<bool, OpenError> {
+    let txn = db.begin_read().map_err(|e| OpenError::damaged(place, e.to_string()))?;
+    let tables = txn.list_tables().map_err(|e| OpenError::from_storage(place, e))?;
+    let names: Vec<_> = tables.map(|table| table.name().to_owned()).collect();
+    if !names.is_empty() && !names.iter().any(|name| name == "meta") {
+        let why = format!("it is a redb database with other tables ({})", names.join(", "));
+        return Err(OpenError::Foreign { place: place.to_owned(), why });
+    }
+    Ok(names.is_empty())
+}
+
+fn begin(place: &str, db: &Database) -> Result<(), OpenError> {
+    let other = |e: redb::Error| OpenError::damaged(place, e.to_string());
+    let txn = db.begin_write().map_err(|e| other(e.into()))?;
+    let known = Known::default();
+    let mut shelf =
+        RedbShelf::open(&txn, &known, Totals::default()).map_err(|e| other(e.into()))?;
+    let storage = |error| OpenError::from_storage(place, error);
+    shelf.write_format().map_err(storage)?;
+    shelf.write_totals().map_err(storage)?;
+    drop(shelf);
+    txn.commit().map_err(|e| match e {
+        redb::CommitError::Storage(error) => OpenError::from_storage(place, error),
+        e => other(e.into()),
+    })
+}
+
+fn meta(place: &str, shelf: &RedbShelf<'_>, key: &str) -> Result<Vec<u8>, OpenError> {
+    let got = shelf.meta.get(key.as_bytes()).map_err(|fault| fault_at(place, fault))?;
+    got.ok_or_else(|| OpenError::damaged(place, format!("its {key} is missing")))
+}
+
+fn check_format(place: &str, shelf: &RedbShelf<'_>) -> Result<(), OpenError> {
+    let value = meta(place, shelf, "format")?;
+    let found = value.as_slice().try_into().map(u32::from_be_bytes);
+    match found {
+        Ok(FORMAT) => Ok(()),
+        Ok(found) if found > FORMAT => {
+            Err(OpenError::Newer { place: place.to_owned(), found, known: FORMAT })
+        }
+        _ => Err(OpenError::damaged(place, "its format is not a number that was ever written")),
+    }
+}
+
+fn fault_at(place: &str, fault: Fault) -> OpenError {
+    match fault {
+        Fault::Rot(_) => OpenError::damaged(place, "what it says about itself is rotten"),
+        Fault::Storage(error) => OpenError::from_storage(place, error),
+    }
+}
+
+/// Reads every record, key and queue row, and checks that they fit together. A run that is damaged
+/// is set aside; the others go on (spec decision 19).
+fn survey(place: &str, shelf: &RedbShelf<'_>, totals: Totals) -> Result<(Queue, Known), OpenError> {
+    let mut known = Known::default();
+    let runs = survey_heads(place, shelf, &mut known)?;
+    let keys = survey_keys(place, shelf, &mut known)?;
+    if runs.1 != totals.runs || keys != totals.keys {
+        return Err(OpenError::damaged(place, "runs or submission keys are missing"));
+    }
+    let mut rows = survey_rows(place, shelf, &mut known)?;
+    let mut queue = Queue::default();
+    for (run, (phase, queued)) in runs.0 {
+        let rows = rows.remove(&run).unwrap_or_default();
+        if rows.len() as u64 != queued {
+            known.damaged.insert(run);
+        }
+        if !known.damaged.contains(&run) {
+            queue.restore(run, phase, rows);
+        }
+    }
+    known.damaged.extend(rows.into_keys());
+    Ok((queue, known))
+}
+
+type Queued = BTreeMap<RunId, (RunPhase, u64)>;
+
+/// The runs that have queue rows, and how many runs there are.
+fn survey_heads(
+    place: &str,
+    shelf: &RedbShelf<'_>,
+    known: &mut Known,
+) -> Result<(Queued, u64), OpenError> {
+    let (mut runs, mut count) = (BTreeMap::new(), 0);
+    for row in shelf.heads.all().map_err(|e| OpenError::from_storage(place, e))? {
+        count += 1;
+        let record = match &row {
+            Ok((_, value)) => serde_json::from_slice::<Record>(value).ok(),
+            Err(_) => None,
+        };
+        let run = run_of(&key_of(place, row)?);
+        match record {
+            Some(record) if record.queued > 0 => {
+                runs.insert(run, (record.phase, record.queued));
+            }
+            Some(_) => {}
+            None => {
+                known.damaged.insert(run);
+            }
+        }
+    }
+    Ok((runs, count))
+}
+
+fn survey_keys(place: &str, shelf: &RedbShelf<'_>, known: &mut Known) -> Result<u64, OpenError> {
+    let mut count = 0;
+    for row in shelf.keys.all().map_err(|e| OpenError::from_storage(place, e))? {
+        count += 1;
+        known.keys_damaged |= row.is_err();
+        key_of(place, row)?;
+    }
+    Ok(count)
+}
+
+fn survey_rows(
+    place: &str,
+    shelf: &RedbShelf<'_>,
+    known: &mut Known,
+) -> Result<BTreeMap<RunId, Vec<QueueRow>>, OpenError> {
+    let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for row in shelf.rows.all().map_err(|e| OpenError::from_storage(place, e))? {
+        let read = match &row {
+            Ok((_, value)) => serde_json::from_slice::<QueueRow>(value).ok(),
+            Err(_) => None,
+        };
+        let run = run_of(&key_of(place, row)?);
+        match read {
+            Some(row) => rows.entry(run).or_default().push(row),
+            None => {
+                known.damaged.insert(run);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn key_of(place: &str, row: Result<super::sheet::Row, Fault>) -> Result<Vec<u8>, OpenError> {
+    match row {
+        Ok((key, _)) | Err(Fault::Rot(key)) => Ok(key),
+        Err(Fault::Storage(error)) => Err(OpenError::from_storage(place, error)),
+    }
+}

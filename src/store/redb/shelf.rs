@@ -1,0 +1,276 @@
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use redb::{StorageError, TableError, WriteTransaction};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::super::ledger::{Page, Record, Shelf};
+use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
+use super::error::before_commit;
+use super::layout::{
+    FORMAT, Totals, event_key, read_result, read_snapshot, result_key, result_value, row_key,
+    run_of, snapshot_value,
+};
+use super::sheet::{Fault, Row, Sheet};
+use crate::run::{RunId, TaskId, Version};
+
+const LAST: Version = Version(u64::MAX);
+const RECORD: &str = "its record is not what was written";
+const RESULT: &str = "a result is not what was written";
+const SNAPSHOT: &str = "its snapshot is not what was written";
+
+/// The records of one transaction.
+pub(super) struct RedbShelf<'txn> {
+    pub(super) meta: Sheet<'txn>,
+    pub(super) heads: Sheet<'txn>,
+    pub(super) keys: Sheet<'txn>,
+    pub(super) rows: Sheet<'txn>,
+    events: Sheet<'txn>,
+    results: Sheet<'txn>,
+    snapshots: Sheet<'txn>,
+    pub(super) totals: Totals,
+    pub(super) known: &'txn Known,
+    /// Whether anything was written.
+    pub(super) written: bool,
+    /// The database's own failure, after which the transaction is void.
+    failed: RefCell<Option<StoreError>>,
+}
+
+/// What opening found damaged.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Runs whose record or queue rows are not whole.
+    pub(super) damaged: BTreeSet<RunId>,
+    /// Whether a submission key was lost.
+    pub(super) keys_damaged: bool,
+}
+
+impl<'txn> RedbShelf<'txn> {
+    /// Opens every table, making those that are missing.
+    pub(super) fn open(
+        txn: &'txn WriteTransaction,
+        known: &'txn Known,
+        totals: Totals,
+    ) -> Result<Self, TableError> {
+        Ok(Self {
+            meta: Sheet::open(txn, "meta")?,
+            heads: Sheet::open(txn, "heads")?,
+            keys: Sheet::open(txn, "keys")?,
+            rows: Sheet::open(txn, "queue")?,
+            events: Sheet::open(txn, "events")?,
+            results: Sheet::open(txn, "results")?,
+            snapshots: Sheet::open(txn, "snapshots")?,
+            totals,
+            known,
+            written: false,
+            failed: RefCell::new(None),
+        })
+    }
+
+    pub(super) fn write_format(&mut self) -> Result<(), StorageError> {
+        self.meta.put(b"format", &FORMAT.to_be_bytes())
+    }
+
+    pub(super) fn write_totals(&mut self) -> Result<(), StorageError> {
+        self.meta.put(b"totals", &self.totals.value())
+    }
+
+    /// Why the transaction is void, if it is.
+    pub(super) fn failed(&self) -> Option<StoreError> {
+        self.failed.borrow().clone()
+    }
+
+    fn note(&self, error: StorageError) -> StoreError {
+        let error = before_commit(error);
+        self.failed.borrow_mut().get_or_insert(error).clone()
+    }
+
+    fn read<T>(&self, what: &str, got: Result<T, Fault>) -> Result<T, StoreError> {
+        got.map_err(|fault| match fault {
+            Fault::Rot(key) => broken(run_of(&key), what),
+            Fault::Storage(error) => self.note(error),
+        })
+    }
+
+    fn write(&mut self, done: Result<(), StorageError>) -> Result<(), StoreError> {
+        self.written = true;
+        done.map_err(|error| self.note(error))
+    }
+
+    fn encode(&self, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+        serde_json::to_vec(value).map_err(|e| self.note(StorageError::Corrupted(e.to_string())))
+    }
+
+    fn range(
+        &self,
+        sheet: &Sheet<'_>,
+        what: &str,
+        from: &[u8],
+        to: &[u8],
+    ) -> Result<Vec<Row>, StoreError> {
+        let rows = sheet.range(from, to).map_err(|error| self.note(error))?;
+        rows.map(|row| self.read(what, row)).collect()
+    }
+}
+
+fn broken(run: RunId, what: &str) -> StoreError {
+    StoreError::Broken(format!("run {run}: {what}"))
+}
+
+fn parse<T: DeserializeOwned>(run: RunId, what: &str, value: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(value).map_err(|_| broken(run, what))
+}
+
+impl Shelf for RedbShelf<'_> {
+    fn record(&self, run: RunId) -> Result<Option<Record>, StoreError> {
+        if self.known.damaged.contains(&run) {
+            return Err(broken(run, "its record or queue rows are not what was written"));
+        }
+        if let Some(value) = self.read(RECORD, self.heads.get(&run.to_bytes()))? {
+            return parse(run, RECORD, &value).map(Some);
+        }
+        let (from, to) = (event_key(run, Version::START), event_key(run, LAST));
+        let mut orphans = self.events.range(&from, &to).map_err(|error| self.note(error))?;
+        match orphans.next() {
+            Some(_) => Err(broken(run, "it has events but no record")),
+            None => Ok(None),
+        }
+    }
+
+    fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        let done = self.heads.put(&run.to_bytes(), &self.encode(record)?);
+        self.write(done)
+    }
+
+    fn keep_new(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
+        self.totals.runs += 1;
+        let Some(key) = key else { return Ok(()) };
+        self.totals.keys += 1;
+        let done = self.keys.put(key.as_bytes(), &run.to_bytes());
+        self.write(done)
+    }
+
+    fn first(&self, key: &str) -> Result<Option<RunId>, StoreError> {
+        match self.keys.get(key.as_bytes()) {
+            Ok(Some(value)) => Ok(Some(run_of(&value))),
+            Ok(None) if !self.known.keys_damaged => Ok(None),
+            Ok(None) | Err(Fault::Rot(_)) => {
+                let what = "the store: a submission key was lost, and this may be the one";
+                Err(StoreError::Broken(what.into()))
+            }
+            Err(Fault::Storage(error)) => Err(self.note(error)),
+        }
+    }
+
+    fn keep_events(
+        &mut self,
+        run: RunId,
+        from: Version,
+        events: &[Bytes],
+    ) -> Result<(), StoreError> {
+        for (n, event) in events.iter().enumerate() {
+            let done = self.events.put(&event_key(run, from.after(n)), event);
+            self.write(done)?;
+        }
+        Ok(())
+    }
+
+    fn keep_results(
+        &mut self,
+        run: RunId,
+        at: Version,
+        before: u64,
+        results: &[ResultRow],
+    ) -> Result<(), StoreError> {
+        for (place, row) in (before..).zip(results) {
+            let done = self.results.put(&result_key(run, at, place), &result_value(row));
+            self.write(done)?;
+        }
+        Ok(())
+    }
+
+    fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
+        let done = self.snapshots.put(&run.to_bytes(), &snapshot_value(&snapshot));
+        self.write(done)
+    }
+
+    fn keep_row(
+        &mut self,
+        run: RunId,
+        task: TaskId,
+        row: Option<&QueueRow>,
+    ) -> Result<(), StoreError> {
+        let key = row_key(run, task);
+        let done = match row {
+            Some(row) => self.rows.put(&key, &self.encode(row)?),
+            None => self.rows.remove(&key),
+        };
+        self.write(done)
+    }
+
+    fn forget_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError> {
+        for version in (from.0..to.0).map(Version) {
+            let done = self.events.remove(&event_key(run, version));
+            self.write(done)?;
+        }
+        Ok(())
+    }
+
+    fn events(&self, run: RunId, record: &Record, from: Version) -> Result<Vec<Bytes>, StoreError> {
+        let (first, last) = (event_key(run, from), event_key(run, LAST));
+        let rows = self.range(&self.events, "an event is not what was written", &first, &last)?;
+        if rows.len() as u64 != record.version.0.saturating_sub(from.0) {
+            return Err(broken(run, "its events are not all there"));
+        }
+        Ok(rows.into_iter().map(|(_, event)| event.into()).collect())
+    }
+
+    fn results(
+        &self,
+        run: RunId,
+        record: &Record,
+        after: Option<Version>,
+    ) -> Result<Vec<ResultRow>, StoreError> {
+        let from = after.map_or(Version::START, |after| after.after(1));
+        let (first, last) = (result_key(run, from, 0), result_key(run, LAST, u64::MAX));
+        let rows = self.range(&self.results, RESULT, &first, &last)?;
+        if after.is_none() && rows.len() as u64 != record.results {
+            return Err(broken(run, "its results are not all there"));
+        }
+        let read = |(_, value): &Row| read_result(value).ok_or_else(|| broken(run, RESULT));
+        rows.iter().map(read).collect()
+    }
+
+    fn snapshot(&self, run: RunId, record: &Record) -> Result<Option<Snapshot>, StoreError> {
+        let value = self.read(SNAPSHOT, self.snapshots.get(&run.to_bytes()))?;
+        let snapshot = value.and_then(|value| read_snapshot(&value));
+        match snapshot.as_ref().map(|s| s.version) == record.snapshot {
+            true => Ok(snapshot),
+            false => Err(broken(run, SNAPSHOT)),
+        }
+    }
+
+    fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
+        let mut page = Page::default();
+        let from = after.map_or([0; 16], RunId::to_bytes);
+        let rows = self.heads.range(&from, &[u8::MAX; 16]).map_err(|error| self.note(error))?;
+        for row in rows {
+            let (run, record) = match row {
+                Ok((key, value)) => (run_of(&key), parse(run_of(&key), RECORD, &value).ok()),
+                Err(Fault::Rot(key)) => (run_of(&key), None),
+                Err(Fault::Storage(error)) => return Err(self.note(error)),
+            };
+            if after == Some(run) {
+                continue;
+            }
+            match record.filter(|_| !self.known.damaged.contains(&run)) {
+                None => page.damaged.push(run),
+                Some(_) if page.records.len() >= limit => break,
+                Some(record) => page.records.push((run, record)),
+            }
+        }
+        Ok(page)
+    }
+}

@@ -1,0 +1,221 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use redb::{CommitError, StorageError, TableError, TransactionError};
+use tokio::sync::{mpsc, oneshot};
+
+use super::super::ledger::Ledger;
+use super::super::seam::StoreError;
+use super::error::{OpenError, before_commit, panic_text};
+use super::open::Open;
+use super::shelf::RedbShelf;
+use crate::runtime::Runtime;
+use crate::time::{Mono, Timestamp};
+
+/// The most requests in one transaction.
+const LARGEST_BATCH: usize = 256;
+
+/// A request on its way through the writer.
+pub(super) trait Work: Send {
+    /// Does it within a transaction and keeps the answer. May be called again when the transaction
+    /// came to nothing.
+    fn act(&mut self, ledger: &mut Ledger<'_, RedbShelf<'_>>);
+
+    /// Answers: what was kept, or why the transaction came to nothing. Whoever asked may be gone.
+    fn settle(self: Box<Self>, failed: Option<StoreError>);
+}
+
+/// A request as a closure over the ledger.
+pub(super) struct Call<A, T> {
+    act: A,
+    answer: Result<T, StoreError>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<A, T> Call<A, T>
+where
+    A: FnMut(&mut Ledger<'_, RedbShelf<'_>>) -> Result<T, StoreError> + Send,
+{
+    pub(super) fn new(act: A, reply: oneshot::Sender<Result<T, StoreError>>) -> Self {
+        Self { act, answer: Err(StoreError::NotDone("the request was not reached".into())), reply }
+    }
+}
+
+impl<A, T> Work for Call<A, T>
+where
+    A: FnMut(&mut Ledger<'_, RedbShelf<'_>>) -> Result<T, StoreError> + Send,
+    T: Send,
+{
+    fn act(&mut self, ledger: &mut Ledger<'_, RedbShelf<'_>>) {
+        self.answer = (self.act)(ledger);
+    }
+
+    fn settle(self: Box<Self>, failed: Option<StoreError>) {
+        let _ = self.reply.send(failed.map_or(self.answer, Err));
+    }
+}
+
+/// The store's time: fixed when it was first opened, then monotonic (spec decision 11).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    pub(super) origin: Timestamp,
+    pub(super) since: Mono,
+}
+
+impl Clock {
+    fn at(self, now: Mono) -> Timestamp {
+        self.origin.after(now.since(self.since))
+    }
+}
+
+/// Opens the store anew.
+pub(super) type Opener = Box<dyn Fn() -> Result<Open, OpenError> + Send>;
+
+/// Owns the database and the queue. After a failure it holds no database until it has opened it
+/// again, and serves nothing meanwhile.
+pub(super) struct Writer {
+    pub(super) opener: Opener,
+    pub(super) open: Option<Open>,
+    pub(super) clock: Clock,
+}
+
+/// Why a transaction came to nothing.
+enum Failed {
+    /// Before its commit: it did not happen.
+    Before(StoreError),
+    /// In its commit: it may have happened.
+    Commit(String),
+}
+
+impl From<StorageError> for Failed {
+    fn from(error: StorageError) -> Self {
+        Self::Before(before_commit(error))
+    }
+}
+
+impl From<TransactionError> for Failed {
+    fn from(error: TransactionError) -> Self {
+        match error {
+            TransactionError::Storage(error) => error.into(),
+            other => Self::Before(StoreError::NotDone(other.to_string())),
+        }
+    }
+}
+
+impl From<TableError> for Failed {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Storage(error) => error.into(),
+            other => Self::Before(StoreError::Broken(format!("the store: {other}"))),
+        }
+    }
+}
+
+impl From<CommitError> for Failed {
+    fn from(error: CommitError) -> Self {
+        Self::Commit(error.to_string())
+    }
+}
+
+/// Serves requests until the last sender is gone, then closes the database and drops `closed`.
+pub(super) async fn serve<R: Runtime>(
+    runtime: R,
+    mut writer: Writer,
+    mut requests: mpsc::Receiver<Box<dyn Work>>,
+    closed: oneshot::Sender<()>,
+) {
+    let mut batch = Vec::new();
+    while requests.recv_many(&mut batch, LARGEST_BATCH).await > 0 {
+        let works = std::mem::take(&mut batch);
+        let now = writer.clock.at(runtime.now());
+        let served = runtime.blocking(move || {
+            writer.serve(works, now);
+            writer
+        });
+        match served.await {
+            Ok(back) => writer = back,
+            Err(_) => return,
+        }
+    }
+    // The file's lock is free before anyone is told that the store is closed.
+    let _ = runtime.blocking(move || writer.close()).await;
+    drop(closed);
+}
+
+impl Writer {
+    /// Does all of `works` in one transaction and answers. Where damage kept a batch from being
+    /// done, each is done by itself, so that only those that touch the damage fail.
+    fn serve(&mut self, mut works: Vec<Box<dyn Work>>, now: Timestamp) {
+        match self.attempt(&mut works, now) {
+            Err(Failed::Before(StoreError::Broken(_))) if works.len() > 1 => {
+                works.into_iter().for_each(|work| self.serve(vec![work], now));
+            }
+            done => {
+                let failed = done.err().map(|failed| match failed {
+                    Failed::Before(error) => error,
+                    Failed::Commit(why) => StoreError::Unknown(why),
+                });
+                works.into_iter().for_each(|work| work.settle(failed.clone()));
+            }
+        }
+    }
+
+    fn attempt(&mut self, works: &mut [Box<dyn Work>], now: Timestamp) -> Result<(), Failed> {
+        let mut open = match self.open.take() {
+            Some(open) => open,
+            None => (self.opener)().map_err(|error| Failed::Before(error.into()))?,
+        };
+        let mut committing = false;
+        let done =
+            catch_unwind(AssertUnwindSafe(|| transact(&mut open, works, now, &mut committing)));
+        let done = done.unwrap_or_else(|panic| {
+            let why = panic_text(panic.as_ref());
+            Err(match committing {
+                true => Failed::Commit(why),
+                false => Failed::Before(StoreError::Broken(format!("the store: {why}"))),
+            })
+        });
+        match done {
+            Ok(()) => self.open = Some(open),
+            Err(_) => close(open),
+        }
+        done
+    }
+
+    fn close(mut self) {
+        self.open.take().into_iter().for_each(close);
+    }
+}
+
+/// Drops a database that may be damaged, which may panic.
+fn close(open: Open) {
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(open)));
+}
+
+fn transact(
+    open: &mut Open,
+    works: &mut [Box<dyn Work>],
+    now: Timestamp,
+    committing: &mut bool,
+) -> Result<(), Failed> {
+    let txn = open.db.begin_write()?;
+    let mut shelf = RedbShelf::open(&txn, &open.known, open.totals)?;
+    for work in works {
+        work.act(&mut Ledger { shelf: &mut shelf, queue: &mut open.queue, now });
+        if let Some(error) = shelf.failed() {
+            return Err(Failed::Before(error));
+        }
+    }
+    let (written, mut totals) = (shelf.written, shelf.totals);
+    totals.clock = now;
+    if !written {
+        drop(shelf);
+        return Ok(txn.abort()?);
+    }
+    shelf.totals = totals;
+    shelf.write_totals()?;
+    drop(shelf);
+    *committing = true;
+    txn.commit()?;
+    open.totals = totals;
+    Ok(())
+}
