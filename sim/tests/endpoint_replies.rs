@@ -1,4 +1,10 @@
 //! Every scripted reply, as a raw client sees it and as the ledger keeps it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy takes a test's helpers for production code"
+)]
 
 mod net_world;
 

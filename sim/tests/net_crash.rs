@@ -1,4 +1,10 @@
 //! A crashed node's connections: silence first, a reset once the node is back.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy takes a test's helpers for production code"
+)]
 
 mod net_world;
 

@@ -1,4 +1,10 @@
 //! Real HTTP exchanges, reset, cut and stalled at every byte of both directions.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy takes a test's helpers for production code"
+)]
 
 mod net_world;
 

@@ -1,4 +1,10 @@
 //! Each network fault as both ends see it, and that it is counted when, and only when, it struck.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "clippy takes a test's helpers for production code"
+)]
 
 mod net_world;
 

@@ -111,7 +111,7 @@ pub enum Reply {
     SlowStream {
         /// The pause before each piece.
         every_ms: u64,
-        /// About how long the whole body takes.
+        /// About how long the whole body takes: at most 10,000 pieces are sent.
         total_ms: u64,
     },
     /// No answer, until it heals.

@@ -23,6 +23,8 @@ pub(super) struct Conn {
     pub(super) number: u64,
     /// `from>to#number`.
     pub(super) name: String,
+    /// The name in 64 bits.
+    key: u64,
     state: Mutex<State>,
 }
 
@@ -161,7 +163,8 @@ impl std::fmt::Display for Direction {
 impl Conn {
     pub(super) fn new(from: &str, to: Life, number: u64) -> Arc<Self> {
         let name = format!("{from}>{}#{number}", to.node());
-        Arc::new(Self { from: from.into(), to, number, name, state: Mutex::default() })
+        let key = name.bytes().fold(0, |key, byte| mix(key ^ u64::from(byte)));
+        Arc::new(Self { from: from.into(), to, number, name, key, state: Mutex::default() })
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -180,8 +183,7 @@ impl Conn {
     /// connection and the position. Every fourth call is tiny, every fourth small.
     pub(super) fn step(&self, seed: u64, direction: Direction, position: u64) -> usize {
         const LARGE: usize = 16 * 1024;
-        let name = self.name.bytes().fold(seed, |h, b| mix(h ^ u64::from(b)));
-        let drawn = mix(name ^ mix(position ^ ((direction as u64) << 63)));
+        let drawn = mix(mix(seed ^ self.key) ^ mix(position ^ ((direction as u64) << 63)));
         let size = (drawn >> 8) as usize;
         match drawn % 4 {
             0 => 1 + size % 16,

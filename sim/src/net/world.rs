@@ -17,7 +17,8 @@ use crate::fault::{FaultKind, Strikes};
 use crate::life::Life;
 use crate::trace::{Kind, Trace};
 
-/// The simulated network of one seed. Clones share it.
+/// The simulated network of one seed. Clones share it. All but its making belongs inside the world,
+/// where there is a true time.
 #[derive(Clone, Debug)]
 pub struct Net(Arc<Shared>);
 
