@@ -1,4 +1,5 @@
 //! Crashes, restarts and pauses of a node, and that they repeat.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,5 @@
 //! A node's runtime inside the simulated world: sleeping, spawning, blocking, panics, livelock.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
