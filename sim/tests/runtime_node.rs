@@ -12,7 +12,7 @@ use retrial_sim::fault::FaultKind;
 use retrial_sim::life::Life;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, Pause, SimNode};
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::trace::{Fingerprint, Kind};
+use retrial_sim::trace::{Fingerprint, Kind, Line};
 use retrial_sim::watch::Records;
 
 const LIMIT: Nanos = Nanos::from_secs(3_600);
@@ -87,7 +87,8 @@ fn run(seed: u64, crashes: Vec<Crash>, pauses: Vec<Pause>) -> Ran {
         pauses.into_iter().for_each(|pause| node.plan_pause(pause));
         madsim::time::sleep(Nanos::from_secs(30).into()).await;
         node.stop().await;
-        let lines = records.trace.lines().into_iter().filter(|line| line.kind == Kind::Event);
+        let told = |line: &Line| line.kind == Kind::Event || line.text.ends_with("crashed");
+        let lines = records.trace.lines().into_iter().filter(told);
         Ran {
             print: records.trace.fingerprint(),
             lives: node.incarnation() + 1,
@@ -106,19 +107,25 @@ fn crash(at: CrashAt, fate: Fate) -> Crash {
     Crash { at, fate, down: Nanos::from_millis(5) }
 }
 
-/// Nothing acknowledged is lost, lives follow each other, nobody speaks after their death.
+/// Nothing acknowledged is lost, lives follow each other, and nobody speaks after their death.
 fn judge(ran: &Ran, label: &str) {
     let mut acked = 0_u32;
     let mut lane = String::new();
+    let mut alive = false;
     for (at, text) in &ran.events {
+        if text.ends_with("crashed") {
+            alive = false;
+            continue;
+        }
         let (what, n) = text.rsplit_once(' ').unwrap();
         let n: u32 = n.parse().unwrap();
         if what == "started at" {
             assert!(*at > lane, "{label}: {at} after {lane}");
             assert!(n == acked || n == acked + 1, "{label}: {at} started at {n} after {acked}");
             lane.clone_from(at);
+            alive = true;
         } else {
-            assert_eq!(*at, lane, "{label}: a dead life spoke");
+            assert!(alive && *at == lane, "{label}: {at} spoke after its death");
         }
         acked = n;
     }
