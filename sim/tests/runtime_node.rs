@@ -198,6 +198,57 @@ fn the_seed_matters_and_repeats() {
     assert_ne!(print(1), print(2));
 }
 
+/// The run that two processes must agree on.
+fn eventful() -> Ran {
+    let at = Mono::default().after(Nanos::from_millis(40));
+    let pause = Pause { at, lasts: Nanos::from_secs(1) };
+    run(11, (0..5).map(|i| crash(CrashAt::Poll(i * 23), Fate::Drawn(i))).collect(), vec![pause])
+}
+
+/// Says the fingerprint, for the test below to read in a process of its own.
+#[test]
+fn an_eventful_run_says_its_fingerprint() {
+    println!("fingerprint {}", eventful().print);
+}
+
+#[test]
+fn another_process_comes_to_the_same_fingerprint() {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "an_eventful_run_says_its_fingerprint", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let print = format!("fingerprint {}", eventful().print);
+    assert!(said.contains(&print), "{print} is not what the other process said: {said}");
+}
+
+#[test]
+fn nothing_of_a_killed_life_is_left() {
+    let left = run_seed(1, LIMIT, || async {
+        let records = Records::new(false, 1_000);
+        let parts =
+            NodeParts { name: "n".to_owned(), ip: None, plan: RuntimePlan::default(), disk: None };
+        let held = Arc::new(());
+        let node = SimNode::start(parts, &records, {
+            let held = Arc::clone(&held);
+            move |runtime, life| {
+                let held = (life.incarnation() == 0).then(|| Arc::clone(&held));
+                async move {
+                    runtime.sleep_until(runtime.now().after(Nanos::from_secs(1_000))).await;
+                    drop(held);
+                }
+            }
+        });
+        madsim::time::sleep(Nanos::from_secs(1).into()).await;
+        let before = (Arc::strong_count(&held), node.live_tasks());
+        node.crash_and_restart(Fate::LoseAll, Nanos::ZERO).await;
+        let after = (Arc::strong_count(&held), node.live_tasks());
+        (before, after, records.watch.findings())
+    });
+    // One count is the test's, one the boot closure's.
+    assert_eq!(left, Ok(((3, 1), (2, 1), vec![])));
+}
+
 #[test]
 fn a_stopped_node_touches_nothing_and_is_not_revived() {
     let same = run_seed(1, LIMIT, || async {

@@ -14,13 +14,13 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use madsim::time::TimeHandle;
-use retrial::time::{Mono, Nanos};
+use retrial::time::Mono;
 
 pub use self::handle::DiskHandle;
 pub use self::image::{Aftermath, Change, Fate, Image, SECTOR, Unsynced};
 use self::plan::Numbered;
 pub use self::plan::{DiskPlan, FailedSync, OpAt, OpKind, Slow};
+use crate::clock::try_true_now;
 use crate::fault::FaultKind;
 use crate::life::Life;
 use crate::runtime::Debt;
@@ -158,9 +158,7 @@ impl SimDisk {
     /// True time, also when a drop calls the disk after the world has ended.
     fn time(&self) -> Mono {
         let mut state = lock(&self.0.state);
-        if let Some(time) = TimeHandle::try_current() {
-            state.last = Mono::from_nanos(Nanos::from(time.elapsed()).get());
-        }
+        state.last = try_true_now().unwrap_or(state.last);
         state.last
     }
 
