@@ -18,7 +18,7 @@ use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use crate::clock::true_now;
+use crate::clock::{true_now, true_time};
 use crate::disk::{Fate, SimDisk};
 use crate::fault::FaultKind;
 use crate::life::Life;
@@ -319,8 +319,7 @@ impl Inner {
     }
 
     fn record(&self, kind: Kind, text: &str) {
-        let at = Mono::from_nanos(Nanos::from(self.time.elapsed()).get());
-        self.records.trace.record(at, &self.name, kind, text, &[]);
+        self.records.trace.record(true_time(&self.time), &self.name, kind, text, &[]);
     }
 }
 

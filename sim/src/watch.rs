@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use madsim::time::TimeHandle;
 use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
+use crate::clock::try_true_now;
 use crate::fault::Strikes;
 use crate::sync::lock;
 use crate::trace::Trace;
@@ -143,8 +143,7 @@ impl Watch {
             seen.polls
         };
         if polls == self.0.budget.saturating_add(1) {
-            let at = TimeHandle::try_current().map_or(Nanos::ZERO, |t| t.elapsed().into()).get();
-            let (node, at) = (node.to_owned(), Mono::from_nanos(at));
+            let (node, at) = (node.to_owned(), try_true_now().unwrap_or_default());
             self.report(Finding::Livelock { node, polls, at });
         }
         polls <= self.0.budget

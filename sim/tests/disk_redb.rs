@@ -1,5 +1,6 @@
 //! Real redb on the simulated disk: a crash at every disk call, EIO at every disk call, and disks
 //! that must be found out. Promise 5 below the store: nothing acknowledged is lost.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io;
 use std::ops::Bound;

@@ -1,4 +1,5 @@
 //! Crashes, restarts and pauses of a node, and that they repeat.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::{Arc, Mutex};
 
@@ -11,7 +12,7 @@ use retrial_sim::fault::FaultKind;
 use retrial_sim::life::Life;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, Pause, SimNode};
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::trace::{Fingerprint, Kind};
+use retrial_sim::trace::{Fingerprint, Kind, Line};
 use retrial_sim::watch::Records;
 
 const LIMIT: Nanos = Nanos::from_secs(3_600);
@@ -86,7 +87,8 @@ fn run(seed: u64, crashes: Vec<Crash>, pauses: Vec<Pause>) -> Ran {
         pauses.into_iter().for_each(|pause| node.plan_pause(pause));
         madsim::time::sleep(Nanos::from_secs(30).into()).await;
         node.stop().await;
-        let lines = records.trace.lines().into_iter().filter(|line| line.kind == Kind::Event);
+        let told = |line: &Line| line.kind == Kind::Event || line.text.ends_with("crashed");
+        let lines = records.trace.lines().into_iter().filter(told);
         Ran {
             print: records.trace.fingerprint(),
             lives: node.incarnation() + 1,
@@ -105,19 +107,25 @@ fn crash(at: CrashAt, fate: Fate) -> Crash {
     Crash { at, fate, down: Nanos::from_millis(5) }
 }
 
-/// Nothing acknowledged is lost, lives follow each other, nobody speaks after their death.
+/// Nothing acknowledged is lost, lives follow each other, and nobody speaks after their death.
 fn judge(ran: &Ran, label: &str) {
     let mut acked = 0_u32;
     let mut lane = String::new();
+    let mut alive = false;
     for (at, text) in &ran.events {
+        if text.ends_with("crashed") {
+            alive = false;
+            continue;
+        }
         let (what, n) = text.rsplit_once(' ').unwrap();
         let n: u32 = n.parse().unwrap();
         if what == "started at" {
             assert!(*at > lane, "{label}: {at} after {lane}");
             assert!(n == acked || n == acked + 1, "{label}: {at} started at {n} after {acked}");
             lane.clone_from(at);
+            alive = true;
         } else {
-            assert_eq!(*at, lane, "{label}: a dead life spoke");
+            assert!(alive && *at == lane, "{label}: {at} spoke after its death");
         }
         acked = n;
     }
@@ -188,6 +196,57 @@ fn the_seed_matters_and_repeats() {
     let print = |seed| run(seed, vec![], vec![]).print;
     assert_eq!(print(1), print(1));
     assert_ne!(print(1), print(2));
+}
+
+/// The run that two processes must agree on.
+fn eventful() -> Ran {
+    let at = Mono::default().after(Nanos::from_millis(40));
+    let pause = Pause { at, lasts: Nanos::from_secs(1) };
+    run(11, (0..5).map(|i| crash(CrashAt::Poll(i * 23), Fate::Drawn(i))).collect(), vec![pause])
+}
+
+/// Says the fingerprint, for the test below to read in a process of its own.
+#[test]
+fn an_eventful_run_says_its_fingerprint() {
+    println!("fingerprint {}", eventful().print);
+}
+
+#[test]
+fn another_process_comes_to_the_same_fingerprint() {
+    let output = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "an_eventful_run_says_its_fingerprint", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let print = format!("fingerprint {}", eventful().print);
+    assert!(said.contains(&print), "{print} is not what the other process said: {said}");
+}
+
+#[test]
+fn nothing_of_a_killed_life_is_left() {
+    let left = run_seed(1, LIMIT, || async {
+        let records = Records::new(false, 1_000);
+        let parts =
+            NodeParts { name: "n".to_owned(), ip: None, plan: RuntimePlan::default(), disk: None };
+        let held = Arc::new(());
+        let node = SimNode::start(parts, &records, {
+            let held = Arc::clone(&held);
+            move |runtime, life| {
+                let held = (life.incarnation() == 0).then(|| Arc::clone(&held));
+                async move {
+                    runtime.sleep_until(runtime.now().after(Nanos::from_secs(1_000))).await;
+                    drop(held);
+                }
+            }
+        });
+        madsim::time::sleep(Nanos::from_secs(1).into()).await;
+        let before = (Arc::strong_count(&held), node.live_tasks());
+        node.crash_and_restart(Fate::LoseAll, Nanos::ZERO).await;
+        let after = (Arc::strong_count(&held), node.live_tasks());
+        (before, after, records.watch.findings())
+    });
+    // One count is the test's, one the boot closure's.
+    assert_eq!(left, Ok(((3, 1), (2, 1), vec![])));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! A node's runtime inside the simulated world: sleeping, spawning, blocking, panics, livelock.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -118,8 +119,7 @@ fn chance_differs_by_life_and_plan_and_nothing_else() {
             for _ in 1..lives {
                 node.crash_and_restart(Fate::LoseAll, Nanos::ZERO).await;
             }
-            let drawn = drawn.lock().unwrap().clone();
-            drawn
+            drawn.lock().unwrap().clone()
         })
         .unwrap()
     };
@@ -329,13 +329,14 @@ fn a_world_that_stands_still_or_never_ends_is_stuck() {
 
 #[test]
 fn seeds_on_threads_of_their_own_do_not_disturb_each_other() {
-    let panicked = |seed: u64| run_seed(seed, LIMIT, move || async move { panic!("seed {seed}") });
+    let panicked =
+        |seed: u64| run_seed::<(), _, _>(seed, LIMIT, move || async move { panic!("seed {seed}") });
     let reports: Vec<_> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8).map(|seed| scope.spawn(move || panicked(seed))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     for (seed, report) in reports.into_iter().enumerate() {
-        let report = report.map(|()| ()).unwrap_err();
+        let report = report.unwrap_err();
         assert_eq!(report.message, format!("seed {}", report.seed));
         assert_eq!(report.seed, seed as u64);
     }

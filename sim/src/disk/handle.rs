@@ -62,11 +62,7 @@ impl StorageBackend for DiskHandle {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.call(OpKind::Sync, "sync", |image, _| {
-            image.sync();
-            Ok(Arc::from([]))
-        })?;
-        Ok(())
+        self.disk.sync(&self.life)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

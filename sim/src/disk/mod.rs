@@ -2,7 +2,8 @@
 //!
 //! Decides what a crash or an EIO makes of bytes that are not synced, how long calls take, and that
 //! a dead incarnation changes nothing. Must never know what the bytes mean. To add a fault, add it
-//! to [`DiskPlan`] as data, let it strike in `SimDisk::call`, and count it in `Strikes`.
+//! to [`DiskPlan`] as data, let it strike in `SimDisk::call` or
+//! `SimDisk::sync`, and count it in `Strikes`.
 
 mod handle;
 mod image;
@@ -13,13 +14,13 @@ use std::fmt;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use madsim::time::TimeHandle;
-use retrial::time::{Mono, Nanos};
+use retrial::time::Mono;
 
 pub use self::handle::DiskHandle;
 pub use self::image::{Aftermath, Change, Fate, Image, SECTOR, Unsynced};
 use self::plan::Numbered;
 pub use self::plan::{DiskPlan, FailedSync, OpAt, OpKind, Slow};
+use crate::clock::try_true_now;
 use crate::fault::FaultKind;
 use crate::life::Life;
 use crate::runtime::Debt;
@@ -157,26 +158,12 @@ impl SimDisk {
     /// True time, also when a drop calls the disk after the world has ended.
     fn time(&self) -> Mono {
         let mut state = lock(&self.0.state);
-        if let Some(time) = TimeHandle::try_current() {
-            state.last = Mono::from_nanos(Nanos::from(time.elapsed()).get());
-        }
+        state.last = try_true_now().unwrap_or(state.last);
         state.last
     }
 
-    /// Counts a call, adds its latency, and takes what was planned for it.
-    fn begin(&self, kind: OpKind) -> (Numbered, bool, Vec<Then>) {
-        let mut state = lock(&self.0.state);
-        let nth = state.by_kind.entry(kind).or_default();
-        let nth = std::mem::replace(nth, *nth + 1);
-        let op = Numbered { kind, number: state.ops, nth };
-        state.ops += 1;
-        self.0.debt.add(state.plan.latency(&op));
-        let then = state.planned.remove(&op.number).unwrap_or_default();
-        (op, state.plan.fails(&op), then)
-    }
-
-    /// One call of `life`: `effect` reads or changes the image, and the bytes it gives back go into
-    /// the fingerprint.
+    /// One call of `life` that reads or changes the image. The bytes that `effect` gives back go
+    /// into the fingerprint. What is planned for the call happens after it.
     fn call(
         &self,
         life: &Life,
@@ -185,39 +172,63 @@ impl SimDisk {
         effect: impl FnOnce(&mut Image, u64) -> io::Result<Arc<[u8]>>,
     ) -> io::Result<Arc<[u8]>> {
         alive(life)?;
-        let (op, fails, then) = self.begin(kind);
-        let text = format!("{text} #{}", op.number);
-        let mut effect = Some(effect);
-        let mut done = Ok(Arc::from([]));
-        if kind != OpKind::Sync && !fails {
-            if let Some(effect) = effect.take() {
-                done = effect(&mut lock(&self.0.state).image, op.number);
-            }
-        }
-        self.record(Kind::Disk, &text, done.as_deref().unwrap_or_default());
-        then.into_iter().for_each(|then| then());
+        let mut call = self.begin(kind, text);
+        let done = (!call.fails).then(|| effect(&mut lock(&self.0.state).image, call.op.number));
+        let bytes = done.as_ref().and_then(|done| done.as_deref().ok());
+        self.happen(life, &mut call, bytes.unwrap_or_default())?;
+        done.unwrap_or_else(|| Err(self.fail(&call.text)))
+    }
+
+    /// A sync of `life`. What is planned for the call happens before anything is durable.
+    fn sync(&self, life: &Life) -> io::Result<()> {
         alive(life)?;
-        if fails {
-            return Err(self.fail(kind, &text));
+        let mut call = self.begin(OpKind::Sync, "sync");
+        self.happen(life, &mut call, &[])?;
+        let mut state = lock(&self.0.state);
+        if !call.fails {
+            state.image.sync();
+            return Ok(());
         }
-        if let (OpKind::Sync, Some(effect)) = (kind, effect) {
-            done = effect(&mut lock(&self.0.state).image, op.number);
+        if let FailedSync::Settled(fate) = state.plan.failed_sync {
+            self.settle(&mut state, fate);
         }
-        done
+        drop(state);
+        Err(self.fail(&call.text))
+    }
+
+    /// Counts a call, adds its latency, and takes what was planned for it.
+    fn begin(&self, kind: OpKind, text: &str) -> Call {
+        let mut state = lock(&self.0.state);
+        let nth = state.by_kind.entry(kind).or_default();
+        let nth = std::mem::replace(nth, *nth + 1);
+        let op = Numbered { kind, number: state.ops, nth };
+        state.ops += 1;
+        self.0.debt.add(state.plan.latency(&op));
+        let then = state.planned.remove(&op.number).unwrap_or_default();
+        Call { op, text: format!("{text} #{}", op.number), fails: state.plan.fails(&op), then }
+    }
+
+    /// Records a call and lets what was planned for it happen, perhaps the end of `life`.
+    fn happen(&self, life: &Life, call: &mut Call, bytes: &[u8]) -> io::Result<()> {
+        self.record(Kind::Disk, &call.text, bytes);
+        std::mem::take(&mut call.then).into_iter().for_each(|then| then());
+        alive(life)
     }
 
     /// Makes a call fail with EIO.
-    fn fail(&self, kind: OpKind, text: &str) -> io::Error {
+    fn fail(&self, text: &str) -> io::Error {
         self.0.records.strikes.strike(FaultKind::Eio);
         self.record(Kind::Fault, &format!("EIO on {text}"), &[]);
-        if kind == OpKind::Sync {
-            let mut state = lock(&self.0.state);
-            if let FailedSync::Settled(fate) = state.plan.failed_sync {
-                self.settle(&mut state, fate);
-            }
-        }
         io::Error::other(format!("simulated EIO on {text}"))
     }
+}
+
+/// A disk call in progress.
+struct Call {
+    op: Numbered,
+    text: String,
+    fails: bool,
+    then: Vec<Then>,
 }
 
 fn alive(life: &Life) -> io::Result<()> {

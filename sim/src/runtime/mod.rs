@@ -32,6 +32,7 @@ pub use self::seed::{PanicReport, run_seed};
 use self::guarded::Guarded;
 pub(crate) use self::guarded::LiveTasks;
 use self::nap::{Nap, yield_once};
+use crate::clock::true_time;
 use crate::fault::FaultKind;
 use crate::life::Life;
 use crate::sync::lock;
@@ -83,7 +84,7 @@ impl SimRuntime {
         Self(Arc::new(Process {
             life: life.clone(),
             node,
-            clock: NodeClock::new(plan.clock.clone(), elapsed(&time)),
+            clock: NodeClock::new(plan.clock.clone(), true_time(&time)),
             time,
             pulse: pulse.clone(),
             debt: debt.clone(),
@@ -121,7 +122,7 @@ impl SimRuntime {
     /// Lets `by` of true time pass.
     async fn pass(&self, by: Nanos) {
         if !by.is_zero() {
-            Nap::until(&self.0.time, elapsed(&self.0.time).after(by)).await;
+            Nap::until(&self.0.time, true_time(&self.0.time).after(by)).await;
         }
     }
 
@@ -142,11 +143,11 @@ impl Runtime for SimRuntime {
         if self.0.clock.drifts() {
             self.strike_once(&self.0.drifted, FaultKind::Drift);
         }
-        self.0.clock.mono(elapsed(&self.0.time))
+        self.0.clock.mono(true_time(&self.0.time))
     }
 
     fn wall(&self) -> Timestamp {
-        let at = elapsed(&self.0.time);
+        let at = true_time(&self.0.time);
         if self.0.clock.error(at) != 0 {
             self.strike_once(&self.0.skewed, FaultKind::Skew);
         }
@@ -160,7 +161,7 @@ impl Runtime for SimRuntime {
     /// A time that has passed gives way once, so that a loop of such sleeps can be seen and ended.
     async fn sleep_until(&self, at: Mono) {
         let target = self.0.clock.true_at(at);
-        if elapsed(&self.0.time) >= target {
+        if true_time(&self.0.time) >= target {
             yield_once().await;
         } else {
             Nap::until(&self.0.time, target).await;
@@ -192,8 +193,4 @@ impl Runtime for SimRuntime {
         .detach();
         asked.await.map_err(|_| WorkLost)
     }
-}
-
-fn elapsed(time: &TimeHandle) -> Mono {
-    Mono::from_nanos(Nanos::from(time.elapsed()).get())
 }

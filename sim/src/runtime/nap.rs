@@ -8,8 +8,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use madsim::time::{Sleep, TimeHandle};
-use retrial::time::{Mono, Nanos};
+use retrial::time::Mono;
 
+use crate::clock::true_time;
 use crate::sync::lock;
 
 /// A sleep until a true time.
@@ -22,7 +23,7 @@ pub(super) struct Nap {
 impl Nap {
     /// A sleep until the true time `at`, which must lie ahead.
     pub(super) fn until(time: &TimeHandle, at: Mono) -> Self {
-        let ahead = at.since(Mono::from_nanos(Nanos::from(time.elapsed()).get()));
+        let ahead = at.since(true_time(time));
         let deadline = time.now_instant() + Duration::from(ahead);
         let mut sleep = time.sleep_until(deadline);
         // A new madsim sleep lasts 1 ms at least; a reset one doesn't.
