@@ -11,9 +11,14 @@ use redb::{
     BackendError, Builder, Database, ReadableDatabase, ReadableTable, StorageBackend,
     TableDefinition,
 };
+use retrial::runtime::Runtime as _;
+use retrial::time::Nanos;
 use retrial_sim::disk::{DiskHandle, DiskPlan, FailedSync, Fate, Image, OpAt, OpKind, SimDisk};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::life::Life;
+use retrial_sim::node::{NodeParts, SimNode};
+use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
+use retrial_sim::trace::Fingerprint;
 use retrial_sim::watch::Records;
 
 const ITEMS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("items");
@@ -246,20 +251,24 @@ fn after_eio(plan: DiskPlan) -> bool {
 #[test]
 fn redb_opens_again_after_eio_at_any_disk_call() {
     let failed_syncs = [
-        FailedSync::StaysDirty,
         FailedSync::Settled(Fate::KeepAll),
         FailedSync::Settled(Fate::LoseAll),
         FailedSync::Settled(Fate::Drawn(7)),
     ];
     let ops = ops_of(|disk, life| disk.open(life));
     for op in 0..ops {
-        for failed_sync in failed_syncs {
-            let eio = vec![OpAt::Number(op)];
-            assert!(after_eio(DiskPlan { eio, failed_sync, ..DiskPlan::default() }), "call {op}");
-        }
+        let eio = vec![OpAt::Number(op)];
+        assert!(after_eio(DiskPlan { eio, ..DiskPlan::default() }), "call {op}");
     }
-    let beyond = DiskPlan { eio: vec![OpAt::Nth(OpKind::Sync, ops)], ..DiskPlan::default() };
-    assert!(!after_eio(beyond));
+    let syncs = |nth| vec![OpAt::Nth(OpKind::Sync, nth)];
+    let mut nth = 0;
+    while after_eio(DiskPlan { eio: syncs(nth), ..DiskPlan::default() }) {
+        for failed_sync in failed_syncs {
+            after_eio(DiskPlan { eio: syncs(nth), failed_sync, ..DiskPlan::default() });
+        }
+        nth += 1;
+    }
+    assert!(nth > u64::from(COMMITS));
 }
 
 #[test]
@@ -303,4 +312,72 @@ fn the_same_workload_leaves_the_same_fingerprint() {
         records.trace.fingerprint()
     };
     assert_eq!(run(1), run(1));
+}
+
+/// Runs redb on a node that crashes just before the given polls, until every item is there. Gives
+/// the fingerprint, the lives, and how often a life began with an item that nobody had acknowledged.
+fn on_a_node(polls: Vec<u64>) -> (Fingerprint, u32, u32) {
+    let ran = run_seed(1, Nanos::from_secs(600), move || async move {
+        let records = Records::new(false, 100_000);
+        let latency = Nanos::from_millis(2);
+        let plan =
+            DiskPlan { sync_latency: latency, write_latency: latency, ..DiskPlan::default() };
+        let disk = SimDisk::new("n", plan, &records);
+        // Acknowledged items, and lives that began with more.
+        let seen = Arc::new(Mutex::new((0, 0)));
+        let boot = {
+            let (disk, seen) = (disk.clone(), Arc::clone(&seen));
+            move |runtime: SimRuntime, life: Life| {
+                commit_all(runtime, life, disk.clone(), Arc::clone(&seen))
+            }
+        };
+        let plan = RuntimePlan::default();
+        let parts = NodeParts { name: "n".to_owned(), ip: None, plan, disk: Some(disk) };
+        let node = SimNode::start(parts, &records, boot);
+        for poll in polls {
+            node.crash_at_poll(poll, Fate::Drawn(poll), Nanos::ZERO);
+        }
+        madsim::time::sleep(Nanos::from_secs(300).into()).await;
+        node.stop().await;
+        let (acked, unheard) = *seen.lock().unwrap();
+        assert_eq!((acked, records.watch.findings()), (COMMITS, vec![]));
+        (records.trace.fingerprint(), node.incarnation() + 1, unheard)
+    });
+    ran.unwrap_or_else(|panic| panic!("{panic}"))
+}
+
+async fn commit_all(runtime: SimRuntime, life: Life, disk: SimDisk, seen: Arc<Mutex<(u32, u32)>>) {
+    let Ok(Ok(db)) = runtime.blocking(move || open(disk.open(&life))).await else { return };
+    let db = Arc::new(db);
+    let held = held(&db).unwrap();
+    {
+        let mut seen = seen.lock().unwrap();
+        assert!(
+            (seen.0..=seen.0 + 1).contains(&held),
+            "{held} items after {} acknowledged",
+            seen.0
+        );
+        seen.1 += u32::from(held > seen.0);
+        seen.0 = held;
+    }
+    for i in held..COMMITS {
+        let db = Arc::clone(&db);
+        if !matches!(runtime.blocking(move || commit(&db, i)).await, Ok(Ok(()))) {
+            return;
+        }
+        seen.lock().unwrap().0 = i + 1;
+    }
+}
+
+#[test]
+fn redb_on_a_node_survives_a_crash_at_any_poll() {
+    let mut unheard = 0;
+    for poll in 0..25 {
+        let (print, lives, more) = on_a_node(vec![poll]);
+        assert_eq!((print, lives, more), on_a_node(vec![poll]), "poll {poll}");
+        assert_eq!(lives, 2, "poll {poll}");
+        unheard += more;
+    }
+    assert!(unheard > 3, "a crash between a commit and its answer must happen: {unheard}");
+    assert_eq!(on_a_node((0..60).step_by(4).collect()).1, 16);
 }
