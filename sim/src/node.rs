@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use crate::clock::{true_now, true_time};
 use crate::disk::{Fate, SimDisk};
+use crate::evidence::Lifespan;
 use crate::fault::FaultKind;
 use crate::life::Life;
 use crate::runtime::{Debt, LiveTasks, Pulse, RuntimePlan, SimRuntime};
@@ -87,6 +88,9 @@ struct State {
     life: Life,
     live: LiveTasks,
     stopped: bool,
+    healed: bool,
+    past: Vec<Lifespan>,
+    born: Mono,
 }
 
 /// What a node is made of.
@@ -121,7 +125,14 @@ impl SimNode {
             None => builder.build(),
         };
         let life = Life::new(&parts.name, 0);
-        let state = State { life, live: LiveTasks::default(), stopped: false };
+        let state = State {
+            life,
+            live: LiveTasks::default(),
+            stopped: false,
+            healed: false,
+            past: Vec::new(),
+            born: true_now(),
+        };
         let node = Self(Arc::new(Inner {
             name: parts.name,
             id: built.id(),
@@ -187,12 +198,34 @@ impl SimNode {
         }
     }
 
-    /// Plans a crash. One that is due while the node is down does not happen.
+    /// Ends planned crashes, pauses and disk faults that have not struck. A node that is down still
+    /// comes back.
+    pub fn heal(&self) {
+        lock(&self.0.state).healed = true;
+        self.resume();
+        if let Some(disk) = &self.0.disk {
+            disk.heal();
+        }
+    }
+
+    /// Every incarnation so far.
+    #[must_use]
+    pub fn lifespans(&self) -> Vec<Lifespan> {
+        let state = lock(&self.0.state);
+        let mut spans = state.past.clone();
+        if !state.life.is_over() {
+            spans.push(state.span(&self.0.name, None));
+        }
+        spans
+    }
+
+    /// Plans a crash. One that is due while the node is down, or after it healed, does not happen.
     pub fn plan_crash(&self, crash: Crash) {
         let (dead, died) = oneshot::channel();
         let node = Arc::downgrade(&self.0);
         let die = move || {
-            if node.upgrade().is_some_and(|node| node.die(crash.fate)) {
+            let may = |node: &Arc<Inner>| !lock(&node.state).healed;
+            if node.upgrade().filter(may).is_some_and(|node| node.die(crash.fate)) {
                 // Nobody listens any more once the world has ended.
                 let _ = dead.send(());
             }
@@ -227,6 +260,9 @@ impl SimNode {
         let node = self.clone();
         supervise(async move {
             until(pause.at).await;
+            if lock(&node.0.state).healed {
+                return;
+            }
             node.pause();
             until(pause.at.after(pause.lasts)).await;
             node.resume();
@@ -262,7 +298,12 @@ impl SimNode {
         let life = Life::new(name, incarnation);
         let debt = disk.as_ref().map_or_else(Debt::default, SimDisk::debt);
         let runtime = SimRuntime::new(&life, handle, plan, pulse, &debt, records);
-        *lock(state) = State { life: life.clone(), live: runtime.live_tasks(), stopped: false };
+        {
+            let mut state = lock(state);
+            state.life = life.clone();
+            state.live = runtime.live_tasks();
+            state.born = true_now();
+        }
         let program = boot(runtime.clone(), life);
         runtime.spawn(program).detach();
     }
@@ -297,6 +338,13 @@ impl SimNode {
     }
 }
 
+impl State {
+    fn span(&self, node: &str, died: Option<Mono>) -> Lifespan {
+        let incarnation = self.life.incarnation();
+        Lifespan { node: node.to_owned(), incarnation, born: self.born, died }
+    }
+}
+
 impl Inner {
     /// Ends the present life and lets `fate` decide over its disk. False when it was over already.
     /// Needs nothing of madsim's context, so it may happen inside any poll, disk call or drop.
@@ -306,6 +354,11 @@ impl Inner {
             return false;
         }
         life.end();
+        {
+            let mut state = lock(&self.state);
+            let span = state.span(&self.name, Some(true_time(&self.time)));
+            state.past.push(span);
+        }
         self.fault(FaultKind::Crash, &format!("incarnation {} crashed", life.incarnation()));
         if let Some(disk) = &self.disk {
             disk.crash(fate);

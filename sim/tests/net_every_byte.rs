@@ -13,9 +13,10 @@ use std::collections::BTreeMap;
 use madsim::time::{sleep, timeout};
 use net_world::*;
 use retrial::time::Nanos;
-use retrial_sim::endpoint::{Delivery, Endpoint, EndpointScript, Entry, Reply, Route};
+use retrial_sim::endpoint::{Delivery, Endpoint, EndpointScript, Entry, Route};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::net::{Direction, Effect};
+use retrial_sim::scenario::Reply;
 use retrial_sim::trace::{Fingerprint, Kind};
 
 const BODY: &str = r#"{"amount": 12, "note": "long enough to be cut in many places"}"#;
@@ -46,7 +47,7 @@ fn run(seed: u64, effects: &[Effect]) -> Run {
     let count = effects.len().max(1);
     within(seed, plan(faults), move |world| async move {
         let (client, server) = (world.node("a", 1), world.node("api", 2));
-        let route = Route { replies: vec![], then: Reply::Echo };
+        let route = Route::one(vec![], Reply::Echo);
         let script = EndpointScript { routes: [("/work".to_owned(), route)].into(), heals: true };
         let endpoint = Endpoint::new("api", script, world.trace.clone(), world.strikes.clone());
         let (net, served) = (world.net.clone(), endpoint.clone());

@@ -12,7 +12,7 @@ use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, RETRY_AFTER}
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::{Reply, RetryAfter};
+use crate::scenario::{Reply, RetryAfter};
 
 /// A body whose pieces come through a channel.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Answer {
                 Self::json(&json!({"type": kind, "message": message, "mro": mro}))
             }
             Reply::Status { code, retry_after, body } => {
-                let mut answer = Self::whole(code.get(), body.clone().into());
+                let mut answer = Self::whole(*code, body.clone().into());
                 answer.headers.extend(retry_after.iter().flat_map(|r| retry_headers(r, now)));
                 answer
             }

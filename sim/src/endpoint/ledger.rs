@@ -6,7 +6,7 @@ use bytes::Bytes;
 use retrial::time::Mono;
 use serde_json::Value;
 
-use super::Reply;
+use crate::scenario::Reply;
 
 /// One request that arrived whole.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,10 +18,11 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::answer::{Answer, Pieces};
 use super::ledger::Place;
-use super::{Delivery, EndpointScript, Entry, HttpStatus, Ledger, Reply, Route};
+use super::{Delivery, EndpointScript, Entry, Ledger, Route};
 use crate::clock::true_now;
 use crate::fault::Strikes;
 use crate::net::{Breaker, ShimStream, SimListener};
+use crate::scenario::Reply;
 use crate::trace::{Kind, Trace};
 
 /// A scripted HTTP endpoint. Clones are the same endpoint.
@@ -38,7 +39,8 @@ struct Shared {
     healed: AtomicBool,
     changed: Notify,
     /// Arrivals by path and token.
-    arrivals: Mutex<BTreeMap<(String, String), u64>>,
+    /// By path, the tokens in the order of their first arrival, each with its count.
+    arrivals: Mutex<BTreeMap<String, Vec<(String, u64)>>>,
 }
 
 /// One exchange, from a request that is whole to its answer.
@@ -152,9 +154,10 @@ impl Endpoint {
     ) -> Entry {
         let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         let token = text("receipt-token");
-        let arrival = self.arrival(path, token.as_deref().unwrap_or_default());
+        let (place, arrival) = self.arrival(path, token.as_deref().unwrap_or_default());
         let route = self.route(path);
-        let reply = if self.is_healed() { route.healed() } else { route.reply(arrival).clone() };
+        let reply =
+            if self.is_healed() { route.healed() } else { route.reply(place, arrival).clone() };
         self.record(Kind::Message, &format!("{connection} asks {path}, arrival {arrival}"), &body);
         Entry {
             at: true_now(),
@@ -173,19 +176,23 @@ impl Endpoint {
         }
     }
 
-    fn arrival(&self, path: &str, token: &str) -> u64 {
+    /// The token's place among those at the path, and the arrival's among the token's, from 0.
+    fn arrival(&self, path: &str, token: &str) -> (usize, u64) {
         let mut arrivals = self.0.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = arrivals.entry((path.to_owned(), token.to_owned())).or_default();
-        *next += 1;
-        *next - 1
+        let tokens = arrivals.entry(path.to_owned()).or_default();
+        let place = tokens.iter().position(|(t, _)| t == token).unwrap_or_else(|| {
+            tokens.push((token.to_owned(), 0));
+            tokens.len() - 1
+        });
+        tokens[place].1 += 1;
+        (place, tokens[place].1 - 1)
     }
 
     /// The route of `path`; one that says 404 when there is none.
     fn route(&self, path: &str) -> Route {
         let missing = || {
-            let code = HttpStatus::NOT_FOUND;
-            let then = Reply::Status { code, retry_after: None, body: String::new() };
-            Route { replies: Vec::new(), then }
+            let then = Reply::Status { code: 404, retry_after: None, body: String::new() };
+            Route { scripts: Vec::new(), then }
         };
         self.0.script.routes.get(path).cloned().unwrap_or_else(missing)
     }
