@@ -12,3 +12,4 @@ pub mod life;
 pub mod oracle;
 pub mod scenario;
 pub mod trace;
+pub mod workload;

@@ -141,91 +141,85 @@ pub struct EndpointPlan {
     /// Scripts: the k-th distinct receipt token that arrives follows `scripts[k % len]`, its n-th
     /// arrival (from 0) getting the n-th reply.
     pub scripts: Vec<Vec<Reply>>,
-    /// What follows when a script is used up, and from `heal_at` on where endpoints heal.
+    /// What follows when a script is used up; once healed, this where it is a success, else
+    /// `success_true`.
     pub then: Reply,
 }
 
 /// One answer of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "reply", deny_unknown_fields)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reply {
-    /// 200 with this JSON body, which must not look like a failure.
-    Ok {
-        /// The body.
-        body: Value,
-    },
-    /// 200 with `{"success": true, ...}` (A4).
-    SuccessTrue {
-        /// The other fields; may look like a failure.
-        body: Map<String, Value>,
-    },
-    /// 200 with `{"success": false, "message": ...}` (A3).
-    SuccessFalse {
-        /// The message.
-        message: String,
-    },
+    /// 200 with this JSON, whatever it means.
+    Ok(Value),
+    /// 200 with `success: true` (A4).
+    SuccessTrue,
+    /// 200 with `success: false` (A3).
+    SuccessFalse,
     /// 200 with an exception object (W7).
     Exception {
-        /// Its `type`.
-        name: String,
-        /// Its `message`.
+        /// Its type.
+        #[serde(rename = "type")]
+        kind: String,
+        /// Its message.
         message: String,
-        /// Its lineage; may be empty.
+        /// Its type and that type's ancestors, nearest first; may be empty.
         #[serde(default)]
         mro: Vec<String>,
     },
-    /// A status outside 2xx.
+    /// A status, with whatever body.
     Status {
         /// The status.
         code: u16,
-        /// The body, plain text.
-        message: String,
         /// The `Retry-After` header.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_after: Option<RetryAfter>,
+        /// The body, as it is.
+        #[serde(default)]
+        body: String,
     },
     /// A complete 200 whose body is not JSON.
     Malformed,
-    /// 200 whose body is shorter than its `Content-Length`; then the stream ends.
+    /// 200 whose body ends before its announced length.
     Truncated,
-    /// `{"ok": true}` a byte at a time, headers included.
+    /// 200 at once, then a good body byte by byte.
     SlowStream {
-        /// The pause between two bytes.
-        every: Nanos,
+        /// The pause before each piece.
+        every_ms: u64,
+        /// About how long the whole body takes.
+        total_ms: u64,
     },
-    /// Nothing, ever.
+    /// No answer, until it heals.
     Hang,
-    /// Another reply, later.
+    /// The reply, later.
     Delay {
         /// How much later.
-        by: Nanos,
+        ms: u64,
         /// The reply.
         then: Box<Reply>,
     },
-    /// Does the work, counts the arrival, then resets the stream without an answer.
+    /// The request is handled, then the stream is reset without an answer.
     ResetAfterHandling,
 }
 
-/// A `Retry-After` header (C12).
+/// A `Retry-After` header (C12, spec decision 7).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RetryAfter {
-    /// Whole seconds; may be negative.
-    Seconds(i64),
-    /// An HTTP date this many seconds after the true time of the answer; may be past. The answer
-    /// carries the true time as its `Date`.
-    Date(i64),
-    /// Anything else.
+    /// A number of seconds.
+    Seconds(u64),
+    /// An HTTP date this many seconds after true time; negative: in the past.
+    Date {
+        /// How many seconds.
+        secs: i64,
+        /// Whether the response says its own `Date` as well.
+        own_date: bool,
+    },
+    /// This text, which is neither.
     Text(String),
 }
 
 impl Reply {
-    /// The plain good answer.
-    #[must_use]
-    pub fn fine() -> Self {
-        Self::Ok { body: serde_json::json!({"ok": true}) }
-    }
-
     /// The reply after all delays.
     #[must_use]
     pub fn last(&self) -> &Self {
@@ -238,26 +232,25 @@ impl Reply {
     /// The fault that it is, if it is one.
     #[must_use]
     pub fn fault(&self) -> Option<FaultKind> {
-        match self.last() {
-            Self::Status { code: 429, retry_after: Some(_), .. } => Some(FaultKind::RateLimit),
-            Self::Status { code, .. } if *code >= 500 => Some(FaultKind::ServerError),
-            Self::Status { .. } => Some(FaultKind::ClientError),
-            Self::Malformed => Some(FaultKind::Malformed),
-            Self::SlowStream { .. } => Some(FaultKind::SlowStream),
-            Self::Hang => Some(FaultKind::EndpointHang),
-            Self::Truncated => Some(FaultKind::Cut),
-            Self::ResetAfterHandling => Some(FaultKind::Reset),
-            _ => None,
-        }
+        Some(match self.last() {
+            Self::Status { code: 429, .. } => FaultKind::RateLimit,
+            Self::Status { code: 400..=499, .. } => FaultKind::ClientError,
+            Self::Status { code: 500..=599, .. } => FaultKind::ServerError,
+            Self::Malformed | Self::Truncated => FaultKind::Malformed,
+            Self::SlowStream { .. } => FaultKind::SlowStream,
+            Self::Hang => FaultKind::EndpointHang,
+            Self::ResetAfterHandling => FaultKind::Reset,
+            _ => return None,
+        })
     }
 
     /// The reply's name, as its JSON spells it.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
-            Self::Ok { .. } => "ok",
-            Self::SuccessTrue { .. } => "success_true",
-            Self::SuccessFalse { .. } => "success_false",
+            Self::Ok(_) => "ok",
+            Self::SuccessTrue => "success_true",
+            Self::SuccessFalse => "success_false",
             Self::Exception { .. } => "exception",
             Self::Status { .. } => "status",
             Self::Malformed => "malformed",
@@ -300,7 +293,20 @@ pub struct Cancel {
     pub submission: usize,
 }
 
-/// Something that goes wrong.
+/// Something that goes wrong. What `target`, `peer`, `when` and `lasts` mean, by kind:
+///
+/// - `crash`: the target dies at a poll or an instant and starts again after `lasts`;
+/// - `torn_write`, `lost_write`: the same at the n-th call of its disk, with that fate for what was
+///   not synced;
+/// - `eio`: the n-th call of the target's disk fails;
+/// - `pause`: the target stands still for `lasts`;
+/// - `refuse`, `connect_hang`, `stall`, `partition`: what the target sends to the peer meets this
+///   during a window;
+/// - `delay`: likewise, each piece taking `lasts` longer;
+/// - `reset`, `cut`: the target's n-th connection to the peer breaks after byte n of the answer;
+/// - `store_request_lost`, `store_answer_lost`: the target's n-th request to the store meets this.
+///
+/// The other kinds stand in replies and clocks, never here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {

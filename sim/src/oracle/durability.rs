@@ -145,6 +145,25 @@ fn queue(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
             format!("its row is {row:?} after {}", last.show())
         });
     }
+    if !over {
+        fresh(report, run, tasks);
+    }
+}
+
+/// A task that has not begun waits for its first attempt.
+fn fresh(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
+    for entry in entries(run) {
+        let Event::StepEntered { step, tasks: count } = entry.event else { continue };
+        for task in (0..*count).map(|item| TaskId { step: *step, item }) {
+            let begun = tasks.iter().any(|t| t.task == task);
+            let waits = run.queue.iter().any(|r| {
+                r.task == task && r.attempt == 1 && matches!(r.state, QueueState::Due { .. })
+            });
+            report.check(begun || waits, run.id, QUEUE_ROW_WRONG, || {
+                format!("task {task} has not begun and does not wait: {}", entry.show())
+            });
+        }
+    }
 }
 
 fn is_deactivated(run: &RunEvidence) -> bool {

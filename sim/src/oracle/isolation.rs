@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use retrial::failure::Failure;
 use retrial::run::Event;
 use retrial::workflow::Target;
+use serde_json::Value;
 
 use super::history::{Entry, TaskHistory, tasks};
 use super::ledger::Ledger;
@@ -112,7 +113,23 @@ fn endpoint(report: &mut Report, task: &TaskHistory<'_>, arrival: &Arrival, entr
 }
 
 fn succeeds(reply: &Reply) -> bool {
-    matches!(reply, Reply::Ok { .. } | Reply::SuccessTrue { .. } | Reply::SlowStream { .. })
+    match reply {
+        Reply::SuccessTrue | Reply::SlowStream { .. } => true,
+        Reply::Ok(body) => failure_in(body).is_none(),
+        _ => false,
+    }
+}
+
+/// The code of the failure that a complete JSON answer tells of: `success` is looked at before
+/// anything else (A3, A4), then whether it is an exception object (W7).
+fn failure_in(body: &Value) -> Option<&str> {
+    match body.get("success") {
+        Some(Value::Bool(true)) => return None,
+        Some(Value::Bool(false)) => return Some("WORK_FAILED"),
+        _ => {}
+    }
+    let kind = body.get("type")?.as_str()?;
+    body.get("message")?.as_str().map(|_| kind)
 }
 
 fn given(arrivals: &[&Arrival]) -> String {
@@ -155,8 +172,9 @@ fn gives(reply: &Reply, failure: &Failure) -> bool {
     let code = failure.code().as_str();
     match reply {
         Reply::Status { code: status, .. } => code == status.to_string(),
-        Reply::SuccessFalse { .. } => code == "WORK_FAILED",
-        Reply::Exception { name, .. } => code == name,
+        Reply::SuccessFalse => code == "WORK_FAILED",
+        Reply::Exception { kind, .. } => code == kind,
+        Reply::Ok(body) => failure_in(body) == Some(code),
         Reply::Malformed => code == "BAD_RESPONSE",
         _ => false,
     }

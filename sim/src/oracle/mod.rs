@@ -11,6 +11,7 @@ pub mod exhaustion;
 mod graph;
 mod history;
 pub mod isolation;
+pub mod jitter;
 mod ledger;
 mod model;
 pub mod ownership;

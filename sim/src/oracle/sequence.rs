@@ -1,17 +1,15 @@
 //! Promise 2: the right sequence. Each delay is what the policy says; no attempt starts before it
 //! is due or after the total timeout (spec decisions 2 to 5, 7 to 9).
 
-use std::collections::BTreeMap;
-
 use retrial::failure::RetryKind;
-use retrial::policy::Jitter;
-use retrial::run::{Event, TaskId};
+use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
 
 use super::history::{Retry, TaskHistory, tasks};
+use super::jitter::Drawn;
 use super::ledger::Ledger;
 use super::{Promise, Report, model};
-use crate::evidence::{Evidence, RunEvidence};
+use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
 
 /// The backoff is outside what the rule gives.
@@ -36,13 +34,6 @@ pub const ARRIVED_EARLY: &str = "arrived_early";
 pub const STARTED_AFTER_TOTAL: &str = "started_after_total";
 /// An attempt was given another time than attempt and total timeout leave.
 pub const WRONG_TIMEOUT: &str = "wrong_timeout";
-/// The same seed, task and attempt gave two delays.
-pub const JITTER_NOT_A_FUNCTION: &str = "jitter_not_a_function";
-/// Several tasks drew the same jitter.
-pub const JITTER_SHARED: &str = "jitter_shared";
-
-/// Jitter narrower than this may coincide by chance.
-const WIDE: u128 = 1_000_000;
 
 /// Judges promise 2.
 #[must_use]
@@ -169,12 +160,19 @@ fn hint(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, retry:
     }
     let read = retry.failure.retry_after().filter(|d| !d.is_zero());
     let right = match after {
-        RetryAfter::Seconds(s) => {
-            read == u64::try_from(*s).ok().filter(|s| *s > 0).map(Nanos::from_secs)
+        RetryAfter::Seconds(s) => read == Some(Nanos::from_secs(*s)).filter(|d| !d.is_zero()),
+        // Against the store's clock anything may come out.
+        RetryAfter::Date { own_date: false, .. } => return,
+        RetryAfter::Date { secs, .. } => {
+            let wait = u64::try_from(*secs).map_or(Nanos::ZERO, Nanos::from_secs);
+            // Both dates are rounded to whole seconds.
+            let most = wait.saturating_add(Nanos::from_secs(1));
+            if *secs <= 1 {
+                read.is_none_or(|d| d <= most)
+            } else {
+                read.is_some_and(|d| d <= most)
+            }
         }
-        RetryAfter::Date(s) if *s <= 0 => read.is_none(),
-        RetryAfter::Date(s) => read
-            .is_some_and(|d| d.as_millis_ceil() <= s.unsigned_abs().saturating_mul(1_000) + 1_000),
         RetryAfter::Text(_) => read.is_none(),
     };
     report.check(right, task.run.id, RETRY_AFTER_MISREAD, || {
@@ -202,47 +200,5 @@ fn starts(report: &mut Report, task: &TaskHistory<'_>) {
         report.check(*timeout == right, task.run.id, WRONG_TIMEOUT, || {
             format!("it may take {timeout:?}, not {right:?}: {}", entry.show())
         });
-    }
-}
-
-/// What jitter gave, to see that it depends on seed, task and attempt and on nothing else.
-#[derive(Default)]
-struct Drawn<'e> {
-    by_place: BTreeMap<(u64, TaskId, u32, u128, u128), (Nanos, &'e str)>,
-    by_attempt: BTreeMap<(retrial::run::RunId, u32, u128, u128), Vec<Nanos>>,
-}
-
-impl<'e> Drawn<'e> {
-    fn note(
-        &mut self,
-        report: &mut Report,
-        run: &'e RunEvidence,
-        task: &TaskHistory<'e>,
-        retry: &Retry<'e>,
-    ) {
-        let n = retry.attempt.max(2) - 1;
-        let Some(rule) = model::rule(&task.step.policy, retry.failure) else { return };
-        let Some(range) = model::delays(rule, n, retry.previous) else { return };
-        if rule.backoff.jitter == Jitter::None || range.high - range.low < WIDE {
-            return;
-        }
-        let at_attempt = (run.id, retry.attempt, range.low, range.high);
-        self.by_attempt.entry(at_attempt).or_default().push(retry.backoff);
-        let place = (run.seed, task.task, retry.attempt, range.low, range.high);
-        let name = run.workflow.name();
-        let before = *self.by_place.entry(place).or_insert((retry.backoff, name));
-        let same = before.0 == retry.backoff || before.1 != name;
-        report.check(same, run.id, JITTER_NOT_A_FUNCTION, || {
-            format!("{} before, {} now: {}", before.0, retry.backoff, retry.scheduled.show())
-        });
-    }
-
-    fn judge(&self, report: &mut Report) {
-        for ((run, attempt, ..), drawn) in &self.by_attempt {
-            let shared = drawn.len() >= 3 && drawn.iter().all(|d| *d == drawn[0]);
-            report.check(!shared, *run, JITTER_SHARED, || {
-                format!("{} tasks drew {} before attempt {attempt}", drawn.len(), drawn[0])
-            });
-        }
     }
 }
