@@ -1,0 +1,13 @@
+//! The oracles, each shown a healthy world, which it must pass after judging something, and planted
+//! defects, each of which it must find for the right reason.
+
+mod durability;
+mod exhaustion;
+mod isolation;
+mod kit;
+mod ownership;
+mod replay;
+mod routing;
+mod sequence;
+mod silence;
+mod termination;
