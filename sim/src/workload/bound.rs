@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::evidence::Bound;
 use crate::oracle::delays;
-use crate::scenario::{Reply, RetryAfter, Scenario};
+use crate::scenario::{NodeClock, Reply, RetryAfter, Scenario};
 
 /// For starting nodes again, noticing that the store answers, and recovering runs.
 const START: Nanos = Nanos::from_secs(60);
@@ -91,8 +91,7 @@ fn wait(scenario: &Scenario, policy: &Policy) -> Nanos {
         }
         if rule.limit == Limit::Unlimited { longest.min(elapsed(scenario)) } else { longest }
     });
-    let asked = longest_asked(scenario).min(policy.max_retry_after());
-    by_rule.fold(asked, Nanos::max)
+    by_rule.chain(asked(scenario, policy.max_retry_after())).max().unwrap_or(Nanos::ZERO)
 }
 
 /// Without a cap an unlimited policy's delays grow for as long as faults last: each is at most a
@@ -105,18 +104,30 @@ fn saturated(n: u128) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// The longest `Retry-After` of any reply; a date may come out as anything.
-fn longest_asked(scenario: &Scenario) -> Nanos {
-    let asked = scenario.replies().filter_map(|r| match r.last() {
-        Reply::Status { retry_after: Some(after), .. } => Some(after),
+/// What replies ask for, as far as it is obeyed: a wait longer than `most` ends the task instead.
+/// A date without its own `Date` is read against a clock that may be wrong, so it may come out as
+/// anything up to its worst.
+fn asked(scenario: &Scenario, most: Nanos) -> impl Iterator<Item = Nanos> {
+    let wrong = scenario.clocks.iter().map(how_wrong).max().unwrap_or(Nanos::ZERO);
+    scenario.replies().filter_map(move |reply| match reply.last() {
+        Reply::Status { retry_after: Some(after), .. } => match after {
+            RetryAfter::Seconds(s) => Some(Nanos::from_secs(*s)).filter(|wait| *wait <= most),
+            RetryAfter::Date { secs, own_date } => {
+                // Dates are whole seconds, so either end may be rounded.
+                let wait = u64::try_from(*secs).unwrap_or(0).saturating_add(2);
+                let clock = if *own_date { Nanos::ZERO } else { wrong };
+                Some(Nanos::from_secs(wait).saturating_add(clock).min(most))
+            }
+            RetryAfter::Text(_) => None,
+        },
         _ => None,
-    });
-    let time = |after: &RetryAfter| match after {
-        RetryAfter::Seconds(s) => Nanos::from_secs(*s),
-        RetryAfter::Date { .. } => Nanos::MAX,
-        RetryAfter::Text(_) => Nanos::ZERO,
-    };
-    asked.map(time).max().unwrap_or(Nanos::ZERO)
+    })
+}
+
+/// The farthest that a wall clock may be from the truth.
+fn how_wrong(clock: &NodeClock) -> Nanos {
+    let jumps = clock.jumps.iter().map(|j| j.by_ns.unsigned_abs());
+    Nanos::new(jumps.fold(clock.skew_ns.unsigned_abs(), u64::saturating_add))
 }
 
 /// About how many tasks there are in all, going by the lists in inputs.
