@@ -37,10 +37,12 @@ impl ErrorCode {
     /// The longest code kept; the rest is cut.
     pub const MAX_CHARS: usize = 64;
 
-    /// Keeps the printable part of `text`, cut to [`ErrorCode::MAX_CHARS`]; empty becomes `ERROR`.
+    /// Keeps the printable part of `text`, sanitised and cut to [`ErrorCode::MAX_CHARS`]; empty
+    /// becomes `ERROR`.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        let kept: String = text.chars().filter(|c| !c.is_control()).take(Self::MAX_CHARS).collect();
+        let line: String = text.chars().filter(|c| !c.is_control()).collect();
+        let kept = sanitise::message(&line, Self::MAX_CHARS);
         Self(if kept.is_empty() { "ERROR".into() } else { kept.into() })
     }
 
