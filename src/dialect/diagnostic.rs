@@ -68,6 +68,16 @@ impl Place {
         &self.source
     }
 
+    /// What is wrong here in the words of `error`; what follows its first semicolon is the help.
+    #[must_use]
+    pub fn refuse(&self, error: &impl fmt::Display) -> Diagnostic {
+        let message = error.to_string();
+        match message.split_once("; ") {
+            Some((message, help)) => self.error(message).help_with(help),
+            None => self.error(message),
+        }
+    }
+
     /// What is wrong here.
     #[must_use]
     pub fn error(&self, message: impl Into<String>) -> Diagnostic {

@@ -33,8 +33,5 @@ use crate::policy::{Parts, Policy};
 
 /// The policy of `parts`, or why it makes no sense, said about `place`.
 fn policy_from(parts: Parts, place: &Place) -> Result<Policy, Diagnostic> {
-    Policy::try_from(parts).map_err(|e| match e.to_string().split_once("; ") {
-        Some((message, help)) => place.error(message).help_with(help),
-        None => place.error(e.to_string()),
-    })
+    Policy::try_from(parts).map_err(|e| place.refuse(&e))
 }

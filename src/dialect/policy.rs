@@ -48,7 +48,8 @@ pub fn parse_policy(
         Some(Dialect::Ir) => ir_text(file, text, environment),
         None if looks_like_ir(text) => ir_text(file, text, environment),
         _ => {
-            let top = Node::parse(file, text, Format::of_text(text)).map_err(|e| vec![e])?;
+            let format = Format::from_extension(file).unwrap_or_else(|| Format::of_text(text));
+            let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
             if dialect.is_none() && top.has("steps") {
                 return steps(document(&top, environment)?);
             }

@@ -100,7 +100,7 @@ fn custom(node: &Node, name: &str) -> Result<Shape, Diagnostic> {
 }
 
 fn multiplier(node: &Node) -> Result<Multiplier, Diagnostic> {
-    Multiplier::from_millionths(node.millionths()?).map_err(|e| node.place.error(e.to_string()))
+    Multiplier::from_millionths(node.millionths()?).map_err(|e| node.place.refuse(&e))
 }
 
 /// H3: exclusions first, the defaults always among them; then the allow list, else the class. An

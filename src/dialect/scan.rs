@@ -79,7 +79,8 @@ pub(super) fn next_shown(input: &Input<'_>) -> String {
     match input.peek_token() {
         None => "the end of the text".into(),
         Some('\n' | '\r') => "the end of the line".into(),
-        Some(c) => format!("`{}`", c.escape_debug()),
+        Some(c) if c.is_control() => format!("`{}`", c.escape_debug()),
+        Some(c) => format!("`{c}`"),
     }
 }
 

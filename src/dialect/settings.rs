@@ -51,7 +51,7 @@ pub(super) fn jitter(node: &Node) -> Result<Jitter, Diagnostic> {
         Data::Bool(false) => Ok(Jitter::None),
         Data::Number(_) => {
             let share = u32::try_from(node.millionths()?).unwrap_or(u32::MAX);
-            let share = Share::from_millionths(share).map_err(|e| node.place.error(e.to_string()));
+            let share = Share::from_millionths(share).map_err(|e| node.place.refuse(&e));
             share.map(Jitter::Proportional)
         }
         _ => node.choice(&JITTERS),

@@ -36,7 +36,7 @@ impl fmt::Display for Explanation {
         let rules = self.policy.rules().iter().zip(&self.delays).enumerate();
         rules.into_iter().try_for_each(|(at, (r, d))| self.rule(f, at + 1, r, d))?;
         if self.policy.rules().is_empty() {
-            writeln!(f, "\nNothing is retried: {}", words::limit(self.policy.limit()))?;
+            writeln!(f, "\n{}", words::limit(self.policy.limit()))?;
         }
         if !self.warnings.is_empty() {
             writeln!(f)?;

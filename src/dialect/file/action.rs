@@ -55,10 +55,12 @@ fn target(fields: &Fields<'_>) -> Result<Target, Diagnostic> {
 
 /// `POST http://host/path`: a method in capitals and an absolute URL.
 fn endpoint(node: &Node) -> Result<(String, String), Diagnostic> {
-    let error = |message: String| {
-        node.place
+    let error = |message: String| match message.contains("; ") {
+        true => node.place.refuse(&message),
+        false => node
+            .place
             .error(message)
-            .help_with("write a method and a URL, such as POST http://host/path")
+            .help_with("write a method and a URL, such as POST http://host/path"),
     };
     let Some((method, url)) = node.name()?.trim().split_once(char::is_whitespace) else {
         return Err(error("expected a method and a URL".into()));

@@ -82,7 +82,7 @@ fn field(fields: &Fields<'_>, ids: &[String]) -> Result<Field, Diagnostic> {
         }
         _ => node,
     };
-    let field = Field::parse(path.text()?).map_err(|e| path.place.error(e.to_string()))?;
+    let field = Field::parse(path.text()?).map_err(|e| path.place.refuse(&e))?;
     match field.path().root() {
         Root::Step(id) if !ids.contains(id) => {
             let error = path.place.error(format!("there is no step `{id}`"));

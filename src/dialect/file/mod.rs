@@ -10,9 +10,9 @@ use serde_json::Value;
 
 pub use declarations::{Declarations, parse_actions};
 
-use super::tree::{Fields, Format, Node};
+use super::tree::{Fields, Format, Node, did_you_mean};
 use super::{Diagnostic, Environment, Place};
-use crate::workflow::{Parts, Target, Workflow, WorkflowError};
+use crate::workflow::{Parts, StepIx, Target, Transition, Workflow, WorkflowError};
 
 /// What a workflow's text says.
 #[derive(Clone, Debug)]
@@ -24,6 +24,17 @@ pub struct Document {
     /// One for every step whose action is no HTTP endpoint. For a program that registers functions
     /// they mean nothing; for one that registers none they are errors.
     pub registered: Vec<Diagnostic>,
+}
+
+/// Where the parts of a workflow stand, for what is found wrong with the whole graph.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    /// The list of steps, or the whole text.
+    pub(super) steps: Place,
+    /// Every step, in text order.
+    pub(super) step: Vec<StepPlace>,
+    /// Every transition, in text order.
+    pub(super) transition: Vec<Place>,
 }
 
 /// Where the parts of a step stand, for what is found wrong with the whole graph.
@@ -65,14 +76,15 @@ pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document
     let declared = Declarations::read(&fields, &mut errors);
     let ids = step::ids(&fields, &mut errors);
     let (steps, places) = step::read(&fields, &ids, &declared, environment, &mut errors);
-    let transitions = transition::read(&fields, &ids, &mut errors);
+    let (transitions, edges) = transition::read(&fields, &ids, &mut errors);
     if !errors.is_empty() {
         errors.sort_by_key(|e| e.span().start);
         return Err(errors);
     }
     let Declarations { input, actions, simulate, .. } = declared;
-    let steps_place = fields.get("steps").map_or(&top.place, |n| &n.place);
-    assemble(Parts { name, input, actions, steps, transitions }, steps_place, &places, simulate)
+    let whole = fields.get("steps").map_or(&top.place, |n| &n.place).clone();
+    let places = Places { steps: whole, step: places, transition: edges };
+    assemble(Parts { name, input, actions, steps, transitions }, &places, simulate)
 }
 
 fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
@@ -91,15 +103,15 @@ fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
 /// Checks the graph and points at the text where it makes no sense.
 pub(super) fn assemble(
     parts: Parts,
-    whole: &Place,
-    places: &[StepPlace],
+    places: &Places,
     simulate: Option<Value>,
 ) -> Result<Document, Vec<Diagnostic>> {
-    let workflow = Workflow::try_from(parts).map_err(|e| vec![locate(&e, whole, places)])?;
+    let graph = Graph { parts: parts.clone(), places };
+    let workflow = Workflow::try_from(parts).map_err(|e| vec![graph.locate(&e)])?;
     let is_http = |action: &str| {
         workflow.actions().get(action).is_some_and(|a| matches!(a.target, Target::Http(_)))
     };
-    let steps = workflow.steps().iter().zip(places);
+    let steps = workflow.steps().iter().zip(&places.step);
     let registered = steps
         .filter(|(step, _)| !is_http(&step.action))
         .map(|(step, place)| unregistered(&step.action, &place.action))
@@ -115,34 +127,54 @@ fn unregistered(action: &str, place: &Place) -> Diagnostic {
         .help_with(format!("declare it: [actions.{action}] http = \"POST http://...\""))
 }
 
-fn locate(error: &WorkflowError, whole: &Place, places: &[StepPlace]) -> Diagnostic {
-    let step = |n: usize| places.get(n);
-    let place = match error {
-        WorkflowError::NoSteps { .. }
-        | WorkflowError::TooManySteps { .. }
-        | WorkflowError::UnknownStep { .. } => whole.clone(),
-        WorkflowError::DuplicateStep { step: n, .. } => {
-            step(*n).map_or_else(|| whole.clone(), |p| p.id.clone())
+/// A graph that was refused, and where its parts stand.
+struct Graph<'p> {
+    parts: Parts,
+    places: &'p Places,
+}
+
+impl Graph<'_> {
+    fn locate(&self, error: &WorkflowError) -> Diagnostic {
+        let step = |n: &usize| self.places.step.get(*n);
+        let place = match error {
+            WorkflowError::NoSteps { .. }
+            | WorkflowError::TooManySteps { .. }
+            | WorkflowError::UnknownStep { .. } => None,
+            WorkflowError::DuplicateStep { step: n, .. } => step(n).map(|p| &p.id),
+            WorkflowError::Cycle { step: n, path } => {
+                self.edge_of(path).or_else(|| step(n).map(|p| &p.after))
+            }
+            WorkflowError::UnknownReference { step: n, reference, .. }
+            | WorkflowError::NotBefore { step: n, reference, .. } => {
+                step(n).map(|p| p.text_with(reference))
+            }
+        };
+        let diagnostic = place.unwrap_or(&self.places.steps).refuse(error);
+        match error {
+            WorkflowError::UnknownReference { reference, .. } => {
+                let named = reference.split('.').nth(1).unwrap_or_default();
+                let ids = self.parts.steps.iter().map(|s| s.id.as_str());
+                diagnostic.help_with(did_you_mean(named, ids))
+            }
+            _ => diagnostic,
         }
-        WorkflowError::Cycle { step: n, .. } => {
-            step(*n).map_or_else(|| whole.clone(), |p| p.after.clone())
-        }
-        WorkflowError::UnknownReference { step: n, reference, .. }
-        | WorkflowError::NotBefore { step: n, reference, .. } => {
-            step(*n).map_or_else(|| whole.clone(), |p| p.text_with(reference))
-        }
-    };
-    let message = error.to_string();
-    match message.split_once("; ") {
-        Some((message, help)) => place.error(message).help_with(help),
-        None => place.error(message),
+    }
+
+    /// The first transition along the cycle, if any edge of it is one.
+    fn edge_of(&self, cycle: &[String]) -> Option<&Place> {
+        let id = |at: StepIx| self.parts.steps.get(at.index()).map(|s| s.id.as_str());
+        let is_on = |t: &Transition| {
+            cycle.windows(2).any(|w| id(t.from) == Some(&w[0]) && id(t.to) == Some(&w[1]))
+        };
+        let at = self.parts.transitions.iter().position(is_on)?;
+        self.places.transition.get(at)
     }
 }
 
 impl StepPlace {
-    fn text_with(&self, reference: &str) -> Place {
+    fn text_with(&self, reference: &str) -> &Place {
         let found = self.texts.iter().find(|(_, text)| text.contains(reference));
-        found.map_or_else(|| self.id.clone(), |(place, _)| place.clone())
+        found.map_or(&self.id, |(place, _)| place)
     }
 }
 

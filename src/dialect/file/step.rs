@@ -116,7 +116,7 @@ fn arguments(node: Option<&Node>, fans_out: bool) -> Result<Template, Diagnostic
     let Some(node) = node else { return Ok(Template::default()) };
     let raw = Value::Object(node.to_json_object()?);
     check_templates(node, fans_out)?;
-    Template::try_from(raw).map_err(|e| node.place.error(e.to_string()))
+    Template::try_from(raw).map_err(|e| node.place.refuse(&e))
 }
 
 /// A reference that gives a list, or a list.
@@ -127,8 +127,7 @@ fn fan_out(node: &Node) -> Result<Template, Diagnostic> {
             .help_with("write ${input.NAME} or ${steps.ID.result.NAME}")
     };
     check_templates(node, false)?;
-    let template =
-        Template::try_from(node.to_json()?).map_err(|e| node.place.error(e.to_string()))?;
+    let template = Template::try_from(node.to_json()?).map_err(|e| node.place.refuse(&e))?;
     match &node.data {
         Data::List(_) => Ok(template),
         Data::Text(text) if text.starts_with("${") && text.find('}') == Some(text.len() - 1) => {
@@ -150,7 +149,7 @@ fn check_templates(node: &Node, fans_out: bool) -> Result<(), Diagnostic> {
 
 fn check_text(place: &Place, text: &str, fans_out: bool) -> Result<(), Diagnostic> {
     let template = Template::try_from(Value::String(text.to_owned()));
-    let template = template.map_err(|e| place.error(e.to_string()))?;
+    let template = template.map_err(|e| place.refuse(&e))?;
     let is_item = |root: &Root| matches!(root, Root::Item | Root::Index);
     match template.paths().iter().find(|p| !fans_out && is_item(p.root())) {
         Some(path) => Err(place

@@ -3,20 +3,22 @@
 use std::collections::BTreeSet;
 
 use super::{condition, keep, step};
-use crate::dialect::Diagnostic;
 use crate::dialect::tree::{Data, Fields, Node};
+use crate::dialect::{Diagnostic, Place};
 use crate::workflow::Transition;
 
 const KEYS: [&str; 5] = ["from", "to", "priority", "on_error", "condition"];
 
+/// The transitions and where they stand.
 pub(super) fn read(
     fields: &Fields<'_>,
     ids: &[String],
     errors: &mut Vec<Diagnostic>,
-) -> Vec<Transition> {
-    let Some(node) = fields.get("transitions") else { return Vec::new() };
-    let Some(items) = keep(node.items(), errors) else { return Vec::new() };
-    items.iter().filter_map(|n| keep(transition(n, ids), errors)).collect()
+) -> (Vec<Transition>, Vec<Place>) {
+    let items = fields.get("transitions").map_or(Ok([].as_slice()), Node::items);
+    let items = keep(items, errors).unwrap_or_default();
+    let read = |n: &Node| Some((keep(transition(n, ids), errors)?, n.place.clone()));
+    items.iter().filter_map(read).unzip()
 }
 
 fn transition(node: &Node, ids: &[String]) -> Result<Transition, Diagnostic> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::statement::{Expr, Statement, Word, line};
-use crate::dialect::file::{Declarations, Document, StepPlace, assemble};
+use crate::dialect::file::{Declarations, Document, Places, StepPlace, assemble};
 use crate::dialect::scan::Input;
 use crate::dialect::tree::did_you_mean;
 use crate::dialect::{Diagnostic, Environment, Place, Source, policy_from};
@@ -54,7 +54,8 @@ pub fn parse_ir_program(
         steps: program.steps,
         transitions: Vec::new(),
     };
-    assemble(parts, &Place::whole(&source), &places, declared.simulate.clone())
+    let places = Places { steps: Place::whole(&source), step: places, transition: Vec::new() };
+    assemble(parts, &places, declared.simulate.clone())
 }
 
 /// A file's name without folder and extension.
@@ -185,7 +186,7 @@ impl Program<'_> {
             Ok((key.text.clone(), self.value(n, &line.child(&key.text), expr)?))
         };
         let object: Map<String, Value> = args.iter().map(value).collect::<Result<_, _>>()?;
-        Template::try_from(Value::Object(object)).map_err(|e| line.error(e.to_string()))
+        Template::try_from(Value::Object(object)).map_err(|e| line.refuse(&e))
     }
 
     fn value(&self, n: usize, line: &Place, expr: &Expr) -> Result<Value, Diagnostic> {
@@ -209,7 +210,7 @@ impl Program<'_> {
     fn text(&self, n: usize, line: &Place, text: &Word) -> Result<Value, Diagnostic> {
         let value = Value::String(text.text.clone());
         let place = line.at(offset(line, &text.span));
-        let template = Template::try_from(value.clone()).map_err(|e| place.error(e.to_string()))?;
+        let template = Template::try_from(value.clone()).map_err(|e| place.refuse(&e))?;
         for path in template.paths() {
             match path.root() {
                 Root::Step(id) => self.check_earlier(n, &place, id)?,

@@ -111,7 +111,11 @@ impl Node {
 
     /// A list of names.
     pub fn names(&self) -> Result<BTreeSet<String>, Diagnostic> {
-        self.items()?.iter().map(|n| n.name().map(str::to_owned)).collect()
+        let name = |n: &Self| match &n.data {
+            Data::Number(code) => Err(n.expected("a text").help_with(format!("write \"{code}\""))),
+            _ => n.name().map(str::to_owned),
+        };
+        self.items()?.iter().map(name).collect()
     }
 
     /// A whole number that may be negative.
@@ -119,7 +123,8 @@ impl Node {
         let text = self.number("a whole number")?;
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(self.place.error(format!("`{text}` is not a whole number")));
+            let error = self.place.error(format!("`{text}` is not a whole number"));
+            return Err(error.help_with("use digits alone, such as 3"));
         }
         text.parse().map_err(|_| {
             self.place
@@ -171,10 +176,11 @@ impl Node {
 
     /// The meaning of one of the words in `choices`.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
-        let word = self.text()?;
+        let all: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let word = self.text().map_err(|e| e.help_with(format!("use {}", all.join(", "))))?;
         choices.iter().find_map(|(name, value)| (*name == word).then_some(*value)).ok_or_else(
             || {
-                let help = did_you_mean(word, choices.iter().map(|(name, _)| *name));
+                let help = did_you_mean(word, all);
                 self.place.error(format!("`{word}` is not known here")).help_with(help)
             },
         )

@@ -2,9 +2,14 @@
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let word: Vec<char> = word.to_lowercase().chars().take(64).collect();
     let most = (word.len() / 3).max(1);
+    let away = |k: &str| {
+        let known: Vec<char> = k.to_lowercase().chars().collect();
+        let is_start = word.len() > 3 && (known.starts_with(&word) || word.starts_with(&known));
+        if is_start { most } else { distance(&word, &known) }
+    };
     known
         .into_iter()
-        .map(|k| (distance(&word, &k.to_lowercase().chars().collect::<Vec<_>>()), k))
+        .map(|k| (away(k), k))
         .filter(|(d, _)| *d <= most)
         .min_by_key(|(d, _)| *d)
         .map(|(_, k)| k)
@@ -56,6 +61,7 @@ mod tests {
         assert_eq!(nearest("max_retry", known), Some("max_retries"));
         assert_eq!(nearest("bakcoff", known), Some("backoff"));
         assert_eq!(nearest("Max_Backoff", known), Some("max_backoff"));
+        assert_eq!(nearest("backoff_ms", known), Some("backoff"));
         assert_eq!(nearest("colour", known), None);
     }
 }
