@@ -23,7 +23,6 @@ pub mod source;
 pub mod sweep;
 mod sync;
 pub mod trace;
-pub mod user;
 pub mod watch;
 pub mod workload;
 pub mod world;

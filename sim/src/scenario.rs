@@ -130,6 +130,8 @@ pub enum Format {
     Toml,
     /// JSON.
     Json,
+    /// The JSON of a [`retrial::workflow::Workflow`] as stores keep it.
+    Stored,
 }
 
 /// What one endpoint answers.

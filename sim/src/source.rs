@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use crate::scenario::Scenario;
-use crate::user::UserPlan;
 use crate::workload;
+use crate::workload::UserPlan;
 
 /// Where scenarios come from.
 #[derive(Clone, Debug)]

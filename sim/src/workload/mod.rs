@@ -12,6 +12,7 @@ mod graphs;
 mod policies;
 mod replies;
 mod text;
+mod user;
 
 use std::collections::BTreeSet;
 
@@ -19,6 +20,7 @@ use retrial::time::{Mono, Nanos};
 
 pub use bound::bound;
 pub use draw::Draw;
+pub use user::UserPlan;
 
 use crate::fault::FaultKind;
 use crate::scenario::{Cancel, Scenario, Submission, Topology};

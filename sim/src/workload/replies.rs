@@ -10,9 +10,19 @@ use crate::scenario::{EndpointPlan, Reply, RetryAfter};
 /// The endpoint of one step.
 pub(super) fn plan(draw: &mut Draw, swarm: &Swarm, step: &StepDraft) -> EndpointPlan {
     let scripts = if step.items.is_some() { draw.pick([1, 2, 3]) } else { 1 };
-    let may_hang = step.policy.limits_time();
-    let scripts = (0..scripts).map(|_: u32| script(draw, swarm, may_hang)).collect();
-    EndpointPlan { path: step.path.clone(), scripts, then: good(draw, swarm) }
+    plan_for(draw, swarm, step.path.clone(), scripts, step.policy.limits_time())
+}
+
+/// The endpoint at `path`, with so many scripts.
+pub(super) fn plan_for(
+    draw: &mut Draw,
+    swarm: &Swarm,
+    path: String,
+    scripts: u32,
+    may_hang: bool,
+) -> EndpointPlan {
+    let scripts = (0..scripts).map(|_| script(draw, swarm, may_hang)).collect();
+    EndpointPlan { path, scripts, then: good(draw, swarm) }
 }
 
 fn script(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Vec<Reply> {

@@ -8,10 +8,10 @@ use crate::scenario::{Format, WorkflowText};
 
 /// The draft as a file, in one of the two syntaxes.
 pub(super) fn write(draw: &mut Draw, draft: &Draft) -> WorkflowText {
-    let format = draw.pick([Format::Toml, Format::Json]);
-    let text = match format {
-        Format::Toml => toml(draft),
-        Format::Json => format!("{:#}\n", tree(draft)),
+    let (format, text) = if draw.chance(50) {
+        (Format::Toml, toml(draft))
+    } else {
+        (Format::Json, format!("{:#}\n", tree(draft)))
     };
     WorkflowText { format, text, builder: draft.builder() }
 }

@@ -18,7 +18,7 @@ use super::program::{Counter, Notes, Order};
 use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence, RunEvidence};
 use crate::runtime::mix;
-use crate::scenario::{Cancel, Scenario, WorkflowText};
+use crate::scenario::{Cancel, Format, Scenario, WorkflowText};
 use crate::sync::lock;
 use crate::trace::Kind;
 use crate::watch::Records;
@@ -201,13 +201,17 @@ impl Users {
 /// When the text makes no sense: only sense is drawn, and a user's file was read before.
 #[expect(clippy::panic, reason = "a nonsense scenario is a bug of its drawing")]
 fn workflow(drawn: &WorkflowText) -> Workflow {
-    let format = match drawn.format {
-        crate::scenario::Format::Toml => dialect::Format::Toml,
-        crate::scenario::Format::Json => dialect::Format::Json,
+    let parse = |format| {
+        let read = dialect::parse_workflow("drawn", &drawn.text, format, &Environment::default());
+        read.unwrap_or_else(|e| panic!("a drawn workflow makes no sense: {e:?}")).workflow
     };
-    let read = dialect::parse_workflow("drawn", &drawn.text, format, &Environment::default());
-    let document = read.unwrap_or_else(|e| panic!("a drawn workflow makes no sense: {e:?}"));
-    let mut parts = retrial::workflow::Parts::from(document.workflow);
+    let read = match drawn.format {
+        Format::Toml => parse(dialect::Format::Toml),
+        Format::Json => parse(dialect::Format::Json),
+        Format::Stored => serde_json::from_str(&drawn.text)
+            .unwrap_or_else(|e| panic!("a stored workflow makes no sense: {e}")),
+    };
+    let mut parts = retrial::workflow::Parts::from(read);
     for step in &mut parts.steps {
         if let Some(built) = drawn.builder.get(&step.id) {
             let policy = Policy::try_from(built.clone());
