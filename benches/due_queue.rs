@@ -1,1 +1,219 @@
-fn main() {}
+//! What does waiting cost? The due queue beside its peers, with 100,000 items pending.
+//!
+//! `DelayQueue` keeps its own clock and rounds to milliseconds: moving that clock is part of its
+//! firing; the others are told the time. Each waits for the same distances.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::hint::black_box;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use criterion::measurement::WallTime;
+use criterion::{BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion_main};
+use retrial::schedule::{DueQueue, Key};
+use retrial::time::Timestamp;
+use tokio_util::time::{DelayQueue, delay_queue};
+
+const PENDING: u64 = 100_000;
+/// Items are due within a minute, as retries are.
+const SPAN: u64 = 60_000_000_000;
+/// How many operations a sample makes.
+const STEPS: u64 = 10_000;
+
+/// The n-th distance, the same for every peer. The mixing is `SplitMix64`'s.
+fn distance(n: u64) -> u64 {
+    let mut z = n.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    1 + (z ^ (z >> 31)) % SPAN
+}
+
+/// One way to wait.
+trait Peer: Default {
+    type Key: Copy;
+    const NAME: &str;
+    const CANCELS: bool = true;
+    fn insert(&mut self, due: u64, item: u64) -> Self::Key;
+    fn cancel(&mut self, key: Self::Key);
+    /// Takes out the first item, letting time go on until it is due, and gives its due time.
+    fn fire(&mut self) -> u64;
+}
+
+#[derive(Default)]
+struct Ours(DueQueue<u64>);
+
+impl Peer for Ours {
+    type Key = Key;
+    const NAME: &str = "DueQueue";
+
+    fn insert(&mut self, due: u64, item: u64) -> Key {
+        self.0.insert(Timestamp::from_nanos(due), item)
+    }
+
+    fn cancel(&mut self, key: Key) {
+        black_box(self.0.cancel(key));
+    }
+
+    fn fire(&mut self) -> u64 {
+        let due = self.0.next_due().unwrap();
+        black_box(self.0.pop(due)).unwrap().0.as_nanos()
+    }
+}
+
+#[derive(Default)]
+struct Tree(BTreeMap<(u64, u64), u64>);
+
+impl Peer for Tree {
+    type Key = (u64, u64);
+    const NAME: &str = "BTreeMap";
+
+    fn insert(&mut self, due: u64, item: u64) -> (u64, u64) {
+        self.0.insert((due, item), item);
+        (due, item)
+    }
+
+    fn cancel(&mut self, key: (u64, u64)) {
+        black_box(self.0.remove(&key));
+    }
+
+    fn fire(&mut self) -> u64 {
+        black_box(self.0.pop_first()).unwrap().0.0
+    }
+}
+
+#[derive(Default)]
+struct Heap(BinaryHeap<Reverse<(u64, u64)>>);
+
+impl Peer for Heap {
+    type Key = ();
+    const NAME: &str = "BinaryHeap";
+    const CANCELS: bool = false;
+
+    fn insert(&mut self, due: u64, item: u64) {
+        self.0.push(Reverse((due, item)));
+    }
+
+    fn cancel(&mut self, (): ()) {}
+
+    fn fire(&mut self) -> u64 {
+        black_box(self.0.pop()).unwrap().0.0
+    }
+}
+
+/// Fires through the runtime's paused clock, which is moved to each due time.
+struct Delay {
+    queue: DelayQueue<u64>,
+    now: u64,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_time().start_paused(true).build().unwrap();
+        Self { queue: DelayQueue::new(), now: 0, runtime }
+    }
+}
+
+impl Peer for Delay {
+    type Key = delay_queue::Key;
+    const NAME: &str = "DelayQueue";
+
+    fn insert(&mut self, due: u64, item: u64) -> delay_queue::Key {
+        let _inside = self.runtime.enter();
+        self.queue.insert(item, Duration::from_nanos(due.saturating_sub(self.now)))
+    }
+
+    fn cancel(&mut self, key: delay_queue::Key) {
+        black_box(self.queue.try_remove(&key));
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the queue waits by this clock")]
+    fn fire(&mut self) -> u64 {
+        let mut context = Context::from_waker(Waker::noop());
+        loop {
+            let _inside = self.runtime.enter();
+            if let Poll::Ready(Some(fired)) = self.queue.poll_expired(&mut context) {
+                black_box(fired);
+                return self.now;
+            }
+            let next = self.queue.peek().map(|key| self.queue.deadline(&key));
+            let wait = next.unwrap().saturating_duration_since(tokio::time::Instant::now());
+            let wait = wait.max(Duration::from_millis(1));
+            self.now += wait.as_nanos() as u64;
+            self.runtime.block_on(tokio::time::advance(wait));
+        }
+    }
+}
+
+fn filled<P: Peer>() -> (P, Vec<P::Key>) {
+    let mut peer = P::default();
+    let keys = (0..PENDING).map(|n| peer.insert(distance(n), n)).collect();
+    (peer, keys)
+}
+
+fn insert<P: Peer>(group: &mut BenchmarkGroup<'_, WallTime>) {
+    group.bench_function(P::NAME, |b| {
+        b.iter_batched_ref(
+            filled::<P>,
+            |(peer, _)| {
+                for n in 0..STEPS {
+                    black_box(peer.insert(distance(!n), n));
+                }
+            },
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+fn fire_and_insert<P: Peer>(group: &mut BenchmarkGroup<'_, WallTime>) {
+    group.bench_function(P::NAME, |b| {
+        b.iter_batched_ref(
+            filled::<P>,
+            |(peer, _)| {
+                for n in 0..STEPS {
+                    let now = peer.fire();
+                    peer.insert(now + distance(!n), PENDING + n);
+                }
+            },
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+fn cancel<P: Peer>(group: &mut BenchmarkGroup<'_, WallTime>) {
+    if !P::CANCELS {
+        return;
+    }
+    group.bench_function(P::NAME, |b| {
+        b.iter_batched_ref(
+            filled::<P>,
+            |(peer, keys)| keys.iter().step_by(10).for_each(|key| peer.cancel(*key)),
+            BatchSize::PerIteration,
+        );
+    });
+}
+
+fn compare(c: &mut Criterion) {
+    macro_rules! peers {
+        ($name:literal, $run:ident) => {
+            let mut group = c.benchmark_group(concat!("due_queue/", $name));
+            group.throughput(criterion::Throughput::Elements(STEPS)).sample_size(10);
+            group.warm_up_time(Duration::from_millis(200));
+            group.measurement_time(Duration::from_millis(500));
+            $run::<Ours>(&mut group);
+            $run::<Delay>(&mut group);
+            $run::<Tree>(&mut group);
+            $run::<Heap>(&mut group);
+            group.finish();
+        };
+    }
+    peers!("insert", insert);
+    peers!("fire_and_insert", fire_and_insert);
+    peers!("cancel", cancel);
+}
+
+criterion_group!(benches, compare);
+criterion_main!(benches);

@@ -88,7 +88,7 @@ impl Twins {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2_000) })]
 
     #[test]
     fn the_queue_answers_as_its_naive_twin(ops in prop::collection::vec(op(), 1..200)) {

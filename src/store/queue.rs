@@ -111,8 +111,7 @@ impl Queue {
         let until = now.after(claim.lasts);
         let due = std::iter::from_fn(|| self.index.due.pop(now)).take(claim.limit);
         let due: Vec<_> = due.map(|(_, place)| place).collect();
-        let tasks = due.into_iter().filter_map(|p| self.reserve(p, claim.chance, now, until));
-        let tasks = tasks.collect();
+        let tasks = due.into_iter().filter_map(|place| self.reserve(place, claim, now)).collect();
         let answer = self.claimed(now, tasks);
         self.given.retain(|_, given| given.until > now);
         let given = Given { counter: claim.id.counter, until, answer: answer.clone() };
@@ -127,19 +126,25 @@ impl Queue {
     fn reserve(
         &mut self,
         (run, task): (RunId, TaskId),
-        chance: u64,
+        claim: &Claim,
         now: Timestamp,
-        until: Timestamp,
     ) -> Option<ClaimedTask> {
+        let token = self.mint(task, claim, now);
         let row = self.runs.get_mut(&run)?.rows.get_mut(&task)?;
         let State::Waiting { key, reserved, .. } = &mut row.state else { return None };
-        self.minted = self.minted.wrapping_add(1);
-        let high = task.chance(chance, self.minted);
-        let low = task.chance(!chance ^ now.as_nanos(), self.minted);
-        let token = Token::from_random(high, low);
+        let until = now.after(claim.lasts);
         *reserved = Some(Reservation { token, until });
         *key = Some(self.index.due.insert(until, (run, task)));
         Some(ClaimedTask { run, task, attempt: row.attempt, token })
+    }
+
+    /// A token for `task`. The count starts again when a store is opened again, so the claim's name
+    /// and time go in beside it.
+    fn mint(&mut self, task: TaskId, claim: &Claim, now: Timestamp) -> Token {
+        self.minted = self.minted.wrapping_add(1);
+        let high = task.chance(claim.chance ^ claim.id.counter, self.minted);
+        let low = task.chance(!claim.chance ^ claim.id.writer, self.minted);
+        Token::from_random(task.chance(high, 0) ^ now.as_nanos(), low)
     }
 
     /// Whether a fence holds. A reservation holds until its end; a lease until another commit

@@ -78,7 +78,7 @@ fn look_at(place: &str, backend: &impl StorageBackend) -> Result<(), OpenError> 
         return Err(OpenError::Foreign { place: place.to_owned(), why });
     }
     match backend.try_lock_range(WHOLE.0, WHOLE.1) {
-        Ok(false) => return Err(OpenError::Locked { place: place.to_owned() }),
+        Ok(false) => Err(OpenError::Locked { place: place.to_owned() }),
         Ok(true) => {
             let emptied = backend.set_len(0);
             // Closing the file frees the lock where this does not.

@@ -1,0 +1,363 @@
+//! The seam's words as plain lists, searched from end to end.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use retrial::run::{Digest, RunId, TaskId, Token, Version};
+use retrial::store::{
+    Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
+    ExpiredTask, Fence, Heads, Holding, Loaded, QueueChange, QueueRow, QueueState, Renewal,
+    Renewed, ResultRow, RunHead, RunPhase, Snapshot, Tail,
+};
+use retrial::time::Timestamp;
+
+use super::script::{Answer, Call};
+
+pub(crate) struct Naive {
+    pub(crate) now: Timestamp,
+    runs: BTreeMap<RunId, Run>,
+    keys: BTreeMap<String, RunId>,
+    rows: Vec<Row>,
+    claims: Vec<(Claim, Claimed)>,
+    waited: u64,
+}
+
+struct Run {
+    digest: Digest,
+    workflow: String,
+    phase: RunPhase,
+    created: Timestamp,
+    events: Vec<Bytes>,
+    floor: usize,
+    results: Vec<(usize, ResultRow)>,
+    snapshot: Option<(usize, Bytes)>,
+    decided: Vec<(CommitId, Result<Version, TaskId>)>,
+}
+
+struct Row {
+    run: RunId,
+    shown: QueueRow,
+    /// Since when it waits where it waits now, to tell rows apart that are due at once.
+    order: u64,
+    reserved: Option<(Token, Timestamp)>,
+}
+
+impl Row {
+    fn due(&self) -> Option<Timestamp> {
+        match self.shown.state {
+            QueueState::Due { at } => Some(self.reserved.map_or(at, |(_, until)| until)),
+            QueueState::Leased { .. } => None,
+        }
+    }
+
+    fn end(&self) -> Option<Timestamp> {
+        match self.shown.state {
+            QueueState::Due { .. } => None,
+            QueueState::Leased { until, deadline, .. } => {
+                Some(deadline.map_or(until, |d| d.min(until)))
+            }
+        }
+    }
+}
+
+impl Naive {
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Self {
+            now,
+            runs: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            rows: Vec::new(),
+            claims: Vec::new(),
+            waited: 0,
+        }
+    }
+
+    /// The answer. Tokens can't be foretold, so a claim's are taken from the store's own.
+    pub(crate) fn ask(&mut self, call: &Call, theirs: &Answer) -> Answer {
+        match call {
+            Call::Create(create) => Answer::Created(self.create(create)),
+            Call::Claim(claim) => Answer::Claimed(self.claim(claim, theirs)),
+            Call::Commit(commit) => self.commit(commit),
+            Call::Renew(held) => {
+                let answers = held.iter().map(|holding| self.renew(holding)).collect();
+                Answer::Renewed(Renewed { at: self.now, answers })
+            }
+            Call::Expired(limit) => Answer::Expired(self.expired(*limit)),
+            Call::Load(run, after) => Answer::Loaded(self.load(*run, *after)),
+            Call::Heads(after, limit) => Answer::Heads(self.heads(*after, *limit)),
+            Call::Queue(run) => Answer::Rows(self.queue(*run)),
+            Call::Trim(run, below) => self.trim(*run, below.0 as usize),
+        }
+    }
+
+    fn create(&mut self, create: &Create) -> Created {
+        let at = self.now;
+        if let Some(run) = self.runs.get(&create.run) {
+            return match run.digest == create.digest {
+                true => Created::New { at },
+                false => Created::KeyConflict { run: create.run },
+            };
+        }
+        if let Some(&run) = create.key.as_ref().and_then(|key| self.keys.get(key)) {
+            return match self.runs[&run].digest == create.digest {
+                true => Created::Existing { run, at },
+                false => Created::KeyConflict { run },
+            };
+        }
+        self.keys.extend(create.key.clone().map(|key| (key, create.run)));
+        let run = Run {
+            digest: create.digest,
+            workflow: create.workflow.clone(),
+            phase: create.phase,
+            created: at,
+            events: create.events.clone(),
+            floor: 0,
+            results: vec![],
+            snapshot: None,
+            decided: vec![],
+        };
+        self.runs.insert(create.run, run);
+        create.queue.iter().for_each(|change| self.change(create.run, change));
+        Created::New { at }
+    }
+
+    fn change(&mut self, run: RunId, change: &QueueChange) {
+        let now = self.now;
+        let (task, row) = match *change {
+            QueueChange::Due { task, attempt, after } => {
+                (task, Some((attempt, QueueState::Due { at: now.after(after) })))
+            }
+            QueueChange::Lease { task, attempt, token, lasts, timeout } => {
+                let deadline = timeout.map(|t| now.after(t));
+                let until = deadline.map_or(now.after(lasts), |d| d.min(now.after(lasts)));
+                (task, Some((attempt, QueueState::Leased { token, until, deadline })))
+            }
+            QueueChange::Remove { task } => (task, None),
+        };
+        self.rows.retain(|row| (row.run, row.shown.task) != (run, task));
+        if let Some((attempt, state)) = row {
+            self.waited += 1;
+            let shown = QueueRow { task, attempt, state };
+            self.rows.push(Row { run, shown, order: self.waited, reserved: None });
+        }
+    }
+
+    fn is_running(&self, run: RunId) -> bool {
+        self.runs.get(&run).is_some_and(|r| r.phase == RunPhase::Running)
+    }
+
+    fn claim(&mut self, claim: &Claim, theirs: &Answer) -> Claimed {
+        let at = self.now;
+        let last = self.claims.iter().filter(|(c, _)| c.id.writer == claim.id.writer);
+        let last = last.max_by_key(|(c, _)| c.id.counter);
+        match last {
+            Some((c, answer)) if c.id == claim.id => return answer.clone(),
+            Some((c, _)) if c.id.counter > claim.id.counter => {
+                return Claimed { at, tasks: vec![], next_due: self.next_due() };
+            }
+            _ => {}
+        }
+        let tasks = self.reserve(claim, theirs);
+        let answer = Claimed { at, tasks, next_due: self.next_due() };
+        // What lapsed for others long ago need not be remembered.
+        self.claims.retain(|(c, answer)| answer.at.after(c.lasts) > at);
+        self.claims.push((claim.clone(), answer.clone()));
+        answer
+    }
+
+    fn reserve(&mut self, claim: &Claim, theirs: &Answer) -> Vec<ClaimedTask> {
+        let Answer::Claimed(theirs) = theirs else { panic!("a claim is answered by {theirs:?}") };
+        let now = self.now;
+        let running: Vec<_> = self.runs.keys().filter(|r| self.is_running(**r)).copied().collect();
+        let mut due: Vec<_> = self.rows.iter_mut().collect();
+        due.retain(|row| running.contains(&row.run) && row.due().is_some_and(|due| due <= now));
+        due.sort_by_key(|row| (row.due(), row.order));
+        let mut tasks = vec![];
+        for (row, theirs) in due.into_iter().take(claim.limit).zip(&theirs.tasks) {
+            self.waited += 1;
+            row.order = self.waited;
+            row.reserved = Some((theirs.token, now.after(claim.lasts)));
+            let QueueRow { task, attempt, .. } = row.shown;
+            tasks.push(ClaimedTask { run: row.run, task, attempt, token: theirs.token });
+        }
+        tasks
+    }
+
+    fn next_due(&self) -> Option<Timestamp> {
+        self.rows.iter().filter(|row| self.is_running(row.run)).filter_map(Row::due).min()
+    }
+
+    fn commit(&mut self, commit: &Commit) -> Answer {
+        let at = self.now;
+        let Some(run) = self.runs.get(&commit.run) else { return Answer::Broken };
+        let newest = run.decided.iter().filter(|(id, _)| id.writer == commit.id.writer);
+        let newest = newest.max_by_key(|(id, _)| id.counter);
+        match newest {
+            Some(&(id, Ok(version))) if id == commit.id => {
+                return Answer::Committed(Committed::Already { version, at });
+            }
+            Some(&(id, Err(task))) if id == commit.id => {
+                return Answer::Committed(Committed::Fenced { task, at });
+            }
+            Some((id, _)) if id.counter > commit.id.counter => return self.conflict(commit),
+            _ if commit.expect.0 != run.events.len() as u64 => return self.conflict(commit),
+            _ => {}
+        }
+        if let Some(fence) = commit.fences.iter().find(|fence| !self.stands(commit.run, fence)) {
+            let task = fence.task();
+            self.run(commit.run).decided.push((commit.id, Err(task)));
+            return Answer::Committed(Committed::Fenced { task, at });
+        }
+        self.land(commit)
+    }
+
+    fn run(&mut self, run: RunId) -> &mut Run {
+        self.runs.get_mut(&run).unwrap()
+    }
+
+    fn conflict(&self, commit: &Commit) -> Answer {
+        let run = &self.runs[&commit.run];
+        let expect = commit.expect.0 as usize;
+        match expect {
+            n if n > run.events.len() => Answer::Broken,
+            n if n < run.floor => Answer::Committed(Committed::Behind { at: self.now }),
+            n => Answer::Committed(Committed::Conflict { tail: run.tail(n), at: self.now }),
+        }
+    }
+
+    fn stands(&self, run: RunId, fence: &Fence) -> bool {
+        let (Fence::Held { task, token } | Fence::Lapsed { task, token }) = *fence;
+        let row = self.rows.iter().find(|row| (row.run, row.shown.task) == (run, task));
+        row.is_some_and(|row| {
+            let is_leased =
+                matches!(row.shown.state, QueueState::Leased { token: held, .. } if held == token);
+            let is_over = row.end().is_some_and(|end| end <= self.now);
+            let is_reserved = row.reserved.is_some_and(|(t, until)| t == token && self.now < until);
+            match fence {
+                Fence::Held { .. } => is_leased || is_reserved,
+                Fence::Lapsed { .. } => is_leased && is_over,
+            }
+        })
+    }
+
+    fn land(&mut self, commit: &Commit) -> Answer {
+        let at = self.now;
+        let wakes = !self.is_running(commit.run) && commit.phase == RunPhase::Running;
+        let run = self.run(commit.run);
+        run.events.extend(commit.events.iter().cloned());
+        let version = Version(run.events.len() as u64);
+        run.results.extend(commit.results.iter().map(|row| (version.0 as usize, row.clone())));
+        if let Some(state) = &commit.snapshot {
+            run.snapshot = Some((version.0 as usize, state.clone()));
+        }
+        run.phase = commit.phase;
+        run.decided.push((commit.id, Ok(version)));
+        if wakes {
+            self.wait_anew(commit.run);
+        }
+        commit.queue.iter().for_each(|change| self.change(commit.run, change));
+        Answer::Committed(Committed::Applied { version, at })
+    }
+
+    fn wait_anew(&mut self, run: RunId) {
+        let mut rows: Vec<_> = self.rows.iter_mut().filter(|row| row.run == run).collect();
+        rows.sort_by_key(|row| row.shown.task);
+        for row in rows {
+            self.waited += 1;
+            row.order = self.waited;
+        }
+    }
+
+    fn renew(&mut self, held: &Holding) -> Renewal {
+        let now = self.now;
+        let row = self.rows.iter_mut().find(|r| (r.run, r.shown.task) == (held.run, held.task));
+        let state = row.map(|row| &mut row.shown.state);
+        let Some(QueueState::Leased { token, until, deadline }) = state else {
+            return Renewal::Lost;
+        };
+        if *token != held.token || deadline.is_some_and(|d| d <= now) {
+            return Renewal::Lost;
+        }
+        let wanted = now.after(held.lasts).max(*until);
+        *until = deadline.map_or(wanted, |d| d.min(wanted));
+        Renewal::Held
+    }
+
+    fn expired(&self, limit: usize) -> Expired {
+        let rows = self.rows.iter().filter(|row| self.is_running(row.run));
+        let mut ends: Vec<_> = rows.filter_map(|row| Some((row.end()?, row))).collect();
+        ends.sort_by_key(|(end, row)| (*end, row.run, row.shown.task));
+        let next = ends.iter().map(|(end, _)| *end).find(|end| *end > self.now);
+        ends.retain(|(end, _)| *end <= self.now);
+        ends.truncate(limit);
+        let tasks = ends.into_iter().filter_map(|(_, row)| {
+            let QueueState::Leased { token, until, deadline } = row.shown.state else {
+                return None;
+            };
+            let timed_out = deadline.is_some_and(|d| d <= until);
+            let QueueRow { task, attempt, .. } = row.shown;
+            Some(ExpiredTask { run: row.run, task, attempt, token, timed_out })
+        });
+        Expired { at: self.now, tasks: tasks.collect(), next }
+    }
+
+    fn load(&self, run: RunId, after: Option<Version>) -> Option<Loaded> {
+        let run = self.runs.get(&run)?;
+        let (at, version) = (self.now, Version(run.events.len() as u64));
+        if let Some(after) = after.map(|v| v.0 as usize).filter(|after| *after >= run.floor) {
+            let tail = run.tail(after.min(run.events.len()));
+            return Some(Loaded { at, version, snapshot: None, tail });
+        }
+        let from = run.snapshot.as_ref().map_or(0, |(version, _)| *version);
+        let events = run.events[from..].to_vec();
+        let results = run.results.iter().map(|(_, row)| row.clone()).collect();
+        let snapshot = run.snapshot.clone();
+        let snapshot = snapshot.map(|(v, state)| Snapshot { version: Version(v as u64), state });
+        Some(Loaded { at, version, snapshot, tail: Tail { events, results } })
+    }
+
+    fn heads(&self, after: Option<RunId>, limit: usize) -> Heads {
+        let runs = self.runs.iter().filter(|(id, _)| after.is_none_or(|after| **id > after));
+        let heads = runs.take(limit).map(|(&id, run)| RunHead {
+            run: id,
+            workflow: run.workflow.clone(),
+            digest: run.digest,
+            phase: run.phase,
+            active: run.phase == RunPhase::Running,
+            version: Version(run.events.len() as u64),
+            created: run.created,
+        });
+        Heads { at: self.now, runs: heads.collect(), damaged: vec![] }
+    }
+
+    fn queue(&self, run: RunId) -> Vec<QueueRow> {
+        let rows = self.rows.iter().filter(|row| row.run == run).map(|row| row.shown);
+        let mut rows: Vec<_> = rows.collect();
+        rows.sort_by_key(|row| row.task);
+        rows
+    }
+
+    fn trim(&mut self, run: RunId, below: usize) -> Answer {
+        let Some(run) = self.runs.get_mut(&run) else { return Answer::Broken };
+        if below <= run.floor {
+            return Answer::Trimmed(());
+        }
+        match &run.snapshot {
+            Some((version, _)) if below <= *version => {
+                run.floor = below;
+                Answer::Trimmed(())
+            }
+            _ => Answer::NotDone,
+        }
+    }
+}
+
+impl Run {
+    fn tail(&self, from: usize) -> Tail {
+        let results = self.results.iter().filter(|(at, _)| *at > from);
+        Tail {
+            events: self.events[from..].to_vec(),
+            results: results.map(|(_, row)| row.clone()).collect(),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! What is asked: small worlds, so that ids, tokens and versions meet again and again.
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use retrial::run::{Digest, RunId, TaskId, Token, Version};
+use retrial::store::{
+    Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created, Expired, Fence, Heads,
+    Holding, Loaded, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError,
+};
+use retrial::time::{Nanos, Timestamp};
+use retrial::workflow::StepIx;
+
+const RUNS: u64 = 3;
+const TASKS: u64 = 3;
+const WRITERS: u64 = 2;
+
+#[derive(Clone, Debug)]
+pub(crate) enum Call {
+    Create(Create),
+    Claim(Claim),
+    Commit(Commit),
+    Renew(Vec<Holding>),
+    Expired(usize),
+    Load(RunId, Option<Version>),
+    Heads(Option<RunId>, usize),
+    Queue(RunId),
+    Trim(RunId, Version),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    Created(Created),
+    Claimed(Claimed),
+    Committed(Committed),
+    Renewed(Renewed),
+    Expired(Expired),
+    Loaded(Option<Loaded>),
+    Heads(Heads),
+    Rows(Vec<QueueRow>),
+    Trimmed(()),
+    NotDone,
+    Broken,
+}
+
+impl Answer {
+    /// Errors by their kind: their words are the store's own.
+    pub(crate) fn of(answer: Result<Self, StoreError>) -> Self {
+        match answer {
+            Ok(answer) => answer,
+            Err(StoreError::NotDone(_)) => Self::NotDone,
+            Err(StoreError::Broken(_)) => Self::Broken,
+            Err(StoreError::Unknown(why)) => panic!("nothing fails here: {why}"),
+        }
+    }
+
+    /// Without the time of the answer.
+    pub(crate) fn untimed(mut self) -> Self {
+        match &mut self {
+            Self::Loaded(Some(loaded)) => loaded.at = Timestamp::default(),
+            Self::Heads(heads) => heads.at = Timestamp::default(),
+            _ => {}
+        }
+        self
+    }
+}
+
+/// One step: time goes on by `turn` microseconds, then something is asked that `dice` choose.
+#[derive(Clone, Debug)]
+pub(crate) struct Op {
+    pub(crate) turn: u64,
+    kind: u8,
+    dice: [u64; 12],
+}
+
+impl Op {
+    pub(crate) fn any() -> impl Strategy<Value = Self> {
+        let turn = prop_oneof![Just(0), 1..10_u64, 10..60_u64];
+        let dice = prop::array::uniform12(0..1_000_000_u64);
+        (turn, 0..20_u8, dice).prop_map(|(turn, kind, dice)| Self { turn, kind, dice })
+    }
+}
+
+/// What was asked and seen so far, from which the next question is made.
+#[derive(Default)]
+pub(crate) struct Script {
+    asked: u64,
+    versions: [u64; RUNS as usize],
+    tokens: Vec<(RunId, TaskId, Token)>,
+    commits: Vec<Commit>,
+    claims: Vec<Claim>,
+    creates: Vec<Create>,
+}
+
+fn run(n: u64) -> RunId {
+    RunId::from_random(0, n % RUNS)
+}
+
+fn place_of(named: RunId) -> usize {
+    (0..RUNS).position(|n| run(n) == named).unwrap()
+}
+
+fn task(n: u64) -> TaskId {
+    TaskId { step: StepIx(0), item: (n % TASKS) as u32 }
+}
+
+fn again<T: Clone>(given: &[T], dice: u64) -> Option<T> {
+    // One question in four repeats an older one.
+    (dice.is_multiple_of(4) && !given.is_empty())
+        .then(|| given[(dice / 4) as usize % given.len()].clone())
+}
+
+impl Script {
+    pub(crate) fn call(&mut self, op: Op) -> Call {
+        self.asked += 1;
+        let mut d = op.dice;
+        if self.asked < RUNS {
+            d[0] = self.asked * 4 + 1;
+            return Call::Create(self.create(d));
+        }
+        match op.kind {
+            0..=1 => Call::Create(again(&self.creates, d[0]).unwrap_or_else(|| self.create(d))),
+            2..=6 => Call::Claim(again(&self.claims, d[0]).unwrap_or_else(|| self.claim(d))),
+            7..=13 => Call::Commit(again(&self.commits, d[0]).unwrap_or_else(|| self.commit(d))),
+            14..=15 => Call::Renew(vec![self.holding(d), self.holding([d[7]; 12])]),
+            16 => Call::Expired(d[0] as usize % 4),
+            17 => Call::Load(run(d[0]), self.some_version(d)),
+            18 if d[0].is_multiple_of(2) => {
+                Call::Heads((!d[1].is_multiple_of(4)).then(|| run(d[1])), d[2] as usize % 4)
+            }
+            18 => Call::Queue(run(d[0])),
+            _ => Call::Trim(run(d[0]), Version(d[1] % (self.versions[(d[0] % RUNS) as usize] + 2))),
+        }
+    }
+
+    pub(crate) fn saw(&mut self, call: &Call, answer: &Answer) {
+        match call {
+            Call::Create(create) => self.creates.push(create.clone()),
+            Call::Claim(claim) => self.claims.push(claim.clone()),
+            Call::Commit(commit) => self.commits.push(commit.clone()),
+            _ => {}
+        }
+        match (call, answer) {
+            (Call::Create(create), Answer::Created(Created::New { .. })) => {
+                let place = &mut self.versions[place_of(create.run)];
+                *place = (*place).max(create.events.len() as u64);
+            }
+            (Call::Commit(commit), Answer::Committed(Committed::Applied { version, .. })) => {
+                let place = place_of(commit.run);
+                self.versions[place] = version.0;
+            }
+            (_, Answer::Claimed(claimed)) => {
+                self.tokens.extend(claimed.tasks.iter().map(|t| (t.run, t.task, t.token)));
+            }
+            _ => {}
+        }
+    }
+
+    /// Everything durable.
+    pub(crate) fn everything() -> impl Iterator<Item = Call> {
+        let runs = (0..RUNS).flat_map(|n| {
+            [Call::Load(run(n), None), Call::Load(run(n), Some(Version(0))), Call::Queue(run(n))]
+        });
+        runs.chain([Call::Heads(None, 9)])
+    }
+
+    fn some_version(&self, d: [u64; 12]) -> Option<Version> {
+        let all = self.versions[(d[0] % RUNS) as usize] + 2;
+        (!d[1].is_multiple_of(3)).then_some(Version(d[2] % all))
+    }
+
+    fn create(&self, d: [u64; 12]) -> Create {
+        Create {
+            run: run(d[0] / 4),
+            key: d[1].is_multiple_of(3).then(|| format!("key {}", d[1] % 2)),
+            digest: Digest::of(&[u8::from(d[2].is_multiple_of(5))]),
+            workflow: "w".into(),
+            events: self.events(d[3] % 3),
+            queue: (0..d[4] % 4).map(|n| self.change(d[5].rotate_left(n as u32), n)).collect(),
+            phase: RunPhase::Running,
+        }
+    }
+
+    fn claim(&self, d: [u64; 12]) -> Claim {
+        Claim {
+            id: ClaimId { writer: d[1] % WRITERS, counter: self.asked },
+            limit: d[2] as usize % 4,
+            lasts: Nanos::new(d[3] % 40 * 1_000 + self.asked),
+            chance: d[4],
+        }
+    }
+
+    fn commit(&self, d: [u64; 12]) -> Commit {
+        // Mostly about the run of the token that the fences and leases will name.
+        let (claimed, ..) = self.token(d[6]);
+        let at = if d[1].is_multiple_of(3) { run(d[1] / 3) } else { claimed };
+        let place = place_of(at);
+        let behind = if d[2].is_multiple_of(6) { d[2] % 4 } else { 0 };
+        let phases = [RunPhase::Running, RunPhase::Running, RunPhase::Running];
+        let rests = [RunPhase::Deactivated, RunPhase::Cancelled, RunPhase::Completed];
+        let phase = if d[3].is_multiple_of(5) { rests } else { phases };
+        Commit {
+            id: CommitId { writer: d[4] % WRITERS, counter: self.asked },
+            run: at,
+            expect: Version(self.versions[place].saturating_sub(behind) + d[2] / 999_000),
+            fences: (0..d[5] % 3).filter_map(|n| self.fence(d[6] + n * 3)).collect(),
+            events: self.events(d[7] % 4),
+            queue: (0..d[8] % 4).map(|n| self.change(d[9].rotate_left(n as u32), n)).collect(),
+            results: (0..d[10] % 2).map(|n| self.result(d[10] + n)).collect(),
+            phase: phase[(d[3] % 3) as usize],
+            snapshot: d[11].is_multiple_of(4).then(|| format!("state {}", self.asked).into()),
+        }
+    }
+
+    fn events(&self, n: u64) -> Vec<Bytes> {
+        (0..n).map(|n| format!("event {} {n}", self.asked).into()).collect()
+    }
+
+    fn result(&self, n: u64) -> ResultRow {
+        let attempt = (n % 3) as u32;
+        ResultRow { task: task(n), attempt, result: format!("result {}", self.asked).into() }
+    }
+
+    /// Mostly a token that was given, for the task that it was given for.
+    fn token(&self, n: u64) -> (RunId, TaskId, Token) {
+        match self.tokens.len() as u64 {
+            0 => (run(n), task(n), Token::from_random(n, n)),
+            // The newest are the likeliest to be good.
+            len => self.tokens[(len - 1 - n % 3.min(len)) as usize],
+        }
+    }
+
+    fn fence(&self, n: u64) -> Option<Fence> {
+        let (_, task, token) = self.token(n);
+        match n % 5 {
+            0..=2 => Some(Fence::Held { task, token }),
+            3 => Some(Fence::Lapsed { task, token }),
+            _ => None,
+        }
+    }
+
+    /// Lengths differ by nanoseconds that no other row has.
+    fn change(&self, n: u64, place: u64) -> QueueChange {
+        let after = Nanos::new(n % 50 * 1_000 + self.asked * 4 % 1_000 + place);
+        let attempt = (n % 4) as u32 + 1;
+        let (_, claimed, token) = self.token(n);
+        match n % 6 {
+            0..=2 => QueueChange::Due { task: task(n / 6), attempt, after },
+            3 | 4 => QueueChange::Lease {
+                task: claimed,
+                attempt,
+                token,
+                lasts: after,
+                timeout: (!n.is_multiple_of(4))
+                    .then_some(Nanos::new(n / 7 % 50 * 1_000 + self.asked)),
+            },
+            _ => QueueChange::Remove { task: task(n / 6) },
+        }
+    }
+
+    fn holding(&self, d: [u64; 12]) -> Holding {
+        let (claimed, task, token) = self.token(d[0]);
+        let run = if d[1].is_multiple_of(5) { run(d[1]) } else { claimed };
+        Holding { run, task, token, lasts: Nanos::new(d[2] % 50 * 1_000 + self.asked) }
+    }
+}

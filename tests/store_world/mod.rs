@@ -1,0 +1,119 @@
+//! A world for stores that a test turns by hand: clocks, and a disk in memory that can fail.
+
+use std::future::Future;
+use std::io;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use redb::StorageBackend;
+use retrial::runtime::{Runtime, Task, TokioRuntime, WorkLost};
+use retrial::time::{Mono, Nanos, Timestamp};
+
+/// A runtime whose clocks stand still until turned. Tasks and blocking work are tokio's.
+#[derive(Clone, Debug)]
+pub(crate) struct Turned {
+    tokio: TokioRuntime,
+    mono: Arc<AtomicU64>,
+    wall: Timestamp,
+}
+
+impl Turned {
+    pub(crate) fn at(wall: u64) -> Self {
+        let wall = Timestamp::from_nanos(wall);
+        Self { tokio: TokioRuntime::current(), mono: Arc::default(), wall }
+    }
+
+    pub(crate) fn turn(&self, by: Nanos) {
+        self.mono.fetch_add(by.get(), Ordering::Relaxed);
+    }
+}
+
+impl Runtime for Turned {
+    fn now(&self) -> Mono {
+        Mono::from_nanos(self.mono.load(Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> Timestamp {
+        self.wall
+    }
+
+    fn random(&self) -> u64 {
+        4
+    }
+
+    async fn sleep_until(&self, at: Mono) {
+        self.mono.fetch_max(at.as_nanos(), Ordering::Relaxed);
+    }
+
+    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {
+        self.tokio.spawn(future)
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, WorkLost> {
+        self.tokio.blocking(work).await
+    }
+}
+
+/// A disk of one file. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    bytes: Mutex<Vec<u8>>,
+    /// How many of the next syncs fail, after having written everything.
+    failing_syncs: AtomicUsize,
+    /// How many of the next reads of the length fail, so that opening fails.
+    failing_opens: AtomicUsize,
+}
+
+fn strike(left: &AtomicUsize) -> io::Result<()> {
+    let less = |n: usize| n.checked_sub(1);
+    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
+        Ok(_) => Err(io::Error::from_raw_os_error(5)),
+        Err(_) => Ok(()),
+    }
+}
+
+impl Disk {
+    pub(crate) fn fail_syncs(&self, n: usize) {
+        self.0.failing_syncs.store(n, Ordering::Relaxed);
+    }
+
+    pub(crate) fn fail_opens(&self, n: usize) {
+        self.0.failing_opens.store(n, Ordering::Relaxed);
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        strike(&self.0.failing_opens)?;
+        Ok(self.0.bytes.lock().unwrap().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.bytes.lock().unwrap();
+        let from = bytes.get(offset as usize..offset as usize + out.len());
+        out.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.bytes.lock().unwrap().resize(len as usize, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        strike(&self.0.failing_syncs)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.0.bytes.lock().unwrap();
+        let to = bytes.get_mut(offset as usize..offset as usize + data.len());
+        to.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+        Ok(())
+    }
+}
