@@ -2,6 +2,8 @@
 //! the pure heart: virtual time, no async, no store. What is expected comes from the models in
 //! `properties/`, written from the specification.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod run_support;
 
 #[path = "properties/draw.rs"]

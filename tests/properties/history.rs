@@ -14,7 +14,7 @@ use crate::run_support::world::World;
 enum At {
     Due { attempt: u32, at: u64, delay: u64 },
     Running { attempt: u32, cut: bool },
-    Failed { attempt: u32, failure: Failure, will_retry: bool, expected: Expected },
+    Failed { attempt: u32, failure: Failure, will_retry: bool, expected: Box<Expected> },
     Ended,
 }
 
@@ -111,7 +111,7 @@ impl Track {
                 let (timeouts, previous) = (self.timeouts, self.previous);
                 let first = self.first.unwrap_or(now);
                 let past = Past { attempt: *attempt, timeouts, previous, first, now };
-                let expected = model::expected(policy, failure, &past);
+                let expected = Box::new(model::expected(policy, failure, &past));
                 self.last = Some(failure.clone());
                 let (attempt, will_retry) = (*attempt, *will_retry);
                 At::Failed { attempt, failure: failure.clone(), will_retry, expected }

@@ -60,7 +60,11 @@ pub(crate) fn expected(policy: &Policy, failure: &Failure, past: &Past) -> Expec
     let Some(rule) = rule(policy, failure) else { return found };
     found.unmatched = false;
     found.exhausted = match rule.limit {
-        Limit::Attempts(most) => past.attempt - 1 >= most.get() - 1,
+        // Retried if and only if the retries made are fewer than those allowed.
+        Limit::Attempts(most) => {
+            let (made, allowed) = (past.attempt - 1, most.get() - 1);
+            made >= allowed
+        }
         Limit::Unlimited => false,
     };
     let timed_out = failure.code().as_str() == "TIMEOUT";
@@ -111,11 +115,11 @@ impl Expected {
 
 /// Attempts in all that any rule allows (Decision 1); none when unlimited.
 pub(crate) fn most_attempts(policy: &Policy) -> Option<u32> {
-    let counts = policy.rules().iter().map(|r| match r.limit {
+    let mut counts = policy.rules().iter().map(|r| match r.limit {
         Limit::Attempts(n) => Some(n.get()),
         Limit::Unlimited => None,
     });
-    counts.fold(Some(1), |most, n| Some(most?.max(n?)))
+    counts.try_fold(1, |most, n| Some(most.max(n?)))
 }
 
 /// W8, Decisions 5 and 12.
