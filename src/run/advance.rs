@@ -33,16 +33,18 @@ fn end_of_step(state: &RunState, at: StepIx) -> Option<Vec<Event>> {
     if step.phase != StepPhase::Active {
         return None;
     }
-    let first_error = step.tasks.iter().find_map(|t| match &t.phase {
-        TaskPhase::Failed { error } => Some(error),
+    let first_failed = step.tasks.iter().find_map(|t| match &t.phase {
+        TaskPhase::Failed { error } => Some((error, t.failure.as_ref())),
         _ => None,
     });
     if step.tasks.iter().any(super::TaskState::is_live) {
-        let called_off = first_error.is_some() && state.definition(at)?.fail_fast;
+        let called_off = first_failed.is_some() && state.definition(at)?.fail_fast;
         return called_off.then(|| call_off(step, at));
     }
-    Some(match first_error {
-        Some(error) => step_failed(state, at, error.clone()),
+    Some(match first_failed {
+        Some((error, failure)) => {
+            step_failed(state, at, error.clone(), failure.map_or(&[], Failure::lineage))
+        }
         None => step_succeeded(state, at),
     })
 }
@@ -68,10 +70,10 @@ fn step_succeeded(state: &RunState, at: StepIx) -> Vec<Event> {
 }
 
 /// Spec decision 18: routed, or unrouted with or without goals. An error in a handler ends the run
-/// (C11).
-fn step_failed(state: &RunState, at: StepIx, error: ErrorContext) -> Vec<Event> {
-    let in_handler = state.steps[at.index()].last_error.is_some();
-    let edge = if in_handler { None } else { failure_edge(state, at, &error) };
+/// (C11). `types` is the failure's lineage.
+fn step_failed(state: &RunState, at: StepIx, error: ErrorContext, types: &[String]) -> Vec<Event> {
+    let in_handler = state.steps.get(at.index()).is_some_and(|s| s.last_error.is_some());
+    let edge = if in_handler { None } else { failure_edge(state, at, &error, types) };
     let is_goal = state.definition(at).is_some_and(|s| s.goal);
     let mut events = vec![Event::StepFailed { step: at, error: error.clone() }];
     if let Some(edge) = edge {
@@ -83,18 +85,21 @@ fn step_failed(state: &RunState, at: StepIx, error: ErrorContext) -> Vec<Event> 
 }
 
 /// Exception edges first, then transitions whose condition looks at `_last_error`; each by
-/// priority. Other transitions are not about failures and never route one.
+/// priority. Other transitions are not about failures and never route one; nor does an edge to a
+/// step that can't be entered any more, or the failure would vanish there.
 fn failure_edge<'s>(
     state: &'s RunState,
     at: StepIx,
     error: &ErrorContext,
+    types: &[String],
 ) -> Option<&'s Transition> {
     let view = View::new(state, Some(error));
-    let edges = state.workflow.edges_from(at);
-    let types = route::error_types(state, at);
+    let mut edges = state.workflow.edges_from(at);
+    let waits = |to: StepIx| state.steps.get(to.index()).map(|s| s.phase);
+    edges.retain(|t| waits(t.to) == Some(StepPhase::Waiting));
     let holds = |t: &Transition| t.condition.as_ref().is_none_or(|c| c.holds(&view));
     let exception = edges.iter().find(|t| {
-        t.on_error.as_ref().is_some_and(|names| route::catches(names, error, &types)) && holds(t)
+        t.on_error.as_ref().is_some_and(|names| route::catches(names, error, types)) && holds(t)
     });
     let transition = || {
         edges.iter().find(|t| {
@@ -120,8 +125,10 @@ fn begin_of_step(state: &RunState, at: StepIx, now: Timestamp) -> Option<Vec<Eve
 }
 
 fn enter(state: &RunState, at: StepIx, now: Timestamp) -> Vec<Event> {
-    let view = View::new(state, state.steps[at.index()].last_error.as_ref());
-    let Some(step) = state.definition(at) else { return Vec::new() };
+    let (Some(step), Some(here)) = (state.definition(at), state.steps.get(at.index())) else {
+        return Vec::new();
+    };
+    let view = View::new(state, here.last_error.as_ref());
     let items = match &step.for_each {
         None => Ok(1),
         Some(list) => match list.render(&view).as_array().map(Vec::len) {
@@ -137,7 +144,7 @@ fn enter(state: &RunState, at: StepIx, now: Timestamp) -> Vec<Event> {
         Err(text) => {
             let failure = Failure::new("BAD_FAN_OUT", &text).with_lineage(["ValueError"]);
             let error = ErrorContext::new(&failure, false, &step.id, &step.action, 0, now);
-            step_failed(state, at, error)
+            step_failed(state, at, error, failure.lineage())
         }
     }
 }
@@ -145,21 +152,40 @@ fn enter(state: &RunState, at: StepIx, now: Timestamp) -> Vec<Event> {
 /// The run ends when nothing is at work or can begin; sooner when a goal is lost and no handler's
 /// branch is still at work (spec decision 18, A13).
 fn end_of_run(state: &RunState) -> Option<Event> {
-    let active = |s: &&StepState| s.phase == StepPhase::Active;
-    let at_work = state.steps.iter().any(|s| active(&s));
-    let handler_at_work = state.steps.iter().filter(active).any(|s| s.handling);
-    let lost = lost_goal(state);
-    if lost.is_none() && at_work || lost.is_some() && handler_at_work {
+    let goes_on = match lost_goal(state) {
+        Some(_) => handler_at_work(state),
+        None => state.steps.iter().any(|s| s.phase == StepPhase::Active),
+    };
+    if goes_on {
         return None;
     }
-    let outcome = lost.map_or(Outcome::Completed, |error| Outcome::Failed { error });
+    let outcome = match lost_goal(state) {
+        Some(error) => Outcome::Failed { error: error.clone() },
+        None => Outcome::Completed,
+    };
     Some(Event::RunEnded { outcome })
 }
 
-/// The failure that cost the run a goal: the goal's own, else the first failed step's.
-fn lost_goal(state: &RunState) -> Option<ErrorContext> {
-    let goals = state.workflow.steps().iter().zip(&state.steps).filter(|(step, _)| step.goal);
-    let lost = |s: &StepState| matches!(s.phase, StepPhase::Failed | StepPhase::Unreachable);
-    let (_, goal) = goals.into_iter().find(|(_, s)| lost(s))?;
-    goal.error.clone().or_else(|| state.steps.iter().find_map(|s| s.error.clone()))
+/// The failure that cost the run its first lost goal.
+fn lost_goal(state: &RunState) -> Option<&ErrorContext> {
+    let mut goals =
+        state.workflow.places().filter(|at| state.definition(*at).is_some_and(|s| s.goal));
+    let lost = |at: &StepIx| state.steps.get(at.index()).is_some_and(|s| route::is_lost(s.phase));
+    route::cause(state, goals.find(lost)?)
+}
+
+/// Whether a handler, or a step that its edges or `after` lead to, has not ended.
+fn handler_at_work(state: &RunState) -> bool {
+    let mut branch: Vec<bool> = state.steps.iter().map(|s| s.handling).collect();
+    let on_branch = |branch: &[bool], at: StepIx| branch.get(at.index()) == Some(&true);
+    loop {
+        let joins = |at: &StepIx| {
+            let after = state.definition(*at).map_or(&[][..], |s| &s.after);
+            !on_branch(&branch, *at) && after.iter().any(|from| on_branch(&branch, *from))
+        };
+        let Some(next) = state.workflow.places().find(joins) else { break };
+        branch[next.index()] = true;
+    }
+    let open = |s: &StepState| matches!(s.phase, StepPhase::Waiting | StepPhase::Active);
+    branch.iter().zip(&state.steps).any(|(on, s)| *on && open(s))
 }

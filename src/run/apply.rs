@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::advance::MAX_ITEMS;
 use super::{
-    Event, Phase, Recorded, RunState, StepPhase, StepState, TaskId, TaskPhase, TaskState, Version,
+    Event, Outcome, Phase, Recorded, RouteCause, RunState, StepPhase, StepState, TaskId, TaskPhase,
+    TaskState, Version,
 };
 use crate::failure::RetryKind;
-use crate::run::RouteCause;
 use crate::workflow::StepIx;
 
 /// An event that can't follow the events before it: the history is damaged.
@@ -25,7 +26,8 @@ impl RunState {
     /// Folds one event in.
     ///
     /// # Errors
-    /// When it names a step or task that does not exist, or follows the end.
+    /// When it can't follow the events before it: it names a step or task that does not exist or
+    /// does not stand where the event needs it, or it follows the end. Then nothing has changed.
     pub fn apply(&mut self, recorded: &Recorded) -> Result<(), Impossible> {
         let wrong = Impossible { number: self.version, event: recorded.event.name() };
         if matches!(self.phase, Phase::Ended(_)) {
@@ -37,58 +39,75 @@ impl RunState {
         Ok(())
     }
 
+    /// `None` when the event can't follow; then nothing has changed.
     fn apply_event(&mut self, recorded: &Recorded) -> Option<()> {
         match &recorded.event {
             Event::RunCreated { seed, workflow: _, input } => {
+                ensure(self.version == Version::START)?;
                 self.seed = *seed;
                 self.input = Arc::new(Value::Object(input.clone()));
             }
             Event::RunActivated => self.phase = Phase::Running,
             Event::RunDeactivated => self.phase = Phase::Deactivated,
             Event::StepEntered { step, tasks } => {
-                let state = self.step_mut(*step)?;
+                ensure(*tasks as usize <= MAX_ITEMS)?;
+                let state = self.step_in(*step, &[StepPhase::Waiting])?;
                 state.phase = StepPhase::Active;
                 state.tasks = vec![TaskState::new(); *tasks as usize];
             }
             Event::AttemptStarted { task, attempt, token, timeout, .. } => {
-                let state = self.task_mut(*task)?;
+                ensure(self.phase == Phase::Running)?;
+                let state = self.task_at(*task, *attempt)?;
+                ensure(state.phase == TaskPhase::Queued)?;
                 state.phase = TaskPhase::Running { token: *token, timeout: *timeout };
-                state.attempt = *attempt;
                 state.first_started.get_or_insert(recorded.at);
             }
-            Event::AttemptFailed { task, failure, .. } => {
-                self.task_mut(*task)?.failure = Some(failure.clone());
+            Event::AttemptFailed { task, attempt, failure, .. } => {
+                self.running(*task, *attempt)?.failure = Some(failure.clone());
             }
             Event::RetryScheduled { task, attempt, delay, backoff, kind, .. } => {
-                let state = self.task_mut(*task)?;
+                let running = |t: &TaskState| matches!(t.phase, TaskPhase::Running { .. });
+                let state = self.live(*task).filter(|t| running(t))?;
+                ensure(*attempt == state.attempt.saturating_add(1))?;
                 state.phase = TaskPhase::Queued;
                 state.attempt = *attempt;
                 state.delay = *delay;
                 state.backoff = Some(*backoff);
                 state.timeout_retries += u32::from(*kind == RetryKind::Timeout);
             }
-            Event::TaskSucceeded { task, digest, .. } => {
-                self.task_mut(*task)?.phase = TaskPhase::Succeeded { digest: *digest };
+            Event::TaskSucceeded { task, attempt, digest } => {
+                self.running(*task, *attempt)?.phase = TaskPhase::Succeeded { digest: *digest };
             }
             Event::TaskFailed { task, error, .. } => {
-                self.task_mut(*task)?.phase = TaskPhase::Failed { error: error.clone() };
+                self.live(*task)?.phase = TaskPhase::Failed { error: error.clone() };
             }
-            Event::TaskCancelled { task } => self.task_mut(*task)?.phase = TaskPhase::Cancelled,
+            Event::TaskCancelled { task } => self.live(*task)?.phase = TaskPhase::Cancelled,
             Event::StepSucceeded { step } => {
-                let state = self.step_mut(*step)?;
+                let state = self.step_in(*step, &[StepPhase::Active])?;
+                let done = |t: &TaskState| matches!(t.phase, TaskPhase::Succeeded { .. });
+                ensure(state.tasks.iter().all(done))?;
                 state.phase = StepPhase::Succeeded;
                 state.last_error = None;
             }
             Event::StepFailed { step, error } => {
-                let state = self.step_mut(*step)?;
+                // A step whose fan-out makes no sense fails without having been entered.
+                let state = self.step_in(*step, &[StepPhase::Active, StepPhase::Waiting])?;
+                ensure(!state.tasks.iter().any(TaskState::is_live))?;
                 state.phase = StepPhase::Failed;
                 state.error = Some(error.clone());
             }
-            Event::StepUnreachable { step } => self.step_mut(*step)?.phase = StepPhase::Unreachable,
-            Event::StepSkipped { step } => self.step_mut(*step)?.phase = StepPhase::Skipped,
+            Event::StepUnreachable { step } => {
+                self.step_in(*step, &[StepPhase::Waiting])?.phase = StepPhase::Unreachable;
+            }
+            Event::StepSkipped { step } => {
+                self.step_in(*step, &[StepPhase::Waiting])?.phase = StepPhase::Skipped;
+            }
             Event::Routed { from, to, cause } => self.apply_route(*from, *to, *cause)?,
             Event::CancelRequested { .. } => {}
             Event::RunEnded { outcome } => {
+                let open =
+                    |s: &StepState| matches!(s.phase, StepPhase::Waiting | StepPhase::Active);
+                ensure(*outcome != Outcome::Completed || !self.steps.iter().any(open))?;
                 self.steps.iter_mut().for_each(StepState::call_off);
                 self.phase = Phase::Ended(outcome.clone());
             }
@@ -98,9 +117,13 @@ impl RunState {
 
     /// A failure sets the branch's last error; of several the latest stays (spec decision 14).
     fn apply_route(&mut self, from: StepIx, to: StepIx, cause: RouteCause) -> Option<()> {
-        let source = self.step_mut(from)?;
+        let ended = match cause {
+            RouteCause::Success => StepPhase::Succeeded,
+            RouteCause::Failure => StepPhase::Failed,
+        };
+        let source = self.step_in(from, &[ended])?;
         let (error, handling) = (source.error.clone(), source.handling);
-        let target = self.step_mut(to)?;
+        let target = self.steps.get_mut(to.index())?;
         target.routed = true;
         match cause {
             RouteCause::Success => target.handling |= handling,
@@ -112,13 +135,26 @@ impl RunState {
         Some(())
     }
 
-    fn step_mut(&mut self, at: StepIx) -> Option<&mut StepState> {
-        self.steps.get_mut(at.index())
+    fn step_in(&mut self, at: StepIx, phases: &[StepPhase]) -> Option<&mut StepState> {
+        self.steps.get_mut(at.index()).filter(|s| phases.contains(&s.phase))
     }
 
-    fn task_mut(&mut self, task: TaskId) -> Option<&mut TaskState> {
-        self.step_mut(task.step)?.tasks.get_mut(task.item as usize)
+    fn live(&mut self, task: TaskId) -> Option<&mut TaskState> {
+        let step = self.step_in(task.step, &[StepPhase::Active])?;
+        step.tasks.get_mut(task.item as usize).filter(|t| t.is_live())
     }
+
+    fn task_at(&mut self, task: TaskId, attempt: u32) -> Option<&mut TaskState> {
+        self.live(task).filter(|t| t.attempt == attempt)
+    }
+
+    fn running(&mut self, task: TaskId, attempt: u32) -> Option<&mut TaskState> {
+        self.task_at(task, attempt).filter(|t| matches!(t.phase, TaskPhase::Running { .. }))
+    }
+}
+
+fn ensure(holds: bool) -> Option<()> {
+    holds.then_some(())
 }
 
 impl StepState {

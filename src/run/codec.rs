@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Recorded, RunState};
+use super::{Recorded, RunState, stored};
 
 /// The format written today.
 const FORMAT: u8 = 1;
@@ -30,7 +30,7 @@ pub enum DecodeError {
 /// An event as stored bytes.
 #[must_use]
 pub fn encode(event: &Recorded) -> Bytes {
-    write(event)
+    write(&stored::Writes(event))
 }
 
 /// An event from stored bytes.
@@ -38,7 +38,7 @@ pub fn encode(event: &Recorded) -> Bytes {
 /// # Errors
 /// When the bytes are damaged or newer than this program.
 pub fn decode(bytes: &[u8]) -> Result<Recorded, DecodeError> {
-    read(bytes)
+    read::<stored::Reads>(bytes).map(Recorded::from)
 }
 
 /// A state as stored bytes. Equal states give equal bytes.
@@ -52,7 +52,12 @@ pub fn encode_snapshot(state: &RunState) -> Bytes {
 /// # Errors
 /// When the bytes are damaged or newer than this program.
 pub fn decode_snapshot(bytes: &[u8]) -> Result<RunState, DecodeError> {
-    read(bytes)
+    let state: RunState = read(bytes)?;
+    if state.is_sound() {
+        Ok(state)
+    } else {
+        Err(DecodeError::Damaged("its steps are not its workflow's".to_owned()))
+    }
 }
 
 fn write(value: &impl Serialize) -> Bytes {

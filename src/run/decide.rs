@@ -129,7 +129,7 @@ fn claimed(
     let (Some(found), Some(step)) = (state.task(task), state.definition(task.step)) else {
         return Vec::new();
     };
-    let active = state.steps[task.step.index()].phase == StepPhase::Active;
+    let active = state.steps.get(task.step.index()).is_some_and(|s| s.phase == StepPhase::Active);
     let waits = found.phase == TaskPhase::Queued && found.attempt == attempt;
     if state.phase != Phase::Running || !active || !waits {
         return Vec::new();
@@ -152,17 +152,22 @@ fn claimed(
     }]
 }
 
-/// What is left of the total timeout; `None` when there is none.
+/// What is left of the total timeout; `None` when there is none. It counts from the first attempt's
+/// start, so that attempt has all of it.
 fn time_left(policy: &Policy, task: &TaskState, now: Timestamp) -> Option<Nanos> {
-    let end = policy.deadline(task.first_started.unwrap_or(now))?;
-    Some(end.since(now))
+    match task.first_started {
+        Some(first) => policy.deadline(first).map(|end| end.since(now)),
+        None => policy.total_timeout(),
+    }
 }
 
-/// The attempt came up at or after the total timeout: it does not start (spec decision 8).
+/// The attempt came up at or after the total timeout: it does not start (spec decision 8). The
+/// error is the last failure, as where the verdict gives up: routing must not depend on how late
+/// the claim was.
 fn out_of_time(state: &RunState, task: TaskId, found: &TaskState, now: Timestamp) -> Event {
     let attempts = found.attempt.saturating_sub(1);
-    let text = found.failure.as_ref().map_or("no attempt".to_owned(), ToString::to_string);
-    let failure = Failure::timed_out(&format!("total timeout passed; before it: {text}"));
+    let failure = found.failure.clone();
+    let failure = failure.unwrap_or_else(|| Failure::timed_out("the total timeout passed"));
     let error = error_context(state, task, &failure, attempts, now);
     Event::TaskFailed { task, attempts, reason: GiveUp::TotalTimeout, error }
 }

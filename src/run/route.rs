@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{RunState, StepPhase, StepState, TaskPhase, TaskState};
+use super::{RunState, StepPhase};
 use crate::failure::ErrorContext;
 use crate::workflow::StepIx;
 
@@ -16,32 +16,47 @@ pub(super) enum Next {
     Skip,
 }
 
-/// A step is entered when all of `after` have succeeded and, where transitions lead to it, one of
-/// them was taken.
+/// A step is entered when all of `after` have succeeded and, where transitions lead to it, all
+/// their sources have ended and one of them was taken. So what a step reads has ended before it,
+/// and the answer depends on how the steps before it ended, never on which ended first.
 pub(super) fn next(state: &RunState, at: StepIx) -> Next {
-    let Some(step) = state.definition(at) else { return Next::Wait };
-    let phase_of = |from: &StepIx| state.steps.get(from.index()).map(|s| s.phase);
-    let after: Vec<StepPhase> = step.after.iter().filter_map(phase_of).collect();
-    if after.iter().any(|p| is_lost(*p)) {
-        return Next::Unreachable;
+    let (Some(step), Some(here)) = (state.definition(at), state.steps.get(at.index())) else {
+        return Next::Wait;
+    };
+    let phase_of = |from: StepIx| state.steps.get(from.index()).map(|s| s.phase);
+    let after: Vec<StepPhase> = step.after.iter().filter_map(|s| phase_of(*s)).collect();
+    let sources: Vec<StepPhase> =
+        state.workflow.edges_into(at).filter_map(|t| phase_of(t.from)).collect();
+    let undecided = sources.iter().any(|p| is_open(*p));
+    let passed_by = !undecided && !sources.is_empty() && !here.routed;
+    if after.iter().any(|p| is_lost(*p)) || passed_by && sources.iter().any(|p| is_lost(*p)) {
+        Next::Unreachable
+    } else if undecided || after.iter().any(|p| is_open(*p)) {
+        Next::Wait
+    } else if passed_by || after.contains(&StepPhase::Skipped) {
+        Next::Skip
+    } else {
+        Next::Enter
     }
-    if after.contains(&StepPhase::Skipped) {
-        return Next::Skip;
-    }
-    let mut sources = state.workflow.edges_into(at).filter_map(|t| phase_of(&t.from)).peekable();
-    let here: Option<&StepState> = state.steps.get(at.index());
-    if sources.peek().is_some() && !here.is_some_and(|s| s.routed) {
-        let sources: Vec<StepPhase> = sources.collect();
-        return match sources.as_slice() {
-            open if open.iter().any(|p| is_open(*p)) => Next::Wait,
-            ended if ended.iter().any(|p| is_lost(*p)) => Next::Unreachable,
-            _ => Next::Skip,
-        };
-    }
-    if after.iter().all(|p| *p == StepPhase::Succeeded) { Next::Enter } else { Next::Wait }
 }
 
-fn is_lost(phase: StepPhase) -> bool {
+/// The failure that made a step fail or unreachable: its own, else that of the first lost step
+/// before it. The graph has no cycles, so the walk ends.
+pub(super) fn cause(state: &RunState, at: StepIx) -> Option<&ErrorContext> {
+    let lost = |from: &StepIx| state.steps.get(from.index()).is_some_and(|s| is_lost(s.phase));
+    let mut at = at;
+    for _ in 0..state.steps.len() {
+        let here = state.steps.get(at.index())?;
+        if here.error.is_some() {
+            return here.error.as_ref();
+        }
+        let edges = state.workflow.edges_into(at).map(|t| t.from);
+        at = state.definition(at)?.after.iter().copied().chain(edges).find(lost)?;
+    }
+    None
+}
+
+pub(super) fn is_lost(phase: StepPhase) -> bool {
     matches!(phase, StepPhase::Failed | StepPhase::Unreachable)
 }
 
@@ -54,11 +69,4 @@ pub(super) fn catches(names: &BTreeSet<String>, error: &ErrorContext, types: &[S
     names.is_empty()
         || names.contains(error.code.as_str())
         || types.iter().any(|t| names.contains(t))
-}
-
-/// The lineage of the failure that failed the step.
-pub(super) fn error_types(state: &RunState, at: StepIx) -> Vec<String> {
-    let failed = |t: &&TaskState| matches!(t.phase, TaskPhase::Failed { .. });
-    let first = state.steps.get(at.index()).and_then(|s| s.tasks.iter().find(failed));
-    first.and_then(|t| t.failure.as_ref()).map(|f| f.lineage().to_vec()).unwrap_or_default()
 }

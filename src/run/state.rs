@@ -243,7 +243,10 @@ impl RunState {
         let recorded = Recorded { at: now.max(self.last_at), event };
         let legal = self.apply(&recorded);
         debug_assert!(legal.is_ok(), "decided an impossible event: {legal:?}");
-        events.push(recorded);
+        // What is recorded is what was folded in, whatever was decided.
+        if legal.is_ok() {
+            events.push(recorded);
+        }
     }
 
     /// Brings a stored result back, as read from the results table (W12).
@@ -320,6 +323,11 @@ impl RunState {
     #[must_use]
     pub fn result(&self, task: TaskId) -> Option<&Arc<Value>> {
         self.results.get(&task)
+    }
+
+    /// Whether every part speaks of the same steps: bytes from outside may not.
+    pub(super) fn is_sound(&self) -> bool {
+        self.steps.len() == self.workflow.steps().len()
     }
 
     pub(super) fn definition(&self, at: StepIx) -> Option<&Step> {

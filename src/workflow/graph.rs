@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Parts, Root, StepIx, Template, Workflow};
+use super::{Condition, Parts, Path, Root, StepIx, Template, Workflow};
 
 /// What a workflow may not say. Places are indices into the text's lists, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +35,7 @@ pub enum WorkflowError {
         /// What points there.
         what: String,
     },
-    /// A template names a step that is not there.
+    /// A template, or the condition of a transition from the step, names a step that is not there.
     #[error("step `{id}`: `{reference}` names an unknown step")]
     UnknownReference {
         /// The place of the step whose template it is.
@@ -45,7 +45,8 @@ pub enum WorkflowError {
         /// The reference as written.
         reference: String,
     },
-    /// A template reads a result of a step that is not sure to have ended before.
+    /// A template, or the condition of a transition from the step, reads a result of a step that is
+    /// not sure to have ended before.
     #[error(
         "step `{id}`: `{reference}` reads a step that need not have ended before it; put it in `after` or lead a transition from it"
     )]
@@ -177,19 +178,35 @@ fn cycle_through(
     WorkflowError::Cycle { step: start, path }
 }
 
+/// A template reads steps that have ended before its own; a condition is judged when its source has
+/// ended, so it reads that and what came before. Anything else would depend on timing.
 fn check_references(parts: &Parts, ancestors: &[BTreeSet<usize>]) -> Result<(), WorkflowError> {
     for (step, s) in parts.steps.iter().enumerate() {
         let templates: [Option<&Template>; 2] = [Some(&s.args), s.for_each.as_ref()];
         for path in templates.into_iter().flatten().flat_map(Template::paths) {
-            let Root::Step(name) = path.root() else { continue };
-            let reference = path.to_string();
-            let Some(at) = parts.steps.iter().position(|s| s.id == *name) else {
-                return Err(WorkflowError::UnknownReference { step, id: s.id.clone(), reference });
-            };
-            if !ancestors[step].contains(&at) {
-                return Err(WorkflowError::NotBefore { step, id: s.id.clone(), reference });
-            }
+            check_path(parts, step, path, |at| ancestors[step].contains(&at))?;
+        }
+    }
+    for t in &parts.transitions {
+        let from = t.from.index();
+        for path in t.condition.iter().flat_map(Condition::paths) {
+            check_path(parts, from, path, |at| at == from || ancestors[from].contains(&at))?;
         }
     }
     Ok(())
+}
+
+fn check_path(
+    parts: &Parts,
+    step: usize,
+    path: &Path,
+    has_ended: impl Fn(usize) -> bool,
+) -> Result<(), WorkflowError> {
+    let Root::Step(name) = path.root() else { return Ok(()) };
+    let (id, reference) = (parts.steps[step].id.clone(), path.to_string());
+    match parts.steps.iter().position(|s| s.id == *name) {
+        None => Err(WorkflowError::UnknownReference { step, id, reference }),
+        Some(at) if !has_ended(at) => Err(WorkflowError::NotBefore { step, id, reference }),
+        Some(_) => Ok(()),
+    }
 }

@@ -1,0 +1,135 @@
+//! Workflows in a few words.
+
+use retrial::policy::Dialect;
+use retrial::policy::{Backoff, Limit, Matcher, Origin, Parts, Policy, Rule};
+use retrial::time::Nanos;
+use retrial::workflow::{self, Condition, Step, StepIx, Template, Transition, Workflow};
+use serde_json::{Value, json};
+
+/// A workflow under construction.
+#[derive(Default)]
+pub struct Flow {
+    parts: workflow::Parts,
+}
+
+/// No retries.
+pub fn once() -> Policy {
+    Policy::no_retries(Dialect::Builder)
+}
+
+/// `attempts` in all, on every failure, doubling from a second.
+pub fn doubling(attempts: u32) -> Policy {
+    change(attempts, |_| {})
+}
+
+/// As [`doubling`], changed.
+pub fn change(attempts: u32, change: impl FnOnce(&mut Parts)) -> Policy {
+    let mut parts = Parts::new(Dialect::Builder);
+    parts.rules.push(Rule {
+        matcher: Matcher::any(),
+        limit: Limit::attempts(attempts).expect("at least one attempt"),
+        backoff: Backoff::exponential(Nanos::from_secs(1)),
+    });
+    change(&mut parts);
+    Policy::try_from(parts).expect("a policy that makes sense")
+}
+
+/// As [`doubling`], for failures of the retryable class alone.
+pub fn transient(attempts: u32) -> Policy {
+    change(attempts, |p| p.rules[0].matcher = Matcher::retryable())
+}
+
+impl Flow {
+    pub fn new() -> Self {
+        Self { parts: workflow::Parts { name: "test".into(), ..workflow::Parts::default() } }
+    }
+
+    /// Adds a step with the action of the same name.
+    pub fn step(mut self, id: &str, policy: Policy) -> Self {
+        self.parts.steps.push(Step {
+            id: id.into(),
+            action: id.into(),
+            args: Template::try_from(json!({})).expect("no templates"),
+            after: Vec::new(),
+            for_each: None,
+            goal: false,
+            fail_fast: false,
+            policy,
+            origin: Origin::Task,
+        });
+        self
+    }
+
+    fn last(&mut self) -> &mut Step {
+        self.parts.steps.last_mut().expect("a step")
+    }
+
+    fn at(&self, id: &str) -> StepIx {
+        let at = self.parts.steps.iter().position(|s| s.id == id).expect("a step of that name");
+        StepIx(u16::try_from(at).expect("few steps"))
+    }
+
+    pub fn after(mut self, ids: &[&str]) -> Self {
+        self.last().after = ids.iter().map(|id| self.at(id)).collect();
+        self
+    }
+
+    pub fn goal(mut self) -> Self {
+        self.last().goal = true;
+        self
+    }
+
+    pub fn fail_fast(mut self) -> Self {
+        self.last().fail_fast = true;
+        self
+    }
+
+    pub fn args(mut self, args: Value) -> Self {
+        self.last().args = Template::try_from(args).expect("templates that parse");
+        self
+    }
+
+    /// Fans the last step out over what the template gives.
+    pub fn for_each(mut self, list: Value) -> Self {
+        self.last().for_each = Some(Template::try_from(list).expect("a template that parses"));
+        self
+    }
+
+    fn edge(
+        mut self,
+        (from, to): (&str, &str),
+        priority: i64,
+        on_error: Option<&[&str]>,
+        condition: Option<Value>,
+    ) -> Self {
+        let condition: Option<Condition> =
+            condition.map(|c| serde_json::from_value(c).expect("a condition"));
+        let on_error = on_error.map(|n| n.iter().map(|n| (*n).to_owned()).collect());
+        let (from, to) = (self.at(from), self.at(to));
+        self.parts.transitions.push(Transition { from, to, priority, on_error, condition });
+        self
+    }
+
+    /// An unconditional transition.
+    pub fn then(self, edge: (&str, &str)) -> Self {
+        self.edge(edge, 0, None, None)
+    }
+
+    /// A transition with a priority and a condition.
+    pub fn when(self, edge: (&str, &str), priority: i64, condition: Value) -> Self {
+        self.edge(edge, priority, None, Some(condition))
+    }
+
+    /// An exception edge for `names`; none are all.
+    pub fn on_error(self, edge: (&str, &str), priority: i64, names: &[&str]) -> Self {
+        self.edge(edge, priority, Some(names), None)
+    }
+
+    pub fn build(self) -> Workflow {
+        self.try_build().expect("a workflow that makes sense")
+    }
+
+    pub fn try_build(self) -> Result<Workflow, workflow::WorkflowError> {
+        Workflow::try_from(self.parts)
+    }
+}
