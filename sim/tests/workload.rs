@@ -17,7 +17,7 @@ use serde_json::Value;
 
 fn tree(text: &WorkflowText) -> Value {
     match text.format {
-        Format::Json => serde_json::from_str(&text.text).unwrap(),
+        Format::Json | Format::Stored => serde_json::from_str(&text.text).unwrap(),
         Format::Toml => toml::from_str(&text.text).unwrap(),
     }
 }

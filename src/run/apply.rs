@@ -80,6 +80,7 @@ impl RunState {
             }
             Event::TaskFailed { task, error, .. } => {
                 self.live(*task)?.phase = TaskPhase::Failed { error: error.clone() };
+                self.steps.get_mut(task.step.index())?.first_failed.get_or_insert(task.item);
             }
             Event::TaskCancelled { task } => self.live(*task)?.phase = TaskPhase::Cancelled,
             Event::StepSucceeded { step } => {

@@ -45,6 +45,9 @@ pub struct StepState {
     pub phase: StepPhase,
     /// Its tasks by item; empty before it is entered.
     pub tasks: Vec<TaskState>,
+    /// The item of the task that failed for good first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failed: Option<u32>,
     /// Its own final failure.
     pub error: Option<ErrorContext>,
     /// Its branch's `_last_error` (spec decision 14).
@@ -124,6 +127,7 @@ impl StepState {
         Self {
             phase: StepPhase::Waiting,
             tasks: Vec::new(),
+            first_failed: None,
             error: None,
             last_error: None,
             routed: false,

@@ -158,7 +158,8 @@ pub enum Created {
         /// Store time.
         at: Timestamp,
     },
-    /// The key was used before for the same workflow and input.
+    /// The key, or the run's id, was used before for the same workflow and input. What is stored is
+    /// that first creation: the events of this one are void.
     Existing {
         /// The first run.
         run: RunId,

@@ -31,7 +31,7 @@ pub struct Entry {
     pub body: Bytes,
     /// Its place among the arrivals of its token at its path, from 0.
     pub arrival: u64,
-    /// The reply that was chosen when it arrived.
+    /// The reply that was chosen when it arrived, or that healing put in its place.
     pub reply: Reply,
     /// When the handling ended, true time, whether or not anybody still listened.
     pub ended: Option<Mono>,
@@ -75,6 +75,13 @@ impl Ledger {
         let mut entries = self.lock();
         entries.push(entry);
         Place(entries.len() - 1)
+    }
+
+    /// Healing changed the reply that was chosen when the request arrived.
+    pub(super) fn gives(&self, place: Place, reply: Reply) {
+        if let Some(entry) = self.lock().get_mut(place.0) {
+            entry.reply = reply;
+        }
     }
 
     pub(super) fn ended(&self, place: Place, at: Mono) {

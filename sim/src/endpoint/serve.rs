@@ -205,16 +205,19 @@ impl Endpoint {
 
     /// Gives the reply, as late and as slowly as it says.
     async fn give(&self, exchange: Exchange, answer: oneshot::Sender<Response<Pieces>>) {
-        let Exchange { mut reply, route, args, breaker, .. } = exchange;
+        let Exchange { mut reply, route, args, breaker, place } = exchange;
         while let Reply::Delay { ms, then } = reply {
             self.pause(ms).await;
-            reply = if self.is_healed() { route.healed() } else { *then };
+            reply = *then;
+            if self.is_healed() {
+                reply = self.healed(place, &route);
+            }
         }
         match reply {
             Reply::Hang => {
                 self.strike(&reply);
                 self.until_healed().await;
-                reply = route.healed();
+                reply = self.healed(place, &route);
             }
             Reply::ResetAfterHandling => {
                 self.strike(&reply);
@@ -226,6 +229,12 @@ impl Endpoint {
         if let Some(ready) = Answer::to(&reply, &args, now) {
             self.send(&reply, ready, answer).await;
         }
+    }
+
+    fn healed(&self, place: Place, route: &Route) -> Reply {
+        let reply = route.healed();
+        self.0.ledger.gives(place, reply.clone());
+        reply
     }
 
     async fn send(&self, reply: &Reply, ready: Answer, answer: oneshot::Sender<Response<Pieces>>) {
