@@ -72,6 +72,7 @@ impl RunState {
                 state.phase = TaskPhase::Queued;
                 state.attempt = *attempt;
                 state.delay = *delay;
+                state.due = recorded.at.after(*delay);
                 state.backoff = Some(*backoff);
                 state.timeout_retries += u32::from(*kind == RetryKind::Timeout);
             }

@@ -91,6 +91,9 @@ pub struct TaskState {
     pub backoff: Option<Nanos>,
     /// The delay before the attempt to come or in progress.
     pub delay: Nanos,
+    /// When the attempt to come, or in progress, was due.
+    #[serde(default)]
+    pub due: Timestamp,
     /// The last failure.
     pub failure: Option<Failure>,
 }
@@ -145,6 +148,7 @@ impl TaskState {
             timeout_retries: 0,
             backoff: None,
             delay: Nanos::ZERO,
+            due: Timestamp::from_nanos(0),
             failure: None,
         }
     }
@@ -221,7 +225,7 @@ impl RunState {
         functions: &Functions,
     ) -> Vec<Recorded> {
         let mut events = Vec::new();
-        let now = now.max(self.last_at);
+        let now = now.max(self.last_at).max(self.not_before(input));
         for event in decide_and_keep(self, input, now, functions) {
             self.record(event, now, &mut events);
         }
@@ -229,6 +233,15 @@ impl RunState {
             self.settle(now, &mut events);
         }
         events
+    }
+
+    /// The store says that a claimed task is due, so it is no earlier than that, whatever the node
+    /// believes: a store that was down is behind a node that was not.
+    fn not_before(&self, input: &Input) -> Timestamp {
+        match input {
+            Input::Claimed { task, .. } => self.task(*task).map(|t| t.due).unwrap_or_default(),
+            _ => Timestamp::default(),
+        }
     }
 
     fn settle(&mut self, now: Timestamp, events: &mut Vec<Recorded>) {
