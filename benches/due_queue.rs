@@ -1,7 +1,7 @@
 //! What does waiting cost? The due queue beside its peers, with 100,000 items pending.
 //!
-//! `DelayQueue` keeps its own clock and rounds to milliseconds, so its items are due by real time;
-//! the others are told the time. Each is driven by the same distances.
+//! `DelayQueue` keeps its own clock and rounds to milliseconds: moving that clock is part of its
+//! firing; the others are told the time. Each waits for the same distances.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::cmp::Reverse;

@@ -72,6 +72,12 @@ async fn w15_a_function_sees_its_attempt() {
 async fn arguments_that_do_not_fit_fail_for_good() {
     let got = run(|ctx: Context| async move { ctx.args::<Vec<u8>>() }).await;
     check(got, "BAD_ARGUMENTS", Class::Permanent, "`act`");
+    let mut registry = Registry::new();
+    registry.register("act", |ctx: Context| async move { ctx.args::<Vec<u8>>() });
+    // C14: the arguments themselves are nobody's to read.
+    let got = registry.invoke(Call { args: json!("hunter2"), ..act() }).await;
+    let message = got.unwrap_err().message().to_owned();
+    assert_eq!(message, "arguments of `act`: expected a sequence");
 }
 
 #[tokio::test]

@@ -576,5 +576,13 @@ fn reports_point_at_the_column() {
     miette::GraphicalReportHandler::new_themed(miette::GraphicalTheme::unicode_nocolor())
         .render_report(&mut report, &parsed.err().unwrap()[0])
         .unwrap();
-    insta::assert_snapshot!(report, @"");
+    insta::assert_snapshot!(report, @r#"
+     × w.toml:5:11: steps.0.retry: unknown key `rety` (did you mean `retry`?)
+      ╭─[w.toml:5:11]
+    4 │ action = "x"
+    5 │ retry = "[rety: 3]"
+      ·           ──┬─
+      ·             ╰── steps.0.retry
+      ╰────
+    "#);
 }

@@ -153,6 +153,8 @@ fn h3_exclusions_first_then_the_allow_list_then_the_defaults() {
     check(both, &["HTTPError"], false);
     check(r#"{"retry_on_exceptions": []}"#, &["HTTPError"], false);
     let exclude = r#"{"exclude_exceptions": ["ConnectionError"]}"#;
+    let value_error = Failure::new("E", "x").with_lineage(["ValueError"]).retryable();
+    assert!(!retries(&parse(exclude).unwrap(), &value_error));
     assert!(!retries(&parse(exclude).unwrap(), &Failure::network(NetworkFault::Reset, "x")));
     assert!(retries(&parse(exclude).unwrap(), &Failure::timeout(Nanos::from_secs(1))));
 }

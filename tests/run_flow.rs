@@ -1,6 +1,8 @@
 //! What happens to one run, event by event, on the pure heart in virtual time. Each test names the
 //! rows of the specification that it proves.
 
+#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod run_support;
 
 use retrial::failure::{Failure, NetworkFault};

@@ -17,7 +17,7 @@ use retrial::time::Nanos;
 use retrial::workflow::StepIx;
 
 const RUNS: u64 = 12;
-const FLIPS: u64 = 400;
+const FLIPS: u64 = 300;
 
 fn run(n: u64) -> RunId {
     RunId::from_random(n, n)

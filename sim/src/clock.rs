@@ -6,5 +6,17 @@ use retrial::time::{Mono, Nanos};
 /// True simulated time since the world began.
 #[must_use]
 pub fn true_now() -> Mono {
-    Mono::from_nanos(Nanos::from(TimeHandle::current().elapsed()).get())
+    true_time(&TimeHandle::current())
+}
+
+/// True simulated time, or none outside a world, as in a drop after its end.
+#[must_use]
+pub fn try_true_now() -> Option<Mono> {
+    TimeHandle::try_current().map(|time| true_time(&time))
+}
+
+/// True simulated time of the world that `time` belongs to.
+#[must_use]
+pub fn true_time(time: &TimeHandle) -> Mono {
+    Mono::from_nanos(Nanos::from(time.elapsed()).get())
 }

@@ -54,11 +54,13 @@ pub enum FaultKind {
     StoreRequestLost,
     /// The store's answer was lost after it had acted.
     StoreAnswerLost,
+    /// A request to the store arrived twice.
+    StoreDuplicate,
 }
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Crash,
         Self::Pause,
         Self::Refuse,
@@ -81,6 +83,7 @@ impl FaultKind {
         Self::Drift,
         Self::StoreRequestLost,
         Self::StoreAnswerLost,
+        Self::StoreDuplicate,
     ];
 }
 

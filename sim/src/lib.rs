@@ -6,8 +6,23 @@ compile_error!(
 );
 
 pub mod clock;
+pub mod disk;
+pub mod endpoint;
+pub mod evidence;
 pub mod fault;
+pub mod history;
 pub mod life;
+pub mod net;
+pub mod node;
+pub mod oracle;
+pub mod remote;
 pub mod report;
+pub mod runtime;
+pub mod scenario;
+pub mod source;
 pub mod sweep;
+mod sync;
 pub mod trace;
+pub mod watch;
+pub mod workload;
+pub mod world;

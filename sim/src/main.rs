@@ -1,2 +1,193 @@
-//! The `retrial-sim` binary.
-fn main() {}
+//! The `retrial-sim` binary: sweeps seeds, and replays one.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use retrial_sim::report::{SweepReport, Verdict};
+use retrial_sim::source::Source;
+use retrial_sim::sweep::Sweep;
+use retrial_sim::world;
+
+/// Runs the whole retrial engine in simulated worlds, one a seed, and judges what happened.
+#[derive(Parser)]
+#[command(name = "retrial-sim", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Sweeps seeds. Exit 0: all held. 1: wrong. 2: bad usage or input. 3: stuck. 4: panic. 5:
+    /// nothing was tested.
+    Run(Run),
+    /// Replays one seed: its whole history, its verdict and its fingerprint.
+    Repro {
+        /// The seed.
+        seed: u64,
+        /// Simulate this workflow file instead of drawn workflows.
+        #[arg(long)]
+        scenario: Option<PathBuf>,
+    },
+    /// Reads seeds from standard input and writes reports, as a sweep's worker.
+    #[command(hide = true)]
+    Worker {
+        #[arg(long)]
+        scenario: Option<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+struct Run {
+    /// `N` seeds from 0, or a range `A..B`.
+    #[arg(long, default_value = "256")]
+    seeds: Seeds,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// Worker processes; the default is one a core.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Run only the K-th of N parts of the seeds, K from 1.
+    #[arg(long)]
+    shard: Option<Shard>,
+    /// Write the summary as JSON to this file too.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Real seconds after which a seed that has not ended is called stuck.
+    #[arg(long, default_value_t = 60)]
+    watchdog: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Seeds(Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number =
+            |t: &str| t.parse::<u64>().map_err(|_| format!("`{t}` is no seed: use N or A..B"));
+        let range = match text.split_once("..") {
+            Some((from, to)) => number(from)?..number(to)?,
+            None => 0..number(text)?,
+        };
+        if range.is_empty() { Err(format!("`{text}` holds no seeds")) } else { Ok(Self(range)) }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shard {
+    part: u64,
+    of: u64,
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is no shard: use K/N with K from 1 to N");
+        let (part, of) = text.split_once('/').ok_or_else(wrong)?;
+        let (part, of) = (part.parse().map_err(|_| wrong())?, of.parse().map_err(|_| wrong())?);
+        if part == 0 || part > of { Err(wrong()) } else { Ok(Self { part, of }) }
+    }
+}
+
+/// Below this many seeds a sweep need not have tested everything.
+const FULL_SWEEP: u64 = 64;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(run) => sweep(&run),
+        Command::Repro { seed, scenario } => repro(seed, scenario),
+        Command::Worker { scenario } => worker(scenario),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let source = Source::read(run.scenario.as_deref())?;
+    let range = run.seeds.0.clone();
+    let mine = |seed: &u64| run.shard.is_none_or(|s| seed % s.of == s.part - 1);
+    let seeds: Vec<u64> = range.filter(mine).collect();
+    let sweep = Sweep {
+        jobs: run
+            .jobs
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+        watchdog: Duration::from_secs(run.watchdog.max(1)),
+        program: std::env::current_exe()?,
+        scenario: run.scenario.clone(),
+        seeds,
+    };
+    let bar = progress(sweep.seeds.len() as u64);
+    let simulated = AtomicU64::new(0);
+    let reports = sweep.run(|report| {
+        let total = simulated.fetch_add(report.simulated.as_millis(), Ordering::Relaxed);
+        let total = retrial::time::Nanos::from_millis(total + report.simulated.as_millis());
+        bar.set_message(format!("{total} simulated"));
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+    let count = reports.len() as u64;
+    let report = SweepReport::of(reports);
+    print!("{}", report.words(&source.repro_command()));
+    let full = count >= FULL_SWEEP && run.shard.is_none() && !source.is_fault_free();
+    for gap in report.untested() {
+        println!("{}: {gap}", if full { "nothing tested" } else { "note" });
+    }
+    if let Some(file) = &run.json {
+        std::fs::write(file, serde_json::to_vec_pretty(&report)?)?;
+    }
+    Ok(ExitCode::from(report.exit_code(full)))
+}
+
+fn progress(seeds: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = "{bar:40} {pos}/{len} seeds, {per_sec}, {msg}, {eta} left";
+    ProgressBar::new(seeds).with_style(
+        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    )
+}
+
+fn repro(seed: u64, scenario: Option<PathBuf>) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let source = Source::read(scenario.as_deref())?;
+    let (report, history) = world::run_seed(&source, seed, true);
+    let mut out = io::stdout().lock();
+    write!(out, "{}", history.words())?;
+    for breach in &report.breaches {
+        writeln!(out, "{} ({}): {}", breach.oracle, breach.reason, breach.text)?;
+    }
+    writeln!(out, "seed {seed}: {}", report.verdict.words())?;
+    writeln!(out, "fingerprint {}", report.fingerprint)?;
+    Ok(ExitCode::from(match report.verdict {
+        Verdict::Held | Verdict::Unbounded => 0,
+        Verdict::Wrong => 1,
+        Verdict::Stuck => 3,
+        Verdict::Panicked => 4,
+    }))
+}
+
+fn worker(scenario: Option<PathBuf>) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let source = Source::read(scenario.as_deref())?;
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        let seed = line?.trim().parse()?;
+        let (report, _) = world::run_seed(&source, seed, false);
+        serde_json::to_writer(&mut out, &report)?;
+        writeln!(out)?;
+        out.flush()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

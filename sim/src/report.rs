@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::FaultKind;
+use crate::oracle::Promise;
 
 /// How one seed ended. The order is that of the exit codes' precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -133,18 +134,6 @@ pub struct SweepReport {
     pub fingerprint: String,
 }
 
-/// The oracles that a sweep expects to hear from.
-pub const ORACLES: [&str; 8] = [
-    "no_loop",
-    "sequence",
-    "exhaustion",
-    "replay",
-    "nothing_lost",
-    "one_owner",
-    "isolation",
-    "silence",
-];
-
 impl SweepReport {
     /// Adds up the reports of a sweep.
     #[must_use]
@@ -191,7 +180,7 @@ impl SweepReport {
         if self.struck.values().sum::<u64>() == 0 {
             gaps.push("no fault struck".to_owned());
         }
-        let silent = ORACLES.iter().filter(|o| self.judged.get(**o).copied().unwrap_or(0) == 0);
+        let silent = oracles().filter(|o| self.judged.get(o).copied().unwrap_or(0) == 0);
         gaps.extend(silent.map(|o| format!("oracle {o} never judged")));
         gaps
     }
@@ -230,9 +219,9 @@ impl SweepReport {
             let _ = writeln!(out, "  {:<20} {struck:>8} / {drawn}{note}", kind.to_string());
         }
         let _ = writeln!(out, "oracles judged / found");
-        for oracle in ORACLES {
-            let judged = self.judged.get(oracle).copied().unwrap_or(0);
-            let found = self.found.get(oracle).copied().unwrap_or(0);
+        for oracle in oracles() {
+            let judged = self.judged.get(&oracle).copied().unwrap_or(0);
+            let found = self.found.get(&oracle).copied().unwrap_or(0);
             let _ = writeln!(out, "  {oracle:<20} {judged:>8} / {found}");
         }
         line(out, "fingerprint", &self.fingerprint);
@@ -250,6 +239,11 @@ impl SweepReport {
         }
         text
     }
+}
+
+/// The names of the oracles that a sweep expects to hear from.
+fn oracles() -> impl Iterator<Item = String> {
+    Promise::ALL.iter().map(Promise::to_string)
 }
 
 fn line(out: &mut String, name: &str, value: &str) {

@@ -22,7 +22,7 @@ impl Context {
     /// `BAD_ARGUMENTS`, permanent, where they do not fit: they are the same on every attempt.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         T::deserialize(&self.0.args).map_err(|error| {
-            let message = format!("arguments of `{}`: {error}", self.0.name);
+            let message = format!("arguments of `{}`: {}", self.0.name, without_values(&error));
             Failure::new("BAD_ARGUMENTS", &message).with_lineage(["ArgumentError", "ValueError"])
         })
     }
@@ -79,5 +79,14 @@ impl Context {
     #[must_use]
     pub fn cancelled(&self) -> &Cancelled {
         &self.0.cancelled
+    }
+}
+
+/// What was expected. What serde found instead may be a secret that has no shape to tell it by.
+fn without_values(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(", expected ") {
+        Some((_, expected)) => format!("expected {expected}"),
+        None => text,
     }
 }

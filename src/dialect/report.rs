@@ -1,16 +1,11 @@
 //! Diagnostics as reports with the source line and a pointer to the column.
 
-use std::fmt::Display;
-
 use miette::{LabeledSpan, MietteError, SourceCode, SourceSpan, SpanContents};
 
 use super::{Diagnostic, Source};
 
+/// The help is part of the message already.
 impl miette::Diagnostic for Diagnostic {
-    fn help<'a>(&'a self) -> Option<Box<dyn Display + 'a>> {
-        Diagnostic::help(self).map(|help| Box::new(help) as Box<dyn Display>)
-    }
-
     fn source_code(&self) -> Option<&dyn SourceCode> {
         Some(&**self.source())
     }

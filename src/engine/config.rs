@@ -14,6 +14,8 @@ pub struct Config {
     pub grace: Nanos,
     /// Whether no other process can use the store: leases found at start are then known to be dead.
     pub sole_owner: bool,
+    /// How many bytes of events a run gathers, at the least, before its state is stored again.
+    pub snapshot_tail: usize,
     /// The events kept of a run beside its newest snapshot.
     pub keep_events: u64,
     /// How long a run that nothing happens to stays in memory.
@@ -30,6 +32,7 @@ impl Default for Config {
             poll: Nanos::from_secs(1),
             grace: Nanos::from_secs(10),
             sole_owner: true,
+            snapshot_tail: 16 * 1_024,
             keep_events: 10_000,
             lane_idle: Nanos::from_secs(30),
             functions: Functions::default(),

@@ -16,8 +16,6 @@ use crate::store::{
 
 /// The most messages folded into one commit.
 const BATCH: usize = 256;
-/// A tail shorter than this is never worth a snapshot.
-const MIN_TAIL: usize = 16 * 1_024;
 
 /// Why a lane can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -151,7 +149,7 @@ impl<W: World> Lane<W> {
     fn commit(&self, draft: &Draft) -> Commit {
         let events: Vec<Bytes> = draft.events.iter().map(run::encode).collect();
         let grown = self.tail_bytes + events.iter().map(Bytes::len).sum::<usize>();
-        let wanted = grown > self.snapshot_bytes.max(MIN_TAIL);
+        let wanted = grown > self.snapshot_bytes.max(self.node.config.snapshot_tail);
         Commit {
             id: self.node.next_id(),
             run: self.state.id(),

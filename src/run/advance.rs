@@ -33,7 +33,8 @@ fn end_of_step(state: &RunState, at: StepIx) -> Option<Vec<Event>> {
     if step.phase != StepPhase::Active {
         return None;
     }
-    let first_failed = step.tasks.iter().find_map(|t| match &t.phase {
+    let first = step.first_failed.and_then(|item| step.tasks.get(item as usize));
+    let first_failed = first.and_then(|t| match &t.phase {
         TaskPhase::Failed { error } => Some((error, t.failure.as_ref())),
         _ => None,
     });

@@ -72,6 +72,7 @@ impl RunState {
                 state.phase = TaskPhase::Queued;
                 state.attempt = *attempt;
                 state.delay = *delay;
+                state.due = recorded.at.after(*delay);
                 state.backoff = Some(*backoff);
                 state.timeout_retries += u32::from(*kind == RetryKind::Timeout);
             }
@@ -80,6 +81,7 @@ impl RunState {
             }
             Event::TaskFailed { task, error, .. } => {
                 self.live(*task)?.phase = TaskPhase::Failed { error: error.clone() };
+                self.steps.get_mut(task.step.index())?.first_failed.get_or_insert(task.item);
             }
             Event::TaskCancelled { task } => self.live(*task)?.phase = TaskPhase::Cancelled,
             Event::StepSucceeded { step } => {

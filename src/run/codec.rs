@@ -5,7 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Recorded, RunState};
+use super::{Recorded, RunState, stored};
 
 /// The format written today.
 const FORMAT: u8 = 1;
@@ -30,7 +30,7 @@ pub enum DecodeError {
 /// An event as stored bytes.
 #[must_use]
 pub fn encode(event: &Recorded) -> Bytes {
-    write(event)
+    write(&stored::Writes(event))
 }
 
 /// An event from stored bytes.
@@ -38,7 +38,7 @@ pub fn encode(event: &Recorded) -> Bytes {
 /// # Errors
 /// When the bytes are damaged or newer than this program.
 pub fn decode(bytes: &[u8]) -> Result<Recorded, DecodeError> {
-    read(bytes)
+    read::<stored::Reads>(bytes).map(Recorded::from)
 }
 
 /// A state as stored bytes. Equal states give equal bytes.

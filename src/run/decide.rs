@@ -152,10 +152,13 @@ fn claimed(
     }]
 }
 
-/// What is left of the total timeout; `None` when there is none.
+/// What is left of the total timeout; `None` when there is none. It counts from the first attempt's
+/// start, so that attempt has all of it.
 fn time_left(policy: &Policy, task: &TaskState, now: Timestamp) -> Option<Nanos> {
-    let end = policy.deadline(task.first_started.unwrap_or(now))?;
-    Some(end.since(now))
+    match task.first_started {
+        Some(first) => policy.deadline(first).map(|end| end.since(now)),
+        None => policy.total_timeout(),
+    }
 }
 
 /// The attempt came up at or after the total timeout: it does not start (spec decision 8). The

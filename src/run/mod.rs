@@ -3,7 +3,8 @@
 //! Decides everything that happens to a run. Must never know clocks, chance, I/O, async, stores or
 //! how an action is invoked: time is an argument, chance a function of (run seed, task, attempt).
 //! To add an input, add a variant to [`Input`] and its arm in `decide`; to add an event, add a
-//! variant to [`Event`], its arm in `apply`, its line in the printer and a golden record.
+//! variant to [`Event`], its arm in `apply`, its stored form, its line in the printer and a golden
+//! record.
 //!
 //! The order of calls: [`RunState::create`] once, then [`RunState::handle`] for each input. `now`
 //! never goes back; where it does, the last event's time stands in its place.
@@ -17,6 +18,7 @@ mod ids;
 mod queue;
 mod route;
 mod state;
+mod stored;
 mod view;
 
 pub use advance::advance;

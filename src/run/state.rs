@@ -45,6 +45,9 @@ pub struct StepState {
     pub phase: StepPhase,
     /// Its tasks by item; empty before it is entered.
     pub tasks: Vec<TaskState>,
+    /// The item of the task that failed for good first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failed: Option<u32>,
     /// Its own final failure.
     pub error: Option<ErrorContext>,
     /// Its branch's `_last_error` (spec decision 14).
@@ -88,6 +91,9 @@ pub struct TaskState {
     pub backoff: Option<Nanos>,
     /// The delay before the attempt to come or in progress.
     pub delay: Nanos,
+    /// When the attempt to come, or in progress, was due.
+    #[serde(default)]
+    pub due: Timestamp,
     /// The last failure.
     pub failure: Option<Failure>,
 }
@@ -124,6 +130,7 @@ impl StepState {
         Self {
             phase: StepPhase::Waiting,
             tasks: Vec::new(),
+            first_failed: None,
             error: None,
             last_error: None,
             routed: false,
@@ -141,6 +148,7 @@ impl TaskState {
             timeout_retries: 0,
             backoff: None,
             delay: Nanos::ZERO,
+            due: Timestamp::from_nanos(0),
             failure: None,
         }
     }
@@ -217,7 +225,7 @@ impl RunState {
         functions: &Functions,
     ) -> Vec<Recorded> {
         let mut events = Vec::new();
-        let now = now.max(self.last_at);
+        let now = now.max(self.last_at).max(self.not_before(input));
         for event in decide_and_keep(self, input, now, functions) {
             self.record(event, now, &mut events);
         }
@@ -225,6 +233,15 @@ impl RunState {
             self.settle(now, &mut events);
         }
         events
+    }
+
+    /// The store says that a claimed task is due, so it is no earlier than that, whatever the node
+    /// believes: a store that was down is behind a node that was not.
+    fn not_before(&self, input: &Input) -> Timestamp {
+        match input {
+            Input::Claimed { task, .. } => self.task(*task).map(|t| t.due).unwrap_or_default(),
+            _ => Timestamp::default(),
+        }
     }
 
     fn settle(&mut self, now: Timestamp, events: &mut Vec<Recorded>) {

@@ -22,6 +22,8 @@ const RECEIPTS: usize = 16;
 pub(super) struct Record {
     pub(super) workflow: Arc<str>,
     pub(super) digest: Digest,
+    /// Of the first events, to tell a creation that is sent again from another's of the same run.
+    pub(super) creation: Digest,
     pub(super) phase: RunPhase,
     pub(super) created: Timestamp,
     pub(super) version: Version,
@@ -47,11 +49,16 @@ enum Decided {
     Refused(TaskId),
 }
 
+fn creation_of(create: &Create) -> Digest {
+    Digest::of(&create.events.concat())
+}
+
 impl Record {
     fn new(create: &Create, now: Timestamp) -> Self {
         Self {
             workflow: create.workflow.as_str().into(),
             digest: create.digest,
+            creation: creation_of(create),
             phase: create.phase,
             created: now,
             version: Version::START.after(create.events.len()),
@@ -164,10 +171,13 @@ impl<S: Shelf> Ledger<'_, S> {
     fn known(&self, create: &Create) -> Result<Option<Created>, StoreError> {
         let at = self.now;
         if let Some(record) = self.shelf.record(create.run)? {
-            let same = record.digest == create.digest;
-            return Ok(Some(match same {
-                true => Created::New { at },
-                false => Created::KeyConflict { run: create.run },
+            let run = create.run;
+            return Ok(Some(if record.digest != create.digest {
+                Created::KeyConflict { run }
+            } else if record.creation != creation_of(create) {
+                Created::Existing { run, at }
+            } else {
+                Created::New { at }
             }));
         }
         let Some(key) = &create.key else { return Ok(None) };

@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,64 @@ pub trait Store: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
+/// A shared store is a store.
+impl<S: Store> Store for Arc<S> {
+    fn clock(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send {
+        S::clock(self)
+    }
+
+    fn create(&self, create: Create) -> impl Future<Output = Result<Created, StoreError>> + Send {
+        S::create(self, create)
+    }
+
+    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Claimed, StoreError>> + Send {
+        S::claim(self, claim)
+    }
+
+    fn commit(&self, commit: Commit) -> impl Future<Output = Result<Committed, StoreError>> + Send {
+        S::commit(self, commit)
+    }
+
+    fn renew(
+        &self,
+        held: Vec<Holding>,
+    ) -> impl Future<Output = Result<Renewed, StoreError>> + Send {
+        S::renew(self, held)
+    }
+
+    fn expired(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send {
+        S::expired(self, limit)
+    }
+
+    fn load(
+        &self,
+        run: RunId,
+        after: Option<Version>,
+    ) -> impl Future<Output = Result<Option<Loaded>, StoreError>> + Send {
+        S::load(self, run, after)
+    }
+
+    fn heads(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Heads, StoreError>> + Send {
+        S::heads(self, after, limit)
+    }
+
+    fn queue(&self, run: RunId) -> impl Future<Output = Result<Vec<QueueRow>, StoreError>> + Send {
+        S::queue(self, run)
+    }
+
+    fn trim(
+        &self,
+        run: RunId,
+        below: Version,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        S::trim(self, run, below)
+    }
+}
+
 /// What went wrong in a store. All three are infrastructure failures: no attempt is used up (C8).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
@@ -99,7 +158,8 @@ pub enum Created {
         /// Store time.
         at: Timestamp,
     },
-    /// The key was used before for the same workflow and input.
+    /// The key, or the run's id, was used before for the same workflow and input. What is stored is
+    /// that first creation: the events of this one are void.
     Existing {
         /// The first run.
         run: RunId,

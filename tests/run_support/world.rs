@@ -33,8 +33,8 @@ pub struct World {
     pub lag: Nanos,
     /// While set, nothing is claimed.
     pub paused: bool,
-    /// Inputs after which the live state was as recorded, by version.
-    pub rests: Vec<u64>,
+    /// How attempts go that no script speaks of.
+    pub beyond: Shot,
     scripts: BTreeMap<TaskId, Vec<Shot>>,
 }
 
@@ -54,17 +54,22 @@ impl World {
             functions: Functions::default(),
             lag: Nanos::ZERO,
             paused: false,
-            rests: Vec::new(),
+            beyond: ok(),
             scripts: BTreeMap::new(),
         };
         world.note(events);
         world
     }
 
-    /// How the attempts of a task of the step named `id` go; those beyond the list succeed.
+    /// How the attempts of a task of the step named `id` go; those after them as `beyond`.
     pub fn script(&mut self, id: &str, item: u32, shots: impl IntoIterator<Item = Shot>) {
         let step = self.state.workflow().place_of(id).expect("a step of the workflow");
-        self.scripts.insert(TaskId { step, item }, shots.into_iter().collect());
+        self.script_task(TaskId { step, item }, shots.into_iter().collect());
+    }
+
+    /// How the attempts of a task go; those after them as `beyond`.
+    pub fn script_task(&mut self, task: TaskId, shots: Vec<Shot>) {
+        self.scripts.insert(task, shots);
     }
 
     /// Gives the run an input now, and returns what it led to.
@@ -92,12 +97,15 @@ impl World {
 
     /// Does what falls due until nothing is left, at most `most` things. Whether nothing is left.
     pub fn run(&mut self, most: usize) -> bool {
-        for _ in 0..most {
-            let Some((at, task)) = self.next() else { return true };
-            self.now = self.now.max(at);
-            self.step(task);
-        }
-        self.next().is_none()
+        (0..most).any(|_| !self.step_next()) || self.next().is_none()
+    }
+
+    /// Lets time pass until the next thing falls due and does it. Whether there was one.
+    pub fn step_next(&mut self) -> bool {
+        let Some((at, task)) = self.next() else { return false };
+        self.now = self.now.max(at);
+        self.step(task);
+        true
     }
 
     /// The token of the attempt in progress.
@@ -131,9 +139,10 @@ impl World {
         }
     }
 
-    fn shot(&self, task: TaskId, attempt: u32) -> Shot {
+    /// How that attempt goes.
+    pub fn shot(&self, task: TaskId, attempt: u32) -> Shot {
         let shots = self.scripts.get(&task);
-        shots.and_then(|s| s.get(attempt as usize - 1)).cloned().unwrap_or_else(ok)
+        shots.and_then(|s| s.get(attempt as usize - 1)).unwrap_or(&self.beyond).clone()
     }
 
     fn outcome(&self, task: TaskId, attempt: u32, token: Token, cut: Option<Nanos>) -> Input {
@@ -152,7 +161,6 @@ impl World {
             self.imply(recorded);
         }
         self.log.extend(events);
-        self.rests.push(self.log.len() as u64);
     }
 
     fn imply(&mut self, recorded: &Recorded) {

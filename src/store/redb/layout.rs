@@ -15,9 +15,9 @@ pub(super) fn event_key(run: RunId, version: Version) -> Vec<u8> {
     [&run.to_bytes()[..], &version.0.to_be_bytes()].concat()
 }
 
-/// `run | version after the commit | place among the run's results`.
-pub(super) fn result_key(run: RunId, at: Version, place: u64) -> Vec<u8> {
-    [&event_key(run, at)[..], &place.to_be_bytes()].concat()
+/// `run | place among the run's results`: places have no gaps, so that a lost one is noticed.
+pub(super) fn result_key(run: RunId, place: u64) -> Vec<u8> {
+    [&run.to_bytes()[..], &place.to_be_bytes()].concat()
 }
 
 /// `run | step | item`.
@@ -35,18 +35,21 @@ pub(super) fn run_of(key: &[u8]) -> RunId {
     RunId::from_bytes(key.first_chunk().copied().unwrap_or_default())
 }
 
-/// `step | item | attempt | result`.
-pub(super) fn result_value(row: &ResultRow) -> Vec<u8> {
-    [&task_bytes(row.task)[..], &row.attempt.to_be_bytes(), &row.result].concat()
+/// `version after the commit | step | item | attempt | result`.
+pub(super) fn result_value(at: Version, row: &ResultRow) -> Vec<u8> {
+    let (at, attempt) = (at.0.to_be_bytes(), row.attempt.to_be_bytes());
+    [&at[..], &task_bytes(row.task), &attempt, &row.result].concat()
 }
 
-pub(super) fn read_result(value: &[u8]) -> Option<ResultRow> {
-    let (step, rest) = value.split_first_chunk()?;
+pub(super) fn read_result(value: &[u8]) -> Option<(Version, ResultRow)> {
+    let (at, rest) = value.split_first_chunk()?;
+    let (step, rest) = rest.split_first_chunk()?;
     let (item, rest) = rest.split_first_chunk()?;
     let (attempt, result) = rest.split_first_chunk()?;
     let task = TaskId { step: StepIx(u16::from_be_bytes(*step)), item: u32::from_be_bytes(*item) };
     let attempt = u32::from_be_bytes(*attempt);
-    Some(ResultRow { task, attempt, result: Bytes::copy_from_slice(result) })
+    let row = ResultRow { task, attempt, result: Bytes::copy_from_slice(result) };
+    Some((Version(u64::from_be_bytes(*at)), row))
 }
 
 /// `version | state`.

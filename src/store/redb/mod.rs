@@ -57,7 +57,7 @@ impl RedbStore {
         let path = path.as_ref().to_owned();
         let place = path.display().to_string();
         let opener = move || open::open(&place, open::file(&path)?);
-        Self::start(runtime, Box::new(opener)).await
+        Self::start(runtime, Opener::new(opener)).await
     }
 
     /// Opens the store on a backend of redb's. `backend` gives a fresh one each time the store is
@@ -81,11 +81,11 @@ impl RedbStore {
             let io = |source| OpenError::Io { place: place.clone(), source };
             open::open(&place, backend.map_err(io)?)
         };
-        Self::start(runtime, Box::new(opener)).await
+        Self::start(runtime, Opener::new(opener)).await
     }
 
     async fn start<R: Runtime>(runtime: R, opener: Opener) -> Result<Self, OpenError> {
-        let opened = runtime.blocking(move || opener().map(|open| (opener, open))).await;
+        let opened = runtime.blocking(move || opener.open().map(|open| (opener, open))).await;
         let lost = |lost| OpenError::Io { place: "store".into(), source: io::Error::other(lost) };
         let (opener, open) = opened.map_err(lost)??;
         let origin = open.totals.clock.max(runtime.wall());

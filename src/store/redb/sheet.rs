@@ -59,7 +59,7 @@ impl<'txn> Sheet<'txn> {
         &self,
         from: &[u8],
         to: &[u8],
-    ) -> Result<impl Iterator<Item = Result<Row, Fault>>, StorageError> {
+    ) -> Result<impl DoubleEndedIterator<Item = Result<Row, Fault>>, StorageError> {
         let rows = self.table.range(from..=to)?;
         Ok(rows.map(|row| {
             let (key, stored) = row?;

@@ -19,6 +19,7 @@ use crate::run::{RunId, TaskId, Version};
 const LAST: Version = Version(u64::MAX);
 const RECORD: &str = "its record is not what was written";
 const RESULT: &str = "a result is not what was written";
+const LOST_RESULT: &str = "its results are not all there";
 const SNAPSHOT: &str = "its snapshot is not what was written";
 
 /// The records of one transaction.
@@ -185,7 +186,7 @@ impl Shelf for RedbShelf<'_> {
         results: &[ResultRow],
     ) -> Result<(), StoreError> {
         for (place, row) in (before..).zip(results) {
-            let done = self.results.put(&result_key(run, at, place), &result_value(row));
+            let done = self.results.put(&result_key(run, place), &result_value(at, row));
             self.write(done)?;
         }
         Ok(())
@@ -233,14 +234,23 @@ impl Shelf for RedbShelf<'_> {
         record: &Record,
         after: Option<Version>,
     ) -> Result<Vec<ResultRow>, StoreError> {
-        let from = after.map_or(Version::START, |after| after.after(1));
-        let (first, last) = (result_key(run, from, 0), result_key(run, LAST, u64::MAX));
-        let rows = self.range(&self.results, RESULT, &first, &last)?;
-        if after.is_none() && rows.len() as u64 != record.results {
-            return Err(broken(run, "its results are not all there"));
+        let (first, last) = (result_key(run, 0), result_key(run, u64::MAX));
+        let mut stored = self.results.range(&first, &last).map_err(|error| self.note(error))?;
+        let mut rows = Vec::new();
+        for place in (0..record.results).rev() {
+            let row = stored.next_back().ok_or_else(|| broken(run, LOST_RESULT))?;
+            let (key, value) = self.read(RESULT, row)?;
+            if key != result_key(run, place) {
+                return Err(broken(run, LOST_RESULT));
+            }
+            let (at, row) = read_result(&value).ok_or_else(|| broken(run, RESULT))?;
+            if after.is_some_and(|after| at <= after) {
+                break;
+            }
+            rows.push(row);
         }
-        let read = |(_, value): &Row| read_result(value).ok_or_else(|| broken(run, RESULT));
-        rows.iter().map(read).collect()
+        rows.reverse();
+        Ok(rows)
     }
 
     fn snapshot(&self, run: RunId, record: &Record) -> Result<Option<Snapshot>, StoreError> {

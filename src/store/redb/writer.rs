@@ -68,7 +68,20 @@ impl Clock {
 }
 
 /// Opens the store anew.
-pub(super) type Opener = Box<dyn Fn() -> Result<Open, OpenError> + Send>;
+///
+/// A type of its own: a bare boxed closure keeps the compiler from seeing that futures which hold
+/// one are `Send`.
+pub(super) struct Opener(Box<dyn Fn() -> Result<Open, OpenError> + Send>);
+
+impl Opener {
+    pub(super) fn new(open: impl Fn() -> Result<Open, OpenError> + Send + 'static) -> Self {
+        Self(Box::new(open))
+    }
+
+    pub(super) fn open(&self) -> Result<Open, OpenError> {
+        (self.0)()
+    }
+}
 
 /// Owns the database and the queue. After a failure it holds no database until it has opened it
 /// again, and serves nothing meanwhile.
@@ -162,7 +175,7 @@ impl Writer {
     fn attempt(&mut self, works: &mut [Box<dyn Work>], now: Timestamp) -> Result<(), Failed> {
         let mut open = match self.open.take() {
             Some(open) => open,
-            None => (self.opener)().map_err(|error| Failed::Before(error.into()))?,
+            None => self.opener.open().map_err(|error| Failed::Before(error.into()))?,
         };
         let mut committing = false;
         let done =

@@ -1,0 +1,102 @@
+//! What truly arrived at an endpoint, and what became of the answer.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use retrial::time::Mono;
+use serde_json::Value;
+
+use crate::scenario::Reply;
+
+/// One request that arrived whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// When it had arrived whole, true time.
+    pub at: Mono,
+    /// The node that sent it.
+    pub node: String,
+    /// The connection it came on, `from>to#number`.
+    pub connection: String,
+    /// Its path.
+    pub path: String,
+    /// Its `Receipt-Token` (A14).
+    pub token: Option<String>,
+    /// Its `Idempotency-Key`.
+    pub key: Option<String>,
+    /// Its `X-Retry-Attempt`, where that is a number.
+    pub retry_attempt: Option<u32>,
+    /// Its `X-Retry-Timeout-Ms`, where that is a number.
+    pub retry_timeout_ms: Option<u64>,
+    /// Its body.
+    pub body: Bytes,
+    /// Its place among the arrivals of its token at its path, from 0.
+    pub arrival: u64,
+    /// The reply that was chosen when it arrived, or that healing put in its place.
+    pub reply: Reply,
+    /// When the handling ended, true time, whether or not anybody still listened.
+    pub ended: Option<Mono>,
+    /// What became of the answer, once that is known.
+    pub delivery: Option<Delivery>,
+}
+
+impl Entry {
+    /// The body as JSON, where it is.
+    #[must_use]
+    pub fn args(&self) -> Option<Value> {
+        serde_json::from_slice(&self.body).ok()
+    }
+}
+
+/// What became of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The network took all of it. It may still be lost on the way.
+    Handed(Mono),
+    /// The connection ended before that.
+    Cut(Mono),
+}
+
+/// The requests that truly arrived, in the order in which they were whole. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger(Arc<Mutex<Vec<Entry>>>);
+
+/// An entry's place in its ledger.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place(usize);
+
+impl Ledger {
+    /// All entries so far.
+    #[must_use]
+    pub fn entries(&self) -> Vec<Entry> {
+        self.lock().clone()
+    }
+
+    pub(super) fn add(&self, entry: Entry) -> Place {
+        let mut entries = self.lock();
+        entries.push(entry);
+        Place(entries.len() - 1)
+    }
+
+    /// Healing changed the reply that was chosen when the request arrived.
+    pub(super) fn gives(&self, place: Place, reply: Reply) {
+        if let Some(entry) = self.lock().get_mut(place.0) {
+            entry.reply = reply;
+        }
+    }
+
+    pub(super) fn ended(&self, place: Place, at: Mono) {
+        if let Some(entry) = self.lock().get_mut(place.0) {
+            entry.ended = Some(at);
+        }
+    }
+
+    pub(super) fn delivered(&self, place: Place, delivery: Delivery) {
+        if let Some(entry) = self.lock().get_mut(place.0) {
+            entry.delivery = Some(delivery);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,89 @@
+//! What an endpoint answers, as plain data.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::{Reply, Scenario};
+
+/// What one endpoint answers, by path. A path without a route is answered with 404.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointScript {
+    /// The routes, by path with its leading slash.
+    #[serde(default)]
+    pub routes: BTreeMap<String, Route>,
+    /// Whether healing makes it answer well. Set it to false to study what never recovers.
+    #[serde(default = "yes")]
+    pub heals: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// No routes; heals.
+impl Default for EndpointScript {
+    fn default() -> Self {
+        Self { routes: BTreeMap::new(), heals: true }
+    }
+}
+
+impl EndpointScript {
+    /// What a scenario's endpoints answer.
+    #[must_use]
+    pub fn of(scenario: &Scenario) -> Self {
+        let route = |e: &crate::scenario::EndpointPlan| Route {
+            scripts: e.scripts.clone(),
+            then: e.then.clone(),
+        };
+        let routes = scenario.endpoints.iter().map(|e| (e.path.clone(), route(e)));
+        Self { routes: routes.collect(), heals: scenario.endpoints_heal }
+    }
+}
+
+/// The answers to one path. The k-th distinct receipt token that arrives follows
+/// `scripts[k % len]`: its n-th arrival gets the n-th reply. Requests without a token share one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The first replies, by script.
+    #[serde(default)]
+    pub scripts: Vec<Vec<Reply>>,
+    /// The reply to everything after them.
+    #[serde(default = "success")]
+    pub then: Reply,
+}
+
+fn success() -> Reply {
+    Reply::SuccessTrue
+}
+
+/// Success, always.
+impl Default for Route {
+    fn default() -> Self {
+        Self { scripts: Vec::new(), then: success() }
+    }
+}
+
+impl Route {
+    /// The answers of one script to every token.
+    #[must_use]
+    pub fn one(replies: Vec<Reply>, then: Reply) -> Self {
+        Self { scripts: vec![replies], then }
+    }
+
+    /// The reply to the `arrival`-th request of the `token`-th token, both from 0.
+    #[must_use]
+    pub fn reply(&self, token: usize, arrival: u64) -> &Reply {
+        let script = self.scripts.get(token % self.scripts.len().max(1));
+        let listed = script.zip(usize::try_from(arrival).ok()).and_then(|(s, n)| s.get(n));
+        listed.unwrap_or(&self.then)
+    }
+
+    /// The reply once healed: the last one where that is a success, else a plain success.
+    #[must_use]
+    pub fn healed(&self) -> Reply {
+        if self.then.is_success() { self.then.clone() } else { success() }
+    }
+}

@@ -1,0 +1,292 @@
+//! The endpoint's server.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response};
+use hyper_util::rt::TokioIo;
+use madsim::time::{TimeHandle, sleep};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::answer::{Answer, Pieces};
+use super::ledger::Place;
+use super::{Delivery, EndpointScript, Entry, Ledger, Route};
+use crate::clock::true_now;
+use crate::fault::Strikes;
+use crate::net::{Breaker, ShimStream, SimListener};
+use crate::scenario::Reply;
+use crate::trace::{Kind, Trace};
+
+/// A scripted HTTP endpoint. Clones are the same endpoint.
+#[derive(Clone, Debug)]
+pub struct Endpoint(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    name: String,
+    script: EndpointScript,
+    ledger: Ledger,
+    trace: Trace,
+    strikes: Strikes,
+    healed: AtomicBool,
+    changed: Notify,
+    /// Arrivals by path and token.
+    /// By path, the tokens in the order of their first arrival, each with its count.
+    arrivals: Mutex<BTreeMap<String, Vec<(String, u64)>>>,
+}
+
+/// One exchange, from a request that is whole to its answer.
+struct Exchange {
+    place: Place,
+    route: Route,
+    reply: Reply,
+    args: Bytes,
+    breaker: Breaker,
+}
+
+/// Nobody will answer: the connection ends.
+#[derive(Debug, thiserror::Error)]
+#[error("the endpoint gives no answer")]
+struct Silent;
+
+impl Endpoint {
+    /// An endpoint under `script`; `name` is its lane in the history.
+    #[must_use]
+    pub fn new(name: &str, script: EndpointScript, trace: Trace, strikes: Strikes) -> Self {
+        Self(Arc::new(Shared {
+            name: name.to_owned(),
+            script,
+            ledger: Ledger::default(),
+            trace,
+            strikes,
+            healed: AtomicBool::new(false),
+            changed: Notify::new(),
+            arrivals: Mutex::default(),
+        }))
+    }
+
+    /// What truly arrived.
+    #[must_use]
+    pub fn ledger(&self) -> Ledger {
+        self.0.ledger.clone()
+    }
+
+    /// Makes it answer every request with success from now on, those that hang included, unless
+    /// its script forbids that. What was slow becomes quick.
+    pub fn heal(&self) {
+        if self.0.script.heals {
+            self.record(Kind::Input, "the endpoint heals", &[]);
+            self.0.healed.store(true, Ordering::SeqCst);
+            self.0.changed.notify_waiters();
+        }
+    }
+
+    /// Answers requests, one a connection, until `listener` fails; to be run on its own node.
+    ///
+    /// # Errors
+    /// What [`SimListener::accept`] says.
+    pub async fn serve(&self, listener: SimListener) -> io::Result<()> {
+        loop {
+            let stream = listener.accept().await?;
+            madsim::task::spawn(self.clone().converse(stream));
+        }
+    }
+
+    async fn converse(self, stream: ShimStream) {
+        let place = OnceLock::new();
+        let (breaker, node) = (stream.breaker(), stream.peer().to_owned());
+        let connection = stream.name().to_owned();
+        let service = service_fn(|request| {
+            self.respond(request, &node, &connection, breaker.clone(), &place)
+        });
+        let served = http1::Builder::new()
+            .auto_date_header(false)
+            .keep_alive(false)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+        let Some(place) = place.get() else { return };
+        let now = true_now();
+        let (delivery, says) = match served {
+            Ok(()) => (Delivery::Handed(now), "was handed over"),
+            Err(_) => (Delivery::Cut(now), "was cut"),
+        };
+        self.record(Kind::Note, &format!("the answer on {connection} {says}"), &[]);
+        self.0.ledger.delivered(*place, delivery);
+    }
+
+    /// Reads the request, starts its handling, and waits for the answer.
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        node: &str,
+        connection: &str,
+        breaker: Breaker,
+        place: &OnceLock<Place>,
+    ) -> Result<Response<Pieces>, Silent> {
+        let (head, body) = request.into_parts();
+        let args = body.collect().await.map_err(|_| Silent)?.to_bytes();
+        let entry = self.enter(head.uri.path(), &head.headers, args.clone(), node, connection);
+        let route = self.route(&entry.path);
+        let reply = entry.reply.clone();
+        let exchange = Exchange { place: self.0.ledger.add(entry), route, reply, args, breaker };
+        let _ = place.set(exchange.place);
+        let (answer, answered) = oneshot::channel();
+        // A task of its own: the handling goes on when the caller gives up.
+        madsim::task::spawn(self.clone().handle(exchange, answer));
+        answered.await.map_err(|_| Silent)
+    }
+
+    fn enter(
+        &self,
+        path: &str,
+        headers: &HeaderMap,
+        body: Bytes,
+        node: &str,
+        connection: &str,
+    ) -> Entry {
+        let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
+        let token = text("receipt-token");
+        let (place, arrival) = self.arrival(path, token.as_deref().unwrap_or_default());
+        let route = self.route(path);
+        let reply =
+            if self.is_healed() { route.healed() } else { route.reply(place, arrival).clone() };
+        self.record(Kind::Message, &format!("{connection} asks {path}, arrival {arrival}"), &body);
+        Entry {
+            at: true_now(),
+            node: node.to_owned(),
+            connection: connection.to_owned(),
+            path: path.to_owned(),
+            token,
+            key: text("idempotency-key"),
+            retry_attempt: text("x-retry-attempt").and_then(|t| t.parse().ok()),
+            retry_timeout_ms: text("x-retry-timeout-ms").and_then(|t| t.parse().ok()),
+            body,
+            arrival,
+            reply,
+            ended: None,
+            delivery: None,
+        }
+    }
+
+    /// The token's place among those at the path, and the arrival's among the token's, from 0.
+    fn arrival(&self, path: &str, token: &str) -> (usize, u64) {
+        let mut arrivals = self.0.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+        let tokens = arrivals.entry(path.to_owned()).or_default();
+        let place = tokens.iter().position(|(t, _)| t == token).unwrap_or_else(|| {
+            tokens.push((token.to_owned(), 0));
+            tokens.len() - 1
+        });
+        tokens[place].1 += 1;
+        (place, tokens[place].1 - 1)
+    }
+
+    /// The route of `path`; one that says 404 when there is none.
+    fn route(&self, path: &str) -> Route {
+        let missing = || {
+            let then = Reply::Status { code: 404, retry_after: None, body: String::new() };
+            Route { scripts: Vec::new(), then }
+        };
+        self.0.script.routes.get(path).cloned().unwrap_or_else(missing)
+    }
+
+    async fn handle(self, exchange: Exchange, answer: oneshot::Sender<Response<Pieces>>) {
+        let place = exchange.place;
+        self.give(exchange, answer).await;
+        self.0.ledger.ended(place, true_now());
+    }
+
+    /// Gives the reply, as late and as slowly as it says.
+    async fn give(&self, exchange: Exchange, answer: oneshot::Sender<Response<Pieces>>) {
+        let Exchange { mut reply, route, args, breaker, place } = exchange;
+        while let Reply::Delay { ms, then } = reply {
+            self.pause(ms).await;
+            reply = *then;
+            if self.is_healed() {
+                reply = self.healed(place, &route);
+            }
+        }
+        match reply {
+            Reply::Hang => {
+                self.strike(&reply);
+                self.until_healed().await;
+                reply = self.healed(place, &route);
+            }
+            Reply::ResetAfterHandling => {
+                self.strike(&reply);
+                return breaker.reset();
+            }
+            _ => {}
+        }
+        let now = TimeHandle::current().now_time();
+        if let Some(ready) = Answer::to(&reply, &args, now) {
+            self.send(&reply, ready, answer).await;
+        }
+    }
+
+    fn healed(&self, place: Place, route: &Route) -> Reply {
+        let reply = route.healed();
+        self.0.ledger.gives(place, reply.clone());
+        reply
+    }
+
+    async fn send(&self, reply: &Reply, ready: Answer, answer: oneshot::Sender<Response<Pieces>>) {
+        let (pieces, rest) = mpsc::unbounded_channel();
+        let Ok(response) = ready.response(rest) else { return };
+        if answer.send(response).is_err() {
+            return self.record(Kind::Note, "the caller had given up", &[]);
+        }
+        self.strike(reply);
+        for piece in ready.pieces {
+            self.pause(ready.every_ms).await;
+            if pieces.send(piece).is_err() {
+                return self.record(Kind::Note, "the caller gave up midway", &[]);
+            }
+        }
+        if *reply == Reply::Truncated {
+            // hyper throws away what it has not yet sent when a body ends short.
+            sleep(Duration::from_millis(1)).await;
+        }
+    }
+
+    /// Waits `ms`, or until it heals.
+    async fn pause(&self, ms: u64) {
+        if ms > 0 {
+            tokio::select! {
+                biased;
+                () = self.until_healed() => {}
+                () = sleep(Duration::from_millis(ms)) => {}
+            }
+        }
+    }
+
+    async fn until_healed(&self) {
+        // Enlisted before the look, so a heal between the two is not missed.
+        let changed = self.0.changed.notified();
+        if !self.is_healed() {
+            changed.await;
+        }
+    }
+
+    fn is_healed(&self) -> bool {
+        self.0.healed.load(Ordering::SeqCst)
+    }
+
+    fn strike(&self, reply: &Reply) {
+        if let Some(kind) = reply.fault() {
+            self.0.strikes.strike(kind);
+            self.record(Kind::Fault, &format!("{kind}: answers {reply:?}"), &[]);
+        }
+    }
+
+    fn record(&self, kind: Kind, text: &str, detail: &[u8]) {
+        self.0.trace.record(true_now(), &self.0.name, kind, text, detail);
+    }
+}

@@ -1,0 +1,224 @@
+//! All that a simulated run of the world leaves behind, as plain data: what oracles judge.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use retrial::run::{Recorded, RunId, Version};
+use retrial::store::{QueueRow, ResultRow, Snapshot};
+use retrial::time::{Mono, Nanos};
+use retrial::workflow::Workflow;
+use serde::{Deserialize, Serialize};
+
+use crate::fault::FaultKind;
+use crate::scenario::Reply;
+
+/// What one world left behind.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// The runs that were asked for, whether or not anybody heard of them again.
+    pub runs: Vec<RunEvidence>,
+    /// What observers were told, in the order in which they were told.
+    pub told: Vec<Told>,
+    /// What truly arrived at the endpoints, in the order of arrival.
+    pub ledger: Vec<Arrival>,
+    /// How often each kind of fault struck.
+    pub strikes: BTreeMap<FaultKind, u64>,
+    /// Every incarnation of every node.
+    pub lives: Vec<Lifespan>,
+    /// When the faults stopped and when the world ended.
+    pub phases: Phases,
+    /// How far the clocks may be from the truth.
+    pub clock: ClockBounds,
+    /// Whether bit rot was drawn: then a run reported as damaged may be lost (spec decision 19).
+    pub rot: bool,
+    /// What no output may show.
+    pub secrets: Vec<String>,
+    /// Every text that was put out.
+    pub outputs: Vec<Output>,
+    /// How many commits were refused because a token was not good any more.
+    pub fenced: u64,
+}
+
+/// One run, as asked for and as read back from the store at the end.
+#[derive(Clone, Debug)]
+pub struct RunEvidence {
+    /// Its id.
+    pub id: RunId,
+    /// Where its chance comes from, as the first event says.
+    pub seed: u64,
+    /// The definition that was submitted.
+    pub workflow: Arc<Workflow>,
+    /// True time of the first request.
+    pub submitted_at: Mono,
+    /// Whether the request was answered with this run's id.
+    pub acknowledged: bool,
+    /// True times of requests to cancel it.
+    pub cancels: Vec<Mono>,
+    /// The number of the first event that is kept; above zero when older ones were trimmed.
+    pub first: Version,
+    /// The events kept, in order.
+    pub events: Vec<Recorded>,
+    /// The version by the store's own count.
+    pub version: Version,
+    /// The results table.
+    pub results: Vec<ResultRow>,
+    /// The queue's rows.
+    pub queue: Vec<QueueRow>,
+    /// Snapshots, as they were stored over time.
+    pub snapshots: Vec<Snapshot>,
+    /// Encoded states held in nodes' memory at the end.
+    pub live: Vec<Snapshot>,
+    /// Whether the store reported stored bytes of it as damaged.
+    pub damaged: bool,
+}
+
+impl RunEvidence {
+    /// A run that was asked for at `submitted_at` and left nothing yet.
+    #[must_use]
+    pub fn new(id: RunId, seed: u64, workflow: Arc<Workflow>, submitted_at: Mono) -> Self {
+        Self {
+            id,
+            seed,
+            workflow,
+            submitted_at,
+            acknowledged: false,
+            cancels: Vec::new(),
+            first: Version::START,
+            events: Vec::new(),
+            version: Version::START,
+            results: Vec::new(),
+            queue: Vec::new(),
+            snapshots: Vec::new(),
+            live: Vec::new(),
+            damaged: false,
+        }
+    }
+}
+
+/// One event as an observer was told it.
+#[derive(Clone, Debug)]
+pub struct Told {
+    /// The node that told it.
+    pub node: String,
+    /// That node's incarnation, from 0.
+    pub incarnation: u32,
+    /// True time.
+    pub at: Mono,
+    /// The run.
+    pub run: RunId,
+    /// The event's number.
+    pub number: Version,
+    /// The event.
+    pub recorded: Recorded,
+}
+
+/// One request that reached an endpoint.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// True time at which the request was whole.
+    pub at: Mono,
+    /// The path of its URL.
+    pub path: String,
+    /// `Receipt-Token`.
+    pub receipt_token: Option<String>,
+    /// `Idempotency-Key`.
+    pub idempotency_key: Option<String>,
+    /// `X-Retry-Attempt`: 0 for the first attempt.
+    pub retry_attempt: Option<u32>,
+    /// `X-Retry-Timeout-Ms`.
+    pub retry_timeout_ms: Option<u64>,
+    /// The body.
+    pub body: Bytes,
+    /// What the endpoint chose to answer.
+    pub reply: Reply,
+    /// True time at which it had given all of its answer, if it did.
+    pub answered_at: Option<Mono>,
+    /// How it ended, as the endpoint saw it.
+    pub end: ArrivalEnd,
+}
+
+/// How an exchange ended, as the endpoint saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ArrivalEnd {
+    /// The whole answer was given; the caller may still have missed it.
+    Answered,
+    /// The caller went away first.
+    CallerGone,
+    /// The endpoint cut the stream on purpose.
+    CutShort,
+    /// Still open when the world ended.
+    Open,
+}
+
+/// One incarnation of one node.
+#[derive(Clone, Debug)]
+pub struct Lifespan {
+    /// The node.
+    pub node: String,
+    /// Which life, from 0.
+    pub incarnation: u32,
+    /// True time of its start.
+    pub born: Mono,
+    /// True time of its end; `None` while it lives.
+    pub died: Option<Mono>,
+}
+
+/// When the faults stopped and when the world ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Phases {
+    /// True time at which everything healed.
+    pub healed_at: Mono,
+    /// True time at which the world ended.
+    pub ended_at: Mono,
+    /// How long after healing every run must have ended.
+    pub bound: Bound,
+}
+
+/// How long after healing every run must have ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// Within this time.
+    Within(Nanos),
+    /// Never, by policy: endpoints stay broken and retries are unlimited.
+    UnboundedByPolicy,
+}
+
+impl Default for Bound {
+    fn default() -> Self {
+        Self::Within(Nanos::MAX)
+    }
+}
+
+/// How far clocks may be from the truth.
+#[derive(Clone, Debug, Default)]
+pub struct ClockBounds {
+    /// The largest drift of any monotonic clock, in millionths.
+    pub drift_ppm: u32,
+    /// A fixed tolerance on top.
+    pub slack: Nanos,
+    /// True times at which the store's own clock may have leapt ahead: it was opened again under
+    /// another wall clock (spec decision 11). Waits across one are not judged in true time.
+    pub jumps: Vec<Mono>,
+}
+
+impl ClockBounds {
+    /// How much two clocks may disagree about a wait of `span`.
+    #[must_use]
+    pub fn tolerance(&self, span: Nanos) -> Nanos {
+        let part = u128::from(span.get()) * 2 * u128::from(self.drift_ppm) / 1_000_000;
+        let part = u64::try_from(part).unwrap_or(u64::MAX);
+        self.slack.saturating_add(Nanos::new(part))
+    }
+}
+
+/// A text that was put out.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Where: `printer`, `json`, `trace`, `metrics` and so on.
+    pub source: String,
+    /// What.
+    pub text: String,
+}

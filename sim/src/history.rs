@@ -1,0 +1,59 @@
+//! What happened in a world, for a reader: what was drawn, then a line for each thing that happened.
+
+use std::fmt::Write as _;
+
+use retrial::time::Nanos;
+
+use crate::scenario::Scenario;
+use crate::trace::{Kind, Line};
+
+/// The history of one seed.
+#[derive(Clone, Debug)]
+pub struct History {
+    drawn: String,
+    lines: Vec<Line>,
+}
+
+impl History {
+    /// The history of `scenario`.
+    #[must_use]
+    pub fn new(scenario: &Scenario, lines: Vec<Line>) -> Self {
+        let drawn = serde_json::to_string(scenario).unwrap_or_default();
+        Self { drawn, lines }
+    }
+
+    /// The lines, in the order in which things happened.
+    #[must_use]
+    pub fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// The whole history: a line for what was drawn, then one an event with virtual time.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let mut text = format!("drawn {}\n", self.drawn);
+        for line in &self.lines {
+            let at = Nanos::new(line.at.as_nanos());
+            let (secs, nanos) = (at.get() / 1_000_000_000, at.get() % 1_000_000_000);
+            let _ = writeln!(
+                text,
+                "{secs:>6}.{nanos:09} {:<10} {} {}",
+                line.lane,
+                sign(line.kind),
+                line.text
+            );
+        }
+        text
+    }
+}
+
+fn sign(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Input => "input  ",
+        Kind::Event => "event  ",
+        Kind::Message => "message",
+        Kind::Disk => "disk   ",
+        Kind::Fault => "FAULT  ",
+        Kind::Note => "note   ",
+    }
+}

@@ -1,0 +1,223 @@
+//! What the two ends of a connection share: how far each direction has come, what holds it back,
+//! and how it ends.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use madsim::net::TcpStream;
+use retrial::time::Mono;
+
+use super::mix;
+use super::plan::Direction;
+use crate::life::Life;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Conn {
+    /// The node that connected.
+    pub(super) from: Arc<str>,
+    /// The listener's life.
+    pub(super) to: Life,
+    /// Which connection from the one node to the other, from 0.
+    pub(super) number: u64,
+    /// `from>to#number`.
+    pub(super) name: String,
+    /// The name in 64 bits.
+    key: u64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    request: Pipe,
+    response: Pipe,
+    /// The faults, by place in the plan, that have struck here.
+    pub(super) struck: BTreeSet<usize>,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(super) struct Pipe {
+    /// Bytes that were sent.
+    pub(super) sent: u64,
+    /// Bytes that were read.
+    pub(super) read: u64,
+    /// From which byte on nothing may be read before when, in order.
+    pub(super) holds: VecDeque<(u64, Mono)>,
+    /// After which byte it ends, and how.
+    pub(super) end: Option<(u64, Ending)>,
+    /// A reader that waits for more than bytes.
+    pub(super) reader: Option<Waker>,
+}
+
+/// How a direction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Closed cleanly.
+    Closed,
+    /// Reset.
+    Reset,
+}
+
+impl Pipe {
+    /// Ends it after `byte`, unless it has ended.
+    pub(super) fn finish(&mut self, byte: u64, how: Ending) {
+        if self.end.is_none() {
+            self.end = Some((byte, how));
+        }
+        self.wake();
+    }
+
+    /// Whether the reader has anything to find: bytes or the end.
+    pub(super) fn has_news(&self) -> bool {
+        self.sent > self.read || self.end.is_some()
+    }
+
+    /// Until when the next byte is held back. Forgets holds that are over.
+    pub(super) fn held(&mut self, now: Mono) -> Option<Mono> {
+        while let Some(&(byte, until)) = self.holds.front() {
+            if byte > self.read {
+                return None;
+            }
+            if now < until {
+                return Some(until);
+            }
+            self.holds.pop_front();
+        }
+        None
+    }
+
+    /// How many bytes may be read before the next hold.
+    pub(super) fn free(&self) -> u64 {
+        self.holds.front().map_or(u64::MAX, |(byte, _)| byte.saturating_sub(self.read))
+    }
+
+    pub(super) fn wake(&mut self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+}
+
+impl State {
+    pub(super) fn pipe(&mut self, direction: Direction) -> &mut Pipe {
+        match direction {
+            Direction::Request => &mut self.request,
+            Direction::Response => &mut self.response,
+        }
+    }
+
+    /// Resets the connection as seen from the end that sends along `out`: what that end sent still
+    /// arrives before the reset, what it has not read is lost.
+    pub(super) fn reset(&mut self, out: Direction) {
+        let sent = self.pipe(out).sent;
+        self.pipe(out).finish(sent, Ending::Reset);
+        let back = self.pipe(out.back());
+        // What the other end closed before is lost with the bytes before it.
+        back.end = Some((back.read, Ending::Reset));
+        back.wake();
+    }
+
+    /// Closes both directions where they are.
+    pub(super) fn cut(&mut self) {
+        for direction in [Direction::Request, Direction::Response] {
+            let sent = self.pipe(direction).sent;
+            self.pipe(direction).finish(sent, Ending::Closed);
+        }
+    }
+
+    /// Lets go of everything that is held back.
+    pub(super) fn release(&mut self) {
+        for direction in [Direction::Request, Direction::Response] {
+            let pipe = self.pipe(direction);
+            pipe.holds.clear();
+            pipe.wake();
+        }
+    }
+}
+
+impl Direction {
+    /// The other direction.
+    pub(super) fn back(self) -> Self {
+        match self {
+            Self::Request => Self::Response,
+            Self::Response => Self::Request,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Request => "request",
+            Self::Response => "response",
+        }
+    }
+}
+
+impl std::fmt::Display for Direction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Conn {
+    pub(super) fn new(from: &str, to: Life, number: u64) -> Arc<Self> {
+        let name = format!("{from}>{}#{number}", to.node());
+        let key = name.bytes().fold(0, |key, byte| mix(key ^ u64::from(byte)));
+        Arc::new(Self { from: from.into(), to, number, name, key, state: Mutex::default() })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The node that sends along `direction`.
+    pub(super) fn sender(&self, direction: Direction) -> &str {
+        match direction {
+            Direction::Request => &self.from,
+            Direction::Response => self.to.node(),
+        }
+    }
+
+    /// The most bytes that one call may move at `position`: a pure function of the seed, the
+    /// connection and the position. Every fourth call is tiny, every fourth small.
+    pub(super) fn step(&self, seed: u64, direction: Direction, position: u64) -> usize {
+        const LARGE: usize = 16 * 1024;
+        let drawn = mix(mix(seed ^ self.key) ^ mix(position ^ ((direction as u64) << 63)));
+        let size = (drawn >> 8) as usize;
+        match drawn % 4 {
+            0 => 1 + size % 16,
+            1 => 1 + size % 256,
+            _ => LARGE,
+        }
+    }
+}
+
+/// One end of a connection. The network keeps it, so that a dead node's end stays open.
+#[derive(Debug)]
+pub(super) struct End {
+    /// The network's own number of it.
+    pub(super) id: u64,
+    /// Whose it is.
+    pub(super) life: Life,
+    /// What it sends along.
+    pub(super) out: Direction,
+    pub(super) conn: Arc<Conn>,
+    inner: Mutex<Option<TcpStream>>,
+}
+
+impl End {
+    pub(super) fn new(
+        id: u64,
+        life: Life,
+        out: Direction,
+        conn: Arc<Conn>,
+        inner: TcpStream,
+    ) -> Arc<Self> {
+        Arc::new(Self { id, life, out, conn, inner: Mutex::new(Some(inner)) })
+    }
+
+    pub(super) fn inner(&self) -> MutexGuard<'_, Option<TcpStream>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,35 @@
+//! The simulated network: a byte-level fault shim around madsim's TCP.
+//!
+//! Decides what bytes cross between two nodes, in what pieces, when, and how a connection ends; all
+//! of it from a [`NetPlan`] and the seed. Must never know HTTP, stores or what the bytes mean. To
+//! add a fault, add a variant to [`Effect`], say in [`Net`] where it takes effect, count it there
+//! with [`FaultKind`](crate::fault::FaultKind), and add a row to `tests/net_faults.rs`.
+//!
+//! What stands in for madsim's behaviour, and why:
+//! - a write is sent at once, in pieces, as a kernel would: madsim waits for a flush;
+//! - what holds bytes back (partition, stall, delay) does so at the reader; writers never notice;
+//! - a connection ends at a byte position: the reader first gets every byte before it;
+//! - the stream of a dead [`Life`](crate::life::Life) neither sends nor closes. Its peer sees
+//!   silence, and a reset once [`Net::node_restarted`] says that the node is back. A node that is
+//!   down refuses connections: its process is gone, its host is not.
+
+mod conn;
+mod connect;
+mod listen;
+mod plan;
+mod stream;
+mod world;
+
+pub use connect::SimConnector;
+pub use listen::SimListener;
+pub use plan::{Direction, Effect, NetFault, NetPlan, Which, Window};
+pub use stream::{Breaker, ShimStream};
+pub use world::Net;
+
+/// Mixes 64 bits (`SplitMix64`'s finaliser; Steele, Lea, Flood 2014).
+fn mix(n: u64) -> u64 {
+    let mut z = n.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,310 @@
+//! The network as a whole: hosts, plan, counts, and every open end.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use madsim::net::TcpStream;
+use retrial::time::Mono;
+use tokio::sync::Notify;
+
+use super::conn::{Conn, End, Ending};
+use super::plan::{Direction, Effect, NetPlan};
+use super::{SimConnector, SimListener, mix};
+use crate::clock::true_now;
+use crate::fault::{FaultKind, Strikes};
+use crate::life::Life;
+use crate::trace::{Kind, Trace};
+
+/// The simulated network of one seed. Clones share it. All but its making belongs inside the world,
+/// where there is a true time.
+#[derive(Clone, Debug)]
+pub struct Net(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    seed: u64,
+    plan: NetPlan,
+    trace: Trace,
+    strikes: Strikes,
+    healed: AtomicBool,
+    changed: Notify,
+    books: Mutex<Books>,
+}
+
+#[derive(Debug, Default)]
+struct Books {
+    hosts: BTreeMap<String, Host>,
+    /// How many connections each link has seen.
+    links: BTreeMap<(String, String), u64>,
+    listeners: BTreeMap<SocketAddr, Life>,
+    /// Made but not yet accepted, by the connecting and the listening address.
+    backlog: BTreeMap<(SocketAddr, SocketAddr), VecDeque<Arc<Conn>>>,
+    ends: BTreeMap<u64, Arc<End>>,
+    next_end: u64,
+}
+
+/// A host name's node and address.
+#[derive(Clone, Debug)]
+pub(super) struct Host {
+    pub(super) node: Arc<str>,
+    pub(super) ip: IpAddr,
+}
+
+/// What keeps a connection from being made.
+pub(super) enum Obstacle {
+    Refused,
+    Waits { until: Mono },
+}
+
+impl Net {
+    /// A network under `plan`. `seed` cuts what crosses it into pieces.
+    #[must_use]
+    pub fn new(seed: u64, plan: NetPlan, trace: Trace, strikes: Strikes) -> Self {
+        Self(Arc::new(Shared {
+            seed,
+            plan,
+            trace,
+            strikes,
+            healed: AtomicBool::new(false),
+            changed: Notify::new(),
+            books: Mutex::default(),
+        }))
+    }
+
+    /// Names `node`, whose madsim node has the address `ip`. Its name is its first host name.
+    pub fn add_node(&self, node: &str, ip: IpAddr) {
+        self.books().hosts.insert(node.to_owned(), Host { node: node.into(), ip });
+    }
+
+    /// Gives `node`, already added, another host name, as in a URL. An unknown node adds nothing.
+    pub fn add_alias(&self, host: &str, node: &str) {
+        let mut books = self.books();
+        if let Some(found) = books.hosts.get(node).cloned() {
+            books.hosts.insert(host.to_owned(), found);
+        }
+    }
+
+    /// What `life` connects with.
+    #[must_use]
+    pub fn connector(&self, life: Life) -> SimConnector {
+        SimConnector::new(self.clone(), life)
+    }
+
+    /// Listens at `port` of `life`'s node; to be called on that node.
+    ///
+    /// # Errors
+    /// `NotFound` when the node was never added; what madsim says when the port is taken.
+    pub async fn listen(&self, life: Life, port: u16) -> std::io::Result<SimListener> {
+        SimListener::bind(self.clone(), life, port).await
+    }
+
+    /// Switches every fault off for good: hung connections and silent streams go on. What was
+    /// reset or cut stays so.
+    pub fn heal(&self) {
+        self.0.healed.store(true, Ordering::SeqCst);
+        self.record("net", Kind::Input, "the network heals", &[]);
+        let ends: Vec<_> = self.books().ends.values().cloned().collect();
+        ends.iter().for_each(|end| end.conn.state().release());
+        self.0.changed.notify_waiters();
+    }
+
+    /// Whether [`Net::heal`] was called.
+    #[must_use]
+    pub fn is_healed(&self) -> bool {
+        self.0.healed.load(Ordering::SeqCst)
+    }
+
+    /// `node` is back: the peers of its dead lives' streams, silent until now, see a reset.
+    pub fn node_restarted(&self, node: &str) {
+        let dead = self.take_dead(node);
+        for end in &dead {
+            self.record(
+                node,
+                Kind::Message,
+                &format!("{} is reset by restart", end.conn.name),
+                &[],
+            );
+            end.conn.state().reset(end.out);
+            drop(end.inner().take());
+        }
+        for conn in self.take_backlog(|life| life.node() == node && life.is_over()) {
+            conn.state().reset(Direction::Response);
+        }
+    }
+
+    /// How many streams `node`'s dead lives have left open. None after [`Net::node_restarted`].
+    #[must_use]
+    pub fn silent(&self, node: &str) -> usize {
+        self.books().ends.values().filter(|end| is_dead(end, node)).count()
+    }
+
+    /// How many streams are open in all.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.books().ends.len()
+    }
+
+    fn take_dead(&self, node: &str) -> Vec<Arc<End>> {
+        let mut books = self.books();
+        let (dead, rest) =
+            std::mem::take(&mut books.ends).into_iter().partition(|(_, end)| is_dead(end, node));
+        books.ends = rest;
+        let dead: BTreeMap<u64, Arc<End>> = dead;
+        dead.into_values().collect()
+    }
+
+    fn take_backlog(&self, of: impl Fn(&Life) -> bool) -> Vec<Arc<Conn>> {
+        let mut books = self.books();
+        let mut taken = Vec::new();
+        for queue in books.backlog.values_mut() {
+            let (out, rest) = queue.drain(..).partition::<VecDeque<_>, _>(|c| of(&c.to));
+            taken.extend(out);
+            *queue = rest;
+        }
+        books.backlog.retain(|_, queue| !queue.is_empty());
+        taken
+    }
+
+    pub(super) fn host(&self, name: &str) -> Option<Host> {
+        self.books().hosts.get(name).cloned()
+    }
+
+    /// The number of the next connection from `from` to `to`.
+    pub(super) fn count_link(&self, from: &str, to: &str) -> u64 {
+        let mut books = self.books();
+        let next = books.links.entry((from.to_owned(), to.to_owned())).or_default();
+        *next += 1;
+        *next - 1
+    }
+
+    /// Notes who listens at `addr`. Whoever waited there for an earlier listener is reset.
+    pub(super) fn note_listener(&self, addr: SocketAddr, life: Life) {
+        let earlier = self.books().listeners.insert(addr, life);
+        let Some(earlier) = earlier else { return };
+        for conn in self.take_backlog(|life| same(life, &earlier)) {
+            conn.state().reset(Direction::Response);
+        }
+    }
+
+    pub(super) fn listener(&self, addr: SocketAddr) -> Option<Life> {
+        self.books().listeners.get(&addr).cloned()
+    }
+
+    /// Keeps a new end. The connecting one also waits in the listener's backlog.
+    pub(super) fn keep(
+        &self,
+        life: &Life,
+        out: Direction,
+        conn: &Arc<Conn>,
+        inner: TcpStream,
+    ) -> Arc<End> {
+        let mut books = self.books();
+        let id = books.next_end;
+        books.next_end += 1;
+        if let (Direction::Request, Ok(local), Ok(peer)) =
+            (out, inner.local_addr(), inner.peer_addr())
+        {
+            books.backlog.entry((local, peer)).or_default().push_back(Arc::clone(conn));
+        }
+        let end = End::new(id, life.clone(), out, Arc::clone(conn), inner);
+        books.ends.insert(id, Arc::clone(&end));
+        end
+    }
+
+    /// The connection that was made from `peer` to `addr`, first come first served.
+    pub(super) fn accepted(&self, peer: SocketAddr, addr: SocketAddr) -> Option<Arc<Conn>> {
+        self.books().backlog.get_mut(&(peer, addr))?.pop_front()
+    }
+
+    /// Its holder has dropped the end. A dead life's stays open, silent.
+    pub(super) fn dropped(&self, end: &End) {
+        if end.life.is_over() {
+            return;
+        }
+        self.books().ends.remove(&end.id);
+        let mut state = end.conn.state();
+        let pipe = state.pipe(end.out);
+        pipe.finish(pipe.sent, Ending::Closed);
+        let back = state.pipe(end.out.back());
+        back.finish(back.read, Ending::Reset);
+        drop(state);
+        drop(end.inner().take());
+    }
+
+    /// The first fault that keeps the connection from being made now, counted.
+    pub(super) fn obstacle(&self, from: &str, to: &str, number: u64) -> Option<Obstacle> {
+        let now = true_now();
+        let link = format!("{from}>{to}#{number}");
+        for (_, fault) in self.faults() {
+            let parted = fault.parts(from, to, now) || fault.parts(to, from, now);
+            let covered = fault.covers(from, to, number, now);
+            let until = fault.window.until;
+            match fault.effect {
+                Effect::Refuse if covered => {
+                    self.strike(from, FaultKind::Refuse, &format!("{link} is refused"));
+                    return Some(Obstacle::Refused);
+                }
+                Effect::Hang if covered => {
+                    self.strike(from, FaultKind::ConnectHang, &format!("{link} hangs"));
+                    return Some(Obstacle::Waits { until });
+                }
+                Effect::Partition | Effect::OneWay if parted => {
+                    self.strike(from, FaultKind::Partition, &format!("{link} finds no way"));
+                    return Some(Obstacle::Waits { until });
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Until when bytes from `sender` can't reach `receiver`, and by which fault.
+    pub(super) fn parted(&self, sender: &str, receiver: &str, now: Mono) -> Option<(usize, Mono)> {
+        let found = self.faults().find(|(_, fault)| fault.parts(sender, receiver, now));
+        found.map(|(i, fault)| (i, fault.window.until))
+    }
+
+    /// The faults with their places in the plan; none once healed.
+    pub(super) fn faults(&self) -> impl Iterator<Item = (usize, &super::NetFault)> {
+        let on = !self.is_healed();
+        self.0.plan.faults.iter().enumerate().filter(move |_| on)
+    }
+
+    /// The most bytes that one call may move.
+    pub(super) fn step(&self, conn: &Conn, direction: Direction, position: u64) -> usize {
+        if self.0.plan.short { conn.step(self.0.seed, direction, position) } else { usize::MAX }
+    }
+
+    /// Chance of the `number`-th connection's own.
+    pub(super) fn draw(&self, number: u64) -> u64 {
+        mix(self.0.seed ^ mix(number))
+    }
+
+    /// Is told when the network heals.
+    pub(super) fn changed(&self) -> &Notify {
+        &self.0.changed
+    }
+
+    pub(super) fn strike(&self, lane: &str, kind: FaultKind, text: &str) {
+        self.0.strikes.strike(kind);
+        self.record(lane, Kind::Fault, &format!("{kind}: {text}"), &[]);
+    }
+
+    pub(super) fn record(&self, lane: &str, kind: Kind, text: &str, detail: &[u8]) {
+        self.0.trace.record(true_now(), lane, kind, text, detail);
+    }
+
+    fn books(&self) -> MutexGuard<'_, Books> {
+        self.0.books.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_dead(end: &End, node: &str) -> bool {
+    end.life.node() == node && end.life.is_over()
+}
+
+fn same(a: &Life, b: &Life) -> bool {
+    a.node() == b.node() && a.incarnation() == b.incarnation()
+}

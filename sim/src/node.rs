@@ -1,0 +1,392 @@
+//! A node of the simulated world: a program with a clock, perhaps a disk, and many lives.
+//!
+//! A crash goes in this order: the life is marked dead, the disk's fate is decided, madsim kills the
+//! node, 1 ms passes, every old task must be gone, and a new life starts. A kill alone would let the
+//! old program close its files cleanly, and let the new one open them before that.
+
+use std::fmt;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, Weak};
+
+use madsim::runtime::{Handle, NodeHandle};
+use madsim::task::NodeId;
+use madsim::time::TimeHandle;
+use retrial::runtime::Runtime as _;
+use retrial::time::{Mono, Nanos};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use crate::clock::{true_now, true_time};
+use crate::disk::{Fate, SimDisk};
+use crate::evidence::Lifespan;
+use crate::fault::FaultKind;
+use crate::life::Life;
+use crate::runtime::{Debt, LiveTasks, Pulse, RuntimePlan, SimRuntime};
+use crate::sync::lock;
+use crate::trace::Kind;
+use crate::watch::{Finding, Records};
+
+/// How long a killed node's tasks have to go.
+const BURIAL: Nanos = Nanos::from_millis(1);
+
+/// When a crash happens. Numbers count from 0, over all the node's lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrashAt {
+    /// At this true time, or at once when it has passed.
+    Time(Mono),
+    /// Just before this poll of the node.
+    Poll(u64),
+    /// In the middle of this call of the node's disk.
+    DiskOp(u64),
+}
+
+/// A crash as data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Crash {
+    /// When.
+    pub at: CrashAt,
+    /// What becomes of writes that are not synced.
+    pub fate: Fate,
+    /// How long the node stays down.
+    pub down: Nanos,
+}
+
+/// A pause as data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// The true time from which the node stands still.
+    pub at: Mono,
+    /// For how long.
+    pub lasts: Nanos,
+}
+
+type Program = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Boot = Box<dyn Fn(SimRuntime, Life) -> Program + Send + Sync>;
+
+/// A node. Clones are the same one. Its methods belong to the world outside every node.
+#[derive(Clone)]
+pub struct SimNode(Arc<Inner>);
+
+struct Inner {
+    name: String,
+    id: NodeId,
+    plan: RuntimePlan,
+    records: Records,
+    disk: Option<SimDisk>,
+    boot: Boot,
+    pulse: Pulse,
+    time: TimeHandle,
+    state: Mutex<State>,
+}
+
+struct State {
+    life: Life,
+    live: LiveTasks,
+    stopped: bool,
+    healed: bool,
+    past: Vec<Lifespan>,
+    born: Mono,
+}
+
+/// What a node is made of.
+#[derive(Clone, Debug)]
+pub struct NodeParts {
+    /// Its name, also its lane in the history.
+    pub name: String,
+    /// Its address in the simulated network.
+    pub ip: Option<IpAddr>,
+    /// What it sees of time and chance.
+    pub plan: RuntimePlan,
+    /// Its disk. The program opens it through [`SimDisk::open`], anew in each life.
+    pub disk: Option<SimDisk>,
+}
+
+impl SimNode {
+    /// Makes a node and starts its first life. `boot` gives the program of a life; when that ends,
+    /// what it has spawned runs on.
+    #[must_use]
+    pub fn start<F>(
+        parts: NodeParts,
+        records: &Records,
+        boot: impl Fn(SimRuntime, Life) -> F + Send + Sync + 'static,
+    ) -> Self
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let handle = Handle::current();
+        let builder = handle.create_node().name(&parts.name);
+        let built = match parts.ip {
+            Some(ip) => builder.ip(ip).build(),
+            None => builder.build(),
+        };
+        let life = Life::new(&parts.name, 0);
+        let state = State {
+            life,
+            live: LiveTasks::default(),
+            stopped: false,
+            healed: false,
+            past: Vec::new(),
+            born: true_now(),
+        };
+        let node = Self(Arc::new(Inner {
+            name: parts.name,
+            id: built.id(),
+            plan: parts.plan,
+            records: records.clone(),
+            disk: parts.disk,
+            boot: Box::new(move |runtime, life| Box::pin(boot(runtime, life))),
+            pulse: Pulse::default(),
+            time: TimeHandle::current(),
+            state: Mutex::new(state),
+        }));
+        node.boot(built, 0);
+        node
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Its id in madsim, for the simulated network.
+    #[must_use]
+    pub fn id(&self) -> NodeId {
+        self.0.id
+    }
+
+    /// Its present life, or the last one while it is down.
+    #[must_use]
+    pub fn life(&self) -> Life {
+        lock(&self.0.state).life.clone()
+    }
+
+    /// How many lives it has ended.
+    #[must_use]
+    pub fn incarnation(&self) -> u32 {
+        self.life().incarnation()
+    }
+
+    /// Its disk.
+    #[must_use]
+    pub fn disk(&self) -> Option<&SimDisk> {
+        self.0.disk.as_ref()
+    }
+
+    /// How many polls its tasks have had, over all lives.
+    #[must_use]
+    pub fn polls(&self) -> u64 {
+        self.0.pulse.polls()
+    }
+
+    /// How many tasks of the present life exist.
+    #[must_use]
+    pub fn live_tasks(&self) -> u64 {
+        lock(&self.0.state).live.count()
+    }
+
+    /// Crashes the node now and starts it again after `down`. Does nothing to a node that is down.
+    /// Ends when the new life has started.
+    pub async fn crash_and_restart(&self, fate: Fate, down: Nanos) {
+        if self.0.die(fate) {
+            self.bury_and_revive(down).await;
+        }
+    }
+
+    /// Ends planned crashes, pauses and disk faults that have not struck. A node that is down still
+    /// comes back.
+    pub fn heal(&self) {
+        lock(&self.0.state).healed = true;
+        self.resume();
+        if let Some(disk) = &self.0.disk {
+            disk.heal();
+        }
+    }
+
+    /// Every incarnation so far.
+    #[must_use]
+    pub fn lifespans(&self) -> Vec<Lifespan> {
+        let state = lock(&self.0.state);
+        let mut spans = state.past.clone();
+        if !state.life.is_over() {
+            spans.push(state.span(&self.0.name, None));
+        }
+        spans
+    }
+
+    /// Plans a crash. One that is due while the node is down, or after it healed, does not happen.
+    pub fn plan_crash(&self, crash: Crash) {
+        let (dead, died) = oneshot::channel();
+        let node = Arc::downgrade(&self.0);
+        let die = move || {
+            let may = |node: &Arc<Inner>| !lock(&node.state).healed;
+            if node.upgrade().filter(may).is_some_and(|node| node.die(crash.fate)) {
+                // Nobody listens any more once the world has ended.
+                let _ = dead.send(());
+            }
+        };
+        match crash.at {
+            CrashAt::Poll(poll) => self.0.pulse.at_poll(poll, die),
+            CrashAt::DiskOp(op) => {
+                if let Some(disk) = &self.0.disk {
+                    disk.at_op(op, die);
+                }
+            }
+            CrashAt::Time(at) => supervise(async move {
+                until(at).await;
+                die();
+            }),
+        }
+        let node = Arc::downgrade(&self.0);
+        supervise(async move {
+            if let (Ok(()), Some(node)) = (died.await, Weak::upgrade(&node)) {
+                Self(node).bury_and_revive(crash.down).await;
+            }
+        });
+    }
+
+    /// Plans a crash just before the node's poll number `poll`, from 0 and over all its lives.
+    pub fn crash_at_poll(&self, poll: u64, fate: Fate, down: Nanos) {
+        self.plan_crash(Crash { at: CrashAt::Poll(poll), fate, down });
+    }
+
+    /// Plans a pause.
+    pub fn plan_pause(&self, pause: Pause) {
+        let node = self.clone();
+        supervise(async move {
+            until(pause.at).await;
+            if lock(&node.0.state).healed {
+                return;
+            }
+            node.pause();
+            until(pause.at.after(pause.lasts)).await;
+            node.resume();
+        });
+    }
+
+    /// Lets the node stand still: none of its tasks runs until it is resumed or crashes.
+    pub fn pause(&self) {
+        if !self.life().is_over() {
+            self.0.fault(FaultKind::Pause, "paused");
+            Handle::current().pause(self.0.id);
+        }
+    }
+
+    /// Lets a paused node go on.
+    pub fn resume(&self) {
+        Handle::current().resume(self.0.id);
+    }
+
+    /// Ends the node for good, at the end of the world: no crash, no fault, but nothing of it runs
+    /// or touches its disk after this.
+    pub async fn stop(&self) {
+        {
+            let mut state = lock(&self.0.state);
+            state.stopped = true;
+            state.life.end();
+        }
+        self.bury().await;
+    }
+
+    fn boot(&self, handle: NodeHandle, incarnation: u32) {
+        let Inner { name, plan, records, disk, boot, pulse, state, .. } = &*self.0;
+        let life = Life::new(name, incarnation);
+        let debt = disk.as_ref().map_or_else(Debt::default, SimDisk::debt);
+        let runtime = SimRuntime::new(&life, handle, plan, pulse, &debt, records);
+        {
+            let mut state = lock(state);
+            state.life = life.clone();
+            state.live = runtime.live_tasks();
+            state.born = true_now();
+        }
+        let program = boot(runtime.clone(), life);
+        runtime.spawn(program).detach();
+    }
+
+    async fn bury_and_revive(&self, down: Nanos) {
+        self.bury().await;
+        madsim::time::sleep(down.into()).await;
+        if lock(&self.0.state).stopped {
+            return;
+        }
+        let handle = Handle::current();
+        handle.restart(self.0.id);
+        let Some(reborn) = handle.get_node(self.0.id) else { return };
+        let incarnation = self.incarnation() + 1;
+        self.0.record(Kind::Note, &format!("incarnation {incarnation} started"));
+        self.boot(reborn, incarnation);
+    }
+
+    /// Kills what is left of a dead life, and reports what doesn't go.
+    async fn bury(&self) {
+        let handle = Handle::current();
+        // Killing a paused node can hang for ever.
+        handle.resume(self.0.id);
+        handle.kill(self.0.id);
+        madsim::time::sleep(BURIAL.into()).await;
+        let tasks = self.live_tasks();
+        if tasks > 0 {
+            let (node, incarnation) = (self.0.name.clone(), self.incarnation());
+            let at = true_now();
+            self.0.records.watch.report(Finding::Stragglers { node, incarnation, tasks, at });
+        }
+    }
+}
+
+impl State {
+    fn span(&self, node: &str, died: Option<Mono>) -> Lifespan {
+        let incarnation = self.life.incarnation();
+        Lifespan { node: node.to_owned(), incarnation, born: self.born, died }
+    }
+}
+
+impl Inner {
+    /// Ends the present life and lets `fate` decide over its disk. False when it was over already.
+    /// Needs nothing of madsim's context, so it may happen inside any poll, disk call or drop.
+    fn die(&self, fate: Fate) -> bool {
+        let life = lock(&self.state).life.clone();
+        if life.is_over() {
+            return false;
+        }
+        life.end();
+        {
+            let mut state = lock(&self.state);
+            let span = state.span(&self.name, Some(true_time(&self.time)));
+            state.past.push(span);
+        }
+        self.fault(FaultKind::Crash, &format!("incarnation {} crashed", life.incarnation()));
+        if let Some(disk) = &self.disk {
+            disk.crash(fate);
+        }
+        true
+    }
+
+    fn fault(&self, kind: FaultKind, text: &str) {
+        self.records.strikes.strike(kind);
+        self.record(Kind::Fault, text);
+    }
+
+    fn record(&self, kind: Kind, text: &str) {
+        self.records.trace.record(true_time(&self.time), &self.name, kind, text, &[]);
+    }
+}
+
+/// Runs `future` in the world outside every node.
+fn supervise(future: impl Future<Output = ()> + Send + 'static) {
+    drop(madsim::task::spawn(future));
+}
+
+async fn until(at: Mono) {
+    madsim::time::sleep(at.since(true_now()).into()).await;
+}
+
+impl fmt::Debug for SimNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimNode({}, incarnation {})", self.0.name, self.incarnation())
+    }
+}

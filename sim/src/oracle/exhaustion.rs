@@ -1,0 +1,215 @@
+//! Promise 3: exhaustion. A task fails for good exactly once, after exactly the allowed attempts,
+//! and what follows is what was announced; nothing starts after an end. Routing is in `routing`.
+
+use retrial::failure::Failure;
+use retrial::policy::GiveUp;
+use retrial::run::Event;
+use retrial::time::Timestamp;
+
+use super::history::{Entry, Failed, TaskHistory, entries, tasks};
+use super::{Promise, Report, model, routing};
+use crate::evidence::{Evidence, RunEvidence};
+
+/// It was retried although the policy stops.
+pub const RETRIED_TOO_OFTEN: &str = "retried_too_often";
+/// It was given up although the policy goes on.
+pub const GAVE_UP_EARLY: &str = "gave_up_early";
+/// It was given up for a reason that does not hold.
+pub const WRONG_REASON: &str = "wrong_reason";
+/// `will_retry` and what followed contradict each other.
+pub const WILL_RETRY_CONTRADICTED: &str = "will_retry_contradicted";
+/// Attempts are not numbered 1, 2, 3.
+pub const ATTEMPT_GAP: &str = "attempt_gap";
+/// Something happened to a task after its end.
+pub const EVENT_AFTER_TASK_END: &str = "event_after_task_end";
+/// The count of attempts in `TaskFailed` is wrong.
+pub const ATTEMPTS_MISCOUNTED: &str = "attempts_miscounted";
+/// `retries_left` is not the largest limit less the attempt (W15).
+pub const WRONG_RETRIES_LEFT: &str = "wrong_retries_left";
+/// Something happened to a run after its end.
+pub const EVENT_AFTER_RUN_END: &str = "event_after_run_end";
+/// The record of the failure is not the last failure's.
+pub const WRONG_ERROR: &str = "wrong_error";
+
+/// Judges promise 3.
+#[must_use]
+pub fn judge(evidence: &Evidence) -> Report {
+    let mut report = Report::new(Promise::Exhaustion);
+    for run in &evidence.runs {
+        let tasks = tasks(run);
+        for task in &tasks {
+            order(&mut report, task);
+            for failed in task.failed() {
+                ruling(&mut report, task, &failed);
+            }
+            record(&mut report, task);
+            counts(&mut report, task);
+        }
+        last(&mut report, run);
+        routing::judge(&mut report, run, &tasks);
+    }
+    report
+}
+
+/// Whether each event of a task may follow the one before it.
+fn order(report: &mut Report, task: &TaskHistory<'_>) {
+    if let (Some(first), true) = (task.entries.first(), task.whole) {
+        let begins = matches!(
+            first.event,
+            Event::AttemptStarted { attempt: 1, .. } | Event::TaskCancelled { .. }
+        );
+        report.check(begins, task.run.id, ATTEMPT_GAP, || {
+            format!("the task begins with {}", first.show())
+        });
+    }
+    for pair in task.entries.windows(2) {
+        let (before, after) = (&pair[0], &pair[1]);
+        let wrong = wrong_successor(task, before, after);
+        report.check(wrong.is_none(), task.run.id, wrong.unwrap_or_default(), || {
+            format!("{} is followed by {}", before.show(), after.show())
+        });
+    }
+    // A failure, its counter and its requeueing are one commit (spec decision 13).
+    let dangling = task.entries.last().filter(|e| matches!(e.event, Event::AttemptFailed { .. }));
+    report.check(dangling.is_none(), task.run.id, WILL_RETRY_CONTRADICTED, || {
+        format!("nothing follows {}", dangling.map(|e| e.show()).unwrap_or_default())
+    });
+}
+
+/// The reason why `after` may not follow `before`, if there is one.
+fn wrong_successor(
+    task: &TaskHistory<'_>,
+    before: &Entry<'_>,
+    after: &Entry<'_>,
+) -> Option<&'static str> {
+    let ok = |holds: bool, reason| if holds { None } else { Some(reason) };
+    match (before.event, after.event) {
+        (
+            Event::TaskSucceeded { .. } | Event::TaskFailed { .. } | Event::TaskCancelled { .. },
+            _,
+        ) => Some(EVENT_AFTER_TASK_END),
+        (
+            Event::AttemptStarted { attempt: n, .. },
+            Event::AttemptFailed { attempt: m, .. } | Event::TaskSucceeded { attempt: m, .. },
+        ) => ok(n == m, ATTEMPT_GAP),
+        (
+            Event::AttemptFailed { attempt: n, will_retry: true, .. },
+            Event::RetryScheduled { attempt: m, .. },
+        ) => ok(n.checked_add(1) == Some(*m), ATTEMPT_GAP),
+        (
+            Event::AttemptFailed { attempt: n, will_retry: false, .. },
+            Event::TaskFailed { attempts: m, .. },
+        ) => ok(n == m, ATTEMPTS_MISCOUNTED),
+        (Event::AttemptFailed { .. }, _) => Some(WILL_RETRY_CONTRADICTED),
+        (Event::RetryScheduled { attempt: n, .. }, Event::AttemptStarted { attempt: m, .. }) => {
+            ok(n == m, ATTEMPT_GAP)
+        }
+        // Work that came due only after the total timeout had passed can't start any more.
+        (
+            Event::RetryScheduled { attempt: n, .. },
+            Event::TaskFailed { attempts: m, reason: GiveUp::TotalTimeout, .. },
+        ) => {
+            let passed = task.deadline().is_none_or(|end| after.at >= end);
+            ok(passed, GAVE_UP_EARLY).or(ok(*n == m + 1, ATTEMPTS_MISCOUNTED))
+        }
+        (
+            Event::AttemptStarted { .. } | Event::RetryScheduled { .. },
+            Event::TaskCancelled { .. },
+        ) => None,
+        _ => Some(ATTEMPT_GAP),
+    }
+}
+
+/// Whether retrying or giving up is what the policy says.
+fn ruling(report: &mut Report, task: &TaskHistory<'_>, failed: &Failed<'_>) {
+    let situation = model::Situation {
+        attempt: failed.attempt,
+        at: failed.entry.at,
+        timeout_retries: failed.timeout_retries,
+        previous: failed.previous,
+        deadline: task.deadline(),
+    };
+    let policy = &task.step.policy;
+    // What was used up before the kept history is unknown.
+    if !task.whole && (policy.total_timeout().is_some() || policy.timeout_retries().is_some()) {
+        return;
+    }
+    let Some(ruling) = model::ruling(policy, failed.failure, &situation) else { return };
+    let run = task.run.id;
+    let shown = || format!("`{}`: {}", failed.failure.code(), failed.entry.show());
+    if failed.will_retry {
+        report.check(!ruling.must_stop, run, RETRIED_TOO_OFTEN, || {
+            format!("the policy stops ({:?}) after {}", ruling.reasons, shown())
+        });
+        return;
+    }
+    report.check(!ruling.reasons.is_empty(), run, GAVE_UP_EARLY, || {
+        format!("the policy goes on after {}", shown())
+    });
+    let given = task.entries.iter().find_map(|e| match e.event {
+        Event::TaskFailed { reason, .. } => Some(*reason),
+        _ => None,
+    });
+    if let (Some(given), false) = (given, ruling.reasons.is_empty()) {
+        report.check(ruling.reasons.contains(&given), run, WRONG_REASON, || {
+            format!("{given:?} where {:?} holds after {}", ruling.reasons, shown())
+        });
+    }
+}
+
+/// Whether the final record is the last failure's (C5).
+fn record(report: &mut Report, task: &TaskHistory<'_>) {
+    let Some((entry, error)) = task.entries.iter().find_map(|e| match e.event {
+        Event::TaskFailed { error, .. } => Some((e, error)),
+        _ => None,
+    }) else {
+        return;
+    };
+    let Some(last) = task.failed().pop() else { return };
+    let class = model::class(&task.step.policy, last.failure);
+    let right = error.code == *last.failure.code()
+        && error.attempt == last.attempt
+        && error.node_id == task.step.id
+        && error.action_id == task.step.action
+        && error.retryable == (class == retrial::failure::Class::Retryable);
+    report.check(right || timed_out(entry, last.failure), task.run.id, WRONG_ERROR, || {
+        let (code, attempt) = (&error.code, error.attempt);
+        format!("the record says {code}, attempt {attempt}: {}", entry.show())
+    });
+}
+
+/// Whether a total timeout speaks for itself instead of repeating the failure before it.
+fn timed_out(entry: &Entry<'_>, last: &Failure) -> bool {
+    match entry.event {
+        Event::TaskFailed { reason: GiveUp::TotalTimeout, error, .. } => {
+            error.code.as_str() == "TIMEOUT" && last.code().as_str() != "TIMEOUT"
+        }
+        _ => false,
+    }
+}
+
+/// Whether each start says how many retries are left.
+fn counts(report: &mut Report, task: &TaskHistory<'_>) {
+    let limit = model::limit(&task.step.policy);
+    for entry in &task.entries {
+        let Event::AttemptStarted { attempt, retries_left, .. } = entry.event else { continue };
+        let right = limit.map(|most| most.saturating_sub(*attempt));
+        report.check(*retries_left == right, task.run.id, WRONG_RETRIES_LEFT, || {
+            format!("{retries_left:?} retries left, not {right:?}: {}", entry.show())
+        });
+    }
+}
+
+/// Whether nothing follows the run's end.
+fn last(report: &mut Report, run: &RunEvidence) {
+    let mut ended: Option<(u64, Timestamp)> = None;
+    for entry in entries(run) {
+        report.check(ended.is_none(), run.id, EVENT_AFTER_RUN_END, || {
+            let (number, at) = ended.unwrap_or_default();
+            format!("{} follows the run's end #{number} at {at}", entry.show())
+        });
+        if matches!(entry.event, Event::RunEnded { .. }) {
+            ended = Some((entry.number, entry.at));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! One task's part of a run's history.
+
+use std::collections::BTreeSet;
+
+use retrial::failure::{Failure, RetryKind};
+use retrial::run::{Event, TaskId};
+use retrial::time::{Nanos, Timestamp};
+use retrial::workflow::Step;
+
+use crate::evidence::RunEvidence;
+
+/// One event with its number.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<'e> {
+    pub(super) number: u64,
+    pub(super) at: Timestamp,
+    pub(super) event: &'e Event,
+}
+
+impl Entry<'_> {
+    /// The event in a finding's words: number, name, task and attempt. Never its payload.
+    pub(super) fn show(&self) -> String {
+        let mut text = format!("#{} {}", self.number, self.event.name());
+        if let Some(task) = self.event.task() {
+            text += &format!(" {task}");
+        }
+        if let Some(attempt) = attempt_of(self.event) {
+            text += &format!(" attempt {attempt}");
+        }
+        text + &format!(" at {}", self.at)
+    }
+}
+
+/// The attempt that an event is about, if it is about one.
+pub(super) fn attempt_of(event: &Event) -> Option<u32> {
+    match event {
+        Event::AttemptStarted { attempt, .. }
+        | Event::AttemptFailed { attempt, .. }
+        | Event::RetryScheduled { attempt, .. }
+        | Event::TaskSucceeded { attempt, .. } => Some(*attempt),
+        Event::TaskFailed { attempts, .. } => Some(*attempts),
+        _ => None,
+    }
+}
+
+/// Every kept event of a run, with its number.
+pub(super) fn entries(run: &RunEvidence) -> impl Iterator<Item = Entry<'_>> {
+    let first = run.first.0;
+    run.events.iter().zip(first..).map(|(r, number)| Entry { number, at: r.at, event: &r.event })
+}
+
+/// One task's events.
+pub(super) struct TaskHistory<'e> {
+    pub(super) run: &'e RunEvidence,
+    pub(super) task: TaskId,
+    pub(super) step: &'e Step,
+    pub(super) entries: Vec<Entry<'e>>,
+    /// Whether nothing before was trimmed away.
+    pub(super) whole: bool,
+}
+
+/// Every task that has an event.
+pub(super) fn tasks(run: &RunEvidence) -> Vec<TaskHistory<'_>> {
+    let ids: BTreeSet<TaskId> = entries(run).filter_map(|e| e.event.task()).collect();
+    ids.into_iter().filter_map(|task| history_of(run, task)).collect()
+}
+
+fn history_of(run: &RunEvidence, task: TaskId) -> Option<TaskHistory<'_>> {
+    let step = run.workflow.step(task.step)?;
+    let entries = entries(run).filter(|e| e.event.task() == Some(task)).collect();
+    Some(TaskHistory { run, task, step, entries, whole: run.first.0 == 0 })
+}
+
+/// A retry and the failure that it follows.
+pub(super) struct Retry<'e> {
+    pub(super) failed: Entry<'e>,
+    pub(super) failure: &'e Failure,
+    pub(super) scheduled: Entry<'e>,
+    /// The attempt to come.
+    pub(super) attempt: u32,
+    pub(super) delay: Nanos,
+    pub(super) backoff: Nanos,
+    pub(super) kind: RetryKind,
+    pub(super) code: &'e str,
+    /// The backoff of the retry before this one.
+    pub(super) previous: Option<Nanos>,
+}
+
+/// A failed attempt and what the task had used up by then.
+pub(super) struct Failed<'e> {
+    pub(super) entry: Entry<'e>,
+    pub(super) failure: &'e Failure,
+    pub(super) attempt: u32,
+    pub(super) will_retry: bool,
+    /// Retries that timeouts had caused before.
+    pub(super) timeout_retries: u32,
+    pub(super) previous: Option<Nanos>,
+}
+
+impl<'e> TaskHistory<'e> {
+    /// When the first attempt started, if that is still known.
+    pub(super) fn first_started(&self) -> Option<Timestamp> {
+        self.entries.iter().find_map(|e| match e.event {
+            Event::AttemptStarted { attempt: 1, .. } => Some(e.at),
+            _ => None,
+        })
+    }
+
+    /// The end of the total timeout, if there is one and the first start is known.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        Some(self.first_started()?.after(self.step.policy.total_timeout()?))
+    }
+
+    /// Every retry whose failure is kept.
+    pub(super) fn retries(&self) -> Vec<Retry<'e>> {
+        let mut last: Option<(Entry<'e>, &'e Failure)> = None;
+        let mut previous = None;
+        let mut found = Vec::new();
+        for entry in &self.entries {
+            match entry.event {
+                Event::AttemptFailed { failure, .. } => last = Some((*entry, failure)),
+                Event::RetryScheduled { attempt, delay, backoff, kind, code, .. } => {
+                    found.extend(last.take().map(|(failed, failure)| Retry {
+                        failed,
+                        failure,
+                        scheduled: *entry,
+                        attempt: *attempt,
+                        delay: *delay,
+                        backoff: *backoff,
+                        kind: *kind,
+                        code: code.as_str(),
+                        previous,
+                    }));
+                    previous = Some(*backoff);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Every failed attempt that is kept.
+    pub(super) fn failed(&self) -> Vec<Failed<'e>> {
+        let (mut timeout_retries, mut previous) = (0, None);
+        let mut found = Vec::new();
+        for entry in &self.entries {
+            match entry.event {
+                Event::AttemptFailed { failure, attempt, will_retry, .. } => found.push(Failed {
+                    entry: *entry,
+                    failure,
+                    attempt: *attempt,
+                    will_retry: *will_retry,
+                    timeout_retries,
+                    previous,
+                }),
+                Event::RetryScheduled { kind, backoff, .. } => {
+                    timeout_retries += u32::from(*kind == RetryKind::Timeout);
+                    previous = Some(*backoff);
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The start of `attempt`.
+    pub(super) fn start_of(&self, attempt: u32) -> Option<Entry<'e>> {
+        self.entries
+            .iter()
+            .copied()
+            .find(|e| matches!(e.event, Event::AttemptStarted { attempt: n, .. } if *n == attempt))
+    }
+}

@@ -1,0 +1,226 @@
+//! Promise 7: isolation. What is recorded of a task follows from what its own attempts met: an
+//! answer that is recorded was given to that very attempt, and nothing of a sibling's shows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use retrial::failure::Failure;
+use retrial::run::Event;
+use retrial::workflow::Target;
+use serde_json::Value;
+
+use super::history::{Entry, TaskHistory, tasks};
+use super::ledger::Ledger;
+use super::{Promise, Report};
+use crate::evidence::{Arrival, Evidence};
+use crate::fault::FaultKind;
+use crate::scenario::Reply;
+
+/// A recorded answer was not given to that attempt.
+pub const FAILURE_NOT_ITS_OWN: &str = "failure_not_its_own";
+/// A recorded success was not answered to that attempt.
+pub const SUCCESS_NOT_ITS_OWN: &str = "success_not_its_own";
+/// A transport failure, a timeout or a lost lease that nothing could have caused.
+pub const FAILURE_FROM_NOWHERE: &str = "failure_from_nowhere";
+/// Receipt token and idempotency key differ or are missing (A14).
+pub const RECEIPT_MISMATCH: &str = "receipt_mismatch";
+/// The arguments changed between attempts of one task.
+pub const BODY_CHANGED: &str = "body_changed";
+/// The attempt arrived at another action's endpoint.
+pub const WRONG_ENDPOINT: &str = "wrong_endpoint";
+/// `X-Retry-Timeout-Ms` is not the attempt's time.
+pub const WRONG_TIMEOUT_HEADER: &str = "wrong_timeout_header";
+
+/// Judges promise 7.
+#[must_use]
+pub fn judge(evidence: &Evidence) -> Report {
+    let mut report = Report::new(Promise::Isolation);
+    let ledger = Ledger::of(evidence);
+    for arrival in &evidence.ledger {
+        let right = arrival.receipt_token.is_some()
+            && arrival.receipt_token == arrival.idempotency_key
+            && arrival.retry_attempt.is_some();
+        report.check(right, None, RECEIPT_MISMATCH, || {
+            let (token, key) = (&arrival.receipt_token, &arrival.idempotency_key);
+            format!("{} got receipt token {token:?}, idempotency key {key:?}", arrival.path)
+        });
+    }
+    for run in &evidence.runs {
+        for task in tasks(run) {
+            judge_task(&mut report, evidence, &ledger, &task);
+        }
+    }
+    report
+}
+
+fn judge_task(
+    report: &mut Report,
+    evidence: &Evidence,
+    ledger: &Ledger<'_>,
+    task: &TaskHistory<'_>,
+) {
+    let of = |attempt: u32| ledger.arrivals(task.run.id, task.task, attempt);
+    let mut bodies = BTreeSet::new();
+    for entry in &task.entries {
+        match entry.event {
+            Event::AttemptStarted { attempt, timeout, .. } => {
+                for arrival in of(*attempt) {
+                    bodies.insert(&arrival.body);
+                    let limit = timeout.map(|t| t.as_millis()..=t.as_millis_ceil().max(1));
+                    let right = match (&limit, arrival.retry_timeout_ms) {
+                        (None, None) => true,
+                        (Some(limit), Some(ms)) => limit.contains(&ms),
+                        _ => false,
+                    };
+                    report.check(right, task.run.id, WRONG_TIMEOUT_HEADER, || {
+                        format!("{:?} ms for {}", arrival.retry_timeout_ms, entry.show())
+                    });
+                    endpoint(report, task, arrival, entry);
+                }
+            }
+            Event::AttemptFailed { attempt, failure, .. } => {
+                failed(report, evidence, task, entry, failure, of(*attempt));
+            }
+            Event::TaskSucceeded { attempt, .. } if is_http(task) => {
+                let right = of(*attempt).iter().any(|a| succeeds(a.reply.last()));
+                report.check(right, task.run.id, SUCCESS_NOT_ITS_OWN, || {
+                    format!("{} but its endpoint gave {}", entry.show(), given(of(*attempt)))
+                });
+            }
+            _ => {}
+        }
+    }
+    report.check(bodies.len() <= 1, task.run.id, BODY_CHANGED, || {
+        format!("task {} was sent {} different bodies", task.task, bodies.len())
+    });
+}
+
+fn is_http(task: &TaskHistory<'_>) -> bool {
+    url(task).is_some()
+}
+
+fn url<'e>(task: &TaskHistory<'e>) -> Option<&'e str> {
+    match &task.run.workflow.actions().get(&task.step.action)?.target {
+        Target::Http(endpoint) => Some(&endpoint.url),
+        Target::Registered => None,
+    }
+}
+
+fn endpoint(report: &mut Report, task: &TaskHistory<'_>, arrival: &Arrival, entry: &Entry<'_>) {
+    let Some(url) = url(task) else { return };
+    report.check(url.ends_with(&arrival.path), task.run.id, WRONG_ENDPOINT, || {
+        format!("{} arrived at {}", entry.show(), arrival.path)
+    });
+}
+
+fn succeeds(reply: &Reply) -> bool {
+    match reply {
+        Reply::SuccessTrue | Reply::SlowStream { .. } => true,
+        Reply::Ok(body) => failure_in(body).is_none(),
+        _ => false,
+    }
+}
+
+/// The code of the failure that a complete JSON answer tells of: `success` is looked at before
+/// anything else (A3, A4), then whether it is an exception object (W7).
+fn failure_in(body: &Value) -> Option<&str> {
+    match body.get("success") {
+        Some(Value::Bool(true)) => return None,
+        Some(Value::Bool(false)) => return Some("WORK_FAILED"),
+        _ => {}
+    }
+    let kind = body.get("type")?.as_str()?;
+    body.get("message")?.as_str().map(|_| kind)
+}
+
+fn given(arrivals: &[&Arrival]) -> String {
+    let names: Vec<_> = arrivals.iter().map(|a| a.reply.last().name()).collect();
+    format!("{names:?}")
+}
+
+fn failed(
+    report: &mut Report,
+    evidence: &Evidence,
+    task: &TaskHistory<'_>,
+    entry: &Entry<'_>,
+    failure: &Failure,
+    arrivals: &[&Arrival],
+) {
+    if !is_http(task) {
+        return;
+    }
+    let code = failure.code().as_str();
+    let policy = &task.step.policy;
+    let (right, reason) = match code {
+        "NETWORK_ERROR" => {
+            let own = arrivals.iter().any(|a| breaks(a.reply.last()));
+            (own || struck(evidence, NETWORK), FAILURE_FROM_NOWHERE)
+        }
+        "TIMEOUT" => {
+            let limited = policy.attempt_timeout().is_some() || policy.total_timeout().is_some();
+            (limited, FAILURE_FROM_NOWHERE)
+        }
+        "LEASE_LOST" => (struck(evidence, LEASE), FAILURE_FROM_NOWHERE),
+        _ => (arrivals.iter().any(|a| gives(a.reply.last(), failure)), FAILURE_NOT_ITS_OWN),
+    };
+    report.check(right, task.run.id, reason, || {
+        format!("`{code}` at {} but its endpoint gave {}", entry.show(), given(arrivals))
+    });
+}
+
+/// Whether the reply is the one that the failure tells of (spec decision 17).
+fn gives(reply: &Reply, failure: &Failure) -> bool {
+    let code = failure.code().as_str();
+    match reply {
+        Reply::Status { code: status, .. } => code == status.to_string(),
+        Reply::SuccessFalse => code == "WORK_FAILED",
+        Reply::Exception { kind, .. } => code == kind,
+        Reply::Ok(body) => failure_in(body) == Some(code),
+        Reply::Malformed => code == "BAD_RESPONSE",
+        _ => false,
+    }
+}
+
+/// Whether the reply breaks the exchange by itself.
+fn breaks(reply: &Reply) -> bool {
+    matches!(reply, Reply::Truncated | Reply::ResetAfterHandling)
+}
+
+/// What can break an exchange from outside.
+const NETWORK: &[FaultKind] = &[
+    FaultKind::Crash,
+    FaultKind::Pause,
+    FaultKind::Refuse,
+    FaultKind::ConnectHang,
+    FaultKind::Reset,
+    FaultKind::Stall,
+    FaultKind::Cut,
+    FaultKind::Delay,
+    FaultKind::Partition,
+    FaultKind::EndpointHang,
+    FaultKind::SlowStream,
+];
+
+/// What can keep a node from renewing its lease.
+const LEASE: &[FaultKind] = &[
+    FaultKind::Crash,
+    FaultKind::Pause,
+    FaultKind::Refuse,
+    FaultKind::ConnectHang,
+    FaultKind::Reset,
+    FaultKind::Stall,
+    FaultKind::Cut,
+    FaultKind::Delay,
+    FaultKind::Partition,
+    FaultKind::TornWrite,
+    FaultKind::LostWrite,
+    FaultKind::Eio,
+    FaultKind::Skew,
+    FaultKind::Drift,
+    FaultKind::StoreRequestLost,
+    FaultKind::StoreAnswerLost,
+];
+
+fn struck(evidence: &Evidence, kinds: &[FaultKind]) -> bool {
+    let counts: &BTreeMap<FaultKind, u64> = &evidence.strikes;
+    kinds.iter().any(|k| counts.get(k).is_some_and(|n| *n > 0))
+}

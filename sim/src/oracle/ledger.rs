@@ -1,0 +1,47 @@
+//! Which arrival belongs to which attempt: by receipt token and `X-Retry-Attempt`.
+
+use std::collections::BTreeMap;
+
+use retrial::run::{RunId, TaskId};
+
+use crate::evidence::{Arrival, Evidence, RunEvidence};
+
+/// The endpoints' ledger by task and attempt.
+pub(super) struct Ledger<'e> {
+    by_attempt: BTreeMap<(String, u32), Vec<&'e Arrival>>,
+}
+
+impl<'e> Ledger<'e> {
+    pub(super) fn of(evidence: &'e Evidence) -> Self {
+        let mut by_attempt: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for arrival in &evidence.ledger {
+            if let (Some(token), Some(n)) = (&arrival.receipt_token, arrival.retry_attempt) {
+                let attempt = n.saturating_add(1);
+                by_attempt.entry((token.clone(), attempt)).or_default().push(arrival);
+            }
+        }
+        Self { by_attempt }
+    }
+
+    /// What arrived for `attempt` of `task`.
+    pub(super) fn arrivals(&self, run: RunId, task: TaskId, attempt: u32) -> &[&'e Arrival] {
+        let token = task.receipt(run).to_string();
+        self.by_attempt.get(&(token, attempt)).map_or(&[], Vec::as_slice)
+    }
+
+    /// The highest attempt of `task` that arrived.
+    pub(super) fn last_attempt(&self, run: RunId, task: TaskId) -> Option<u32> {
+        let token = task.receipt(run).to_string();
+        let mut found = self.by_attempt.range((token.clone(), 0)..=(token, u32::MAX));
+        found.next_back().map(|((_, attempt), _)| *attempt)
+    }
+}
+
+/// Every task that any known run could have, by its receipt token.
+pub(super) fn receipts(evidence: &Evidence) -> BTreeMap<String, (&RunEvidence, TaskId)> {
+    let tasks = |run: &RunEvidence| -> Vec<TaskId> {
+        super::history::entries(run).filter_map(|e| e.event.task()).collect()
+    };
+    let all = evidence.runs.iter().flat_map(|r| tasks(r).into_iter().map(move |t| (r, t)));
+    all.map(|(run, task)| (task.receipt(run.id).to_string(), (run, task))).collect()
+}

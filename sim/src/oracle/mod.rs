@@ -1,0 +1,160 @@
+//! The oracles: one for each promise of the design, each judging [`Evidence`] alone.
+//!
+//! Decides whether what a world left behind keeps the promises. Written from the specification's
+//! rows and decisions: it must never call the engine's decisions (`decide`, `apply`, verdicts,
+//! backoff arithmetic), or a bug would excuse itself. To add an oracle, add a variant to
+//! [`Promise`], a file with `judge`, an arm in [`judge_all`] and planted defects in
+//! `tests/oracle_promises`.
+
+pub mod durability;
+pub mod exhaustion;
+mod graph;
+mod history;
+pub mod isolation;
+pub mod jitter;
+mod ledger;
+mod model;
+pub mod ownership;
+pub mod replay;
+pub mod routing;
+pub mod sequence;
+pub mod silence;
+pub mod termination;
+
+use std::fmt;
+
+use retrial::run::RunId;
+use serde::Serialize;
+
+pub use model::{Delays, delays};
+pub use replay::Replayer;
+
+use crate::evidence::Evidence;
+
+/// The promises, numbered as in the design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Promise {
+    /// 1: no infinite loop.
+    Termination,
+    /// 2: the right delays, no attempt before its time.
+    Sequence,
+    /// 3: exhaustion exactly once, then routing.
+    Exhaustion,
+    /// 4: replay gives the live state.
+    Replay,
+    /// 5: nothing lost.
+    Durability,
+    /// 6: one owner.
+    Ownership,
+    /// 7: branches do not touch each other.
+    Isolation,
+    /// 8: no secret shown.
+    Silence,
+}
+
+impl Promise {
+    /// All of them, in order.
+    pub const ALL: [Self; 8] = [
+        Self::Termination,
+        Self::Sequence,
+        Self::Exhaustion,
+        Self::Replay,
+        Self::Durability,
+        Self::Ownership,
+        Self::Isolation,
+        Self::Silence,
+    ];
+
+    /// Its number in the design, from 1.
+    #[must_use]
+    pub fn number(self) -> usize {
+        self as usize + 1
+    }
+}
+
+/// The promise's name, as its JSON spells it.
+impl fmt::Display for Promise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Which promise.
+    pub oracle: Promise,
+    /// The run, where one is concerned.
+    pub run: Option<RunId>,
+    /// A short code that stays the same while a scenario is shrunk.
+    pub reason: &'static str,
+    /// A sentence with the events that prove it.
+    pub text: String,
+}
+
+impl Finding {
+    /// Whether it says that a run did not end in time, rather than that something was wrong.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.oracle == Promise::Termination
+            && [termination::STUCK, termination::LATE].contains(&self.reason)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}): ", self.oracle, self.reason)?;
+        if let Some(run) = self.run {
+            write!(f, "run {run}: ")?;
+        }
+        f.write_str(&self.text)
+    }
+}
+
+/// What one oracle has to say.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Whose.
+    pub oracle: Promise,
+    /// How many things it looked at. Zero means that it proved nothing.
+    pub judged: u64,
+    /// What was wrong.
+    pub findings: Vec<Finding>,
+}
+
+impl Report {
+    fn new(oracle: Promise) -> Self {
+        Self { oracle, judged: 0, findings: Vec::new() }
+    }
+
+    /// Judges one thing.
+    fn check(
+        &mut self,
+        holds: bool,
+        run: impl Into<Option<RunId>>,
+        reason: &'static str,
+        text: impl FnOnce() -> String,
+    ) {
+        self.judged += 1;
+        if !holds {
+            let (oracle, run) = (self.oracle, run.into());
+            self.findings.push(Finding { oracle, run, reason, text: text() });
+        }
+    }
+}
+
+/// Every oracle's report, in the order of the promises.
+#[must_use]
+pub fn judge_all(evidence: &Evidence, replayer: &dyn Replayer) -> Vec<Report> {
+    vec![
+        termination::judge(evidence),
+        sequence::judge(evidence),
+        exhaustion::judge(evidence),
+        replay::judge(evidence, replayer),
+        durability::judge(evidence),
+        ownership::judge(evidence),
+        isolation::judge(evidence),
+        silence::judge(evidence),
+    ]
+}

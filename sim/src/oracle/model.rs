@@ -1,0 +1,220 @@
+//! A naive model of policies: which rule a failure falls to, how long it waits, when it stops. Wide
+//! integers, no cleverness; where the specification leaves a rounding open it gives a range.
+
+use retrial::failure::{Class, Failure};
+use retrial::policy::{
+    Backoff, Dialect, GiveUp, Jitter, Limit, Matcher, Policy, Rule, Scope, Shape,
+};
+use retrial::time::{Nanos, Timestamp};
+
+/// The longest representable time (spec decision 4).
+const TOP: u128 = u64::MAX as u128;
+const MILLION: u128 = 1_000_000;
+/// Spec decision 10.
+const FLOOR: u128 = 10_000_000;
+
+/// The delays that are right, in nanoseconds, both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delays {
+    /// The shortest.
+    pub low: u128,
+    /// The longest.
+    pub high: u128,
+}
+
+impl Delays {
+    pub(super) fn holds(self, delay: Nanos) -> bool {
+        (self.low..=self.high).contains(&u128::from(delay.get()))
+    }
+}
+
+/// The policy's attempts in all: the most that any rule allows, one without rules; `None` is
+/// unlimited (W8, spec decision 1).
+pub(super) fn limit(policy: &Policy) -> Option<u32> {
+    policy.rules().iter().map(|r| r.limit.count()).try_fold(1, |most, n| Some(most.max(n?)))
+}
+
+/// The rule that a failure falls to: of the matching ones the one with the most attempts, the first
+/// in the text on a tie (spec decision 5); for a lost lease that none matches, the one with the
+/// most attempts of all (spec decision 12).
+pub(super) fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<&'p Rule> {
+    let class = class(policy, failure);
+    let matching: Vec<&Rule> =
+        policy.rules().iter().filter(|r| matches(&r.matcher, failure, class)).collect();
+    if matching.is_empty() && failure.code().as_str() == "LEASE_LOST" {
+        return largest(policy.rules().iter().collect());
+    }
+    largest(matching)
+}
+
+fn largest(rules: Vec<&Rule>) -> Option<&Rule> {
+    let size = |r: &Rule| r.limit.count().map_or(u64::MAX, u64::from);
+    let most = rules.iter().map(|r| size(r)).max()?;
+    rules.into_iter().find(|r| size(r) == most)
+}
+
+/// Whether a failure answers to `name`: its code, its type or an ancestor (H4).
+pub(super) fn answers_to(failure: &Failure, name: &str) -> bool {
+    failure.code().as_str() == name || failure.lineage().iter().any(|t| t == name)
+}
+
+fn matches(matcher: &Matcher, failure: &Failure, class: Class) -> bool {
+    let named =
+        |names: &std::collections::BTreeSet<String>| names.iter().any(|n| answers_to(failure, n));
+    // Exclusions come first (H3).
+    if named(&matcher.except) {
+        return false;
+    }
+    match &matcher.scope {
+        Scope::Any => true,
+        Scope::Names(names) => named(names),
+        Scope::Retryable(names) => class == Class::Retryable || named(names),
+    }
+}
+
+/// The class under the policy: 408 and 429 are retryable in `work_config` only when it names them
+/// (spec decision 6).
+pub(super) fn class(policy: &Policy, failure: &Failure) -> Class {
+    let contested = ["408", "429"].contains(&failure.code().as_str());
+    if policy.dialect() != Dialect::WorkConfig || !contested {
+        return failure.class();
+    }
+    let names = |r: &Rule| match &r.matcher.scope {
+        Scope::Any => false,
+        Scope::Retryable(names) | Scope::Names(names) => {
+            names.iter().any(|n| answers_to(failure, n))
+        }
+    };
+    if policy.rules().iter().any(names) { Class::Retryable } else { Class::Permanent }
+}
+
+/// The delays that are right before retry `n` (from 1) under `rule`, after a retry that waited
+/// `previous`; `None` for a custom function, which the model does not know (spec decisions 2 to 4,
+/// 10).
+#[must_use]
+pub fn delays(rule: &Rule, n: u32, previous: Option<Nanos>) -> Option<Delays> {
+    let drawn = spread(&rule.backoff, n, previous)?;
+    if rule.limit != Limit::Unlimited {
+        return Some(drawn);
+    }
+    // A delay that is written down needs no raising, but raising it does no harm.
+    let written = rule.backoff.jitter == Jitter::None;
+    let low = if written { drawn.low } else { drawn.low.max(FLOOR) };
+    Some(Delays { low, high: drawn.high.max(FLOOR) })
+}
+
+fn spread(backoff: &Backoff, n: u32, previous: Option<Nanos>) -> Option<Delays> {
+    let cap = backoff.cap.map_or(TOP, |c| u128::from(c.get()));
+    let Delays { low, high } = capped(&backoff.shape, n, cap)?;
+    Some(match backoff.jitter {
+        Jitter::None => Delays { low, high },
+        Jitter::Proportional(share) => {
+            let part = |d: u128| (d * u128::from(share.millionths())).div_ceil(MILLION);
+            Delays { low: low.saturating_sub(part(low)), high: (high + part(high)).min(cap) }
+        }
+        Jitter::Full => Delays { low: 0, high },
+        Jitter::Equal => Delays { low: low / 2, high },
+        Jitter::Decorrelated => {
+            let base = capped(&backoff.shape, 1, cap)?;
+            let from = previous.map_or(base.high, |p| u128::from(p.get()));
+            Delays { low: base.low, high: (3 * from).min(cap).max(base.high) }
+        }
+    })
+}
+
+fn capped(shape: &Shape, n: u32, cap: u128) -> Option<Delays> {
+    let raw = nominal(shape, n)?;
+    Some(Delays { low: raw.low.min(cap), high: raw.high.min(cap) })
+}
+
+/// The shape's value before retry `n`, before cap and jitter (R1, H1, spec decisions 2 and 3).
+fn nominal(shape: &Shape, n: u32) -> Option<Delays> {
+    let exact = |d: u128| Delays { low: d.min(TOP), high: d.min(TOP) };
+    let wide = |d: &Nanos| u128::from(d.get());
+    Some(match shape {
+        Shape::None => exact(0),
+        Shape::Fixed { base } => exact(wide(base)),
+        Shape::Linear { base, step } => exact(wide(base) + wide(step) * u128::from(n - 1)),
+        Shape::Exponential { base, multiplier } => {
+            grown(wide(base), u128::from(multiplier.millionths()), n - 1)
+        }
+        Shape::Fibonacci { base } => exact(wide(base).saturating_mul(fibonacci(n))),
+        Shape::Custom { .. } => return None,
+    })
+}
+
+/// `base * (millionths / 1,000,000)^times`, rounded down at every step and rounded up at every step.
+fn grown(base: u128, millionths: u128, times: u32) -> Delays {
+    let (mut low, mut high) = (base, base);
+    for _ in 0..times {
+        let next = ((low * millionths / MILLION).min(TOP), (high * millionths).div_ceil(MILLION));
+        let next = (next.0, next.1.min(TOP));
+        if next == (low, high) {
+            break;
+        }
+        (low, high) = next;
+    }
+    Delays { low, high }
+}
+
+fn fibonacci(n: u32) -> u128 {
+    let mut numbers = vec![1_u128, 1];
+    while numbers.len() < (n as usize).min(200) {
+        let next = numbers[numbers.len() - 1].saturating_add(numbers[numbers.len() - 2]);
+        numbers.push(next);
+    }
+    numbers[(n as usize).min(200) - 1]
+}
+
+/// What a task had used up when an attempt failed.
+pub(super) struct Situation {
+    pub(super) attempt: u32,
+    pub(super) at: Timestamp,
+    pub(super) timeout_retries: u32,
+    pub(super) previous: Option<Nanos>,
+    /// The end of the total timeout.
+    pub(super) deadline: Option<Timestamp>,
+}
+
+/// What the model says about trying again.
+#[derive(Debug)]
+pub(super) struct Ruling {
+    /// Whether no draw of chance allows another attempt.
+    pub(super) must_stop: bool,
+    /// The reasons that justify stopping; empty when it must go on.
+    pub(super) reasons: Vec<GiveUp>,
+}
+
+/// Whether to try again after `failure`; `None` where a custom function decides.
+pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation) -> Option<Ruling> {
+    let mut ruling = Ruling { must_stop: false, reasons: Vec::new() };
+    let found = rule(policy, failure);
+    let wait = match found {
+        Some(rule) => delays(rule, s.attempt.max(1), s.previous)?,
+        None => Delays { low: 0, high: 0 },
+    };
+    ruling.add(found.is_none(), found.is_none(), GiveUp::NotRetryable);
+    let used_up = found.and_then(|r| r.limit.count()).is_some_and(|most| s.attempt >= most);
+    ruling.add(used_up, used_up, GiveUp::Exhausted);
+    let spent = failure.code().as_str() == "TIMEOUT"
+        && policy.timeout_retries().is_some_and(|most| s.timeout_retries >= most);
+    ruling.add(spent, spent, GiveUp::TimeoutBudget);
+    let asked = u128::from(failure.retry_after().unwrap_or(Nanos::ZERO).get());
+    let too_long = asked > u128::from(policy.max_retry_after().get());
+    ruling.add(too_long && asked > wait.high, too_long && asked > wait.low, GiveUp::RetryAfter);
+    let late = |delay: u128| {
+        let start = u128::from(s.at.as_nanos()) + delay.max(asked);
+        s.deadline.is_some_and(|end| start >= u128::from(end.as_nanos()))
+    };
+    ruling.add(late(wait.low), late(wait.high), GiveUp::TotalTimeout);
+    Some(ruling)
+}
+
+impl Ruling {
+    fn add(&mut self, surely: bool, possibly: bool, reason: GiveUp) {
+        self.must_stop |= surely;
+        if possibly {
+            self.reasons.push(reason);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Promise 6: one owner. Each attempt is started once, under a token of its own, and has at most
+//! one outcome, which no other attempt's start comes before.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use retrial::run::{Event, RunId, Token};
+use retrial::store::QueueState;
+
+use super::history::{Entry, TaskHistory, tasks};
+use super::ledger::Ledger;
+use super::{Promise, Report};
+use crate::evidence::Evidence;
+
+/// An attempt was started twice.
+pub const STARTED_TWICE: &str = "started_twice";
+/// An attempt has two outcomes.
+pub const TWO_OUTCOMES: &str = "two_outcomes";
+/// An outcome of an attempt that is not in progress.
+pub const OUTCOME_WITHOUT_START: &str = "outcome_without_start";
+/// An attempt was started while another was in progress.
+pub const OVERLAPPING_ATTEMPTS: &str = "overlapping_attempts";
+/// Two attempts share a token.
+pub const TOKEN_REUSED: &str = "token_reused";
+/// A lease is held under a token that no start names.
+pub const LEASE_WITHOUT_START: &str = "lease_without_start";
+/// One attempt reached its endpoint twice (spec decision 12).
+pub const SENT_TWICE: &str = "sent_twice";
+
+/// Judges promise 6.
+#[must_use]
+pub fn judge(evidence: &Evidence) -> Report {
+    let mut report = Report::new(Promise::Ownership);
+    let ledger = Ledger::of(evidence);
+    let mut tokens = BTreeMap::new();
+    for run in &evidence.runs {
+        let tasks = tasks(run);
+        for task in &tasks {
+            pairing(&mut report, task);
+            for entry in &task.entries {
+                if let Event::AttemptStarted { token, attempt, .. } = entry.event {
+                    unique(&mut report, &mut tokens, run.id, *token, entry);
+                    let arrivals = ledger.arrivals(run.id, task.task, *attempt).len();
+                    report.check(arrivals <= 1, run.id, SENT_TWICE, || {
+                        format!("{arrivals} arrivals of {}", entry.show())
+                    });
+                }
+            }
+        }
+        for row in &run.queue {
+            let QueueState::Leased { token, .. } = row.state else { continue };
+            let known = tokens.contains_key(&token);
+            report.check(known || run.first.0 > 0, run.id, LEASE_WITHOUT_START, || {
+                format!("task {} attempt {} is leased under {token}", row.task, row.attempt)
+            });
+        }
+    }
+    report
+}
+
+fn unique(
+    report: &mut Report,
+    tokens: &mut BTreeMap<Token, (RunId, String)>,
+    run: RunId,
+    token: Token,
+    entry: &Entry<'_>,
+) {
+    let before = tokens.insert(token, (run, entry.show()));
+    report.check(before.is_none(), run, TOKEN_REUSED, || {
+        let (run, shown) = before.clone().unwrap_or((run, String::new()));
+        format!("{} has the token of run {run} {shown}", entry.show())
+    });
+}
+
+/// Follows the one attempt that may be in progress.
+fn pairing(report: &mut Report, task: &TaskHistory<'_>) {
+    let run = task.run.id;
+    let mut open: Option<u32> = None;
+    // Before a trimmed history an attempt may have been in progress.
+    let mut unknown = !task.whole;
+    let (mut started, mut settled) = (BTreeSet::new(), BTreeSet::new());
+    for entry in &task.entries {
+        match entry.event {
+            Event::AttemptStarted { attempt, .. } => {
+                report.check(started.insert(*attempt), run, STARTED_TWICE, || entry.show());
+                report.check(open.is_none(), run, OVERLAPPING_ATTEMPTS, || {
+                    format!("attempt {} was in progress at {}", open.unwrap_or(0), entry.show())
+                });
+                open = Some(*attempt);
+                unknown = false;
+            }
+            Event::AttemptFailed { attempt, .. } | Event::TaskSucceeded { attempt, .. } => {
+                let new = settled.insert(*attempt);
+                report.check(new, run, TWO_OUTCOMES, || entry.show());
+                let right = open == Some(*attempt) || unknown || !new;
+                report.check(right, run, OUTCOME_WITHOUT_START, || {
+                    format!("in progress was {open:?} at {}", entry.show())
+                });
+                open = None;
+                unknown = false;
+            }
+            Event::TaskCancelled { .. } => open = None,
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Promise 4: replay. Folding snapshot k and the events after it gives the live state, for every k,
+//! byte for byte.
+
+use retrial::run::Recorded;
+use retrial::store::Snapshot;
+
+use super::{Promise, Report};
+use crate::evidence::{Evidence, RunEvidence};
+
+/// A stored snapshot is not the fold of the events before it.
+pub const SNAPSHOT_DIFFERS: &str = "snapshot_differs";
+/// A fold from a snapshot or from a cut does not meet the fold from the start.
+pub const REPLAY_DIFFERS: &str = "replay_differs";
+/// A state held in memory is not the fold of the events before it.
+pub const LIVE_DIFFERS: &str = "live_differs";
+/// A fold failed.
+pub const REPLAY_FAILED: &str = "replay_failed";
+/// A snapshot claims more events than there are.
+pub const SNAPSHOT_AHEAD: &str = "snapshot_ahead";
+
+/// The most cuts tried of one history; longer ones are sampled evenly.
+const CUTS: usize = 64;
+
+/// Folds events into a state, without invoking an action and without waiting.
+pub trait Replayer {
+    /// The encoded state after `events`, from the encoded state `from` or from nothing. The run is
+    /// given for its id and results; its events must not be looked at.
+    fn fold(
+        &self,
+        run: &RunEvidence,
+        from: Option<&[u8]>,
+        events: &[Recorded],
+    ) -> Result<Vec<u8>, String>;
+}
+
+/// Judges promise 4.
+#[must_use]
+pub fn judge(evidence: &Evidence, replayer: &dyn Replayer) -> Report {
+    let mut report = Report::new(Promise::Replay);
+    for run in evidence.runs.iter().filter(|r| !r.damaged && !r.events.is_empty()) {
+        judge_run(&mut report, run, replayer);
+    }
+    report
+}
+
+/// Where folding starts: a trimmed history starts from its oldest kept snapshot.
+fn origin(run: &RunEvidence) -> Option<(u64, Option<&[u8]>)> {
+    if run.first.0 == 0 {
+        return Some((0, None));
+    }
+    let kept = run.snapshots.iter().filter(|s| s.version >= run.first);
+    let oldest = kept.min_by_key(|s| s.version)?;
+    Some((oldest.version.0, Some(&oldest.state)))
+}
+
+fn judge_run(report: &mut Report, run: &RunEvidence, replayer: &dyn Replayer) {
+    let Some((start, from)) = origin(run) else { return };
+    let Some(events) = after(run, start) else { return };
+    let whole = replayer.fold(run, from, events);
+    report.check(whole.is_ok(), run.id, REPLAY_FAILED, || {
+        format!("from event {start}: {}", whole.clone().err().unwrap_or_default())
+    });
+    let Ok(whole) = whole else { return };
+    for (kept, reason) in [(&run.snapshots, SNAPSHOT_DIFFERS), (&run.live, LIVE_DIFFERS)] {
+        for snapshot in kept.iter().filter(|s| s.version.0 >= start) {
+            stored(report, run, replayer, snapshot, reason, (start, from), &whole);
+        }
+    }
+    cuts(report, run, replayer, (start, from), events, &whole);
+}
+
+/// The events from number `number` on, if the history reaches that far.
+fn after(run: &RunEvidence, number: u64) -> Option<&[Recorded]> {
+    let skip = usize::try_from(number.checked_sub(run.first.0)?).ok()?;
+    run.events.get(skip..)
+}
+
+/// A kept state must be the fold of what came before, and lead to the same end.
+fn stored(
+    report: &mut Report,
+    run: &RunEvidence,
+    replayer: &dyn Replayer,
+    snapshot: &Snapshot,
+    reason: &'static str,
+    (start, from): (u64, Option<&[u8]>),
+    whole: &[u8],
+) {
+    let version = snapshot.version.0;
+    let (Some(tail), Some(events)) = (after(run, version), after(run, start)) else {
+        report.check(false, run.id, SNAPSHOT_AHEAD, || {
+            format!("a state of {version} events where {} are known", run.events.len())
+        });
+        return;
+    };
+    let before = &events[..events.len() - tail.len()];
+    let folded = replayer.fold(run, from, before);
+    report.check(folded.as_deref() == Ok(&snapshot.state[..]), run.id, reason, || {
+        format!("the state kept at event {version} is not the fold of the events before it")
+    });
+    meets(report, run, replayer, version, &snapshot.state, tail, whole);
+}
+
+fn meets(
+    report: &mut Report,
+    run: &RunEvidence,
+    replayer: &dyn Replayer,
+    version: u64,
+    state: &[u8],
+    tail: &[Recorded],
+    whole: &[u8],
+) {
+    let ended = replayer.fold(run, Some(state), tail);
+    report.check(ended.as_deref() == Ok(whole), run.id, REPLAY_DIFFERS, || {
+        let why = ended.err().unwrap_or_else(|| "another state".to_owned());
+        format!("from event {version} on, replay gives {why}")
+    });
+}
+
+/// A history cut in two anywhere folds to the same state.
+fn cuts(
+    report: &mut Report,
+    run: &RunEvidence,
+    replayer: &dyn Replayer,
+    (start, from): (u64, Option<&[u8]>),
+    events: &[Recorded],
+    whole: &[u8],
+) {
+    let stride = events.len().div_ceil(CUTS).max(1);
+    for cut in (1..events.len()).step_by(stride) {
+        let (before, tail) = events.split_at(cut);
+        match replayer.fold(run, from, before) {
+            Ok(state) => {
+                meets(report, run, replayer, start + cut as u64, &state, tail, whole);
+            }
+            Err(why) => report.check(false, run.id, REPLAY_FAILED, || {
+                format!("of the first {cut} events: {why}")
+            }),
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! The store's side.
+
+use std::io;
+use std::sync::Arc;
+
+use madsim::time::sleep;
+use retrial::store::Store;
+use retrial::time::Nanos;
+use tokio::io::{AsyncWriteExt as _, WriteHalf};
+use tokio::sync::mpsc;
+
+use super::protocol::{Request, Response, frame, read};
+use super::{StoreEffect, StoreFaults};
+use crate::net::{ShimStream, SimListener};
+
+/// Serves `store` to whoever connects, until `listener` fails; to be run on the store's own node.
+/// Requests of one connection are worked on side by side.
+///
+/// # Errors
+/// What [`SimListener::accept`] says.
+pub async fn serve<S: Store>(
+    store: Arc<S>,
+    listener: SimListener,
+    faults: StoreFaults,
+) -> io::Result<()> {
+    let name: Arc<str> = listener.life().node().into();
+    loop {
+        let stream = listener.accept().await?;
+        let peer = stream.peer().into();
+        let desk = Desk {
+            store: Arc::clone(&store),
+            faults: faults.clone(),
+            name: Arc::clone(&name),
+            peer,
+        };
+        madsim::task::spawn(desk.attend(stream));
+    }
+}
+
+/// What serves one connection.
+struct Desk<S> {
+    store: Arc<S>,
+    faults: StoreFaults,
+    /// The store's node.
+    name: Arc<str>,
+    /// The caller's node.
+    peer: Arc<str>,
+}
+
+impl<S> Clone for Desk<S> {
+    fn clone(&self) -> Self {
+        Self {
+            store: Arc::clone(&self.store),
+            faults: self.faults.clone(),
+            name: Arc::clone(&self.name),
+            peer: Arc::clone(&self.peer),
+        }
+    }
+}
+
+impl<S: Store> Desk<S> {
+    /// Takes requests until the connection ends.
+    async fn attend(self, stream: ShimStream) {
+        let (mut requests, answers) = tokio::io::split(stream);
+        let (out, queue) = mpsc::unbounded_channel();
+        madsim::task::spawn(write(queue, answers));
+        while let Ok(request) = read::<Request>(&mut requests).await {
+            let effect = self.faults.strike(&self.name, &self.peer, request.ask.op());
+            madsim::task::spawn(self.clone().work(request, effect, out.clone()));
+        }
+    }
+
+    /// Acts on one request, as often and as late as `effect` says.
+    async fn work(
+        self,
+        Request { id, ask }: Request,
+        effect: Option<StoreEffect>,
+        out: mpsc::UnboundedSender<Response>,
+    ) {
+        match effect {
+            Some(StoreEffect::LoseRequest) => return,
+            Some(StoreEffect::Delay { by }) => sleep(by.into()).await,
+            Some(StoreEffect::LoseAnswer | StoreEffect::Duplicate { .. }) | None => {}
+        }
+        let again = match effect {
+            Some(StoreEffect::Duplicate { after }) => Some((ask.clone(), after)),
+            _ => None,
+        };
+        let result = ask.call(&*self.store).await;
+        if effect != Some(StoreEffect::LoseAnswer) {
+            // Nobody waits any more where the connection has ended.
+            let _ = out.send(Response { id, result });
+        }
+        if let Some((ask, after)) = again {
+            if after > Nanos::ZERO {
+                sleep(after.into()).await;
+            }
+            let _ = ask.call(&*self.store).await;
+        }
+    }
+}
+
+async fn write(
+    mut queue: mpsc::UnboundedReceiver<Response>,
+    mut stream: WriteHalf<ShimStream>,
+) -> io::Result<()> {
+    while let Some(response) = queue.recv().await {
+        stream.write_all(&frame(&response)?).await?;
+    }
+    Ok(())
+}

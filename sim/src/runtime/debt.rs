@@ -1,0 +1,43 @@
+//! The time that a simulated disk has taken and that nobody has waited for yet.
+
+use std::sync::{Arc, Mutex};
+
+use retrial::time::Nanos;
+
+use crate::sync::lock;
+
+/// A node's latency debt. Disk calls run inline and add to it; [`super::SimRuntime`]'s `blocking`
+/// sleeps it off. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Debt(Arc<Mutex<Owed>>);
+
+#[derive(Debug, Default)]
+struct Owed {
+    now: Nanos,
+    last: Nanos,
+}
+
+impl Debt {
+    /// Adds `by`.
+    pub fn add(&self, by: Nanos) {
+        let mut owed = lock(&self.0);
+        owed.now = owed.now.saturating_add(by);
+    }
+
+    /// Takes the whole debt.
+    pub fn take(&self) -> Nanos {
+        std::mem::take(&mut lock(&self.0).now)
+    }
+
+    /// Takes the whole debt of a piece of work that has just run, and keeps it as a forecast.
+    pub(super) fn settle(&self) -> Nanos {
+        let now = self.take();
+        lock(&self.0).last = now;
+        now
+    }
+
+    /// What the next piece of work will probably cost: what the last one did.
+    pub(super) fn forecast(&self) -> Nanos {
+        lock(&self.0).last
+    }
+}

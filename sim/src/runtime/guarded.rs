@@ -1,0 +1,135 @@
+//! The wrapper around every future of a node: it asks before each poll whether the node lives,
+//! counts the poll, and makes the planned crashes happen.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use super::seed;
+use crate::life::Life;
+use crate::sync::lock;
+use crate::watch::Watch;
+
+/// A node's count of polls over all its lives, and what shall happen at which. Clones share it.
+#[derive(Clone, Default)]
+pub struct Pulse(Arc<Mutex<Beats>>);
+
+#[derive(Default)]
+struct Beats {
+    polls: u64,
+    planned: BTreeMap<u64, Vec<Then>>,
+}
+
+type Then = Box<dyn FnOnce() + Send>;
+
+impl Pulse {
+    /// How many polls there were.
+    #[must_use]
+    pub fn polls(&self) -> u64 {
+        lock(&self.0).polls
+    }
+
+    /// Calls `then` just before the poll with number `poll`, from 0; before the next one when that
+    /// has passed.
+    pub fn at_poll(&self, poll: u64, then: impl FnOnce() + Send + 'static) {
+        lock(&self.0).planned.entry(poll).or_default().push(Box::new(then));
+    }
+
+    /// Counts a poll, after calling what was planned for it.
+    fn beat(&self) {
+        for then in self.due() {
+            then();
+        }
+        lock(&self.0).polls += 1;
+    }
+
+    fn due(&self) -> Vec<Then> {
+        let mut beats = lock(&self.0);
+        let later = beats.polls + 1;
+        let rest = beats.planned.split_off(&later);
+        std::mem::replace(&mut beats.planned, rest).into_values().flatten().collect()
+    }
+}
+
+impl fmt::Debug for Pulse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pulse").field("polls", &self.polls()).finish_non_exhaustive()
+    }
+}
+
+/// How many wrapped futures of one incarnation exist. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LiveTasks(Arc<AtomicU64>);
+
+impl LiveTasks {
+    pub(crate) fn count(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A future of a node.
+pub(super) struct Guarded<F> {
+    future: Option<Pin<Box<F>>>,
+    life: Life,
+    pulse: Pulse,
+    watch: Watch,
+    live: LiveTasks,
+}
+
+impl<F: Future<Output = ()>> Guarded<F> {
+    pub(super) fn new(
+        future: F,
+        life: &Life,
+        pulse: &Pulse,
+        watch: &Watch,
+        live: &LiveTasks,
+    ) -> Self {
+        live.0.fetch_add(1, Ordering::SeqCst);
+        Self {
+            future: Some(Box::pin(future)),
+            life: life.clone(),
+            pulse: pulse.clone(),
+            watch: watch.clone(),
+            live: live.clone(),
+        }
+    }
+
+    /// Whether the future may be polled now. A planned crash happens in here.
+    fn admitted(&self) -> bool {
+        if self.life.is_over() {
+            return false;
+        }
+        self.pulse.beat();
+        !self.life.is_over() && self.watch.admit(self.life.node())
+    }
+
+    fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(future) = &mut self.future else { return Poll::Ready(()) };
+        let polled = seed::inside(&self.life, || future.as_mut().poll(cx));
+        // A life that ended during the poll, say inside a disk call, gets no other.
+        if self.life.is_over() { Poll::Ready(()) } else { polled }
+    }
+}
+
+impl<F: Future<Output = ()>> Future for Guarded<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let polled = if self.admitted() { self.poll_inner(cx) } else { Poll::Ready(()) };
+        if polled.is_ready() {
+            self.future = None;
+        }
+        polled
+    }
+}
+
+impl<F> Drop for Guarded<F> {
+    fn drop(&mut self) {
+        self.future = None;
+        self.live.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}

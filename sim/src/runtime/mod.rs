@@ -1,0 +1,196 @@
+//! The simulated `Runtime`: madsim's scheduler and timers seen through one node's wrong clocks.
+//!
+//! Decides what a node sees of time and chance, and that nothing of a dead incarnation runs on.
+//! Must never know runs, stores or actions, nor draw chance from madsim or the system. To make a
+//! node's clock wrong in a new way, add a field to [`ClockPlan`] and bend it in [`NodeClock`]; to
+//! make something happen at an await, plan it on the node's [`Pulse`].
+
+mod chance;
+mod debt;
+mod guarded;
+mod nap;
+mod node_clock;
+mod seed;
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use madsim::runtime::NodeHandle;
+use madsim::time::TimeHandle;
+use retrial::runtime::{Runtime, Task, WorkLost};
+use retrial::time::{Mono, Nanos, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+pub use self::chance::{SplitMix64, mix};
+pub use self::debt::Debt;
+pub use self::guarded::Pulse;
+pub use self::node_clock::{ClockPlan, Drift, DriftOutOfRange, Jump, NodeClock};
+pub use self::seed::{PanicReport, run_seed};
+
+use self::guarded::Guarded;
+pub(crate) use self::guarded::LiveTasks;
+use self::nap::{Nap, yield_once};
+use crate::clock::true_time;
+use crate::fault::FaultKind;
+use crate::life::Life;
+use crate::sync::lock;
+use crate::watch::Records;
+
+/// What a node sees of time and chance, as data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RuntimePlan {
+    /// Its clocks.
+    pub clock: ClockPlan,
+    /// From which each incarnation's stream of chance is drawn.
+    pub chance: u64,
+}
+
+/// One incarnation's runtime. Clones are the same one.
+#[derive(Clone)]
+pub struct SimRuntime(Arc<Process>);
+
+struct Process {
+    life: Life,
+    node: NodeHandle,
+    time: TimeHandle,
+    clock: NodeClock,
+    pulse: Pulse,
+    debt: Debt,
+    records: Records,
+    live: LiveTasks,
+    chance: Mutex<SplitMix64>,
+    latency: Mutex<SplitMix64>,
+    drifted: AtomicBool,
+    skewed: AtomicBool,
+}
+
+impl SimRuntime {
+    /// The runtime of `life` on `node`, starting now. `pulse` and `debt` are the node's over all
+    /// its lives; `debt` is its disk's.
+    #[must_use]
+    pub fn new(
+        life: &Life,
+        node: NodeHandle,
+        plan: &RuntimePlan,
+        pulse: &Pulse,
+        debt: &Debt,
+        records: &Records,
+    ) -> Self {
+        let time = TimeHandle::current();
+        let stream = mix(plan.chance, u64::from(life.incarnation()));
+        Self(Arc::new(Process {
+            life: life.clone(),
+            node,
+            clock: NodeClock::new(plan.clock.clone(), true_time(&time)),
+            time,
+            pulse: pulse.clone(),
+            debt: debt.clone(),
+            records: records.clone(),
+            live: LiveTasks::default(),
+            chance: Mutex::new(SplitMix64::new(stream)),
+            latency: Mutex::new(SplitMix64::new(mix(stream, 1))),
+            drifted: AtomicBool::new(false),
+            skewed: AtomicBool::new(false),
+        }))
+    }
+
+    /// The incarnation that this runtime belongs to.
+    #[must_use]
+    pub fn life(&self) -> &Life {
+        &self.0.life
+    }
+
+    /// The incarnation's clocks.
+    #[must_use]
+    pub fn clock(&self) -> &NodeClock {
+        &self.0.clock
+    }
+
+    pub(crate) fn live_tasks(&self) -> LiveTasks {
+        self.0.live.clone()
+    }
+
+    fn strike_once(&self, struck: &AtomicBool, kind: FaultKind) {
+        if !struck.swap(true, Ordering::SeqCst) {
+            self.0.records.strikes.strike(kind);
+        }
+    }
+
+    /// Lets `by` of true time pass.
+    async fn pass(&self, by: Nanos) {
+        if !by.is_zero() {
+            Nap::until(&self.0.time, true_time(&self.0.time).after(by)).await;
+        }
+    }
+
+    /// Runs `work` inline, and sleeps the time that the disk took for it: a drawn part of the
+    /// forecast before, the rest after. So a crash or a cancel can fall on either side of it.
+    async fn work<T>(&self, work: impl FnOnce() -> T) -> T {
+        let debt = &self.0.debt;
+        let early = lock(&self.0.latency).up_to(debt.forecast().get());
+        self.pass(debt.take().saturating_add(Nanos::new(early))).await;
+        let done = work();
+        self.pass(debt.settle().saturating_sub(Nanos::new(early))).await;
+        done
+    }
+}
+
+impl Runtime for SimRuntime {
+    fn now(&self) -> Mono {
+        if self.0.clock.drifts() {
+            self.strike_once(&self.0.drifted, FaultKind::Drift);
+        }
+        self.0.clock.mono(true_time(&self.0.time))
+    }
+
+    fn wall(&self) -> Timestamp {
+        let at = true_time(&self.0.time);
+        if self.0.clock.error(at) != 0 {
+            self.strike_once(&self.0.skewed, FaultKind::Skew);
+        }
+        self.0.clock.wall(at)
+    }
+
+    fn random(&self) -> u64 {
+        lock(&self.0.chance).draw()
+    }
+
+    /// A time that has passed gives way once, so that a loop of such sleeps can be seen and ended.
+    async fn sleep_until(&self, at: Mono) {
+        let target = self.0.clock.true_at(at);
+        if true_time(&self.0.time) >= target {
+            yield_once().await;
+        } else {
+            Nap::until(&self.0.time, target).await;
+        }
+    }
+
+    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {
+        let Process { life, node, pulse, records, live, .. } = &*self.0;
+        if life.is_over() {
+            return Task::new(|| ());
+        }
+        let guarded = Guarded::new(future, life, pulse, &records.watch, live);
+        let abort = node.spawn(guarded).abort_handle();
+        Task::new(move || abort.abort())
+    }
+
+    /// The work runs inline in a task of its own: dropping the future doesn't stop it, a crash
+    /// does. A panic in it is the seed's verdict and never a [`WorkLost`].
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, WorkLost> {
+        let (answer, asked) = oneshot::channel();
+        let runtime = self.clone();
+        self.spawn(async move {
+            // The caller may be gone; the work was done all the same.
+            let _ = answer.send(runtime.work(work).await);
+        })
+        .detach();
+        asked.await.map_err(|_| WorkLost)
+    }
+}

@@ -1,0 +1,155 @@
+//! One seed on a thread of its own, and what is known of a panic there.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::Once;
+use std::time::Duration;
+
+use madsim::runtime::Runtime;
+use retrial::time::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::life::Life;
+
+/// A panic in a simulated world.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+pub struct PanicReport {
+    /// The seed.
+    pub seed: u64,
+    /// What it said.
+    pub message: String,
+    /// Source file and line.
+    pub place: String,
+    /// The node it happened in; none when it happened outside every node.
+    pub node: Option<String>,
+}
+
+/// One line for the reader.
+impl fmt::Display for PanicReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {} panicked", self.seed)?;
+        if let Some(node) = &self.node {
+            write!(f, " in {node}")?;
+        }
+        write!(f, " at {}: {}", self.place, self.message)
+    }
+}
+
+impl PanicReport {
+    /// Whether madsim gave up: the world ran past its time limit, or nothing could ever happen in
+    /// it again. That is being stuck rather than a panic of the program.
+    #[must_use]
+    pub fn is_stuck(&self) -> bool {
+        self.node.is_none()
+            && (self.message.starts_with("time limit exceeded")
+                || self.message.starts_with("no events, all tasks will block forever"))
+    }
+}
+
+/// Runs the future that `world` makes on a fresh thread, in a madsim runtime of its own seeded with
+/// `seed`. `time_limit` bounds the simulated time.
+///
+/// # Errors
+/// When the world panics, whether in a node, in a drop at its end, or because of the time limit.
+pub fn run_seed<T, F, W>(seed: u64, time_limit: Nanos, world: W) -> Result<T, PanicReport>
+where
+    T: Send + 'static,
+    F: Future<Output = T>,
+    W: FnOnce() -> F + Send + 'static,
+{
+    install_hook();
+    let thread = std::thread::Builder::new().name(format!("seed {seed}"));
+    let ran = thread.spawn(move || {
+        CAPTURING.set(true);
+        run_here(seed, time_limit, world).ok_or_else(|| report(seed))
+    });
+    match ran.map(std::thread::JoinHandle::join) {
+        Ok(Ok(result)) => result,
+        Ok(Err(_)) => Err(unseen(seed, "the seed's thread ended in a panic")),
+        Err(e) => Err(unseen(seed, &format!("no thread could be started: {e}"))),
+    }
+}
+
+fn run_here<T, F: Future<Output = T>>(
+    seed: u64,
+    time_limit: Nanos,
+    world: impl FnOnce() -> F,
+) -> Option<T> {
+    let mut runtime = Runtime::with_seed_and_config(seed, madsim::Config::default());
+    runtime.set_time_limit(Duration::from(time_limit));
+    let ran = catch_unwind(AssertUnwindSafe(|| runtime.block_on(async { world().await })));
+    match ran {
+        Ok(value) => catch_unwind(AssertUnwindSafe(|| drop(runtime))).is_ok().then_some(value),
+        Err(_) => {
+            // What a panic left behind may panic again when dropped, and end the process.
+            std::mem::forget(runtime);
+            None
+        }
+    }
+}
+
+thread_local! {
+    static CAPTURING: Cell<bool> = const { Cell::new(false) };
+    static INSIDE: RefCell<Option<Life>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<PanicReport>> = const { RefCell::new(None) };
+}
+
+/// Runs `poll` as part of `life`, so that a panic in it is laid at that node's door.
+pub(super) fn inside<T>(life: &Life, poll: impl FnOnce() -> T) -> T {
+    let outer = INSIDE.replace(Some(life.clone()));
+    let polled = poll();
+    INSIDE.set(outer);
+    polled
+}
+
+/// The process's panic hook, put in once. It keeps panics of seeds' threads to itself and passes
+/// all others on.
+fn install_hook() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let others = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if CAPTURING.try_with(Cell::get).unwrap_or(false) {
+                keep(info);
+            } else {
+                others(info);
+            }
+        }));
+    });
+}
+
+fn keep(info: &PanicHookInfo<'_>) {
+    let node = INSIDE.try_with(|i| i.borrow().as_ref().map(|life| life.node().to_owned()));
+    let message = info.payload_as_str().unwrap_or("a panic without a message").to_owned();
+    let place = info.location().map_or_else(|| "an unknown place".to_owned(), place);
+    let report = PanicReport { seed: 0, message, place, node: node.ok().flatten() };
+    // The thread may be at its end, its memory gone; then nobody will ask.
+    let _ = LAST.try_with(|last| last.replace(Some(report)));
+}
+
+/// File and line; of a file of another crate, from the crate's folder on.
+fn place(at: &std::panic::Location<'_>) -> String {
+    let file = at.file().replace('\\', "/");
+    let file = file.split_once("/registry/src/").map_or(file.as_str(), |(_, rest)| {
+        rest.split_once('/').map_or(rest, |(_, in_crate)| in_crate)
+    });
+    format!("{file}:{}", at.line())
+}
+
+fn report(seed: u64) -> PanicReport {
+    match LAST.take() {
+        Some(report) => PanicReport { seed, ..report },
+        None => unseen(seed, "a panic that the hook did not see"),
+    }
+}
+
+fn unseen(seed: u64, message: &str) -> PanicReport {
+    PanicReport {
+        seed,
+        message: message.to_owned(),
+        place: "an unknown place".to_owned(),
+        node: None,
+    }
+}

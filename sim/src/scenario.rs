@@ -1,0 +1,395 @@
+//! Everything that one seed draws, as plain data: it can be saved, edited, shrunk and replayed.
+//! Times are true simulated time, counted from the start of the world.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use retrial::policy;
+use retrial::time::{Mono, Nanos};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::fault::FaultKind;
+
+/// The host of every drawn endpoint: `http://api.test/e0` is the first one.
+pub const ENDPOINT_HOST: &str = "api.test";
+
+/// One simulated world: who runs, what is asked of them, and what goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Where the rest of the world's chance comes from: latencies, run seeds, scheduling.
+    pub seed: u64,
+    /// Who runs and where they keep their runs.
+    pub topology: Topology,
+    /// How long a lease holds.
+    pub lease: Nanos,
+    /// One clock a node; in the shared topology the last one is the store's.
+    pub clocks: Vec<NodeClock>,
+    /// The workflows that submissions name by place.
+    pub workflows: Vec<WorkflowText>,
+    /// What the endpoints answer.
+    pub endpoints: Vec<EndpointPlan>,
+    /// The runs that are asked for.
+    pub submissions: Vec<Submission>,
+    /// The runs that are called off.
+    #[serde(default)]
+    pub cancels: Vec<Cancel>,
+    /// What goes wrong, besides what endpoints answer and what clocks show.
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    /// When all faults stop, stalled and hung streams are reset, and dead nodes are started.
+    pub heal_at: Mono,
+    /// Whether endpoints answer well from `heal_at` on. A user's scenario may forbid it.
+    #[serde(default = "yes")]
+    pub endpoints_heal: bool,
+    /// What no output may ever show.
+    #[serde(default)]
+    pub secrets: Vec<String>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Who runs and where they keep their runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Topology {
+    /// One node with redb on its own disk.
+    Embedded,
+    /// Several nodes on a store reached over the network.
+    Shared {
+        /// How many, 2 or 3 when drawn.
+        nodes: u32,
+    },
+}
+
+impl Topology {
+    /// How many engines run.
+    #[must_use]
+    pub fn nodes(self) -> u32 {
+        match self {
+            Self::Embedded => 1,
+            Self::Shared { nodes } => nodes,
+        }
+    }
+
+    /// How many clocks there are: one a node, and the store's where it is a node of its own.
+    #[must_use]
+    pub fn clocks(self) -> u32 {
+        match self {
+            Self::Embedded => 1,
+            Self::Shared { nodes } => nodes.saturating_add(1),
+        }
+    }
+}
+
+/// How one node's clocks differ from the truth.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeClock {
+    /// What is added to the wall clock, in nanoseconds.
+    #[serde(default)]
+    pub skew_ns: i64,
+    /// How much faster the monotonic clock runs, in millionths; negative is slower.
+    #[serde(default)]
+    pub drift_ppm: i32,
+    /// Steps of the wall clock.
+    #[serde(default)]
+    pub jumps: Vec<Jump>,
+}
+
+/// A step of a wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Jump {
+    /// When.
+    pub at: Mono,
+    /// By how much, in nanoseconds; negative is back.
+    pub by_ns: i64,
+}
+
+/// A workflow as a user would write it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WorkflowText {
+    /// The syntax of `text`.
+    pub format: Format,
+    /// The workflow file.
+    pub text: String,
+    /// Policies built in Rust, by step id; they replace the step's own.
+    #[serde(default)]
+    pub builder: BTreeMap<String, policy::Parts>,
+}
+
+/// The syntax of a workflow file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// TOML.
+    Toml,
+    /// JSON.
+    Json,
+    /// The JSON of a [`retrial::workflow::Workflow`] as stores keep it.
+    Stored,
+}
+
+/// What one endpoint answers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointPlan {
+    /// The path of its URL, from `/`.
+    pub path: String,
+    /// Scripts: the k-th distinct receipt token that arrives follows `scripts[k % len]`, its n-th
+    /// arrival (from 0) getting the n-th reply.
+    pub scripts: Vec<Vec<Reply>>,
+    /// What follows when a script is used up; once healed, this where it is a success, else
+    /// `success_true`.
+    pub then: Reply,
+}
+
+/// One answer of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Reply {
+    /// 200 with this JSON, whatever it means.
+    Ok(Value),
+    /// 200 with `success: true` and the arguments under `args`.
+    Echo,
+    /// 200 with `success: true` (A4).
+    SuccessTrue,
+    /// 200 with `success: false` (A3).
+    SuccessFalse,
+    /// 200 with an exception object (W7).
+    Exception {
+        /// Its type.
+        #[serde(rename = "type")]
+        kind: String,
+        /// Its message.
+        message: String,
+        /// Its type and that type's ancestors, nearest first; may be empty.
+        #[serde(default)]
+        mro: Vec<String>,
+    },
+    /// A status, with whatever body.
+    Status {
+        /// The status.
+        code: u16,
+        /// The `Retry-After` header.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after: Option<RetryAfter>,
+        /// The body, as it is.
+        #[serde(default)]
+        body: String,
+    },
+    /// A complete 200 whose body is not JSON.
+    Malformed,
+    /// 200 whose body ends before its announced length.
+    Truncated,
+    /// 200 at once, then a good body byte by byte.
+    SlowStream {
+        /// The pause before each piece.
+        every_ms: u64,
+        /// About how long the whole body takes.
+        total_ms: u64,
+    },
+    /// No answer, until it heals.
+    Hang,
+    /// The reply, later.
+    Delay {
+        /// How much later.
+        ms: u64,
+        /// The reply.
+        then: Box<Reply>,
+    },
+    /// The request is handled, then the stream is reset without an answer.
+    ResetAfterHandling,
+}
+
+/// A `Retry-After` header (C12, spec decision 7).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum RetryAfter {
+    /// A number of seconds.
+    Seconds(u64),
+    /// An HTTP date this many seconds after true time; negative: in the past.
+    Date {
+        /// How many seconds.
+        secs: i64,
+        /// Whether the response says its own `Date` as well.
+        own_date: bool,
+    },
+    /// This text, which is neither.
+    Text(String),
+}
+
+impl Reply {
+    /// The reply after all delays.
+    #[must_use]
+    pub fn last(&self) -> &Self {
+        match self {
+            Self::Delay { then, .. } => then.last(),
+            other => other,
+        }
+    }
+
+    /// The fault that it is, if it is one.
+    #[must_use]
+    pub fn fault(&self) -> Option<FaultKind> {
+        Some(match self.last() {
+            Self::Status { code: 429, .. } => FaultKind::RateLimit,
+            Self::Status { code: 400..=499, .. } => FaultKind::ClientError,
+            Self::Status { code: 500..=599, .. } => FaultKind::ServerError,
+            Self::Malformed | Self::Truncated => FaultKind::Malformed,
+            Self::SlowStream { .. } => FaultKind::SlowStream,
+            Self::Hang => FaultKind::EndpointHang,
+            Self::ResetAfterHandling => FaultKind::Reset,
+            _ => return None,
+        })
+    }
+
+    /// Whether it is a plain success.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        matches!(self, Self::Ok(_) | Self::Echo | Self::SuccessTrue)
+    }
+
+    /// The reply's name, as its JSON spells it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Ok(_) => "ok",
+            Self::Echo => "echo",
+            Self::SuccessTrue => "success_true",
+            Self::SuccessFalse => "success_false",
+            Self::Exception { .. } => "exception",
+            Self::Status { .. } => "status",
+            Self::Malformed => "malformed",
+            Self::Truncated => "truncated",
+            Self::SlowStream { .. } => "slow_stream",
+            Self::Hang => "hang",
+            Self::Delay { .. } => "delay",
+            Self::ResetAfterHandling => "reset_after_handling",
+        }
+    }
+}
+
+/// A run that is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Submission {
+    /// When.
+    pub at: Mono,
+    /// The node that is asked first, from 0; the next one is asked when it does not answer.
+    pub node: u32,
+    /// The workflow's place in [`Scenario::workflows`].
+    pub workflow: usize,
+    /// The input, laid over the workflow's defaults.
+    #[serde(default)]
+    pub input: Map<String, Value>,
+    /// The idempotency key (X8).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// A run that is called off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cancel {
+    /// When.
+    pub at: Mono,
+    /// The node that is asked, from 0.
+    pub node: u32,
+    /// The run, by its submission's place in [`Scenario::submissions`].
+    pub submission: usize,
+}
+
+/// Something that goes wrong. What `target`, `peer`, `when` and `lasts` mean, by kind:
+///
+/// - `crash`: the target dies at a poll or an instant and starts again after `lasts`;
+/// - `torn_write`, `lost_write`: the same at the n-th call of its disk, with that fate for what was
+///   not synced;
+/// - `eio`: the n-th call of the target's disk fails;
+/// - `pause`: the target stands still for `lasts`;
+/// - `refuse`, `connect_hang`, `stall`, `partition`: what the target sends to the peer meets this
+///   during a window;
+/// - `delay`: likewise, each piece taking `lasts` longer;
+/// - `reset`, `cut`: the target's n-th connection to the peer breaks after byte n of the answer;
+/// - `store_request_lost`, `store_answer_lost`: the target's n-th request to the store meets this.
+///
+/// The other kinds stand in replies and clocks, never here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fault {
+    /// What.
+    pub kind: FaultKind,
+    /// Where.
+    pub target: Place,
+    /// The other end, for a fault of one link or direction; without it every peer is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Place>,
+    /// When.
+    pub when: When,
+    /// How long a pause, a delay of bytes or the time until a crashed node starts again lasts.
+    #[serde(default)]
+    pub lasts: Nanos,
+}
+
+/// Where something goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// An engine's node, from 0, with its disk where it has one.
+    Node(u32),
+    /// The store's node and disk in the shared topology.
+    Store,
+    /// The endpoints' node.
+    Endpoints,
+}
+
+/// When something goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum When {
+    /// At an instant.
+    At(Mono),
+    /// Whenever it can, from one instant until before the other.
+    During {
+        /// From here.
+        from: Mono,
+        /// Until before here.
+        until: Mono,
+    },
+    /// At the n-th poll of the node's tasks since it was last started, from 1.
+    Poll(u64),
+    /// At the n-th disk call, disk sync or store request of the target, from 1.
+    Call(u64),
+    /// On the target's n-th connection (from 1), at this byte of what it reads.
+    Byte {
+        /// Which connection.
+        connection: u64,
+        /// After how many bytes.
+        byte: u64,
+    },
+}
+
+impl Scenario {
+    /// Every kind of fault that was drawn, wherever it stands: schedule, replies or clocks.
+    #[must_use]
+    pub fn kinds(&self) -> BTreeSet<FaultKind> {
+        let mut kinds: BTreeSet<_> = self.faults.iter().map(|f| f.kind).collect();
+        kinds.extend(self.replies().filter_map(Reply::fault));
+        if self.clocks.iter().any(|c| c.skew_ns != 0 || !c.jumps.is_empty()) {
+            kinds.insert(FaultKind::Skew);
+        }
+        if self.clocks.iter().any(|c| c.drift_ppm != 0) {
+            kinds.insert(FaultKind::Drift);
+        }
+        kinds
+    }
+
+    /// Every reply of every endpoint.
+    pub fn replies(&self) -> impl Iterator<Item = &Reply> {
+        self.endpoints.iter().flat_map(|e| e.scripts.iter().flatten().chain([&e.then]))
+    }
+}

@@ -1,0 +1,60 @@
+//! Where scenarios come from: drawn from seeds, or from a user's workflow file.
+
+use std::path::{Path, PathBuf};
+
+use crate::scenario::Scenario;
+use crate::workload;
+use crate::workload::UserPlan;
+
+/// Where scenarios come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Everything is drawn from the seed.
+    Drawn,
+    /// The workflow is the user's; the rest is drawn, within what its `[simulate]` table says.
+    File {
+        /// The file, as it was named.
+        path: PathBuf,
+        /// What it says.
+        plan: Box<UserPlan>,
+    },
+}
+
+impl Source {
+    /// The source that `--scenario` names.
+    ///
+    /// # Errors
+    /// When the file can't be read or makes no sense: a text that names file, line and field.
+    pub fn read(scenario: Option<&Path>) -> Result<Self, String> {
+        let Some(path) = scenario else { return Ok(Self::Drawn) };
+        let text = std::fs::read_to_string(path)
+            .map_err(|e| format!("{}: the file can't be read: {e}", path.display()))?;
+        let plan = UserPlan::parse(&path.display().to_string(), &text)?;
+        Ok(Self::File { path: path.to_owned(), plan: Box::new(plan) })
+    }
+
+    /// The scenario of `seed`.
+    #[must_use]
+    pub fn scenario(&self, seed: u64) -> Scenario {
+        match self {
+            Self::Drawn => workload::draw(seed),
+            Self::File { plan, .. } => plan.scenario(seed),
+        }
+    }
+
+    /// Whether no fault can strike.
+    #[must_use]
+    pub fn is_fault_free(&self) -> bool {
+        matches!(self, Self::File { plan, .. } if plan.is_fault_free())
+    }
+
+    /// The command that reproduces a seed, less the seed.
+    #[must_use]
+    pub fn repro_command(&self) -> String {
+        let base = "cargo run --release -p retrial-sim -- repro";
+        match self {
+            Self::Drawn => base.to_owned(),
+            Self::File { path, .. } => format!("{base} --scenario {}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! How long after healing every run must have ended: generous, but finite.
+
+use std::sync::Arc;
+
+use retrial::policy::{Limit, Policy};
+use retrial::time::Nanos;
+use retrial::workflow::Workflow;
+use serde_json::Value;
+
+use crate::evidence::Bound;
+use crate::oracle::delays;
+use crate::scenario::{NodeClock, Reply, RetryAfter, Scenario};
+
+/// For starting nodes again, noticing that the store answers, and recovering runs.
+const START: Nanos = Nanos::from_secs(60);
+/// For one answer of a healed endpoint, its delay included, and for claiming and committing.
+const ANSWER: Nanos = Nanos::from_secs(15);
+/// What one task adds where many wait for the same few hands.
+const TASK: Nanos = Nanos::from_millis(500);
+/// Attempts that may still go wrong once healed: the one in progress, and the one after it when
+/// its node had died.
+const LEFTOVER: u64 = 3;
+/// How many retries the longest wait is looked for in.
+const RETRIES: u32 = 64;
+
+/// How long after healing every run of `scenario` must have ended. `workflows` are its workflow
+/// texts, parsed, with the builder's policies in place.
+#[must_use]
+pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> Bound {
+    let mut longest = Nanos::ZERO;
+    for workflow in workflows {
+        let Some(time) = of_workflow(scenario, workflow) else { return Bound::UnboundedByPolicy };
+        longest = longest.max(time);
+    }
+    let last = scenario.submissions.iter().map(|s| s.at).max();
+    let late = last.map_or(Nanos::ZERO, |at| at.since(scenario.heal_at));
+    let crowd = TASK.saturating_mul(tasks(scenario, workflows));
+    Bound::Within(START.saturating_add(late).saturating_add(crowd).saturating_add(longest))
+}
+
+/// The steps one after another; `None` when one may never end.
+fn of_workflow(scenario: &Scenario, workflow: &Workflow) -> Option<Nanos> {
+    let mut total = Nanos::ZERO;
+    for step in workflow.steps() {
+        total = total.saturating_add(of_task(scenario, &step.policy)?);
+    }
+    Some(total)
+}
+
+/// How long one task may take from healing on, or from its start after that.
+fn of_task(scenario: &Scenario, policy: &Policy) -> Option<Nanos> {
+    let attempt = [policy.attempt_timeout(), policy.total_timeout()].into_iter().flatten().min();
+    // A hung attempt is reset by healing; only endpoints that stay broken use its whole time.
+    let one = ANSWER.saturating_add(attempt.unwrap_or(Nanos::ZERO));
+    let lost = scenario.lease.saturating_mul(2);
+    let round = wait(scenario, policy).saturating_add(one).saturating_add(lost);
+    if scenario.endpoints_heal {
+        return Some(round.saturating_mul(LEFTOVER));
+    }
+    if let Some(total) = policy.total_timeout() {
+        return Some(round.saturating_add(total));
+    }
+    if never_answers(scenario) && attempt.is_none() {
+        return None;
+    }
+    Some(round.saturating_mul(u64::from(most_attempts(policy)?)))
+}
+
+fn most_attempts(policy: &Policy) -> Option<u32> {
+    policy.rules().iter().map(|r| r.limit.count()).try_fold(1, |most, n| Some(most.max(n?)))
+}
+
+/// Whether some endpoint goes on without ever answering.
+fn never_answers(scenario: &Scenario) -> bool {
+    scenario.endpoints.iter().any(|e| *e.then.last() == Reply::Hang)
+}
+
+/// The longest wait before any retry: by the policy, or asked for and obeyed.
+fn wait(scenario: &Scenario, policy: &Policy) -> Nanos {
+    let by_rule = policy.rules().iter().map(|rule| {
+        let retries = match rule.limit {
+            Limit::Attempts(n) => n.get() - 1,
+            Limit::Unlimited => RETRIES,
+        };
+        // The delays grow with n, so a few early ones and the last say it all; a decorrelated one
+        // grows from the one before.
+        let mut longest = Nanos::ZERO;
+        for n in (1..=retries.min(RETRIES)).chain([retries.max(1)]) {
+            let high = delays(rule, n, Some(longest)).map_or(u64::MAX, |d| saturated(d.high));
+            longest = longest.max(Nanos::new(high));
+        }
+        if rule.limit == Limit::Unlimited { longest.min(elapsed(scenario)) } else { longest }
+    });
+    by_rule.chain(asked(scenario, policy.max_retry_after())).max().unwrap_or(Nanos::ZERO)
+}
+
+/// Without a cap an unlimited policy's delays grow for as long as faults last: each is at most a
+/// few times the ones that have passed. The factor leaves room for small draws of full jitter.
+fn elapsed(scenario: &Scenario) -> Nanos {
+    START.saturating_add(Nanos::new(scenario.heal_at.as_nanos()).saturating_mul(64))
+}
+
+fn saturated(n: u128) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// What replies ask for, as far as it is obeyed: a wait longer than `most` ends the task instead.
+/// A date without its own `Date` is read against a clock that may be wrong, so it may come out as
+/// anything up to its worst.
+fn asked(scenario: &Scenario, most: Nanos) -> impl Iterator<Item = Nanos> {
+    let wrong = scenario.clocks.iter().map(how_wrong).max().unwrap_or(Nanos::ZERO);
+    scenario.replies().filter_map(move |reply| match reply.last() {
+        Reply::Status { retry_after: Some(after), .. } => match after {
+            RetryAfter::Seconds(s) => Some(Nanos::from_secs(*s)).filter(|wait| *wait <= most),
+            RetryAfter::Date { secs, own_date } => {
+                // Dates are whole seconds, so either end may be rounded.
+                let wait = u64::try_from(*secs).unwrap_or(0).saturating_add(2);
+                let clock = if *own_date { Nanos::ZERO } else { wrong };
+                Some(Nanos::from_secs(wait).saturating_add(clock).min(most))
+            }
+            RetryAfter::Text(_) => None,
+        },
+        _ => None,
+    })
+}
+
+/// The farthest that a wall clock may be from the truth.
+fn how_wrong(clock: &NodeClock) -> Nanos {
+    let jumps = clock.jumps.iter().map(|j| j.by_ns.unsigned_abs());
+    Nanos::new(jumps.fold(clock.skew_ns.unsigned_abs(), u64::saturating_add))
+}
+
+/// About how many tasks there are in all, going by the lists in inputs.
+fn tasks(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> u64 {
+    let longest = |v: &Value| v.as_array().map_or(1, Vec::len).max(1);
+    let count = scenario.submissions.iter().filter_map(|s| {
+        let workflow = workflows.get(s.workflow)?;
+        let values = workflow.input().values().chain(s.input.values());
+        Some(workflow.steps().len() * values.map(longest).max().unwrap_or(1))
+    });
+    count.sum::<usize>() as u64
+}

@@ -1,0 +1,289 @@
+//! Shapes of workflows: every one makes sense, and each shows another part of the routing rows.
+
+use std::collections::BTreeMap;
+
+use retrial::policy;
+use serde_json::{Map, Value, json};
+
+use super::policies::{self, PolicyDraft};
+use super::{Draw, Swarm};
+use crate::scenario::ENDPOINT_HOST;
+
+/// A workflow before it is written down.
+pub(super) struct Draft {
+    pub(super) name: String,
+    pub(super) input: Map<String, Value>,
+    pub(super) steps: Vec<StepDraft>,
+    pub(super) transitions: Vec<Value>,
+}
+
+/// A step before it is written down. Each has an action and an endpoint of its own.
+pub(super) struct StepDraft {
+    pub(super) id: String,
+    pub(super) path: String,
+    pub(super) after: Vec<String>,
+    /// The input whose items it fans out over.
+    pub(super) items: Option<String>,
+    pub(super) goal: bool,
+    pub(super) fail_fast: bool,
+    /// An action's declaration besides its URL.
+    pub(super) action: Map<String, Value>,
+    pub(super) policy: PolicyDraft,
+}
+
+impl Draft {
+    /// The input of one run: the defaults, with some lists of other lengths.
+    pub(super) fn input_of_a_run(&self, draw: &mut Draw) -> Map<String, Value> {
+        let mut input = Map::new();
+        for name in self.input.keys().filter(|k| k.starts_with("items")) {
+            if draw.chance(40) {
+                input.insert(name.clone(), items(draw));
+            }
+        }
+        input.insert("n".to_owned(), json!(draw.below(1_000)));
+        input
+    }
+
+    /// The policies that are built in Rust, by step.
+    pub(super) fn builder(&self) -> BTreeMap<String, policy::Parts> {
+        let built = self.steps.iter().filter_map(|s| match &s.policy {
+            PolicyDraft::Builder(parts) => Some((s.id.clone(), parts.clone())),
+            _ => None,
+        });
+        built.collect()
+    }
+}
+
+impl StepDraft {
+    /// The declaration of its action.
+    pub(super) fn declaration(&self) -> Value {
+        let mut action = self.action.clone();
+        action
+            .insert("http".to_owned(), json!(format!("POST http://{ENDPOINT_HOST}{}", self.path)));
+        Value::Object(action)
+    }
+
+    /// What it is called with.
+    pub(super) fn args(&self) -> Value {
+        let mut args = Map::new();
+        args.insert("n".to_owned(), json!("${input.n}"));
+        if self.items.is_some() {
+            args.insert("item".to_owned(), json!("${item}"));
+            args.insert("index".to_owned(), json!("item ${index} of ${input.n}"));
+        }
+        for id in &self.after {
+            args.insert(format!("from_{id}"), json!(format!("${{steps.{id}.result}}")));
+        }
+        Value::Object(args)
+    }
+}
+
+/// A list of a few items; rarely none, rarely many.
+fn items(draw: &mut Draw) -> Value {
+    let count = draw.pick([0, 1, 2, 2, 3, 3, 4, 5, 6, 20]);
+    (0..count).map(|i: u64| json!({"id": i, "weight": draw.below(9)})).collect()
+}
+
+/// Makes steps and remembers what they need.
+struct Sketch<'d> {
+    draw: &'d mut Draw,
+    swarm: &'d Swarm,
+    draft: Draft,
+}
+
+impl Sketch<'_> {
+    fn step(&mut self, id: &str, after: &[&str]) {
+        let path = format!("/{}-{id}", self.draft.name);
+        let policy = policies::draw(self.draw, self.swarm.hangs());
+        let action = self.action();
+        self.draft.steps.push(StepDraft {
+            id: id.to_owned(),
+            path,
+            after: after.iter().map(|s| (*s).to_owned()).collect(),
+            items: None,
+            goal: false,
+            fail_fast: false,
+            action,
+            policy,
+        });
+    }
+
+    fn action(&mut self) -> Map<String, Value> {
+        let mut action = Map::new();
+        if self.draw.chance(30) {
+            action.insert(
+                "kind".to_owned(),
+                json!(self.draw.pick(["tool_call", "llm_call", "agent_call"])),
+            );
+        }
+        if self.draw.chance(20) {
+            action.insert("idempotent".to_owned(), json!(self.draw.chance(50)));
+        }
+        if let (Some(secret), true) = (self.swarm.secrets.first(), self.draw.chance(30)) {
+            let header = format!("Bearer {secret}");
+            action.insert("headers".to_owned(), json!({"authorization": header}));
+        }
+        action
+    }
+
+    /// Fans the last step out.
+    fn fan(&mut self) {
+        let list = items(self.draw);
+        let fast = self.draw.chance(25);
+        let Some(step) = self.draft.steps.last_mut() else { return };
+        let name = format!("items_{}", step.id);
+        step.items = Some(name.clone());
+        step.fail_fast = fast;
+        self.draft.input.insert(name, list);
+    }
+
+    fn goal(&mut self) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.goal = true;
+        }
+    }
+
+    fn edge(&mut self, from: &str, to: &str, priority: i64, condition: Option<Value>) {
+        let mut edge = json!({"from": from, "to": to, "priority": priority});
+        if let (Some(condition), Some(edge)) = (condition, edge.as_object_mut()) {
+            edge.insert("condition".to_owned(), condition);
+        }
+        self.draft.transitions.push(edge);
+    }
+}
+
+fn failed() -> Value {
+    json!({"type": "exists", "field": {"type": "field", "path": "state._last_error"}})
+}
+
+fn fine() -> Value {
+    json!({"type": "not", "condition": failed()})
+}
+
+/// The `n`-th workflow of a scenario.
+pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
+    let shapes: [fn(&mut Sketch<'_>); 10] =
+        [single, chain, fan, fan, diamond, handler, by_code, goals, parallel, long];
+    let shape = draw.pick(shapes);
+    let mut input = Map::from_iter([("n".to_owned(), json!(n))]);
+    if let (Some(secret), true) = (swarm.secrets.get(1), draw.chance(40)) {
+        let key = draw.pick(["password", "api_key", "token"]);
+        input.insert(key.to_owned(), json!(secret));
+    }
+    let name = format!("w{n}");
+    let draft = Draft { name, input, steps: Vec::new(), transitions: Vec::new() };
+    let mut sketch = Sketch { draw, swarm, draft };
+    shape(&mut sketch);
+    sketch.draft
+}
+
+fn single(sketch: &mut Sketch<'_>) {
+    sketch.step("a", &[]);
+}
+
+fn chain(sketch: &mut Sketch<'_>) {
+    sketch.step("a", &[]);
+    sketch.step("b", &["a"]);
+    if sketch.draw.chance(50) {
+        sketch.step("c", &["b"]);
+    }
+}
+
+/// A fan-out, before or after another step (A11, C10).
+fn fan(sketch: &mut Sketch<'_>) {
+    if sketch.draw.chance(50) {
+        sketch.step("a", &[]);
+        sketch.step("b", &["a"]);
+    } else {
+        sketch.step("b", &[]);
+    }
+    sketch.fan();
+    if sketch.draw.chance(50) {
+        sketch.step("c", &["b"]);
+    }
+}
+
+/// Two branches and a join.
+fn diamond(sketch: &mut Sketch<'_>) {
+    sketch.step("a", &[]);
+    sketch.step("b", &["a"]);
+    sketch.step("c", &["a"]);
+    if sketch.draw.chance(40) {
+        sketch.fan();
+    }
+    sketch.step("d", &["b", "c"]);
+}
+
+/// Test 3 of Capability 5: a success path and an error handler (C6, C7, C11).
+fn handler(sketch: &mut Sketch<'_>) {
+    sketch.step("a", &[]);
+    sketch.step("b", &[]);
+    sketch.step("c", &[]);
+    sketch.edge("a", "b", 1, Some(fine()));
+    sketch.edge("a", "c", 2, Some(failed()));
+    if sketch.draw.chance(50) {
+        sketch.step("d", &[]);
+        sketch.edge("c", "d", 1, None);
+    }
+    if sketch.draw.chance(30) {
+        // What follows a handler has no error to handle any more, and may fail anew (C7).
+        sketch.step("e", &["c"]);
+    }
+}
+
+/// Handlers by code, the first by priority (C6, spec decision 18).
+fn by_code(sketch: &mut Sketch<'_>) {
+    sketch.step("a", &[]);
+    sketch.step("b", &[]);
+    sketch.step("c", &[]);
+    sketch.step("d", &[]);
+    let codes =
+        sketch.draw.pick([json!(["503", "500"]), json!(["TIMEOUT"]), json!(["WORK_FAILED"])]);
+    let code = "state._last_error.code";
+    sketch.edge("a", "b", 5, Some(failed()));
+    sketch.edge("a", "c", 1, Some(json!({"type": "in", "field": code, "values": codes})));
+    let network = json!({"type": "eq", "field": code, "value": "NETWORK_ERROR"});
+    let either = json!({"type": "or", "conditions": [network, {"type": "eq", "field": code, "value": "400"}]});
+    sketch.edge("a", "d", 3, Some(json!({"type": "and", "conditions": [failed(), either]})));
+}
+
+/// A goal behind one path, and side steps that it does not need (A13).
+fn goals(sketch: &mut Sketch<'_>) {
+    sketch.step("a", &[]);
+    sketch.step("b", &["a"]);
+    sketch.goal();
+    sketch.step("c", &["a"]);
+    if sketch.draw.chance(40) {
+        sketch.step("d", &[]);
+        sketch.edge("c", "d", 1, Some(failed()));
+    }
+}
+
+/// Branches that have nothing to do with each other.
+fn parallel(sketch: &mut Sketch<'_>) {
+    let ids = ["a", "b", "c", "d"];
+    let count = sketch.draw.index(3) + 2;
+    for id in ids.iter().take(count) {
+        sketch.step(id, &[]);
+        if sketch.draw.chance(30) {
+            sketch.fan();
+        }
+    }
+}
+
+/// Rarely something larger.
+fn long(sketch: &mut Sketch<'_>) {
+    let ids = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let count = sketch.draw.index(5) + 4;
+    for (at, id) in ids.iter().enumerate().take(count) {
+        let mut before = ids[..at].to_vec();
+        while before.len() > 2 {
+            let gone = sketch.draw.index(before.len());
+            before.remove(gone);
+        }
+        sketch.step(id, &before);
+        if sketch.draw.chance(25) {
+            sketch.fan();
+        }
+    }
+}

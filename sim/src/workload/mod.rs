@@ -1,0 +1,135 @@
+//! What one seed draws: a whole [`Scenario`], and how long its runs may take once healed.
+//!
+//! Decides how often what is drawn. Must never know engines, stores or sockets: a scenario is plain
+//! data. Swarm testing: each seed switches a random subset of fault kinds on, so that some seeds see
+//! one kind alone and others see many meet. To add a fault, add its kind to `FaultKind` and an arm
+//! in `faults` (or `replies`, if an endpoint does it); to add a shape of graph, add it to `graphs`.
+
+mod bound;
+mod draw;
+mod faults;
+mod graphs;
+mod policies;
+mod replies;
+mod text;
+mod user;
+
+use std::collections::BTreeSet;
+
+use retrial::time::{Mono, Nanos};
+
+pub use bound::bound;
+pub use draw::Draw;
+pub use user::UserPlan;
+
+use crate::fault::FaultKind;
+use crate::scenario::{Cancel, Scenario, Submission, Topology};
+use graphs::Draft;
+
+/// What a seed has switched on.
+struct Swarm {
+    kinds: BTreeSet<FaultKind>,
+    topology: Topology,
+    heal_at: Mono,
+    secrets: Vec<String>,
+}
+
+impl Swarm {
+    fn draw(seed: u64) -> Self {
+        let mut draw = Draw::new(seed, "swarm");
+        let shared = draw.chance(45);
+        let topology =
+            if shared { Topology::Shared { nodes: draw.small(2, 3) } } else { Topology::Embedded };
+        let share = draw.pick([0, 10, 25, 50]);
+        let remote = [FaultKind::StoreRequestLost, FaultKind::StoreAnswerLost];
+        let kinds = FaultKind::ALL
+            .into_iter()
+            .filter(|_| draw.chance(share))
+            .filter(|k| shared || !remote.contains(k))
+            .collect();
+        let heal_at = Mono::from_nanos(draw.millis(2_000, 20_000).get());
+        let secrets = (0..3).map(|_| format!("s3cr3t{:016x}", draw.bits())).collect();
+        Self { kinds, topology, heal_at, secrets }
+    }
+
+    fn on(&self, kind: FaultKind) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// Whether something may keep an attempt from ever ending by itself.
+    fn hangs(&self) -> bool {
+        use FaultKind::{ConnectHang, EndpointHang, Partition, SlowStream, Stall};
+        [ConnectHang, EndpointHang, Partition, SlowStream, Stall].into_iter().any(|k| self.on(k))
+    }
+}
+
+/// Everything that `seed` draws.
+#[must_use]
+pub fn draw(seed: u64) -> Scenario {
+    let swarm = Swarm::draw(seed);
+    let mut work = Draw::new(seed, "workflows");
+    let count = work.pick([1, 1, 1, 2, 2, 3]);
+    let drafts: Vec<Draft> = (0..count).map(|n| graphs::draw(&mut work, &swarm, n)).collect();
+    let mut answers = Draw::new(seed, "replies");
+    let endpoints = drafts
+        .iter()
+        .flat_map(|d| &d.steps)
+        .map(|step| replies::plan(&mut answers, &swarm, step))
+        .collect();
+    let submissions = submissions(seed, &swarm, &drafts);
+    let cancels = cancels(seed, &swarm, &submissions);
+    let mut formats = Draw::new(seed, "texts");
+    Scenario {
+        seed,
+        topology: swarm.topology,
+        lease: Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30])),
+        clocks: faults::clocks(seed, &swarm),
+        workflows: drafts.iter().map(|d| text::write(&mut formats, d)).collect(),
+        endpoints,
+        submissions,
+        cancels,
+        faults: faults::schedule(seed, &swarm),
+        heal_at: swarm.heal_at,
+        endpoints_heal: true,
+        secrets: swarm.secrets,
+    }
+}
+
+/// A few runs over the first half of the faults, now and then all at once, now and then the same
+/// one asked for twice (X8).
+fn submissions(seed: u64, swarm: &Swarm, drafts: &[Draft]) -> Vec<Submission> {
+    let mut draw = Draw::new(seed, "submissions");
+    let count = draw.pick([1, 1, 2, 3, 4, 8]);
+    let burst = draw.chance(30);
+    let half = Mono::from_nanos(swarm.heal_at.as_nanos() / 2);
+    let together = draw.instant(half);
+    let mut found: Vec<Submission> = Vec::new();
+    for n in 0..count {
+        let workflow = draw.index(drafts.len());
+        let submission = Submission {
+            at: if burst { together } else { draw.instant(half) },
+            node: draw.small(0, swarm.topology.nodes() - 1),
+            workflow,
+            input: drafts.get(workflow).map(|d| d.input_of_a_run(&mut draw)).unwrap_or_default(),
+            key: draw.chance(40).then(|| format!("order-{n}")),
+        };
+        if submission.key.is_some() && draw.chance(30) {
+            let again = Submission { at: draw.instant(swarm.heal_at), ..submission.clone() };
+            found.push(again);
+        }
+        found.push(submission);
+    }
+    found.sort_by_key(|s| s.at);
+    found
+}
+
+fn cancels(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Cancel> {
+    let mut draw = Draw::new(seed, "cancels");
+    if !draw.chance(20) {
+        return Vec::new();
+    }
+    let submission = draw.index(submissions.len());
+    let from = submissions.get(submission).map_or(Mono::from_nanos(0), |s| s.at);
+    let at = from.after(draw.millis(0, 4_000));
+    vec![Cancel { at, node: draw.small(0, swarm.topology.nodes() - 1), submission }]
+}

@@ -1,0 +1,141 @@
+//! What endpoints answer: failures of the kinds that are switched on, then success.
+
+use serde_json::json;
+
+use super::graphs::StepDraft;
+use super::{Draw, Swarm};
+use crate::fault::FaultKind;
+use crate::scenario::{EndpointPlan, Reply, RetryAfter};
+
+/// The endpoint of one step.
+pub(super) fn plan(draw: &mut Draw, swarm: &Swarm, step: &StepDraft) -> EndpointPlan {
+    let scripts = if step.items.is_some() { draw.pick([1, 2, 3]) } else { 1 };
+    plan_for(draw, swarm, step.path.clone(), scripts, step.policy.limits_time())
+}
+
+/// The endpoint at `path`, with so many scripts.
+pub(super) fn plan_for(
+    draw: &mut Draw,
+    swarm: &Swarm,
+    path: String,
+    scripts: u32,
+    may_hang: bool,
+) -> EndpointPlan {
+    let scripts = (0..scripts).map(|_| script(draw, swarm, may_hang)).collect();
+    EndpointPlan { path, scripts, then: good(draw, swarm) }
+}
+
+fn script(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Vec<Reply> {
+    let length = draw.pick([0, 0, 1, 1, 2, 3, 6]);
+    (0..length).map(|_: u32| reply(draw, swarm, may_hang)).collect()
+}
+
+/// Makes one kind of reply.
+type Make = fn(&mut Draw, &Swarm) -> Reply;
+
+fn reply(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Reply {
+    let mut choices: Vec<Make> = vec![good, good];
+    let kinds: [(FaultKind, Make); 6] = [
+        (FaultKind::ServerError, server_error),
+        (FaultKind::ClientError, client_error),
+        (FaultKind::RateLimit, rate_limit),
+        (FaultKind::Malformed, |draw, _| draw.pick([Reply::Malformed, Reply::Truncated])),
+        (FaultKind::Reset, |_, _| Reply::ResetAfterHandling),
+        (FaultKind::SlowStream, |draw, _| Reply::SlowStream {
+            every_ms: draw.between(1, 50),
+            total_ms: draw.pick([100, 1_000, 5_000]),
+        }),
+    ];
+    for (kind, make) in kinds {
+        if swarm.on(kind) {
+            choices.extend([make, make, make]);
+        }
+    }
+    if swarm.on(FaultKind::EndpointHang) && may_hang {
+        choices.extend([hang as Make; 3]);
+    }
+    // What actions say themselves: no fault of the world, so no kind switches it.
+    choices.push(exception);
+    choices.push(work_failed);
+    let at = draw.index(choices.len());
+    let made = choices[at](draw, swarm);
+    if draw.chance(15) {
+        return Reply::Delay { ms: draw.between(1, 1_500), then: Box::new(made) };
+    }
+    made
+}
+
+fn hang(_: &mut Draw, _: &Swarm) -> Reply {
+    Reply::Hang
+}
+
+fn good(draw: &mut Draw, swarm: &Swarm) -> Reply {
+    let value = draw.below(1_000);
+    match draw.below(5) {
+        0 => Reply::SuccessTrue,
+        1 => Reply::Ok(json!({"ok": true, "value": value})),
+        2 => Reply::Ok(json!([value, "two"])),
+        // Success, whatever else the body says (A4).
+        3 => Reply::Ok(json!({"success": true, "type": "ValueError", "message": "ignored"})),
+        _ => Reply::Ok(json!({"value": value, "token": swarm.secrets.get(2)})),
+    }
+}
+
+/// A message that an upstream might leak a secret in (C14).
+fn message(draw: &mut Draw, swarm: &Swarm) -> String {
+    let secret = swarm.secrets.get(2).map_or("", String::as_str);
+    match draw.below(6) {
+        0 => format!("upstream refused: Authorization: Bearer {secret}"),
+        1 => format!("could not reach https://admin:{secret}@db.test/main"),
+        2 => format!("login failed for password={secret} on db.test"),
+        3 => format!("{{\"error\": \"denied\", \"api_key\": \"{secret}\"}}"),
+        _ => "the machine is out of paper".to_owned(),
+    }
+}
+
+fn server_error(draw: &mut Draw, swarm: &Swarm) -> Reply {
+    let code = draw.pick([500, 502, 503, 503, 504]);
+    let asks = code == 503 && draw.chance(40);
+    let retry_after = asks.then(|| retry_after(draw));
+    Reply::Status { code, retry_after, body: message(draw, swarm) }
+}
+
+fn client_error(draw: &mut Draw, swarm: &Swarm) -> Reply {
+    let code = draw.pick([400, 401, 404, 408, 422]);
+    Reply::Status { code, retry_after: None, body: message(draw, swarm) }
+}
+
+fn rate_limit(draw: &mut Draw, swarm: &Swarm) -> Reply {
+    let retry_after = draw.chance(80).then(|| retry_after(draw));
+    Reply::Status { code: 429, retry_after, body: message(draw, swarm) }
+}
+
+/// Seconds, a date, nonsense (C12, spec decision 7).
+fn retry_after(draw: &mut Draw) -> RetryAfter {
+    match draw.below(12) {
+        0..=5 => RetryAfter::Seconds(draw.between(0, 3)),
+        6 => RetryAfter::Seconds(draw.pick([7_200, u64::MAX])),
+        7..=8 => RetryAfter::Date { secs: i64::from(draw.small(1, 4)), own_date: draw.chance(80) },
+        9 => RetryAfter::Date { secs: -60, own_date: true },
+        10 => RetryAfter::Text("-5".to_owned()),
+        _ => RetryAfter::Text("when the moon is full".to_owned()),
+    }
+}
+
+fn exception(draw: &mut Draw, swarm: &Swarm) -> Reply {
+    let (kind, mro): (&str, &[&str]) = draw.pick([
+        ("ValueError", &["ValueError", "Exception"] as &[&str]),
+        ("ReadTimeout", &["ReadTimeout", "TimeoutError", "OSError"]),
+        ("ConnectionResetError", &["ConnectionResetError", "ConnectionError"]),
+        ("LLM_OVERLOADED", &[]),
+    ]);
+    let mro = mro.iter().map(|t| (*t).to_owned()).collect();
+    Reply::Exception { kind: kind.to_owned(), message: message(draw, swarm), mro }
+}
+
+fn work_failed(draw: &mut Draw, swarm: &Swarm) -> Reply {
+    if draw.chance(50) {
+        return Reply::SuccessFalse;
+    }
+    Reply::Ok(json!({"success": false, "message": message(draw, swarm)}))
+}

@@ -1,0 +1,100 @@
+//! Writes a draft as a user would: a workflow file in TOML or JSON.
+
+use serde_json::{Map, Value, json};
+
+use super::Draw;
+use super::graphs::{Draft, StepDraft};
+use crate::scenario::{Format, WorkflowText};
+
+/// The draft as a file, in one of the two syntaxes.
+pub(super) fn write(draw: &mut Draw, draft: &Draft) -> WorkflowText {
+    let (format, text) = if draw.chance(50) {
+        (Format::Toml, toml(draft))
+    } else {
+        (Format::Json, format!("{:#}\n", tree(draft)))
+    };
+    WorkflowText { format, text, builder: draft.builder() }
+}
+
+/// The file's contents as one value.
+fn tree(draft: &Draft) -> Value {
+    let actions: Map<String, Value> =
+        draft.steps.iter().map(|s| (action_name(s), s.declaration())).collect();
+    let steps: Vec<Value> = draft.steps.iter().map(|s| Value::Object(step(s))).collect();
+    let mut top = json!({
+        "workflow": draft.name,
+        "input": draft.input,
+        "actions": actions,
+        "steps": steps,
+    });
+    if let (Some(top), false) = (top.as_object_mut(), draft.transitions.is_empty()) {
+        top.insert("transitions".to_owned(), json!(draft.transitions));
+    }
+    top
+}
+
+fn action_name(step: &StepDraft) -> String {
+    format!("do_{}", step.id)
+}
+
+fn step(step: &StepDraft) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("id".to_owned(), json!(step.id));
+    fields.insert("action".to_owned(), json!(action_name(step)));
+    fields.insert("args".to_owned(), step.args());
+    if !step.after.is_empty() {
+        fields.insert("after".to_owned(), json!(step.after));
+    }
+    if let Some(items) = &step.items {
+        fields.insert("for_each".to_owned(), json!(format!("${{input.{items}}}")));
+    }
+    for (name, set) in [("goal", step.goal), ("fail_fast", step.fail_fast)] {
+        if set {
+            fields.insert(name.to_owned(), json!(true));
+        }
+    }
+    if let Some((name, value)) = step.policy.field() {
+        fields.insert(name.to_owned(), value);
+    }
+    fields
+}
+
+/// Tables of tables get headers, everything below them stands inline.
+fn toml(draft: &Draft) -> String {
+    let tree = tree(draft);
+    let mut text = format!("workflow = {}\n", inline(&tree["workflow"]));
+    text += &table("[input]", &tree["input"]);
+    if let Some(actions) = tree["actions"].as_object() {
+        for (name, action) in actions {
+            text += &table(&format!("[actions.{name}]"), action);
+        }
+    }
+    for (name, header) in [("steps", "[[steps]]"), ("transitions", "[[transitions]]")] {
+        for one in tree.get(name).and_then(Value::as_array).into_iter().flatten() {
+            text += &table(header, one);
+        }
+    }
+    text
+}
+
+fn table(header: &str, value: &Value) -> String {
+    let mut text = format!("\n{header}\n");
+    for (key, value) in value.as_object().into_iter().flatten() {
+        text += &format!("{key} = {}\n", inline(value));
+    }
+    text
+}
+
+/// A value on one line. JSON's spelling of texts, numbers and booleans is TOML's too.
+fn inline(value: &Value) -> String {
+    match value {
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(fields) => {
+            let one = |(k, v): (&String, &Value)| format!("{} = {}", json!(k), inline(v));
+            format!("{{ {} }}", fields.iter().map(one).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,144 @@
+//! What a world leaves behind, brought together for the oracles.
+
+use retrial::run::{self, Event, Recorded, RunState, Version};
+use retrial::store::StoreError;
+use retrial::time::Nanos;
+use tokio::sync::oneshot;
+
+use super::drive::Users;
+use super::nodes::Nodes;
+use super::program::{Notes, Order, Reading};
+use crate::clock::true_now;
+use crate::endpoint::{Delivery, Entry};
+use crate::evidence::{
+    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, Output, Phases, RunEvidence,
+};
+use crate::oracle::Replayer;
+use crate::scenario::Scenario;
+use crate::sync::lock;
+use crate::watch::Records;
+
+/// Reads everything back and stops the nodes.
+pub(super) async fn collect(
+    scenario: &Scenario,
+    bound: Bound,
+    nodes: &Nodes,
+    users: &Users,
+    notes: &Notes,
+    records: &Records,
+) -> Evidence {
+    let ended_at = true_now();
+    let mut runs = users.book();
+    if records.watch.findings().is_empty() {
+        for run in &mut runs {
+            read_back(run, users).await;
+            run.snapshots = notes.seen.snapshots_of(run.id);
+        }
+    }
+    let lives = nodes.all.iter().flat_map(|n| n.lifespans()).collect();
+    for node in &nodes.all {
+        node.stop().await;
+    }
+    let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    let outputs = lock(&notes.outputs)
+        .iter()
+        .map(|(source, bytes)| Output { source: (*source).to_owned(), text: text(bytes) })
+        .collect();
+    Evidence {
+        runs,
+        told: lock(&notes.told).clone(),
+        ledger: nodes.endpoint.ledger().entries().into_iter().map(arrival).collect(),
+        strikes: records.strikes.counts(),
+        lives,
+        phases: Phases { healed_at: scenario.heal_at, ended_at, bound },
+        clock: clock_bounds(scenario, nodes),
+        rot: false,
+        secrets: scenario.secrets.clone(),
+        outputs,
+        fenced: notes.seen.fenced(),
+    }
+}
+
+async fn read_back(run: &mut RunEvidence, users: &Users) {
+    let id = run.id;
+    let read: Result<Reading, StoreError> = loop {
+        let answer = users.ask(0, |reply: oneshot::Sender<_>| Order::Read(id, reply)).await;
+        match answer {
+            Err(StoreError::Unknown(_) | StoreError::NotDone(_)) => {}
+            definite => break definite,
+        }
+    };
+    match read {
+        Ok(Reading { loaded: Some(loaded), queue }) => {
+            let events: Result<Vec<Recorded>, _> =
+                loaded.tail.events.iter().map(|b| run::decode(b)).collect();
+            run.damaged = events.is_err();
+            run.events = events.unwrap_or_default();
+            run.first = match loaded.snapshot {
+                Some(snapshot) => snapshot.version,
+                None => Version::START,
+            };
+            run.version = loaded.version;
+            run.results = loaded.tail.results;
+            run.queue = queue;
+            if let Some(Event::RunCreated { seed, .. }) = run.events.first().map(|r| &r.event) {
+                run.seed = *seed;
+            }
+        }
+        Ok(Reading { loaded: None, .. }) => {}
+        Err(_) => run.damaged = true,
+    }
+}
+
+fn arrival(entry: Entry) -> Arrival {
+    let (answered_at, end) = match entry.delivery {
+        Some(Delivery::Handed(at)) => (Some(at), ArrivalEnd::Answered),
+        Some(Delivery::Cut(_)) => (None, ArrivalEnd::CallerGone),
+        None => (None, ArrivalEnd::Open),
+    };
+    Arrival {
+        at: entry.at,
+        path: entry.path,
+        receipt_token: entry.token,
+        idempotency_key: entry.key,
+        retry_attempt: entry.retry_attempt,
+        retry_timeout_ms: entry.retry_timeout_ms,
+        body: entry.body,
+        reply: entry.reply,
+        answered_at,
+        end,
+    }
+}
+
+/// The store's clock may leap when it is opened again under another wall clock (spec decision 11).
+fn clock_bounds(scenario: &Scenario, nodes: &Nodes) -> ClockBounds {
+    let drift = scenario.clocks.iter().map(|c| c.drift_ppm.unsigned_abs()).max().unwrap_or(0);
+    let births = nodes.all.iter().flat_map(|n| n.lifespans());
+    ClockBounds {
+        drift_ppm: drift,
+        slack: Nanos::from_millis(20),
+        jumps: births.filter(|l| l.incarnation > 0).map(|l| l.born).collect(),
+    }
+}
+
+/// Folds events by the engine's own fold: what is judged is that all ways of folding agree.
+pub(super) struct Folds;
+
+impl Replayer for Folds {
+    fn fold(
+        &self,
+        run: &RunEvidence,
+        from: Option<&[u8]>,
+        events: &[Recorded],
+    ) -> Result<Vec<u8>, String> {
+        let state = match from {
+            None => RunState::replay(run.id, events).map_err(|e| e.to_string())?,
+            Some(bytes) => {
+                let mut state = run::decode_snapshot(bytes).map_err(|e| e.to_string())?;
+                events.iter().try_for_each(|e| state.apply(e)).map_err(|e| e.to_string())?;
+                state
+            }
+        };
+        Ok(run::encode_snapshot(&state).to_vec())
+    }
+}

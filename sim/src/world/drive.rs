@@ -1,0 +1,229 @@
+//! Who uses the world: submits, cancels, heals it, and waits for its end.
+
+use std::sync::{Arc, Mutex};
+
+use madsim::time::{TimeHandle, sleep};
+use retrial::dialect::{self, Environment};
+use retrial::engine::Submission;
+use retrial::policy::Policy;
+use retrial::run::RunId;
+use retrial::store::RunPhase;
+use retrial::time::{Mono, Nanos};
+use retrial::workflow::Workflow;
+use tokio::sync::oneshot;
+
+use super::collect;
+use super::nodes::Nodes;
+use super::program::{Counter, Notes, Order};
+use crate::clock::true_now;
+use crate::evidence::{Bound, Evidence, RunEvidence};
+use crate::runtime::mix;
+use crate::scenario::{Cancel, Format, Scenario, WorkflowText};
+use crate::sync::lock;
+use crate::trace::Kind;
+use crate::watch::Records;
+use crate::workload;
+
+/// How long a user waits for a node before asking another.
+const PATIENCE: Nanos = Nanos::from_secs(5);
+/// How often the world is asked whether all runs have ended.
+const LOOK: Nanos = Nanos::from_millis(250);
+
+/// Lives through a scenario, from its beginning to what it leaves behind.
+pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -> Evidence {
+    let notes = Notes::default();
+    let nodes = Nodes::start(scenario, &notes, records);
+    let users = Users::new(scenario, &nodes, records);
+    for number in 0..scenario.submissions.len() {
+        let user = users.clone();
+        drop(madsim::task::spawn(async move { user.submit(number).await }));
+    }
+    for cancel in scenario.cancels.clone() {
+        let user = users.clone();
+        drop(madsim::task::spawn(async move { user.cancel(cancel).await }));
+    }
+    let end = async {
+        until(scenario.heal_at).await;
+        nodes.heal();
+        records.trace.record(true_now(), "world", Kind::Input, "everything heals", &[]);
+        users.wait_for_end(bound).await;
+    };
+    tokio::select! {
+        biased;
+        // A livelock: the nodes take no more polls, so nothing can be asked of them.
+        _ = records.watch.alarm() => {}
+        () = end => {}
+    }
+    collect::collect(scenario, bound, &nodes, &users, &notes, records).await
+}
+
+/// How long after healing the scenario's runs must have ended.
+pub(super) fn bound(scenario: &Scenario) -> Bound {
+    let workflows: Vec<_> = scenario.workflows.iter().map(|w| Arc::new(workflow(w))).collect();
+    workload::bound(scenario, &workflows)
+}
+
+/// Everybody who asks something of the nodes, and what they remember. Clones share it.
+#[derive(Clone)]
+pub(super) struct Users {
+    scenario: Arc<Scenario>,
+    workflows: Arc<Vec<Arc<Workflow>>>,
+    counters: Vec<Counter>,
+    records: Records,
+    book: Arc<Mutex<Vec<RunEvidence>>>,
+    /// Submissions that were answered, well or ill.
+    answered: Arc<Mutex<usize>>,
+}
+
+impl Users {
+    fn new(scenario: &Scenario, nodes: &Nodes, records: &Records) -> Self {
+        let workflows = scenario.workflows.iter().map(|w| Arc::new(workflow(w))).collect();
+        Self {
+            scenario: Arc::new(scenario.clone()),
+            workflows: Arc::new(workflows),
+            counters: nodes.counters.clone(),
+            records: records.clone(),
+            book: Arc::default(),
+            answered: Arc::default(),
+        }
+    }
+
+    /// The runs that were asked for.
+    pub(super) fn book(&self) -> Vec<RunEvidence> {
+        lock(&self.book).clone()
+    }
+
+    /// Asks for a run until a node answers. The id is the user's, so asking again asks for no more.
+    async fn submit(&self, number: usize) {
+        let asked = &self.scenario.submissions[number];
+        until(asked.at).await;
+        let Some(workflow) = self.workflows.get(asked.workflow).cloned() else { return };
+        let (id, seed) = (self.id_of(number), mix(self.scenario.seed, 3_002 + 4 * number as u64));
+        self.note(&format!("run {id} of workflow {} is asked for", asked.workflow));
+        lock(&self.book).push(RunEvidence::new(id, seed, Arc::clone(&workflow), true_now()));
+        let submission = Submission {
+            workflow,
+            input: asked.input.clone(),
+            key: asked.key.clone(),
+            id: Some((id, seed)),
+        };
+        let answer = self.ask(asked.node, |reply| Order::Submit(submission.clone(), reply)).await;
+        *lock(&self.answered) += 1;
+        match answer {
+            Ok(run) => {
+                self.note(&format!("run {run} is acknowledged"));
+                if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
+                    found.acknowledged = true;
+                }
+            }
+            Err(error) => self.note(&format!("run {id} is refused: {error}")),
+        }
+    }
+
+    async fn cancel(&self, cancel: Cancel) {
+        until(cancel.at).await;
+        let run = self.id_of(cancel.submission);
+        self.note(&format!("run {run} is called off"));
+        if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
+            found.cancels.push(true_now());
+        }
+        self.ask(cancel.node, |reply| Order::Cancel(run, reply)).await;
+    }
+
+    fn id_of(&self, submission: usize) -> RunId {
+        let draw = |n: u64| mix(self.scenario.seed, 3_000 + 4 * submission as u64 + n);
+        RunId::from_random(draw(0), draw(1))
+    }
+
+    fn note(&self, text: &str) {
+        self.records.trace.record(true_now(), "users", Kind::Input, text, &[]);
+    }
+
+    /// Asks one node after another until one answers.
+    pub(super) async fn ask<T>(
+        &self,
+        first: u32,
+        order: impl Fn(oneshot::Sender<T>) -> Order,
+    ) -> T {
+        let mut node = first as usize;
+        loop {
+            let (reply, answer) = oneshot::channel();
+            if let Some(answer) = self.try_node(node, order(reply), answer).await {
+                return answer;
+            }
+            node += 1;
+            sleep(Nanos::from_millis(50).into()).await;
+        }
+    }
+
+    async fn try_node<T>(
+        &self,
+        node: usize,
+        order: Order,
+        answer: oneshot::Receiver<T>,
+    ) -> Option<T> {
+        let counter = self.counters.get(node % self.counters.len().max(1))?.open()?;
+        counter.try_send(order).ok()?;
+        tokio::select! {
+            biased;
+            answer = answer => answer.ok(),
+            () = sleep(PATIENCE.into()) => None,
+        }
+    }
+
+    /// Waits until every submission is answered and every run has ended, or the bound has passed.
+    async fn wait_for_end(&self, bound: Bound) {
+        let length = match bound {
+            Bound::Within(length) => length,
+            Bound::UnboundedByPolicy => Nanos::from_secs(600),
+        };
+        let last = self.scenario.heal_at.after(length);
+        while true_now() < last {
+            if *lock(&self.answered) >= self.scenario.submissions.len() && self.all_ended().await {
+                return;
+            }
+            sleep(LOOK.into()).await;
+        }
+    }
+
+    async fn all_ended(&self) -> bool {
+        let (reply, answer) = oneshot::channel();
+        let heads = self.try_node(0, Order::Heads(reply), answer).await;
+        let Some(Ok(heads)) = heads else { return false };
+        let over = |p: RunPhase| p.is_terminal() || p == RunPhase::Deactivated;
+        heads.runs.iter().all(|h| over(h.phase))
+    }
+}
+
+/// The workflow that a text means, with the policies that were built in Rust.
+///
+/// # Panics
+/// When the text makes no sense: only sense is drawn, and a user's file was read before.
+#[expect(clippy::panic, reason = "a nonsense scenario is a bug of its drawing")]
+fn workflow(drawn: &WorkflowText) -> Workflow {
+    let parse = |format| {
+        let read = dialect::parse_workflow("drawn", &drawn.text, format, &Environment::default());
+        read.unwrap_or_else(|e| panic!("a drawn workflow makes no sense: {e:?}")).workflow
+    };
+    let read = match drawn.format {
+        Format::Toml => parse(dialect::Format::Toml),
+        Format::Json => parse(dialect::Format::Json),
+        Format::Stored => serde_json::from_str(&drawn.text)
+            .unwrap_or_else(|e| panic!("a stored workflow makes no sense: {e}")),
+    };
+    let mut parts = retrial::workflow::Parts::from(read);
+    for step in &mut parts.steps {
+        if let Some(built) = drawn.builder.get(&step.id) {
+            let policy = Policy::try_from(built.clone());
+            step.policy = policy.unwrap_or_else(|e| panic!("a drawn policy makes no sense: {e}"));
+        }
+    }
+    Workflow::try_from(parts).unwrap_or_else(|e| panic!("a drawn workflow makes no sense: {e}"))
+}
+
+pub(super) async fn until(at: Mono) {
+    let wait = at.since(true_now());
+    if !wait.is_zero() {
+        madsim::time::sleep_until(TimeHandle::current().now_instant() + wait.into()).await;
+    }
+}

@@ -1,0 +1,134 @@
+//! One seed's world, put together: nodes with the real engine, their disks and network, endpoints,
+//! faults, and whoever submits and cancels.
+//!
+//! Decides in which order a world is built, driven, healed, ended and judged. Must never decide
+//! what is right: that is the oracles'. To add a fault, say in `plan` which part carries it out; to
+//! add something that users do, add it to `drive`.
+
+mod collect;
+mod drive;
+mod nodes;
+mod plan;
+mod program;
+mod witness;
+
+use std::collections::BTreeMap;
+
+use retrial::run::Event;
+use retrial::time::{Mono, Nanos};
+
+use crate::clock::true_now;
+use crate::evidence::{Bound, Evidence};
+use crate::history::History;
+use crate::oracle::{Finding, judge_all};
+use crate::report::{Breach, SeedReport, Verdict};
+use crate::runtime::run_seed as on_a_thread;
+use crate::scenario::Scenario;
+use crate::source::Source;
+use crate::watch::Records;
+
+/// The polls that all nodes of one seed may make together. A loop that only yields makes a million
+/// in about a second.
+const POLLS: u64 = 5_000_000;
+
+/// What is added to the bound before the world itself is called stuck.
+const PATIENCE: Nanos = Nanos::from_secs(3_600);
+
+/// Runs `seed` of `source` and judges it. `keep` keeps the history's lines.
+#[must_use]
+pub fn run_seed(source: &Source, seed: u64, keep: bool) -> (SeedReport, History) {
+    run_scenario(source.scenario(seed), keep)
+}
+
+/// Runs a scenario, on a thread of its own, and judges it.
+#[must_use]
+pub fn run_scenario(scenario: Scenario, keep: bool) -> (SeedReport, History) {
+    let records = Records::new(keep, POLLS);
+    let bound = drive::bound(&scenario);
+    let after_heal = match bound {
+        Bound::Within(length) => length,
+        Bound::UnboundedByPolicy => Nanos::from_secs(600),
+    };
+    let limit =
+        Nanos::new(scenario.heal_at.as_nanos()).saturating_add(after_heal).saturating_add(PATIENCE);
+    let drawn = counted(&scenario);
+    let seed = scenario.seed;
+    let (scene, notes) = (scenario.clone(), records.clone());
+    let ran = on_a_thread(seed, limit, move || async move {
+        let evidence = drive::live(&scene, bound, &notes).await;
+        (evidence, true_now())
+    });
+    let history = History::new(&scenario, records.trace.lines());
+    let report = match ran {
+        Ok((evidence, ended)) => judge(seed, &evidence, ended, &records),
+        Err(panic) => {
+            let verdict = if panic.is_stuck() { Verdict::Stuck } else { Verdict::Panicked };
+            SeedReport::broken_off(seed, verdict, "world", panic.to_string())
+        }
+    };
+    let struck = records.strikes.counts();
+    let fingerprint = records.trace.fingerprint().to_string();
+    (SeedReport { drawn, struck, fingerprint, ..report }, history)
+}
+
+fn counted(scenario: &Scenario) -> BTreeMap<crate::fault::FaultKind, u64> {
+    let mut drawn: BTreeMap<_, u64> = scenario.kinds().into_iter().map(|k| (k, 0)).collect();
+    for fault in &scenario.faults {
+        *drawn.entry(fault.kind).or_default() += 1;
+    }
+    // Kinds that stand in replies and clocks count once a scenario.
+    drawn.values_mut().for_each(|n| *n = (*n).max(1));
+    drawn
+}
+
+fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> SeedReport {
+    let reports = judge_all(evidence, &collect::Folds);
+    let unbounded = evidence.phases.bound == Bound::UnboundedByPolicy;
+    let stuck = |f: &Finding| f.is_stuck();
+    let findings: Vec<&Finding> =
+        reports.iter().flat_map(|r| &r.findings).filter(|f| !(unbounded && stuck(f))).collect();
+    let watched = records.watch.findings();
+    let verdict = if findings.iter().any(|f| !stuck(f)) || watched.iter().any(|w| !w.is_stuck()) {
+        Verdict::Wrong
+    } else if !findings.is_empty() || !watched.is_empty() {
+        Verdict::Stuck
+    } else if unbounded && evidence.runs.iter().any(|r| !has_ended(&r.events)) {
+        Verdict::Unbounded
+    } else {
+        Verdict::Held
+    };
+    let found = findings.iter().map(|f| Breach {
+        oracle: f.oracle.to_string(),
+        reason: f.reason.to_owned(),
+        text: f.run.map_or_else(|| f.text.clone(), |run| format!("run {run}: {}", f.text)),
+    });
+    let harness = watched.iter().map(|w| Breach {
+        oracle: "harness".to_owned(),
+        reason: if w.is_stuck() { "livelock" } else { "stragglers" }.to_owned(),
+        text: w.to_string(),
+    });
+    let events = || evidence.runs.iter().flat_map(|r| &r.events).map(|r| &r.event);
+    let mut retries: BTreeMap<String, u64> = BTreeMap::new();
+    for event in events() {
+        if let Event::RetryScheduled { kind, .. } = event {
+            *retries.entry(kind.to_string()).or_default() += 1;
+        }
+    }
+    SeedReport {
+        seed,
+        verdict,
+        breaches: found.chain(harness).collect(),
+        fingerprint: String::new(),
+        simulated: Nanos::new(ended.as_nanos()),
+        runs: evidence.runs.iter().filter(|r| has_ended(&r.events)).count() as u64,
+        attempts: events().filter(|e| matches!(e, Event::AttemptStarted { .. })).count() as u64,
+        retries,
+        drawn: BTreeMap::new(),
+        struck: BTreeMap::new(),
+        judged: reports.iter().map(|r| (r.oracle.to_string(), r.judged)).collect(),
+    }
+}
+
+fn has_ended(events: &[retrial::run::Recorded]) -> bool {
+    matches!(events.last().map(|r| &r.event), Some(Event::RunEnded { .. }))
+}

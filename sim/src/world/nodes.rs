@@ -1,0 +1,207 @@
+//! The nodes of a world: endpoints, engines, and a store where it is a node of its own.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use retrial::runtime::Runtime as _;
+use retrial::store::RedbStore;
+use retrial::time::Nanos;
+
+use super::plan::{self, ENDPOINTS, STORE};
+use super::program::{self, Counter, Notes, Settings};
+use crate::clock::true_now;
+use crate::disk::SimDisk;
+use crate::endpoint::Endpoint;
+use crate::life::Life;
+use crate::net::Net;
+use crate::node::{NodeParts, SimNode};
+use crate::remote::{self, RemoteStore, StoreFaults};
+use crate::runtime::SimRuntime;
+use crate::scenario::{ENDPOINT_HOST, Place, Scenario, Topology};
+use crate::trace::Kind;
+use crate::watch::Records;
+
+/// The endpoints' port: that of plain HTTP.
+const HTTP: u16 = 80;
+/// The store's port.
+const STORE_PORT: u16 = 7_000;
+
+/// Everything in a world that runs.
+pub(super) struct Nodes {
+    pub(super) net: Net,
+    pub(super) endpoint: Endpoint,
+    pub(super) store_faults: StoreFaults,
+    /// The nodes, with their disks; endpoints first.
+    pub(super) all: Vec<SimNode>,
+    /// Where the engines take orders.
+    pub(super) counters: Vec<Counter>,
+}
+
+fn ip(last: u8) -> IpAddr {
+    IpAddr::V4(Ipv4Addr::new(10, 0, 0, last))
+}
+
+impl Nodes {
+    /// Builds and boots everything.
+    pub(super) fn start(scenario: &Scenario, notes: &Notes, records: &Records) -> Self {
+        let (trace, strikes) = (records.trace.clone(), records.strikes.clone());
+        let net = Net::new(scenario.seed, plan::network(scenario), trace.clone(), strikes.clone());
+        let script = crate::endpoint::EndpointScript::of(scenario);
+        let endpoint = Endpoint::new(ENDPOINTS, script, trace.clone(), strikes.clone());
+        let store_faults = StoreFaults::new(plan::store(scenario), trace, strikes);
+        let mut nodes = Self { net, endpoint, store_faults, all: Vec::new(), counters: Vec::new() };
+        nodes.start_endpoints(records);
+        match scenario.topology {
+            Topology::Embedded => nodes.start_embedded(scenario, notes, records),
+            Topology::Shared { nodes: count } => {
+                nodes.start_store(scenario, records);
+                (0..count).for_each(|n| nodes.start_member(scenario, n, notes, records));
+            }
+        }
+        nodes
+    }
+
+    fn start_endpoints(&mut self, records: &Records) {
+        let (net, endpoint) = (self.net.clone(), self.endpoint.clone());
+        net.add_node(ENDPOINTS, ip(100));
+        net.add_alias(ENDPOINT_HOST, ENDPOINTS);
+        let parts = NodeParts {
+            name: ENDPOINTS.to_owned(),
+            ip: Some(ip(100)),
+            plan: crate::runtime::RuntimePlan::default(),
+            disk: None,
+        };
+        let node = SimNode::start(parts, records, move |_, life| {
+            let (net, endpoint) = (net.clone(), endpoint.clone());
+            async move {
+                if let Ok(listener) = net.listen(life, HTTP).await {
+                    // It ends only with the node.
+                    let _ = endpoint.serve(listener).await;
+                }
+            }
+        });
+        self.all.push(node);
+    }
+
+    fn start_embedded(&mut self, scenario: &Scenario, notes: &Notes, records: &Records) {
+        let name = plan::node_name(0);
+        let place = Place::Node(0);
+        let disk = SimDisk::new(&name, plan::disk(scenario, place), records);
+        let settings = settings(scenario, true);
+        let world = (self.net.clone(), notes.clone(), records.clone());
+        let (opened, counter) = (disk.clone(), Counter::default());
+        self.counters.push(counter.clone());
+        let boot = move |runtime: SimRuntime, life: Life| {
+            let (net, notes, records) = world.clone();
+            let (disk, settings, counter) = (opened.clone(), settings.clone(), counter.clone());
+            async move {
+                net.node_restarted(life.node());
+                let store = open(runtime.clone(), disk, life.clone(), records.clone()).await;
+                program::run(runtime, life, store, settings, net, notes, records, counter).await;
+            }
+        };
+        self.add(scenario, place, 0, ip(1), Some(disk), records, boot);
+    }
+
+    fn start_store(&mut self, scenario: &Scenario, records: &Records) {
+        let place = Place::Store;
+        let disk = SimDisk::new(STORE, plan::disk(scenario, place), records);
+        let world = (self.net.clone(), self.store_faults.clone(), records.clone());
+        let opened = disk.clone();
+        let boot = move |runtime: SimRuntime, life: Life| {
+            let (net, faults, records) = world.clone();
+            let disk = opened.clone();
+            async move {
+                net.node_restarted(STORE);
+                let store = open(runtime.clone(), disk, life.clone(), records.clone()).await;
+                if let Ok(listener) = net.listen(life, STORE_PORT).await {
+                    // It ends only with the node.
+                    let _ = remote::serve(Arc::new(store), listener, faults).await;
+                }
+            }
+        };
+        let clock = scenario.topology.clocks() as usize - 1;
+        self.add(scenario, place, clock, ip(50), Some(disk), records, boot);
+    }
+
+    fn start_member(&mut self, scenario: &Scenario, number: u32, notes: &Notes, records: &Records) {
+        let settings = settings(scenario, false);
+        let world = (self.net.clone(), notes.clone(), records.clone());
+        let counter = Counter::default();
+        self.counters.push(counter.clone());
+        let boot = move |runtime: SimRuntime, life: Life| {
+            let (net, notes, records) = world.clone();
+            let (settings, counter) = (settings.clone(), counter.clone());
+            async move {
+                net.node_restarted(life.node());
+                let connector = net.connector(life.clone());
+                let store = RemoteStore::new(runtime.clone(), connector, STORE, STORE_PORT);
+                program::run(runtime, life, store, settings, net, notes, records, counter).await;
+            }
+        };
+        let address = ip(1 + u8::try_from(number).unwrap_or(0));
+        self.add(scenario, Place::Node(number), number as usize, address, None, records, boot);
+    }
+
+    fn add<F: Future<Output = ()> + Send + 'static>(
+        &mut self,
+        scenario: &Scenario,
+        place: Place,
+        clock: usize,
+        address: IpAddr,
+        disk: Option<SimDisk>,
+        records: &Records,
+        boot: impl Fn(SimRuntime, Life) -> F + Send + Sync + 'static,
+    ) {
+        let name = match place {
+            Place::Node(number) => plan::node_name(number),
+            Place::Store | Place::Endpoints => STORE.to_owned(),
+        };
+        self.net.add_node(&name, address);
+        let plan = plan::runtime(scenario, clock);
+        let parts = NodeParts { name, ip: Some(address), plan, disk };
+        let node = SimNode::start(parts, records, boot);
+        plan::lives(scenario, place, &node);
+        self.all.push(node);
+    }
+
+    /// Ends every planned fault that has not struck.
+    pub(super) fn heal(&self) {
+        self.net.heal();
+        self.endpoint.heal();
+        self.store_faults.heal();
+        self.all.iter().for_each(SimNode::heal);
+    }
+}
+
+fn settings(scenario: &Scenario, sole_owner: bool) -> Settings {
+    Settings { lease: scenario.lease, sole_owner, secrets: scenario.secrets.clone() }
+}
+
+/// Opens the store on the node's disk, and tries again where the disk fails: whoever runs the node
+/// would start it again.
+///
+/// Boxed, because the compiler can't see through so many layers of futures that it is `Send`.
+fn open(
+    runtime: SimRuntime,
+    disk: SimDisk,
+    life: Life,
+    records: Records,
+) -> Pin<Box<dyn Future<Output = RedbStore> + Send>> {
+    Box::pin(async move {
+        loop {
+            let (handle, of) = (disk.clone(), life.clone());
+            let backend = move || Ok(handle.open(&of));
+            let place = "the simulated disk";
+            match RedbStore::open_with_backend(runtime.clone(), place, backend).await {
+                Ok(store) => return store,
+                Err(error) => {
+                    let text = format!("the store does not open: {error}");
+                    records.trace.record(true_now(), life.node(), Kind::Note, &text, &[]);
+                }
+            }
+            runtime.sleep_until(runtime.now().after(Nanos::from_millis(200))).await;
+        }
+    })
+}

@@ -1,0 +1,163 @@
+//! A scenario's clocks and faults, handed to the parts that carry them out.
+
+use retrial::time::{Mono, Nanos};
+
+use crate::disk::{DiskPlan, Fate, OpAt};
+use crate::fault::FaultKind;
+use crate::net::{Direction, Effect, NetFault, NetPlan, Which, Window};
+use crate::node::{Crash, CrashAt, Pause, SimNode};
+use crate::remote::{StoreEffect, StoreFault, StorePlan};
+use crate::runtime::{ClockPlan, Drift, Jump, RuntimePlan, mix};
+use crate::scenario::{Fault, Place, Scenario, When};
+
+/// The wall clocks' common origin: 2025-01-01T00:00:00Z, in nanoseconds.
+const ORIGIN: u64 = 1_735_689_600_000_000_000;
+
+/// The store's node in the shared topology.
+pub(super) const STORE: &str = "store";
+/// The endpoints' node.
+pub(super) const ENDPOINTS: &str = "endpoints";
+
+pub(super) fn node_name(number: u32) -> String {
+    format!("node-{number}")
+}
+
+fn name_of(place: Place) -> String {
+    match place {
+        Place::Node(number) => node_name(number),
+        Place::Store => STORE.to_owned(),
+        Place::Endpoints => ENDPOINTS.to_owned(),
+    }
+}
+
+/// What the node with this clock sees of time and chance.
+pub(super) fn runtime(scenario: &Scenario, clock: usize) -> RuntimePlan {
+    let drawn = scenario.clocks.get(clock).cloned().unwrap_or_default();
+    let jumps = drawn.jumps.iter().map(|j| Jump { at: j.at, by: j.by_ns }).collect();
+    RuntimePlan {
+        clock: ClockPlan {
+            base: retrial::time::Timestamp::from_nanos(ORIGIN),
+            origin: Mono::from_nanos(1_000_000_000 * (1 + clock as u64)),
+            drift: Drift::ppm(drawn.drift_ppm).unwrap_or_default(),
+            skew: drawn.skew_ns,
+            jumps,
+        },
+        chance: mix(scenario.seed, 1_000 + clock as u64),
+    }
+}
+
+/// What the disk at `place` does wrong, and how slow it is.
+pub(super) fn disk(scenario: &Scenario, place: Place) -> DiskPlan {
+    let eio = scenario.faults.iter().filter(|f| f.target == place && f.kind == FaultKind::Eio);
+    DiskPlan {
+        eio: eio.filter_map(|f| call(f.when)).map(OpAt::Number).collect(),
+        read_latency: Nanos::new(20_000),
+        write_latency: Nanos::new(50_000),
+        sync_latency: Nanos::from_millis(2),
+        ..DiskPlan::default()
+    }
+}
+
+fn call(when: When) -> Option<u64> {
+    match when {
+        When::Call(n) => Some(n.saturating_sub(1)),
+        _ => None,
+    }
+}
+
+fn window(when: When) -> Window {
+    match when {
+        When::During { from, until } => Window { from, until },
+        When::At(from) => Window { from, until: Mono::from_nanos(u64::MAX) },
+        _ => Window::ALWAYS,
+    }
+}
+
+/// What the network does wrong.
+pub(super) fn network(scenario: &Scenario) -> NetPlan {
+    let faults = scenario.faults.iter().filter_map(net_fault).collect();
+    NetPlan { faults, short: true }
+}
+
+fn net_fault(fault: &Fault) -> Option<NetFault> {
+    let direction = Direction::Response;
+    let byte = match fault.when {
+        When::Byte { byte, .. } => byte,
+        _ => 0,
+    };
+    let effect = match fault.kind {
+        FaultKind::Refuse => Effect::Refuse,
+        FaultKind::ConnectHang => Effect::Hang,
+        FaultKind::Reset => Effect::ResetAt { byte, direction },
+        FaultKind::Cut => Effect::CutAt { byte, direction },
+        FaultKind::Stall => Effect::Stall { byte, direction, lasts: stall(fault) },
+        FaultKind::Delay => Effect::Delay { by: fault.lasts },
+        FaultKind::Partition => Effect::Partition,
+        _ => return None,
+    };
+    let which = match fault.when {
+        When::Byte { connection, .. } => Which::Nth(connection.saturating_sub(1)),
+        _ => Which::Every,
+    };
+    Some(NetFault {
+        window: window(fault.when),
+        from: Some(name_of(fault.target)),
+        to: fault.peer.map(name_of),
+        which,
+        effect,
+    })
+}
+
+/// A stall lasts to the end of its window.
+fn stall(fault: &Fault) -> Nanos {
+    match fault.when {
+        When::During { from, until } => until.since(from),
+        _ => fault.lasts,
+    }
+}
+
+/// What goes wrong between the nodes and the store.
+pub(super) fn store(scenario: &Scenario) -> StorePlan {
+    let faults = scenario.faults.iter().filter_map(|fault| {
+        let effect = match fault.kind {
+            FaultKind::StoreRequestLost => StoreEffect::LoseRequest,
+            FaultKind::StoreAnswerLost => StoreEffect::LoseAnswer,
+            FaultKind::StoreDuplicate => StoreEffect::Duplicate { after: fault.lasts },
+            _ => return None,
+        };
+        Some(StoreFault {
+            window: window(fault.when),
+            node: Some(name_of(fault.target)),
+            op: None,
+            which: call(fault.when).map_or(Which::Every, Which::Nth),
+            effect,
+        })
+    });
+    StorePlan { faults: faults.collect() }
+}
+
+/// Plans the crashes and pauses of the node at `place`.
+pub(super) fn lives(scenario: &Scenario, place: Place, node: &SimNode) {
+    let mine = scenario.faults.iter().enumerate().filter(|(_, f)| f.target == place);
+    for (number, fault) in mine {
+        let drawn = Fate::Drawn(mix(scenario.seed, 2_000 + number as u64));
+        let fate = match fault.kind {
+            FaultKind::Crash | FaultKind::TornWrite => drawn,
+            FaultKind::LostWrite => Fate::LoseAll,
+            FaultKind::Pause => {
+                if let When::At(at) = fault.when {
+                    node.plan_pause(Pause { at, lasts: fault.lasts });
+                }
+                continue;
+            }
+            _ => continue,
+        };
+        let at = match fault.when {
+            When::At(at) | When::During { from: at, .. } => CrashAt::Time(at),
+            When::Poll(n) => CrashAt::Poll(n),
+            When::Call(n) => CrashAt::DiskOp(n.saturating_sub(1)),
+            When::Byte { .. } => continue,
+        };
+        node.plan_crash(Crash { at, fate, down: fault.lasts });
+    }
+}

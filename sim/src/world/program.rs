@@ -1,0 +1,219 @@
+//! The program of an engine's node: the real engine, and a counter at which it takes orders.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::sync::{Arc, Mutex};
+
+use retrial::action::{ActionSet, HttpActions, Registry};
+use retrial::engine::{Config, Engine, Submission, SubmitError, World};
+use retrial::net::{Authority, Connect, ConnectError};
+use retrial::observe::{Notice, Observer, Output as PrinterMode, Printer, json};
+use retrial::policy::Functions;
+use retrial::run::{Recorded, RunId};
+use retrial::runtime::Runtime as _;
+use retrial::store::{Heads, Loaded, QueueRow, Store, StoreError};
+use retrial::time::Nanos;
+use tokio::sync::{mpsc, oneshot};
+
+use super::witness::{Seen, Witness};
+use crate::clock::true_now;
+use crate::evidence::Told;
+use crate::life::Life;
+use crate::net::{Net, ShimStream, SimConnector};
+use crate::runtime::SimRuntime;
+use crate::sync::lock;
+use crate::trace::Kind;
+use crate::watch::Records;
+
+/// What is asked of a node. The answer is lost when the node dies.
+pub(super) enum Order {
+    Submit(Submission, oneshot::Sender<Result<RunId, SubmitError>>),
+    Cancel(RunId, oneshot::Sender<()>),
+    Heads(oneshot::Sender<Result<Heads, StoreError>>),
+    Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
+}
+
+/// What the store keeps of a run.
+pub(super) struct Reading {
+    pub(super) loaded: Option<Loaded>,
+    pub(super) queue: Vec<QueueRow>,
+}
+
+/// Where orders to a node's present life go.
+#[derive(Clone, Default)]
+pub(super) struct Counter(Arc<Mutex<Option<mpsc::Sender<Order>>>>);
+
+impl Counter {
+    /// The way to the present life, if it takes orders yet.
+    pub(super) fn open(&self) -> Option<mpsc::Sender<Order>> {
+        lock(&self.0).clone()
+    }
+}
+
+/// What all nodes of a world share with those who watch it.
+#[derive(Clone, Default)]
+pub(super) struct Notes {
+    pub(super) told: Arc<Mutex<Vec<Told>>>,
+    pub(super) seen: Seen,
+    /// What printers and JSON writers put out, by source.
+    pub(super) outputs: Arc<Mutex<BTreeMap<&'static str, Vec<u8>>>>,
+}
+
+/// The world of the simulated engine.
+struct Simulated<S>(PhantomData<S>);
+
+impl<S: Store> World for Simulated<S> {
+    type Runtime = SimRuntime;
+    type Store = Arc<Witness<S>>;
+    type Actions = ActionSet<Wires>;
+}
+
+/// The network as actions see it.
+#[derive(Clone, Debug)]
+pub(super) struct Wires(SimConnector);
+
+impl Connect for Wires {
+    type Stream = ShimStream;
+
+    async fn connect(&self, to: &Authority) -> Result<ShimStream, ConnectError> {
+        let connected = self.0.connect_to(&to.host, to.port).await;
+        connected.map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => {
+                ConnectError::new(retrial::failure::NetworkFault::Dns, e.to_string())
+            }
+            _ => ConnectError::from_io("connecting", &e),
+        })
+    }
+}
+
+/// How one node's engine is set.
+#[derive(Clone)]
+pub(super) struct Settings {
+    pub(super) lease: Nanos,
+    pub(super) sole_owner: bool,
+    pub(super) secrets: Vec<String>,
+}
+
+/// Runs the engine on `store` and takes orders until the life ends.
+pub(super) async fn run<S: Store>(
+    runtime: SimRuntime,
+    life: Life,
+    store: S,
+    settings: Settings,
+    net: Net,
+    notes: Notes,
+    records: Records,
+    counter: Counter,
+) {
+    let store = Arc::new(Witness::new(store, notes.seen.clone(), life.clone()));
+    let secrets = settings.secrets.clone();
+    let environment = move |_: &str| secrets.first().cloned();
+    let http = HttpActions::new(Wires(net.connector(life.clone())), environment);
+    let actions = ActionSet::new(Registry::new(), http);
+    let config = Config {
+        lease: settings.lease,
+        sole_owner: settings.sole_owner,
+        snapshot_tail: 2_048,
+        functions: Functions::default(),
+        ..Config::default()
+    };
+    let observers: Vec<Arc<dyn Observer>> = vec![
+        Arc::new(Teller { life: life.clone(), notes: notes.clone(), records: records.clone() }),
+        Arc::new(Printer::new(Paper::new("printer", &life, &notes), PrinterMode::Detailed)),
+    ];
+    let engine = Engine::<Simulated<S>>::start(
+        runtime.clone(),
+        Arc::clone(&store),
+        actions,
+        config,
+        observers,
+    )
+    .await;
+    let (orders, mut inbox) = mpsc::channel(64);
+    *lock(&counter.0) = Some(orders);
+    while let Some(order) = inbox.recv().await {
+        let (engine, store) = (engine.clone(), Arc::clone(&store));
+        runtime.spawn(serve(engine, store, order)).detach();
+    }
+}
+
+async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<Witness<S>>, order: Order) {
+    // Whoever asked may be gone by then.
+    match order {
+        Order::Submit(submission, reply) => {
+            let _ = reply.send(engine.submit(submission).await.map(|s| s.run));
+        }
+        Order::Cancel(run, reply) => {
+            // An unknown run was never submitted; there is nothing to cancel.
+            let _ = engine.cancel(run, "called off by its user").await;
+            let _ = reply.send(());
+        }
+        Order::Heads(reply) => {
+            let _ = reply.send(store.heads(None, 10_000).await);
+        }
+        Order::Read(run, reply) => {
+            let _ = reply.send(read(&*store, run).await);
+        }
+    }
+}
+
+async fn read(store: &impl Store, run: RunId) -> Result<Reading, StoreError> {
+    let loaded = store.load(run, Some(retrial::run::Version::START)).await?;
+    Ok(Reading { loaded, queue: store.queue(run).await? })
+}
+
+/// Writes down what the engine tells its observers.
+struct Teller {
+    life: Life,
+    notes: Notes,
+    records: Records,
+}
+
+impl Observer for Teller {
+    fn tell(&self, notice: &Notice<'_>) {
+        if self.life.is_over() {
+            return;
+        }
+        let at = true_now();
+        let shown = serde_json::Value::Object(json::object(notice)).to_string();
+        self.records.trace.record(at, self.life.node(), Kind::Event, &shown, &[]);
+        let mut outputs = lock(&self.notes.outputs);
+        outputs.entry("json").or_default().extend_from_slice(shown.as_bytes());
+        lock(&self.notes.told).push(Told {
+            node: self.life.node().to_owned(),
+            incarnation: self.life.incarnation(),
+            at,
+            run: notice.run,
+            number: notice.number,
+            recorded: Recorded { at: notice.at, event: notice.event.clone() },
+        });
+    }
+}
+
+/// What a printer prints on.
+struct Paper {
+    source: &'static str,
+    life: Life,
+    notes: Notes,
+}
+
+impl Paper {
+    fn new(source: &'static str, life: &Life, notes: &Notes) -> Self {
+        Self { source, life: life.clone(), notes: notes.clone() }
+    }
+}
+
+impl Write for Paper {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.life.is_over() {
+            let mut outputs = lock(&self.notes.outputs);
+            outputs.entry(self.source).or_default().extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,155 @@
+use bytes::Bytes;
+use retrial::run::{Event, Version};
+use retrial::store::{QueueRow, QueueState, ResultRow};
+use retrial_sim::oracle::durability::{
+    ACTED_BEFORE_WRITING, ARRIVAL_AFTER_SUCCESS, QUEUE_ROW_WRONG, RESULT_LOST, RESULT_UNEARNED,
+    RUN_ALTERED, RUN_LOST, STRAY_ARRIVAL, SUCCEEDED_RAN_AGAIN, TIME_WENT_BACK, TOLD_BUT_LOST,
+    TOLD_BY_THE_DEAD, TOLD_OTHERWISE, VERSION_GAP, judge,
+};
+use retrial_sim::scenario::Reply;
+
+use crate::kit::{
+    Script, at, exhausted, fanned, found, healthy, policy, recovered, server_error, status, step,
+    store, task, workflow,
+};
+
+#[test]
+fn whole_worlds_pass() {
+    healthy(&judge(&recovered().world));
+    healthy(&judge(&exhausted().world));
+    healthy(&judge(&fanned().world));
+}
+
+#[test]
+fn a_lost_run_is_found_unless_nobody_was_promised_it() {
+    let mut script = recovered();
+    let run = script.run_mut();
+    (run.version, run.acknowledged) = (Version::START, true);
+    run.events.clear();
+    run.results.clear();
+    script.world.told.clear();
+    script.world.ledger.clear();
+    found(&judge(&script.world), RUN_LOST);
+    script.run_mut().acknowledged = false;
+    healthy(&judge(&script.world));
+    script.run_mut().acknowledged = true;
+    script.run_mut().damaged = true;
+    assert!(judge(&script.world).findings.is_empty(), "a damaged run is reported, not lost");
+}
+
+#[test]
+fn a_run_created_with_another_seed_is_found() {
+    let mut script = recovered();
+    script.run_mut().seed = 43;
+    found(&judge(&script.world), RUN_ALTERED);
+}
+
+#[test]
+fn a_tail_that_was_told_and_then_lost_is_found() {
+    let mut script = recovered();
+    script.run_mut().events.pop();
+    script.run_mut().version = Version(script.run().version.0 - 1);
+    found(&judge(&script.world), TOLD_BUT_LOST);
+}
+
+#[test]
+fn another_event_under_a_told_number_is_found() {
+    let script = recovered().alter(|r| {
+        if let Event::AttemptFailed { failure, .. } = &mut r.event {
+            *failure = retrial::failure::Failure::http(500, "other");
+        }
+    });
+    found(&judge(&script.world), TOLD_OTHERWISE);
+}
+
+#[test]
+fn a_node_that_tells_after_its_death_is_found() {
+    let mut script = recovered();
+    script.world.lives[0].died = Some(at(250));
+    found(&judge(&script.world), TOLD_BY_THE_DEAD);
+    script.world.lives[0].died = Some(at(300));
+    healthy(&judge(&script.world));
+}
+
+#[test]
+fn w12_success_that_runs_again_is_found() {
+    let mut script = recovered();
+    script.start(task(0, 0), 4, Reply::SuccessTrue);
+    let report = judge(&script.world);
+    found(&report, SUCCEEDED_RAN_AGAIN);
+    found(&report, ARRIVAL_AFTER_SUCCESS);
+}
+
+#[test]
+fn what_arrives_without_a_durable_start_is_found() {
+    let script = exhausted().without(|e| matches!(e, Event::AttemptStarted { attempt: 3, .. }));
+    found(&judge(&script.world), ACTED_BEFORE_WRITING);
+    let mut script = recovered();
+    script.world.ledger[0].receipt_token = Some("nobody".to_owned());
+    found(&judge(&script.world), STRAY_ARRIVAL);
+}
+
+#[test]
+fn a_gap_in_the_numbers_is_found() {
+    let mut script = recovered();
+    script.run_mut().version = script.run().version.after(1);
+    found(&judge(&script.world), VERSION_GAP);
+}
+
+#[test]
+fn time_that_goes_back_is_found() {
+    let script = recovered().alter(|r| {
+        if matches!(r.event, Event::RunEnded { .. }) {
+            r.at = store(1);
+        }
+    });
+    found(&judge(&script.world), TIME_WENT_BACK);
+}
+
+#[test]
+fn w11_results_are_kept_for_successes_only() {
+    let mut script = recovered();
+    script.run_mut().results[0].result = Bytes::from_static(b"{}");
+    found(&judge(&script.world), RESULT_LOST);
+    let mut script = recovered();
+    script.run_mut().results.clear();
+    found(&judge(&script.world), RESULT_LOST);
+    let mut script = recovered();
+    let row = ResultRow { task: task(0, 0), attempt: 1, result: Bytes::from_static(b"{}") };
+    script.run_mut().results.push(row);
+    found(&judge(&script.world), RESULT_UNEARNED);
+}
+
+/// A run whose one task waits for its second attempt.
+fn waiting() -> Script {
+    let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error());
+    script
+}
+
+#[test]
+fn a10_a_timer_that_was_lost_is_found() {
+    let mut script = waiting();
+    found(&judge(&script.world), QUEUE_ROW_WRONG);
+    let state = QueueState::Due { at: store(100) };
+    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state }];
+    healthy(&judge(&script.world));
+    script.run_mut().queue[0].attempt = 3;
+    found(&judge(&script.world), QUEUE_ROW_WRONG);
+}
+
+#[test]
+fn a_row_left_behind_by_an_ended_run_is_found() {
+    let mut script = recovered();
+    let state = QueueState::Due { at: store(100) };
+    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state }];
+    found(&judge(&script.world), QUEUE_ROW_WRONG);
+}
+
+#[test]
+fn a_task_that_was_never_queued_is_found() {
+    let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+    script.enter(0, 1);
+    found(&judge(&script.world), QUEUE_ROW_WRONG);
+}

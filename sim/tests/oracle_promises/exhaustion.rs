@@ -1,0 +1,184 @@
+use retrial::failure::Failure;
+use retrial::policy::GiveUp;
+use retrial::run::{Event, Outcome};
+use retrial::time::Nanos;
+use retrial_sim::oracle::exhaustion::{
+    ATTEMPT_GAP, ATTEMPTS_MISCOUNTED, EVENT_AFTER_RUN_END, EVENT_AFTER_TASK_END, GAVE_UP_EARLY,
+    RETRIED_TOO_OFTEN, WILL_RETRY_CONTRADICTED, WRONG_ERROR, WRONG_REASON, WRONG_RETRIES_LEFT,
+    judge,
+};
+use retrial_sim::scenario::Reply;
+
+use crate::kit::{
+    Script, exhausted, fanned, found, healthy, ms, policy, recovered, server_error, status, step,
+    task, workflow,
+};
+
+#[test]
+fn w10_exhaustion_after_exactly_the_allowed_attempts_passes() {
+    healthy(&judge(&exhausted().world));
+    healthy(&judge(&recovered().world));
+    healthy(&judge(&fanned().world));
+}
+
+#[test]
+fn w8_giving_up_one_attempt_early_is_found() {
+    let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error());
+    script.start(it, 2, status(503)).give_up(it, 2, &server_error(), GiveUp::Exhausted);
+    let error = script.context(it, 2, &server_error());
+    script.step_failed(0, error.clone()).end(Outcome::Failed { error });
+    found(&judge(&script.world), GAVE_UP_EARLY);
+}
+
+#[test]
+fn w8_retrying_once_too_often_is_found() {
+    let mut script = Script::new(workflow(vec![step("a", policy(1))]));
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error());
+    found(&judge(&script.world), RETRIED_TOO_OFTEN);
+}
+
+#[test]
+fn a2_retrying_a_permanent_failure_is_found() {
+    let mut parts = policy(3);
+    parts.rules[0].matcher = retrial::policy::Matcher::retryable();
+    let mut script = Script::new(workflow(vec![step("a", parts)]));
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, status(404)).retry(it, 1, &Failure::http(404, "gone"));
+    found(&judge(&script.world), RETRIED_TOO_OFTEN);
+}
+
+#[test]
+fn a_reason_that_does_not_hold_is_found() {
+    let script = exhausted().alter(|r| {
+        if let Event::TaskFailed { reason, .. } = &mut r.event {
+            *reason = GiveUp::NotRetryable;
+        }
+    });
+    found(&judge(&script.world), WRONG_REASON);
+}
+
+#[test]
+fn r11_timeouts_have_a_budget_of_their_own() {
+    let mut parts = policy(9);
+    parts.timeout_retries = Some(1);
+    parts.attempt_timeout = Some(ms(10));
+    let timeout = Failure::timeout(ms(10));
+    let mut script = Script::new(workflow(vec![step("a", parts)]));
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, Reply::Hang).retry(it, 1, &timeout);
+    script.start(it, 2, status(503)).retry(it, 2, &server_error());
+    script.start(it, 3, Reply::Hang);
+    let so_far = script.world.clone();
+    script.give_up(it, 3, &timeout, GiveUp::TimeoutBudget);
+    let error = script.context(it, 3, &timeout);
+    script.step_failed(0, error.clone()).end(Outcome::Failed { error });
+    healthy(&judge(&script.world));
+    script.world = so_far;
+    script.retry(it, 3, &timeout);
+    found(&judge(&script.world), RETRIED_TOO_OFTEN);
+}
+
+#[test]
+fn d7_a_wait_that_is_too_long_ends_the_task() {
+    let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+    let it = task(0, 0);
+    let failure = Failure::http(429, "").with_retry_after(Nanos::from_secs(7_200));
+    script.enter(0, 1).start(it, 1, status(429)).give_up(it, 1, &failure, GiveUp::RetryAfter);
+    let error = script.context(it, 1, &failure);
+    script.step_failed(0, error.clone()).end(Outcome::Failed { error });
+    healthy(&judge(&script.world));
+}
+
+#[test]
+fn d8_work_that_comes_due_after_the_total_timeout_fails() {
+    let mut parts = policy(3);
+    parts.total_timeout = Some(ms(500));
+    let fail = |pass: u64| {
+        let mut script = Script::new(workflow(vec![step("a", parts.clone())]));
+        let it = task(0, 0);
+        script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error()).pass(pass);
+        let error = script.context(it, 1, &server_error());
+        let reason = GiveUp::TotalTimeout;
+        script.event(Event::TaskFailed { task: it, attempts: 1, reason, error: error.clone() });
+        script.step_failed(0, error.clone()).end(Outcome::Failed { error });
+        script
+    };
+    healthy(&judge(&fail(400).world));
+    found(&judge(&fail(399).world), GAVE_UP_EARLY);
+}
+
+#[test]
+fn d13_a_failure_and_its_consequence_are_one() {
+    let script = exhausted().without(|e| matches!(e, Event::TaskFailed { .. }));
+    found(&judge(&script.world), WILL_RETRY_CONTRADICTED);
+    let script = recovered().alter(|r| {
+        if let Event::AttemptFailed { will_retry, .. } = &mut r.event {
+            *will_retry = false;
+        }
+    });
+    found(&judge(&script.world), WILL_RETRY_CONTRADICTED);
+}
+
+#[test]
+fn a_task_that_fails_twice_is_found() {
+    let script = exhausted().twice(|e| matches!(e, Event::TaskFailed { .. }));
+    found(&judge(&script.world), EVENT_AFTER_TASK_END);
+}
+
+#[test]
+fn an_attempt_after_success_is_found() {
+    let mut script = recovered();
+    script.run_mut().events.truncate(10);
+    script.start(task(0, 0), 4, status(503));
+    found(&judge(&script.world), EVENT_AFTER_TASK_END);
+}
+
+#[test]
+fn a_gap_in_the_attempts_is_found() {
+    let script = recovered().alter(|r| {
+        if let Event::AttemptStarted { attempt, .. } = &mut r.event {
+            *attempt += u32::from(*attempt == 2);
+        }
+    });
+    found(&judge(&script.world), ATTEMPT_GAP);
+}
+
+#[test]
+fn a_wrong_count_of_attempts_is_found() {
+    let script = exhausted().alter(|r| {
+        if let Event::TaskFailed { attempts, .. } = &mut r.event {
+            *attempts = 2;
+        }
+    });
+    found(&judge(&script.world), ATTEMPTS_MISCOUNTED);
+}
+
+#[test]
+fn w15_a_wrong_count_of_retries_left_is_found() {
+    let script = recovered().alter(|r| {
+        if let Event::AttemptStarted { retries_left, .. } = &mut r.event {
+            *retries_left = Some(0);
+        }
+    });
+    found(&judge(&script.world), WRONG_RETRIES_LEFT);
+}
+
+#[test]
+fn c5_a_record_of_another_failure_is_found() {
+    let script = exhausted().alter(|r| {
+        if let Event::TaskFailed { error, .. } | Event::StepFailed { error, .. } = &mut r.event {
+            error.attempt = 1;
+        }
+    });
+    found(&judge(&script.world), WRONG_ERROR);
+}
+
+#[test]
+fn nothing_follows_the_end_of_a_run() {
+    let mut script = recovered();
+    script.event(Event::RunActivated);
+    found(&judge(&script.world), EVENT_AFTER_RUN_END);
+}

@@ -1,0 +1,113 @@
+use bytes::Bytes;
+use retrial::failure::{Failure, NetworkFault};
+use retrial::run::Event;
+use retrial_sim::fault::FaultKind;
+use retrial_sim::oracle::isolation::{
+    BODY_CHANGED, FAILURE_FROM_NOWHERE, FAILURE_NOT_ITS_OWN, RECEIPT_MISMATCH, SUCCESS_NOT_ITS_OWN,
+    WRONG_ENDPOINT, WRONG_TIMEOUT_HEADER, judge,
+};
+use retrial_sim::scenario::Reply;
+use serde_json::json;
+
+use crate::kit::{
+    Script, exhausted, fanned, found, healthy, policy, recovered, status, step, task, workflow,
+};
+
+#[test]
+fn c10_what_follows_from_its_own_answers_passes() {
+    healthy(&judge(&recovered().world));
+    healthy(&judge(&exhausted().world));
+    healthy(&judge(&fanned().world));
+}
+
+#[test]
+fn a_siblings_failure_is_found() {
+    // The failure of item 0 is written down for item 1.
+    let script = fanned().alter(|r| {
+        if let Event::AttemptFailed { task: t, .. } = &mut r.event {
+            *t = task(0, 1);
+        }
+    });
+    found(&judge(&script.world), FAILURE_NOT_ITS_OWN);
+}
+
+#[test]
+fn a_siblings_success_is_found() {
+    let mut script = fanned();
+    script.world.ledger[1].reply = status(500);
+    found(&judge(&script.world), SUCCESS_NOT_ITS_OWN);
+}
+
+#[test]
+fn another_status_than_was_answered_is_found() {
+    let mut script = recovered();
+    script.world.ledger[0].reply = status(500);
+    found(&judge(&script.world), FAILURE_NOT_ITS_OWN);
+}
+
+/// One attempt that meets `reply` and fails with `failure`.
+fn once(reply: Reply, failure: &Failure) -> Script {
+    let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+    script.start(task(0, 0), 1, reply).retry(task(0, 0), 1, failure);
+    script
+}
+
+#[test]
+fn d17_every_answer_has_its_code() {
+    let value = Failure::exception("ValueError", "no", &[]);
+    let exception =
+        Reply::Exception { kind: "ValueError".to_owned(), message: "no".to_owned(), mro: vec![] };
+    healthy(&judge(&once(exception, &value).world));
+    let object = Reply::Ok(json!({"type": "ValueError", "message": "no"}));
+    healthy(&judge(&once(object, &value).world));
+    healthy(&judge(&once(Reply::SuccessFalse, &Failure::work_failed("no")).world));
+    healthy(&judge(&once(Reply::Malformed, &Failure::bad_response("no")).world));
+    let cut = Failure::network(NetworkFault::Cut, "cut");
+    healthy(&judge(&once(Reply::Truncated, &cut).world));
+    // A4: success, whatever else the body says.
+    let misleading = json!({"success": true, "type": "ValueError", "message": "no"});
+    found(&judge(&once(Reply::Ok(misleading), &value).world), FAILURE_NOT_ITS_OWN);
+}
+
+#[test]
+fn a_failure_that_nothing_caused_is_found() {
+    let network = Failure::network(NetworkFault::Reset, "reset");
+    let mut script = once(Reply::SuccessTrue, &network);
+    found(&judge(&script.world), FAILURE_FROM_NOWHERE);
+    script.strike(FaultKind::Reset);
+    healthy(&judge(&script.world));
+    let mut script = once(Reply::SuccessTrue, &Failure::lease_lost());
+    found(&judge(&script.world), FAILURE_FROM_NOWHERE);
+    script.strike(FaultKind::Crash);
+    healthy(&judge(&script.world));
+    let timeout = Failure::timed_out("too long");
+    found(&judge(&once(Reply::Hang, &timeout).world), FAILURE_FROM_NOWHERE);
+}
+
+#[test]
+fn a14_another_idempotency_key_is_found() {
+    let mut script = recovered();
+    script.world.ledger[1].idempotency_key = Some("another".to_owned());
+    found(&judge(&script.world), RECEIPT_MISMATCH);
+}
+
+#[test]
+fn arguments_that_change_between_attempts_are_found() {
+    let mut script = recovered();
+    script.world.ledger[1].body = Bytes::from_static(b"{\"n\":2}");
+    found(&judge(&script.world), BODY_CHANGED);
+}
+
+#[test]
+fn a_request_at_another_steps_endpoint_is_found() {
+    let mut script = recovered();
+    script.world.ledger[0].path = "/b".to_owned();
+    found(&judge(&script.world), WRONG_ENDPOINT);
+}
+
+#[test]
+fn w15_a_wrong_timeout_header_is_found() {
+    let mut script = recovered();
+    script.world.ledger[0].retry_timeout_ms = Some(0);
+    found(&judge(&script.world), WRONG_TIMEOUT_HEADER);
+}

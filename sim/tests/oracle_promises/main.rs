@@ -1,0 +1,14 @@
+//! The oracles, each shown a healthy world, which it must pass after judging something, and planted
+//! defects, each of which it must find for the right reason.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
+
+mod durability;
+mod exhaustion;
+mod isolation;
+mod kit;
+mod ownership;
+mod replay;
+mod routing;
+mod sequence;
+mod silence;
+mod termination;

@@ -1,0 +1,99 @@
+use bytes::Bytes;
+use retrial::run::{Recorded, Version};
+use retrial::store::Snapshot;
+use retrial_sim::evidence::RunEvidence;
+use retrial_sim::oracle::Replayer;
+use retrial_sim::oracle::replay::{
+    LIVE_DIFFERS, REPLAY_DIFFERS, REPLAY_FAILED, SNAPSHOT_AHEAD, SNAPSHOT_DIFFERS, judge,
+};
+
+use crate::kit::{Script, found, healthy, recovered};
+
+/// A state that is the names of its events; it forgets or refuses where told.
+#[derive(Default)]
+struct Names {
+    /// What a state that was stored and read again has lost.
+    forgets: Option<&'static str>,
+    refuses: Option<&'static str>,
+}
+
+impl Replayer for Names {
+    fn fold(
+        &self,
+        _: &RunEvidence,
+        from: Option<&[u8]>,
+        events: &[Recorded],
+    ) -> Result<Vec<u8>, String> {
+        let mut state = String::from_utf8(from.unwrap_or_default().to_vec()).unwrap();
+        if let Some(name) = self.forgets {
+            state = state.replace(name, "");
+        }
+        for recorded in events {
+            let name = recorded.event.name();
+            if self.refuses == Some(name) {
+                return Err(format!("{name} makes no sense here"));
+            }
+            state += name;
+        }
+        Ok(state.into_bytes())
+    }
+}
+
+/// A run with the state after its first `version` events kept.
+fn kept(version: usize) -> Script {
+    let mut script = recovered();
+    let run = script.run_mut();
+    let state = Names::default().fold(run, None, &run.events[..version]).unwrap();
+    run.snapshots.push(Snapshot { version: Version(version as u64), state: Bytes::from(state) });
+    script
+}
+
+#[test]
+fn h11_snapshots_and_live_states_that_are_folds_pass() {
+    healthy(&judge(&recovered().world, &Names::default()));
+    let mut script = kept(4);
+    script.run_mut().live = script.run().snapshots.clone();
+    healthy(&judge(&script.world, &Names::default()));
+}
+
+#[test]
+fn a_trimmed_history_is_replayed_from_its_snapshot() {
+    let mut script = kept(4);
+    script.run_mut().events.drain(..4);
+    script.run_mut().first = Version(4);
+    healthy(&judge(&script.world, &Names::default()));
+}
+
+#[test]
+fn a_snapshot_that_misses_an_event_is_found() {
+    let mut script = kept(4);
+    script.run_mut().snapshots[0].version = Version(5);
+    found(&judge(&script.world, &Names::default()), SNAPSHOT_DIFFERS);
+}
+
+#[test]
+fn a_snapshot_that_misses_a_field_is_found() {
+    let forgetful = Names { forgets: Some("retry_scheduled"), ..Names::default() };
+    found(&judge(&recovered().world, &forgetful), REPLAY_DIFFERS);
+}
+
+#[test]
+fn a_state_in_memory_that_went_its_own_way_is_found() {
+    let mut script = kept(4);
+    script.run_mut().live = script.run_mut().snapshots.split_off(0);
+    script.run_mut().live[0].state = Bytes::from_static(b"elsewhere");
+    found(&judge(&script.world, &Names::default()), LIVE_DIFFERS);
+}
+
+#[test]
+fn a_snapshot_from_the_future_is_found() {
+    let mut script = kept(4);
+    script.run_mut().snapshots[0].version = Version(99);
+    found(&judge(&script.world, &Names::default()), SNAPSHOT_AHEAD);
+}
+
+#[test]
+fn a_history_that_can_not_be_folded_is_found() {
+    let strict = Names { refuses: Some("task_succeeded"), ..Names::default() };
+    found(&judge(&recovered().world, &strict), REPLAY_FAILED);
+}

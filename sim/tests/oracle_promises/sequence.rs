@@ -1,0 +1,266 @@
+use retrial::failure::{Failure, RetryKind};
+use retrial::policy::{Backoff, Jitter, Limit, Matcher, Multiplier, Rule, Shape, Share};
+use retrial::run::Event;
+use retrial::time::Nanos;
+use retrial_sim::oracle::jitter::{JITTER_NOT_A_FUNCTION, JITTER_SHARED};
+use retrial_sim::oracle::sequence::{
+    ARRIVED_EARLY, NO_RULE, RETRY_AFTER_MISREAD, RETRY_AFTER_TOO_LONG, RETRY_PAST_TOTAL,
+    STARTED_AFTER_TOTAL, STARTED_EARLY, WRONG_BACKOFF, WRONG_CAUSE, WRONG_DELAY, WRONG_TIMEOUT,
+    judge,
+};
+use retrial_sim::oracle::{Delays, delays};
+use retrial_sim::scenario::{Reply, RetryAfter};
+
+use crate::kit::{
+    Script, at, exhausted, fanned, found, healthy, ms, policy, recovered, server_error, status,
+    step, store, task, workflow,
+};
+
+#[test]
+fn c2_the_right_sequence_passes() {
+    healthy(&judge(&recovered().world));
+    healthy(&judge(&exhausted().world));
+    healthy(&judge(&fanned().world));
+}
+
+/// Changes the second retry.
+fn second(change: impl Fn(&mut Nanos, &mut Nanos, &mut RetryKind)) -> Script {
+    recovered().alter(|r| {
+        if let Event::RetryScheduled { attempt: 3, delay, backoff, kind, .. } = &mut r.event {
+            change(delay, backoff, kind);
+        }
+    })
+}
+
+#[test]
+fn w13_a_delay_that_is_not_applied_is_found() {
+    let script = second(|delay, backoff, _| (*delay, *backoff) = (Nanos::ZERO, Nanos::ZERO));
+    found(&judge(&script.world), WRONG_BACKOFF);
+}
+
+#[test]
+fn d2_an_exponent_off_by_one_is_found() {
+    let script = second(|delay, backoff, _| (*delay, *backoff) = (ms(400), ms(400)));
+    found(&judge(&script.world), WRONG_BACKOFF);
+}
+
+#[test]
+fn a_nanosecond_too_many_is_found_without_jitter() {
+    let longer = ms(200).saturating_add(Nanos::new(1));
+    let script = second(|delay, backoff, _| (*delay, *backoff) = (longer, longer));
+    found(&judge(&script.world), WRONG_BACKOFF);
+}
+
+#[test]
+fn a_delay_other_than_the_backoff_is_found() {
+    found(&judge(&second(|delay, _, _| *delay = ms(199)).world), WRONG_DELAY);
+}
+
+#[test]
+fn r10_a_wrong_kind_is_found() {
+    found(&judge(&second(|_, _, kind| *kind = RetryKind::Timeout).world), WRONG_CAUSE);
+}
+
+#[test]
+fn r12_a_retry_without_a_rule_is_found() {
+    let mut named = policy(3);
+    named.rules[0].matcher = Matcher::named(["NetworkError"]);
+    let mut script = Script::new(workflow(vec![step("a", named)]));
+    script.start(task(0, 0), 1, status(503)).retry(task(0, 0), 1, &server_error());
+    found(&judge(&script.world), NO_RULE);
+}
+
+#[test]
+fn d12_a_lost_lease_falls_to_the_largest_limit() {
+    let mut named = policy(2);
+    named.rules[0].matcher = Matcher::named(["NetworkError"]);
+    let mut script = Script::new(workflow(vec![step("a", named)]));
+    script.start(task(0, 0), 1, Reply::Hang).retry(task(0, 0), 1, &Failure::lease_lost());
+    healthy(&judge(&script.world));
+}
+
+#[test]
+fn d5_the_rule_with_the_most_attempts_gives_the_backoff() {
+    let rule = |name: &str, attempts, base| Rule {
+        matcher: Matcher::named([name]),
+        limit: Limit::attempts(attempts).unwrap(),
+        backoff: Backoff::exponential(ms(base)),
+    };
+    let mut two = policy(1);
+    two.rules = vec![rule("HTTPError", 2, 7), rule("ServerError", 5, 100), rule("503", 5, 9)];
+    let mut script = Script::new(workflow(vec![step("a", two.clone())]));
+    script.start(task(0, 0), 1, status(503)).retry(task(0, 0), 1, &server_error());
+    healthy(&judge(&script.world));
+    two.rules.swap(1, 2);
+    let mut script = Script::new(workflow(vec![step("a", two)]));
+    script.start(task(0, 0), 1, status(503)).retry(task(0, 0), 1, &server_error());
+    found(&judge(&script.world), WRONG_BACKOFF);
+}
+
+fn asked(wait: Nanos, after: RetryAfter) -> Script {
+    let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+    let reply = Reply::Status { code: 429, retry_after: Some(after), body: String::new() };
+    let failure = Failure::http(429, "slow down").with_retry_after(wait);
+    script.start(task(0, 0), 1, reply).retry(task(0, 0), 1, &failure);
+    script.start(task(0, 0), 2, Reply::SuccessTrue).succeed(task(0, 0), 2);
+    script
+}
+
+#[test]
+fn c12_retry_after_raises_the_delay() {
+    let two = Nanos::from_secs(2);
+    healthy(&judge(&asked(two, RetryAfter::Seconds(2)).world));
+    healthy(&judge(&asked(two, RetryAfter::Date { secs: 3, own_date: true }).world));
+    found(&judge(&asked(two, RetryAfter::Seconds(3)).world), RETRY_AFTER_MISREAD);
+    found(&judge(&asked(two, RetryAfter::Text("-2".to_owned())).world), RETRY_AFTER_MISREAD);
+    let script = asked(two, RetryAfter::Seconds(2)).alter(|r| {
+        if let Event::RetryScheduled { delay, .. } = &mut r.event {
+            *delay = ms(100);
+        }
+    });
+    found(&judge(&script.world), WRONG_DELAY);
+}
+
+#[test]
+fn d7_a_wait_beyond_the_longest_obeyed_is_found() {
+    let script = asked(Nanos::from_secs(4_000), RetryAfter::Seconds(4_000));
+    found(&judge(&script.world), RETRY_AFTER_TOO_LONG);
+}
+
+#[test]
+fn an_attempt_before_its_time_is_found_by_either_clock() {
+    let script = recovered().alter(|r| {
+        if matches!(r.event, Event::AttemptStarted { attempt: 3, .. }) {
+            r.at = store(250);
+        }
+    });
+    found(&judge(&script.world), STARTED_EARLY);
+    let mut script = recovered();
+    script.world.ledger[2].at = at(250);
+    found(&judge(&script.world), ARRIVED_EARLY);
+    // A drift of ten in a hundred explains 50 ms of 300.
+    script.world.clock.drift_ppm = 250_000;
+    healthy(&judge(&script.world));
+    script.world.clock.drift_ppm = 0;
+    script.world.clock.jumps.push(at(200));
+    healthy(&judge(&script.world));
+}
+
+fn timed(total: u64) -> Script {
+    let mut timed = policy(3);
+    timed.total_timeout = Some(ms(total));
+    timed.attempt_timeout = Some(ms(250));
+    let mut script = Script::new(workflow(vec![step("a", timed)]));
+    script.start(task(0, 0), 1, status(503)).retry(task(0, 0), 1, &server_error());
+    script.start(task(0, 0), 2, status(503)).retry(task(0, 0), 2, &server_error());
+    script.start(task(0, 0), 3, Reply::SuccessTrue);
+    script
+}
+
+#[test]
+fn h5_no_attempt_starts_at_or_after_the_total_timeout() {
+    healthy(&judge(&timed(301).world));
+    found(&judge(&timed(300).world), RETRY_PAST_TOTAL);
+    let late = timed(301).alter(|r| {
+        if matches!(r.event, Event::AttemptStarted { attempt: 3, .. }) {
+            r.at = store(301);
+        }
+    });
+    found(&judge(&late.world), STARTED_AFTER_TOTAL);
+}
+
+#[test]
+fn h13_an_attempt_gets_the_smaller_of_both_timeouts() {
+    let script = timed(400).alter(|r| {
+        if let Event::AttemptStarted { attempt: 3, timeout, .. } = &mut r.event {
+            assert_eq!(*timeout, Some(ms(100)));
+            *timeout = Some(ms(250));
+        }
+    });
+    found(&judge(&script.world), WRONG_TIMEOUT);
+}
+
+fn rule(shape: Shape, jitter: Jitter, cap: Option<u64>) -> Rule {
+    let backoff = Backoff { shape, jitter, cap: cap.map(Nanos::new) };
+    Rule { matcher: Matcher::any(), limit: Limit::retries(9), backoff }
+}
+
+/// The model itself, against numbers worked out by hand from H1 and spec decisions 2 to 4.
+#[test]
+fn d4_the_model_knows_every_shape_and_jitter() {
+    let base = Nanos::new(1_000);
+    let half = Multiplier::from_millionths(1_500_000).unwrap();
+    let check = |shape: &Shape, jitter, cap, previous: Option<u64>, n, low, high| {
+        let got = delays(&rule(shape.clone(), jitter, cap), n, previous.map(Nanos::new));
+        assert_eq!(got, Some(Delays { low, high }), "{shape:?} {jitter:?} {cap:?} retry {n}");
+    };
+    let double = Shape::Exponential { base, multiplier: Multiplier::TWO };
+    for (n, d) in [(1, 1_000), (2, 2_000), (3, 4_000), (4, 5_000)] {
+        check(&double, Jitter::None, Some(5_000), None, n, d, d);
+    }
+    check(
+        &Shape::Exponential { base, multiplier: half },
+        Jitter::None,
+        None,
+        None,
+        3,
+        2_250,
+        2_250,
+    );
+    for (n, d) in [(1, 1_000), (2, 1_000), (3, 2_000), (4, 3_000), (5, 5_000), (6, 8_000)] {
+        check(&Shape::Fibonacci { base }, Jitter::None, None, None, n, d, d);
+    }
+    check(&Shape::Linear { base, step: base }, Jitter::None, None, None, 3, 3_000, 3_000);
+    check(&Shape::Linear { base, step: Nanos::new(7) }, Jitter::None, None, None, 3, 1_014, 1_014);
+    let quarter = Jitter::Proportional(Share::QUARTER);
+    check(&double, quarter, None, None, 2, 1_500, 2_500);
+    check(&double, quarter, Some(2_100), None, 2, 1_500, 2_100);
+    check(&double, Jitter::Full, None, None, 3, 0, 4_000);
+    check(&double, Jitter::Equal, None, None, 3, 2_000, 4_000);
+    check(&double, Jitter::Decorrelated, Some(5_000), None, 1, 1_000, 3_000);
+    check(&double, Jitter::Decorrelated, Some(5_000), Some(1_200), 2, 1_000, 3_600);
+    check(&double, Jitter::Decorrelated, Some(5_000), Some(4_000), 3, 1_000, 5_000);
+    let huge = Shape::Exponential { base: Nanos::from_secs(1), multiplier: Multiplier::TWO };
+    let top = u128::from(u64::MAX);
+    check(&huge, Jitter::None, None, None, 200, top, top);
+    check(&huge, Jitter::None, Some(5_000), None, 200, 5_000, 5_000);
+}
+
+/// Three siblings that each draw a backoff.
+fn jittered(drawn: [u64; 3]) -> Script {
+    let mut parts = policy(3);
+    parts.rules[0].backoff.jitter = Jitter::Full;
+    let mut fan = step("a", parts);
+    fan.for_each = Some(serde_json::json!([1, 2, 3]).try_into().unwrap());
+    let mut script = Script::new(workflow(vec![fan]));
+    for (item, nanos) in (0..).zip(drawn) {
+        let it = task(0, item);
+        script.start(it, 1, status(503));
+        let failure = server_error();
+        let code = failure.code().clone();
+        script.event(Event::AttemptFailed { task: it, attempt: 1, failure, will_retry: true });
+        let backoff = Nanos::new(nanos);
+        let kind = RetryKind::Failure;
+        script.event(Event::RetryScheduled {
+            task: it,
+            attempt: 2,
+            delay: backoff,
+            backoff,
+            kind,
+            code,
+        });
+    }
+    script
+}
+
+#[test]
+fn d9_jitter_depends_on_seed_task_and_attempt_alone() {
+    let drawn = [71_000_123, 3_000_456, 99_000_789];
+    healthy(&judge(&jittered(drawn).world));
+    found(&judge(&jittered([71_000_123; 3]).world), JITTER_SHARED);
+    let mut twice = jittered(drawn).world;
+    let mut other = jittered([71_000_124, 3_000_456, 99_000_789]).world.runs.remove(0);
+    other.id = retrial::run::RunId::from_random(3, 4);
+    twice.runs.push(other);
+    found(&judge(&twice), JITTER_NOT_A_FUNCTION);
+}

@@ -1,0 +1,126 @@
+//! Events in their stored form: `[at, {"name": {fields}}]`. The public form has its tag among the
+//! fields and must be buffered to be read; this one is read in one pass, and one sees its fields
+//! spelled out beside the golden records that hold them.
+
+use std::sync::Arc;
+
+use serde::ser::SerializeTuple;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::{Digest, Event, Outcome, Recorded, RetryOf, RouteCause, TaskId, Token};
+use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
+use crate::policy::GiveUp;
+use crate::time::{Nanos, Timestamp};
+use crate::workflow::{StepIx, Workflow};
+
+/// A record to be written.
+pub(super) struct Writes<'e>(pub(super) &'e Recorded);
+
+/// A record that was read.
+#[derive(Deserialize)]
+pub(super) struct Reads(Timestamp, #[serde(with = "Stored")] Event);
+
+impl From<Reads> for Recorded {
+    fn from(Reads(at, event): Reads) -> Self {
+        Self { at, event }
+    }
+}
+
+impl Serialize for Writes<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut pair = serializer.serialize_tuple(2)?;
+        pair.serialize_element(&self.0.at)?;
+        pair.serialize_element(&WritesEvent(&self.0.event))?;
+        pair.end()
+    }
+}
+
+struct WritesEvent<'e>(&'e Event);
+
+impl Serialize for WritesEvent<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Stored::serialize(self.0, serializer)
+    }
+}
+
+/// [`Event`] field by field. The compiler holds the two together; names and forms here are stored
+/// bytes and change only with the format's number.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Event", rename_all = "snake_case")]
+enum Stored {
+    RunCreated {
+        seed: u64,
+        workflow: Arc<Workflow>,
+        input: Map<String, Value>,
+    },
+    RunActivated,
+    RunDeactivated,
+    StepEntered {
+        step: StepIx,
+        tasks: u32,
+    },
+    AttemptStarted {
+        task: TaskId,
+        attempt: u32,
+        token: Token,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout: Option<Nanos>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retries_left: Option<u32>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry: Option<RetryOf>,
+    },
+    AttemptFailed {
+        task: TaskId,
+        attempt: u32,
+        failure: Failure,
+        will_retry: bool,
+    },
+    RetryScheduled {
+        task: TaskId,
+        attempt: u32,
+        delay: Nanos,
+        backoff: Nanos,
+        kind: RetryKind,
+        code: ErrorCode,
+    },
+    TaskSucceeded {
+        task: TaskId,
+        attempt: u32,
+        digest: Digest,
+    },
+    TaskFailed {
+        task: TaskId,
+        attempts: u32,
+        reason: GiveUp,
+        error: ErrorContext,
+    },
+    TaskCancelled {
+        task: TaskId,
+    },
+    StepSucceeded {
+        step: StepIx,
+    },
+    StepFailed {
+        step: StepIx,
+        error: ErrorContext,
+    },
+    StepUnreachable {
+        step: StepIx,
+    },
+    StepSkipped {
+        step: StepIx,
+    },
+    Routed {
+        from: StepIx,
+        to: StepIx,
+        cause: RouteCause,
+    },
+    CancelRequested {
+        reason: String,
+    },
+    RunEnded {
+        outcome: Outcome,
+    },
+}
