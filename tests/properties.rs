@@ -22,8 +22,8 @@ use proptest::test_runner::TestCaseError;
 use retrial::failure::Failure;
 use retrial::policy::Policy;
 use retrial::run::{
-    Event, Input, Phase, Recorded, RunState, TaskId, Token, decode, decode_snapshot, encode,
-    encode_snapshot,
+    Event, Input, Phase, Recorded, RunState, StepPhase, TaskId, Token, decode, decode_snapshot,
+    encode, encode_snapshot, queue_of,
 };
 use retrial::time::Nanos;
 use retrial::workflow::StepIx;
@@ -78,6 +78,8 @@ fn play(case: &Case, mut seen: impl FnMut(&World)) -> Result<World, TestCaseErro
     seen(&world);
     for _ in 0..bound(case) {
         if world.state.outcome().is_some() {
+            let late = world.handle(&Input::Cancel { reason: "late".into() });
+            prop_assert!(late.is_empty(), "something follows the end");
             return Ok(world);
         }
         let next = world.next();
@@ -97,10 +99,22 @@ fn play(case: &Case, mut seen: impl FnMut(&World)) -> Result<World, TestCaseErro
             }
             None => return Err(fails("the run is stuck: nothing is due and it has not ended")),
         }
-        world.check_queue();
+        check_state(&world)?;
         seen(&world);
     }
     Err(fails("the run does not end"))
+}
+
+/// What holds of every state.
+fn check_state(world: &World) -> Result<(), TestCaseError> {
+    world.check_queue();
+    for step in world.state.steps() {
+        let cleared = step.phase != StepPhase::Succeeded || step.last_error.is_none();
+        prop_assert!(cleared, "a step's success leaves `_last_error`");
+    }
+    let live = world.state.tasks().any(|(_, t)| t.is_live());
+    prop_assert!(world.state.outcome().is_none() || !live, "a task outlives its run");
+    Ok(())
 }
 
 fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
@@ -111,6 +125,10 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
         }
         Jolt::Deactivate => {
             world.handle(&Input::Deactivate);
+            for (task, attempt, _) in queue_of(&world.state) {
+                let claim = Input::Claimed { task, attempt, token: Token::from_random(9, 9) };
+                prop_assert!(world.handle(&claim).is_empty(), "a deactivated run starts work");
+            }
         }
         Jolt::Activate => {
             world.handle(&Input::Activate);
@@ -143,7 +161,7 @@ fn nth_task(world: &World, nth: usize) -> Option<TaskId> {
 }
 
 proptest! {
-    #![proptest_config(config(2_000))]
+    #![proptest_config(config(4_000))]
 
     /// Promises 1, 2 and 3: every run ends, within the policy's attempts, after the policy's
     /// delays; what fails for good is routed once; nothing follows an end.
@@ -202,7 +220,9 @@ proptest! {
             prop_assert_eq!(encode_snapshot(&restored), stored, "snapshot {} changes", k);
             restored.apply(event).map_err(|e| fails(e.to_string()))?;
             state.apply(event).map_err(|e| fails(e.to_string()))?;
+            // Byte for byte, and also in what bytes that miss something would not show.
             prop_assert_eq!(encode_snapshot(&restored), encode_snapshot(&state), "after {}", k);
+            prop_assert_eq!(&restored, &state, "after {}", k);
             if let Some((_, bytes)) = live.iter().find(|(n, _)| *n == k + 1) {
                 prop_assert_eq!(bytes, &encode_snapshot(&state), "the live state at {}", k + 1);
             }

@@ -1,7 +1,7 @@
 //! Stored bytes: one byte of format version, then JSON. Bytes of every released version stay
 //! readable; golden records in `tests/golden_records.rs` hold that.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -61,13 +61,12 @@ pub fn decode_snapshot(bytes: &[u8]) -> Result<RunState, DecodeError> {
 }
 
 fn write(value: &impl Serialize) -> Bytes {
-    let mut bytes = BytesMut::new();
-    bytes.put_u8(FORMAT);
-    let mut writer = bytes.writer();
+    let mut bytes = Vec::with_capacity(256);
+    bytes.push(FORMAT);
     // Maps have text keys and no value's serialisation fails, so neither can this.
-    let written = serde_json::to_writer(&mut writer, value);
+    let written = serde_json::to_writer(&mut bytes, value);
     debug_assert!(written.is_ok(), "an event or state could not be written: {written:?}");
-    writer.into_inner().freeze()
+    Bytes::from(bytes)
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {

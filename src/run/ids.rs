@@ -137,7 +137,7 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|b| write!(f, "{b:02x}"))
+        f.write_str(&String::from(*self))
     }
 }
 
@@ -149,7 +149,8 @@ impl fmt::Debug for Digest {
 
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
-        digest.to_string()
+        let digit = |half: u8| char::from_digit(u32::from(half), 16);
+        digest.0.iter().flat_map(|b| [b >> 4, b & 15]).filter_map(digit).collect()
     }
 }
 

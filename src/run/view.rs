@@ -38,6 +38,13 @@ impl Values for View<'_> {
             Root::LastError => self.last_error.as_ref().map(Cow::Borrowed),
         }
     }
+
+    fn result(&self, id: &str) -> Option<&Value> {
+        let step = self.state.workflow.place_of(id)?;
+        let fans_out = self.state.definition(step)?.for_each.is_some();
+        let found = self.state.results.get(&TaskId { step, item: 0 })?;
+        (!fans_out).then_some(found)
+    }
 }
 
 /// What an attempt needs besides its token.
@@ -62,7 +69,7 @@ impl RunState {
         let step = self.definition(task.step)?;
         let mut view = View::new(self, self.steps.get(task.step.index())?.last_error.as_ref());
         if let Some(list) = &step.for_each {
-            let item = list.render(&view).get(task.item as usize).cloned().unwrap_or(Value::Null);
+            let item = list.render_item(&view, task.item as usize).unwrap_or(Value::Null);
             view = view.with_item(task.item, item);
         }
         Some(Prepared {

@@ -12,6 +12,11 @@ use serde_json::Value;
 pub trait Values {
     /// The value that `root` stands for, if there is one.
     fn root(&self, root: &Root) -> Option<Cow<'_, Value>>;
+
+    /// What `steps.ID.result` stands for, where it is at hand whole: spares a copy of it.
+    fn result(&self, _id: &str) -> Option<&Value> {
+        None
+    }
 }
 
 /// What a path starts from.
@@ -90,7 +95,14 @@ impl Path {
 
     /// The value at the path, if there is one.
     pub fn find<'v>(&self, values: &'v impl Values) -> Option<Cow<'v, Value>> {
-        self.segments.iter().try_fold(values.root(&self.root)?, |at, segment| match at {
+        let (start, segments) = match (&self.root, self.segments.split_first()) {
+            (Root::Step(id), Some((first, rest))) if first == "result" => match values.result(id) {
+                Some(result) => (Cow::Borrowed(result), rest),
+                None => (values.root(&self.root)?, &*self.segments),
+            },
+            _ => (values.root(&self.root)?, &*self.segments),
+        };
+        segments.iter().try_fold(start, |at, segment| match at {
             Cow::Borrowed(v) => child(v, segment).map(Cow::Borrowed),
             Cow::Owned(v) => child(&v, segment).cloned().map(Cow::Owned),
         })
@@ -166,6 +178,15 @@ impl Template {
     /// The value with every `${...}` filled in from `values`.
     pub fn render(&self, values: &impl Values) -> Value {
         self.node.render(values)
+    }
+
+    /// The element at `index` of the list that it gives, without the rest of the list.
+    pub fn render_item(&self, values: &impl Values, index: usize) -> Option<Value> {
+        match &self.node {
+            Node::Whole(path) => path.find(values)?.get(index).cloned(),
+            Node::List(items) => items.get(index).map(|i| i.render(values)),
+            Node::Literal(_) | Node::Text(_) | Node::Object(_) => None,
+        }
     }
 
     /// Every path that it reads.

@@ -271,15 +271,16 @@ fn edge() -> impl Strategy<Value = Edge> {
     ];
     let ask = prop_oneof![1 => Just(None), 2 => ask.prop_map(Some)];
     let caught = vec(select(NAMES.to_vec()).prop_map(str::to_owned), 0..3);
-    let on_error = prop_oneof![2 => Just(None), 1 => caught.prop_map(Some)];
-    (0..6_usize, 0..6_usize, -1..=1_i64, on_error, ask)
+    let on_error = prop_oneof![1 => Just(None), 1 => caught.prop_map(Some)];
+    // Places on the way from the first step to the last, fitted to the graph's size later.
+    (0..60_usize, 0..60_usize, -1..=1_i64, on_error, ask)
         .prop_map(|(from, to, priority, on_error, ask)| Edge { from, to, priority, on_error, ask })
 }
 
 /// A random graph without cycles. `mirrored` turns the text order around, so that it is not the
 /// order in which steps can run.
 pub(crate) fn graph() -> impl Strategy<Value = Graph> {
-    (vec(node(), 1..6), vec(edge(), 0..7), vec(policy(), 2), any::<bool>())
+    (vec(node(), 1..6), vec(edge(), 0..9), vec(policy(), 2), any::<bool>())
         .prop_map(|(nodes, edges, policies, mirrored)| assemble(nodes, edges, &policies, mirrored))
 }
 
@@ -308,8 +309,12 @@ fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: b
     }
     let edges: Vec<Edge> = edges
         .into_iter()
-        .filter(|e| e.from < e.to && e.to < count)
-        .map(|e| Edge { from: place(e.from), to: place(e.to), ..e })
+        .filter(|_| count > 1)
+        .map(|e| {
+            let from = e.from % (count - 1);
+            let to = from + 1 + e.to % (count - 1 - from);
+            Edge { from: place(from), to: place(to), ..e }
+        })
         .collect();
     let transition = |e: &Edge| Transition {
         from: StepIx(u16::try_from(e.from).expect("few steps")),

@@ -75,11 +75,13 @@ impl Oracle<'_> {
                 ensure(self.is_passed_by(at), "nothing passes it by")?;
                 self.is[at] = Is::Skipped;
             }
-            Event::AttemptStarted { .. } => {
+            Event::AttemptStarted { task, .. } => {
+                self.check_not_called_off(task.step.index())?;
                 let hopeless = self.lost_goal() && !self.handles.contains(&true);
                 ensure(!hopeless, "a goal is lost, nothing handles it, and the run goes on")?;
             }
             Event::AttemptFailed { task, failure, .. } => {
+                self.check_not_called_off(task.step.index())?;
                 self.types.insert(*task, failure.lineage().to_vec());
             }
             Event::TaskFailed { task, error, .. } => {
@@ -92,6 +94,7 @@ impl Oracle<'_> {
                 self.ended.insert(*task, None);
             }
             Event::TaskSucceeded { task, .. } => {
+                self.check_not_called_off(task.step.index())?;
                 self.ended.insert(*task, None);
             }
             Event::StepSucceeded { step } => self.succeeded(step.index(), follows)?,
@@ -117,6 +120,13 @@ impl Oracle<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// A11: under `fail_fast` nothing more comes of a failed task's siblings.
+    fn check_not_called_off(&self, at: usize) -> Result<(), String> {
+        let fail_fast = self.case.graph.workflow.steps()[at].fail_fast;
+        let goes_on = fail_fast && self.first_failed(at).is_some();
+        ensure(!goes_on, "a sibling goes on under `fail_fast`")
     }
 
     fn after(&self, at: usize) -> Vec<Is> {

@@ -518,3 +518,23 @@ fn a_reference_reads_only_what_has_ended() {
         Err(WorkflowError::UnknownReference { step: 0, .. })
     ));
 }
+
+#[test]
+fn a_fan_out_over_a_result_gives_each_task_its_item() {
+    // C10: the list may be written out, be an input, a whole result or a part of one.
+    let lists =
+        [json!("${steps.a.result.list}"), json!("${input.list}"), json!(["x", "${input.y}"])];
+    for list in lists {
+        let flow = Flow::new().step("a", once()).step("f", once()).after(&["a"]);
+        let flow = flow.for_each(list).args(json!({"of": "${item}"})).build();
+        let input = json!({"list": ["x", "y"], "y": "y"});
+        let input = input.as_object().cloned().expect("an object");
+        let mut world = World::with_input(flow, 7, input);
+        world.script("a", 0, [gives(json!({"list": ["x", "y"]}))]);
+        world.run_to(1);
+        for (item, value) in [(0, "x"), (1, "y")] {
+            let args = world.state.prepare(task(1, item)).expect("in progress").args;
+            assert_eq!(args["of"], json!(value));
+        }
+    }
+}
