@@ -104,7 +104,7 @@ fn listed(limit: Limit, attempts: Option<u32>) -> u32 {
 /// The waits before the first `count` retries of `rule`. Under decorrelated jitter the latest grows
 /// from the latest before it.
 fn delays(rule: &Rule, count: u32, functions: &Functions) -> Vec<Delay> {
-    let floor = if rule.limit == Limit::Unlimited { Policy::FLOOR } else { Nanos::ZERO };
+    let floor = rule.floor();
     let mut previous = None;
     let (mut earliest_sum, mut latest_sum) = (Nanos::ZERO, Nanos::ZERO);
     let row = |retry| {

@@ -127,6 +127,14 @@ pub enum Shape {
     },
 }
 
+impl Shape {
+    /// Whether a program's own function gives the delay.
+    #[must_use]
+    pub fn is_custom(&self) -> bool {
+        matches!(self, Self::Custom { .. })
+    }
+}
+
 /// How chance moves the delay. With d = min(nominal, cap).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

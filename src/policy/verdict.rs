@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Functions, Limit, Policy, Rule};
+use super::{Functions, Jitter, Limit, Policy, Rule};
 use crate::failure::{Failure, RetryKind};
 use crate::time::{Nanos, Timestamp};
 
@@ -62,7 +62,8 @@ impl fmt::Display for GiveUp {
 }
 
 impl Policy {
-    /// The shortest delay drawn under unlimited retries (spec decision 10).
+    /// The shortest delay that chance or a custom function may choose under unlimited retries (spec
+    /// decision 10).
     pub const FLOOR: Nanos = Nanos::from_millis(10);
 
     /// Whether to try again after `failure` at `now`. `chance` is uniform over `u64`; the same
@@ -106,8 +107,15 @@ impl Policy {
 }
 
 impl Rule {
+    /// The shortest delay that may be chosen: 10 ms where attempts are unlimited and chance or a
+    /// custom function chooses (spec decision 10).
+    #[must_use]
+    pub fn floor(&self) -> Nanos {
+        let chosen = self.backoff.jitter != Jitter::None || self.backoff.shape.is_custom();
+        if self.limit == Limit::Unlimited && chosen { Policy::FLOOR } else { Nanos::ZERO }
+    }
+
     fn draw(&self, used: &Used, chance: u64, functions: &Functions) -> Nanos {
-        let drawn = self.backoff.draw(used.attempt, used.previous, chance, functions);
-        if self.limit == Limit::Unlimited { drawn.max(Policy::FLOOR) } else { drawn }
+        self.backoff.draw(used.attempt, used.previous, chance, functions).max(self.floor())
     }
 }
