@@ -3,9 +3,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::clock::StoreClock;
-use super::lane::{LaneError, restore};
+use super::lane::LaneError;
 use super::lanes::{Command, Message};
 use super::node::Node;
+use super::restore::restore;
 use super::{Config, Submission, SubmitError, Submitted, World, claim, recover, renew, sweep};
 use crate::observe::Observer;
 use crate::run::{Outcome, RunId, RunState};
@@ -137,7 +138,8 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Waits until the run has ended, on whichever node.
+    /// Waits until the run has ended, on whichever node; where it ended on this one, until this
+    /// node's observers were told.
     ///
     /// # Errors
     /// When the run does not exist or its stored data is damaged.
@@ -146,7 +148,7 @@ impl<W: World> Engine<W> {
         loop {
             let changed = node.changed.notified();
             let state = node.state_of(run).await?;
-            if let Some(outcome) = state.outcome() {
+            if let Some(outcome) = state.outcome().filter(|_| !node.lanes.has(run)) {
                 return Ok(Ended { outcome: outcome.clone(), state });
             }
             if node.is_closing() {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::lanes::{Command, Message};
+use super::draft::{Draft, phase_of, reading};
+use super::lanes::Message;
 use super::node::Node;
+use super::restore::{extend, restore};
 use super::{CommandError, World};
-use crate::run::{self, Event, Input, Phase, Recorded, RunId, RunState, TaskPhase, Version, Waits};
-use crate::store::{
-    Commit, Committed, Fence, Loaded, QueueChange, QueueState, ResultRow, RunPhase, Store,
-    StoreError, Tail,
-};
+use crate::run::{self, Phase, RunId, RunState, TaskPhase, Version, Waits};
+use crate::store::{Commit, Committed, QueueChange, QueueState, Store, StoreError, Tail};
 
 /// The most messages folded into one commit.
 const BATCH: usize = 256;
@@ -35,6 +34,15 @@ struct Lane<W: World> {
     snapshot_bytes: usize,
 }
 
+/// Why a lane ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// The run has ended, or can't go on here: nothing can be done for what still reached the lane.
+    Final,
+    /// Nothing happened for long: the next lane takes what reached this one meanwhile.
+    Idle,
+}
+
 /// Works `run`'s messages off until the run has ended or nothing happens for long.
 pub(super) async fn live<W: World>(
     node: Arc<Node<W>>,
@@ -46,25 +54,30 @@ pub(super) async fn live<W: World>(
         Some(state) => Ok(Lane::new(Arc::clone(&node), state)),
         None => Lane::load(Arc::clone(&node), run).await,
     };
-    match lane {
-        Ok(mut lane) => {
-            if let Err(error) = lane.work(&mut inbox).await {
-                tracing::error!(%run, %error, "the run can't go on on this node");
-            }
-        }
-        Err(error) => tracing::error!(%run, %error, "the run could not be loaded"),
-    }
-    leave(&node, run, inbox).await;
+    let end = match lane {
+        Ok(mut lane) => lane.work(&mut inbox).await,
+        Err(error) => Err(error),
+    };
+    let end = end.unwrap_or_else(|error| {
+        tracing::error!(%run, %error, "the run can't go on on this node");
+        End::Final
+    });
+    leave(&node, run, inbox, end).await;
 }
 
-/// Takes the lane off the map, and hands what still reached it to the next one.
-async fn leave<W: World>(node: &Arc<Node<W>>, run: RunId, mut inbox: mpsc::Receiver<Message>) {
+/// Takes the lane off the map. Whoever waits for an answer that nobody will give sees its channel
+/// close, and looks at the run itself.
+async fn leave<W: World>(
+    node: &Arc<Node<W>>,
+    run: RunId,
+    mut inbox: mpsc::Receiver<Message>,
+    end: End,
+) {
     inbox.close();
     node.lanes.forget(run);
     node.changed.notify_waiters();
     while let Ok(message) = inbox.try_recv() {
-        // Commands are answered by the next lane; the rest is offered again by the store.
-        if matches!(message, Message::Command(..)) {
+        if end == End::Idle && !matches!(message, Message::Retire) {
             node.send(run, message).await;
         }
     }
@@ -83,9 +96,9 @@ impl<W: World> Lane<W> {
         Ok(Self { node, state, tail_bytes, snapshot_bytes })
     }
 
-    async fn work(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Result<(), LaneError> {
+    async fn work(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Result<End, LaneError> {
         while !matches!(self.state.phase(), Phase::Ended(_)) {
-            let Some(first) = inbox.recv().await else { return Ok(()) };
+            let Some(first) = inbox.recv().await else { return Ok(End::Idle) };
             let mut messages = vec![first];
             while messages.len() < BATCH {
                 let Ok(next) = inbox.try_recv() else { break };
@@ -93,11 +106,11 @@ impl<W: World> Lane<W> {
             }
             let retire = messages.iter().all(|m| matches!(m, Message::Retire));
             if retire && !self.has_attempts_here() {
-                return Ok(());
+                return Ok(End::Idle);
             }
             self.take(messages).await?;
         }
-        Ok(())
+        Ok(End::Final)
     }
 
     fn has_attempts_here(&self) -> bool {
@@ -196,15 +209,18 @@ impl<W: World> Lane<W> {
         let first = self.state.version();
         self.state = draft.state;
         self.node.wake_for(&draft.queue);
-        self.answer(messages, &draft.started);
+        let finished = self.answer(messages, &draft.started);
         if draft.calls_off {
             self.node.call_off_ended(&self.state);
         }
         self.node.tell(self.state.id(), self.state.workflow(), first, &draft.events);
+        drop(finished);
     }
 
-    /// Starts the attempts that were granted, and answers or drops the rest.
-    fn answer(&self, messages: Vec<Message>, started: &[run::Token]) {
+    /// Starts the attempts that were granted and answers who waits. Gives back the outcomes, whose
+    /// slots are free when all is told.
+    fn answer(&self, messages: Vec<Message>, started: &[run::Token]) -> Vec<Message> {
+        let mut finished = Vec::new();
         for message in messages {
             match message {
                 Message::Claimed(claimed, slot) => {
@@ -219,9 +235,11 @@ impl<W: World> Lane<W> {
                 Message::Recover(done) => {
                     let _ = done.send(());
                 }
-                Message::Ended { .. } | Message::Expired { .. } | Message::Retire => {}
+                Message::Ended { .. } => finished.push(message),
+                Message::Expired { .. } | Message::Retire => {}
             }
         }
+        finished
     }
 
     /// Others wrote first: their events are applied, and the messages are judged again.
@@ -294,149 +312,6 @@ impl<W: World> Lane<W> {
         }
         Ok(())
     }
-}
-
-/// What a batch of messages comes to, before it is durable.
-struct Draft {
-    state: RunState,
-    events: Vec<Recorded>,
-    fences: Vec<Fence>,
-    queue: Vec<QueueChange>,
-    results: Vec<ResultRow>,
-    started: Vec<run::Token>,
-    calls_off: bool,
-}
-
-impl Draft {
-    fn new(state: RunState) -> Self {
-        Self {
-            state,
-            events: Vec::new(),
-            fences: Vec::new(),
-            queue: Vec::new(),
-            results: Vec::new(),
-            started: Vec::new(),
-            calls_off: false,
-        }
-    }
-
-    fn take(
-        &mut self,
-        input: &Input,
-        fence: Option<Fence>,
-        now: crate::time::Timestamp,
-        config: &super::Config,
-    ) {
-        let events = self.state.handle(input, now, &config.functions);
-        if events.is_empty() {
-            return;
-        }
-        self.fences.extend(fence);
-        self.queue.extend(super::lanes::queue_changes(&self.state, &events, config.lease));
-        for recorded in &events {
-            self.note(&recorded.event, input);
-        }
-        self.events.extend(events);
-    }
-
-    fn note(&mut self, event: &Event, input: &Input) {
-        match (event, input) {
-            (Event::TaskSucceeded { task, attempt, .. }, Input::Succeeded { result, .. }) => {
-                let result = Bytes::from(result.to_string());
-                self.results.push(ResultRow { task: *task, attempt: *attempt, result });
-            }
-            (Event::AttemptStarted { token, .. }, _) => self.started.push(*token),
-            (Event::TaskCancelled { .. } | Event::RunEnded { .. }, _) => self.calls_off = true,
-            _ => {}
-        }
-    }
-}
-
-/// What a message means to the run, and the token that must still be good when it lands.
-fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
-    Some(match message {
-        Message::Claimed(claimed, _) => {
-            let (task, attempt, token) = (claimed.task, claimed.attempt, claimed.token);
-            (Input::Claimed { task, attempt, token }, Some(Fence::Held { task, token }))
-        }
-        Message::Ended { task, token, outcome, .. } => {
-            let (task, token) = (*task, *token);
-            let input = match outcome {
-                Ok(result) => Input::Succeeded { task, token, result: Arc::clone(result) },
-                Err(failure) => Input::Failed { task, token, failure: failure.clone() },
-            };
-            (input, Some(Fence::Held { task, token }))
-        }
-        Message::Expired { task, token, timed_out, orphan } => {
-            let (task, token) = (*task, *token);
-            let fence =
-                if *orphan { Fence::Held { task, token } } else { Fence::Lapsed { task, token } };
-            (Input::Expired { task, token, timed_out: *timed_out }, Some(fence))
-        }
-        Message::Command(command, _) => {
-            let input = match command {
-                Command::Cancel(reason) => Input::Cancel { reason: reason.clone() },
-                Command::Deactivate => Input::Deactivate,
-                Command::Activate => Input::Activate,
-            };
-            (input, None)
-        }
-        Message::Recover(_) | Message::Retire => return None,
-    })
-}
-
-/// The run's phase as its head in the store says it.
-pub(super) fn phase_of(state: &RunState) -> RunPhase {
-    match state.phase() {
-        Phase::Running => RunPhase::Running,
-        Phase::Deactivated => RunPhase::Deactivated,
-        Phase::Ended(run::Outcome::Completed) => RunPhase::Completed,
-        Phase::Ended(run::Outcome::Failed { .. }) => RunPhase::Failed,
-        Phase::Ended(run::Outcome::Cancelled { .. }) => RunPhase::Cancelled,
-    }
-}
-
-/// The state that stored bytes fold to, results restored (W12). Invokes nothing, waits for nothing.
-pub(super) fn restore(run: RunId, loaded: &Loaded) -> Result<RunState, LaneError> {
-    let damaged = |what: String| LaneError::Damaged { run, what };
-    let mut state = match &loaded.snapshot {
-        Some(snapshot) => {
-            let mut state =
-                run::decode_snapshot(&snapshot.state).map_err(|e| damaged(e.to_string()))?;
-            extend(&mut state, &loaded.tail)?;
-            state
-        }
-        None => {
-            let events: Result<Vec<Recorded>, _> =
-                loaded.tail.events.iter().map(|b| run::decode(b)).collect();
-            let events = events.map_err(|e| damaged(e.to_string()))?;
-            RunState::replay(run, &events).map_err(|e| damaged(e.to_string()))?
-        }
-    };
-    restore_results(&mut state, &loaded.tail.results)?;
-    Ok(state)
-}
-
-fn extend(state: &mut RunState, tail: &Tail) -> Result<(), LaneError> {
-    let run = state.id();
-    for bytes in &tail.events {
-        let event =
-            run::decode(bytes).map_err(|e| LaneError::Damaged { run, what: e.to_string() })?;
-        state.apply(&event).map_err(|e| LaneError::Damaged { run, what: e.to_string() })?;
-    }
-    restore_results(state, &tail.results)
-}
-
-fn restore_results(state: &mut RunState, rows: &[ResultRow]) -> Result<(), LaneError> {
-    let run = state.id();
-    for row in rows {
-        let value = serde_json::from_slice(&row.result).map_err(|e| LaneError::Damaged {
-            run,
-            what: format!("result of {}: {e}", row.task),
-        })?;
-        state.restore_result(row.task, Arc::new(value));
-    }
-    Ok(())
 }
 
 impl From<LaneError> for CommandError {

@@ -73,6 +73,11 @@ impl Lanes {
         }
     }
 
+    /// Whether `run` has a lane, so that something of it may not be told yet.
+    pub(super) fn has(&self, run: RunId) -> bool {
+        self.map().contains_key(&run)
+    }
+
     pub(super) fn clear(&self) {
         let all = std::mem::take(&mut *self.map());
         drop(all);

@@ -12,12 +12,14 @@ mod attempt;
 mod claim;
 mod clock;
 mod config;
+mod draft;
 mod handle;
 mod lane;
 mod lanes;
 mod node;
 mod recover;
 mod renew;
+mod restore;
 mod submit;
 mod sweep;
 

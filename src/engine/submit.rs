@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::World;
-use super::lane::phase_of;
+use super::draft::phase_of;
 use super::lanes::queue_changes;
 use super::node::Node;
 use crate::policy::Shape;

@@ -1,0 +1,111 @@
+//! What messages mean to a run, and what they come to before it is durable.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::Config;
+use super::lanes::{Command, Message, queue_changes};
+use crate::run::{Event, Input, Outcome, Phase, Recorded, RunState, Token};
+use crate::store::{Fence, QueueChange, ResultRow, RunPhase};
+use crate::time::Timestamp;
+
+/// What a batch of messages comes to, before it is durable.
+pub(super) struct Draft {
+    pub(super) state: RunState,
+    pub(super) events: Vec<Recorded>,
+    pub(super) fences: Vec<Fence>,
+    pub(super) queue: Vec<QueueChange>,
+    pub(super) results: Vec<ResultRow>,
+    pub(super) started: Vec<Token>,
+    pub(super) calls_off: bool,
+}
+
+impl Draft {
+    pub(super) fn new(state: RunState) -> Self {
+        Self {
+            state,
+            events: Vec::new(),
+            fences: Vec::new(),
+            queue: Vec::new(),
+            results: Vec::new(),
+            started: Vec::new(),
+            calls_off: false,
+        }
+    }
+
+    pub(super) fn take(
+        &mut self,
+        input: &Input,
+        fence: Option<Fence>,
+        now: Timestamp,
+        config: &Config,
+    ) {
+        let events = self.state.handle(input, now, &config.functions);
+        if events.is_empty() {
+            return;
+        }
+        self.fences.extend(fence);
+        self.queue.extend(queue_changes(&self.state, &events, config.lease));
+        for recorded in &events {
+            self.note(&recorded.event, input);
+        }
+        self.events.extend(events);
+    }
+
+    fn note(&mut self, event: &Event, input: &Input) {
+        match (event, input) {
+            (Event::TaskSucceeded { task, attempt, .. }, Input::Succeeded { result, .. }) => {
+                let result = Bytes::from(result.to_string());
+                self.results.push(ResultRow { task: *task, attempt: *attempt, result });
+            }
+            (Event::AttemptStarted { token, .. }, _) => self.started.push(*token),
+            (Event::TaskCancelled { .. } | Event::RunEnded { .. }, _) => self.calls_off = true,
+            _ => {}
+        }
+    }
+}
+
+/// What a message means to the run, and the token that must still be good when it lands.
+pub(super) fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
+    Some(match message {
+        Message::Claimed(claimed, _) => {
+            let (task, attempt, token) = (claimed.task, claimed.attempt, claimed.token);
+            (Input::Claimed { task, attempt, token }, Some(Fence::Held { task, token }))
+        }
+        Message::Ended { task, token, outcome, .. } => {
+            let (task, token) = (*task, *token);
+            let input = match outcome {
+                Ok(result) => Input::Succeeded { task, token, result: Arc::clone(result) },
+                Err(failure) => Input::Failed { task, token, failure: failure.clone() },
+            };
+            (input, Some(Fence::Held { task, token }))
+        }
+        Message::Expired { task, token, timed_out, orphan } => {
+            let (task, token) = (*task, *token);
+            let fence =
+                if *orphan { Fence::Held { task, token } } else { Fence::Lapsed { task, token } };
+            (Input::Expired { task, token, timed_out: *timed_out }, Some(fence))
+        }
+        Message::Command(command, _) => {
+            let input = match command {
+                Command::Cancel(reason) => Input::Cancel { reason: reason.clone() },
+                Command::Deactivate => Input::Deactivate,
+                Command::Activate => Input::Activate,
+            };
+            (input, None)
+        }
+        Message::Recover(_) | Message::Retire => return None,
+    })
+}
+
+/// The run's phase as its head in the store says it.
+pub(super) fn phase_of(state: &RunState) -> RunPhase {
+    match state.phase() {
+        Phase::Running => RunPhase::Running,
+        Phase::Deactivated => RunPhase::Deactivated,
+        Phase::Ended(Outcome::Completed) => RunPhase::Completed,
+        Phase::Ended(Outcome::Failed { .. }) => RunPhase::Failed,
+        Phase::Ended(Outcome::Cancelled { .. }) => RunPhase::Cancelled,
+    }
+}
