@@ -34,18 +34,23 @@ enum Kind {
 #[derive(Debug)]
 enum What {
     Text(Vec<Diagnostic>),
-    Plain(MietteDiagnostic),
+    Plain(Box<MietteDiagnostic>),
 }
 
 impl Trouble {
     /// The user's input makes no sense.
     pub(super) fn input(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Input, what: What::Plain(MietteDiagnostic::new(message)), note: None }
+        Self::plain(Kind::Input, message)
     }
 
     /// The store can't be used.
     pub(super) fn store(message: impl Into<String>) -> Self {
-        Self { kind: Kind::Store, what: What::Plain(MietteDiagnostic::new(message)), note: None }
+        Self::plain(Kind::Store, message)
+    }
+
+    fn plain(kind: Kind, message: impl Into<String>) -> Self {
+        let plain = MietteDiagnostic::new(message);
+        Self { kind, what: What::Plain(Box::new(plain)), note: None }
     }
 
     /// The same trouble with what to do about it.
@@ -76,7 +81,7 @@ impl Trouble {
         let mut text = String::new();
         // Neither writing to a text nor reading a text that was parsed can fail.
         let _ = match &self.what {
-            What::Plain(plain) => handler.render_report(&mut text, plain),
+            What::Plain(plain) => handler.render_report(&mut text, &**plain),
             What::Text(found) => {
                 found.iter().try_for_each(|d| handler.render_report(&mut text, &Shown::new(d)))
             }

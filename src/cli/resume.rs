@@ -72,6 +72,15 @@ impl Left {
         Ok(Self { state, events, first, next: due.min(), at: loaded.at })
     }
 
+    pub(super) fn run(&self) -> RunId {
+        self.state.id()
+    }
+
+    /// The workflow's name.
+    pub(super) fn workflow(&self) -> &str {
+        self.state.workflow().name()
+    }
+
     /// What happened, for whoever counts.
     pub(super) fn notices(&self) -> impl Iterator<Item = Notice<'_>> {
         self.events.iter().enumerate().map(|(n, recorded)| Notice {

@@ -4,6 +4,7 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::ValueEnum;
 use retrial::action::{ActionSet, HttpActions, Registry};
@@ -82,9 +83,14 @@ pub(super) fn main(arguments: Arguments, lookup: Lookup) -> Result<ExitCode, Tro
     let submission = Submission::new(Arc::new(document.workflow)).with_input(input);
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let tokio = tokio.map_err(|e| Trouble::store(format!("the process can't start: {e}")))?;
-    // Dropping the runtime afterwards closes the store.
-    tokio.block_on(run(arguments, submission, lookup))
+    let code = tokio.block_on(run(arguments, submission, lookup));
+    // Closes the store. A name that is still being looked up is not waited for.
+    tokio.shutdown_timeout(LAST_WORK);
+    code
 }
+
+/// How long the store may take to close.
+const LAST_WORK: Duration = Duration::from_secs(2);
 
 async fn run(
     arguments: Arguments,
@@ -101,29 +107,40 @@ async fn run(
     let found = resume::find(&store, digest).await?;
 
     let watch = Arc::new(Watch::new(arguments.output == OutputName::Detailed, lookup));
-    let id = match found.wanted {
-        Some(run) => {
-            let left = Left::load(&store, run).await?;
-            let name = submission.workflow.name();
-            watch.printer().say(&format!("Resuming run {run} of {name}: {}.", left.progress()));
-            left.notices().for_each(|notice| watch.printer().recall(&notice));
-            run
-        }
-        None => RunId::from_random(runtime.random(), runtime.random()),
-    };
-    let http = HttpActions::new(TcpConnect::new(), lookup);
-    let config = Config { concurrency: arguments.concurrency.get().into(), ..Config::default() };
+    let drawn = RunId::from_random(runtime.random(), runtime.random());
+    let id = found.wanted.unwrap_or(drawn);
+    if found.wanted.is_some() {
+        take_up(&Left::load(&store, id).await?, &watch);
+    }
     let seed = runtime.random();
-    let observers: Vec<Arc<dyn Observer>> = vec![watch.clone()];
-    let actions = ActionSet::new(Registry::new(), http);
-    let engine =
-        Engine::<Real>::start(runtime, OneRun::new(store, id), actions, config, observers).await;
+    let engine = start(runtime, OneRun::new(store, id), &arguments, &watch, lookup).await;
     if found.wanted.is_none() {
         watch.begin_with(first_line(id, &submission, &path, found.others));
         let submission = Submission { id: Some((id, seed)), ..submission };
         engine.submit(submission).await.map_err(refused)?;
     }
     finish(&engine, id, &watch, &mut signals).await
+}
+
+/// Says that the run goes on, and has the printer know what happened before.
+fn take_up(left: &Left, watch: &Watch) {
+    let (run, name, progress) = (left.run(), left.workflow(), left.progress());
+    watch.printer().say(&format!("Resuming run {run} of {name}: {progress}."));
+    left.notices().for_each(|notice| watch.printer().recall(&notice));
+}
+
+async fn start(
+    runtime: TokioRuntime,
+    store: OneRun<RedbStore>,
+    arguments: &Arguments,
+    watch: &Arc<Watch>,
+    lookup: Lookup,
+) -> Engine<Real> {
+    let http = HttpActions::new(TcpConnect::new(), lookup);
+    let actions = ActionSet::new(Registry::new(), http);
+    let config = Config { concurrency: arguments.concurrency.get().into(), ..Config::default() };
+    let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(watch) as _];
+    Engine::start(runtime, store, actions, config, observers).await
 }
 
 fn first_line(id: RunId, submission: &Submission, path: &Path, others: usize) -> String {

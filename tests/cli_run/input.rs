@@ -116,7 +116,7 @@ fn what_surrounds_the_file_is_refused() {
 fn a_store_outlives_bad_input() {
     let endpoint = Endpoint::failing(1);
     let lab =
-        Lab::with_step(&endpoint.url("/x"), "work_config = { max_retries = 1, backoff = 500 }");
+        Lab::with_step(&endpoint.url("/x"), "work_config = { max_retries = 1, backoff = 2000 }");
     let mut first = lab.start(&["run", "w.toml"]);
     first.until("Retrying");
     first.kill();

@@ -49,7 +49,7 @@ impl Lab {
     /// A lab with `w.toml`: the single step `fetch` of the action `get`, with these lines more.
     pub(crate) fn with_step(url: &str, policy: &str) -> Self {
         let lab = Self::new();
-        lab.write("w.toml", &one_step(url, policy));
+        lab.write("w.toml", one_step(url, policy));
         lab
     }
 

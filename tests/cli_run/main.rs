@@ -1,5 +1,7 @@
 //! The `retrial` binary as a user runs it: real processes, a real store, a real HTTP server.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod endings;
 mod endpoint;
 mod explain;
