@@ -173,7 +173,8 @@ pub enum Reply {
     },
     /// A status, with whatever body.
     Status {
-        /// The status.
+        /// The status, 200 to 599.
+        #[serde(deserialize_with = "final_status")]
         code: u16,
         /// The `Retry-After` header.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -221,6 +222,15 @@ pub enum RetryAfter {
     },
     /// This text, which is neither.
     Text(String),
+}
+
+fn final_status<'d, D: serde::Deserializer<'d>>(from: D) -> Result<u16, D::Error> {
+    let code = u16::deserialize(from)?;
+    if (200..600).contains(&code) {
+        return Ok(code);
+    }
+    let wrong = format!("{code} is not a status that ends an exchange; use 200 to 599");
+    Err(serde::de::Error::custom(wrong))
 }
 
 impl Reply {

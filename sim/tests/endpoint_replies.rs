@@ -230,14 +230,14 @@ fn a_path_without_a_route_is_404() {
 
 #[test]
 fn a_script_is_plain_data() {
-    let text = r#"{"routes": {"/pay": {"replies": [
+    let text = r#"{"routes": {"/pay": {"scripts": [[
         "hang", {"ok": {"id": 1}}, {"status": {"code": 429, "retry_after": {"seconds": 3}}},
         {"delay": {"ms": 5, "then": "echo"}}, {"slow_stream": {"every_ms": 10, "total_ms": 90}},
-        {"exception": {"type": "KeyError", "message": "m"}}]}}}"#;
+        {"exception": {"type": "KeyError", "message": "m"}}]]}}}"#;
     let read: EndpointScript = serde_json::from_str(text).unwrap();
     assert!(read.heals && read.routes["/pay"].then == Reply::SuccessTrue);
     assert_eq!(read, serde_json::from_str(&serde_json::to_string(&read).unwrap()).unwrap());
-    let bad = r#"{"routes": {"/pay": {"replies": [{"status": {"code": 42}}]}}}"#;
+    let bad = r#"{"routes": {"/pay": {"scripts": [[{"status": {"code": 42}}]]}}}"#;
     let error = serde_json::from_str::<EndpointScript>(bad).unwrap_err().to_string();
     assert!(error.contains("42 is not a status that ends an exchange"), "{error}");
 }

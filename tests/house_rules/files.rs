@@ -10,8 +10,15 @@ const LONGEST: usize = 600;
 const LONG_ENOUGH: usize = 400;
 
 /// Files over 400 lines and why. A file that has become shorter leaves the list.
-const LONG: [(&str, &str); 1] =
-    [("src/store/seam.rs", "the seam's questions and answers are read side by side")];
+const LONG: [(&str, &str); 7] = [
+    ("src/store/seam.rs", "the seam's questions and answers are read side by side"),
+    ("sim/src/scenario.rs", "all that a seed draws is read side by side"),
+    ("sim/tests/remote_store.rs", "one table of faults over one seam"),
+    ("tests/action_http.rs", "one table of what servers do"),
+    ("tests/bad_input.rs", "one table of bad texts and what is said of each"),
+    ("tests/run_flow/steps.rs", "one table of graphs"),
+    ("tests/sanitise.rs", "one table of the shapes of secrets"),
+];
 
 fn too_long(path: &str, lines: usize, listed: &[(&str, &str)]) -> Vec<String> {
     let reason = listed.iter().find(|(long, _)| *long == path).map(|(_, reason)| *reason);

@@ -223,7 +223,7 @@ fn h14_a_failure_without_an_attempt_still_says_why() {
 #[test]
 fn c14_what_is_printed_is_one_clean_line() {
     let t = task(FETCH);
-    let nasty = retrial::failure::Failure::new("X", "one\ntwo\x1b[2J\rthree\u{9b}four");
+    let nasty = retrial::failure::Failure::new("X", "one\ntwo\x1b[2J\rthree\u{9b}1mfour");
     let events = [
         (0, started(t, 1, Some(3))),
         (500, failed(t, 1, nasty.clone(), false)),

@@ -26,6 +26,8 @@ struct Oracle<'c> {
     handles: Vec<bool>,
     /// Each task's record: none while it may succeed, cancelled or failed.
     ended: BTreeMap<TaskId, Option<ErrorContext>>,
+    /// The tasks that failed for good, in the order in which they did.
+    failed: Vec<TaskId>,
     types: BTreeMap<TaskId, Vec<String>>,
     tasks: Vec<u32>,
 }
@@ -39,6 +41,7 @@ pub(crate) fn check(case: &Case, world: &World) -> Result<(), String> {
         routed: vec![false; count],
         handles: vec![false; count],
         ended: BTreeMap::new(),
+        failed: Vec::new(),
         types: BTreeMap::new(),
         tasks: vec![0; count],
     };
@@ -86,6 +89,7 @@ impl Oracle<'_> {
             }
             Event::TaskFailed { task, error, .. } => {
                 self.ended.insert(*task, Some(error.clone()));
+                self.failed.push(*task);
             }
             Event::TaskCancelled { task } => {
                 let step = &self.case.graph.workflow.steps()[task.step.index()];
@@ -175,8 +179,8 @@ impl Oracle<'_> {
     }
 
     fn first_failed(&self, at: usize) -> Option<(&TaskId, &ErrorContext)> {
-        let mine = self.ended.iter().filter(|(t, _)| t.step.index() == at);
-        mine.filter_map(|(t, e)| Some((t, e.as_ref()?))).next()
+        let first = self.failed.iter().find(|t| t.step.index() == at)?;
+        Some((first, self.ended.get(first)?.as_ref()?))
     }
 
     fn succeeded(&mut self, at: usize, follows: Option<&Event>) -> Result<(), String> {

@@ -24,6 +24,7 @@ pub(crate) struct Naive {
 
 struct Run {
     digest: Digest,
+    creation: Vec<Bytes>,
     workflow: String,
     phase: RunPhase,
     created: Timestamp,
@@ -93,9 +94,11 @@ impl Naive {
     fn create(&mut self, create: &Create) -> Created {
         let at = self.now;
         if let Some(run) = self.runs.get(&create.run) {
-            return match run.digest == create.digest {
-                true => Created::New { at },
-                false => Created::KeyConflict { run: create.run },
+            let first = create.run;
+            return match (run.digest == create.digest, run.creation == create.events) {
+                (true, true) => Created::New { at },
+                (true, false) => Created::Existing { run: first, at },
+                (false, _) => Created::KeyConflict { run: first },
             };
         }
         if let Some(&run) = create.key.as_ref().and_then(|key| self.keys.get(key)) {
@@ -107,6 +110,7 @@ impl Naive {
         self.keys.extend(create.key.clone().map(|key| (key, create.run)));
         let run = Run {
             digest: create.digest,
+            creation: create.events.clone(),
             workflow: create.workflow.clone(),
             phase: create.phase,
             created: at,
@@ -159,8 +163,9 @@ impl Naive {
         }
         let tasks = self.reserve(claim, theirs);
         let answer = Claimed { at, tasks, next_due: self.next_due() };
-        // What lapsed for others long ago need not be remembered.
-        self.claims.retain(|(c, answer)| answer.at.after(c.lasts) > at);
+        // One claim a writer is remembered, and none that has lapsed.
+        let others = |c: &Claim| c.id.writer != claim.id.writer;
+        self.claims.retain(|(c, answer)| others(c) && answer.at.after(c.lasts) > at);
         self.claims.push((claim.clone(), answer.clone()));
         answer
     }
