@@ -74,7 +74,7 @@ fn check(reply: Reply, sees: &str, handed: bool, struck: Option<FaultKind>) -> S
 }
 
 fn status(code: u16, retry_after: Option<RetryAfter>) -> Reply {
-    Reply::Status { code: code, retry_after, body: "no".to_owned() }
+    Reply::Status { code, retry_after, body: "no".to_owned() }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use retrial::store::RedbStore;
 use retrial::time::Nanos;
 
 use super::plan::{self, ENDPOINTS, STORE};
-use super::program::{self, Counter, Notes, Settings};
+use super::program::{self, Counter, Member, Notes};
 use crate::clock::true_now;
 use crate::disk::SimDisk;
 use crate::endpoint::Endpoint;
@@ -36,6 +36,15 @@ pub(super) struct Nodes {
     pub(super) all: Vec<SimNode>,
     /// Where the engines take orders.
     pub(super) counters: Vec<Counter>,
+}
+
+/// Where a node stands, and what it stands on.
+struct Site {
+    place: Place,
+    /// Which of the scenario's clocks is its own.
+    clock: usize,
+    address: IpAddr,
+    disk: Option<SimDisk>,
 }
 
 fn ip(last: u8) -> IpAddr {
@@ -85,23 +94,42 @@ impl Nodes {
     }
 
     fn start_embedded(&mut self, scenario: &Scenario, notes: &Notes, records: &Records) {
-        let name = plan::node_name(0);
         let place = Place::Node(0);
-        let disk = SimDisk::new(&name, plan::disk(scenario, place), records);
-        let settings = settings(scenario, true);
-        let world = (self.net.clone(), notes.clone(), records.clone());
-        let (opened, counter) = (disk.clone(), Counter::default());
-        self.counters.push(counter.clone());
+        let disk = SimDisk::new(&plan::node_name(0), plan::disk(scenario, place), records);
+        let member = self.member(scenario, true, notes, records);
+        let opened = disk.clone();
         let boot = move |runtime: SimRuntime, life: Life| {
-            let (net, notes, records) = world.clone();
-            let (disk, settings, counter) = (opened.clone(), settings.clone(), counter.clone());
+            let (disk, member) = (opened.clone(), member.clone());
             async move {
-                net.node_restarted(life.node());
-                let store = open(runtime.clone(), disk, life.clone(), records.clone()).await;
-                program::run(runtime, life, store, settings, net, notes, records, counter).await;
+                member.net.node_restarted(life.node());
+                let records = member.records.clone();
+                let store = open(runtime.clone(), disk, life.clone(), records).await;
+                program::run(runtime, life, store, member).await;
             }
         };
-        self.add(scenario, place, 0, ip(1), Some(disk), records, boot);
+        let site = Site { place, clock: 0, address: ip(1), disk: Some(disk) };
+        self.add(scenario, site, records, boot);
+    }
+
+    /// What the next engine's node is given.
+    fn member(
+        &mut self,
+        scenario: &Scenario,
+        sole_owner: bool,
+        notes: &Notes,
+        records: &Records,
+    ) -> Member {
+        let counter = Counter::default();
+        self.counters.push(counter.clone());
+        Member {
+            lease: scenario.lease,
+            sole_owner,
+            secret: scenario.secrets.first().cloned(),
+            net: self.net.clone(),
+            notes: notes.clone(),
+            records: records.clone(),
+            counter,
+        }
     }
 
     fn start_store(&mut self, scenario: &Scenario, records: &Records) {
@@ -122,42 +150,36 @@ impl Nodes {
             }
         };
         let clock = scenario.topology.clocks() as usize - 1;
-        self.add(scenario, place, clock, ip(50), Some(disk), records, boot);
+        let site = Site { place, clock, address: ip(50), disk: Some(disk) };
+        self.add(scenario, site, records, boot);
     }
 
     fn start_member(&mut self, scenario: &Scenario, number: u32, notes: &Notes, records: &Records) {
-        let settings = settings(scenario, false);
-        let world = (self.net.clone(), notes.clone(), records.clone());
-        let counter = Counter::default();
-        self.counters.push(counter.clone());
+        let member = self.member(scenario, false, notes, records);
         let boot = move |runtime: SimRuntime, life: Life| {
-            let (net, notes, records) = world.clone();
-            let (settings, counter) = (settings.clone(), counter.clone());
+            let member = member.clone();
             async move {
-                net.node_restarted(life.node());
-                let connector = net.connector(life.clone());
+                member.net.node_restarted(life.node());
+                let connector = member.net.connector(life.clone());
                 let store = RemoteStore::new(runtime.clone(), connector, STORE, STORE_PORT);
-                program::run(runtime, life, store, settings, net, notes, records, counter).await;
+                program::run(runtime, life, store, member).await;
             }
         };
         let address = ip(1 + u8::try_from(number).unwrap_or(0));
-        self.add(scenario, Place::Node(number), number as usize, address, None, records, boot);
+        let place = Place::Node(number);
+        let site = Site { place, clock: number as usize, address, disk: None };
+        self.add(scenario, site, records, boot);
     }
 
     fn add<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         scenario: &Scenario,
-        place: Place,
-        clock: usize,
-        address: IpAddr,
-        disk: Option<SimDisk>,
+        site: Site,
         records: &Records,
         boot: impl Fn(SimRuntime, Life) -> F + Send + Sync + 'static,
     ) {
-        let name = match place {
-            Place::Node(number) => plan::node_name(number),
-            Place::Store | Place::Endpoints => STORE.to_owned(),
-        };
+        let Site { place, clock, address, disk } = site;
+        let name = plan::name_of(place);
         self.net.add_node(&name, address);
         let plan = plan::runtime(scenario, clock);
         let parts = NodeParts { name, ip: Some(address), plan, disk };
@@ -173,10 +195,6 @@ impl Nodes {
         self.store_faults.heal();
         self.all.iter().for_each(SimNode::heal);
     }
-}
-
-fn settings(scenario: &Scenario, sole_owner: bool) -> Settings {
-    Settings { lease: scenario.lease, sole_owner, secrets: scenario.secrets.clone() }
 }
 
 /// Opens the store on the node's disk, and tries again where the disk fails: whoever runs the node

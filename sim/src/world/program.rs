@@ -87,33 +87,29 @@ impl Connect for Wires {
     }
 }
 
-/// How one node's engine is set.
+/// What an engine's node is given in each of its lives.
 #[derive(Clone)]
-pub(super) struct Settings {
+pub(super) struct Member {
     pub(super) lease: Nanos,
     pub(super) sole_owner: bool,
-    pub(super) secrets: Vec<String>,
+    /// What the environment holds, whatever variable is asked for.
+    pub(super) secret: Option<String>,
+    pub(super) net: Net,
+    pub(super) notes: Notes,
+    pub(super) records: Records,
+    pub(super) counter: Counter,
 }
 
 /// Runs the engine on `store` and takes orders until the life ends.
-pub(super) async fn run<S: Store>(
-    runtime: SimRuntime,
-    life: Life,
-    store: S,
-    settings: Settings,
-    net: Net,
-    notes: Notes,
-    records: Records,
-    counter: Counter,
-) {
+pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, member: Member) {
+    let Member { lease, sole_owner, secret, net, notes, records, counter } = member;
     let store = Arc::new(Witness::new(store, notes.seen.clone(), life.clone()));
-    let secrets = settings.secrets.clone();
-    let environment = move |_: &str| secrets.first().cloned();
+    let environment = move |_: &str| secret.clone();
     let http = HttpActions::new(Wires(net.connector(life.clone())), environment);
     let actions = ActionSet::new(Registry::new(), http);
     let config = Config {
-        lease: settings.lease,
-        sole_owner: settings.sole_owner,
+        lease,
+        sole_owner,
         snapshot_tail: 2_048,
         functions: Functions::default(),
         ..Config::default()
