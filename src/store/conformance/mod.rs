@@ -1,7 +1,7 @@
 //! The suite that every store passes.
 //!
 //! Decides what the seam's words mean, by example. Must never know how a store keeps anything. To
-//! add a case, write a function over [`Bench`] and add it to [`cases`]. Waits are short and only
+//! add a case, write a function over `Bench` and add it to [`cases`]. Waits are short and only
 //! ever waited out, never raced, so that the suite runs against real clocks as well as turned ones.
 
 mod kit;
