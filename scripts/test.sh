@@ -9,7 +9,7 @@ if ! command -v cargo >/dev/null; then
   export PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
 fi
 if ! command -v cargo >/dev/null; then
-  echo "cargo is missing: install Rust 1.95 or later from https://rustup.rs and run this again" >&2
+  echo "cargo is missing: install Rust 1.95 or later (rustup does it) and run this again" >&2
   exit 1
 fi
 

@@ -11,7 +11,11 @@ use super::node::Node;
 use super::restore::{extend, restore};
 use super::{CommandError, World};
 use crate::run::{self, Phase, RunId, RunState, TaskPhase, Version, Waits};
-use crate::store::{Commit, Committed, QueueChange, QueueState, Store, StoreError, Tail};
+use crate::runtime::Runtime;
+use crate::store::{
+    Commit, Committed, Holding, QueueChange, QueueState, Renewal, Store, StoreError, Tail,
+};
+use crate::time::Mono;
 
 /// The most messages folded into one commit.
 const BATCH: usize = 256;
@@ -127,14 +131,16 @@ impl<W: World> Lane<W> {
             messages.extend(found);
         }
         loop {
-            let draft = self.draft(&messages);
+            let mut draft = self.draft(&messages);
             if draft.events.is_empty() {
                 self.answer(messages, &[]);
                 return Ok(());
             }
             let commit = self.commit(&draft);
+            let begun = self.node.runtime.now();
             match self.send(commit).await? {
                 Committed::Applied { .. } | Committed::Already { .. } => {
+                    self.confirm(&mut draft, begun).await?;
                     self.land(draft, messages);
                     return self.trim().await;
                 }
@@ -202,6 +208,37 @@ impl<W: World> Lane<W> {
             }
         }
         Ok(answer)
+    }
+
+    /// An answer that came late may tell of a lease that has passed since: attempts whose lease
+    /// another node has taken over do not start here.
+    async fn confirm(&self, draft: &mut Draft, begun: Mono) -> Result<(), LaneError> {
+        let lasts = self.node.config.lease;
+        let on_time = self.node.runtime.now().since(begun).get() < lasts.get() / 3;
+        if on_time || draft.started.is_empty() {
+            return Ok(());
+        }
+        let run = self.state.id();
+        let held = draft.queue.iter().filter_map(|change| match *change {
+            QueueChange::Lease { task, token, .. } => Some(Holding { run, task, token, lasts }),
+            QueueChange::Due { .. } | QueueChange::Remove { .. } => None,
+        });
+        let held: Vec<Holding> = held.collect();
+        let mut failures = 0;
+        let renewed = loop {
+            match self.node.store.renew(held.clone()).await {
+                Ok(renewed) => break renewed,
+                Err(error @ StoreError::Broken(_)) => return Err(error.into()),
+                Err(error) => self.node.store_pause(failures, &error).await,
+            }
+            failures += 1;
+        };
+        self.node.clock.hear(renewed.at, &self.node.runtime);
+        let lost = held.iter().zip(&renewed.answers).filter(|(_, a)| **a == Renewal::Lost);
+        for (holding, _) in lost {
+            draft.started.retain(|token| *token != holding.token);
+        }
+        Ok(())
     }
 
     /// What follows once the events are durable: act, then tell.
