@@ -1,0 +1,142 @@
+//! One task's attempts: retried after its delays, cut at its timeout, cancelled at once, its failure
+//! routed to a handler.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use retrial::action::Call;
+use retrial::engine::Config;
+use retrial::failure::Failure;
+use retrial::policy::{ActionKind, Policy};
+use retrial::run::Outcome;
+use retrial::time::Nanos;
+use retrial::workflow::{Parts, StepIx, Transition, Workflow};
+use serde_json::json;
+
+use crate::kit::*;
+
+/// Fails the first `fail` attempts of each task with a 503.
+fn flaky(fail: u32) -> Acts {
+    Acts::new(move |call: Call| async move {
+        match call.attempt <= fail {
+            true => Err(Failure::http(503, "busy")),
+            false => Ok(json!({ "attempt": call.attempt, "args": call.args })),
+        }
+    })
+}
+
+fn hanging() -> Acts {
+    Acts::new(|_| std::future::pending())
+}
+
+// W8, W9, W13: retried after the delays, with the same task, until it succeeds.
+#[tokio::test(start_paused = true)]
+async fn w9_w13_retries_until_it_succeeds() {
+    let acts = Acts::new(|call: Call| async move {
+        match call.step == "a" && call.attempt < 3 {
+            true => Err(Failure::http(503, "busy")),
+            false => Ok(json!({ "attempt": call.attempt, "args": call.args })),
+        }
+    });
+    let engine = alone(&acts, Config::default()).await;
+    let of_a = json!({ "n": "${steps.a.result.attempt}" });
+    let steps = vec![
+        step("a", patient(3), &[], json!({})),
+        step("b", ActionKind::ToolCall.built_in(), &[0], of_a),
+    ];
+    let begun = tokio::time::Instant::now();
+    let run = submit(&engine, workflow(steps)).await;
+    let ended = soon(engine.outcome(run)).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Completed);
+    assert_eq!(acts.calls().len(), 4);
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(4), "{took:?}");
+    let b = ended.state.left_by(StepIx(1)).unwrap();
+    assert_eq!(b["result"]["args"], json!({ "n": 3 }));
+    engine.shutdown().await;
+}
+
+// A14, W15: every attempt has the task's own receipt, its number and what is left.
+#[tokio::test(start_paused = true)]
+async fn a14_w15_an_attempt_knows_what_it_is() {
+    let acts = flaky(2);
+    let engine = alone(&acts, Config::default()).await;
+    let policy = Policy::builder().attempts(3).attempt_timeout(Nanos::from_secs(7)).build();
+    let steps = vec![step("a", policy.unwrap(), &[], json!({}))];
+    let run = submit(&engine, workflow(steps)).await;
+    soon(engine.outcome(run)).await.unwrap();
+    let calls = acts.calls();
+    let told: Vec<_> = calls.iter().map(|c| (c.attempt, c.retries_left, c.timeout)).collect();
+    let limit = Some(Nanos::from_secs(7));
+    assert_eq!(told, [(1, Some(2), limit), (2, Some(1), limit), (3, Some(0), limit)]);
+    assert!(calls.iter().all(|c| c.receipt == calls[0].receipt && c.run == run));
+}
+
+// C4, W14: the attempt is cut at its timeout and the failure is TIMEOUT.
+#[tokio::test(start_paused = true)]
+async fn c4_cuts_an_attempt_at_its_timeout() {
+    let acts = hanging();
+    let engine = alone(&acts, Config::default()).await;
+    let policy = Policy::builder().attempts(2).attempt_timeout(Nanos::from_secs(5)).build();
+    let run = submit(&engine, workflow(vec![step("a", policy.unwrap(), &[], json!({}))])).await;
+    let ended = soon(engine.outcome(run)).await.unwrap();
+    let Outcome::Failed { error } = ended.outcome else { panic!("{:?}", ended.outcome) };
+    assert_eq!((error.code.as_str(), error.attempt), ("TIMEOUT", 2));
+    let calls = acts.calls();
+    assert!(calls.len() == 2 && calls.iter().all(|c| c.cancelled.is_cancelled()));
+}
+
+// H12: cancelling during an attempt and during a delay ends the run at once.
+#[tokio::test(start_paused = true)]
+async fn h12_cancels_at_once() {
+    for acts in [hanging(), flaky(9)] {
+        let engine = alone(&acts, Config::default()).await;
+        let run = submit(&engine, workflow(vec![step("a", patient(9), &[], json!({}))])).await;
+        pass(1_500).await;
+        let (begun, before) = (tokio::time::Instant::now(), acts.calls().len());
+        engine.cancel(run, "enough").await.unwrap();
+        let ended = soon(engine.outcome(run)).await.unwrap();
+        assert_eq!(ended.outcome, Outcome::Cancelled { reason: "enough".into() });
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        pass(600_000).await;
+        assert_eq!(acts.calls().len(), before, "nothing starts after the end");
+    }
+}
+
+// C5, C6, decision 14: the handler's arguments see the `_last_error` that it was routed.
+#[tokio::test(start_paused = true)]
+async fn c5_a_handler_sees_last_error() {
+    let acts = Acts::new(|call: Call| async move {
+        match call.step.as_str() {
+            "work" => Err(Failure::http(503, "busy")),
+            _ => Ok(call.args),
+        }
+    });
+    let engine = alone(&acts, Config::default()).await;
+    let seen = json!({
+        "code": "${_last_error.code}",
+        "attempt": "${_last_error.attempt}",
+        "words": "step ${_last_error.node_id} gave ${_last_error.code}",
+    });
+    let handler = step("handler", ActionKind::ToolCall.built_in(), &[], seen);
+    let edge = Transition {
+        from: StepIx(0),
+        to: StepIx(1),
+        priority: 0,
+        on_error: Some(BTreeSet::new()),
+        condition: None,
+    };
+    let parts = Parts {
+        name: "w".into(),
+        steps: vec![step("work", patient(2), &[], json!({})), handler],
+        transitions: vec![edge],
+        ..Parts::default()
+    };
+    let run = submit(&engine, Arc::new(Workflow::try_from(parts).unwrap())).await;
+    let ended = soon(engine.outcome(run)).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Completed);
+    let result = &ended.state.left_by(StepIx(1)).unwrap()["result"];
+    let expected = json!({ "code": "503", "attempt": 2, "words": "step work gave 503" });
+    assert_eq!(*result, expected);
+}

@@ -1,0 +1,18 @@
+//! The engine on tokio with paused time: the rows that need a driver.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a failing test panics; time here is tokio's own, paused"
+)]
+
+mod attempts;
+mod deactivation;
+mod kit;
+#[cfg(feature = "redb")]
+mod restart;
+mod sharing;
+mod shutdown;
+mod submission;
+mod width;

@@ -1,0 +1,111 @@
+//! Several engines on one store: they share the work, no attempt runs twice at once, and what a lost
+//! node held comes back when its lease ends.
+
+use retrial::action::Call;
+use retrial::engine::Config;
+use retrial::failure::{ErrorCode, RetryKind};
+use retrial::run::{Event, Outcome};
+use retrial::store::Store as _;
+use retrial::time::Nanos;
+use serde_json::json;
+
+use crate::kit::*;
+
+fn shared(concurrency: usize) -> Config {
+    let lease = Nanos::from_secs(3);
+    Config { sole_owner: false, concurrency, lease, ..Config::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_engines_share_the_work_of_one_store() {
+    let store = Watched::new();
+    let by_first = Acts::new(|call: Call| async move {
+        pass(20 + u64::from(call.task.item % 7)).await;
+        Ok(json!("first"))
+    });
+    let by_second = by_first.beside(|call: Call| async move {
+        pass(20 + u64::from(call.task.item % 5)).await;
+        Ok(json!("second"))
+    });
+    let engines =
+        [start(&store, &by_first, shared(4)).await, start(&store, &by_second, shared(4)).await];
+    let mut runs = Vec::new();
+    for number in 0..4 {
+        runs.push(submit(&engines[number % 2], fan_out(25, patient(2))).await);
+    }
+    let mut by = std::collections::BTreeMap::<String, u32>::new();
+    for (number, run) in runs.into_iter().enumerate() {
+        // Either node knows of the other's runs.
+        let ended = soon(engines[(number + 1) % 2].outcome(run)).await.unwrap();
+        assert_eq!(ended.outcome, Outcome::Completed);
+        for (task, _) in ended.state.tasks() {
+            let who = ended.state.result(task).unwrap().as_str().unwrap().to_owned();
+            *by.entry(who).or_default() += 1;
+        }
+    }
+    assert_eq!(by.values().sum::<u32>(), 100);
+    assert!(by.len() == 2 && by.values().all(|n| *n >= 10), "{by:?}");
+    let calls = by_first.calls();
+    assert!(calls.len() == 100 && calls.iter().all(|c| c.attempt == 1), "{} calls", calls.len());
+    assert!(!by_first.ever_twice());
+}
+
+// Decision 12, R10: the lease of a node that is gone ends; the attempt counts, and another follows.
+#[tokio::test(start_paused = true)]
+async fn d12_the_work_of_a_lost_node_is_taken_over_after_its_lease() {
+    let store = Watched::new();
+    let hangs = Acts::new(|_: Call| std::future::pending());
+    let works = hangs.beside(|call: Call| async move { Ok(json!(call.attempt)) });
+    let lost = start(&store, &hangs, shared(4)).await;
+    let run = submit(&lost, workflow(vec![step("a", patient(3), &[], json!({}))])).await;
+    pass(10_000).await;
+    // Held for three leases by renewing it: nobody else may have it.
+    let other = start(&store, &works, shared(4)).await;
+    pass(10_000).await;
+    assert_eq!(hangs.calls().len(), 1);
+    let dropped = store.clock().await;
+    drop(lost);
+    let ended = soon(other.outcome(run)).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Completed);
+    let history = history(&store, run).await;
+    assert_eq!(
+        names(&history)[2..],
+        [
+            "attempt_started",
+            "attempt_failed",
+            "retry_scheduled",
+            "attempt_started",
+            "task_succeeded",
+            "step_succeeded",
+            "run_ended",
+        ]
+    );
+    let [failed, scheduled] = &history[3..5] else { panic!("{history:#?}") };
+    let Event::AttemptFailed { failure, .. } = &failed.event else { panic!("{failed:?}") };
+    assert_eq!(failure.code().as_str(), ErrorCode::LEASE_LOST);
+    let Event::RetryScheduled { kind, .. } = scheduled.event else { panic!("{scheduled:?}") };
+    assert_eq!(kind, RetryKind::LeaseLost);
+    // The last renewal was at most a third of a lease before the end.
+    let waited = failed.at.since(dropped.unwrap());
+    let (least, most) = (Nanos::from_secs(2), Nanos::from_millis(4_100));
+    assert!(waited >= least && waited <= most, "{waited}");
+    assert_eq!(ended.state.tasks().next().unwrap().1.attempt, 2);
+}
+
+// On a store of its own a new process need not wait: whoever held the lease is dead.
+#[tokio::test(start_paused = true)]
+async fn a_sole_owner_takes_its_own_work_up_at_once() {
+    let store = Watched::new();
+    let hangs = Acts::new(|_: Call| std::future::pending());
+    let lost = start(&store, &hangs, Config::default()).await;
+    let run = submit(&lost, workflow(vec![step("a", patient(3), &[], json!({}))])).await;
+    pass(100).await;
+    drop(lost);
+    let works = hangs.beside(|call: Call| async move { Ok(json!(call.attempt)) });
+    let dropped = store.clock().await.unwrap();
+    let next = start(&store, &works, Config::default()).await;
+    soon(next.outcome(run)).await.unwrap();
+    let history = history(&store, run).await;
+    assert!(failed(&history, 1).since(dropped) <= Nanos::from_millis(100));
+    assert_eq!(started(&history, 2).since(failed(&history, 1)), SECOND);
+}

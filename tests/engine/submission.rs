@@ -1,0 +1,90 @@
+//! What is accepted, and what is refused with nothing added.
+
+use retrial::action::Call;
+use retrial::engine::{Config, Submission, SubmitError, Submitted};
+use retrial::failure::Failure;
+use retrial::policy::{Backoff, Jitter, Policy, Shape};
+use retrial::run::Outcome;
+use retrial::store::Store as _;
+use retrial::time::Nanos;
+use serde_json::{Map, Value, json};
+
+use crate::kit::*;
+
+fn input(n: u32) -> Map<String, Value> {
+    Map::from_iter([("n".to_owned(), json!(n))])
+}
+
+// X8: the second submission returns the first run, also after it has ended and on another node.
+#[tokio::test(start_paused = true)]
+async fn x8_a_key_leads_to_the_first_run() {
+    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
+    let engine = start(&store, &acts, Config::default()).await;
+    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    let asked = Submission::new(w.clone()).with_key("order 7").with_input(input(1));
+    let first = engine.submit(asked.clone()).await.unwrap();
+    assert!(!first.existing);
+    let again = Submitted { existing: true, ..first };
+    assert_eq!(engine.submit(asked.clone()).await.unwrap(), again);
+    soon(engine.outcome(first.run)).await.unwrap();
+    assert_eq!(engine.submit(asked.clone()).await.unwrap(), again);
+    let other = start(&store, &acts, Config { sole_owner: false, ..Config::default() }).await;
+    assert_eq!(other.submit(asked.clone()).await.unwrap(), again);
+    let another_input = asked.clone().with_input(input(2));
+    let renamed = workflow(vec![step("b", patient(1), &[], json!({}))]);
+    let another_workflow = Submission { workflow: renamed, ..asked.clone() };
+    for conflicting in [another_input, another_workflow] {
+        let refused = engine.submit(conflicting).await.unwrap_err();
+        let (key, run) = ("order 7".to_owned(), first.run);
+        assert_eq!(refused, SubmitError::KeyConflict { key, run });
+    }
+    pass(60_000).await;
+    assert_eq!(store.heads(None, 9).await.unwrap().runs.len(), 1);
+    assert_eq!(acts.calls().len(), 1);
+    // Without a key, or under another, it is another run.
+    assert!(!engine.submit(asked.with_key("order 8")).await.unwrap().existing);
+    assert!(!engine.submit(Submission::new(w)).await.unwrap().existing);
+}
+
+fn custom(name: &str) -> Policy {
+    let shape = Shape::Custom { name: name.to_owned() };
+    let backoff = Backoff { shape, jitter: Jitter::None, cap: None };
+    Policy::builder().attempts(4).backoff(backoff).build().unwrap()
+}
+
+// H17: a custom backoff function is used by its name, and refused where nobody brought it.
+#[tokio::test(start_paused = true)]
+async fn h17_an_unknown_backoff_function_is_refused() {
+    let acts = Acts::new(|call: Call| async move {
+        if call.attempt < 4 { Err(Failure::http(503, "busy")) } else { Ok(json!(1)) }
+    });
+    let mut config = Config::default();
+    config.functions.register("squares", |n| Nanos::from_secs(u64::from(n * n)));
+    let store = Watched::new();
+    let engine = start(&store, &acts, config).await;
+    let steps = vec![
+        step("fine", patient(1), &[], json!({})),
+        step("odd", custom("cubes"), &[], json!({})),
+    ];
+    let refused = engine.submit(Submission::new(workflow(steps))).await.unwrap_err();
+    let (step_id, name) = ("odd".to_owned(), "cubes".to_owned());
+    assert_eq!(refused, SubmitError::UnknownFunction { step: step_id, name });
+    assert_eq!(store.heads(None, 9).await.unwrap().runs, []);
+    let run = submit(&engine, workflow(vec![step("a", custom("squares"), &[], json!({}))])).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    let history = history(&store, run).await;
+    let delays: Vec<_> =
+        (1..4).map(|n| started(&history, n + 1).since(failed(&history, n)).as_millis()).collect();
+    assert_eq!(delays, [1_000, 4_000, 9_000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_input_that_is_too_large_is_refused() {
+    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
+    let engine = start(&store, &acts, Config::default()).await;
+    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    let large = Map::from_iter([("text".to_owned(), json!("x".repeat(300_000)))]);
+    let refused = engine.submit(Submission::new(w).with_input(large)).await.unwrap_err();
+    assert!(matches!(refused, SubmitError::InputTooLarge { size: 300_011, .. }), "{refused:?}");
+    assert_eq!(store.heads(None, 9).await.unwrap().runs, []);
+}
