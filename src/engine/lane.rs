@@ -15,7 +15,7 @@ use crate::runtime::Runtime;
 use crate::store::{
     Commit, Committed, Holding, QueueChange, QueueState, Renewal, Store, StoreError, Tail,
 };
-use crate::time::Mono;
+use crate::time::{Mono, Nanos};
 
 /// The most messages folded into one commit.
 const BATCH: usize = 256;
@@ -210,20 +210,22 @@ impl<W: World> Lane<W> {
         Ok(answer)
     }
 
-    /// An answer that came late may tell of a lease that has passed since: attempts whose lease
-    /// another node has taken over do not start here.
+    /// An answer that came late may tell of a lease, or an attempt's time, that has passed since:
+    /// attempts that another node has taken over do not start here.
     async fn confirm(&self, draft: &mut Draft, begun: Mono) -> Result<(), LaneError> {
         let lasts = self.node.config.lease;
-        let on_time = self.node.runtime.now().since(begun).get() < lasts.get() / 3;
-        if on_time || draft.started.is_empty() {
+        let run = self.state.id();
+        let mut held = Vec::new();
+        let mut soon = Nanos::new(lasts.get() / 3);
+        for change in &draft.queue {
+            if let QueueChange::Lease { task, token, timeout, .. } = *change {
+                held.push(Holding { run, task, token, lasts });
+                soon = soon.min(Nanos::new(timeout.unwrap_or(lasts).get() / 2));
+            }
+        }
+        if held.is_empty() || self.node.runtime.now().since(begun) < soon {
             return Ok(());
         }
-        let run = self.state.id();
-        let held = draft.queue.iter().filter_map(|change| match *change {
-            QueueChange::Lease { task, token, .. } => Some(Holding { run, task, token, lasts }),
-            QueueChange::Due { .. } | QueueChange::Remove { .. } => None,
-        });
-        let held: Vec<Holding> = held.collect();
         let mut failures = 0;
         let renewed = loop {
             match self.node.store.renew(held.clone()).await {
