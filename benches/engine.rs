@@ -121,10 +121,8 @@ fn measure<S: Peer>(
 fn throughput(c: &mut Criterion) {
     let tokio = Runtime::new().unwrap();
     let items: Vec<u64> = (0..TASKS).collect();
-    let shapes = [
-        ("runs", RUNS, RUNS, workflow(None)),
-        ("fan-out", TASKS, 1, workflow(Some(json!(items)))),
-    ];
+    let shapes =
+        [("runs", RUNS, RUNS, workflow(None)), ("fan-out", TASKS, 1, workflow(Some(json!(items))))];
     for (name, elements, count, workflow) in shapes {
         let mut group = c.benchmark_group(format!("engine/{name}"));
         group.throughput(Throughput::Elements(elements)).sample_size(10);

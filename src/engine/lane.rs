@@ -61,7 +61,7 @@ pub(super) async fn live<W: World>(
 async fn leave<W: World>(node: &Arc<Node<W>>, run: RunId, mut inbox: mpsc::Receiver<Message>) {
     inbox.close();
     node.lanes.forget(run);
-    node.changed.notify_waiters();
+    node.ends.ring(run);
     while let Ok(message) = inbox.try_recv() {
         // Commands are answered by the next lane; the rest is offered again by the store.
         if matches!(message, Message::Command(..)) {

@@ -12,6 +12,7 @@ mod attempt;
 mod claim;
 mod clock;
 mod config;
+mod ends;
 mod handle;
 mod lane;
 mod lanes;

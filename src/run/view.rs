@@ -62,7 +62,7 @@ impl RunState {
         let step = self.definition(task.step)?;
         let mut view = View::new(self, self.steps.get(task.step.index())?.last_error.as_ref());
         if let Some(list) = &step.for_each {
-            let item = list.render(&view).get(task.item as usize).cloned().unwrap_or(Value::Null);
+            let item = list.render_item(&view, task.item as usize).unwrap_or(Value::Null);
             view = view.with_item(task.item, item);
         }
         Some(Prepared {

@@ -168,6 +168,16 @@ impl Template {
         self.node.render(values)
     }
 
+    /// The item at `place` of the list that it renders to, without rendering the others.
+    pub fn render_item(&self, values: &impl Values, place: usize) -> Option<Value> {
+        match &self.node {
+            Node::List(items) => items.get(place).map(|item| item.render(values)),
+            Node::Whole(path) => path.find(values)?.get(place).cloned(),
+            Node::Literal(value) => value.get(place).cloned(),
+            Node::Text(_) | Node::Object(_) => None,
+        }
+    }
+
     /// Every path that it reads.
     #[must_use]
     pub fn paths(&self) -> Vec<&Path> {
