@@ -55,6 +55,8 @@ pub struct RunEvidence {
     pub acknowledged: bool,
     /// True times of requests to cancel it.
     pub cancels: Vec<Mono>,
+    /// Whether it was deactivated and nobody has asked for it back (A12).
+    pub left_alone: bool,
     /// The number of the first event that is kept; above zero when older ones were trimmed.
     pub first: Version,
     /// The events kept, in order.
@@ -84,6 +86,7 @@ impl RunEvidence {
             submitted_at,
             acknowledged: false,
             cancels: Vec::new(),
+            left_alone: false,
             first: Version::START,
             events: Vec::new(),
             version: Version::START,

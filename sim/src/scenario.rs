@@ -1,12 +1,16 @@
 //! Everything that one seed draws, as plain data: it can be saved, edited, shrunk and replayed.
 //! Times are true simulated time, counted from the start of the world.
 
+mod reply;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::policy;
 use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+pub use reply::{Reply, RetryAfter};
 
 use crate::fault::FaultKind;
 
@@ -34,6 +38,9 @@ pub struct Scenario {
     /// The runs that are called off.
     #[serde(default)]
     pub cancels: Vec<Cancel>,
+    /// The runs that are left alone for a while.
+    #[serde(default)]
+    pub rests: Vec<Rest>,
     /// What goes wrong, besides what endpoints answer and what clocks show.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -115,8 +122,11 @@ pub struct Jump {
 pub struct WorkflowText {
     /// The syntax of `text`.
     pub format: Format,
-    /// The workflow file.
+    /// The workflow file, or the IR program.
     pub text: String,
+    /// The file that declares an IR program's actions and input, in TOML.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actions: Option<String>,
     /// Policies built in Rust, by step id; they replace the step's own.
     #[serde(default)]
     pub builder: BTreeMap<String, policy::Parts>,
@@ -130,6 +140,8 @@ pub enum Format {
     Toml,
     /// JSON.
     Json,
+    /// IR text, named after its place: the first is `w0`.
+    Ir,
     /// The JSON of a [`retrial::workflow::Workflow`] as stores keep it.
     Stored,
 }
@@ -146,142 +158,6 @@ pub struct EndpointPlan {
     /// What follows when a script is used up; once healed, this where it is a success, else
     /// `success_true`.
     pub then: Reply,
-}
-
-/// One answer of an endpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Reply {
-    /// 200 with this JSON, whatever it means.
-    Ok(Value),
-    /// 200 with `success: true` and the arguments under `args`.
-    Echo,
-    /// 200 with `success: true` (A4).
-    SuccessTrue,
-    /// 200 with `success: false` (A3).
-    SuccessFalse,
-    /// 200 with an exception object (W7).
-    Exception {
-        /// Its type.
-        #[serde(rename = "type")]
-        kind: String,
-        /// Its message.
-        message: String,
-        /// Its type and that type's ancestors, nearest first; may be empty.
-        #[serde(default)]
-        mro: Vec<String>,
-    },
-    /// A status, with whatever body.
-    Status {
-        /// The status, 200 to 599.
-        #[serde(deserialize_with = "final_status")]
-        code: u16,
-        /// The `Retry-After` header.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        retry_after: Option<RetryAfter>,
-        /// The body, as it is.
-        #[serde(default)]
-        body: String,
-    },
-    /// A complete 200 whose body is not JSON.
-    Malformed,
-    /// 200 whose body ends before its announced length.
-    Truncated,
-    /// 200 at once, then a good body byte by byte.
-    SlowStream {
-        /// The pause before each piece.
-        every_ms: u64,
-        /// About how long the whole body takes.
-        total_ms: u64,
-    },
-    /// No answer, until it heals.
-    Hang,
-    /// The reply, later.
-    Delay {
-        /// How much later.
-        ms: u64,
-        /// The reply.
-        then: Box<Reply>,
-    },
-    /// The request is handled, then the stream is reset without an answer.
-    ResetAfterHandling,
-}
-
-/// A `Retry-After` header (C12, spec decision 7).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum RetryAfter {
-    /// A number of seconds.
-    Seconds(u64),
-    /// An HTTP date this many seconds after true time; negative: in the past.
-    Date {
-        /// How many seconds.
-        secs: i64,
-        /// Whether the response says its own `Date` as well.
-        own_date: bool,
-    },
-    /// This text, which is neither.
-    Text(String),
-}
-
-fn final_status<'d, D: serde::Deserializer<'d>>(from: D) -> Result<u16, D::Error> {
-    let code = u16::deserialize(from)?;
-    if (200..600).contains(&code) {
-        return Ok(code);
-    }
-    let wrong = format!("{code} is not a status that ends an exchange; use 200 to 599");
-    Err(serde::de::Error::custom(wrong))
-}
-
-impl Reply {
-    /// The reply after all delays.
-    #[must_use]
-    pub fn last(&self) -> &Self {
-        match self {
-            Self::Delay { then, .. } => then.last(),
-            other => other,
-        }
-    }
-
-    /// The fault that it is, if it is one.
-    #[must_use]
-    pub fn fault(&self) -> Option<FaultKind> {
-        Some(match self.last() {
-            Self::Status { code: 429, .. } => FaultKind::RateLimit,
-            Self::Status { code: 400..=499, .. } => FaultKind::ClientError,
-            Self::Status { code: 500..=599, .. } => FaultKind::ServerError,
-            Self::Malformed | Self::Truncated => FaultKind::Malformed,
-            Self::SlowStream { .. } => FaultKind::SlowStream,
-            Self::Hang => FaultKind::EndpointHang,
-            Self::ResetAfterHandling => FaultKind::Reset,
-            _ => return None,
-        })
-    }
-
-    /// Whether it is a plain success.
-    #[must_use]
-    pub fn is_success(&self) -> bool {
-        matches!(self, Self::Ok(_) | Self::Echo | Self::SuccessTrue)
-    }
-
-    /// The reply's name, as its JSON spells it.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Ok(_) => "ok",
-            Self::Echo => "echo",
-            Self::SuccessTrue => "success_true",
-            Self::SuccessFalse => "success_false",
-            Self::Exception { .. } => "exception",
-            Self::Status { .. } => "status",
-            Self::Malformed => "malformed",
-            Self::Truncated => "truncated",
-            Self::SlowStream { .. } => "slow_stream",
-            Self::Hang => "hang",
-            Self::Delay { .. } => "delay",
-            Self::ResetAfterHandling => "reset_after_handling",
-        }
-    }
 }
 
 /// A run that is asked for.
@@ -314,6 +190,20 @@ pub struct Cancel {
     pub submission: usize,
 }
 
+/// A run that is deactivated, and activated again (A12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rest {
+    /// When it is deactivated.
+    pub from: Mono,
+    /// When it is activated; before everything heals.
+    pub until: Mono,
+    /// The node that is asked first, from 0.
+    pub node: u32,
+    /// The run, by its submission's place in [`Scenario::submissions`].
+    pub submission: usize,
+}
+
 /// Something that goes wrong. What `target`, `peer`, `when` and `lasts` mean, by kind:
 ///
 /// - `crash`: the target dies at a poll or an instant and starts again after `lasts`;
@@ -325,7 +215,8 @@ pub struct Cancel {
 ///   during a window;
 /// - `delay`: likewise, each piece taking `lasts` longer;
 /// - `reset`, `cut`: the target's n-th connection to the peer breaks after byte n of the answer;
-/// - `store_request_lost`, `store_answer_lost`: the target's n-th request to the store meets this.
+/// - `store_request_lost`, `store_answer_lost`: the target's n-th request to the store meets this;
+/// - `store_duplicate`: that request arrives again after `lasts`.
 ///
 /// The other kinds stand in replies and clocks, never here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -340,7 +231,8 @@ pub struct Fault {
     pub peer: Option<Place>,
     /// When.
     pub when: When,
-    /// How long a pause, a delay of bytes or the time until a crashed node starts again lasts.
+    /// How long a pause, a delay of bytes, the time until a crashed node starts again or the time
+    /// until a request arrives again lasts.
     #[serde(default)]
     pub lasts: Nanos,
 }

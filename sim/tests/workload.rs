@@ -2,69 +2,26 @@
 //! everything that there is to draw.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use retrial::policy::{Backoff, Dialect, Limit, Matcher, Parts as PolicyParts, Policy, Rule};
+use retrial::policy::{
+    Backoff, Dialect, Jitter, Limit, Matcher, Parts as PolicyParts, Policy, Rule, Shape,
+};
 use retrial::time::Nanos;
-use retrial::workflow::{Condition, Parts, Step, StepIx, Template, Transition, Workflow};
+use retrial::workflow::{Parts, Step, Target, Template, Workflow};
 use retrial_sim::evidence::Bound;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::scenario::{Format, Reply, Scenario, Topology, WorkflowText};
-use retrial_sim::workload::{Draw, bound, draw};
+use retrial_sim::oracle::{Delays, delays};
+use retrial_sim::scenario::{Format, Reply, Scenario, Topology};
+use retrial_sim::workload::{Draw, bound, draw, functions, workflow};
+use serde::Serialize;
 use serde_json::Value;
 
-fn tree(text: &WorkflowText) -> Value {
-    match text.format {
-        Format::Json | Format::Stored => serde_json::from_str(&text.text).unwrap(),
-        Format::Toml => toml::from_str(&text.text).unwrap(),
-    }
-}
-
-/// The graph alone, every policy that stands in the text replaced by the builder's or by none.
-fn graph(text: &WorkflowText) -> Workflow {
-    let tree = tree(text);
-    let steps = tree["steps"].as_array().unwrap();
-    let place = |id: &Value| {
-        let at = steps.iter().position(|s| s["id"] == *id).unwrap_or(usize::MAX);
-        StepIx(u16::try_from(at).unwrap())
-    };
-    let step = |s: &Value| Step {
-        id: s["id"].as_str().unwrap().to_owned(),
-        action: s["action"].as_str().unwrap().to_owned(),
-        args: Template::try_from(s["args"].clone()).unwrap(),
-        after: s["after"].as_array().into_iter().flatten().map(place).collect(),
-        for_each: s.get("for_each").map(|t| Template::try_from(t.clone()).unwrap()),
-        goal: s["goal"] == true,
-        fail_fast: s["fail_fast"] == true,
-        policy: text.builder.get(s["id"].as_str().unwrap()).map_or_else(
-            || Policy::no_retries(Dialect::Ir),
-            |parts| Policy::try_from(parts.clone()).unwrap(),
-        ),
-        origin: retrial::policy::Origin::Task,
-    };
-    let edge = |t: &Value| Transition {
-        from: place(&t["from"]),
-        to: place(&t["to"]),
-        priority: t["priority"].as_i64().unwrap(),
-        on_error: None,
-        condition: t
-            .get("condition")
-            .map(|c| serde_json::from_value::<Condition>(c.clone()).unwrap()),
-    };
-    for s in steps {
-        assert!(tree["actions"].get(s["action"].as_str().unwrap()).is_some());
-    }
-    let transitions = tree.get("transitions").and_then(Value::as_array);
-    Workflow::try_from(Parts {
-        name: tree["workflow"].as_str().unwrap().to_owned(),
-        input: tree["input"].as_object().unwrap().clone(),
-        actions: BTreeMap::new(),
-        steps: steps.iter().map(step).collect(),
-        transitions: transitions.into_iter().flatten().map(edge).collect(),
-    })
-    .unwrap()
+fn workflows(scenario: &Scenario) -> Vec<Workflow> {
+    let texts = scenario.workflows.iter().enumerate();
+    texts.map(|(place, text)| workflow(place, text).unwrap()).collect()
 }
 
 fn check_references(scenario: &Scenario) {
@@ -80,11 +37,17 @@ fn check_references(scenario: &Scenario) {
     assert_eq!(scenario.clocks.len(), scenario.topology.clocks() as usize);
     let paths: BTreeSet<_> = scenario.endpoints.iter().map(|e| e.path.as_str()).collect();
     assert_eq!(paths.len(), scenario.endpoints.len());
-    for text in &scenario.workflows {
-        for action in tree(text)["actions"].as_object().unwrap().values() {
-            let url = action["http"].as_str().unwrap();
-            let path = url.strip_prefix("POST http://api.test").unwrap();
-            assert!(paths.contains(path), "{url}");
+    for rest in &scenario.rests {
+        assert!(rest.submission < scenario.submissions.len() && rest.node < nodes);
+        assert!(rest.from <= rest.until && rest.until <= scenario.heal_at);
+    }
+    for workflow in workflows(scenario) {
+        for step in workflow.steps() {
+            let Target::Http(to) = &workflow.actions()[&step.action].target else {
+                panic!("`{}` is no endpoint", step.action);
+            };
+            let path = to.url.strip_prefix("http://api.test").unwrap();
+            assert!(paths.contains(path), "{}", to.url);
         }
     }
 }
@@ -99,24 +62,7 @@ proptest! {
         let text = serde_json::to_string(&scenario).unwrap();
         prop_assert_eq!(&serde_json::from_str::<Scenario>(&text).unwrap(), &scenario);
         check_references(&scenario);
-        for text in &scenario.workflows {
-            graph(text);
-        }
     }
-}
-
-fn dialects(scenario: &Scenario) -> BTreeSet<&'static str> {
-    let mut found = BTreeSet::new();
-    for text in &scenario.workflows {
-        if !text.builder.is_empty() {
-            found.insert("builder");
-        }
-        for step in tree(text)["steps"].as_array().unwrap() {
-            let keys = ["retry", "work_config", "execution", "retry_config"];
-            found.extend(keys.into_iter().filter(|k| step.get(*k).is_some()));
-        }
-    }
-    found
 }
 
 fn names(reply: &Reply) -> Vec<&'static str> {
@@ -126,27 +72,98 @@ fn names(reply: &Reply) -> Vec<&'static str> {
     }
 }
 
+/// The tag of a value's JSON.
+fn tag(value: &impl Serialize) -> String {
+    match serde_json::to_value(value).unwrap() {
+        Value::String(name) => name,
+        Value::Object(map) => match map.get("kind") {
+            Some(kind) => kind.as_str().unwrap().to_owned(),
+            None => map.keys().next().unwrap().clone(),
+        },
+        other => panic!("{other} has no tag"),
+    }
+}
+
+fn check_tags<T: Serialize>(found: impl Iterator<Item = T>, all: &[&str]) {
+    let found: BTreeSet<String> = found.map(|value| tag(&value)).collect();
+    assert_eq!(found, all.iter().map(|name| (*name).to_owned()).collect());
+}
+
 #[test]
 fn a_few_hundred_seeds_draw_everything() {
-    let all: Vec<Scenario> = (0..256).map(draw).collect();
+    let all: Vec<Scenario> = (0..512).map(draw).collect();
     let kinds: BTreeSet<FaultKind> = all.iter().flat_map(Scenario::kinds).collect();
     assert_eq!(kinds, FaultKind::ALL.into());
     let topologies: BTreeSet<Topology> = all.iter().map(|s| s.topology).collect();
     assert_eq!(topologies.len(), 3, "{topologies:?}");
-    let dialects: BTreeSet<_> = all.iter().flat_map(dialects).collect();
-    assert_eq!(dialects.len(), 5, "{dialects:?}");
     let replies: BTreeSet<_> = all.iter().flat_map(Scenario::replies).flat_map(names).collect();
-    assert_eq!(replies.len(), 11, "{replies:?}");
+    assert_eq!(replies.len(), 12, "{replies:?}");
     let formats: BTreeSet<Format> =
         all.iter().flat_map(|s| &s.workflows).map(|w| w.format).collect();
-    assert_eq!(formats.len(), 2);
+    assert_eq!(formats, [Format::Toml, Format::Json, Format::Ir].into());
     assert!(all.iter().any(|s| s.kinds().is_empty()), "no seed is without faults");
     assert!(all.iter().any(|s| !s.cancels.is_empty()), "no seed cancels");
+    assert!(all.iter().any(|s| !s.rests.is_empty()), "no seed deactivates");
     let keyed = |s: &Scenario| {
         let keys: Vec<_> = s.submissions.iter().filter_map(|s| s.key.as_ref()).collect();
         keys.len() > keys.iter().collect::<BTreeSet<_>>().len()
     };
     assert!(all.iter().any(keyed), "no seed submits twice under one key");
+}
+
+#[test]
+fn a_few_hundred_seeds_draw_every_policy_and_every_edge() {
+    let all: Vec<Workflow> = (0..512).map(draw).flat_map(|s| workflows(&s)).collect();
+    let steps = || all.iter().flat_map(Workflow::steps);
+    let rules = || steps().flat_map(|s| s.policy.rules());
+    let dialects = ["ir", "work_config", "execution", "retry_config", "builder"];
+    check_tags(steps().map(|s| s.policy.dialect()), &dialects);
+    let shapes = ["none", "fixed", "linear", "exponential", "fibonacci", "custom"];
+    check_tags(rules().map(|r| &r.backoff.shape), &shapes);
+    let jitters = ["none", "proportional", "full", "equal", "decorrelated"];
+    check_tags(rules().map(|r| r.backoff.jitter), &jitters);
+    check_tags(rules().map(|r| &r.matcher.scope), &["any", "retryable", "names"]);
+    let customs: BTreeSet<&str> = rules()
+        .filter_map(|r| match &r.backoff.shape {
+            Shape::Custom { name } => Some(name.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(customs.len(), 3, "{customs:?}");
+    assert!(customs.iter().all(|name| functions().get(name).is_some()));
+    let edges = || all.iter().flat_map(Workflow::transitions);
+    let shown = |has: bool, what: &str| assert!(has, "no seed draws {what}");
+    shown(rules().any(|r| r.limit == Limit::Unlimited), "unlimited retries");
+    shown(rules().any(|r| r.backoff.cap.is_some()), "a cap");
+    shown(rules().any(|r| !r.matcher.except.is_empty()), "an exclusion");
+    shown(steps().any(|s| s.policy.attempt_timeout().is_some()), "an attempt timeout");
+    shown(steps().any(|s| s.policy.total_timeout().is_some()), "a total timeout");
+    shown(steps().any(|s| s.policy.timeout_retries().is_some()), "a timeout budget");
+    shown(steps().any(|s| s.fail_fast && s.for_each.is_some()), "fail_fast");
+    shown(steps().any(|s| s.goal), "a goal");
+    shown(edges().any(|t| t.condition.is_some()), "a condition");
+    shown(edges().any(|t| t.on_error.as_ref().is_some_and(|e| !e.is_empty())), "a typed edge");
+    shown(edges().any(|t| t.on_error.as_ref().is_some_and(BTreeSet::is_empty)), "a catch-all");
+}
+
+// The oracles' model and the functions themselves were written apart.
+#[test]
+fn h17_the_model_knows_every_custom_function() {
+    let functions = functions();
+    for name in ["squares", "zigzag", "late"] {
+        let function = functions.get(name).unwrap();
+        let shape = Shape::Custom { name: name.to_owned() };
+        let backoff = Backoff { shape, jitter: Jitter::None, cap: None };
+        let limited = Rule { matcher: Matcher::any(), limit: Limit::retries(9), backoff };
+        let unlimited = Rule { limit: Limit::Unlimited, ..limited.clone() };
+        for n in 1..=9 {
+            let given = u128::from(function(n).get());
+            let right = |low| Some(Delays { low, high: low });
+            assert_eq!(delays(&limited, n, None), right(given), "{name} {n}");
+            // Spec decision 10.
+            assert_eq!(delays(&unlimited, n, None), right(given.max(10_000_000)), "{name} {n}");
+        }
+    }
 }
 
 #[test]

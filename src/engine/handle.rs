@@ -145,8 +145,9 @@ impl<W: World> Engine<W> {
     /// When the run does not exist or its stored data is damaged.
     pub async fn outcome(&self, run: RunId) -> Result<Ended, CommandError> {
         let node = &self.0.node;
+        let waiter = node.ends.wait_for(run);
         loop {
-            let changed = node.changed.notified();
+            let ended = waiter.bell.notified();
             let state = node.state_of(run).await?;
             if let Some(outcome) = state.outcome().filter(|_| !node.lanes.has(run)) {
                 return Ok(Ended { outcome: outcome.clone(), state });
@@ -156,7 +157,7 @@ impl<W: World> Engine<W> {
             }
             tokio::select! {
                 biased;
-                () = changed => {}
+                () = ended => {}
                 () = node.sleep(node.config.poll) => {}
             }
         }

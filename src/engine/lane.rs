@@ -79,7 +79,7 @@ async fn leave<W: World>(
 ) {
     inbox.close();
     node.lanes.forget(run);
-    node.changed.notify_waiters();
+    node.ends.ring(run);
     while let Ok(message) = inbox.try_recv() {
         if end == End::Idle && !matches!(message, Message::Retire) {
             node.send(run, message).await;

@@ -13,6 +13,7 @@ mod claim;
 mod clock;
 mod config;
 mod draft;
+mod ends;
 mod handle;
 mod lane;
 mod lanes;

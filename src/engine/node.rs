@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 
 use super::clock::StoreClock;
+use super::ends::Ends;
 use super::lanes::Lanes;
 use super::{Config, World};
 use crate::action::Canceller;
@@ -33,8 +34,9 @@ pub(super) struct Node<W: World> {
     held: Mutex<BTreeMap<(RunId, TaskId), Held>>,
     pub(super) alarm: Alarm,
     closing: AtomicBool,
-    /// Woken when an attempt ends, a run ends or the node begins to close.
+    /// Woken when an attempt ends or the node begins to close.
     pub(super) changed: Notify,
+    pub(super) ends: Ends,
 }
 
 /// An attempt in progress on this node.
@@ -68,6 +70,7 @@ impl<W: World> Node<W> {
             alarm: Alarm::default(),
             closing: AtomicBool::new(false),
             changed: Notify::new(),
+            ends: Ends::default(),
         }
     }
 
@@ -92,6 +95,7 @@ impl<W: World> Node<W> {
         self.closing.store(true, Ordering::SeqCst);
         self.alarm.ring();
         self.changed.notify_waiters();
+        self.ends.ring_all();
     }
 
     pub(super) fn is_closing(&self) -> bool {

@@ -35,7 +35,7 @@ fn end_of_step(state: &RunState, at: StepIx) -> Option<Vec<Event>> {
     }
     let first = step.first_failed.and_then(|item| step.tasks.get(item as usize));
     let first_failed = first.and_then(|t| match &t.phase {
-        TaskPhase::Failed { error } => Some((error, t.failure.as_ref())),
+        TaskPhase::Failed { error } => Some((&**error, t.failure.as_deref())),
         _ => None,
     });
     if step.tasks.iter().any(super::TaskState::is_live) {

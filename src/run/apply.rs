@@ -63,7 +63,7 @@ impl RunState {
                 state.first_started.get_or_insert(recorded.at);
             }
             Event::AttemptFailed { task, attempt, failure, .. } => {
-                self.running(*task, *attempt)?.failure = Some(failure.clone());
+                self.running(*task, *attempt)?.failure = Some(Box::new(failure.clone()));
             }
             Event::RetryScheduled { task, attempt, delay, backoff, kind, .. } => {
                 let running = |t: &TaskState| matches!(t.phase, TaskPhase::Running { .. });
@@ -80,7 +80,7 @@ impl RunState {
                 self.running(*task, *attempt)?.phase = TaskPhase::Succeeded { digest: *digest };
             }
             Event::TaskFailed { task, error, .. } => {
-                self.live(*task)?.phase = TaskPhase::Failed { error: error.clone() };
+                self.live(*task)?.phase = TaskPhase::Failed { error: Box::new(error.clone()) };
                 self.steps.get_mut(task.step.index())?.first_failed.get_or_insert(task.item);
             }
             Event::TaskCancelled { task } => self.live(*task)?.phase = TaskPhase::Cancelled,

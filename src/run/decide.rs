@@ -167,7 +167,8 @@ fn time_left(policy: &Policy, task: &TaskState, now: Timestamp) -> Option<Nanos>
 fn out_of_time(state: &RunState, task: TaskId, found: &TaskState, now: Timestamp) -> Event {
     let attempts = found.attempt.saturating_sub(1);
     let failure = found.failure.clone();
-    let failure = failure.unwrap_or_else(|| Failure::timed_out("the total timeout passed"));
+    let failure =
+        failure.unwrap_or_else(|| Box::new(Failure::timed_out("the total timeout passed")));
     let error = error_context(state, task, &failure, attempts, now);
     Event::TaskFailed { task, attempts, reason: GiveUp::TotalTimeout, error }
 }

@@ -94,8 +94,8 @@ pub struct TaskState {
     /// When the attempt to come, or in progress, was due.
     #[serde(default)]
     pub due: Timestamp,
-    /// The last failure.
-    pub failure: Option<Failure>,
+    /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
+    pub failure: Option<Box<Failure>>,
 }
 
 /// How far a task is.
@@ -119,7 +119,7 @@ pub enum TaskPhase {
     /// Failed for good.
     Failed {
         /// Its own record, whatever becomes of `_last_error`.
-        error: ErrorContext,
+        error: Box<ErrorContext>,
     },
     /// Called off.
     Cancelled,

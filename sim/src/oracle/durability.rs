@@ -135,13 +135,12 @@ fn results(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
 
 /// Queue rows follow the events: a waiting task is due, a started one leased, an ended one gone.
 fn queue(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
-    let over =
-        entries(run).any(|e| matches!(e.event, Event::RunEnded { .. } | Event::RunDeactivated));
+    let over = entries(run).any(|e| matches!(e.event, Event::RunEnded { .. }));
     for task in tasks {
         let row = run.queue.iter().find(|r| r.task == task.task);
         let Some(last) = task.entries.last() else { continue };
         let right = over && row.is_none() || !over && fits(last.event, row);
-        report.check(right || is_deactivated(run), run.id, QUEUE_ROW_WRONG, || {
+        report.check(right, run.id, QUEUE_ROW_WRONG, || {
             format!("its row is {row:?} after {}", last.show())
         });
     }
@@ -164,10 +163,6 @@ fn fresh(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
             });
         }
     }
-}
-
-fn is_deactivated(run: &RunEvidence) -> bool {
-    entries(run).any(|e| matches!(e.event, Event::RunDeactivated))
 }
 
 fn fits(last: &Event, row: Option<&QueueRow>) -> bool {

@@ -28,6 +28,8 @@ pub const ATTEMPTS_MISCOUNTED: &str = "attempts_miscounted";
 pub const WRONG_RETRIES_LEFT: &str = "wrong_retries_left";
 /// Something happened to a run after its end.
 pub const EVENT_AFTER_RUN_END: &str = "event_after_run_end";
+/// An attempt was started while its run was deactivated (A12).
+pub const STARTED_AT_REST: &str = "started_at_rest";
 /// The record of the failure is not the last failure's.
 pub const WRONG_ERROR: &str = "wrong_error";
 
@@ -46,6 +48,7 @@ pub fn judge(evidence: &Evidence) -> Report {
             counts(&mut report, task);
         }
         last(&mut report, run);
+        rest(&mut report, run);
         routing::judge(&mut report, run, &tasks);
     }
     report
@@ -210,6 +213,21 @@ fn last(report: &mut Report, run: &RunEvidence) {
         });
         if matches!(entry.event, Event::RunEnded { .. }) {
             ended = Some((entry.number, entry.at));
+        }
+    }
+}
+
+/// Whether nothing starts while the run is left alone.
+fn rest(report: &mut Report, run: &RunEvidence) {
+    let mut at_rest = false;
+    for entry in entries(run) {
+        match entry.event {
+            Event::RunDeactivated => at_rest = true,
+            Event::RunActivated => at_rest = false,
+            Event::AttemptStarted { .. } => {
+                report.check(!at_rest, run.id, STARTED_AT_REST, || entry.show());
+            }
+            _ => {}
         }
     }
 }

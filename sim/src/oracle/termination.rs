@@ -59,7 +59,7 @@ fn attempts(report: &mut Report, task: &TaskHistory<'_>) {
 
 fn end(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
     let Bound::Within(bound) = evidence.phases.bound else { return };
-    if is_deactivated(run) {
+    if run.left_alone && is_deactivated(run) {
         return;
     }
     let by = evidence.phases.healed_at.after(bound);

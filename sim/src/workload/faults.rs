@@ -47,6 +47,11 @@ fn fault(draw: &mut Draw, swarm: &Swarm, kind: FaultKind) -> Option<Fault> {
             let call = When::Call(draw.between(1, 60));
             fault(node, Some(Place::Store), call, Nanos::ZERO)
         }
+        FaultKind::StoreDuplicate => {
+            let call = When::Call(draw.between(1, 60));
+            let late = draw.pick([0, 100, 5_000]);
+            fault(node, Some(Place::Store), call, draw.millis(0, late))
+        }
         FaultKind::Refuse | FaultKind::ConnectHang | FaultKind::Stall | FaultKind::Partition => {
             fault(node, Some(peer), window(draw, swarm.heal_at), Nanos::ZERO)
         }

@@ -12,6 +12,8 @@ use crate::scenario::ENDPOINT_HOST;
 /// A workflow before it is written down.
 pub(super) struct Draft {
     pub(super) name: String,
+    /// Whether it is written as an IR program, which has calls and nothing else.
+    pub(super) is_program: bool,
     pub(super) input: Map<String, Value>,
     pub(super) steps: Vec<StepDraft>,
     pub(super) transitions: Vec<Value>,
@@ -94,7 +96,11 @@ struct Sketch<'d> {
 impl Sketch<'_> {
     fn step(&mut self, id: &str, after: &[&str]) {
         let path = format!("/{}-{id}", self.draft.name);
-        let policy = policies::draw(self.draw, self.swarm.hangs());
+        let policy = if self.draft.is_program {
+            policies::draw_program(self.draw, self.swarm.hangs())
+        } else {
+            policies::draw(self.draw, self.swarm.hangs())
+        };
         let action = self.action();
         self.draft.steps.push(StepDraft {
             id: id.to_owned(),
@@ -126,8 +132,11 @@ impl Sketch<'_> {
         action
     }
 
-    /// Fans the last step out.
+    /// Fans the last step out, if that can be said.
     fn fan(&mut self) {
+        if self.draft.is_program {
+            return;
+        }
         let list = items(self.draw);
         let fast = self.draw.chance(25);
         let Some(step) = self.draft.steps.last_mut() else { return };
@@ -150,6 +159,12 @@ impl Sketch<'_> {
         }
         self.draft.transitions.push(edge);
     }
+
+    /// An exception edge: `errors` are types or codes, or `true` for all.
+    fn catch(&mut self, from: &str, to: &str, priority: i64, errors: Value) {
+        let edge = json!({"from": from, "to": to, "priority": priority, "on_error": errors});
+        self.draft.transitions.push(edge);
+    }
 }
 
 fn failed() -> Value {
@@ -162,8 +177,10 @@ fn fine() -> Value {
 
 /// The `n`-th workflow of a scenario.
 pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
-    let shapes: [fn(&mut Sketch<'_>); 10] =
-        [single, chain, fan, fan, diamond, handler, by_code, goals, parallel, long];
+    let shapes: [fn(&mut Sketch<'_>); 12] = [
+        single, chain, fan, fan, diamond, handler, by_code, exceptions, goals, parallel, long,
+        program,
+    ];
     let shape = draw.pick(shapes);
     let mut input = Map::from_iter([("n".to_owned(), json!(n))]);
     if let (Some(secret), true) = (swarm.secrets.get(1), draw.chance(40)) {
@@ -171,7 +188,8 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
         input.insert(key.to_owned(), json!(secret));
     }
     let name = format!("w{n}");
-    let draft = Draft { name, input, steps: Vec::new(), transitions: Vec::new() };
+    let draft =
+        Draft { name, is_program: false, input, steps: Vec::new(), transitions: Vec::new() };
     let mut sketch = Sketch { draw, swarm, draft };
     shape(&mut sketch);
     sketch.draft
@@ -247,6 +265,27 @@ fn by_code(sketch: &mut Sketch<'_>) {
     sketch.edge("a", "d", 3, Some(json!({"type": "and", "conditions": [failed(), either]})));
 }
 
+/// Exception edges by type and code, and one for every failure; they go before a transition that
+/// asks for the error (W10, spec decision 18).
+fn exceptions(sketch: &mut Sketch<'_>) {
+    for id in ["a", "b", "c", "d", "e"] {
+        sketch.step(id, &[]);
+    }
+    let errors = [
+        json!(["TimeoutError", "503"]),
+        json!("HTTPError"),
+        json!(["ConnectionError", "BAD_RESPONSE"]),
+        json!(["ValueError", "WORK_FAILED"]),
+    ];
+    let errors = sketch.draw.pick(errors);
+    sketch.catch("a", "b", 2, errors);
+    if sketch.draw.chance(50) {
+        sketch.catch("a", "c", 5, json!(true));
+    }
+    sketch.edge("a", "d", 7, Some(failed()));
+    sketch.edge("a", "e", 1, None);
+}
+
 /// A goal behind one path, and side steps that it does not need (A13).
 fn goals(sketch: &mut Sketch<'_>) {
     sketch.step("a", &[]);
@@ -286,4 +325,12 @@ fn long(sketch: &mut Sketch<'_>) {
             sketch.fan();
         }
     }
+}
+
+/// What an IR program can say.
+fn program(sketch: &mut Sketch<'_>) {
+    sketch.draft.is_program = true;
+    let shapes: [fn(&mut Sketch<'_>); 5] = [single, chain, diamond, parallel, long];
+    let shape = sketch.draw.pick(shapes);
+    shape(sketch);
 }

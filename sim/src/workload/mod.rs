@@ -8,8 +8,10 @@
 mod bound;
 mod draw;
 mod faults;
+mod functions;
 mod graphs;
 mod policies;
+mod read;
 mod replies;
 mod text;
 mod user;
@@ -20,10 +22,12 @@ use retrial::time::{Mono, Nanos};
 
 pub use bound::bound;
 pub use draw::Draw;
+pub use functions::functions;
+pub use read::workflow;
 pub use user::UserPlan;
 
 use crate::fault::FaultKind;
-use crate::scenario::{Cancel, Scenario, Submission, Topology};
+use crate::scenario::{Cancel, Rest, Scenario, Submission, Topology};
 use graphs::Draft;
 
 /// What a seed has switched on.
@@ -41,7 +45,8 @@ impl Swarm {
         let topology =
             if shared { Topology::Shared { nodes: draw.small(2, 3) } } else { Topology::Embedded };
         let share = draw.pick([0, 10, 25, 50]);
-        let remote = [FaultKind::StoreRequestLost, FaultKind::StoreAnswerLost];
+        let remote =
+            [FaultKind::StoreRequestLost, FaultKind::StoreAnswerLost, FaultKind::StoreDuplicate];
         let kinds = FaultKind::ALL
             .into_iter()
             .filter(|_| draw.chance(share))
@@ -78,6 +83,7 @@ pub fn draw(seed: u64) -> Scenario {
         .collect();
     let submissions = submissions(seed, &swarm, &drafts);
     let cancels = cancels(seed, &swarm, &submissions);
+    let rests = rests(seed, &swarm, &submissions);
     let mut formats = Draw::new(seed, "texts");
     Scenario {
         seed,
@@ -88,6 +94,7 @@ pub fn draw(seed: u64) -> Scenario {
         endpoints,
         submissions,
         cancels,
+        rests,
         faults: faults::schedule(seed, &swarm),
         heal_at: swarm.heal_at,
         endpoints_heal: true,
@@ -132,4 +139,18 @@ fn cancels(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Cancel> 
     let from = submissions.get(submission).map_or(Mono::from_nanos(0), |s| s.at);
     let at = from.after(draw.millis(0, 4_000));
     vec![Cancel { at, node: draw.small(0, swarm.topology.nodes() - 1), submission }]
+}
+
+/// Now and then a run is left alone for a while. It is taken back by the time that everything heals,
+/// so the bound holds for it as well.
+fn rests(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Rest> {
+    let mut draw = Draw::new(seed, "rests");
+    if !draw.chance(20) {
+        return Vec::new();
+    }
+    let submission = draw.index(submissions.len());
+    let asked = submissions.get(submission).map_or(Mono::from_nanos(0), |s| s.at);
+    let from = asked.after(draw.millis(0, 3_000)).min(swarm.heal_at);
+    let until = from.after(draw.millis(50, 6_000)).min(swarm.heal_at);
+    vec![Rest { from, until, node: draw.small(0, swarm.topology.nodes() - 1), submission }]
 }

@@ -5,7 +5,7 @@ use retrial::policy::{
 };
 use serde_json::{Map, Value, json};
 
-use super::Draw;
+use super::{Draw, functions};
 
 /// A step's policy before it is written down.
 pub(super) enum PolicyDraft {
@@ -70,6 +70,15 @@ pub(super) fn draw(draw: &mut Draw, timed: bool) -> PolicyDraft {
         5..=6 => PolicyDraft::Execution(execution(draw, timed)),
         7..=8 => PolicyDraft::RetryConfig(retry_config(draw, timed)),
         _ => PolicyDraft::Builder(builder(draw, timed)),
+    }
+}
+
+/// A policy of a step of an IR program.
+pub(super) fn draw_program(draw: &mut Draw, timed: bool) -> PolicyDraft {
+    match draw.below(5) {
+        0 => PolicyDraft::Default,
+        1 => PolicyDraft::Builder(builder(draw, timed)),
+        _ => PolicyDraft::Ir(ir(draw, timed)),
     }
 }
 
@@ -216,7 +225,7 @@ fn rule(draw: &mut Draw) -> Rule {
 /// A shape whose base is at least `least` milliseconds.
 fn shape(draw: &mut Draw, least: u64) -> Shape {
     let base = draw.millis(least, 800);
-    match draw.below(if least == 0 { 5 } else { 4 }) {
+    match draw.below(if least == 0 { 6 } else { 5 }) {
         0 => Shape::Fixed { base },
         1 => Shape::Linear { base, step: draw.millis(0, 500) },
         2 => {
@@ -225,6 +234,7 @@ fn shape(draw: &mut Draw, least: u64) -> Shape {
             Shape::Exponential { base, multiplier }
         }
         3 => Shape::Fibonacci { base },
+        4 => Shape::Custom { name: draw.pick(functions::NAMES).to_owned() },
         _ => Shape::None,
     }
 }

@@ -1,19 +1,33 @@
-//! Writes a draft as a user would: a workflow file in TOML or JSON.
+//! Writes a draft as a user would: a workflow file in TOML or JSON, or an IR program.
 
 use serde_json::{Map, Value, json};
 
 use super::Draw;
 use super::graphs::{Draft, StepDraft};
+use super::policies::PolicyDraft;
 use crate::scenario::{Format, WorkflowText};
 
-/// The draft as a file, in one of the two syntaxes.
+/// The draft as a file, in one of the syntaxes that can say it.
 pub(super) fn write(draw: &mut Draw, draft: &Draft) -> WorkflowText {
-    let (format, text) = if draw.chance(50) {
-        (Format::Toml, toml(draft))
-    } else {
-        (Format::Json, format!("{:#}\n", tree(draft)))
+    let toss = draw.chance(50);
+    let (format, text) = match draft.is_program {
+        true => (Format::Ir, draft.steps.iter().map(call).collect()),
+        false if toss => (Format::Toml, toml(draft)),
+        false => (Format::Json, format!("{:#}\n", tree(draft))),
     };
-    WorkflowText { format, text, builder: draft.builder() }
+    let actions = draft.is_program.then(|| declarations(&tree(draft)));
+    WorkflowText { format, text, actions, builder: draft.builder() }
+}
+
+/// `b = @do_b(n=input.n, from_a=a) [retry: 3]`.
+fn call(step: &StepDraft) -> String {
+    let earlier = step.after.iter().map(|id| format!(", from_{id}={id}"));
+    let brackets = match &step.policy {
+        PolicyDraft::Ir(text) => format!(" {text}"),
+        _ => String::new(),
+    };
+    let (id, action, earlier) = (&step.id, action_name(step), earlier.collect::<String>());
+    format!("{id} = @{action}(n=input.n{earlier}){brackets}\n")
 }
 
 /// The file's contents as one value.
@@ -63,16 +77,20 @@ fn step(step: &StepDraft) -> Map<String, Value> {
 fn toml(draft: &Draft) -> String {
     let tree = tree(draft);
     let mut text = format!("workflow = {}\n", inline(&tree["workflow"]));
-    text += &table("[input]", &tree["input"]);
-    if let Some(actions) = tree["actions"].as_object() {
-        for (name, action) in actions {
-            text += &table(&format!("[actions.{name}]"), action);
-        }
-    }
+    text += &declarations(&tree);
     for (name, header) in [("steps", "[[steps]]"), ("transitions", "[[transitions]]")] {
         for one in tree.get(name).and_then(Value::as_array).into_iter().flatten() {
             text += &table(header, one);
         }
+    }
+    text
+}
+
+/// The tables of input and actions.
+fn declarations(tree: &Value) -> String {
+    let mut text = table("[input]", &tree["input"]);
+    for (name, action) in tree["actions"].as_object().into_iter().flatten() {
+        text += &table(&format!("[actions.{name}]"), action);
     }
     text
 }

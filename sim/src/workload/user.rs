@@ -109,7 +109,12 @@ impl UserPlan {
             }
         });
         let format = scenario::Format::Stored;
-        let text = WorkflowText { format, text: self.text.clone(), builder: BTreeMap::new() };
+        let text = WorkflowText {
+            format,
+            text: self.text.clone(),
+            actions: None,
+            builder: BTreeMap::new(),
+        };
         Scenario {
             seed,
             topology: swarm.topology,
@@ -119,6 +124,7 @@ impl UserPlan {
             endpoints: endpoints.collect(),
             submissions: self.submissions(seed, &swarm),
             cancels: Vec::new(),
+            rests: Vec::new(),
             faults: faults::schedule(seed, &swarm),
             heal_at: swarm.heal_at,
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),
@@ -181,7 +187,7 @@ impl Table {
     }
 }
 
-fn lines(diagnostics: &[Diagnostic]) -> String {
+pub(super) fn lines(diagnostics: &[Diagnostic]) -> String {
     let each: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
     each.join("\n")
 }

@@ -3,9 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use madsim::time::{TimeHandle, sleep};
-use retrial::dialect::{self, Environment};
 use retrial::engine::Submission;
-use retrial::policy::Policy;
 use retrial::run::RunId;
 use retrial::store::RunPhase;
 use retrial::time::{Mono, Nanos};
@@ -18,7 +16,7 @@ use super::program::{Counter, Notes, Order};
 use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence, RunEvidence};
 use crate::runtime::mix;
-use crate::scenario::{Cancel, Format, Scenario, WorkflowText};
+use crate::scenario::{Cancel, Rest, Scenario};
 use crate::sync::lock;
 use crate::trace::Kind;
 use crate::watch::Records;
@@ -42,6 +40,10 @@ pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.cancel(cancel).await }));
     }
+    for rest in scenario.rests.clone() {
+        let user = users.clone();
+        drop(madsim::task::spawn(async move { user.rest(rest).await }));
+    }
     let end = async {
         until(scenario.heal_at).await;
         nodes.heal();
@@ -59,8 +61,7 @@ pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -
 
 /// How long after healing the scenario's runs must have ended.
 pub(super) fn bound(scenario: &Scenario) -> Bound {
-    let workflows: Vec<_> = scenario.workflows.iter().map(|w| Arc::new(workflow(w))).collect();
-    workload::bound(scenario, &workflows)
+    workload::bound(scenario, &workflows(scenario))
 }
 
 /// Everybody who asks something of the nodes, and what they remember. Clones share it.
@@ -71,16 +72,15 @@ pub(super) struct Users {
     counters: Vec<Counter>,
     records: Records,
     book: Arc<Mutex<Vec<RunEvidence>>>,
-    /// Submissions that were answered, well or ill.
+    /// Submissions and activations that were answered, well or ill.
     answered: Arc<Mutex<usize>>,
 }
 
 impl Users {
     fn new(scenario: &Scenario, nodes: &Nodes, records: &Records) -> Self {
-        let workflows = scenario.workflows.iter().map(|w| Arc::new(workflow(w))).collect();
         Self {
             scenario: Arc::new(scenario.clone()),
-            workflows: Arc::new(workflows),
+            workflows: Arc::new(workflows(scenario)),
             counters: nodes.counters.clone(),
             records: records.clone(),
             book: Arc::default(),
@@ -128,6 +128,30 @@ impl Users {
             found.cancels.push(true_now());
         }
         self.ask(cancel.node, |reply| Order::Cancel(run, reply)).await;
+    }
+
+    /// Has a run left alone for a while.
+    async fn rest(&self, rest: Rest) {
+        until(rest.from).await;
+        let run = self.id_of(rest.submission);
+        self.note(&format!("run {run} is deactivated"));
+        self.leave_alone(run, true);
+        self.ask(rest.node, |reply| Order::Deactivate(run, reply)).await;
+        until(rest.until).await;
+        self.activate(rest.node, run).await;
+        *lock(&self.answered) += 1;
+    }
+
+    async fn activate(&self, node: u32, run: RunId) {
+        self.note(&format!("run {run} is activated"));
+        self.leave_alone(run, false);
+        self.ask(node, |reply| Order::Activate(run, reply)).await;
+    }
+
+    fn leave_alone(&self, run: RunId, alone: bool) {
+        if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
+            found.left_alone = alone;
+        }
     }
 
     fn id_of(&self, submission: usize) -> RunId {
@@ -178,8 +202,9 @@ impl Users {
             Bound::UnboundedByPolicy => Nanos::from_secs(600),
         };
         let last = self.scenario.heal_at.after(length);
+        let asked = self.scenario.submissions.len() + self.scenario.rests.len();
         while true_now() < last {
-            if *lock(&self.answered) >= self.scenario.submissions.len() && self.all_ended().await {
+            if *lock(&self.answered) >= asked && self.all_ended().await {
                 return;
             }
             sleep(LOOK.into()).await;
@@ -190,35 +215,25 @@ impl Users {
         let (reply, answer) = oneshot::channel();
         let heads = self.try_node(0, Order::Heads(reply), answer).await;
         let Some(Ok(heads)) = heads else { return false };
-        let over = |p: RunPhase| p.is_terminal() || p == RunPhase::Deactivated;
-        heads.runs.iter().all(|h| over(h.phase))
+        for head in heads.runs.iter().filter(|h| h.phase == RunPhase::Deactivated) {
+            // A slow node has carried an order out late: whoever gave it wants the run back.
+            self.activate(0, head.run).await;
+        }
+        heads.runs.iter().all(|h| h.phase.is_terminal())
     }
 }
 
-/// The workflow that a text means, with the policies that were built in Rust.
+/// The workflows of a scenario.
 ///
 /// # Panics
-/// When the text makes no sense: only sense is drawn, and a user's file was read before.
+/// When a text makes no sense: only sense is drawn, and a user's file was read before.
 #[expect(clippy::panic, reason = "a nonsense scenario is a bug of its drawing")]
-fn workflow(drawn: &WorkflowText) -> Workflow {
-    let parse = |format| {
-        let read = dialect::parse_workflow("drawn", &drawn.text, format, &Environment::default());
-        read.unwrap_or_else(|e| panic!("a drawn workflow makes no sense: {e:?}")).workflow
+fn workflows(scenario: &Scenario) -> Vec<Arc<Workflow>> {
+    let read = |(place, text)| match workload::workflow(place, text) {
+        Ok(workflow) => Arc::new(workflow),
+        Err(why) => panic!("a drawn workflow makes no sense: {why}"),
     };
-    let read = match drawn.format {
-        Format::Toml => parse(dialect::Format::Toml),
-        Format::Json => parse(dialect::Format::Json),
-        Format::Stored => serde_json::from_str(&drawn.text)
-            .unwrap_or_else(|e| panic!("a stored workflow makes no sense: {e}")),
-    };
-    let mut parts = retrial::workflow::Parts::from(read);
-    for step in &mut parts.steps {
-        if let Some(built) = drawn.builder.get(&step.id) {
-            let policy = Policy::try_from(built.clone());
-            step.policy = policy.unwrap_or_else(|e| panic!("a drawn policy makes no sense: {e}"));
-        }
-    }
-    Workflow::try_from(parts).unwrap_or_else(|e| panic!("a drawn workflow makes no sense: {e}"))
+    scenario.workflows.iter().enumerate().map(read).collect()
 }
 
 pub(super) async fn until(at: Mono) {

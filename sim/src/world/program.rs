@@ -9,7 +9,6 @@ use retrial::action::{ActionSet, HttpActions, Registry};
 use retrial::engine::{Config, Engine, Submission, SubmitError, World};
 use retrial::net::{Authority, Connect, ConnectError};
 use retrial::observe::{Notice, Observer, Output as PrinterMode, Printer, json};
-use retrial::policy::Functions;
 use retrial::run::{Recorded, RunId};
 use retrial::runtime::Runtime as _;
 use retrial::store::{Heads, Loaded, QueueRow, Store, StoreError};
@@ -25,11 +24,14 @@ use crate::runtime::SimRuntime;
 use crate::sync::lock;
 use crate::trace::Kind;
 use crate::watch::Records;
+use crate::workload;
 
 /// What is asked of a node. The answer is lost when the node dies.
 pub(super) enum Order {
     Submit(Submission, oneshot::Sender<Result<RunId, SubmitError>>),
     Cancel(RunId, oneshot::Sender<()>),
+    Deactivate(RunId, oneshot::Sender<()>),
+    Activate(RunId, oneshot::Sender<()>),
     Heads(oneshot::Sender<Result<Heads, StoreError>>),
     Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
 }
@@ -111,7 +113,7 @@ pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, mem
         lease,
         sole_owner,
         snapshot_tail: 2_048,
-        functions: Functions::default(),
+        functions: workload::functions(),
         ..Config::default()
     };
     let observers: Vec<Arc<dyn Observer>> = vec![
@@ -143,6 +145,14 @@ async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<Witness<S>>, o
         Order::Cancel(run, reply) => {
             // An unknown run was never submitted; there is nothing to cancel.
             let _ = engine.cancel(run, "called off by its user").await;
+            let _ = reply.send(());
+        }
+        Order::Deactivate(run, reply) => {
+            let _ = engine.deactivate(run).await;
+            let _ = reply.send(());
+        }
+        Order::Activate(run, reply) => {
+            let _ = engine.activate(run).await;
             let _ = reply.send(());
         }
         Order::Heads(reply) => {

@@ -4,8 +4,8 @@ use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
 use retrial_sim::oracle::exhaustion::{
     ATTEMPT_GAP, ATTEMPTS_MISCOUNTED, EVENT_AFTER_RUN_END, EVENT_AFTER_TASK_END, GAVE_UP_EARLY,
-    RETRIED_TOO_OFTEN, WILL_RETRY_CONTRADICTED, WRONG_ERROR, WRONG_REASON, WRONG_RETRIES_LEFT,
-    judge,
+    RETRIED_TOO_OFTEN, STARTED_AT_REST, WILL_RETRY_CONTRADICTED, WRONG_ERROR, WRONG_REASON,
+    WRONG_RETRIES_LEFT, judge,
 };
 use retrial_sim::scenario::Reply;
 
@@ -181,4 +181,15 @@ fn nothing_follows_the_end_of_a_run() {
     let mut script = recovered();
     script.event(Event::RunActivated);
     found(&judge(&script.world), EVENT_AFTER_RUN_END);
+}
+
+#[test]
+fn a12_a_start_in_a_deactivated_run_is_found() {
+    let mut script = Script::new(workflow(vec![step("a", policy(1))]));
+    script.enter(0, 1).event(Event::RunDeactivated).event(Event::RunActivated);
+    script.start(task(0, 0), 1, status(503)).retry(task(0, 0), 1, &server_error());
+    let findings = judge(&script.world).findings;
+    assert!(findings.iter().all(|f| f.reason != STARTED_AT_REST), "{findings:?}");
+    script.event(Event::RunDeactivated).start(task(0, 0), 2, status(200));
+    found(&judge(&script.world), STARTED_AT_REST);
 }

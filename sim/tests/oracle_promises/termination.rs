@@ -39,12 +39,14 @@ fn what_policy_leaves_unbounded_is_not_stuck() {
 }
 
 #[test]
-fn what_nobody_acknowledged_or_what_is_deactivated_need_not_end() {
+fn what_nobody_acknowledged_or_what_is_left_alone_need_not_end() {
     let mut script = recovered().without(|e| matches!(e, Event::RunEnded { .. }));
     script.run_mut().acknowledged = false;
     healthy(&judge(&script.world));
     script.run_mut().acknowledged = true;
     script.event(Event::RunDeactivated);
+    found(&judge(&script.world), STUCK);
+    script.run_mut().left_alone = true;
     healthy(&judge(&script.world));
     script.event(Event::RunActivated);
     found(&judge(&script.world), STUCK);
