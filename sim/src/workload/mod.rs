@@ -11,6 +11,7 @@ mod faults;
 mod graphs;
 mod policies;
 mod replies;
+mod simulate;
 mod text;
 mod user;
 
