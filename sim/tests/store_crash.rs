@@ -62,7 +62,16 @@ struct Page {
 }
 
 impl Page {
+    /// The creation landed, now or by an earlier sending: all sendings of one life are the same.
+    fn created(&mut self) {
+        if self.events.is_empty() {
+            self.events = self.asked.last().cloned().unwrap_or_default();
+        }
+    }
+
     fn land(&mut self, commit: &Commit) {
+        // After EIO a run may be worked on before its creation is acknowledged.
+        self.created();
         self.events.truncate(usize::try_from(commit.expect.0).unwrap());
         self.events.extend(commit.events.iter().cloned());
         let version = commit.expect.after(commit.events.len());
@@ -110,11 +119,11 @@ impl Store for Booked {
     }
 
     async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        let (run, events) = (create.run, create.events.clone());
-        self.book.page(run, |page| page.asked.push(events.clone()));
+        let run = create.run;
+        self.book.page(run, |page| page.asked.push(create.events.clone()));
         let answer = self.store.create(create).await;
         if !self.life.is_over() && matches!(answer, Ok(Created::New { .. })) {
-            self.book.page(run, |page| page.events = events);
+            self.book.page(run, Page::created);
         }
         answer
     }
@@ -382,7 +391,7 @@ struct Done {
 /// once more and opens the store for a last look.
 fn worked(plan: DiskPlan, crashes: Vec<Crash>) -> Result<Done, String> {
     let ran = run_seed(7, Nanos::from_secs(3_600), move || async move {
-        let records = Records::new(true, 2_000_000);
+        let records = Records::new(crashes.is_empty() && plan.eio.is_empty(), 2_000_000);
         let (disk, book) = (SimDisk::new("n", plan, &records), Book::default());
         let (opened, kept) = (disk.clone(), book.clone());
         let boot = move |runtime, life| live(runtime, life, opened.clone(), kept.clone());
@@ -412,7 +421,7 @@ fn worked(plan: DiskPlan, crashes: Vec<Crash>) -> Result<Done, String> {
             }
             Ok(Done {
                 ops,
-                syncs: syncs_of(&records),
+                syncs: syncs_of(&records, ops),
                 lives: node.incarnation(),
                 eio: records.strikes.counts().contains_key(&FaultKind::Eio),
                 unheard: pages.unheard,
@@ -423,11 +432,11 @@ fn worked(plan: DiskPlan, crashes: Vec<Crash>) -> Result<Done, String> {
     ran.map_err(|panic| panic.to_string())?
 }
 
-/// The numbers of the syncs among a disk's calls.
-fn syncs_of(records: &Records) -> Vec<u64> {
+/// The numbers of the syncs among a disk's first `ops` calls.
+fn syncs_of(records: &Records, ops: u64) -> Vec<u64> {
     let lines = records.trace.lines();
     let syncs = lines.iter().filter_map(|line| line.text.strip_prefix("sync #"));
-    syncs.map(|number| number.parse().unwrap()).collect()
+    syncs.map(|number| number.parse().unwrap()).filter(|number| *number < ops).collect()
 }
 
 /// What is wrong with how the runs ended: each fan-out whole, the last run failed.
@@ -482,7 +491,7 @@ fn all_right(tried: impl Iterator<Item = (String, Result<Done, String>)>) -> Vec
 fn a_crash_at_any_disk_call_loses_nothing_acknowledged() {
     let calm = undisturbed();
     let fates = |op: u64| {
-        let mut fates = vec![Fate::LoseAll, Fate::Drawn(op)];
+        let mut fates = vec![if op % 2 == 0 { Fate::LoseAll } else { Fate::Drawn(op) }];
         if calm.syncs.contains(&op) {
             fates.extend([Fate::KeepAll, Fate::KeepFirst(1), Fate::KeepFirst(3)]);
             fates.extend([Fate::LoseOnly(0), Fate::LoseOnly(2), Fate::Drawn(op + 1_000)]);
@@ -512,7 +521,7 @@ fn a_crash_while_recovering_from_a_crash_loses_nothing_acknowledged() {
         (format!("calls {first} and {later} later"), worked(slow(), crashes))
     });
     let done = all_right(tried);
-    assert!(done.iter().filter(|d| d.lives == 3).count() * 10 >= done.len() * 9);
+    assert!(done.iter().all(|d| d.lives == 3), "every crash must come");
 }
 
 #[test]
