@@ -70,9 +70,11 @@ impl Sweep {
             Some(worker) => worker,
             None => self.start()?,
         };
-        writeln!(worker.stdin, "{seed}")?;
-        worker.stdin.flush()?;
-        let answer = worker.lines.recv_timeout(self.watchdog);
+        let asked = writeln!(worker.stdin, "{seed}").and_then(|()| worker.stdin.flush());
+        let answer = match asked {
+            Ok(()) => worker.lines.recv_timeout(self.watchdog),
+            Err(_) => Err(RecvTimeoutError::Disconnected),
+        };
         match answer {
             Ok(Ok(line)) => {
                 *slot = Some(worker);

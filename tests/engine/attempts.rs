@@ -73,11 +73,12 @@ async fn a14_w15_an_attempt_knows_what_it_is() {
     assert!(calls.iter().all(|c| c.receipt == calls[0].receipt && c.run == run));
 }
 
-// C4, W14: the attempt is cut at its timeout and the failure is TIMEOUT.
+// C4, W14: the node itself cuts an attempt at its timeout, whatever the store says of leases.
 #[tokio::test(start_paused = true)]
 async fn c4_cuts_an_attempt_at_its_timeout() {
-    let acts = hanging();
-    let engine = alone(&acts, Config::default()).await;
+    let (store, acts) = (Watched::new(), hanging());
+    store.hide_expired();
+    let engine = start(&store, &acts, Config::default()).await;
     let policy = Policy::builder().attempts(2).attempt_timeout(Nanos::from_secs(5)).build();
     let run = submit(&engine, workflow(vec![step("a", policy.unwrap(), &[], json!({}))])).await;
     let ended = soon(engine.outcome(run)).await.unwrap();
@@ -85,6 +86,8 @@ async fn c4_cuts_an_attempt_at_its_timeout() {
     assert_eq!((error.code.as_str(), error.attempt), ("TIMEOUT", 2));
     let calls = acts.calls();
     assert!(calls.len() == 2 && calls.iter().all(|c| c.cancelled.is_cancelled()));
+    let history = history(&store, run).await;
+    assert_eq!(failed(&history, 1).since(started(&history, 1)).as_millis(), 5_000);
 }
 
 // H12: cancelling during an attempt and during a delay ends the run at once.

@@ -107,17 +107,23 @@ impl Drop for Flight {
     }
 }
 
-/// A memory store that counts commits, and that can leave its runs out of the active projection.
+/// A memory store that counts commits, can leave its runs out of the active projection, and can keep
+/// to itself which leases have passed.
 pub(crate) struct Watched {
     store: MemoryStore<TokioRuntime>,
     commits: AtomicU64,
     hides_active: AtomicBool,
+    hides_expired: AtomicBool,
 }
 
 impl Watched {
     pub(crate) fn new() -> Arc<Self> {
-        let store = MemoryStore::new(TokioRuntime::current());
-        Arc::new(Self { store, commits: AtomicU64::new(0), hides_active: AtomicBool::new(false) })
+        Arc::new(Self {
+            store: MemoryStore::new(TokioRuntime::current()),
+            commits: AtomicU64::new(0),
+            hides_active: AtomicBool::new(false),
+            hides_expired: AtomicBool::new(false),
+        })
     }
 
     pub(crate) fn commits(&self) -> u64 {
@@ -126,6 +132,10 @@ impl Watched {
 
     pub(crate) fn hide_active(&self) {
         self.hides_active.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn hide_expired(&self) {
+        self.hides_expired.store(true, Ordering::SeqCst);
     }
 }
 
@@ -147,7 +157,11 @@ impl Store for Watched {
         self.store.renew(held).await
     }
     async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.store.expired(limit).await
+        let found = self.store.expired(limit).await?;
+        Ok(match self.hides_expired.load(Ordering::SeqCst) {
+            true => Expired { tasks: vec![], next: None, ..found },
+            false => found,
+        })
     }
     async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
         self.store.load(run, after).await

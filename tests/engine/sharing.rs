@@ -4,6 +4,7 @@
 use retrial::action::Call;
 use retrial::engine::Config;
 use retrial::failure::{ErrorCode, RetryKind};
+use retrial::policy::Policy;
 use retrial::run::{Event, Outcome};
 use retrial::store::Store as _;
 use retrial::time::Nanos;
@@ -90,6 +91,27 @@ async fn d12_the_work_of_a_lost_node_is_taken_over_after_its_lease() {
     let (least, most) = (Nanos::from_secs(2), Nanos::from_millis(4_100));
     assert!(waited >= least && waited <= most, "{waited}");
     assert_eq!(ended.state.tasks().next().unwrap().1.attempt, 2);
+}
+
+// W14, R6, decision 12: the attempt's own deadline counts when its node is gone, and says timeout.
+#[tokio::test(start_paused = true)]
+async fn w14_a_timeout_holds_when_the_worker_is_gone() {
+    let store = Watched::new();
+    let hangs = Acts::new(|_: Call| std::future::pending());
+    let works = hangs.beside(|call: Call| async move { Ok(json!(call.attempt)) });
+    let lost = start(&store, &hangs, shared(4)).await;
+    let limit = Nanos::from_secs(2);
+    let policy = Policy::builder().attempts(2).attempt_timeout(limit).build().unwrap();
+    let run = submit(&lost, workflow(vec![step("a", policy, &[], json!({}))])).await;
+    pass(500).await;
+    drop(lost);
+    let other = start(&store, &works, shared(4)).await;
+    assert_eq!(soon(other.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    let history = history(&store, run).await;
+    let Event::AttemptFailed { failure, .. } = &history[3].event else { panic!("{history:#?}") };
+    assert_eq!(failure.code().as_str(), ErrorCode::TIMEOUT);
+    let took = failed(&history, 1).since(started(&history, 1));
+    assert!(took >= limit && took <= limit.saturating_add(SECOND), "{took}");
 }
 
 // On a store of its own a new process need not wait: whoever held the lease is dead.

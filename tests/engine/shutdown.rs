@@ -29,7 +29,7 @@ async fn shutting_down_waits_for_attempts_in_progress() {
     pass(1_000).await;
     let begun = tokio::time::Instant::now();
     let handle = engine.clone();
-    engine.shutdown().await;
+    soon(engine.shutdown()).await;
     let took = begun.elapsed();
     assert!(took >= Duration::from_secs(2) && took < Duration::from_millis(2_500), "{took:?}");
     let names = names(&history(&store, run).await);
@@ -56,7 +56,7 @@ async fn shutting_down_waits_no_longer_than_the_grace() {
     let run = submit(&engine, two_steps()).await;
     pass(1_000).await;
     let begun = tokio::time::Instant::now();
-    engine.shutdown().await;
+    soon(engine.shutdown()).await;
     assert_eq!(begun.elapsed(), Duration::from_secs(1));
     pass(600_000).await;
     assert!(!names(&history(&store, run).await).contains(&"task_succeeded"));
@@ -71,6 +71,6 @@ async fn shutting_down_waits_no_longer_than_the_grace() {
 async fn an_idle_engine_shuts_down_at_once() {
     let engine = alone(&slow(), Config::default()).await;
     let begun = tokio::time::Instant::now();
-    engine.shutdown().await;
+    soon(engine.shutdown()).await;
     assert!(begun.elapsed() < Duration::from_millis(50));
 }

@@ -114,7 +114,7 @@ fn endpoint(report: &mut Report, task: &TaskHistory<'_>, arrival: &Arrival, entr
 
 fn succeeds(reply: &Reply) -> bool {
     match reply {
-        Reply::SuccessTrue | Reply::SlowStream { .. } => true,
+        Reply::Echo | Reply::SuccessTrue | Reply::SlowStream { .. } => true,
         Reply::Ok(body) => failure_in(body).is_none(),
         _ => false,
     }

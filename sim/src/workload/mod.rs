@@ -13,6 +13,7 @@ mod graphs;
 mod policies;
 mod read;
 mod replies;
+mod simulate;
 mod text;
 mod user;
 

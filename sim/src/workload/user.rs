@@ -3,19 +3,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use retrial::dialect::tree::Node;
 use retrial::dialect::{self, Declarations, Diagnostic, Document, Environment, Format};
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::{Parts, Target, Workflow};
-use serde::Deserialize;
 
+use super::simulate::{Script, Table};
 use super::{Draw, Swarm, faults, replies};
-use crate::fault::FaultKind;
 use crate::scenario::{
     self, ENDPOINT_HOST, EndpointPlan, Reply, Scenario, Submission, Topology, WorkflowText,
 };
-
-/// The most runs of one simulated world.
-const MAX_RUNS: u32 = 100;
 
 /// What a user's file says.
 #[derive(Clone, Debug)]
@@ -34,39 +31,6 @@ struct Route {
     script: Option<Script>,
 }
 
-/// The `[simulate]` table.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Table {
-    /// Engines: 1 is one on its own store, 2 or 3 share one. Drawn where absent.
-    nodes: Option<u32>,
-    /// Runs submitted. Drawn from 1 to 4 where absent.
-    runs: Option<u32>,
-    /// The kinds of faults that may be drawn; all where absent, none where empty.
-    faults: Option<BTreeSet<FaultKind>>,
-    /// When everything heals, in milliseconds. Drawn from 2 s to 20 s where absent.
-    heal_after_ms: Option<u64>,
-    /// Whether endpoints answer well once healed.
-    endpoints_heal: Option<bool>,
-    /// What endpoints answer, by action; drawn where absent.
-    endpoints: BTreeMap<String, Script>,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Script {
-    /// The replies to each task's attempts, in turn.
-    #[serde(default)]
-    replies: Vec<Reply>,
-    /// The reply to all further ones.
-    #[serde(default = "success")]
-    then: Reply,
-}
-
-fn success() -> Reply {
-    Reply::SuccessTrue
-}
-
 impl UserPlan {
     /// Reads a workflow file called `file`.
     ///
@@ -82,13 +46,13 @@ impl UserPlan {
         if !registered.is_empty() {
             return Err(lines(&registered));
         }
-        let about = |what: String| format!("{file}: simulate: {what}");
-        let table = simulate.unwrap_or_else(|| serde_json::json!({}));
-        let table: Table = serde_json::from_value(table).map_err(|e| about(e.to_string()))?;
-        table.check(&workflow).map_err(about)?;
+        let table = match simulate {
+            Some(_) => table(file, text, &workflow).map_err(|e| lines(&[e]))?,
+            None => Table::default(),
+        };
         let endpoints = routes(&workflow, &table);
         let led = lead_to_simulation(workflow);
-        let text = serde_json::to_string(&led).map_err(|e| about(e.to_string()))?;
+        let text = serde_json::to_string(&led).map_err(|e| format!("{file}: {e}"))?;
         Ok(Self { text, endpoints, table })
     }
 
@@ -171,20 +135,12 @@ impl UserPlan {
     }
 }
 
-impl Table {
-    fn check(&self, workflow: &Workflow) -> Result<(), String> {
-        if self.nodes.is_some_and(|n| !(1..=3).contains(&n)) {
-            return Err("`nodes` must be 1, 2 or 3".to_owned());
-        }
-        if self.runs.is_some_and(|n| !(1..=MAX_RUNS).contains(&n)) {
-            return Err(format!("`runs` must be 1 to {MAX_RUNS}"));
-        }
-        let known = workflow.actions();
-        match self.endpoints.keys().find(|name| !known.contains_key(*name)) {
-            Some(name) => Err(format!("endpoints.{name}: no action has this name")),
-            None => Ok(()),
-        }
-    }
+/// The `[simulate]` table of a file that has one.
+fn table(file: &str, text: &str, workflow: &Workflow) -> Result<Table, Diagnostic> {
+    let format = Format::from_extension(file).unwrap_or(Format::Toml);
+    let top = Node::parse(file, text, format)?;
+    let found = top.entries()?.iter().find(|entry| entry.key == "simulate");
+    found.map_or_else(|| Ok(Table::default()), |entry| Table::read(&entry.node, workflow))
 }
 
 pub(super) fn lines(diagnostics: &[Diagnostic]) -> String {

@@ -1,0 +1,397 @@
+//! The command line of a sweep: what it accepts, what it prints and writes, and how it ends.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use retrial::time::Nanos;
+use retrial_sim::fault::FaultKind;
+use retrial_sim::oracle::Promise;
+use retrial_sim::report::{Breach, SeedReport, SweepReport, Verdict};
+use retrial_sim::source::Source;
+use retrial_sim::sweep::Sweep;
+use retrial_sim::world::run_seed;
+use tempfile::TempDir;
+
+/// How a call of the program ended.
+#[derive(Debug)]
+struct Ran {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn run_in(folder: &Path, arguments: &str) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
+    let ran = command.current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    Ran { code: ran.status.code().unwrap(), out: text(ran.stdout), err: text(ran.stderr) }
+}
+
+fn run(arguments: &str) -> Ran {
+    run_in(tempfile::tempdir().unwrap().path(), arguments)
+}
+
+/// A workflow of one step with this policy, its endpoint scripted by `simulate`.
+fn scenario(retry: &str, simulate: &str) -> String {
+    format!(
+        r#"workflow = "pay"
+
+[actions.charge]
+http = "POST https://pay.example/charge"
+
+[[steps]]
+id = "charge"
+action = "charge"
+goal = true
+{retry}
+
+[simulate]
+{simulate}
+"#
+    )
+}
+
+const THRICE: &str = r#"retry = "[retry: 2, backoff: 1s] [timeout: 2s]""#;
+const CALM: &str = "faults = []\nruns = 1\nheal_after_ms = 1000\n\
+    endpoints.charge.replies = [\"success_true\"]";
+
+fn folder_with(name: &str, text: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(name), text).unwrap();
+    folder
+}
+
+fn report(folder: &Path) -> SweepReport {
+    let json = std::fs::read_to_string(folder.join("report.json")).unwrap();
+    serde_json::from_str(&json).unwrap()
+}
+
+fn alone(seeds: impl Iterator<Item = u64>) -> SweepReport {
+    SweepReport::of(seeds.map(|seed| run_seed(&Source::Drawn, seed, false).0).collect())
+}
+
+#[test]
+fn a_sweep_in_which_all_held_ends_with_0() {
+    let ran = run("run --seeds 4");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.starts_with("seeds                  4 (4 all promises held)\n"), "{}", ran.out);
+    for promise in Promise::ALL {
+        assert!(ran.out.contains(&format!("\n  {promise} ")), "{promise} in {}", ran.out);
+    }
+    // Four seeds need not have tested everything.
+    assert!(!ran.out.contains("nothing tested"), "{}", ran.out);
+    assert_eq!(ran.err, "", "no progress bar without a terminal");
+}
+
+#[test]
+fn bad_usage_ends_with_2() {
+    for bad in [
+        "",
+        "sweep",
+        "run --seeds x",
+        "run --seeds -1",
+        "run --seeds 0",
+        "run --seeds 7..7",
+        "run --seeds 9..7",
+        "run --seeds 1..x",
+        "run --shard 0/2",
+        "run --shard 3/2",
+        "run --shard 2",
+        "run --shard x/2",
+        "run --jobs x",
+        "run --watchdog x",
+        "run --unknown",
+        "run 5",
+        "repro",
+        "repro x",
+        "repro 1 2",
+    ] {
+        let ran = run(bad);
+        assert_eq!(ran.code, 2, "`{bad}` gave {ran:?}");
+        assert!(!ran.err.is_empty() && ran.out.is_empty(), "`{bad}` gave {ran:?}");
+    }
+}
+
+/// What is printed of a scenario file that makes no sense, for a sweep and for one seed alike.
+fn refused(name: &str, text: &str) -> String {
+    let folder = folder_with(name, text);
+    let swept = run_in(folder.path(), &format!("run --seeds 2 --scenario {name}"));
+    let alone = run_in(folder.path(), &format!("repro 1 --scenario {name}"));
+    assert_eq!((swept.code, alone.code), (2, 2), "{swept:?}");
+    assert_eq!((&swept.err, swept.out.as_str()), (&alone.err, ""));
+    swept.err
+}
+
+#[test]
+fn a_bad_scenario_ends_with_2_and_names_file_line_and_field() {
+    let all = [
+        scenario("retry = \"[retry: -2]\"", CALM),
+        scenario("retries = 3", CALM),
+        scenario("after = [\"nothing\"]", CALM),
+        scenario(THRICE, "node = 2"),
+        scenario(THRICE, "nodes = 4"),
+        scenario(THRICE, "runs = 0"),
+        scenario(THRICE, "runs = \"many\""),
+        scenario(THRICE, "nodes = 2\nfaults = [\"eio\", \"flood\"]"),
+        scenario(THRICE, "heal_after_ms = -1"),
+        scenario(THRICE, "endpoints.refund.replies = []"),
+        scenario(THRICE, "[simulate.endpoints.charge]\nreply = []"),
+        scenario(THRICE, "[simulate.endpoints.charge]\nreplies = [\n\"ok\",\n\"fine\"]"),
+        scenario(THRICE, "[simulate.endpoints.charge]\nthen = { status = { cod = 503 } }"),
+        "workflow = \"pay".to_owned(),
+    ];
+    let told: Vec<String> = all.iter().map(|text| refused("pay.toml", text)).collect();
+    insta::assert_snapshot!(told.concat(), @r#"
+    error: pay.toml:10:18: steps.0.retry: `retry` must be a whole number, found `-2` (use 0 to 4294967294)
+    error: pay.toml:10:1: steps.0.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, retry, work_config, execution, retry_config)
+    error: pay.toml:10:10: steps.0.after.0: there is no step `nothing` (use charge)
+    error: pay.toml:13:1: simulate.node: unknown field `node`, expected one of `nodes`, `runs`, `faults`, `heal_after_ms`, `endpoints_heal`, `endpoints`
+    error: pay.toml:13:9: simulate.nodes: `nodes` must be 1, 2 or 3
+    error: pay.toml:13:8: simulate.runs: `runs` must be 1 to 100
+    error: pay.toml:13:8: simulate.runs: invalid type: string "many", expected u32
+    error: pay.toml:14:10: simulate.faults: unknown variant `flood`, expected one of `crash`, `pause`, `refuse`, `connect_hang`, `reset`, `stall`, `cut`, `delay`, `partition`, `server_error`, `client_error`, `rate_limit`, `slow_stream`, `malformed`, `endpoint_hang`, `torn_write`, `lost_write`, `eio`, `skew`, `drift`, `store_request_lost`, `store_answer_lost`, `store_duplicate`
+    error: pay.toml:13:17: simulate.heal_after_ms: invalid value: integer `-1`, expected u64
+    error: pay.toml:13:11: simulate.endpoints.refund: no action has the name `refund`
+    error: pay.toml:13:21: simulate.endpoints.charge: unknown field `reply`, expected `replies` or `then`
+    error: pay.toml:15:1: simulate.endpoints.charge.replies.0: invalid type: unit variant, expected newtype variant
+    error: pay.toml:14:8: simulate.endpoints.charge.then: unknown field `cod`, expected one of `code`, `retry_after`, `body`
+    error: pay.toml:1:16: invalid basic string, expected `"` (the text is read as TOML)
+    "#);
+    assert!(told.iter().all(|t| t.starts_with("error: pay.toml:")), "{told:#?}");
+    assert!(run("run --scenario nowhere.toml").err.starts_with("error: nowhere.toml: "));
+    assert_eq!(run("run --scenario nowhere.toml").code, 2);
+}
+
+#[test]
+fn a_users_workflow_is_simulated() {
+    let simulate = r#"nodes = 2
+runs = 3
+faults = ["crash", "server_error"]
+heal_after_ms = 5000
+[simulate.endpoints.charge]
+replies = [{ status = { code = 503 } }, { status = { code = 503 } }]"#;
+    let folder = folder_with("pay.toml", &scenario(THRICE, simulate));
+    let ran = run_in(folder.path(), "run --seeds 6 --scenario pay.toml --json report.json");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let report = report(folder.path());
+    assert_eq!((report.seeds, report.runs), (6, 18));
+    // Two failures a run, unless a crash took a place among the three attempts.
+    assert!(report.attempts >= 2 * 18 && report.attempts <= 3 * 18, "{report:?}");
+    let kinds: Vec<_> = report.struck.keys().copied().collect();
+    assert!(kinds.contains(&FaultKind::ServerError), "{kinds:?}");
+    assert!(report.drawn.keys().all(|k| [FaultKind::Crash, FaultKind::ServerError].contains(k)));
+    let history = run_in(folder.path(), "repro 2 --scenario pay.toml");
+    assert!(history.out.contains("\"event\":\"retry_scheduled\""), "{}", history.out);
+    assert!(history.out.contains("all promises held\nfingerprint "));
+}
+
+#[test]
+fn a_repro_prints_the_whole_history_and_ends_as_the_seed_did() {
+    let ran = run("repro 5");
+    let last: Vec<&str> = ran.out.lines().rev().take(2).collect();
+    assert_eq!((ran.code, last[1]), (0, "seed 5: all promises held"));
+    let (alone, _) = run_seed(&Source::Drawn, 5, false);
+    assert_eq!(last[0], format!("fingerprint {}", alone.fingerprint));
+    assert!(ran.out.starts_with("drawn {\"seed\":5,"));
+    for sign in ["input", "event", "message", "disk"] {
+        assert!(ran.out.contains(&format!(" {sign:<7} ")), "no {sign}");
+    }
+}
+
+/// A sweep of 64 seeds in which nothing can strike although something should have.
+#[test]
+fn a_full_sweep_that_tested_nothing_ends_with_5() {
+    // One engine on its own disk has no network to the store.
+    let tame = "nodes = 1\nruns = 1\nheal_after_ms = 1000\nfaults = [\"store_duplicate\"]\n\
+        endpoints.charge.replies = [\"success_true\"]";
+    let folder = folder_with("pay.toml", &scenario(THRICE, tame));
+    let sweep = |rest: &str| run_in(folder.path(), &format!("run --scenario pay.toml {rest}"));
+    let full = sweep("--seeds 64");
+    assert_eq!(full.code, 5, "{full:?}");
+    assert!(full.out.contains("\nnothing tested: no fault struck\n"), "{}", full.out);
+    for small in ["--seeds 63", "--seeds 64 --shard 1/1", "--seeds 128 --shard 2/2"] {
+        let ran = sweep(small);
+        assert_eq!(ran.code, 0, "{small}: {ran:?}");
+        assert!(ran.out.contains("\nnote: no fault struck\n"), "{small}: {}", ran.out);
+    }
+    // Where the user wants no faults, none are missed.
+    let folder = folder_with("pay.toml", &scenario(THRICE, CALM));
+    let ran = run_in(folder.path(), "run --scenario pay.toml --seeds 64");
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn shards_part_the_seeds_exactly() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut count = 0;
+    for part in 1..=3 {
+        let arguments = format!("run --seeds 3..11 --shard {part}/3 --json report.json");
+        assert_eq!(run_in(folder.path(), &arguments).code, 0);
+        let shard = report(folder.path());
+        // The fingerprint stands for exactly these seeds.
+        assert_eq!(shard, alone((3..11).filter(|seed| seed % 3 == part - 1)), "part {part}");
+        count += shard.seeds;
+    }
+    assert_eq!(count, 8);
+}
+
+#[test]
+fn the_number_of_jobs_changes_nothing_that_is_printed() {
+    let printed: Vec<String> =
+        ["1", "2", "9"].map(|jobs| run(&format!("run --seeds 5..9 --jobs {jobs}")).out).into();
+    assert!(printed.iter().all(|out| *out == printed[0]), "{printed:#?}");
+    assert!(printed[0].starts_with("seeds                  4 ("));
+    // N seeds are 0..N.
+    assert_eq!(run("run --seeds 3").out, run("run --seeds 0..3").out);
+}
+
+#[test]
+fn the_json_report_says_what_the_summary_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = run_in(folder.path(), "run --seeds 3 --json report.json");
+    let text = std::fs::read_to_string(folder.path().join("report.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let keys: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+    let expected = [
+        "attempts",
+        "drawn",
+        "failing",
+        "fingerprint",
+        "found",
+        "judged",
+        "retries",
+        "runs",
+        "seeds",
+        "simulated",
+        "struck",
+        "verdicts",
+    ];
+    assert_eq!(keys, expected);
+    assert_eq!(json["seeds"], 3);
+    assert_eq!(json["verdicts"], serde_json::json!({ "held": 3 }));
+    assert_eq!(json["failing"], serde_json::json!([]));
+    assert!(ran.out.contains(json["fingerprint"].as_str().unwrap()));
+    assert_eq!(report(folder.path()), alone(0..3));
+}
+
+/// Unlimited retries against an endpoint that never heals: the policy's own doing.
+#[test]
+fn a_run_that_may_go_on_for_ever_is_unbounded_by_policy() {
+    let unlimited = "work_config = { max_retries = -1, backoff = 20000 }";
+    let broken = "faults = []\nruns = 1\nheal_after_ms = 1000\nendpoints_heal = false\n\
+        endpoints.charge.then = { status = { code = 503 } }";
+    let folder = folder_with("pay.toml", &scenario(unlimited, broken));
+    let ran = run_in(folder.path(), "run --seeds 2 --scenario pay.toml");
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.out.contains("2 (2 unbounded by policy)"), "{}", ran.out);
+    let one = run_in(folder.path(), "repro 1 --scenario pay.toml");
+    assert_eq!(one.code, 0);
+    assert!(one.out.contains("\nseed 1: unbounded by policy\n"));
+    // Bounded, the same endpoint is a failed run and nothing more.
+    let folder = folder_with("pay.toml", &scenario(THRICE, broken));
+    let ran = run_in(folder.path(), "run --seeds 2 --scenario pay.toml");
+    assert_eq!((ran.code, ran.out.contains("2 (2 all promises held)")), (0, true), "{ran:?}");
+}
+
+/// A world so large that it can't be done in the second that the watchdog gives it.
+#[test]
+fn the_watchdog_calls_a_seed_stuck_and_goes_on() {
+    let items: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
+    let large = scenario(
+        "for_each = \"${input.items}\"\nargs = { item = \"${item}\" }",
+        "faults = []\nnodes = 3\nruns = 100\nheal_after_ms = 1000\n\
+        endpoints.charge.replies = [\"success_true\"]",
+    );
+    let input = format!("[input]\nitems = [{}]\n\n[simulate]", items.join(", "));
+    let folder = folder_with("large.toml", &large.replace("[simulate]", &input));
+    let ran = run_in(folder.path(), "run --seeds 7..9 --jobs 2 --watchdog 1 --scenario large.toml");
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert!(ran.out.starts_with("seeds                  2 (2 stuck)\n"), "{}", ran.out);
+    let again = "cargo run --release -p retrial-sim -- repro --scenario large.toml";
+    let at = |seed: u64| ran.out.find(&format!("\nseed {seed} stuck: {again} {seed}\n")).unwrap();
+    assert!(at(7) < at(8), "lowest first: {}", ran.out);
+    assert!(ran.out.contains("watchdog (stuck): no end within 1 s of real time"));
+}
+
+/// A worker that dies under a seed is as bad as a panic in it.
+#[test]
+fn a_worker_that_ends_in_the_middle_of_a_seed_counts_as_a_panic() {
+    let sweep = Sweep {
+        seeds: vec![3, 4],
+        jobs: 1,
+        watchdog: Duration::from_secs(60),
+        program: "true".into(),
+        scenario: None,
+    };
+    let report = SweepReport::of(sweep.run(|_| ()).unwrap());
+    assert_eq!((report.exit_code(true), report.failing.len()), (4, 2));
+    let words = report.words("again");
+    assert!(words.contains("\nseed 3 panicked: again 3\n  worker (panicked): the worker ended"));
+}
+
+fn seed(seed: u64, verdict: Verdict) -> SeedReport {
+    let breach = |oracle: &str| Breach {
+        oracle: oracle.to_owned(),
+        reason: "why".to_owned(),
+        text: "because".to_owned(),
+    };
+    SeedReport {
+        breaches: verdict.is_failure().then(|| breach("sequence")).into_iter().collect(),
+        simulated: Nanos::from_secs(1),
+        struck: BTreeMap::from([(FaultKind::Crash, 1)]),
+        judged: Promise::ALL.iter().map(|p| (p.to_string(), 1)).collect(),
+        ..SeedReport::broken_off(seed, verdict, "", String::new())
+    }
+}
+
+#[test]
+fn of_several_kinds_of_failure_4_comes_before_1_before_3() {
+    use Verdict::{Held, Panicked, Stuck, Unbounded, Wrong};
+    let all: [(&[Verdict], u8); 9] = [
+        (&[Held, Held], 0),
+        (&[Held, Unbounded], 0),
+        (&[Held, Stuck], 3),
+        (&[Wrong, Held], 1),
+        (&[Held, Panicked], 4),
+        (&[Stuck, Wrong], 1),
+        (&[Stuck, Panicked], 4),
+        (&[Wrong, Panicked, Held], 4),
+        (&[Panicked, Wrong, Stuck], 4),
+    ];
+    for (verdicts, expected) in all {
+        let seeds = verdicts.iter().zip(0..).map(|(v, n)| seed(n, *v)).collect();
+        let report = SweepReport::of(seeds);
+        assert_eq!(report.exit_code(true), expected, "{verdicts:?}");
+        assert_eq!(report.exit_code(false), expected, "{verdicts:?}");
+    }
+}
+
+#[test]
+fn what_went_wrong_comes_before_what_was_not_tested() {
+    let silent = |verdict| SeedReport { judged: BTreeMap::new(), ..seed(1, verdict) };
+    let held = SweepReport::of(vec![silent(Verdict::Held)]);
+    assert_eq!((held.exit_code(true), held.exit_code(false)), (5, 0));
+    assert_eq!(held.untested().len(), Promise::ALL.len());
+    let stuck = SweepReport::of(vec![silent(Verdict::Stuck)]);
+    assert_eq!(stuck.exit_code(true), 3);
+    let unstruck = SeedReport { struck: BTreeMap::new(), ..seed(1, Verdict::Held) };
+    assert_eq!(SweepReport::of(vec![unstruck]).untested(), ["no fault struck"]);
+}
+
+#[test]
+fn failing_seeds_are_listed_lowest_first_with_their_command() {
+    let report = SweepReport::of(vec![
+        seed(9, Verdict::Wrong),
+        seed(2, Verdict::Held),
+        seed(4, Verdict::Panicked),
+    ]);
+    let words = report.words("cargo run -- repro");
+    let tail = words.split_once("\n\n").unwrap().1;
+    let expected = "seed 4 panicked: cargo run -- repro 4\n  sequence (why): because\n\n\
+        seed 9 wrong: cargo run -- repro 9\n  sequence (why): because\n";
+    assert_eq!(tail, expected);
+    assert!(words.contains("  sequence                    3 / 2\n"), "{words}");
+}
