@@ -38,7 +38,12 @@ fn scenario() -> Scenario {
         topology: Topology::Embedded,
         lease: Nanos::from_secs(30),
         clocks: vec![NodeClock::default()],
-        workflows: vec![WorkflowText { format: Format::Toml, text, builder: BTreeMap::new() }],
+        workflows: vec![WorkflowText {
+            format: Format::Toml,
+            text,
+            actions: None,
+            builder: BTreeMap::new(),
+        }],
         endpoints: vec![EndpointPlan {
             path: "/charge".to_owned(),
             scripts: vec![vec![busy]],
@@ -46,6 +51,7 @@ fn scenario() -> Scenario {
         }],
         submissions: vec![Submission { at: at(500), node: 0, workflow: 0, input, key: None }],
         cancels: vec![],
+        rests: vec![],
         faults: vec![],
         heal_at: at(10_000),
         endpoints_heal: true,

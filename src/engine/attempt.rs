@@ -100,11 +100,12 @@ async fn invoke<W: World>(node: &Node<W>, call: Call, canceller: &Canceller) -> 
     };
     tokio::select! {
         biased;
-        () = cancelled.cancelled() => End::CalledOff,
         outcome = node.actions.invoke(call) => End::Outcome(outcome),
         () = time_up => {
             canceller.cancel();
             End::Outcome(Err(Failure::timeout(timeout.unwrap_or_default())))
         }
+        // Last: a renewal refused because the time is up must not hide that it is.
+        () = cancelled.cancelled() => End::CalledOff,
     }
 }
