@@ -1,7 +1,7 @@
 //! The redb store under the real engine on the simulated disk: a crash at every disk call of a
 //! workload, with several fates at every sync, and EIO at every disk call. Promise 5, W12: what was
 //! acknowledged is there, what was not is there whole or not at all, the queue's rows follow from
-//! the events, and what succeeded is never run again.
+//! the events, and what succeeded is restored and never run again.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use retrial_sim::life::Life;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, SimNode};
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
 use retrial_sim::watch::Records;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const RUNS: u64 = 3;
 
@@ -303,9 +303,13 @@ impl Actions for Acts {
         if again {
             self.0.wrong(format!("task {} has succeeded and is run again", call.task));
         }
+        let fan = call.args.get("fan").and_then(Value::as_array);
+        if fan.is_some_and(|results| results.iter().any(|r| r["item"].is_null())) {
+            self.0.wrong(format!("a result was not restored: {}", call.args));
+        }
         match call.step == "bad" || (call.attempt == 1 && call.task.item % 3 == 1) {
             true => Err(Failure::http(503, "busy")),
-            false => Ok(json!({ "of": call.args, "text": "x".repeat(400) })),
+            false => Ok(json!({ "item": call.task.item, "text": "x".repeat(400) })),
         }
     }
 }
@@ -331,7 +335,8 @@ fn step(id: &str, after: &[u16]) -> Step {
 fn workflow(n: u64) -> Arc<Workflow> {
     let for_each = Some(Template::try_from(json!("${input.items}")).unwrap());
     let fan = Step { for_each, ..step("fan", &[]) };
-    let last = if n + 1 == RUNS { step("bad", &[0]) } else { step("last", &[0]) };
+    let args = Template::try_from(json!({ "fan": "${steps.fan.result}" })).unwrap();
+    let last = Step { args, ..step(if n + 1 == RUNS { "bad" } else { "last" }, &[0]) };
     let input = json!({ "items": [1, 2, 3], "n": n }).as_object().cloned().unwrap();
     let steps = vec![fan, last];
     let parts = Parts { name: format!("w{n}"), input, steps, ..Parts::default() };
@@ -491,7 +496,7 @@ fn all_right(tried: impl Iterator<Item = (String, Result<Done, String>)>) -> Vec
 fn a_crash_at_any_disk_call_loses_nothing_acknowledged() {
     let calm = undisturbed();
     let fates = |op: u64| {
-        let mut fates = vec![if op % 2 == 0 { Fate::LoseAll } else { Fate::Drawn(op) }];
+        let mut fates = vec![if op.is_multiple_of(2) { Fate::LoseAll } else { Fate::Drawn(op) }];
         if calm.syncs.contains(&op) {
             fates.extend([Fate::KeepAll, Fate::KeepFirst(1), Fate::KeepFirst(3)]);
             fates.extend([Fate::LoseOnly(0), Fate::LoseOnly(2), Fate::Drawn(op + 1_000)]);
@@ -508,7 +513,7 @@ fn a_crash_at_any_disk_call_loses_nothing_acknowledged() {
     assert!(done.iter().all(|d| d.lives == 2), "every crash must come");
     let count = |of: fn(&Done) -> u32| done.iter().map(of).sum::<u32>();
     let (unheard, gone) = (count(|d| d.unheard), count(|d| d.gone));
-    assert!(unheard >= 20 && gone >= 20, "{unheard} unheard and {gone} gone of {}", done.len());
+    assert!(unheard >= 10 && gone >= 20, "{unheard} unheard and {gone} gone of {}", done.len());
 }
 
 #[test]
