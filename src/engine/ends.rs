@@ -5,47 +5,59 @@ use tokio::sync::Notify;
 
 use crate::run::RunId;
 
-/// Who waits for the end of which run. A bell for each run, so that one run's end does not wake
-/// those who wait for another's.
+/// Who waits for the end of which run. Each run has a bell of its own, so that its end does not
+/// wake those who wait for another's.
 #[derive(Debug, Default)]
-pub(super) struct Ends(Mutex<BTreeMap<RunId, Arc<Notify>>>);
+pub(super) struct Ends(Mutex<BTreeMap<RunId, Bell>>);
+
+#[derive(Debug, Default)]
+struct Bell {
+    rings: Arc<Notify>,
+    waiters: usize,
+}
 
 /// Somebody who waits for a run's end. The last one to go takes the bell along.
 #[derive(Debug)]
 pub(super) struct Waiter<'e> {
     ends: &'e Ends,
     run: RunId,
-    pub(super) bell: Arc<Notify>,
+    pub(super) rings: Arc<Notify>,
 }
 
 impl Ends {
-    fn bells(&self) -> MutexGuard<'_, BTreeMap<RunId, Arc<Notify>>> {
+    fn bells(&self) -> MutexGuard<'_, BTreeMap<RunId, Bell>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes part in waiting for `run`.
     pub(super) fn wait_for(&self, run: RunId) -> Waiter<'_> {
-        let bell = Arc::clone(self.bells().entry(run).or_default());
-        Waiter { ends: self, run, bell }
+        let mut bells = self.bells();
+        let bell = bells.entry(run).or_default();
+        bell.waiters += 1;
+        Waiter { ends: self, run, rings: Arc::clone(&bell.rings) }
     }
 
     /// Has everybody who waits for `run` look at it.
     pub(super) fn ring(&self, run: RunId) {
-        self.bells().get(&run).inspect(|bell| bell.notify_waiters());
+        if let Some(bell) = self.bells().get(&run) {
+            bell.rings.notify_waiters();
+        }
     }
 
     /// Has everybody look.
     pub(super) fn ring_all(&self) {
-        self.bells().values().for_each(|bell| bell.notify_waiters());
+        self.bells().values().for_each(|bell| bell.rings.notify_waiters());
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
         let mut bells = self.ends.bells();
-        // This one and the map's.
-        if Arc::strong_count(&self.bell) <= 2 {
-            bells.remove(&self.run);
+        if let Some(bell) = bells.get_mut(&self.run) {
+            bell.waiters -= 1;
+            if bell.waiters == 0 {
+                bells.remove(&self.run);
+            }
         }
     }
 }

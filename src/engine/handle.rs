@@ -147,7 +147,7 @@ impl<W: World> Engine<W> {
         let node = &self.0.node;
         let waiter = node.ends.wait_for(run);
         loop {
-            let ended = waiter.bell.notified();
+            let ended = waiter.rings.notified();
             let state = node.state_of(run).await?;
             if let Some(outcome) = state.outcome().filter(|_| !node.lanes.has(run)) {
                 return Ok(Ended { outcome: outcome.clone(), state });
