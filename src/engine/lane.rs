@@ -264,7 +264,8 @@ impl<W: World> Lane<W> {
             match message {
                 Message::Claimed(claimed, slot) => {
                     let started = started.contains(&claimed.token);
-                    if started && matches!(self.state.phase(), Phase::Running) {
+                    // Also where the run was deactivated in the same commit: what started may end.
+                    if started && !matches!(self.state.phase(), Phase::Ended(_)) {
                         self.node.dispatch(&self.state, claimed.task, claimed.token, slot);
                     }
                 }
