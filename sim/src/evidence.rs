@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 use crate::fault::FaultKind;
 use crate::scenario::Reply;
 
+/// The name of the store's own node, where it has one.
+pub const STORE: &str = "store";
+
 /// What one world left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {

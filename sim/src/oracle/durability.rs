@@ -1,7 +1,7 @@
 //! Promise 5: nothing lost. What was acknowledged or told is durable, nothing was done before it
 //! was written, what succeeded is not run again, and projections follow the events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::run::{Digest, Event, TaskId};
 use retrial::store::{QueueRow, QueueState};
@@ -9,7 +9,7 @@ use retrial::store::{QueueRow, QueueState};
 use super::history::{TaskHistory, entries, tasks};
 use super::ledger::{Ledger, receipts};
 use super::{Promise, Report};
-use crate::evidence::{Evidence, RunEvidence, Told};
+use crate::evidence::{Evidence, RunEvidence, STORE, Told};
 
 /// An acknowledged run is gone.
 pub const RUN_LOST: &str = "run_lost";
@@ -21,6 +21,10 @@ pub const TOLD_BUT_LOST: &str = "told_but_lost";
 pub const TOLD_OTHERWISE: &str = "told_otherwise";
 /// A node told something after its death, or before its birth.
 pub const TOLD_BY_THE_DEAD: &str = "told_by_the_dead";
+/// What is durable was never told, although no engine died.
+pub const NEVER_TOLD: &str = "never_told";
+/// The store reports a run as damaged although nothing rotted (spec decision 19).
+pub const DAMAGED_WITHOUT_ROT: &str = "damaged_without_rot";
 /// A task that had succeeded was started again.
 pub const SUCCEEDED_RAN_AGAIN: &str = "succeeded_ran_again";
 /// An endpoint was asked again after the task's success.
@@ -55,7 +59,13 @@ pub fn judge(evidence: &Evidence) -> Report {
         results(&mut report, run, &tasks);
         queue(&mut report, run, &tasks);
     }
+    for run in &evidence.runs {
+        report.check(evidence.rot || !run.damaged, run.id, DAMAGED_WITHOUT_ROT, || {
+            "the store calls it damaged, but nothing rotted".to_owned()
+        });
+    }
     told(&mut report, evidence);
+    untold(&mut report, evidence);
     arrivals(&mut report, evidence);
     report
 }
@@ -195,6 +205,22 @@ fn told(report: &mut Report, evidence: &Evidence) {
         if let Some(kept) = kept {
             report.check(*kept == told.recorded, told.run, TOLD_OTHERWISE, || {
                 format!("{}; durable is {} at {}", shown(told), kept.event.name(), kept.at)
+            });
+        }
+    }
+}
+
+/// What is durable is told by whoever wrote it: an answer that was lost is asked for again. Only an
+/// engine that dies leaves something untold.
+fn untold(report: &mut Report, evidence: &Evidence) {
+    if evidence.lives.iter().any(|l| l.died.is_some() && l.node != STORE) {
+        return;
+    }
+    let told: BTreeSet<_> = evidence.told.iter().map(|t| (t.run, t.number.0)).collect();
+    for run in evidence.runs.iter().filter(|r| !r.damaged) {
+        for entry in entries(run) {
+            report.check(told.contains(&(run.id, entry.number)), run.id, NEVER_TOLD, || {
+                format!("no observer heard of {}", entry.show())
             });
         }
     }

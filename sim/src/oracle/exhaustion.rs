@@ -7,7 +7,7 @@ use retrial::run::Event;
 use retrial::time::Timestamp;
 
 use super::history::{Entry, Failed, TaskHistory, entries, tasks};
-use super::{Promise, Report, model, routing};
+use super::{Promise, Report, calling_off, model, routing};
 use crate::evidence::{Evidence, RunEvidence};
 
 /// It was retried although the policy stops.
@@ -51,6 +51,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         rest(&mut report, run);
         routing::judge(&mut report, run, &tasks);
     }
+    calling_off::judge(&mut report, evidence);
     report
 }
 

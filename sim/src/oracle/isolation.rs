@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::failure::Failure;
 use retrial::run::Event;
+use retrial::time::Nanos;
 use retrial::workflow::Target;
 use serde_json::Value;
 
 use super::history::{Entry, TaskHistory, tasks};
 use super::ledger::Ledger;
 use super::{Promise, Report};
-use crate::evidence::{Arrival, Evidence};
+use crate::evidence::{Arrival, Evidence, Told};
 use crate::fault::FaultKind;
 use crate::scenario::Reply;
 
@@ -29,6 +30,9 @@ pub const BODY_CHANGED: &str = "body_changed";
 pub const WRONG_ENDPOINT: &str = "wrong_endpoint";
 /// `X-Retry-Timeout-Ms` is not the attempt's time.
 pub const WRONG_TIMEOUT_HEADER: &str = "wrong_timeout_header";
+
+/// An outcome was told before its own endpoint had answered.
+pub const OUTCOME_BEFORE_ANSWER: &str = "outcome_before_answer";
 
 /// Judges promise 7.
 #[must_use]
@@ -85,12 +89,31 @@ fn judge_task(
                 report.check(right, task.run.id, SUCCESS_NOT_ITS_OWN, || {
                     format!("{} but its endpoint gave {}", entry.show(), given(of(*attempt)))
                 });
+                answered(report, evidence, task, entry, of(*attempt));
             }
             _ => {}
         }
     }
     report.check(bodies.len() <= 1, task.run.id, BODY_CHANGED, || {
         format!("task {} was sent {} different bodies", task.task, bodies.len())
+    });
+}
+
+/// An outcome is told only once the attempt's own endpoint has answered: an outcome of another
+/// attempt, taken for this one's, comes too soon.
+fn answered(
+    report: &mut Report,
+    evidence: &Evidence,
+    task: &TaskHistory<'_>,
+    entry: &Entry<'_>,
+    arrivals: &[&Arrival],
+) {
+    let of_entry = |t: &&Told| t.run == task.run.id && t.number.0 == entry.number;
+    let Some(told) = evidence.told.iter().filter(of_entry).map(|t| t.at).min() else { return };
+    let by = told.after(evidence.clock.slack);
+    let right = arrivals.iter().any(|a| a.answered_at.is_some_and(|at| at <= by));
+    report.check(right || arrivals.is_empty(), task.run.id, OUTCOME_BEFORE_ANSWER, || {
+        format!("told at {} without an answer: {}", Nanos::new(told.as_nanos()), entry.show())
     });
 }
 
@@ -160,7 +183,10 @@ fn failed(
             (limited, FAILURE_FROM_NOWHERE)
         }
         "LEASE_LOST" => (struck(evidence, LEASE), FAILURE_FROM_NOWHERE),
-        _ => (arrivals.iter().any(|a| gives(a.reply.last(), failure)), FAILURE_NOT_ITS_OWN),
+        _ => {
+            answered(report, evidence, task, entry, arrivals);
+            (arrivals.iter().any(|a| gives(a.reply.last(), failure)), FAILURE_NOT_ITS_OWN)
+        }
     };
     report.check(right, task.run.id, reason, || {
         format!("`{code}` at {} but its endpoint gave {}", entry.show(), given(arrivals))

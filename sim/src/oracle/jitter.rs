@@ -16,6 +16,9 @@ pub const JITTER_NOT_A_FUNCTION: &str = "jitter_not_a_function";
 /// Several tasks drew the same jitter.
 pub const JITTER_SHARED: &str = "jitter_shared";
 
+/// One task drew the same jitter before several attempts.
+pub const JITTER_REPEATED: &str = "jitter_repeated";
+
 /// Jitter narrower than this may coincide by chance, in nanoseconds.
 const WIDE: u128 = 1_000_000;
 
@@ -27,6 +30,8 @@ type Range = (u128, u128);
 pub(super) struct Drawn<'e> {
     by_place: BTreeMap<(u64, TaskId, u32, Range), (Nanos, &'e str)>,
     by_attempt: BTreeMap<(RunId, u32, Range), Vec<Nanos>>,
+    /// How far into its range each draw fell, in millionths.
+    by_task: BTreeMap<(RunId, TaskId), Vec<u128>>,
 }
 
 impl<'e> Drawn<'e> {
@@ -45,6 +50,12 @@ impl<'e> Drawn<'e> {
         }
         let range = (range.low, range.high);
         self.by_attempt.entry((run.id, retry.attempt, range)).or_default().push(retry.backoff);
+        let into = u128::from(retry.backoff.get()).saturating_sub(range.0);
+        // A draw that was raised to the floor or cut to the cap says nothing.
+        if into > 0 && into < range.1 - range.0 {
+            let share = into * 1_000_000 / (range.1 - range.0);
+            self.by_task.entry((run.id, task.task)).or_default().push(share);
+        }
         let place = (run.seed, task.task, retry.attempt, range);
         let name = run.workflow.name();
         let before = *self.by_place.entry(place).or_insert((retry.backoff, name));
@@ -59,6 +70,13 @@ impl<'e> Drawn<'e> {
             let shared = drawn.len() >= 3 && drawn.iter().all(|d| *d == drawn[0]);
             report.check(!shared, *run, JITTER_SHARED, || {
                 format!("{} tasks drew {} before attempt {attempt}", drawn.len(), drawn[0])
+            });
+        }
+        for ((run, task), shares) in &self.by_task {
+            // Rounding to whole nanoseconds moves a share by a millionth or two.
+            let same = shares.iter().all(|s| s.abs_diff(shares[0]) <= 2);
+            report.check(shares.len() < 3 || !same, *run, JITTER_REPEATED, || {
+                format!("task {task} drew {} times at {} millionths", shares.len(), shares[0])
             });
         }
     }

@@ -6,6 +6,7 @@
 //! [`Promise`], a file with `judge`, an arm in [`judge_all`] and planted defects in
 //! `tests/oracle_promises`.
 
+pub mod calling_off;
 pub mod durability;
 pub mod exhaustion;
 mod graph;

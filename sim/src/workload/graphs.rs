@@ -242,6 +242,13 @@ fn handler(sketch: &mut Sketch<'_>) {
     if sketch.draw.chance(50) {
         sketch.step("d", &[]);
         sketch.edge("c", "d", 1, None);
+    } else if sketch.draw.chance(70) {
+        // A handler's success clears the error (C7), and its failure ends the run (C11): whatever
+        // happens, nothing leads to `f`.
+        sketch.step("d", &[]);
+        sketch.step("f", &[]);
+        sketch.edge("c", "f", 1, Some(failed()));
+        sketch.edge("c", "d", 2, Some(fine()));
     }
     if sketch.draw.chance(30) {
         // What follows a handler has no error to handle any more, and may fail anew (C7).

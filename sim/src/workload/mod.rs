@@ -37,6 +37,8 @@ struct Swarm {
     topology: Topology,
     heal_at: Mono,
     secrets: Vec<String>,
+    /// Whether most answers come late: an attempt that takes long meets more.
+    slow: bool,
 }
 
 impl Swarm {
@@ -55,7 +57,7 @@ impl Swarm {
             .collect();
         let heal_at = Mono::from_nanos(draw.millis(2_000, 20_000).get());
         let secrets = (0..3).map(|_| format!("s3cr3t{:016x}", draw.bits())).collect();
-        Self { kinds, topology, heal_at, secrets }
+        Self { kinds, topology, heal_at, secrets, slow: draw.chance(20) }
     }
 
     fn on(&self, kind: FaultKind) -> bool {

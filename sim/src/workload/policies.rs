@@ -195,7 +195,8 @@ fn builder(draw: &mut Draw, timed: bool) -> Parts {
     parts.rules = (0..draw.pick([1, 1, 2])).map(|_: u32| rule(draw)).collect();
     parts.attempt_timeout = (timed || draw.chance(30)).then(|| draw.millis(300, 2_500));
     parts.total_timeout = draw.chance(30).then(|| draw.millis(800, 8_000));
-    parts.timeout_retries = draw.chance(25).then(|| draw.small(0, 2));
+    let timed_out = if parts.attempt_timeout.is_some() { 60 } else { 10 };
+    parts.timeout_retries = draw.chance(timed_out).then(|| draw.small(0, 2));
     if draw.chance(25) {
         parts.max_retry_after = draw.millis(500, 3_000);
     }

@@ -59,7 +59,7 @@ fn reply(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Reply {
     choices.push(work_failed);
     let at = draw.index(choices.len());
     let made = choices[at](draw, swarm);
-    if draw.chance(15) {
+    if draw.chance(if swarm.slow { 70 } else { 15 }) {
         return Reply::Delay { ms: draw.between(1, 1_500), then: Box::new(made) };
     }
     made

@@ -27,6 +27,10 @@ const PATIENCE: Nanos = Nanos::from_secs(5);
 /// How often the world is asked whether all runs have ended.
 const LOOK: Nanos = Nanos::from_millis(250);
 
+/// How long the world goes on when all has ended, so that what was done is told and what was called
+/// off has stopped.
+const SETTLE: Nanos = Nanos::from_secs(5);
+
 /// Lives through a scenario, from its beginning to what it leaves behind.
 pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -> Evidence {
     let notes = Notes::default();
@@ -49,6 +53,7 @@ pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -
         nodes.heal();
         records.trace.record(true_now(), "world", Kind::Input, "everything heals", &[]);
         users.wait_for_end(bound).await;
+        sleep(SETTLE.into()).await;
     };
     tokio::select! {
         biased;
@@ -98,7 +103,9 @@ impl Users {
         let asked = &self.scenario.submissions[number];
         until(asked.at).await;
         let Some(workflow) = self.workflows.get(asked.workflow).cloned() else { return };
-        let (id, seed) = (self.id_of(number), mix(self.scenario.seed, 3_002 + 4 * number as u64));
+        // Two runs share a seed, so that what must depend on it alone can be seen to.
+        let pair = number as u64 / 2;
+        let (id, seed) = (self.id_of(number), mix(self.scenario.seed, 3_002 + 4 * pair));
         self.note(&format!("run {id} of workflow {} is asked for", asked.workflow));
         lock(&self.book).push(RunEvidence::new(id, seed, Arc::clone(&workflow), true_now()));
         let submission = Submission {

@@ -14,7 +14,7 @@ use crate::scenario::{Fault, Place, Scenario, When};
 const ORIGIN: u64 = 1_735_689_600_000_000_000;
 
 /// The store's node in the shared topology.
-pub(super) const STORE: &str = "store";
+pub(super) const STORE: &str = crate::evidence::STORE;
 /// The endpoints' node.
 pub(super) const ENDPOINTS: &str = "endpoints";
 

@@ -1,10 +1,11 @@
 use bytes::Bytes;
 use retrial::run::{Event, Version};
 use retrial::store::{QueueRow, QueueState, ResultRow};
+use retrial_sim::evidence::STORE;
 use retrial_sim::oracle::durability::{
-    ACTED_BEFORE_WRITING, ARRIVAL_AFTER_SUCCESS, QUEUE_ROW_WRONG, RESULT_LOST, RESULT_UNEARNED,
-    RUN_ALTERED, RUN_LOST, STRAY_ARRIVAL, SUCCEEDED_RAN_AGAIN, TIME_WENT_BACK, TOLD_BUT_LOST,
-    TOLD_BY_THE_DEAD, TOLD_OTHERWISE, VERSION_GAP, judge,
+    ACTED_BEFORE_WRITING, ARRIVAL_AFTER_SUCCESS, DAMAGED_WITHOUT_ROT, NEVER_TOLD, QUEUE_ROW_WRONG,
+    RESULT_LOST, RESULT_UNEARNED, RUN_ALTERED, RUN_LOST, STRAY_ARRIVAL, SUCCEEDED_RAN_AGAIN,
+    TIME_WENT_BACK, TOLD_BUT_LOST, TOLD_BY_THE_DEAD, TOLD_OTHERWISE, VERSION_GAP, judge,
 };
 use retrial_sim::scenario::Reply;
 
@@ -34,6 +35,8 @@ fn a_lost_run_is_found_unless_nobody_was_promised_it() {
     healthy(&judge(&script.world));
     script.run_mut().acknowledged = true;
     script.run_mut().damaged = true;
+    found(&judge(&script.world), DAMAGED_WITHOUT_ROT);
+    script.world.rot = true;
     assert!(judge(&script.world).findings.is_empty(), "a damaged run is reported, not lost");
 }
 
@@ -69,6 +72,17 @@ fn a_node_that_tells_after_its_death_is_found() {
     found(&judge(&script.world), TOLD_BY_THE_DEAD);
     script.world.lives[0].died = Some(at(300));
     healthy(&judge(&script.world));
+}
+
+#[test]
+fn what_nobody_was_told_is_found_unless_its_teller_died() {
+    let mut script = recovered();
+    script.world.told.remove(3);
+    found(&judge(&script.world), NEVER_TOLD);
+    script.world.lives[0].died = Some(at(300));
+    healthy(&judge(&script.world));
+    script.world.lives[0].node = STORE.to_owned();
+    found(&judge(&script.world), NEVER_TOLD);
 }
 
 #[test]

@@ -2,6 +2,8 @@ use retrial::failure::Failure;
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
+use retrial_sim::fault::FaultKind;
+use retrial_sim::oracle::calling_off::NOT_CALLED_OFF;
 use retrial_sim::oracle::exhaustion::{
     ATTEMPT_GAP, ATTEMPTS_MISCOUNTED, EVENT_AFTER_RUN_END, EVENT_AFTER_TASK_END, GAVE_UP_EARLY,
     RETRIED_TOO_OFTEN, STARTED_AT_REST, WILL_RETRY_CONTRADICTED, WRONG_ERROR, WRONG_REASON,
@@ -10,8 +12,8 @@ use retrial_sim::oracle::exhaustion::{
 use retrial_sim::scenario::Reply;
 
 use crate::kit::{
-    Script, exhausted, fanned, found, healthy, ms, policy, recovered, server_error, status, step,
-    task, workflow,
+    Script, at, exhausted, fanned, found, healthy, ms, policy, recovered, server_error, status,
+    step, task, workflow,
 };
 
 #[test]
@@ -192,4 +194,20 @@ fn a12_a_start_in_a_deactivated_run_is_found() {
     assert!(findings.iter().all(|f| f.reason != STARTED_AT_REST), "{findings:?}");
     script.event(Event::RunDeactivated).start(task(0, 0), 2, status(200));
     found(&judge(&script.world), STARTED_AT_REST);
+}
+
+#[test]
+fn h12_an_attempt_that_goes_on_after_its_runs_end_is_found() {
+    let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+    script.enter(0, 1).start(task(0, 0), 1, Reply::SuccessTrue).pass(100);
+    let reason = "enough".to_owned();
+    script.event(Event::CancelRequested { reason: reason.clone() });
+    script.end(Outcome::Cancelled { reason });
+    script.world.ledger[0].answered_at = Some(at(600));
+    healthy(&judge(&script.world));
+    script.world.ledger[0].answered_at = Some(at(601));
+    found(&judge(&script.world), NOT_CALLED_OFF);
+    // Its endpoint may not have heard that the caller was gone.
+    script.strike(FaultKind::Stall);
+    healthy(&judge(&script.world));
 }

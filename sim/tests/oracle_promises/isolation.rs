@@ -3,14 +3,14 @@ use retrial::failure::{Failure, NetworkFault};
 use retrial::run::Event;
 use retrial_sim::fault::FaultKind;
 use retrial_sim::oracle::isolation::{
-    BODY_CHANGED, FAILURE_FROM_NOWHERE, FAILURE_NOT_ITS_OWN, RECEIPT_MISMATCH, SUCCESS_NOT_ITS_OWN,
-    WRONG_ENDPOINT, WRONG_TIMEOUT_HEADER, judge,
+    BODY_CHANGED, FAILURE_FROM_NOWHERE, FAILURE_NOT_ITS_OWN, OUTCOME_BEFORE_ANSWER,
+    RECEIPT_MISMATCH, SUCCESS_NOT_ITS_OWN, WRONG_ENDPOINT, WRONG_TIMEOUT_HEADER, judge,
 };
 use retrial_sim::scenario::Reply;
 use serde_json::json;
 
 use crate::kit::{
-    Script, exhausted, fanned, found, healthy, policy, recovered, status, step, task, workflow,
+    Script, exhausted, fanned, found, healthy, ms, policy, recovered, status, step, task, workflow,
 };
 
 #[test]
@@ -36,6 +36,19 @@ fn a_siblings_success_is_found() {
     let mut script = fanned();
     script.world.ledger[1].reply = status(500);
     found(&judge(&script.world), SUCCESS_NOT_ITS_OWN);
+}
+
+#[test]
+fn an_outcome_that_was_told_before_its_own_answer_is_found() {
+    // The third attempt's success, and the first one's failure, are told while it is still asked.
+    for place in [2, 0] {
+        let mut script = recovered();
+        let answered = script.world.ledger[place].answered_at.unwrap();
+        script.world.ledger[place].answered_at = Some(answered.after(ms(1)));
+        found(&judge(&script.world), OUTCOME_BEFORE_ANSWER);
+        script.world.clock.slack = ms(1);
+        healthy(&judge(&script.world));
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@ use retrial::failure::{Failure, RetryKind};
 use retrial::policy::{Backoff, Jitter, Limit, Matcher, Multiplier, Rule, Shape, Share};
 use retrial::run::Event;
 use retrial::time::Nanos;
-use retrial_sim::oracle::jitter::{JITTER_NOT_A_FUNCTION, JITTER_SHARED};
+use retrial_sim::oracle::jitter::{JITTER_NOT_A_FUNCTION, JITTER_REPEATED, JITTER_SHARED};
 use retrial_sim::oracle::sequence::{
     ARRIVED_EARLY, NO_RULE, RETRY_AFTER_MISREAD, RETRY_AFTER_TOO_LONG, RETRY_PAST_TOTAL,
     STARTED_AFTER_TOTAL, STARTED_EARLY, WRONG_BACKOFF, WRONG_CAUSE, WRONG_DELAY, WRONG_TIMEOUT,
@@ -263,4 +263,30 @@ fn d9_jitter_depends_on_seed_task_and_attempt_alone() {
     other.id = retrial::run::RunId::from_random(3, 4);
     twice.runs.push(other);
     found(&judge(&twice), JITTER_NOT_A_FUNCTION);
+}
+
+/// One task that draws these backoffs, in microseconds, of 100 ms, 200 ms and 400 ms.
+fn drawn_by_one(drawn: [u64; 3]) -> Script {
+    let mut parts = policy(4);
+    parts.rules[0].backoff.jitter = Jitter::Full;
+    let mut script = Script::new(workflow(vec![step("a", parts)]));
+    let it = task(0, 0);
+    for (attempt, micros) in (1..).zip(drawn) {
+        script.start(it, attempt, status(503)).retry(it, attempt, &server_error());
+        let wait = Nanos::new(micros * 1_000);
+        script = script.alter(|r| match &mut r.event {
+            Event::RetryScheduled { attempt: n, delay, backoff, .. } if *n == attempt + 1 => {
+                (*delay, *backoff) = (wait, wait);
+            }
+            _ => {}
+        });
+        script.pass(500);
+    }
+    script
+}
+
+#[test]
+fn d9_jitter_depends_on_the_attempt() {
+    healthy(&judge(&drawn_by_one([71_000, 3_000, 300_000]).world));
+    found(&judge(&drawn_by_one([30_000, 60_000, 120_000]).world), JITTER_REPEATED);
 }

@@ -1,0 +1,65 @@
+//! The part of promise 3 about what is called off: the node that ends a run or cancels a task stops
+//! its attempts at once (A11, H12).
+
+use std::collections::BTreeMap;
+
+use retrial::run::{Event, RunId, TaskId};
+use retrial::time::{Mono, Nanos};
+
+use super::ledger::Ledger;
+use super::{Report, history};
+use crate::evidence::{Evidence, Told};
+use crate::fault::FaultKind;
+
+/// An attempt went on after its own node had called it off.
+pub const NOT_CALLED_OFF: &str = "not_called_off";
+
+/// How long an endpoint may take to hear that its caller has gone.
+const NEWS: Nanos = Nanos::from_millis(500);
+
+/// What keeps the news that a caller has gone from its endpoint, or a node from acting.
+const DEAF: [FaultKind; 5] = [
+    FaultKind::Delay,
+    FaultKind::Stall,
+    FaultKind::Partition,
+    FaultKind::Pause,
+    FaultKind::ConnectHang,
+];
+
+/// A node's name, its life, and the run or task that it called off.
+type Place<'e> = (&'e str, u32, RunId, Option<TaskId>);
+
+/// Judges every attempt that a node started and, in the same life, called off.
+pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
+    if DEAF.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
+        return;
+    }
+    let ledger = Ledger::of(evidence);
+    let ends: BTreeMap<Place<'_>, Mono> = evidence.told.iter().filter_map(end).collect();
+    for told in &evidence.told {
+        let Event::AttemptStarted { task, attempt, .. } = told.recorded.event else { continue };
+        let end = |task| ends.get(&(told.node.as_str(), told.incarnation, told.run, task));
+        let Some(off) = end(None).into_iter().chain(end(Some(task))).min() else { continue };
+        let most = off.after(NEWS);
+        for arrival in ledger.arrivals(told.run, task, attempt) {
+            let late = arrival.at > most || arrival.answered_at.is_some_and(|at| at > most);
+            report.check(!late, told.run, NOT_CALLED_OFF, || {
+                let entry = history::Entry {
+                    number: told.number.0,
+                    at: told.recorded.at,
+                    event: &told.recorded.event,
+                };
+                format!("called off at {}: {}", Nanos::new(off.as_nanos()), entry.show())
+            });
+        }
+    }
+}
+
+fn end(told: &Told) -> Option<(Place<'_>, Mono)> {
+    let task = match told.recorded.event {
+        Event::RunEnded { .. } => None,
+        Event::TaskCancelled { task } => Some(task),
+        _ => return None,
+    };
+    Some(((told.node.as_str(), told.incarnation, told.run, task), told.at))
+}
