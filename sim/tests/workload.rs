@@ -97,8 +97,7 @@ fn a_few_hundred_seeds_draw_everything() {
     let topologies: BTreeSet<Topology> = all.iter().map(|s| s.topology).collect();
     assert_eq!(topologies.len(), 3, "{topologies:?}");
     let replies: BTreeSet<_> = all.iter().flat_map(Scenario::replies).flat_map(names).collect();
-    // All but `echo`, which is for scripts written by hand.
-    assert_eq!(replies.len(), 11, "{replies:?}");
+    assert_eq!(replies.len(), 12, "{replies:?}");
     let formats: BTreeSet<Format> =
         all.iter().flat_map(|s| &s.workflows).map(|w| w.format).collect();
     assert_eq!(formats, [Format::Toml, Format::Json, Format::Ir].into());

@@ -107,6 +107,23 @@ async fn h12_cancels_at_once() {
     }
 }
 
+// H12: a command that comes when its run has just ended is answered, not handed on for ever.
+#[tokio::test(start_paused = true)]
+async fn h12_more_cancels_than_one_commit_takes_are_all_answered() {
+    let engine = alone(&hanging(), Config::default()).await;
+    let run = submit(&engine, workflow(vec![step("a", patient(1), &[], json!({}))])).await;
+    let mut users = tokio::task::JoinSet::new();
+    for _ in 0..300 {
+        let engine = engine.clone();
+        users.spawn(async move { engine.cancel(run, "enough").await });
+    }
+    while let Some(answer) = soon(users.join_next()).await {
+        answer.unwrap().unwrap();
+    }
+    let ended = soon(engine.outcome(run)).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Cancelled { reason: "enough".into() });
+}
+
 // C5, C6, decision 14: the handler's arguments see the `_last_error` that it was routed.
 #[tokio::test(start_paused = true)]
 async fn c5_a_handler_sees_last_error() {

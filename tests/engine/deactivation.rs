@@ -1,6 +1,9 @@
 //! A12: runs can be deactivated and activated; recovery starts from the persisted runs, activates
 //! what is missing from the active projection, and queues what its rows lost.
 
+use std::future::poll_fn;
+use std::task::Poll;
+
 use retrial::action::Call;
 use retrial::engine::{CommandError, Config};
 use retrial::failure::Failure;
@@ -60,6 +63,47 @@ async fn an_attempt_in_progress_ends_in_a_deactivated_run() {
     assert_eq!(acts.calls().len(), 1);
     engine.activate(run).await.unwrap();
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+}
+
+/// Goes to the end of the queue of tasks that are ready, so often.
+async fn step_back(times: u32) {
+    let mut left = times;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(());
+        }
+        left -= 1;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// An attempt may start in the very commit that deactivates its run: then it is run, not left to
+/// lose its lease. Which yield makes them meet is the engine's business.
+#[tokio::test(start_paused = true)]
+async fn a_start_that_meets_a_deactivation_is_not_lost() {
+    for yields in 0..40 {
+        let acts = Acts::new(|_: Call| async {
+            pass(1_000).await;
+            Ok(json!(1))
+        });
+        let engine = alone(&acts, Config::default()).await;
+        let steps = ["a", "b", "c"].map(|id| step(id, patient(2), &[], json!({})));
+        let run = submit(&engine, workflow(steps.into())).await;
+        let user = engine.clone();
+        let mut asking = tokio::task::JoinSet::new();
+        asking.spawn(async move {
+            step_back(yields).await;
+            user.deactivate(run).await
+        });
+        asking.join_next().await.unwrap().unwrap().unwrap();
+        pass(120_000).await;
+        engine.activate(run).await.unwrap();
+        assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+        let names = names(&history(engine.store(), run).await);
+        assert!(!names.contains(&"attempt_failed"), "after {yields} yields: {names:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -121,7 +121,7 @@ fn arrival(
     let (Some(before), Some(next)) = (before, next) else { return };
     let answered = retry.failure.answered().then_some(before.answered_at).flatten();
     let failed = answered.unwrap_or(before.at);
-    if leapt(evidence, failed, next.at) {
+    if leapt(evidence, failed, next.at) || given_up_elsewhere(evidence, task, retry, before.at) {
         return;
     }
     let waited = next.at.since(failed);
@@ -141,6 +141,22 @@ impl Answered for retrial::failure::Failure {
     fn answered(&self) -> bool {
         !["NETWORK_ERROR", "TIMEOUT", "LEASE_LOST"].contains(&self.code().as_str())
     }
+}
+
+/// Whether somebody else may have given the attempt up before its own node, which stood still, sent
+/// it: the retry does not wait for that (spec decision 12).
+fn given_up_elsewhere(
+    evidence: &Evidence,
+    task: &TaskHistory<'_>,
+    retry: &Retry<'_>,
+    sent: Mono,
+) -> bool {
+    if !["TIMEOUT", "LEASE_LOST"].contains(&retry.failure.code().as_str()) {
+        return false;
+    }
+    let (run, number) = (task.run.id, retry.scheduled.number);
+    let told = evidence.told.iter().filter(|t| t.run == run && t.number.0 == number);
+    told.map(|t| t.at).min().is_none_or(|first| first < sent)
 }
 
 fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {

@@ -10,7 +10,13 @@ use crate::scenario::{EndpointPlan, Reply, RetryAfter};
 /// The endpoint of one step.
 pub(super) fn plan(draw: &mut Draw, swarm: &Swarm, step: &StepDraft) -> EndpointPlan {
     let scripts = if step.items.is_some() { draw.pick([1, 2, 3]) } else { 1 };
-    plan_for(draw, swarm, step.path.clone(), scripts, step.policy.limits_time())
+    let may_hang = step.policy.limits_time();
+    let mut plan = plan_for(draw, swarm, step.path.clone(), scripts, may_hang);
+    // Echoes of echoes would outgrow what is stored as a result.
+    if step.after.is_empty() && draw.chance(20) {
+        plan.then = Reply::Echo;
+    }
+    plan
 }
 
 /// The endpoint at `path`, with so many scripts.
