@@ -56,8 +56,11 @@ const NOT_YET: [&str; 42] = [
     "Decision 15",
 ];
 
-/// Each group of rows, how many it has, and how many parts those rows have that have parts.
-const GROUPS: [(&str, u32, &[(u32, u32)]); 8] = [
+/// Rows that have parts, and how many.
+type InParts = &'static [(u32, u32)];
+
+/// Each group of rows, and how many it has.
+const GROUPS: [(&str, u32, InParts); 8] = [
     ("W", 16, &[]),
     ("R", 12, &[]),
     ("A", 15, &[]),
