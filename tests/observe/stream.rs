@@ -41,13 +41,14 @@ async fn h16_a_stream_gives_every_notice_in_order() {
 #[tokio::test]
 async fn h16_a_reader_waits_for_what_is_told_later() {
     let (feed, notices) = of(1);
-    let reader = tokio::spawn(rest(notices));
-    for event in failing(task(FETCH), Some(3), &[2_000]) {
-        told(&feed, &[event]);
-        tokio::task::yield_now().await;
-    }
-    drop(feed);
-    assert_eq!(reader.await.unwrap(), [Ok(0); 5]);
+    let engine = async move {
+        for event in failing(task(FETCH), Some(3), &[2_000]) {
+            told(&feed, &[event]);
+            tokio::task::yield_now().await;
+        }
+    };
+    let ((), read) = tokio::join!(engine, rest(notices));
+    assert_eq!(read, [Ok(0); 5]);
 }
 
 #[tokio::test]
