@@ -88,15 +88,15 @@ fn c18_budgets_that_make_no_sense_are_refused() {
     "much"
       p:1:36: retry_budget: expected a table, found the text "much"
     {"cost": 11}
-      p:1:17: max_retries: the retry budget holds 10 tokens and a retry takes 11: none could ever be made (raise the capacity or turn retries off)
+      p:1:36: retry_budget: the retry budget holds 10 tokens and a retry takes 11: none could ever be made (raise the capacity or turn retries off)
     {"cost": 0}
       p:1:45: retry_budget.cost: `0` is out of range (use 1 to 4294967295)
     {"initial": 5, "capacity": 4}
-      p:1:17: max_retries: the retry budget begins with 5 tokens and holds only 4 (raise the capacity)
+      p:1:36: retry_budget: the retry budget begins with 5 tokens and holds only 4 (raise the capacity)
     {"ratio": 0}
-      p:1:17: max_retries: nothing refills the retry budget (set a ratio, a refund or tokens for first successes)
+      p:1:36: retry_budget: nothing refills the retry budget (set a ratio, a refund or tokens for first successes)
     {"refund": false}
-      p:1:17: max_retries: nothing refills the retry budget (set a ratio, a refund or tokens for first successes)
+      p:1:36: retry_budget: nothing refills the retry budget (set a ratio, a refund or tokens for first successes)
     {"on_denied": "no"}
       p:1:50: retry_budget.on_denied: `no` is not known here (use fail, wait)
     {"ration": 0.1}
