@@ -144,7 +144,7 @@ action = "x"
 
 /// Decision 4: decorrelated jitter reaches from the base to three times the latest before.
 #[test]
-fn decorrelated_grows_from_the_latest_before() {
+fn h17_decorrelated_grows_from_the_latest_before() {
     let text =
         r#"{"jitter": "decorrelated", "initial_delay": 1, "max_delay": 20, "max_attempts": 5}"#;
     let json = explained(text, None).to_json();
@@ -207,7 +207,7 @@ fn how_many_are_listed() {
 
 /// Decision 10: an unlimited policy never waits less than 10 ms.
 #[test]
-fn unlimited_delays_have_a_floor() {
+fn decision_10_unlimited_delays_have_a_floor() {
     let json =
         explained(r#"{"max_retries": -1, "backoff": 4, "jitter": "full"}"#, Some(2)).to_json();
     assert_eq!(json["rules"][0]["max_attempts"], serde_json::Value::Null);
