@@ -40,7 +40,7 @@ async fn h16_a_stream_gives_every_notice_in_order() {
 
 #[tokio::test]
 async fn h16_a_reader_waits_for_what_is_told_later() {
-    let (feed, notices) = of(1);
+    let (feed, notices) = of(5);
     let engine = async move {
         for event in failing(task(FETCH), Some(3), &[2_000]) {
             told(&feed, &[event]);
