@@ -18,7 +18,7 @@ use retrial::policy::{
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
     DecodeError, Digest, Event, Input, Outcome, Recorded, RetryOf, RouteCause, RunId, RunState,
-    TaskId, Token, decode, decode_snapshot, encode, encode_snapshot,
+    Spent, TaskId, Token, decode, decode_snapshot, encode, encode_snapshot,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{self, Action, Endpoint, HeaderText, Step, StepIx, Target, Template};
@@ -158,6 +158,11 @@ fn error() -> ErrorContext {
     ErrorContext::new(&failure(), true, "each", "each", 3, AT)
 }
 
+fn spent(working_ms: u64) -> Spent {
+    let ms = Nanos::from_millis;
+    Spent { working: ms(working_ms), failing: ms(3_000), waiting: Nanos::new(7_250_000_001) }
+}
+
 /// One record of each event, some with and without what is optional; the name is the file's.
 fn records() -> Vec<(&'static str, Event)> {
     let token = Token::from_random(1, 2);
@@ -182,7 +187,7 @@ fn records() -> Vec<(&'static str, Event)> {
         ("attempt_started-bare", started(None, None, None)),
         (
             "attempt_failed",
-            Event::AttemptFailed { task: TASK, attempt: 2, failure: failure(), will_retry: true },
+            Event::AttemptFailed { task: TASK, attempt: 2, failure: failure(), will_retry: true, took: Nanos::from_millis(1_500) },
         ),
         (
             "attempt_failed-bare",
@@ -191,6 +196,7 @@ fn records() -> Vec<(&'static str, Event)> {
                 attempt: 2,
                 failure: Failure::new("E42", ""),
                 will_retry: false,
+                took: Nanos::ZERO,
             },
         ),
         (
@@ -206,7 +212,7 @@ fn records() -> Vec<(&'static str, Event)> {
         ),
         (
             "task_succeeded",
-            Event::TaskSucceeded { task: TASK, attempt: 3, digest: Digest::of(b"null") },
+            Event::TaskSucceeded { task: TASK, attempt: 3, digest: Digest::of(b"null"), spent: spent(1_250) },
         ),
         (
             "task_failed",
@@ -215,6 +221,7 @@ fn records() -> Vec<(&'static str, Event)> {
                 attempts: 3,
                 reason: GiveUp::Exhausted,
                 error: error(),
+                spent: spent(0),
             },
         ),
         ("task_cancelled", Event::TaskCancelled { task: TASK }),

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::Notice;
 use super::words::{clean, fans_out, step_name};
 use crate::failure::{Class, ErrorContext, Failure};
-use crate::run::{Event, Outcome, TaskId};
+use crate::run::{Event, Outcome, Spent, TaskId};
 use crate::time::Nanos;
 
 /// What stands in the place of a masked value.
@@ -107,9 +107,11 @@ fn attempt(event: &Event) -> Value {
             "retry_delay": retry.as_ref().map(|r| in_seconds(r.delay)),
             "original_error": retry.as_ref().map(|r| clean(&r.original_error)),
         }),
-        Event::AttemptFailed { failure, will_retry, .. } => {
-            json!({ "will_retry": will_retry, "error": described(failure) })
-        }
+        Event::AttemptFailed { failure, will_retry, took, .. } => json!({
+            "will_retry": will_retry,
+            "error": described(failure),
+            "took": in_seconds(*took),
+        }),
         Event::RetryScheduled { attempt, delay, backoff, kind, code, .. } => json!({
             "next_attempt": attempt,
             "retry_delay": in_seconds(*delay),
@@ -117,14 +119,15 @@ fn attempt(event: &Event) -> Value {
             "retry_kind": kind,
             "reason": clean(code.as_str()),
         }),
-        Event::TaskSucceeded { attempt, .. } => {
-            json!({ "total_attempts": attempt, "result": MASK })
+        Event::TaskSucceeded { attempt, spent, .. } => {
+            json!({ "total_attempts": attempt, "result": MASK, "spent": told(*spent) })
         }
-        Event::TaskFailed { attempts, reason, error, .. } => json!({
+        Event::TaskFailed { attempts, reason, error, spent, .. } => json!({
             "total_attempts": attempts,
             "reason": reason,
             "reason_text": reason.to_string(),
             "error": context(error),
+            "spent": told(*spent),
         }),
         _ => json!({}),
     };
@@ -146,6 +149,16 @@ fn number(event: &Event) -> Option<u32> {
         Event::TaskFailed { attempts, .. } => Some(*attempts),
         _ => None,
     }
+}
+
+/// Where a task's time went (C15).
+fn told(spent: Spent) -> Value {
+    json!({
+        "working": in_seconds(spent.working),
+        "failing": in_seconds(spent.failing),
+        "waiting": in_seconds(spent.waiting),
+        "total": in_seconds(spent.total()),
+    })
 }
 
 fn described(failure: &Failure) -> Value {

@@ -61,9 +61,12 @@ impl RunState {
                 ensure(state.phase == TaskPhase::Queued)?;
                 state.phase = TaskPhase::Running { token: *token, timeout: *timeout };
                 state.first_started.get_or_insert(recorded.at);
+                state.watch.start(recorded.at);
             }
             Event::AttemptFailed { task, attempt, failure, .. } => {
-                self.running(*task, *attempt)?.failure = Some(Box::new(failure.clone()));
+                let state = self.running(*task, *attempt)?;
+                state.failure = Some(Box::new(failure.clone()));
+                state.watch.fail(recorded.at);
             }
             Event::RetryScheduled { task, attempt, delay, backoff, kind, .. } => {
                 let running = |t: &TaskState| matches!(t.phase, TaskPhase::Running { .. });
@@ -76,11 +79,15 @@ impl RunState {
                 state.backoff = Some(*backoff);
                 state.timeout_retries += u32::from(*kind == RetryKind::Timeout);
             }
-            Event::TaskSucceeded { task, attempt, digest } => {
-                self.running(*task, *attempt)?.phase = TaskPhase::Succeeded { digest: *digest };
+            Event::TaskSucceeded { task, attempt, digest, spent } => {
+                let state = self.running(*task, *attempt)?;
+                state.phase = TaskPhase::Succeeded { digest: *digest };
+                state.watch.spent = *spent;
             }
-            Event::TaskFailed { task, error, .. } => {
-                self.live(*task)?.phase = TaskPhase::Failed { error: Box::new(error.clone()) };
+            Event::TaskFailed { task, error, spent, .. } => {
+                let state = self.live(*task)?;
+                state.phase = TaskPhase::Failed { error: Box::new(error.clone()) };
+                state.watch.spent = *spent;
                 self.steps.get_mut(task.step.index())?.first_failed.get_or_insert(task.item);
             }
             Event::TaskCancelled { task } => self.live(*task)?.phase = TaskPhase::Cancelled,

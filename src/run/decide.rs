@@ -79,7 +79,8 @@ pub fn decide(
         Input::Succeeded { task, token, result } => match running(state, *task, *token) {
             Some((attempt, _)) => {
                 let digest = Digest::of(result.to_string().as_bytes());
-                vec![Event::TaskSucceeded { task: *task, attempt, digest }]
+                let spent = state.task(*task).map(|t| t.watch.succeeded(now)).unwrap_or_default();
+                vec![Event::TaskSucceeded { task: *task, attempt, digest, spent }]
             }
             None => Vec::new(),
         },
@@ -170,7 +171,8 @@ fn out_of_time(state: &RunState, task: TaskId, found: &TaskState, now: Timestamp
     let failure =
         failure.unwrap_or_else(|| Box::new(Failure::timed_out("the total timeout passed")));
     let error = error_context(state, task, &failure, attempts, now);
-    Event::TaskFailed { task, attempts, reason: GiveUp::TotalTimeout, error }
+    let spent = found.watch.waited(now);
+    Event::TaskFailed { task, attempts, reason: GiveUp::TotalTimeout, error, spent }
 }
 
 /// The failure, and the retry or the end that follows from it. One commit (spec decision 13).
@@ -194,7 +196,8 @@ fn failed(
     let chance = task.chance(state.seed, attempt);
     let verdict = step.policy.verdict(failure, &used, now, chance, functions);
     let will_retry = matches!(verdict, Verdict::Retry { .. });
-    let ended = Event::AttemptFailed { task, attempt, failure: failure.clone(), will_retry };
+    let took = found.watch.passed(now);
+    let ended = Event::AttemptFailed { task, attempt, failure: failure.clone(), will_retry, took };
     let follows = match verdict {
         Verdict::Retry { delay, backoff } => Event::RetryScheduled {
             task,
@@ -209,6 +212,7 @@ fn failed(
             attempts: attempt,
             reason,
             error: error_context(state, task, failure, attempt, now),
+            spent: found.watch.failed(now),
         },
     };
     vec![ended, follows]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Digest, TaskId, Token};
+use super::{Digest, Spent, TaskId, Token};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
@@ -73,6 +73,9 @@ pub enum Event {
         failure: Failure,
         /// Whether a retry follows (H9).
         will_retry: bool,
+        /// How long the attempt took (C15).
+        #[serde(default)]
+        took: Nanos,
     },
     /// The task waits for its next attempt (A15).
     RetryScheduled {
@@ -97,6 +100,9 @@ pub enum Event {
         attempt: u32,
         /// Of the result.
         digest: Digest,
+        /// Where the task's time went (C15).
+        #[serde(default)]
+        spent: Spent,
     },
     /// The task failed for good.
     TaskFailed {
@@ -108,6 +114,9 @@ pub enum Event {
         reason: GiveUp,
         /// The last failure.
         error: ErrorContext,
+        /// Where the task's time went (C15).
+        #[serde(default)]
+        spent: Spent,
     },
     /// The task was called off: a sibling failed under `fail_fast`. The end of a run calls off all
     /// that is left without saying so for each.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Digest, Event, Impossible, Input, Outcome, Recorded, RunId, TaskId, Token, Version};
+use super::{Digest, Event, Impossible, Input, Outcome, Recorded, RunId, Spent, TaskId, Token, Version};
+use super::spent::Watch;
 use crate::failure::{ErrorContext, Failure};
 use crate::policy::Functions;
 use crate::time::{Nanos, Timestamp};
@@ -94,6 +95,9 @@ pub struct TaskState {
     /// When the attempt to come, or in progress, was due.
     #[serde(default)]
     pub due: Timestamp,
+    /// Where its time went so far.
+    #[serde(default)]
+    pub(super) watch: Watch,
     /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
     pub failure: Option<Box<Failure>>,
 }
@@ -149,8 +153,15 @@ impl TaskState {
             backoff: None,
             delay: Nanos::ZERO,
             due: Timestamp::from_nanos(0),
+            watch: Watch::ZERO,
             failure: None,
         }
+    }
+
+    /// Where its time went so far; an attempt in progress counts when it has ended (C15).
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.watch.spent
     }
 
     /// Whether the task has work left.
@@ -334,6 +345,13 @@ impl RunState {
             let items = 0..u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);
             items.zip(&state.tasks).map(move |(item, task)| (TaskId { step, item }, task))
         })
+    }
+
+    /// Where the time of all tasks went so far, added up (C15).
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        let all = self.steps.iter().flat_map(|step| &step.tasks);
+        all.fold(Spent::default(), |sum, task| sum.and(task.spent()))
     }
 
     /// A task's result, if it has one and it is at hand.

@@ -8,7 +8,7 @@ use serde::ser::SerializeTuple;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Digest, Event, Outcome, Recorded, RetryOf, RouteCause, TaskId, Token};
+use super::{Digest, Event, Outcome, Recorded, RetryOf, RouteCause, Spent, TaskId, Token};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
@@ -76,6 +76,8 @@ enum Stored {
         attempt: u32,
         failure: Failure,
         will_retry: bool,
+        #[serde(default)]
+        took: Nanos,
     },
     RetryScheduled {
         task: TaskId,
@@ -89,12 +91,16 @@ enum Stored {
         task: TaskId,
         attempt: u32,
         digest: Digest,
+        #[serde(default)]
+        spent: Spent,
     },
     TaskFailed {
         task: TaskId,
         attempts: u32,
         reason: GiveUp,
         error: ErrorContext,
+        #[serde(default)]
+        spent: Spent,
     },
     TaskCancelled {
         task: TaskId,

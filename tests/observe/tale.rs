@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use retrial::failure::{ErrorContext, Failure};
 use retrial::observe::{Notice, Observer, Output, Printer};
 use retrial::policy::{Backoff, GiveUp, Origin, Policy};
-use retrial::run::{Digest, Event, Outcome, RetryOf, RouteCause, RunId, TaskId, Token, Version};
+use retrial::run::{Digest, Event, Outcome, RetryOf, RouteCause, RunId, Spent, TaskId, Token, Version};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
 use serde_json::{Value, json};
@@ -79,7 +79,8 @@ pub(crate) fn started(task: TaskId, attempt: u32, of: Option<u32>) -> Event {
 }
 
 pub(crate) fn failed(task: TaskId, attempt: u32, failure: Failure, will_retry: bool) -> Event {
-    Event::AttemptFailed { task, attempt, failure, will_retry }
+    let took = Nanos::from_millis(500);
+    Event::AttemptFailed { task, attempt, failure, will_retry, took }
 }
 
 pub(crate) fn scheduled(task: TaskId, attempt: u32, delay_ms: u64) -> Event {
@@ -95,12 +96,22 @@ pub(crate) fn scheduled(task: TaskId, attempt: u32, delay_ms: u64) -> Event {
 }
 
 pub(crate) fn succeeded(task: TaskId, attempt: u32) -> Event {
-    Event::TaskSucceeded { task, attempt, digest: Digest::of(b"null") }
+    let spent = spent(attempt, Nanos::from_millis(250));
+    Event::TaskSucceeded { task, attempt, digest: Digest::of(b"null"), spent }
 }
 
 pub(crate) fn gave_up(task: TaskId, attempts: u32, reason: GiveUp, failure: &Failure) -> Event {
     let error = context(failure, attempts);
-    Event::TaskFailed { task, attempts, reason, error }
+    let spent = spent(attempts + 1, Nanos::ZERO);
+    Event::TaskFailed { task, attempts, reason, error, spent }
+}
+
+/// Attempts of half a second that failed before this one, two seconds apart.
+fn spent(attempt: u32, working: Nanos) -> Spent {
+    let failed = u64::from(attempt.saturating_sub(1));
+    let waits = failed.saturating_sub(u64::from(working == Nanos::ZERO));
+    let (failing, waiting) = (Nanos::from_millis(500 * failed), Nanos::from_secs(2 * waits));
+    Spent { working, failing, waiting }
 }
 
 pub(crate) fn context(failure: &Failure, attempts: u32) -> ErrorContext {

@@ -43,7 +43,7 @@ fn line(event: &Event, workflow: &Workflow) -> String {
             }
             text
         }
-        Event::AttemptFailed { task: t, attempt, failure, will_retry } => {
+        Event::AttemptFailed { task: t, attempt, failure, will_retry, .. } => {
             format!("failed {} #{attempt} {} will_retry={will_retry}", task(t), failure.code())
         }
         Event::RetryScheduled { task: t, attempt, delay, backoff, kind, code } => {
@@ -52,7 +52,7 @@ fn line(event: &Event, workflow: &Workflow) -> String {
         Event::TaskSucceeded { task: t, attempt, .. } => {
             format!("succeeded {} #{attempt}", task(t))
         }
-        Event::TaskFailed { task: t, attempts, reason, error } => {
+        Event::TaskFailed { task: t, attempts, reason, error, .. } => {
             format!("gave up {} after {attempts}: {reason:?} {}", task(t), error.code)
         }
         Event::TaskCancelled { task: t } => format!("cancelled {}", task(t)),

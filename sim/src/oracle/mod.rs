@@ -20,6 +20,7 @@ pub mod replay;
 pub mod routing;
 pub mod sequence;
 pub mod silence;
+pub mod spent;
 pub mod termination;
 
 use std::fmt;

@@ -8,7 +8,7 @@ use retrial::time::{Mono, Nanos};
 use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
 use super::ledger::Ledger;
-use super::{Promise, Report, model};
+use super::{Promise, Report, model, spent};
 use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
 
@@ -51,6 +51,7 @@ pub fn judge(evidence: &Evidence) -> Report {
                 drawn.note(&mut report, run, &task, &retry);
             }
             starts(&mut report, &task);
+            spent::judge(&mut report, &task);
         }
     }
     drawn.judge(&mut report);

@@ -1,6 +1,6 @@
 use retrial::failure::Failure;
 use retrial::policy::GiveUp;
-use retrial::run::{Event, Outcome};
+use retrial::run::{Event, Outcome, Spent};
 use retrial::time::Nanos;
 use retrial_sim::fault::FaultKind;
 use retrial_sim::oracle::calling_off::NOT_CALLED_OFF;
@@ -104,7 +104,7 @@ fn decision_8_work_that_comes_due_after_the_total_timeout_fails() {
         script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error()).pass(pass);
         let error = script.context(it, 1, &server_error());
         let reason = GiveUp::TotalTimeout;
-        script.event(Event::TaskFailed { task: it, attempts: 1, reason, error: error.clone() });
+        script.event(Event::TaskFailed { task: it, attempts: 1, reason, error: error.clone(), spent: Spent::default() });
         script.step_failed(0, error.clone()).end(Outcome::Failed { error });
         script
     };

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use retrial::failure::{ErrorContext, Failure, RetryKind};
 use retrial::policy::{ActionKind, Policy, Rule};
 use retrial::policy::{Backoff, Dialect, GiveUp, Limit, Matcher, Origin, Parts as PolicyParts};
-use retrial::run::{Digest, Event, Outcome, Recorded, RunId, TaskId, Token};
+use retrial::run::{Digest, Event, Outcome, Recorded, RunId, Spent, TaskId, Token};
 use retrial::store::ResultRow;
 use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::{Action, Endpoint, Parts, Step, StepIx, Target, Template, Workflow};
@@ -118,7 +118,38 @@ impl Script {
         self
     }
 
+    /// Where `task`'s time went by now: failed attempts, and what passed since the last turn.
+    fn spent(&self, task: TaskId) -> (Spent, Nanos) {
+        let (mut spent, mut last) = (Spent::default(), None);
+        for Recorded { at, event } in &self.run().events {
+            let passed = last.map_or(Nanos::ZERO, |last| at.since(last));
+            match event {
+                Event::AttemptStarted { task: t, .. } if *t == task => spent.waiting = sum(spent.waiting, passed),
+                Event::AttemptFailed { task: t, .. } if *t == task => spent.failing = sum(spent.failing, passed),
+                _ => continue,
+            }
+            last = Some(*at);
+        }
+        (spent, last.map_or(Nanos::ZERO, |last| store(self.now).since(last)))
+    }
+
+    /// The event with the time told that is right now, where it tells any (C15).
+    fn timed(&self, mut event: Event) -> Event {
+        let Some(task) = event.task() else { return event };
+        let (so_far, passed) = self.spent(task);
+        match &mut event {
+            Event::AttemptFailed { took, .. } => *took = passed,
+            Event::TaskSucceeded { spent, .. } => *spent = Spent { working: passed, ..so_far },
+            Event::TaskFailed { spent, .. } => {
+                *spent = Spent { waiting: sum(so_far.waiting, passed), ..so_far };
+            }
+            _ => {}
+        }
+        event
+    }
+
     pub(crate) fn event(&mut self, event: Event) -> &mut Self {
+        let event = self.timed(event);
         let recorded = Recorded { at: store(self.now), event };
         let (id, number) = (self.run().id, self.run().version);
         self.world.told.push(Told {
@@ -191,7 +222,7 @@ impl Script {
 
     fn failed(&mut self, task: TaskId, attempt: u32, failure: &Failure, will_retry: bool) {
         let failure = failure.clone();
-        self.event(Event::AttemptFailed { task, attempt, failure, will_retry });
+        self.event(Event::AttemptFailed { task, attempt, failure, will_retry, took: Nanos::ZERO });
     }
 
     /// The attempt fails and is retried after a backoff that doubles from 100 ms, then waited for.
@@ -230,12 +261,12 @@ impl Script {
     ) -> &mut Self {
         self.failed(task, attempt, failure, false);
         let error = self.context(task, attempt, failure);
-        self.event(Event::TaskFailed { task, attempts: attempt, reason, error })
+        self.event(Event::TaskFailed { task, attempts: attempt, reason, error, spent: Spent::default() })
     }
 
     pub(crate) fn succeed(&mut self, task: TaskId, attempt: u32) -> &mut Self {
         let result = Bytes::from_static(b"{\"ok\":true}");
-        self.event(Event::TaskSucceeded { task, attempt, digest: Digest::of(&result) });
+        self.event(Event::TaskSucceeded { task, attempt, digest: Digest::of(&result), spent: Spent::default() });
         self.run_mut().results.push(ResultRow { task, attempt, result });
         self
     }
@@ -340,4 +371,8 @@ pub(crate) fn found(report: &Report, reason: &str) {
     assert!(reasons.contains(&reason), "expected {reason}, found {:#?}", report.findings);
     let text = &report.findings[0].text;
     assert!(!text.is_empty(), "{reason} proves nothing");
+}
+
+fn sum(a: Nanos, b: Nanos) -> Nanos {
+    a.saturating_add(b)
 }

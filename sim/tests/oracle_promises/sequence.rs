@@ -238,7 +238,7 @@ fn jittered(drawn: [u64; 3]) -> Script {
         script.start(it, 1, status(503));
         let failure = server_error();
         let code = failure.code().clone();
-        script.event(Event::AttemptFailed { task: it, attempt: 1, failure, will_retry: true });
+        script.event(Event::AttemptFailed { task: it, attempt: 1, failure, will_retry: true, took: Nanos::ZERO });
         let backoff = Nanos::new(nanos);
         let kind = RetryKind::Failure;
         script.event(Event::RetryScheduled {

@@ -1,5 +1,6 @@
 use retrial::failure::Failure;
 use retrial::run::Event;
+use retrial::time::Nanos;
 use retrial_sim::evidence::Bound;
 use retrial_sim::oracle::termination::{LATE, STUCK, TOO_MANY_ATTEMPTS, UNBOUNDED_HISTORY, judge};
 
@@ -73,14 +74,14 @@ fn unlimited_retries_must_not_keep_every_event() {
     for attempt in 1..=300 {
         script.start(it, attempt, status(503));
         let failure = Failure::http(503, "busy");
-        script.event(Event::AttemptFailed { task: it, attempt, failure, will_retry: true });
+        script.event(Event::AttemptFailed { task: it, attempt, failure, will_retry: true, took: Nanos::ZERO });
     }
     script.run_mut().acknowledged = false;
     healthy(&judge(&script.world));
     for attempt in 301..=400 {
         script.start(it, attempt, status(503));
         let failure = Failure::http(503, "busy");
-        script.event(Event::AttemptFailed { task: it, attempt, failure, will_retry: true });
+        script.event(Event::AttemptFailed { task: it, attempt, failure, will_retry: true, took: Nanos::ZERO });
     }
     found(&judge(&script.world), UNBOUNDED_HISTORY);
 }
