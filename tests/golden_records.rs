@@ -187,7 +187,13 @@ fn records() -> Vec<(&'static str, Event)> {
         ("attempt_started-bare", started(None, None, None)),
         (
             "attempt_failed",
-            Event::AttemptFailed { task: TASK, attempt: 2, failure: failure(), will_retry: true, took: Nanos::from_millis(1_500) },
+            Event::AttemptFailed {
+                task: TASK,
+                attempt: 2,
+                failure: failure(),
+                will_retry: true,
+                took: Nanos::from_millis(1_500),
+            },
         ),
         (
             "attempt_failed-bare",
@@ -212,7 +218,12 @@ fn records() -> Vec<(&'static str, Event)> {
         ),
         (
             "task_succeeded",
-            Event::TaskSucceeded { task: TASK, attempt: 3, digest: Digest::of(b"null"), spent: spent(1_250) },
+            Event::TaskSucceeded {
+                task: TASK,
+                attempt: 3,
+                digest: Digest::of(b"null"),
+                spent: spent(1_250),
+            },
         ),
         (
             "task_failed",

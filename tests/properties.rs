@@ -231,6 +231,28 @@ proptest! {
         prop_assert_eq!(encode_snapshot(&whole), encode_snapshot(&world.state));
     }
 
+    /// C15: the time working, in failed attempts and between attempts is all of a task's time.
+    #[test]
+    fn c15_the_times_told_add_up(case in case()) {
+        let world = play(&case, |_| {})?;
+        for (id, task) in world.state.tasks() {
+            let of_task = |r: &&Recorded| r.event.task() == Some(id);
+            let mut failed = Nanos::ZERO;
+            for recorded in world.log.iter().filter(of_task) {
+                match &recorded.event {
+                    Event::AttemptFailed { took, .. } => failed = failed.saturating_add(*took),
+                    Event::TaskSucceeded { spent, .. } | Event::TaskFailed { spent, .. } => {
+                        let began = task.first_started.unwrap_or(recorded.at);
+                        prop_assert_eq!(spent.total(), recorded.at.since(began), "{}", id);
+                        prop_assert_eq!(spent.failing, failed, "{}", id);
+                        prop_assert_eq!(*spent, task.spent(), "{}", id);
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
     /// H11: what is stored is what was decided, to the last bit.
     #[test]
     fn stored_events_are_the_events(case in case()) {

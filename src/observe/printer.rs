@@ -99,10 +99,13 @@ impl<W: Write> Printer<W> {
         desk.print(&lines);
     }
 
-    /// Prints the retry statistics (H15).
+    /// Prints the retry statistics (H15), and after retries where the time went (C15).
     pub fn summarise(&self) {
         let mut desk = self.lock();
-        let lines = desk.statistics.to_string();
+        let mut lines = desk.statistics.to_string();
+        if desk.statistics.retries() > 0 {
+            lines += &desk.statistics.times().to_string();
+        }
         let lines: Vec<_> = lines.lines().map(|l| Line::new(Tone::Plain, l.to_owned())).collect();
         desk.print(&lines);
     }

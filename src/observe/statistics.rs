@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Notice;
-use crate::run::{Event, RunId, TaskId};
+use super::words::seconds;
+use crate::run::{Event, RunId, Spent, TaskId};
 
 /// Retry statistics, in the words and the layout of the rh_agents document (H15), where an "event"
 /// is a task. Fed with notices, in order; the same notices give the same numbers.
@@ -14,6 +15,7 @@ pub struct Statistics {
     failed: u64,
     cancelled: u64,
     retries: u64,
+    spent: Spent,
 }
 
 /// How a task ended.
@@ -31,10 +33,12 @@ impl Statistics {
             Event::AttemptStarted { task, attempt, .. } => {
                 self.going.insert((run, *task), *attempt);
             }
-            Event::TaskSucceeded { task, attempt, .. } => {
+            Event::TaskSucceeded { task, attempt, spent, .. } => {
+                self.spent = self.spent.and(*spent);
                 self.end((run, *task), Some(*attempt), &End::Succeeded);
             }
-            Event::TaskFailed { task, attempts, .. } => {
+            Event::TaskFailed { task, attempts, spent, .. } => {
+                self.spent = self.spent.and(*spent);
                 self.end((run, *task), Some(*attempts), &End::Failed);
             }
             Event::TaskCancelled { task } => self.end((run, *task), None, &End::Cancelled),
@@ -84,6 +88,24 @@ impl Statistics {
     #[must_use]
     pub fn average_tenths(&self) -> u64 {
         rounded(self.retries().saturating_mul(10), self.with_retries())
+    }
+
+    /// Where the time of all tasks that succeeded or failed went, tried once or more often (C15).
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.spent
+    }
+
+    /// [`Self::spent`] as a tree beside the document's, which has none.
+    pub fn times(&self) -> impl fmt::Display {
+        let Spent { working, failing, waiting } = self.spent;
+        let (working, failing, waiting) = (seconds(working), seconds(failing), seconds(waiting));
+        fmt::from_fn(move |f| {
+            writeln!(f, "⏱ TIME OF TASKS")?;
+            writeln!(f, "├─ Working: {working}")?;
+            writeln!(f, "├─ In attempts that failed: {failing}")?;
+            writeln!(f, "└─ Waiting to retry: {waiting}")
+        })
     }
 
     fn end(&mut self, key: (RunId, TaskId), attempts: Option<u32>, end: &End) {

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Digest, Event, Impossible, Input, Outcome, Recorded, RunId, Spent, TaskId, Token, Version};
 use super::spent::Watch;
+use super::{
+    Digest, Event, Impossible, Input, Outcome, Recorded, RunId, Spent, TaskId, Token, Version,
+};
 use crate::failure::{ErrorContext, Failure};
 use crate::policy::Functions;
 use crate::time::{Nanos, Timestamp};

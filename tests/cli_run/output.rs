@@ -7,7 +7,7 @@ use super::lab::{Done, Lab, done};
 /// the policy's, and stay.
 fn plain(done: &Done) -> String {
     let id = done.first_line().split(' ').nth(1).unwrap_or_default();
-    let text = done.out.replace(id, "ID");
+    let text = without_times(&done.out.replace(id, "ID"));
     let mut parts = text.split('(');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -18,6 +18,18 @@ fn plain(done: &Done) -> String {
         plain.push_str(if took { rest } else { part });
     }
     plain
+}
+
+/// The tree of times without its numbers.
+fn without_times(text: &str) -> String {
+    let Some((before, times)) = text.split_once("⏱ TIME OF TASKS\n") else {
+        return text.to_owned();
+    };
+    let shown = times.lines().map(|line| match line.split_once(": ") {
+        Some((name, took)) if took.ends_with('s') => format!("{name}: #s\n"),
+        _ => format!("{line}\n"),
+    });
+    format!("{before}⏱ TIME OF TASKS\n{}", shown.collect::<String>())
 }
 
 const FIXED: &str = "work_config = { max_retries = 2, backoff = 100 }";
@@ -38,13 +50,17 @@ fn h14_recovery_is_short() {
     ├─ Failed after all retries: 0 (0%)
     ├─ Total retry attempts: 2
     └─ Avg retries per event: 2.0
+    ⏱ TIME OF TASKS
+    ├─ Working: #s
+    ├─ In attempts that failed: #s
+    └─ Waiting to retry: #s
     "#);
 }
 
 #[test]
 fn h14_exhaustion_is_detailed() {
     let lab = Lab::with_step(&Endpoint::failing(9).url("/x"), FIXED);
-    insta::assert_snapshot!(plain(&lab.run(&["run", "w.toml"])), @r#"
+    insta::assert_snapshot!(plain(&lab.run(&["run", "w.toml"])), @r"
     Run ID of w, kept in .retrial/w.redb.
     🔧 fetch [STARTED]
     ✖ fetch [FAILED] (#s) - HTTP 503 Service Unavailable: busy
@@ -62,7 +78,11 @@ fn h14_exhaustion_is_detailed() {
     ├─ Failed after all retries: 1 (100%)
     ├─ Total retry attempts: 2
     └─ Avg retries per event: 2.0
-    "#);
+    ⏱ TIME OF TASKS
+    ├─ Working: #s
+    ├─ In attempts that failed: #s
+    └─ Waiting to retry: #s
+    ");
 }
 
 #[test]
@@ -85,6 +105,10 @@ fn h14_detailed_prints_all() {
     ├─ Failed after all retries: 0 (0%)
     ├─ Total retry attempts: 1
     └─ Avg retries per event: 1.0
+    ⏱ TIME OF TASKS
+    ├─ Working: #s
+    ├─ In attempts that failed: #s
+    └─ Waiting to retry: #s
     "#);
 }
 
@@ -168,6 +192,10 @@ fn ir_text_runs() {
     ├─ Failed after all retries: 0 (0%)
     ├─ Total retry attempts: 2
     └─ Avg retries per event: 1.0
+    ⏱ TIME OF TASKS
+    ├─ Working: #s
+    ├─ In attempts that failed: #s
+    └─ Waiting to retry: #s
     "#);
     let bodies: Vec<_> = endpoint.seen().into_iter().map(|s| s.body).collect();
     assert_eq!(bodies, ["{\"day\":3}", "{\"day\":3}", "{\"rows\":[7,8]}", "{\"rows\":[7,8]}"]);

@@ -46,14 +46,14 @@ fn h9_a_retry_carries_all_its_metadata() {
       "workflow": "etl"
     }
     "#);
-    assert_snapshot!(about(failed(item(EACH, 3), 1, slow(), true)), @r#"{"action":"do_each","attempt":1,"error":{"code":"TIMEOUT","kind":"timeout","message":"Connection timeout","retryable":true,"type":"TimeoutError"},"is_retry":false,"item":3,"retry_attempt":0,"step":"each","will_retry":true}"#);
+    assert_snapshot!(about(failed(item(EACH, 3), 1, slow(), true)), @r#"{"action":"do_each","attempt":1,"error":{"code":"TIMEOUT","kind":"timeout","message":"Connection timeout","retryable":true,"type":"TimeoutError"},"is_retry":false,"item":3,"retry_attempt":0,"step":"each","took":0.5,"will_retry":true}"#);
     assert_snapshot!(about(scheduled(task(FETCH), 2, 2_500)), @r#"{"action":"do_fetch_data","attempt":2,"backoff":2.5,"is_retry":true,"next_attempt":2,"reason":"TIMEOUT","retry_attempt":1,"retry_delay":2.5,"retry_kind":"timeout","step":"fetch_data"}"#);
 }
 
 #[test]
 fn h9_the_end_carries_the_total_attempts() {
-    assert_snapshot!(about(succeeded(task(FETCH), 3)), @r#"{"action":"do_fetch_data","attempt":3,"is_retry":true,"result":"***","retry_attempt":2,"step":"fetch_data","total_attempts":3}"#);
-    assert_snapshot!(about(gave_up(task(FETCH), 3, GiveUp::Exhausted, &slow())), @r#"{"action":"do_fetch_data","attempt":3,"error":{"action_id":"do_fetch_data","attempt":3,"code":"TIMEOUT","message":"Connection timeout","node_id":"fetch_data","retryable":true,"timestamp":"1970-01-01T00:00:00Z"},"is_retry":true,"reason":"exhausted","reason_text":"all attempts are used up","retry_attempt":2,"step":"fetch_data","total_attempts":3}"#);
+    assert_snapshot!(about(succeeded(task(FETCH), 3)), @r#"{"action":"do_fetch_data","attempt":3,"is_retry":true,"result":"***","retry_attempt":2,"spent":{"failing":1.0,"total":5.25,"waiting":4.0,"working":0.25},"step":"fetch_data","total_attempts":3}"#);
+    assert_snapshot!(about(gave_up(task(FETCH), 3, GiveUp::Exhausted, &slow())), @r#"{"action":"do_fetch_data","attempt":3,"error":{"action_id":"do_fetch_data","attempt":3,"code":"TIMEOUT","message":"Connection timeout","node_id":"fetch_data","retryable":true,"timestamp":"1970-01-01T00:00:00Z"},"is_retry":true,"reason":"exhausted","reason_text":"all attempts are used up","retry_attempt":2,"spent":{"failing":1.5,"total":5.5,"waiting":4.0,"working":0.0},"step":"fetch_data","total_attempts":3}"#);
 }
 
 #[test]

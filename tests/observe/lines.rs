@@ -98,6 +98,10 @@ fn h11_a_resumed_run_recalls_what_it_does_not_print() {
     ├─ Failed after all retries: 0 (0%)
     ├─ Total retry attempts: 1
     └─ Avg retries per event: 1.0
+    ⏱ TIME OF TASKS
+    ├─ Working: 0.3s
+    ├─ In attempts that failed: 0.5s
+    └─ Waiting to retry: 2.0s
     ");
 }
 

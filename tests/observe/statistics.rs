@@ -96,3 +96,31 @@ fn attempts_before_the_first_notice_are_counted() {
     let t = task(FETCH);
     assert_eq!(counted(&[(0, started(t, 3, Some(5))), (0, succeeded(t, 3))]).retries(), 2);
 }
+
+#[test]
+fn c15_the_time_in_retries_stands_beside_the_time_working() {
+    let tasks = [(0, 2, true), (1, 0, true), (2, 1, false)];
+    let events: Vec<_> =
+        tasks.into_iter().flat_map(|(n, retries, well)| ends(n, retries, well)).collect();
+    // Successes of 0.25 s; failed attempts of 0.5 s, 2 and 0 and 2; delays of 2 s, 2 and 0 and 1.
+    assert_snapshot!(counted(&events).times(), @r"
+    ⏱ TIME OF TASKS
+    ├─ Working: 0.5s
+    ├─ In attempts that failed: 2.0s
+    └─ Waiting to retry: 6.0s
+    ");
+}
+
+#[test]
+fn h15_the_statistics_of_parallel_runs_are_one() {
+    let mut statistics = Statistics::default();
+    let events = [ends(0, 2, true), ends(1, 1, false)];
+    for turn in 0..events[0].len().max(events[1].len()) {
+        for (n, events) in (1..).zip(&events) {
+            let next = events.get(turn..=turn).unwrap_or_default();
+            each(run(n), next, |notice| statistics.take(notice));
+        }
+    }
+    assert_eq!((statistics.with_retries(), statistics.retries()), (2, 3));
+    assert_eq!((statistics.succeeded(), statistics.failed()), (1, 1));
+}

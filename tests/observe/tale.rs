@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex};
 use retrial::failure::{ErrorContext, Failure};
 use retrial::observe::{Notice, Observer, Output, Printer};
 use retrial::policy::{Backoff, GiveUp, Origin, Policy};
-use retrial::run::{Digest, Event, Outcome, RetryOf, RouteCause, RunId, Spent, TaskId, Token, Version};
+use retrial::run::{
+    Digest, Event, Outcome, RetryOf, RouteCause, RunId, Spent, TaskId, Token, Version,
+};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
 use serde_json::{Value, json};

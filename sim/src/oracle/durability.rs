@@ -121,7 +121,7 @@ fn success(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>) {
 fn results(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
     let mut earned: BTreeMap<(TaskId, u32), Digest> = BTreeMap::new();
     for entry in tasks.iter().flat_map(|t| &t.entries) {
-        if let Event::TaskSucceeded { task, attempt, digest } = entry.event {
+        if let Event::TaskSucceeded { task, attempt, digest, .. } = entry.event {
             earned.insert((*task, *attempt), *digest);
         }
     }

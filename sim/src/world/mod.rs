@@ -43,6 +43,24 @@ pub fn run_seed(source: &Source, seed: u64, keep: bool) -> (SeedReport, History)
 /// Runs a scenario, on a thread of its own, and judges it.
 #[must_use]
 pub fn run_scenario(scenario: Scenario, keep: bool) -> (SeedReport, History) {
+    let Lived { report, history, .. } = live_scenario(scenario, keep);
+    (report, history)
+}
+
+/// All that became of a scenario.
+#[derive(Debug)]
+pub struct Lived {
+    /// What the oracles say.
+    pub report: SeedReport,
+    /// What happened, for a reader.
+    pub history: History,
+    /// What it left behind; none where the world broke off.
+    pub evidence: Option<Evidence>,
+}
+
+/// Runs a scenario as [`run_scenario`] does, and gives what it left behind as well.
+#[must_use]
+pub fn live_scenario(scenario: Scenario, keep: bool) -> Lived {
     let records = Records::new(keep, POLLS);
     let bound = drive::bound(&scenario);
     let after_heal = match bound {
@@ -59,16 +77,16 @@ pub fn run_scenario(scenario: Scenario, keep: bool) -> (SeedReport, History) {
         (evidence, true_now())
     });
     let history = History::new(&scenario, records.trace.lines());
-    let report = match ran {
-        Ok((evidence, ended)) => judge(seed, &evidence, ended, &records),
+    let (report, evidence) = match ran {
+        Ok((evidence, ended)) => (judge(seed, &evidence, ended, &records), Some(evidence)),
         Err(panic) => {
             let verdict = if panic.is_stuck() { Verdict::Stuck } else { Verdict::Panicked };
-            SeedReport::broken_off(seed, verdict, "world", panic.to_string())
+            (SeedReport::broken_off(seed, verdict, "world", panic.to_string()), None)
         }
     };
     let struck = records.strikes.counts();
     let fingerprint = records.trace.fingerprint().to_string();
-    (SeedReport { drawn, struck, fingerprint, ..report }, history)
+    Lived { report: SeedReport { drawn, struck, fingerprint, ..report }, history, evidence }
 }
 
 fn counted(scenario: &Scenario) -> BTreeMap<crate::fault::FaultKind, u64> {

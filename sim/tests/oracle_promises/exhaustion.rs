@@ -104,7 +104,13 @@ fn decision_8_work_that_comes_due_after_the_total_timeout_fails() {
         script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error()).pass(pass);
         let error = script.context(it, 1, &server_error());
         let reason = GiveUp::TotalTimeout;
-        script.event(Event::TaskFailed { task: it, attempts: 1, reason, error: error.clone(), spent: Spent::default() });
+        script.event(Event::TaskFailed {
+            task: it,
+            attempts: 1,
+            reason,
+            error: error.clone(),
+            spent: Spent::default(),
+        });
         script.step_failed(0, error.clone()).end(Outcome::Failed { error });
         script
     };

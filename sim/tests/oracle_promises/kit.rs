@@ -124,8 +124,12 @@ impl Script {
         for Recorded { at, event } in &self.run().events {
             let passed = last.map_or(Nanos::ZERO, |last| at.since(last));
             match event {
-                Event::AttemptStarted { task: t, .. } if *t == task => spent.waiting = sum(spent.waiting, passed),
-                Event::AttemptFailed { task: t, .. } if *t == task => spent.failing = sum(spent.failing, passed),
+                Event::AttemptStarted { task: t, .. } if *t == task => {
+                    spent.waiting = sum(spent.waiting, passed)
+                }
+                Event::AttemptFailed { task: t, .. } if *t == task => {
+                    spent.failing = sum(spent.failing, passed)
+                }
                 _ => continue,
             }
             last = Some(*at);
@@ -261,12 +265,23 @@ impl Script {
     ) -> &mut Self {
         self.failed(task, attempt, failure, false);
         let error = self.context(task, attempt, failure);
-        self.event(Event::TaskFailed { task, attempts: attempt, reason, error, spent: Spent::default() })
+        self.event(Event::TaskFailed {
+            task,
+            attempts: attempt,
+            reason,
+            error,
+            spent: Spent::default(),
+        })
     }
 
     pub(crate) fn succeed(&mut self, task: TaskId, attempt: u32) -> &mut Self {
         let result = Bytes::from_static(b"{\"ok\":true}");
-        self.event(Event::TaskSucceeded { task, attempt, digest: Digest::of(&result), spent: Spent::default() });
+        self.event(Event::TaskSucceeded {
+            task,
+            attempt,
+            digest: Digest::of(&result),
+            spent: Spent::default(),
+        });
         self.run_mut().results.push(ResultRow { task, attempt, result });
         self
     }

@@ -8,6 +8,7 @@ use retrial_sim::oracle::sequence::{
     STARTED_AFTER_TOTAL, STARTED_EARLY, WRONG_BACKOFF, WRONG_CAUSE, WRONG_DELAY, WRONG_TIMEOUT,
     judge,
 };
+use retrial_sim::oracle::spent::{WRONG_SPENT, WRONG_TOOK};
 use retrial_sim::oracle::{Delays, delays};
 use retrial_sim::scenario::{Reply, RetryAfter};
 
@@ -238,7 +239,13 @@ fn jittered(drawn: [u64; 3]) -> Script {
         script.start(it, 1, status(503));
         let failure = server_error();
         let code = failure.code().clone();
-        script.event(Event::AttemptFailed { task: it, attempt: 1, failure, will_retry: true, took: Nanos::ZERO });
+        script.event(Event::AttemptFailed {
+            task: it,
+            attempt: 1,
+            failure,
+            will_retry: true,
+            took: Nanos::ZERO,
+        });
         let backoff = Nanos::new(nanos);
         let kind = RetryKind::Failure;
         script.event(Event::RetryScheduled {
@@ -289,4 +296,30 @@ fn drawn_by_one(drawn: [u64; 3]) -> Script {
 fn decision_9_jitter_depends_on_the_attempt() {
     healthy(&judge(&drawn_by_one([71_000, 3_000, 300_000]).world));
     found(&judge(&drawn_by_one([30_000, 60_000, 120_000]).world), JITTER_REPEATED);
+}
+
+#[test]
+fn c15_a_wrong_length_of_an_attempt_is_found() {
+    let script = recovered().alter(|r| {
+        if let Event::AttemptFailed { attempt: 2, took, .. } = &mut r.event {
+            *took = took.saturating_add(Nanos::new(1));
+        }
+    });
+    found(&judge(&script.world), WRONG_TOOK);
+}
+
+#[test]
+fn c15_time_told_in_the_wrong_place_is_found() {
+    let script = recovered().alter(|r| {
+        if let Event::TaskSucceeded { spent, .. } = &mut r.event {
+            (spent.failing, spent.waiting) = (spent.waiting, spent.failing);
+        }
+    });
+    found(&judge(&script.world), WRONG_SPENT);
+    let script = exhausted().alter(|r| {
+        if let Event::TaskFailed { spent, .. } = &mut r.event {
+            spent.waiting = Nanos::ZERO;
+        }
+    });
+    found(&judge(&script.world), WRONG_SPENT);
 }

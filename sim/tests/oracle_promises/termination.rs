@@ -74,14 +74,26 @@ fn unlimited_retries_must_not_keep_every_event() {
     for attempt in 1..=300 {
         script.start(it, attempt, status(503));
         let failure = Failure::http(503, "busy");
-        script.event(Event::AttemptFailed { task: it, attempt, failure, will_retry: true, took: Nanos::ZERO });
+        script.event(Event::AttemptFailed {
+            task: it,
+            attempt,
+            failure,
+            will_retry: true,
+            took: Nanos::ZERO,
+        });
     }
     script.run_mut().acknowledged = false;
     healthy(&judge(&script.world));
     for attempt in 301..=400 {
         script.start(it, attempt, status(503));
         let failure = Failure::http(503, "busy");
-        script.event(Event::AttemptFailed { task: it, attempt, failure, will_retry: true, took: Nanos::ZERO });
+        script.event(Event::AttemptFailed {
+            task: it,
+            attempt,
+            failure,
+            will_retry: true,
+            took: Nanos::ZERO,
+        });
     }
     found(&judge(&script.world), UNBOUNDED_HISTORY);
 }
