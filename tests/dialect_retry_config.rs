@@ -101,7 +101,7 @@ fn h2_limits_are_checked() {
     {"backoff_multiplier": -2}
       p:1:24: backoff_multiplier: `-2` may not be negative (use zero or more)
     {"jitter": 1.5}
-      p:1:12: jitter: the jitter share is above 1: a delay could be negative (use 0 to 1)
+      p:1:12: jitter: the share is above 1 (use 0 to 1)
     {"jitter": "lots"}
       p:1:12: jitter: `lots` is not known here (use none, proportional, full, equal, decorrelated)
     {"retry_timeout": 0}
