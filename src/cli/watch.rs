@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use anstream::{AutoStream, ColorChoice};
 use retrial::observe::{Notice, Observer, Output, Printer};
 use retrial::run::Event;
-use terminal_size::{Height, Width, terminal_size_of};
+use terminal_size::terminal_size_of;
 use tokio::sync::Notify;
 
 use super::Lookup;
@@ -19,12 +19,6 @@ pub(super) enum Place {
     Stderr,
 }
 
-/// What the place can show.
-struct Sight {
-    terminal: bool,
-    colour: bool,
-    size: Option<(Width, Height)>,
-}
 
 impl Place {
     fn out(self) -> Box<dyn Write + Send> {
@@ -34,21 +28,29 @@ impl Place {
         }
     }
 
-    /// Colours follow NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM, as anstream reads them.
-    fn sight(self) -> Sight {
-        let colour = |choice| choice != ColorChoice::Never;
+    fn is_terminal(self) -> bool {
         match self {
-            Self::Stdout => Sight {
-                terminal: stdout().is_terminal(),
-                colour: colour(AutoStream::choice(&stdout())),
-                size: terminal_size_of(stdout()),
-            },
-            Self::Stderr => Sight {
-                terminal: stderr().is_terminal(),
-                colour: colour(AutoStream::choice(&stderr())),
-                size: terminal_size_of(stderr()),
-            },
+            Self::Stdout => stdout().is_terminal(),
+            Self::Stderr => stderr().is_terminal(),
         }
+    }
+
+    /// Follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM, as anstream reads them.
+    fn has_colour(self) -> bool {
+        let choice = match self {
+            Self::Stdout => AutoStream::choice(&stdout()),
+            Self::Stderr => AutoStream::choice(&stderr()),
+        };
+        choice != ColorChoice::Never
+    }
+
+    /// Columns and rows, as they are now.
+    fn size(self) -> Option<(usize, usize)> {
+        let size = match self {
+            Self::Stdout => terminal_size_of(stdout()),
+            Self::Stderr => terminal_size_of(stderr()),
+        };
+        size.map(|(columns, rows)| (columns.0.into(), rows.0.into()))
     }
 }
 
@@ -62,14 +64,12 @@ pub(super) struct Watch {
 
 impl Watch {
     pub(super) fn new(place: Place, detailed: bool, lookup: Lookup) -> Self {
-        let Sight { terminal, colour, size } = place.sight();
-        let terminal = terminal && lookup("TERM").is_none_or(|term| term != "dumb");
+        let moves = lookup("TERM").is_none_or(|term| term != "dumb");
+        let terminal = place.is_terminal() && moves;
         let output = if detailed { Output::Detailed } else { Output::Auto { terminal } };
-        let printer = Printer::new(place.out(), output).with_colour(colour);
-        let printer = match size {
-            Some((columns, rows)) => printer.with_size(columns.0.into(), rows.0.into()),
-            None => printer,
-        };
+        let printer = Printer::new(place.out(), output)
+            .with_colour(place.has_colour())
+            .with_sight(move || place.size());
         Self { printer, first: Mutex::default(), ended: Notify::new() }
     }
 

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -28,10 +29,8 @@ pub enum Output {
 /// computed from the events; every text passes the sanitiser (C14).
 ///
 /// A task that is called off before it was ever started gets no line.
-#[derive(Debug)]
 pub struct Printer<W>(Mutex<Desk<W>>);
 
-#[derive(Debug)]
 struct Desk<W> {
     screen: Screen<W>,
     output: Output,
@@ -61,12 +60,20 @@ impl<W: Write> Printer<W> {
         self
     }
 
-    /// The same printer for a terminal of this size. Live lines are cut to it.
+    /// The same printer for a terminal of this size, in columns and rows. Live lines are cut to it.
     #[must_use]
     pub fn with_size(self, columns: usize, rows: usize) -> Self {
-        let mut desk = self.lock();
-        (desk.screen.columns, desk.screen.rows) = (columns, rows);
-        drop(desk);
+        self.with_sight(move || Some((columns, rows)))
+    }
+
+    /// The same printer for a terminal whose columns and rows `sight` tells, each time anew: people
+    /// drag windows.
+    #[must_use]
+    pub fn with_sight(
+        self,
+        sight: impl Fn() -> Option<(usize, usize)> + Send + 'static,
+    ) -> Self {
+        self.lock().screen.sight = Box::new(sight);
         self
     }
 
@@ -134,6 +141,12 @@ impl<W: Write + Send + 'static> Observer for Printer<W> {
                 desk.print(&lines);
             }
         }
+    }
+}
+
+impl<W> fmt::Debug for Printer<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Printer")
     }
 }
 
@@ -223,7 +236,7 @@ impl<W: Write> Desk<W> {
     /// A task's lines that were not printed as it went on.
     fn unprinted(&self, story: &Story) -> Vec<Line> {
         match self.output {
-            Output::Detailed => Vec::new(),
+            Output::Detailed => story.kept().into_iter().collect(),
             Output::Auto { .. } => story.lines().collect(),
         }
     }

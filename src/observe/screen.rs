@@ -2,23 +2,30 @@
 
 use std::io::Write;
 
-use super::line::Line;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+use super::line::{Line, Tone};
+
+/// Tells a terminal's columns and rows now, where they are known.
+pub(super) type Sight = Box<dyn Fn() -> Option<(usize, usize)> + Send>;
 
 /// Where lines are written.
-#[derive(Debug)]
 pub(super) struct Screen<W> {
     out: W,
     pub(super) colour: bool,
-    pub(super) columns: usize,
-    pub(super) rows: usize,
-    /// Lines below those that stay, rewritten each time.
-    live: usize,
+    pub(super) sight: Sight,
+    /// As last seen.
+    columns: usize,
+    rows: usize,
+    /// The widths of the lines below those that stay, which are rewritten each time.
+    live: Vec<usize>,
     broken: bool,
 }
 
 impl<W: Write> Screen<W> {
     pub(super) fn new(out: W) -> Self {
-        Self { out, colour: false, columns: 80, rows: 24, live: 0, broken: false }
+        let sight: Sight = Box::new(|| None);
+        Self { out, colour: false, sight, columns: 80, rows: 24, live: Vec::new(), broken: false }
     }
 
     /// Writes lines that stay. A reader that has gone away must not change what happens to runs:
@@ -29,14 +36,17 @@ impl<W: Write> Screen<W> {
 
     /// Writes lines that stay and below them, until the next call, those given last line first.
     pub(super) fn show(&mut self, stay: &[Line], live_backwards: impl Iterator<Item = Line>) {
+        self.look();
         let mut text = self.erase();
         for line in stay {
             self.push(&mut text, line, &line.text);
         }
         let live = self.fitting(live_backwards);
-        self.live = live.len();
+        self.live.clear();
         for line in &live {
-            self.push(&mut text, line, &crop(&line.text, self.columns));
+            let shown = crop(&line.text, self.columns);
+            self.push(&mut text, line, &shown);
+            self.live.push(shown.width());
         }
         if self.broken || text.is_empty() {
             return;
@@ -44,9 +54,17 @@ impl<W: Write> Screen<W> {
         self.broken = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush()).is_err();
     }
 
-    /// Moves up over the live lines and clears to the end of the screen.
+    fn look(&mut self) {
+        if let Some((columns, rows)) = (self.sight)() {
+            (self.columns, self.rows) = (columns.max(1), rows.max(1));
+        }
+    }
+
+    /// Moves up over the live lines and clears to the end of the screen. A terminal that has become
+    /// narrower has broken them into more rows.
     fn erase(&self) -> String {
-        if self.live == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", self.live) }
+        let rows: usize = self.live.iter().map(|w| w.div_ceil(self.columns).max(1)).sum();
+        if rows == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", rows.min(self.rows)) }
     }
 
     /// The last lines that leave room for the cursor: a line that has scrolled away can't be
@@ -57,7 +75,7 @@ impl<W: Write> Screen<W> {
         if lines.len() > most {
             lines.truncate(most);
             if let Some(top) = lines.last_mut() {
-                *top = Line::new(super::line::Tone::Faint, "… more above".to_owned());
+                *top = Line::new(Tone::Faint, "… more above".to_owned());
             }
         }
         lines.reverse();
@@ -72,17 +90,24 @@ impl<W: Write> Screen<W> {
 }
 
 /// `text` cut so that it can't wrap: a wrapped line takes two rows and would spoil the count.
-/// Whatever is not ASCII is taken to be two columns wide, which errs on the safe side.
 fn crop(text: &str, columns: usize) -> String {
-    let width = |c: char| if c.is_ascii() { 1 } else { 2 };
-    if text.chars().map(width).sum::<usize>() <= columns {
+    if text.width() <= columns {
         return text.to_owned();
     }
-    let mut left = columns.saturating_sub(2);
+    let mut left = columns.saturating_sub(ELLIPSIS.width().unwrap_or(1));
     let fits = |c: &char| {
         let fits = width(*c) <= left;
         left = left.saturating_sub(width(*c));
         fits
     };
-    text.chars().take_while(fits).chain(['…']).collect()
+    text.chars().take_while(fits).chain([ELLIPSIS]).collect()
+}
+
+const ELLIPSIS: char = '…';
+
+/// The columns of one character. Joined ones count one by one, which errs on the safe side, and the
+/// selector of an emoji's wide form counts for what it adds.
+fn width(c: char) -> usize {
+    const WIDE: char = '\u{fe0f}';
+    if c == WIDE { 1 } else { c.width().unwrap_or(0) }
 }

@@ -21,6 +21,9 @@ pub(super) struct Story {
     of: Option<u32>,
     failed: bool,
     held: Held,
+    /// A failure whose retry is told next: the two lines belong together, and another task's must
+    /// not come between them (H16).
+    failure: Option<Line>,
 }
 
 /// What an event does to a story.
@@ -47,18 +50,34 @@ impl Story {
             of: None,
             failed: false,
             held: Held::default(),
+            failure: None,
         }
     }
 
     /// Goes on with an event about this task and keeps what the lines to come need.
     pub(super) fn take(&mut self, notice: &Notice<'_>) -> Turn {
+        let kept = self.failure.take();
+        match self.go_on(notice) {
+            Turn::On(mut lines) => {
+                lines.splice(0..0, kept);
+                Turn::On(lines)
+            }
+            end @ Turn::End { .. } => {
+                self.failure = kept;
+                end
+            }
+        }
+    }
+
+    fn go_on(&mut self, notice: &Notice<'_>) -> Turn {
         let at = notice.at;
         match notice.event {
             Event::AttemptStarted { attempt, retries_left, .. } => {
                 self.start(at, *attempt, *retries_left)
             }
-            Event::AttemptFailed { task, failure, .. } => {
-                self.fail(at, failure, limit(notice.workflow, task.step, failure))
+            Event::AttemptFailed { task, failure, will_retry, .. } => {
+                let turn = self.fail(at, failure, limit(notice.workflow, task.step, failure));
+                if *will_retry { self.keep(turn) } else { turn }
             }
             Event::RetryScheduled { attempt, delay, .. } => self.wait(*attempt, *delay),
             Event::TaskSucceeded { attempt, .. } => self.succeed(at, *attempt),
@@ -77,6 +96,11 @@ impl Story {
         self.held.lines()
     }
 
+    /// What was said last and not given out yet.
+    pub(super) fn kept(&self) -> Option<Line> {
+        self.failure.clone()
+    }
+
     /// What stands for the lines so far once the task has recovered.
     pub(super) fn folded(&self) -> Line {
         Line::new(Tone::Plain, format!("🔧 {} [STARTED]", self.name))
@@ -85,6 +109,15 @@ impl Story {
     /// The last line of a task that was called off.
     pub(super) fn call_off(&self, at: Timestamp) -> Line {
         Line::new(Tone::Faint, format!("⊘ {} [CANCELLED]{}", self.name, self.total(at)))
+    }
+
+    /// Gives the failure's line out with the one that follows.
+    fn keep(&mut self, turn: Turn) -> Turn {
+        if let Turn::On(mut lines) = turn {
+            self.failure = lines.pop();
+            return Turn::On(lines);
+        }
+        turn
     }
 
     fn start(&mut self, at: Timestamp, attempt: u32, retries_left: Option<u32>) -> Turn {

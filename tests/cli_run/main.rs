@@ -12,3 +12,5 @@ mod lab;
 mod output;
 mod resume;
 mod secrets;
+#[cfg(target_os = "linux")]
+mod terminal;

@@ -7,7 +7,12 @@ use super::lab::{Done, Lab, done};
 /// the policy's, and stay.
 pub(super) fn plain(done: &Done) -> String {
     let id = done.first_line().split(' ').nth(1).unwrap_or_default();
-    let text = without_times(&done.out.replace(id, "ID"));
+    without_lengths(&done.out.replace(id, "ID"))
+}
+
+/// The text with `#s` for how long something took.
+pub(super) fn without_lengths(text: &str) -> String {
+    let text = without_times(text);
     let mut parts = text.split('(');
     let mut plain = parts.next().unwrap_or_default().to_owned();
     for part in parts {

@@ -162,3 +162,30 @@ fn a_writer_that_fails_is_left_alone() {
     tell(&printer, run(1), &failing(task(FETCH), Some(3), &[2_000]));
     assert_eq!(printer.statistics().retries(), 1);
 }
+
+/// A failure and the retry that follows it are told one after the other; what another run tells in
+/// between stands after both, and each line says whose it is.
+#[test]
+fn h16_at_once_a_failure_and_its_retry_stay_together() {
+    let paper = Paper::default();
+    let printer = Printer::new(paper.clone(), Output::Detailed).with_run_names();
+    let events = failing(task(FETCH), Some(3), &[2_000]);
+    for event in events.chunks(1).take(4) {
+        for n in [1, 2] {
+            tell(&printer, run(n), event);
+        }
+    }
+    assert_snapshot!(paper.text(), @"");
+}
+
+#[test]
+fn h16_what_is_kept_back_for_a_moment_is_not_lost() {
+    let paper = Paper::default();
+    let printer = Printer::new(paper.clone(), Output::Detailed);
+    tell(&printer, run(1), &failing(task(FETCH), Some(3), &[2_000])[..2]);
+    printer.release();
+    assert_snapshot!(paper.text(), @"");
+    let cut = [(0, started(task(FETCH), 1, Some(3))), (500, failed(task(FETCH), 1, slow(), true))];
+    let cancelled = ended(Outcome::Cancelled { reason: "enough".into() });
+    assert_snapshot!(printed(Output::Detailed, &[&cut[..], &[(600, cancelled)]].concat()), @"");
+}

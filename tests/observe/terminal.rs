@@ -112,3 +112,43 @@ fn h14_live_lines_fit_the_terminal() {
     ✖ each[8] [FAILED] (0…
     ");
 }
+
+/// Columns are counted as a terminal counts them: wide characters are two, accents of their own none.
+#[test]
+fn h14_live_lines_are_cut_by_the_columns_they_take() {
+    let shown = |columns, reason: &str| {
+        let paper = Paper::default();
+        let printer = Printer::new(paper.clone(), TERMINAL).with_size(columns, 9);
+        let slow = retrial::failure::Failure::timed_out(reason);
+        let events = [(0, started(task(FETCH), 1, Some(3))), (0, failed(task(FETCH), 1, slow, true))];
+        tell(&printer, run(1), &events);
+        screen(&paper.text()).lines().nth(1).unwrap().to_owned()
+    };
+    assert_eq!(shown(38, "über"), "✖ fetch_data [FAILED] (0.0s) - über", "35 columns");
+    assert_eq!(shown(35, "über"), "✖ fetch_data [FAILED] (0.0s) - über", "just fits");
+    assert_eq!(shown(34, "über"), "✖ fetch_data [FAILED] (0.0s) - üb…");
+    assert_eq!(shown(35, "時間"), "✖ fetch_data [FAILED] (0.0s) - 時間", "four columns");
+    assert_eq!(shown(34, "時間"), "✖ fetch_data [FAILED] (0.0s) - 時…");
+    assert_eq!(shown(35, "u\u{308}ber"), "✖ fetch_data [FAILED] (0.0s) - u\u{308}ber");
+    assert_eq!(shown(0, "x"), "…", "a terminal without columns has one");
+}
+
+/// A window that was made narrower has broken the live lines into more rows.
+#[test]
+fn h14_live_lines_follow_the_window() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+    let columns = Arc::new(AtomicUsize::new(80));
+    let (paper, now) = (Paper::default(), Arc::clone(&columns));
+    let printer =
+        Printer::new(paper.clone(), TERMINAL).with_sight(move || Some((now.load(Relaxed), 24)));
+    let events = failing(task(FETCH), Some(3), &[2_000]);
+    tell(&printer, run(1), &events[..2]);
+    columns.store(20, Relaxed);
+    let before = paper.text().len();
+    tell(&printer, run(1), &events[2..3]);
+    let after = paper.text()[before..].to_owned();
+    // 24 and 50 columns: two rows and three.
+    assert!(after.starts_with("\x1b[5A\r\x1b[J"), "{after:?}");
+    assert!(after.contains("✖ fetch_data [FAILE…\n"), "{after:?}");
+}
