@@ -1,8 +1,9 @@
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::{Instrument, Span};
 
-use super::World;
+use super::{World, span};
 use super::lanes::Message;
 use super::node::{Held, Node};
 use crate::action::{Actions, Call, Cancelled, Canceller, Outcome};
@@ -31,8 +32,9 @@ impl<W: World> Node<W> {
         let run = state.id();
         let mut held = self.held();
         held.insert((run, task), Held { token, canceller: canceller.clone(), task: None });
+        let span = span::of_attempt(&call);
         let attempt = attempt(Arc::clone(self), call, token, canceller, slot);
-        let spawned = self.runtime.spawn(attempt);
+        let spawned = self.runtime.spawn(attempt.instrument(span));
         if let Some(found) = held.get_mut(&(run, task)) {
             found.task = Some(spawned);
         }
@@ -78,7 +80,15 @@ async fn attempt<W: World>(
     slot: OwnedSemaphorePermit,
 ) {
     let (run, task) = (call.run, call.task);
-    let end = invoke(&node, call, &canceller).await;
+    let end = {
+        #[cfg(feature = "metrics")]
+        let _in_progress = crate::observe::metrics::InProgress::of(&call.name);
+        invoke(&node, call, &canceller).await
+    };
+    match &end {
+        End::Outcome(outcome) => span::attempted(&Span::current(), Some(outcome)),
+        End::CalledOff => span::attempted(&Span::current(), None),
+    }
     if let End::Outcome(outcome) = end {
         let outcome = outcome.map(Arc::new);
         node.send(run, Message::Ended { task, token, outcome, slot }).await;

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
+use tracing::Span;
 
 use super::draft::{Draft, phase_of, reading};
 use super::lanes::Message;
 use super::node::Node;
 use super::restore::{extend, restore};
-use super::{CommandError, World};
+use super::{CommandError, World, span};
 use crate::run::{self, Phase, RunId, RunState, TaskPhase, Version, Waits};
 use crate::runtime::Runtime;
 use crate::store::{Commit, Committed, Holding, QueueChange, QueueState, Store, StoreError, Tail};
@@ -57,7 +58,12 @@ pub(super) async fn live<W: World>(
         None => Lane::load(Arc::clone(&node), run).await,
     };
     let end = match lane {
-        Ok(mut lane) => lane.work(&mut inbox).await,
+        Ok(mut lane) => {
+            span::loaded(&Span::current(), &lane.state);
+            let end = lane.work(&mut inbox).await;
+            span::ended(&Span::current(), &lane.state);
+            end
+        }
         Err(error) => Err(error),
     };
     let end = end.unwrap_or_else(|error| {

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tracing::Instrument;
 
-use super::lane;
 use super::node::Node;
-use super::{CommandError, World};
+use super::{CommandError, World, lane, span};
 use crate::failure::Failure;
 use crate::run::{Event, Recorded, RunId, RunState, TaskId, TaskPhase, Token};
 use crate::runtime::{Runtime, Task};
@@ -122,7 +122,8 @@ impl<W: World> Node<W> {
             return lane.inbox.clone();
         }
         let (inbox, receive) = mpsc::channel(INBOX);
-        let task = self.runtime.spawn(lane::live(Arc::clone(self), run, state, receive));
+        let live = lane::live(Arc::clone(self), run, state, receive);
+        let task = self.runtime.spawn(live.instrument(span::of_run(run)));
         lanes.insert(run, Lane { inbox: inbox.clone(), task, touched: now });
         inbox
     }

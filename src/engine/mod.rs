@@ -22,6 +22,7 @@ mod node;
 mod recover;
 mod renew;
 mod restore;
+mod span;
 mod submit;
 mod sweep;
 

@@ -10,6 +10,8 @@ mod history;
 pub mod json;
 mod json_lines;
 mod line;
+#[cfg(feature = "metrics")]
+pub mod metrics;
 mod printer;
 mod run_lines;
 mod screen;

@@ -2,6 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
+use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
 
@@ -37,7 +38,7 @@ impl Terminal {
         let child = command.stdout(Stdio::from(theirs)).spawn().unwrap();
         // The command holds the other end, which would keep the wire open.
         drop(command);
-        let screen = vt100::Parser::new(ROWS, COLUMNS, 100);
+        let screen = vt100::Parser::new(NonZero::new(ROWS).unwrap(), NonZero::new(COLUMNS).unwrap(), 100);
         Self { wire: ours.into(), screen, raw: String::new(), child }
     }
 

@@ -4,6 +4,8 @@
 mod history;
 mod json;
 mod lines;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod printer;
 mod schema;
 mod statistics;

@@ -6,13 +6,19 @@ mod answer;
 mod exchange;
 mod request;
 mod retry_after;
+mod span;
 
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use tracing::{Instrument, Span};
+
 use super::{Actions, Call, Outcome};
 use crate::failure::Failure;
-use crate::net::Connect;
+use crate::net::{Authority, Connect};
 use crate::workflow::{Endpoint, Target};
 
 /// Looks up a variable of the environment.
@@ -37,9 +43,22 @@ impl<C: Connect> HttpActions<C> {
 
     async fn call(&self, endpoint: &Endpoint, call: &Call) -> Outcome {
         let (to, request) = request::build(endpoint, call, &*self.environment)?;
+        let span = span::of(&request, &to, call);
+        let outcome = self.exchange(&to, request, call).instrument(span.clone()).await;
+        span::answered(&span, &outcome);
+        outcome
+    }
+
+    async fn exchange(
+        &self,
+        to: &Authority,
+        request: Request<Full<Bytes>>,
+        call: &Call,
+    ) -> Outcome {
         let without_body = request.method() == hyper::Method::HEAD;
-        let stream = self.network.connect(&to).await?;
-        let answer = exchange::exchange(stream, request, &to).await?;
+        let stream = self.network.connect(to).await?;
+        let answer = exchange::exchange(stream, request, to).await?;
+        span::status(&Span::current(), answer.status);
         answer::read(&answer, without_body, call.at)
     }
 }

@@ -31,6 +31,24 @@ pub fn message(text: &str, max_chars: usize) -> String {
     }
 }
 
+/// An URL as it may be shown: where it leads, without user, query and fragment, and without parts
+/// of its path that look like keys.
+#[must_use]
+pub fn url(text: &str) -> String {
+    let bare = text.split('#').next().unwrap_or(text);
+    let (path, query) = bare.split_once('?').map_or((bare, None), |(path, q)| (path, Some(q)));
+    let hidden = |part: &str| shapes::looks_random(part) || mask(part) != part;
+    let shown = mask(&strip::controls(path));
+    let (scheme, rest) = shown.split_once("://").unwrap_or(("", &shown));
+    let mut parts = rest.split('/');
+    let host = parts.next().unwrap_or_default();
+    let parts = parts.map(|part| if hidden(part) { MASK } else { part });
+    let path = parts.fold(String::new(), |path, part| path + "/" + part);
+    let colon = if scheme.is_empty() { "" } else { "://" };
+    let query = if query.is_some() { format!("?{MASK}") } else { String::new() };
+    format!("{scheme}{colon}{host}{path}{query}")
+}
+
 /// `value` with its texts masked, and with everything masked that stands under a secret name.
 #[must_use]
 pub fn value(value: &Value) -> Value {

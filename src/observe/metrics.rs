@@ -1,0 +1,278 @@
+//! Metrics through the `metrics` facade (C16), named by Prometheus' conventions. `docs/metrics.md`
+//! lists them; a test holds the page against [`METRICS`].
+//!
+//! A process has one recorder; without one, nothing is counted. Every label comes from a bounded
+//! set: action names from definitions, codes from [`KNOWN_CODES`] and the three digits of HTTP
+//! statuses, all else as `other`. Counts begin at zero with the process, as Prometheus expects: what
+//! happened before it is in the store.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+
+use super::words::clean;
+use super::{Notice, Observer};
+use crate::failure::{ErrorCode, Failure, RetryKind};
+use crate::run::{Event, Outcome, Spent, TaskId};
+use crate::time::Nanos;
+
+/// What a metric is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A count that only grows.
+    Counter,
+    /// A number that goes up and down.
+    Gauge,
+    /// Observations, in buckets of the recorder's choice.
+    Histogram,
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Its name.
+    pub name: &'static str,
+    /// What it is.
+    pub kind: Kind,
+    /// Its unit.
+    pub unit: Unit,
+    /// Its labels.
+    pub labels: &'static [&'static str],
+    /// What it says.
+    pub help: &'static str,
+}
+
+const ATTEMPTS: &str = "retrial_attempts_total";
+const IN_PROGRESS: &str = "retrial_attempts_in_progress";
+const DURATION: &str = "retrial_attempt_duration_seconds";
+const RETRIES: &str = "retrial_retries_total";
+const DELAY: &str = "retrial_retry_delay_seconds";
+const TIMEOUTS: &str = "retrial_timeouts_total";
+const TASKS: &str = "retrial_tasks_total";
+const UNTIL_SUCCESS: &str = "retrial_task_attempts";
+const TIME: &str = "retrial_task_time_seconds";
+const RUNS: &str = "retrial_runs_total";
+
+/// Every metric, by name.
+pub const METRICS: [Metric; 10] = [
+    metric(
+        DURATION,
+        Kind::Histogram,
+        Unit::Seconds,
+        &["action", "outcome"],
+        "How long attempts took",
+    ),
+    metric(
+        IN_PROGRESS,
+        Kind::Gauge,
+        Unit::Count,
+        &["action"],
+        "Attempts at work on this node",
+    ),
+    metric(
+        ATTEMPTS,
+        Kind::Counter,
+        Unit::Count,
+        &["action", "outcome", "code"],
+        "Attempts that ended",
+    ),
+    metric(RETRIES, Kind::Counter, Unit::Count, &["action", "kind"], "Retries that were scheduled"),
+    metric(
+        DELAY,
+        Kind::Histogram,
+        Unit::Seconds,
+        &["action"],
+        "Delays before retries",
+    ),
+    metric(RUNS, Kind::Counter, Unit::Count, &["workflow", "outcome"], "Runs that ended"),
+    metric(
+        UNTIL_SUCCESS,
+        Kind::Histogram,
+        Unit::Count,
+        &["action"],
+        "Attempts that tasks needed until they succeeded",
+    ),
+    metric(
+        TIME,
+        Kind::Histogram,
+        Unit::Seconds,
+        &["action", "spent"],
+        "Where the time of tasks went: working, failing or waiting",
+    ),
+    metric(TASKS, Kind::Counter, Unit::Count, &["action", "outcome"], "Tasks that ended"),
+    metric(TIMEOUTS, Kind::Counter, Unit::Count, &["action"], "Attempts that ran out of time"),
+];
+
+const fn metric(
+    name: &'static str,
+    kind: Kind,
+    unit: Unit,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric { name, kind, unit, labels, help }
+}
+
+/// The codes that have a label of their own, beside HTTP statuses.
+pub const KNOWN_CODES: [&str; 9] = [
+    ErrorCode::TIMEOUT,
+    ErrorCode::NETWORK_ERROR,
+    ErrorCode::LEASE_LOST,
+    ErrorCode::WORK_FAILED,
+    ErrorCode::BAD_RESPONSE,
+    "BAD_REQUEST",
+    "MISSING_ENV",
+    "UNSUPPORTED_ACTION",
+    "BAD_FAN_OUT",
+];
+
+/// What stands for whatever has no label of its own.
+const OTHER: &str = "other";
+/// The code of an attempt that succeeded.
+const NONE: &str = "none";
+/// The most names that one label takes from definitions.
+const MOST_NAMES: usize = 1_000;
+
+/// Counts what it is told, through the recorder that the process has installed. Install the
+/// recorder first.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    codes: BTreeSet<String>,
+    names: Mutex<BTreeSet<String>>,
+}
+
+impl Metrics {
+    /// Describes every metric to the recorder.
+    #[must_use]
+    pub fn new() -> Self {
+        for Metric { name, kind, unit, help, .. } in METRICS {
+            match kind {
+                Kind::Counter => describe_counter!(name, unit, help),
+                Kind::Gauge => describe_gauge!(name, unit, help),
+                Kind::Histogram => describe_histogram!(name, unit, help),
+            }
+        }
+        Self::default()
+    }
+
+    /// The same, with labels for these codes of the actions' own.
+    #[must_use]
+    pub fn with_codes<S: Into<String>>(mut self, codes: impl IntoIterator<Item = S>) -> Self {
+        self.codes.extend(codes.into_iter().map(Into::into));
+        self
+    }
+
+    /// The label of a code: a code from outside may be anything, and a label must not.
+    fn code(&self, failure: &Failure) -> String {
+        let code = failure.code().as_str();
+        let status = code.len() == 3 && code.bytes().all(|b| b.is_ascii_digit());
+        let known = status || KNOWN_CODES.contains(&code) || self.codes.contains(code);
+        if known { clean(code) } else { OTHER.to_owned() }
+    }
+
+    /// The label of a name from a definition. Definitions come from outside as well.
+    fn name(&self, name: &str) -> String {
+        let name = clean(name);
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if names.contains(&name) || names.len() < MOST_NAMES {
+            names.insert(name.clone());
+            name
+        } else {
+            OTHER.to_owned()
+        }
+    }
+
+    fn about_task(&self, notice: &Notice<'_>, task: TaskId) {
+        let step = notice.workflow.step(task.step);
+        let action = self.name(step.map_or("", |step| step.action.as_str()));
+        match notice.event {
+            Event::AttemptFailed { failure, took, .. } => self.failed(&action, failure, *took),
+            Event::RetryScheduled { delay, kind, .. } => scheduled(action, *delay, *kind),
+            Event::TaskSucceeded { attempt, spent, .. } => succeeded(&action, *attempt, *spent),
+            Event::TaskFailed { spent, .. } => ended(&action, "failed", *spent),
+            Event::TaskCancelled { .. } => ended(&action, "cancelled", Spent::default()),
+            _ => {}
+        }
+    }
+
+    fn failed(&self, action: &str, failure: &Failure, took: Nanos) {
+        let (action, code) = (action.to_owned(), self.code(failure));
+        if failure.kind() == RetryKind::Timeout {
+            counter!(TIMEOUTS, "action" => action.clone()).increment(1);
+        }
+        histogram!(DURATION, "action" => action.clone(), "outcome" => "failure").record(seconds(took));
+        counter!(ATTEMPTS, "action" => action, "outcome" => "failure", "code" => code).increment(1);
+    }
+}
+
+impl Observer for Metrics {
+    fn tell(&self, notice: &Notice<'_>) {
+        if let Some(task) = notice.event.task() {
+            return self.about_task(notice, task);
+        }
+        if let Event::RunEnded { outcome, .. } = notice.event {
+            let outcome = match outcome {
+                Outcome::Completed => "completed",
+                Outcome::Failed { .. } => "failed",
+                Outcome::Cancelled { .. } => "cancelled",
+            };
+            let workflow = self.name(notice.workflow.name());
+            counter!(RUNS, "workflow" => workflow, "outcome" => outcome).increment(1);
+        }
+    }
+}
+
+fn scheduled(action: String, delay: Nanos, kind: RetryKind) {
+    histogram!(DELAY, "action" => action.clone()).record(seconds(delay));
+    counter!(RETRIES, "action" => action, "kind" => kind_name(kind)).increment(1);
+}
+
+fn kind_name(kind: RetryKind) -> &'static str {
+    match kind {
+        RetryKind::Failure => "failure",
+        RetryKind::Timeout => "timeout",
+        RetryKind::LeaseLost => "lease_lost",
+    }
+}
+
+fn succeeded(action: &str, attempts: u32, spent: Spent) {
+    let name = || action.to_owned();
+    counter!(ATTEMPTS, "action" => name(), "outcome" => "success", "code" => NONE).increment(1);
+    histogram!(DURATION, "action" => name(), "outcome" => "success")
+        .record(seconds(spent.working));
+    histogram!(UNTIL_SUCCESS, "action" => name()).record(f64::from(attempts));
+    ended(action, "succeeded", spent);
+}
+
+fn ended(action: &str, outcome: &'static str, spent: Spent) {
+    counter!(TASKS, "action" => action.to_owned(), "outcome" => outcome).increment(1);
+    let parts =
+        [("working", spent.working), ("failing", spent.failing), ("waiting", spent.waiting)];
+    for (part, length) in parts.into_iter().filter(|(_, length)| *length > Nanos::ZERO) {
+        histogram!(TIME, "action" => action.to_owned(), "spent" => part).record(seconds(length));
+    }
+}
+
+/// Counts an attempt as in progress until it is dropped.
+pub(crate) struct InProgress(metrics::Gauge);
+
+impl InProgress {
+    /// The attempt of `action` begins.
+    pub(crate) fn of(action: &str) -> Self {
+        let gauge = gauge!(IN_PROGRESS, "action" => clean(action));
+        gauge.increment(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for InProgress {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+/// Seconds for a recorder: only output is a fraction.
+fn seconds(length: Nanos) -> f64 {
+    std::time::Duration::from(length).as_secs_f64()
+}
