@@ -16,6 +16,11 @@ use crate::scenario::Reply;
 /// The name of the store's own node, where it has one.
 pub const STORE: &str = "store";
 
+/// How the source of a node's JSON lines begins: `json node-0/1` are those of its second life.
+pub const JSON_LINES: &str = "json";
+/// The source of what all nodes counted: `name{label=value,...} count`, a line a counter.
+pub const METRICS: &str = "metrics";
+
 /// What one world left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
@@ -223,7 +228,7 @@ impl ClockBounds {
 /// A text that was put out.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// Where: `printer`, `json`, `trace`, `metrics` and so on.
+    /// Where: `printer`, `json node-0/0`, `spans`, `metrics` and so on.
     pub source: String,
     /// What.
     pub text: String,

@@ -14,6 +14,7 @@ mod history;
 pub mod isolation;
 pub mod jitter;
 mod ledger;
+pub mod lines;
 mod model;
 pub mod ownership;
 pub mod replay;

@@ -1,5 +1,6 @@
 //! What a world leaves behind, brought together for the oracles.
 
+use metrics_util::debugging::DebugValue;
 use retrial::run::{self, Event, Recorded, RunState, Version};
 use retrial::store::StoreError;
 use retrial::time::Nanos;
@@ -11,7 +12,7 @@ use super::program::{Notes, Order, Reading};
 use crate::clock::true_now;
 use crate::endpoint::{Delivery, Entry};
 use crate::evidence::{
-    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, Output, Phases, RunEvidence,
+    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, METRICS, Output, Phases, RunEvidence,
 };
 use crate::oracle::Replayer;
 use crate::scenario::Scenario;
@@ -40,10 +41,11 @@ pub(super) async fn collect(
         node.stop().await;
     }
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-    let outputs = lock(&notes.outputs)
+    let mut outputs: Vec<Output> = lock(&notes.outputs)
         .iter()
-        .map(|(source, bytes)| Output { source: (*source).to_owned(), text: text(bytes) })
+        .map(|(source, bytes)| Output { source: source.clone(), text: text(bytes) })
         .collect();
+    outputs.push(Output { source: METRICS.to_owned(), text: counted(notes) });
     Evidence {
         runs,
         told: lock(&notes.told).clone(),
@@ -57,6 +59,23 @@ pub(super) async fn collect(
         outputs,
         fenced: notes.seen.fenced(),
     }
+}
+
+/// What all nodes counted.
+fn counted(notes: &Notes) -> String {
+    let series = notes.metrics.snapshotter().snapshot().into_vec();
+    let mut lines = Vec::new();
+    for (key, _, help, value) in series {
+        let key = key.key();
+        let labels: Vec<_> = key.labels().map(|l| format!("{}={}", l.key(), l.value())).collect();
+        let name = format!("{}{{{}}}", key.name(), labels.join(","));
+        lines.push(match value {
+            DebugValue::Counter(count) => format!("{name} {count}\n"),
+            DebugValue::Gauge(_) | DebugValue::Histogram(_) => format!("# {name} {help:?}\n"),
+        });
+    }
+    lines.sort();
+    lines.concat()
 }
 
 async fn read_back(run: &mut RunEvidence, users: &Users) {

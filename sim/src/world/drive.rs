@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use super::collect;
 use super::nodes::Nodes;
 use super::program::{Counter, Notes, Order};
+use super::spans;
 use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence, RunEvidence};
 use crate::runtime::mix;
@@ -34,6 +35,7 @@ const SETTLE: Nanos = Nanos::from_secs(5);
 /// Lives through a scenario, from its beginning to what it leaves behind.
 pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -> Evidence {
     let notes = Notes::default();
+    let _spans = spans::written(&notes.outputs);
     let nodes = Nodes::start(scenario, &notes, records);
     let users = Users::new(scenario, &nodes, records);
     for number in 0..scenario.submissions.len() {

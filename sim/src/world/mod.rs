@@ -10,6 +10,7 @@ mod drive;
 mod nodes;
 mod plan;
 mod program;
+mod spans;
 mod witness;
 
 use std::collections::BTreeMap;

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
+use metrics_util::debugging::DebuggingRecorder;
 use retrial::action::{ActionSet, HttpActions, Registry};
 use retrial::engine::{Config, Engine, Submission, SubmitError, World};
 use retrial::net::{Authority, Connect, ConnectError};
-use retrial::observe::{Notice, Observer, Output as PrinterMode, Printer, json};
+use retrial::observe::metrics::Metrics;
+use retrial::observe::{JsonLines, Notice, Observer, Output as PrinterMode, Printer, json};
 use retrial::run::{Recorded, RunId};
 use retrial::runtime::Runtime as _;
 use retrial::store::{Heads, Loaded, QueueRow, Store, StoreError};
@@ -17,7 +19,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::witness::{Seen, Witness};
 use crate::clock::true_now;
-use crate::evidence::Told;
+use crate::evidence::{JSON_LINES, Told};
 use crate::life::Life;
 use crate::net::{Net, ShimStream, SimConnector};
 use crate::runtime::SimRuntime;
@@ -58,9 +60,14 @@ impl Counter {
 pub(super) struct Notes {
     pub(super) told: Arc<Mutex<Vec<Told>>>,
     pub(super) seen: Seen,
-    /// What printers and JSON writers put out, by source.
-    pub(super) outputs: Arc<Mutex<BTreeMap<&'static str, Vec<u8>>>>,
+    /// What observers put out, by source.
+    pub(super) outputs: Outputs,
+    /// What all nodes count.
+    pub(super) metrics: Arc<DebuggingRecorder>,
 }
+
+/// Texts that were put out, by source.
+pub(super) type Outputs = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
 /// The world of the simulated engine.
 struct Simulated<S>(PhantomData<S>);
@@ -116,10 +123,7 @@ pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, mem
         functions: workload::functions(),
         ..Config::default()
     };
-    let observers: Vec<Arc<dyn Observer>> = vec![
-        Arc::new(Teller { life: life.clone(), notes: notes.clone(), records: records.clone() }),
-        Arc::new(Printer::new(Paper::new("printer", &life, &notes), PrinterMode::Detailed)),
-    ];
+    let observers = observers(&life, &notes, &records);
     let engine = Engine::<Simulated<S>>::start(
         runtime.clone(),
         Arc::clone(&store),
@@ -133,6 +137,38 @@ pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, mem
     while let Some(order) = inbox.recv().await {
         let (engine, store) = (engine.clone(), Arc::clone(&store));
         runtime.spawn(serve(engine, store, order)).detach();
+    }
+}
+
+/// Every observer that there is, each on a paper of its own.
+fn observers(life: &Life, notes: &Notes, records: &Records) -> Vec<Arc<dyn Observer>> {
+    let printer = |source: &str, mode| -> Arc<dyn Observer> {
+        Arc::new(Printer::new(Paper::new(source.to_owned(), life, notes), mode))
+    };
+    let lines = format!("{JSON_LINES} {}/{}", life.node(), life.incarnation());
+    let counted = metrics::with_local_recorder(&*notes.metrics, Metrics::new);
+    vec![
+        Arc::new(Teller { life: life.clone(), notes: notes.clone(), records: records.clone() }),
+        printer("printer", PrinterMode::Detailed),
+        printer("printer folding", PrinterMode::Auto { terminal: false }),
+        printer("printer on a terminal", PrinterMode::Auto { terminal: true }),
+        Arc::new(JsonLines::new(Paper::new(lines, life, notes))),
+        Arc::new(Counted { life: life.clone(), metrics: counted, notes: notes.clone() }),
+    ]
+}
+
+/// Counts through the world's own recorder.
+struct Counted {
+    life: Life,
+    metrics: Metrics,
+    notes: Notes,
+}
+
+impl Observer for Counted {
+    fn tell(&self, notice: &Notice<'_>) {
+        if !self.life.is_over() {
+            metrics::with_local_recorder(&*self.notes.metrics, || self.metrics.tell(notice));
+        }
     }
 }
 
@@ -184,8 +220,6 @@ impl Observer for Teller {
         let at = true_now();
         let shown = serde_json::Value::Object(json::object(notice)).to_string();
         self.records.trace.record(at, self.life.node(), Kind::Event, &shown, &[]);
-        let mut outputs = lock(&self.notes.outputs);
-        outputs.entry("json").or_default().extend_from_slice(shown.as_bytes());
         lock(&self.notes.told).push(Told {
             node: self.life.node().to_owned(),
             incarnation: self.life.incarnation(),
@@ -199,13 +233,13 @@ impl Observer for Teller {
 
 /// What a printer prints on.
 struct Paper {
-    source: &'static str,
+    source: String,
     life: Life,
     notes: Notes,
 }
 
 impl Paper {
-    fn new(source: &'static str, life: &Life, notes: &Notes) -> Self {
+    fn new(source: String, life: &Life, notes: &Notes) -> Self {
         Self { source, life: life.clone(), notes: notes.clone() }
     }
 }
@@ -214,7 +248,7 @@ impl Write for Paper {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.life.is_over() {
             let mut outputs = lock(&self.notes.outputs);
-            outputs.entry(self.source).or_default().extend_from_slice(bytes);
+            outputs.entry(self.source.clone()).or_default().extend_from_slice(bytes);
         }
         Ok(bytes.len())
     }
