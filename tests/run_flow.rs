@@ -59,6 +59,8 @@ mod conditions;
 mod replay;
 #[path = "run_flow/runs.rs"]
 mod runs;
+#[path = "run_flow/spent.rs"]
+mod spent;
 #[path = "run_flow/steps.rs"]
 mod steps;
 #[path = "run_flow/tasks.rs"]

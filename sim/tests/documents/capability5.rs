@@ -209,7 +209,7 @@ fn c9_timeout_enforcement() {
     step_failed a: TIMEOUT
     run_ended failed: a TIMEOUT
     ");
-    aborted_after_five_seconds(&played.arrivals("llm")[0]);
+    aborted_after_five_seconds(played.arrivals("llm")[0]);
     let error = played.error();
     assert_eq!((error.code.as_str(), error.attempt, error.retryable), ("TIMEOUT", 1, true));
 }
@@ -250,7 +250,7 @@ fn c9_a_timeout_is_retried_where_configured() {
 #[test]
 fn c9_non_retryable_error() {
     let wrong = status(400, r#"{"error": "prompt: field required"}"#);
-    let played = play(&alone(THREE), &[("llm", &[wrong.clone()])]);
+    let played = play(&alone(THREE), &[("llm", std::slice::from_ref(&wrong))]);
     assert_snapshot!(played.events(), @r"
     run_created
     step_entered a
