@@ -17,6 +17,7 @@ mod ends;
 mod handle;
 mod lane;
 mod lanes;
+mod letters;
 mod node;
 mod recover;
 mod renew;
@@ -26,6 +27,7 @@ mod sweep;
 
 pub use config::Config;
 pub use handle::{CommandError, Ended, Engine};
+pub use letters::DeadLetter;
 pub use submit::{Submission, SubmitError, Submitted};
 
 use crate::action::Actions;

@@ -10,6 +10,7 @@
 mod attempts;
 mod deactivation;
 mod kit;
+mod letters;
 #[cfg(feature = "redb")]
 mod restart;
 mod sharing;
