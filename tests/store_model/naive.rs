@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
-    Archived, Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Discarded,
-    Expired, ExpiredTask, Fence, Heads, Holding, LetterHead, LetterStatus, Letters, Loaded, Prune,
-    Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, ResultRow, RunPhase, Snapshot,
-    StoredLetter, Tail,
+    Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
+    ExpiredTask, Fence, Holding, LetterHead, LetterStatus, Loaded, QueueChange, QueueRow,
+    QueueState, Renewal, Renewed, ResultRow, RunPhase, Snapshot, StoredLetter, Tail,
 };
 use retrial::time::Timestamp;
 
