@@ -11,6 +11,8 @@ mod attempts;
 mod deactivation;
 mod kit;
 mod letters;
+mod platform;
+mod queue;
 #[cfg(feature = "redb")]
 mod restart;
 mod sharing;
