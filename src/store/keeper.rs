@@ -38,7 +38,7 @@ impl<S: Shelf> Ledger<'_, S> {
         id: LetterId,
         run: RunId,
     ) -> Result<Option<Created>, StoreError> {
-        let Some(letter) = self.shelf.letter(id)? else {
+        let Some(letter) = self.letter(id)? else {
             return Ok(Some(Created::UnknownLetter));
         };
         match letter.head.status {
@@ -53,7 +53,7 @@ impl<S: Shelf> Ledger<'_, S> {
 
     /// Puts a waiting letter aside.
     pub(super) fn discard(&mut self, id: LetterId, reason: &str) -> Result<Discarded, StoreError> {
-        let Some(letter) = self.shelf.letter(id)? else { return Ok(Discarded::Unknown) };
+        let Some(letter) = self.letter(id)? else { return Ok(Discarded::Unknown) };
         match letter.head.status {
             LetterStatus::Waiting => {
                 self.decide(letter, LetterStatus::Discarded { reason: reason.to_owned() })?;
@@ -72,6 +72,21 @@ impl<S: Shelf> Ledger<'_, S> {
         self.shelf
             .keep_letter(&StoredLetter { head: LetterHead { status, ..head }, body }, false)?;
         self.shelf.keep_record(run, &record)
+    }
+
+    /// One dead letter. One that is missing from its run's count was lost.
+    pub(super) fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        let (run, found) = (id.run, self.shelf.letter(id)?);
+        if found.is_some() {
+            return Ok(found);
+        }
+        let Some(record) = self.shelf.record(run)? else { return Ok(None) };
+        let kept = self.shelf.lettered(run)?;
+        if kept.len() as u64 != record.letters || kept.contains(&id.task) {
+            let what = format!("run {run}: its dead letters are not all there");
+            return Err(StoreError::Broken(what));
+        }
+        Ok(None)
     }
 
     /// A page of dead letters.

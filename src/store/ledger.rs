@@ -157,6 +157,8 @@ pub(super) trait Shelf {
     fn snapshot(&self, run: RunId, record: &Record) -> Result<Option<Snapshot>, StoreError>;
     fn keep_letter(&mut self, letter: &StoredLetter, is_new: bool) -> Result<(), StoreError>;
     fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError>;
+    /// The tasks of a run that have letters.
+    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError>;
     /// The heads of letters that `filter` wants, from the one after `after`; the damaged ones apart.
     fn letters(
         &self,

@@ -109,7 +109,7 @@ impl<R: Runtime> Store for MemoryStore<R> {
     }
 
     async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.ledger(|ledger| ledger.shelf.letter(id))
+        self.ledger(|ledger| ledger.letter(id))
     }
 
     async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
@@ -229,6 +229,10 @@ impl Shelf for MemoryShelf {
 
     fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
         Ok(self.letters.get(&id).cloned())
+    }
+
+    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
+        Ok(self.letters.keys().filter(|id| id.run == run).map(|id| id.task).collect())
     }
 
     fn letters(

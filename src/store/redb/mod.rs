@@ -26,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use error::OpenError;
 
 use super::keeping::{Archived, Prune, Pruned};
-use super::ledger::{Ledger, Shelf as _};
+use super::ledger::Ledger;
 use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
 use super::seam::{
     Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
@@ -165,7 +165,7 @@ impl Store for RedbStore {
     }
 
     async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.call(move |ledger| ledger.shelf.letter(id)).await
+        self.call(move |ledger| ledger.letter(id)).await
     }
 
     async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {

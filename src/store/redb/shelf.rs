@@ -283,6 +283,12 @@ impl Shelf for RedbShelf<'_> {
         read_letter(&value).map(Some).ok_or_else(|| broken(id.run, LETTER))
     }
 
+    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
+        let (first, last) = (row_key(run, FIRST_TASK), row_key(run, LAST_TASK));
+        let rows = self.letters.range(&first, &last).map_err(|error| self.note(error))?;
+        rows.map(|row| Ok(letter_of(&self.read(LETTER, row)?.0).task)).collect()
+    }
+
     fn letters(
         &self,
         after: Option<LetterId>,
