@@ -65,7 +65,9 @@ impl RunState {
             }
             Event::AttemptFailed { task, attempt, failure, .. } => {
                 let state = self.running(*task, *attempt)?;
-                state.failure = Some(Box::new(failure.clone()));
+                let failure = Box::new(failure.clone());
+                state.first_failure.get_or_insert_with(|| failure.clone());
+                state.failure = Some(failure);
                 state.watch.fail(recorded.at);
             }
             Event::RetryScheduled { task, attempt, delay, backoff, kind, .. } => {

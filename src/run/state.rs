@@ -100,6 +100,9 @@ pub struct TaskState {
     /// Where its time went so far.
     #[serde(default)]
     pub(super) watch: Watch,
+    /// The first attempt's failure: what compaction keeps of a long history beside the last (X9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<Box<Failure>>,
     /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
     pub failure: Option<Box<Failure>>,
 }
@@ -156,6 +159,7 @@ impl TaskState {
             delay: Nanos::ZERO,
             due: Timestamp::from_nanos(0),
             watch: Watch::ZERO,
+            first_failure: None,
             failure: None,
         }
     }

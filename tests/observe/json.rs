@@ -46,7 +46,7 @@ fn h9_a_retry_carries_all_its_metadata() {
       "workflow": "etl"
     }
     "#);
-    assert_snapshot!(about(failed(item(EACH, 3), 1, slow(), true)), @r#"{"action":"do_each","attempt":1,"error":{"code":"TIMEOUT","kind":"timeout","message":"Connection timeout","retryable":true,"type":"TimeoutError"},"is_retry":false,"item":3,"retry_attempt":0,"step":"each","will_retry":true}"#);
+    assert_snapshot!(about(failed(item(EACH, 3), 1, slow(), true)), @r#"{"action":"do_each","attempt":1,"error":{"code":"TIMEOUT","kind":"timeout","message":"Connection timeout","retryable":true,"type":"TimeoutError"},"is_retry":false,"item":3,"retry_attempt":0,"step":"each","took":0.5,"will_retry":true}"#);
     assert_snapshot!(about(scheduled(task(FETCH), 2, 2_500)), @r#"{"action":"do_fetch_data","attempt":2,"backoff":2.5,"is_retry":true,"next_attempt":2,"reason":"TIMEOUT","retry_attempt":1,"retry_delay":2.5,"retry_kind":"timeout","step":"fetch_data"}"#);
 }
 
