@@ -1,30 +1,45 @@
 use std::sync::Arc;
 
 use super::World;
-use super::node::Node;
-use crate::store::{Holding, Renewal, Store};
-use crate::time::Nanos;
+use super::node::{Beating, Node};
+use crate::runtime::Runtime;
+use crate::store::{Heartbeat, Holding, Progress, Renewal, Renewed, Store};
+use crate::time::{Mono, Nanos};
 
-/// Extends the leases of the attempts in progress, at a third of a lease. An attempt whose lease is
-/// lost is called off: its outcome would be refused (spec decision 16).
+/// Extends the leases of the attempts in progress, at a third of a lease, and brings heartbeats to
+/// the store, at a third of their limit (X1). An attempt whose lease is lost is called off: its
+/// outcome would be refused (spec decision 16).
 pub(super) async fn renew<W: World>(node: Arc<Node<W>>) {
-    let pause = Nanos::new(node.config.lease.get() / 3).max(Nanos::from_millis(1));
+    let mut last = node.runtime.now();
     loop {
-        node.sleep(pause).await;
+        next_round(&node, last).await;
+        last = node.runtime.now();
         let held: Vec<Holding> = holdings(&node);
         if held.is_empty() {
             continue;
         }
         match node.store.renew(held.clone()).await {
-            Ok(renewed) => {
-                node.clock.hear(renewed.at, &node.runtime);
-                let lost = held.iter().zip(&renewed.answers).filter(|(_, a)| **a == Renewal::Lost);
-                for (holding, _) in lost {
-                    node.call_off(holding.run, holding.task, Some(holding.token));
-                }
-            }
+            Ok(renewed) => heed(&node, &held, &renewed),
             // The next round comes before the lease ends; a commit's fence is what decides.
             Err(error) => tracing::warn!(%error, "leases could not be renewed"),
+        }
+    }
+}
+
+/// Waits until leases are to be renewed again, sooner where an attempt has begun that must give
+/// heartbeats often. However often those are, a lease sees at most thirty rounds.
+async fn next_round<W: World>(node: &Node<W>, last: Mono) {
+    loop {
+        let most = node.config.round();
+        let least = Nanos::new(node.config.lease.get() / 30).max(Nanos::from_millis(1));
+        let beating = |limit: Nanos| Nanos::new(limit.get() / 3).max(least);
+        let limits: Vec<Nanos> =
+            node.held().values().filter_map(|h| Some(h.beating.as_ref()?.limit)).collect();
+        let pause = limits.into_iter().map(beating).fold(most, Nanos::min);
+        tokio::select! {
+            biased;
+            () = node.renewals.notified() => {}
+            () = node.runtime.sleep_until(last.after(pause)) => return,
         }
     }
 }
@@ -32,7 +47,49 @@ pub(super) async fn renew<W: World>(node: Arc<Node<W>>) {
 fn holdings<W: World>(node: &Node<W>) -> Vec<Holding> {
     let lasts = node.config.lease;
     let held = node.held();
-    held.iter()
-        .map(|((run, task), h)| Holding { run: *run, task: *task, token: h.token, lasts })
-        .collect()
+    let holding = |((run, task), h): (&(_, _), &super::node::Held)| {
+        let heartbeat = h.beating.as_ref().map(|beating| heartbeat(node, beating));
+        Holding { run: *run, task: *task, token: h.token, lasts, heartbeat }
+    };
+    held.iter().map(holding).collect()
+}
+
+fn heartbeat<W: World>(node: &Node<W>, beating: &Beating) -> Heartbeat {
+    let left = beating.last.after(beating.limit).since(node.runtime.now());
+    let progress = beating.reports.progress().map(|(number, json)| Progress { number, json });
+    let within = node.config.patience(left);
+    Heartbeat { within, progress: progress.filter(|p| p.number > beating.kept) }
+}
+
+fn heed<W: World>(node: &Node<W>, held: &[Holding], renewed: &Renewed) {
+    node.clock.hear(renewed.at, &node.runtime);
+    for (holding, answer) in held.iter().zip(&renewed.answers) {
+        let Holding { run, task, token, heartbeat, .. } = holding;
+        match answer {
+            Renewal::Lost => node.call_off(*run, *task, Some(*token)),
+            Renewal::Held => {
+                let kept = heartbeat.as_ref().and_then(|h| h.progress.as_ref());
+                if let Some(progress) = kept {
+                    node.kept(*run, *task, *token, progress.number);
+                }
+            }
+        }
+    }
+}
+
+impl<W: World> Node<W> {
+    /// The store has this progress of an attempt on this node.
+    fn kept(
+        &self,
+        run: crate::run::RunId,
+        task: crate::run::TaskId,
+        token: crate::run::Token,
+        number: u64,
+    ) {
+        let mut held = self.held();
+        let found = held.get_mut(&(run, task)).filter(|h| h.token == token);
+        if let Some(beating) = found.and_then(|h| h.beating.as_mut()) {
+            beating.kept = beating.kept.max(number);
+        }
+    }
 }

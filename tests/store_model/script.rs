@@ -1,14 +1,17 @@
 //! What is asked: small worlds, so that ids, tokens and versions meet again and again.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use retrial::run::{Digest, RunId, TaskId, Token, Version};
 use retrial::store::{
     Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created, Expired, Fence, Heads,
-    Holding, Loaded, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError,
+    Heartbeat, Holding, Loaded, Progress, QueueChange, QueueRow, Renewed, ResultRow, RunPhase,
+    StoreError,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::StepIx;
+use retrial::workflow::{Able, Need, StepIx, Via};
 
 const RUNS: u64 = 3;
 const TASKS: u64 = 3;
@@ -103,6 +106,17 @@ fn task(n: u64) -> TaskId {
     TaskId { step: StepIx(0), item: (n % TASKS) as u32 }
 }
 
+fn need(n: u64) -> Need {
+    let via = if n.is_multiple_of(5) { Via::Http } else { Via::Function };
+    Need { action: ["a", "b"][(n % 2) as usize].into(), via }
+}
+
+fn able(n: u64) -> Arc<Able> {
+    let functions = ["a", "b"].into_iter().take((n % 3) as usize).map(Into::into).collect();
+    let only = Able::Only { http: n.is_multiple_of(2), functions };
+    Arc::new(if n.is_multiple_of(7) { Able::Anything } else { only })
+}
+
 fn again<T: Clone>(given: &[T], dice: u64) -> Option<T> {
     // One question in four repeats an older one.
     (dice.is_multiple_of(4) && !given.is_empty())
@@ -186,6 +200,7 @@ impl Script {
             limit: d[2] as usize % 4,
             lasts: Nanos::new(d[3] % 40 * 1_000 + self.asked),
             chance: d[4],
+            able: able(d[5]),
         }
     }
 
@@ -244,7 +259,10 @@ impl Script {
         let attempt = (n % 4) as u32 + 1;
         let (_, claimed, token) = self.token(n);
         match n % 6 {
-            0..=2 => QueueChange::Due { task: task(n / 6), attempt, after },
+            0..=2 => {
+                let progress = n.is_multiple_of(8).then(|| self.progress(n));
+                QueueChange::Due { task: task(n / 6), attempt, after, need: need(n), progress }
+            }
             3 | 4 => QueueChange::Lease {
                 task: claimed,
                 attempt,
@@ -252,6 +270,9 @@ impl Script {
                 lasts: after,
                 timeout: (!n.is_multiple_of(4))
                     .then_some(Nanos::new(n / 7 % 50 * 1_000 + self.asked)),
+                heartbeat: n
+                    .is_multiple_of(3)
+                    .then_some(Nanos::new(n / 11 % 50 * 1_000 + self.asked)),
             },
             _ => QueueChange::Remove { task: task(n / 6) },
         }
@@ -260,6 +281,17 @@ impl Script {
     fn holding(&self, d: [u64; 12]) -> Holding {
         let (claimed, task, token) = self.token(d[0]);
         let run = if d[1].is_multiple_of(5) { run(d[1]) } else { claimed };
-        Holding { run, task, token, lasts: Nanos::new(d[2] % 50 * 1_000 + self.asked) }
+        let heartbeat = (!d[3].is_multiple_of(3)).then(|| Heartbeat {
+            within: Nanos::new(d[4] % 50 * 1_000 + self.asked),
+            progress: d[5].is_multiple_of(2).then(|| self.progress(d[6])),
+        });
+        let lasts = Nanos::new(d[2] % 50 * 1_000 + self.asked);
+        Holding { run, task, token, lasts, heartbeat }
+    }
+
+    /// Its text goes with its number, as one task's would.
+    fn progress(&self, n: u64) -> Progress {
+        let number = self.asked / 2 + n % 3;
+        Progress { number, json: format!("{number}").into() }
     }
 }
