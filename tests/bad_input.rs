@@ -130,7 +130,7 @@ fn steps() {
     id = "c"
     action = "x"
     retries = 3
-      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, retry, work_config, execution, retry_config)
+      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, heartbeat_timeout, retry, work_config, execution, retry_config)
     [[steps]]
     id = "c"
     action = "x"
@@ -419,7 +419,7 @@ fn actions() {
       a.toml:2:8: actions.x.http: the IPv6 address has no `]` (write a method and a URL, such as POST http://host/path)
     [actions.x]
     url = "POST http://host/"
-      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, kind, idempotent, inner_attempts)
+      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, kind, idempotent, inner_attempts, heartbeat_timeout)
     [actions.x]
     kind = "toolcall"
       a.toml:2:8: actions.x.kind: `toolcall` is not known here (did you mean `tool_call`?)
@@ -541,11 +541,11 @@ fn a_policy_in_no_known_dialect() {
     let all = ["", "{}", "colour = 3", "work_config = {}\nexecution = {}", "[retry: x]", "hello"];
     insta::assert_snapshot!(listed(&all, refuse), @r#"
 
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
     {}
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
     colour = 3
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
     work_config = {}
     execution = {}
       p:2:1: execution: `execution` is given beside `work_config` (keep one of them)

@@ -12,7 +12,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use retrial::failure::{ErrorContext, Failure, RetryKind};
-use retrial::policy::{Backoff, Dialect, GiveUp, Jitter, Matcher, Origin, Parts, Policy, Rule};
+use retrial::policy::{
+    Backoff, Budget, Dialect, GiveUp, Jitter, Matcher, Origin, Parts, Policy, Rule,
+};
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
     DecodeError, Digest, Event, Input, Outcome, Recorded, RetryOf, RouteCause, RunId, RunState,
@@ -68,6 +70,7 @@ fn policy() -> Policy {
         total_timeout: Some(Nanos::from_secs(3_600)),
         timeout_retries: Some(2),
         max_retry_after: Parts::MAX_RETRY_AFTER,
+        budget: Some(Budget::of_first_attempts(Share::TENTH)),
     };
     Policy::try_from(parts).expect("a policy that makes sense")
 }

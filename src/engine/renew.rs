@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use super::World;
-use super::node::{Beating, Node};
+use super::node::{Beating, Held, Node};
+use crate::run::{RunId, TaskId, Token};
 use crate::runtime::Runtime;
-use crate::store::{Heartbeat, Holding, Progress, Renewal, Renewed, Store};
+use crate::store::{Heartbeat, Holding, Progress, Renewed, Store};
 use crate::time::{Mono, Nanos};
 
 /// Extends the leases of the attempts in progress, at a third of a lease, and brings heartbeats to
@@ -47,7 +48,7 @@ async fn next_round<W: World>(node: &Node<W>, last: Mono) {
 fn holdings<W: World>(node: &Node<W>) -> Vec<Holding> {
     let lasts = node.config.lease;
     let held = node.held();
-    let holding = |((run, task), h): (&(_, _), &super::node::Held)| {
+    let holding = |((run, task), h): (&(_, _), &Held)| {
         let heartbeat = h.beating.as_ref().map(|beating| heartbeat(node, beating));
         Holding { run: *run, task: *task, token: h.token, lasts, heartbeat }
     };
@@ -63,29 +64,19 @@ fn heartbeat<W: World>(node: &Node<W>, beating: &Beating) -> Heartbeat {
 
 fn heed<W: World>(node: &Node<W>, held: &[Holding], renewed: &Renewed) {
     node.clock.hear(renewed.at, &node.runtime);
-    for (holding, answer) in held.iter().zip(&renewed.answers) {
-        let Holding { run, task, token, heartbeat, .. } = holding;
-        match answer {
-            Renewal::Lost => node.call_off(*run, *task, Some(*token)),
-            Renewal::Held => {
-                let kept = heartbeat.as_ref().and_then(|h| h.progress.as_ref());
-                if let Some(progress) = kept {
-                    node.kept(*run, *task, *token, progress.number);
-                }
-            }
+    for holding in renewed.lost(held) {
+        node.call_off(holding.run, holding.task, holding.token);
+    }
+    for Holding { run, task, token, heartbeat, .. } in held {
+        if let Some(progress) = heartbeat.as_ref().and_then(|h| h.progress.as_ref()) {
+            node.kept(*run, *task, *token, progress.number);
         }
     }
 }
 
 impl<W: World> Node<W> {
-    /// The store has this progress of an attempt on this node.
-    fn kept(
-        &self,
-        run: crate::run::RunId,
-        task: crate::run::TaskId,
-        token: crate::run::Token,
-        number: u64,
-    ) {
+    /// The store has this progress of an attempt on this node, or the attempt is lost.
+    fn kept(&self, run: RunId, task: TaskId, token: Token, number: u64) {
         let mut held = self.held();
         let found = held.get_mut(&(run, task)).filter(|h| h.token == token);
         if let Some(beating) = found.and_then(|h| h.beating.as_mut()) {

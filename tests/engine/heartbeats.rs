@@ -216,29 +216,3 @@ async fn x1_progress_is_bounded_and_typed() {
     let run = submit(&engine, workflow(vec![step("a", patient(2), &[], json!({}))])).await;
     assert_eq!(seen(&store, &engine, run).await, json!("BAD_PROGRESS"));
 }
-
-// X1: a workflow's text gives steps and actions their limits; the step's own wins.
-#[test]
-fn x1_a_file_says_how_long_a_heartbeat_may_take() {
-    let text = r#"
-workflow = "w"
-[actions.long]
-heartbeat_timeout = "30s"
-[[steps]]
-id = "a"
-action = "long"
-[[steps]]
-id = "b"
-action = "long"
-heartbeat_timeout = 2.5
-[[steps]]
-id = "c"
-action = "short"
-"#;
-    let environment = retrial::dialect::Environment::default();
-    let format = retrial::dialect::Format::Toml;
-    let read = retrial::dialect::parse_workflow("w.toml", text, format, &environment);
-    let workflow = read.unwrap().workflow;
-    let limits: Vec<_> = workflow.places().map(|at| workflow.heartbeat_timeout(at)).collect();
-    assert_eq!(limits, [Some(Nanos::from_secs(30)), Some(Nanos::from_millis(2_500)), None]);
-}

@@ -146,6 +146,7 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
                 total_timeout,
                 timeout_retries,
                 max_retry_after,
+                budget: None,
             };
             Policy::try_from(parts).expect("a policy that makes sense")
         },

@@ -81,7 +81,7 @@ fn c6_both_ways_of_a_handler_pass() {
 }
 
 #[test]
-fn d18_a_failure_on_the_wrong_edge_is_found() {
+fn decision_18_a_failure_on_the_wrong_edge_is_found() {
     let script = caught().alter(|r| {
         if let Event::Routed { to, .. } = &mut r.event {
             *to = StepIx(1);
@@ -93,7 +93,7 @@ fn d18_a_failure_on_the_wrong_edge_is_found() {
 }
 
 #[test]
-fn d18_the_lowest_priority_that_holds_is_taken() {
+fn decision_18_the_lowest_priority_that_holds_is_taken() {
     let mut parts = handled();
     let code = json!({"type": "eq", "field": "state._last_error.code", "value": "500"});
     parts.transitions.push(edge(0, 1, 1, code));
@@ -150,7 +150,7 @@ fn c11_a_handler_that_fails_ends_the_run() {
 }
 
 #[test]
-fn d18_an_unrouted_failure_without_goals_fails_the_run() {
+fn decision_18_an_unrouted_failure_without_goals_fails_the_run() {
     let script = exhausted().alter(|r| {
         if let Event::RunEnded { outcome } = &mut r.event {
             *outcome = Outcome::Completed;
