@@ -31,15 +31,17 @@ impl<W: World> Node<W> {
         let (canceller, cancelled) = Canceller::pair();
         let Some(call) = self.call(state, claimed, cancelled) else { return };
         let (run, task, token) = (state.id(), claimed.task, claimed.token);
-        let beating = call.heartbeat_timeout.map(|limit| Beating {
-            limit,
-            last: self.runtime.now(),
+        let last = self.runtime.now();
+        let holding = Held {
+            token,
+            canceller: canceller.clone(),
             reports: call.reports.clone(),
             kept: 0,
-        });
+            beating: call.heartbeat_timeout.map(|limit| Beating { limit, last }),
+            task: None,
+        };
         let mut held = self.held();
-        let canceller_too = canceller.clone();
-        held.insert((run, task), Held { token, canceller: canceller_too, beating, task: None });
+        held.insert((run, task), holding);
         let attempt = attempt(Arc::clone(self), call, token, canceller, slot);
         let spawned = self.runtime.spawn(attempt);
         if let Some(found) = held.get_mut(&(run, task)) {

@@ -47,6 +47,9 @@ pub(super) struct Node<W: World> {
 pub(super) struct Held {
     pub(super) token: Token,
     pub(super) canceller: Canceller,
+    pub(super) reports: Reports,
+    /// The number of the newest progress that the store has acknowledged.
+    pub(super) kept: u64,
     /// Where it must give heartbeats.
     pub(super) beating: Option<Beating>,
     pub(super) task: Option<Task>,
@@ -58,9 +61,6 @@ pub(super) struct Beating {
     pub(super) limit: Nanos,
     /// When the last one came; at first when the attempt began.
     pub(super) last: Mono,
-    pub(super) reports: Reports,
-    /// The number of the newest progress that the store has acknowledged.
-    pub(super) kept: u64,
 }
 
 impl<W: World> Node<W> {

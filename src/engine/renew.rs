@@ -49,17 +49,23 @@ fn holdings<W: World>(node: &Node<W>) -> Vec<Holding> {
     let lasts = node.config.lease;
     let held = node.held();
     let holding = |((run, task), h): (&(_, _), &Held)| {
-        let heartbeat = h.beating.as_ref().map(|beating| heartbeat(node, beating));
+        let heartbeat = heartbeat(node, h);
         Holding { run: *run, task: *task, token: h.token, lasts, heartbeat }
     };
     held.iter().map(holding).collect()
 }
 
-fn heartbeat<W: World>(node: &Node<W>, beating: &Beating) -> Heartbeat {
-    let left = beating.last.after(beating.limit).since(node.runtime.now());
-    let progress = beating.reports.progress().map(|(number, json)| Progress { number, json });
-    let within = node.config.patience(left);
-    Heartbeat { within, progress: progress.filter(|p| p.number > beating.kept) }
+/// What the store has to know of the attempt's heartbeats: nothing, where it need give none and has
+/// given no progress of late.
+fn heartbeat<W: World>(node: &Node<W>, held: &Held) -> Option<Heartbeat> {
+    let progress = held.reports.progress().map(|(number, json)| Progress { number, json });
+    let progress = progress.filter(|p| p.number > held.kept);
+    let left = |b: &Beating| b.last.after(b.limit).since(node.runtime.now());
+    let within = held.beating.as_ref().map(|b| node.config.patience(left(b)));
+    if within.is_none() && progress.is_none() {
+        return None;
+    }
+    Some(Heartbeat { within: within.unwrap_or(node.config.lease), progress })
 }
 
 fn heed<W: World>(node: &Node<W>, held: &[Holding], renewed: &Renewed) {
@@ -79,8 +85,8 @@ impl<W: World> Node<W> {
     fn kept(&self, run: RunId, task: TaskId, token: Token, number: u64) {
         let mut held = self.held();
         let found = held.get_mut(&(run, task)).filter(|h| h.token == token);
-        if let Some(beating) = found.and_then(|h| h.beating.as_mut()) {
-            beating.kept = beating.kept.max(number);
+        if let Some(found) = found {
+            found.kept = found.kept.max(number);
         }
     }
 }

@@ -129,6 +129,27 @@ async fn x1_a_missed_heartbeat_is_found_when_the_node_is_gone() {
     assert!(seen == 59 || seen == 60, "{seen}");
 }
 
+// X1: where no heartbeat is asked for, the progress of those that come is brought all the same.
+#[tokio::test(start_paused = true)]
+async fn x1_progress_outlives_its_node_without_a_limit() {
+    let store = Watched::new();
+    let hangs = Acts::new(|call: Call| async move {
+        beats(&call, 1_000, 1_000).await;
+        Ok(json!(null))
+    });
+    let works = hangs.beside(|call: Call| async move { Ok(json!(call.progress)) });
+    let config = Config { lease: Nanos::from_secs(3), ..shared() };
+    let lost = start(&store, &hangs, config.clone()).await;
+    let run = submit(&lost, workflow(vec![step("a", patient(3), &[], json!({}))])).await;
+    pass(60_500).await;
+    drop(lost);
+    let other = start(&store, &works, config).await;
+    let ended = soon(other.outcome(run)).await.unwrap();
+    let seen = ended.state.result(ended.state.tasks().next().unwrap().0).unwrap();
+    let seen = seen["done"].as_u64().unwrap();
+    assert!(seen == 59 || seen == 60, "{seen}");
+}
+
 // X1: a node that dies loses its lease before a heartbeat is missed where that is allowed to take
 // longer: that is a lost lease, as ever.
 #[tokio::test(start_paused = true)]
