@@ -4,6 +4,7 @@
 
 mod endings;
 mod endpoint;
+mod events;
 mod explain;
 mod input;
 mod lab;

@@ -12,6 +12,8 @@ mod attempts;
 mod deactivation;
 mod heartbeats;
 mod kit;
+mod platform;
+mod queue;
 #[cfg(feature = "redb")]
 mod restart;
 mod sharing;
