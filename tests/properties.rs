@@ -142,7 +142,7 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
                 1 => Input::Expired {
                     task,
                     token,
-                    lapse: [Lapse::Lease, Lapse::Deadline, Lapse::Heartbeat][usize::from(nth) % 3],
+                    lapse: [Lapse::Lease, Lapse::Deadline, Lapse::Heartbeat][nth % 3],
                 },
                 _ => Input::Succeeded { task, token, result: json!(1).into() },
             };
