@@ -5,6 +5,7 @@
 mod endings;
 mod endpoint;
 mod events;
+mod examples;
 mod explain;
 mod input;
 mod lab;
