@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use super::Harness;
 use super::kit::{
-    Bench, LONG, SOON, Wrong, due, due_again, held, lapsed, lease, matched, need, progress, run,
-    same, task,
+    Bench, LONG, SOON, Wrong, due, due_again, held, lease, matched, need, progress, run, same, task,
 };
 use crate::run::{Lapse, Token};
-use crate::store::{Claimed, Heartbeat, QueueChange, Renewal, Store};
-use crate::time::Nanos;
+use crate::store::{Claimed, Heartbeat, QueueChange, QueueState, Renewal, Store};
+use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Via};
 
 type Held = Result<(), Wrong>;
@@ -28,22 +27,32 @@ fn beating(token: Token, within: Nanos) -> QueueChange {
     }
 }
 
+/// When item 0 of run 1 must have given a heartbeat, and when its lease ends.
+async fn ends<H: Harness>(b: &Bench<'_, H>) -> Result<(Timestamp, Timestamp), Wrong> {
+    let state = b.rows(1).await?.remove(0).state;
+    Ok(matched!(state, QueueState::Leased { until, beat_by: Some(by), .. } => (by, until)))
+}
+
 pub(super) async fn x1_a_missed_heartbeat_ends_a_lease<H: Harness>(mut b: Bench<'_, H>) -> Held {
+    let half = Nanos::new(LONG.get() / 2);
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let token = b.claim_one(LONG).await?.token;
     let mut start = b.next_commit(1, 2);
     start.fences = vec![held(0, token)];
-    start.queue = vec![beating(token, Nanos::from_millis(300))];
-    let at = b.land(&start).await?;
-    same!(b.expired().await?.next, Some(at.after(Nanos::from_millis(300))));
+    start.queue = vec![beating(token, half)];
+    b.land(&start).await?;
+    let (first, until) = ends(&b).await?;
+    same!(until, first);
+    same!(b.expired().await?.next, Some(first));
     // Renewing alone extends nothing past the missed heartbeat; one with a heartbeat does, and a
     // heartbeat that leaves less time takes nothing away.
     same!(b.renew(token, LONG).await?, Renewal::Held);
-    same!(b.expired().await?.next, Some(at.after(Nanos::from_millis(300))));
+    same!(ends(&b).await?, (first, first));
     same!(b.beat(token, LONG, beat(LONG, 0)).await?, Renewal::Held);
+    let (second, until) = ends(&b).await?;
+    same!((second > first, until <= second), (true, true));
     same!(b.beat(token, LONG, beat(SOON, 0)).await?, Renewal::Held);
-    b.sleep(Nanos::from_millis(300)).await;
-    same!(b.expired().await?.tasks, vec![]);
+    same!(ends(&b).await?.0, second);
 
     b.add(2, vec![beating(token, SOON)]).await?;
     b.sleep(SOON).await;
@@ -67,7 +76,7 @@ pub(super) async fn x1_progress_reaches_the_next_attempt<H: Harness>(mut b: Benc
     same!(first.progress, None);
     let mut start = b.next_commit(1, 2);
     start.fences = vec![held(0, first.token)];
-    start.queue = vec![beating(first.token, SOON)];
+    start.queue = vec![beating(first.token, LONG)];
     b.land(&start).await?;
     for (number, kept) in [(2, 2), (1, 2), (3, 3), (0, 3)] {
         same!(b.beat(first.token, LONG, beat(SOON, number)).await?, Renewal::Held);
@@ -75,12 +84,11 @@ pub(super) async fn x1_progress_reaches_the_next_attempt<H: Harness>(mut b: Benc
     }
     // A stale holder's progress is not the task's.
     same!(b.beat(Token::from_random(3, 4), LONG, beat(SOON, 9)).await?, Renewal::Lost);
-    b.sleep(SOON).await;
     b.harness.reopen().await;
-    let mut sweep = b.next_commit(1, 3);
-    sweep.fences = vec![lapsed(0, first.token)];
-    sweep.queue = vec![due_again(0, 2, Nanos::ZERO)];
-    b.land(&sweep).await?;
+    let mut fail = b.next_commit(1, 3);
+    fail.fences = vec![held(0, first.token)];
+    fail.queue = vec![due_again(0, 2, Nanos::ZERO)];
+    b.land(&fail).await?;
     b.harness.reopen().await;
     let second = b.claim_one(LONG).await?;
     same!((second.attempt, second.progress), (2, Some(progress(3))));
@@ -115,7 +123,12 @@ pub(super) async fn x12_what_the_claimer_cannot_run_is_not_claimed<H: Harness>(
         wants(3, "a", Via::Function, ms(3)),
         wants(4, "c", Via::Function, LONG),
     ];
-    let at = b.add(1, queue).await?;
+    b.add(1, queue).await?;
+    let rows = b.rows(1).await?.into_iter().map(|row| match row.state {
+        QueueState::Due { at, .. } => Ok(at),
+        QueueState::Leased { .. } => Err(Wrong("a row is leased that was never claimed".into())),
+    });
+    let at: Vec<Timestamp> = rows.collect::<Result<_, _>>()?;
     b.sleep(ms(5)).await;
     let only = |http, functions: &[&str]| {
         let functions = functions.iter().map(|f| Arc::from(*f)).collect();
@@ -125,22 +138,22 @@ pub(super) async fn x12_what_the_claimer_cannot_run_is_not_claimed<H: Harness>(
     let mut nobody = b.next_claim(9, LONG);
     nobody.able = only(false, &[]);
     let claimed = b.store().claim(nobody).await?;
-    same!((items(&claimed), claimed.next_due), (vec![], Some(at.after(LONG))));
+    same!((items(&claimed), claimed.next_due), (vec![], Some(at[4])));
     let since = vec![
-        (need("a", Via::Function), at),
-        (need("a", Via::Http), at.after(ms(1))),
-        (need("b", Via::Function), at.after(ms(2))),
+        (need("a", Via::Function), at[0]),
+        (need("a", Via::Http), at[1]),
+        (need("b", Via::Function), at[2]),
     ];
     same!(claimed.unable, since);
     let mut first = b.next_claim(1, LONG);
     first.able = only(false, &["a"]);
     let claimed = b.store().claim(first).await?;
-    same!((items(&claimed), claimed.next_due), (vec![0], Some(at.after(ms(3)))));
+    same!((items(&claimed), claimed.next_due), (vec![0], Some(at[3])));
     let mut web = b.next_claim(9, LONG);
     web.able = only(true, &["b"]);
     let claimed = b.store().claim(web).await?;
     same!(items(&claimed), vec![1, 2]);
-    same!(claimed.unable, vec![(need("a", Via::Function), at.after(ms(3)))]);
+    same!(claimed.unable, vec![(need("a", Via::Function), at[3])]);
     b.harness.reopen().await;
     // What a node leaves is there for another, in its turn.
     let rest = b.claim(9).await?;
