@@ -43,6 +43,7 @@ fn create(n: u64) -> Create {
             progress: None,
         }],
         phase: RunPhase::Running,
+        redrives: None,
     }
 }
 
@@ -57,6 +58,7 @@ fn commit(n: u64, version: u64) -> Commit {
         results: vec![],
         phase: RunPhase::Running,
         snapshot: None,
+        letters: vec![],
     }
 }
 

@@ -11,7 +11,7 @@ use crate::run::{Lapse, RunId, TaskId, Token};
 use crate::time::Timestamp;
 use crate::workflow::{Able, Need};
 
-/// Every queue row, and when something next happens to the rows of running runs.
+/// Every queue row, and when something next happens to the rows of active runs.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     runs: BTreeMap<RunId, Rows>,
@@ -79,7 +79,7 @@ impl Queue {
     #[cfg(feature = "redb")]
     pub(super) fn restore(&mut self, run: RunId, phase: RunPhase, rows: Vec<QueueRow>) {
         let kept = self.runs.entry(run).or_default();
-        kept.at_rest = phase != RunPhase::Running;
+        kept.at_rest = !phase.is_active();
         for row in rows {
             kept.put(&mut self.index, run, row);
         }
@@ -94,7 +94,7 @@ impl Queue {
         now: Timestamp,
     ) -> Vec<(TaskId, Option<QueueRow>)> {
         let rows = self.runs.entry(run).or_default();
-        rows.rest(&mut self.index, run, phase != RunPhase::Running);
+        rows.rest(&mut self.index, run, !phase.is_active());
         let changed = changes.iter().map(|c| rows.change(&mut self.index, run, c, now)).collect();
         if rows.rows.is_empty() {
             self.runs.remove(&run);

@@ -12,6 +12,7 @@ mod attempts;
 mod deactivation;
 mod heartbeats;
 mod kit;
+mod letters;
 mod platform;
 mod queue;
 #[cfg(feature = "redb")]

@@ -121,6 +121,7 @@ pub(super) fn create(n: u64, queue: Vec<QueueChange>) -> Create {
         events: events(0, 2),
         queue,
         phase: RunPhase::Running,
+        redrives: None,
     }
 }
 
@@ -169,6 +170,7 @@ impl<'a, H: Harness> Bench<'a, H> {
             events: events(expect, 1),
             queue: vec![],
             results: vec![],
+            letters: vec![],
             phase: RunPhase::Running,
             snapshot: None,
         }

@@ -6,6 +6,7 @@
 
 mod heartbeat;
 mod kit;
+mod letters;
 mod queue;
 mod record;
 
@@ -89,5 +90,11 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         heartbeat::x1_no_heartbeat_revives_a_lease,
         heartbeat::x1_progress_reaches_the_next_attempt,
         heartbeat::x12_what_the_claimer_cannot_run_is_not_claimed,
+        letters::c18_letters_land_with_their_commit,
+        letters::c18_a_letter_is_redriven_once,
+        letters::c18_a_discarded_letter_is_not_redriven,
+        letters::a12_only_a_run_at_rest_is_archived,
+        letters::h17_a_paused_run_is_claimed,
+        letters::x9_pruning_removes_all_of_a_run_and_nothing_else,
     ]
 }
