@@ -79,7 +79,11 @@ const SHAPES: &[&str] = &[
     "Config { token: Token(Inner { text: \"§\" }) }",
     "%22password%22%3A%22§%22",
     "&quot;password&quot;:&quot;§&quot;",
+    // On the next line: folded headers, YAML.
+    "password:\n  §\nuser: bob",
+    "Authorization:\r\n\tBearer §",
     // Hidden by control characters.
+    "{\"pass\\u001b[0mword\": \"§\"}",
     "pass\u{1b}[0mword=§",
     "pass\u{0}word=§",
     "tok\u{200b}en: §",
@@ -109,6 +113,8 @@ const KNOWN: &[&str] = &[
     "SG.§",
     "eyJ§.§.§",
     "whsec_§",
+    "hooks.slack.com/services/T01/B02/§",
+    "discord.com/api/webhooks/1/§",
 ];
 
 fn plant(shape: &str, secret: &str) -> String {
@@ -138,6 +144,24 @@ fn c14_every_shape_is_masked() {
 #[track_caller]
 fn check(text: &str, expected: &str) {
     assert_eq!(sanitise::message(text, WHOLE), expected, "{text:?}");
+}
+
+#[test]
+fn c14_an_url_shows_where_it_leads_and_no_more() {
+    for (url, shown) in [
+        ("https://h:8443/v1/items?page=2#top", "https://h:8443/v1/items?***"),
+        ("https://bob:pw@h/x", "https://***@h/x"),
+        ("http://h/", "http://h/"),
+        ("http://h/a/Ab3dEf6hIj9kLm2nOp5q/b", "http://h/a/***/b"),
+        (
+            "http://h/67e55044-10b1-426f-9247-bb680e5fe0c8",
+            "http://h/67e55044-10b1-426f-9247-bb680e5fe0c8",
+        ),
+        ("http://h/token=abc/x", "http://h/token=***"),
+        ("/relative?x", "/relative?***"),
+    ] {
+        assert_eq!(sanitise::url(url), shown, "{url}");
+    }
 }
 
 #[test]
@@ -360,6 +384,9 @@ fn soup() -> impl Strategy<Value = String> {
         "%22",
         "%3D",
         "&quot;",
+        "\\u001b",
+        "\\u00",
+        "1b",
         "***",
         "*",
         "is",

@@ -118,7 +118,13 @@ async fn h17_c16_spans_tell_runs_attempts_and_requests() {
         let run = &span.fields.get("retrial.run.id").map_or("-", |id| id);
         text.replace(run, "ID").replace(port, "PORT").replace(address, "HOST")
     };
-    insta::assert_snapshot!(seen.iter().map(shown).collect::<String>(), @"");
+    insta::assert_snapshot!(seen.iter().map(shown).collect::<String>(), @r#"
+    http in Some("attempt"): error.type=503 http.request.method=POST http.response.status_code=503 network.protocol.name=http otel.kind=client otel.name=POST otel.status_code=ERROR server.address=HOST server.port=PORT url.full=http://HOST:PORT/work?***
+    attempt in Some("run"): error.type=503 otel.kind=internal otel.name=attempt fetch otel.status_code=ERROR retrial.action=get retrial.attempt=1 retrial.item=0 retrial.outcome=failure retrial.retries_left=1 retrial.run.id=ID retrial.step=fetch
+    http in Some("attempt"): error.type=503 http.request.method=POST http.request.resend_count=1 http.response.status_code=503 network.protocol.name=http otel.kind=client otel.name=POST otel.status_code=ERROR server.address=HOST server.port=PORT url.full=http://HOST:PORT/work?***
+    attempt in Some("run"): error.type=503 otel.kind=internal otel.name=attempt fetch otel.status_code=ERROR retrial.action=get retrial.attempt=2 retrial.item=0 retrial.outcome=failure retrial.retries_left=0 retrial.run.id=ID retrial.step=fetch
+    run in None: error.type=503 otel.kind=internal otel.name=run w otel.status_code=ERROR retrial.outcome=failed retrial.run.id=ID retrial.workflow=w
+    "#);
 }
 
 #[tokio::test]

@@ -19,7 +19,6 @@ pub(super) enum Place {
     Stderr,
 }
 
-
 impl Place {
     fn out(self) -> Box<dyn Write + Send> {
         match self {

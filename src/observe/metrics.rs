@@ -9,7 +9,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics::{
+    Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+};
 
 use super::words::clean;
 use super::{Notice, Observer};
@@ -63,13 +65,7 @@ pub const METRICS: [Metric; 10] = [
         &["action", "outcome"],
         "How long attempts took",
     ),
-    metric(
-        IN_PROGRESS,
-        Kind::Gauge,
-        Unit::Count,
-        &["action"],
-        "Attempts at work on this node",
-    ),
+    metric(IN_PROGRESS, Kind::Gauge, Unit::Count, &["action"], "Attempts at work on this node"),
     metric(
         ATTEMPTS,
         Kind::Counter,
@@ -78,13 +74,7 @@ pub const METRICS: [Metric; 10] = [
         "Attempts that ended",
     ),
     metric(RETRIES, Kind::Counter, Unit::Count, &["action", "kind"], "Retries that were scheduled"),
-    metric(
-        DELAY,
-        Kind::Histogram,
-        Unit::Seconds,
-        &["action"],
-        "Delays before retries",
-    ),
+    metric(DELAY, Kind::Histogram, Unit::Seconds, &["action"], "Delays before retries"),
     metric(RUNS, Kind::Counter, Unit::Count, &["workflow", "outcome"], "Runs that ended"),
     metric(
         UNTIL_SUCCESS,
@@ -201,7 +191,8 @@ impl Metrics {
         if failure.kind() == RetryKind::Timeout {
             counter!(TIMEOUTS, "action" => action.clone()).increment(1);
         }
-        histogram!(DURATION, "action" => action.clone(), "outcome" => "failure").record(seconds(took));
+        histogram!(DURATION, "action" => action.clone(), "outcome" => "failure")
+            .record(seconds(took));
         counter!(ATTEMPTS, "action" => action, "outcome" => "failure", "code" => code).increment(1);
     }
 }
@@ -239,8 +230,7 @@ fn kind_name(kind: RetryKind) -> &'static str {
 fn succeeded(action: &str, attempts: u32, spent: Spent) {
     let name = || action.to_owned();
     counter!(ATTEMPTS, "action" => name(), "outcome" => "success", "code" => NONE).increment(1);
-    histogram!(DURATION, "action" => name(), "outcome" => "success")
-        .record(seconds(spent.working));
+    histogram!(DURATION, "action" => name(), "outcome" => "success").record(seconds(spent.working));
     histogram!(UNTIL_SUCCESS, "action" => name()).record(f64::from(attempts));
     ended(action, "succeeded", spent);
 }

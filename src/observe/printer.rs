@@ -69,10 +69,7 @@ impl<W: Write> Printer<W> {
     /// The same printer for a terminal whose columns and rows `sight` tells, each time anew: people
     /// drag windows.
     #[must_use]
-    pub fn with_sight(
-        self,
-        sight: impl Fn() -> Option<(usize, usize)> + Send + 'static,
-    ) -> Self {
+    pub fn with_sight(self, sight: impl Fn() -> Option<(usize, usize)> + Send + 'static) -> Self {
         self.lock().screen.sight = Box::new(sight);
         self
     }

@@ -38,7 +38,8 @@ impl Terminal {
         let child = command.stdout(Stdio::from(theirs)).spawn().unwrap();
         // The command holds the other end, which would keep the wire open.
         drop(command);
-        let screen = vt100::Parser::new(NonZero::new(ROWS).unwrap(), NonZero::new(COLUMNS).unwrap(), 100);
+        let screen =
+            vt100::Parser::new(NonZero::new(ROWS).unwrap(), NonZero::new(COLUMNS).unwrap(), 100);
         Self { wire: ours.into(), screen, raw: String::new(), child }
     }
 
@@ -87,9 +88,33 @@ fn h14_on_a_terminal_lines_are_live_and_folded_on_recovery() {
     let lab = Lab::with_step(&Endpoint::failing(2).url("/x"), SLOW);
     let mut terminal = Terminal::of(terminal(&lab, &RUN, "xterm-256color"));
     terminal.read(Some("(retry 3/3)"));
-    insta::assert_snapshot!(terminal.shown(), @"");
+    insta::assert_snapshot!(terminal.shown(), @r"
+    🔧 fetch [STARTED]
+    ✖ fetch [FAILED] (#s) - HTTP 503 Service Unavailable: busy
+      ↻ Retrying (attempt 2/3) in 1.0s...
+    🔧 fetch [STARTED] (retry 2/3)
+    ✖ fetch [FAILED] (#s) - HTTP 503 Service Unavailable: busy
+      ↻ Retrying (attempt 3/3) in 1.0s...
+    🔧 fetch [STARTED] (retry 3/3)
+    ");
     let (shown, raw) = terminal.end();
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r#"
+    🔧 fetch [STARTED]
+    ✔ fetch [COMPLETED after 3 attempts] (#s total)
+      ↻ Recovered after 2 retries
+    ✔ w [RUN COMPLETED] (#s total)
+    Result of fetch: {"rows":["***","***"],"success":"***"}
+    📊 RETRY STATISTICS
+    ├─ Total events with retries: 1
+    ├─ Succeeded after retry: 1 (100%)
+    ├─ Failed after all retries: 0 (0%)
+    ├─ Total retry attempts: 2
+    └─ Avg retries per event: 2.0
+    ⏱ TIME OF TASKS
+    ├─ Working: #s
+    ├─ In attempts that failed: #s
+    └─ Waiting to retry: #s
+    "#);
     assert!(raw.contains("\x1b[32m✔ fetch [COMPLETED after 3 attempts]"), "in colour: {raw:?}");
 }
 
@@ -97,7 +122,28 @@ fn h14_on_a_terminal_lines_are_live_and_folded_on_recovery() {
 fn h14_on_a_terminal_a_failure_stays_in_detail() {
     let lab = Lab::with_step(&Endpoint::failing(9).url("/x"), SHORT);
     let (shown, _) = Terminal::of(terminal(&lab, &RUN, "xterm-256color")).end();
-    insta::assert_snapshot!(shown, @"");
+    insta::assert_snapshot!(shown, @r"
+    🔧 fetch [STARTED]
+    ✖ fetch [FAILED] (#s) - HTTP 503 Service Unavailable: busy
+      ↻ Retrying (attempt 2/3) in 0.0s...
+    🔧 fetch [STARTED] (retry 2/3)
+    ✖ fetch [FAILED] (#s) - HTTP 503 Service Unavailable: busy
+      ↻ Retrying (attempt 3/3) in 0.0s...
+    🔧 fetch [STARTED] (retry 3/3)
+    ✖ fetch [FAILED] (#s) - HTTP 503 Service Unavailable: busy
+    ✖ fetch [EXHAUSTED all 3 attempts] (#s total)
+    ✖ w [RUN FAILED] (#s total) - fetch: 503: HTTP 503 Service Unavailable: busy
+    📊 RETRY STATISTICS
+    ├─ Total events with retries: 1
+    ├─ Succeeded after retry: 0 (0%)
+    ├─ Failed after all retries: 1 (100%)
+    ├─ Total retry attempts: 2
+    └─ Avg retries per event: 2.0
+    ⏱ TIME OF TASKS
+    ├─ Working: #s
+    ├─ In attempts that failed: #s
+    └─ Waiting to retry: #s
+    ");
 }
 
 /// A terminal that can't move its cursor is written to as a file is.
@@ -106,7 +152,10 @@ fn h14_a_dumb_terminal_gets_no_escapes() {
     let lab = Lab::with_step(&Endpoint::failing(2).url("/x"), SHORT);
     let (shown, raw) = Terminal::of(terminal(&lab, &RUN, "dumb")).end();
     assert!(!raw.contains('\x1b'), "{raw:?}");
-    assert!(shown.starts_with("🔧 fetch [STARTED]\n✔ fetch [COMPLETED after 3 attempts]"), "{shown}");
+    assert!(
+        shown.starts_with("🔧 fetch [STARTED]\n✔ fetch [COMPLETED after 3 attempts]"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -115,7 +164,8 @@ fn h14_no_color_is_obeyed_on_a_terminal() {
     let mut command = terminal(&lab, &RUN, "xterm-256color");
     command.env("NO_COLOR", "1");
     let (shown, raw) = Terminal::of(command).end();
-    assert!(!raw.contains("\x1b[3") && raw.contains("\x1b["), "moves, no colours: {raw:?}");
+    assert!(!raw.contains("\x1b[32m") && !raw.contains("\x1b[0m"), "no colours: {raw:?}");
+    assert!(raw.contains("\x1b[3A"), "moves: {raw:?}");
     assert!(shown.contains("↻ Recovered after 2 retries"), "{shown}");
 }
 

@@ -175,7 +175,16 @@ fn h16_at_once_a_failure_and_its_retry_stay_together() {
             tell(&printer, run(n), event);
         }
     }
-    assert_snapshot!(paper.text(), @"");
+    assert_snapshot!(paper.text(), @r"
+    🔧 00000001/fetch_data [STARTED]
+    🔧 00000002/fetch_data [STARTED]
+    ✖ 00000001/fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    ✖ 00000002/fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    🔧 00000001/fetch_data [STARTED] (retry 2/3)
+    🔧 00000002/fetch_data [STARTED] (retry 2/3)
+    ");
 }
 
 #[test]
@@ -184,8 +193,16 @@ fn h16_what_is_kept_back_for_a_moment_is_not_lost() {
     let printer = Printer::new(paper.clone(), Output::Detailed);
     tell(&printer, run(1), &failing(task(FETCH), Some(3), &[2_000])[..2]);
     printer.release();
-    assert_snapshot!(paper.text(), @"");
+    assert_snapshot!(paper.text(), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+    ");
     let cut = [(0, started(task(FETCH), 1, Some(3))), (500, failed(task(FETCH), 1, slow(), true))];
     let cancelled = ended(Outcome::Cancelled { reason: "enough".into() });
-    assert_snapshot!(printed(Output::Detailed, &[&cut[..], &[(600, cancelled)]].concat()), @"");
+    assert_snapshot!(printed(Output::Detailed, &[&cut[..], &[(600, cancelled)]].concat()), @r"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+    ⊘ fetch_data [CANCELLED] (0.6s total)
+    ⊘ etl [RUN CANCELLED] - enough
+    ");
 }

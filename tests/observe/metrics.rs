@@ -65,7 +65,34 @@ fn told(metrics: &impl Observer) {
 
 #[test]
 fn c16_h17_retries_errors_timeouts_and_attempts_until_success_are_counted() {
-    assert_snapshot!(heard(told), @"");
+    assert_snapshot!(heard(told), @r"
+    retrial_attempt_duration_seconds{action=do_each,outcome=failure} [0.5, 0.5, 0.5]
+    retrial_attempt_duration_seconds{action=do_fetch_data,outcome=failure} [0.5]
+    retrial_attempt_duration_seconds{action=do_fetch_data,outcome=success} [0.25]
+    retrial_attempt_duration_seconds{action=do_once,outcome=success} [0.25]
+    retrial_attempts_total{action=do_each,outcome=failure,code=TIMEOUT} 3
+    retrial_attempts_total{action=do_fetch_data,outcome=failure,code=503} 1
+    retrial_attempts_total{action=do_fetch_data,outcome=success,code=none} 1
+    retrial_attempts_total{action=do_once,outcome=success,code=none} 1
+    retrial_retries_total{action=do_each,kind=timeout} 2
+    retrial_retries_total{action=do_fetch_data,kind=timeout} 1
+    retrial_retry_delay_seconds{action=do_each} [2.0, 4.0]
+    retrial_retry_delay_seconds{action=do_fetch_data} [1.0]
+    retrial_runs_total{workflow=etl,outcome=failed} 1
+    retrial_task_attempts{action=do_fetch_data} [2.0]
+    retrial_task_attempts{action=do_once} [1.0]
+    retrial_task_time_seconds{action=do_each,spent=failing} [1.5]
+    retrial_task_time_seconds{action=do_each,spent=waiting} [4.0]
+    retrial_task_time_seconds{action=do_fetch_data,spent=failing} [0.5]
+    retrial_task_time_seconds{action=do_fetch_data,spent=waiting} [2.0]
+    retrial_task_time_seconds{action=do_fetch_data,spent=working} [0.25]
+    retrial_task_time_seconds{action=do_once,spent=working} [0.25]
+    retrial_tasks_total{action=do_each,outcome=failed} 1
+    retrial_tasks_total{action=do_fetch_data,outcome=succeeded} 1
+    retrial_tasks_total{action=do_once,outcome=succeeded} 1
+    retrial_tasks_total{action=do_poll,outcome=cancelled} 1
+    retrial_timeouts_total{action=do_each} 3
+    ");
 }
 
 #[test]

@@ -109,7 +109,7 @@ fn h14_live_lines_fit_the_terminal() {
     assert_snapshot!(screen(&paper.text()), @r"
     … more above
     🔧 each[8] [STARTED]
-    ✖ each[8] [FAILED] (0…
+    ✖ each[8] [FAILED] (0.5…
     ");
 }
 
@@ -120,7 +120,8 @@ fn h14_live_lines_are_cut_by_the_columns_they_take() {
         let paper = Paper::default();
         let printer = Printer::new(paper.clone(), TERMINAL).with_size(columns, 9);
         let slow = retrial::failure::Failure::timed_out(reason);
-        let events = [(0, started(task(FETCH), 1, Some(3))), (0, failed(task(FETCH), 1, slow, true))];
+        let events =
+            [(0, started(task(FETCH), 1, Some(3))), (0, failed(task(FETCH), 1, slow, true))];
         tell(&printer, run(1), &events);
         screen(&paper.text()).lines().nth(1).unwrap().to_owned()
     };

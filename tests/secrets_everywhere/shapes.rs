@@ -39,8 +39,22 @@ pub(crate) fn all() -> Vec<Shape> {
         "tok\u{200b}en: §",
     ];
     let known = [
-        "AKIA§", "ASIA§", "ghp_§", "gho_§", "github_pat_§", "glpat-§", "xoxb-1-§", "xapp-1-§",
-        "sk-§", "sk_live_§", "whsec_§", "AIza§", "ya29.§", "npm_§", "hf_§", "SG.§",
+        "AKIA§",
+        "ASIA§",
+        "ghp_§",
+        "gho_§",
+        "github_pat_§",
+        "glpat-§",
+        "xoxb-1-§",
+        "xapp-1-§",
+        "sk-§",
+        "sk_live_§",
+        "whsec_§",
+        "AIza§",
+        "ya29.§",
+        "npm_§",
+        "hf_§",
+        "SG.§",
     ];
     let mut shapes: Vec<Shape> = (0..)
         .zip(texts)

@@ -11,9 +11,7 @@ use retrial::engine::{Config, Engine, Submission, World};
 use retrial::failure::{ErrorContext, Failure};
 use retrial::net::TcpConnect;
 use retrial::observe::metrics::Metrics;
-use retrial::observe::{
-    JsonLines, Notice, Observer, Output, Printer, Statistics, feed, json,
-};
+use retrial::observe::{JsonLines, Notice, Observer, Output, Printer, Statistics, feed, json};
 use retrial::run::{self, Event, Outcome, RunState};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{MemoryStore, Store};
@@ -26,7 +24,6 @@ use crate::spans;
 
 pub(crate) const IN_INPUT: &str = "payl0ad5ecretOfInput";
 pub(crate) const IN_RESULT: &str = "payl0ad5ecretOfResult";
-const IN_USER: &str = "us3r5ecretOfUrl";
 const IN_PATH: &str = "p4th5ecretOfUrl0aBcD";
 const IN_QUERY: &str = "qu3ry5ecretOfUrl";
 const IN_HEADER: &str = "h3ader5ecretLiteral";
@@ -126,7 +123,6 @@ impl Stage {
             Answer::Status(status, body(&said[n as usize], n as usize + seen.nth))
         });
         let url = endpoint.url(&format!("/{IN_PATH}/x?sig={IN_QUERY}&q={IN_QUERY}"));
-        let url = url.replace("http://", &format!("http://me:{IN_USER}@"));
         let numbers: Vec<usize> = (0..shapes.len()).collect();
         let workflow = format!(
             r#"workflow = "secrets"
@@ -165,8 +161,7 @@ work_config = {{ max_retries = 1, backoff = 1 }}
 
     /// Everything that was planted.
     pub(crate) fn needles(&self) -> Vec<String> {
-        let planted =
-            [IN_INPUT, IN_RESULT, IN_USER, IN_PATH, IN_QUERY, IN_HEADER, IN_VARIABLE];
+        let planted = [IN_INPUT, IN_RESULT, IN_PATH, IN_QUERY, IN_HEADER, IN_VARIABLE];
         let mut needles: Vec<String> = planted.map(str::to_owned).to_vec();
         needles.push(secret(900));
         needles.push(secret(901));
@@ -300,6 +295,7 @@ fn state_errors(state: &RunState) -> String {
 
 fn shown(snapshotter: &metrics_util::debugging::Snapshotter) -> String {
     let series = snapshotter.snapshot().into_vec();
-    let line = |(key, _, help, value): &(_, _, _, DebugValue)| format!("{key:?} {help:?} {value:?}\n");
+    let line =
+        |(key, _, help, value): &(_, _, _, DebugValue)| format!("{key:?} {help:?} {value:?}\n");
     series.iter().map(line).collect()
 }

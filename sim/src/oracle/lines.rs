@@ -123,9 +123,7 @@ fn counts(report: &mut Report, evidence: &Evidence, text: &str) {
     let told = |wanted: fn(&Event) -> bool| {
         evidence.told.iter().filter(|told| wanted(&told.recorded.event)).count() as u64
     };
-    let timed_out = |event: &Event| {
-        matches!(event, Event::AttemptFailed { failure, .. } if failure.kind() == RetryKind::Timeout)
-    };
+    let timed_out = |event: &Event| matches!(event, Event::AttemptFailed { failure, .. } if failure.kind() == RetryKind::Timeout);
     for (name, label, expected) in [
         (
             "retrial_attempts_total",
@@ -139,11 +137,7 @@ fn counts(report: &mut Report, evidence: &Evidence, text: &str) {
         ),
         ("retrial_retries_total", "", told(|e| matches!(e, Event::RetryScheduled { .. }))),
         ("retrial_timeouts_total", "", told(timed_out)),
-        (
-            "retrial_tasks_total",
-            "outcome=failed",
-            told(|e| matches!(e, Event::TaskFailed { .. })),
-        ),
+        ("retrial_tasks_total", "outcome=failed", told(|e| matches!(e, Event::TaskFailed { .. }))),
         ("retrial_runs_total", "", told(|e| matches!(e, Event::RunEnded { .. }))),
     ] {
         let counted = sum(name, label);

@@ -1,11 +1,16 @@
 use bytes::Bytes;
+use retrial::observe::{Notice, json};
 use retrial::run::{Event, Version};
 use retrial::store::{QueueRow, QueueState, ResultRow};
-use retrial_sim::evidence::STORE;
+use retrial::workflow::{Need, Via};
+use retrial_sim::evidence::{JSON_LINES, METRICS, Output, STORE};
 use retrial_sim::oracle::durability::{
     ACTED_BEFORE_WRITING, ARRIVAL_AFTER_SUCCESS, DAMAGED_WITHOUT_ROT, NEVER_TOLD, QUEUE_ROW_WRONG,
     RESULT_LOST, RESULT_UNEARNED, RUN_ALTERED, RUN_LOST, STRAY_ARRIVAL, SUCCEEDED_RAN_AGAIN,
     TIME_WENT_BACK, TOLD_BUT_LOST, TOLD_BY_THE_DEAD, TOLD_OTHERWISE, VERSION_GAP, judge,
+};
+use retrial_sim::oracle::lines::{
+    LINE_BROKEN, LINE_MISSING, LINE_OUT_OF_ORDER, LINE_WRONG, WRONG_COUNT,
 };
 use retrial_sim::scenario::Reply;
 
@@ -13,6 +18,10 @@ use crate::kit::{
     Script, at, exhausted, fanned, found, healthy, policy, recovered, server_error, status, step,
     store, task, workflow,
 };
+
+fn need() -> Need {
+    Need { action: "do_a".into(), via: Via::Http }
+}
 
 #[test]
 fn whole_worlds_pass() {
@@ -146,8 +155,8 @@ fn waiting() -> Script {
 fn a10_a_timer_that_was_lost_is_found() {
     let mut script = waiting();
     found(&judge(&script.world), QUEUE_ROW_WRONG);
-    let state = QueueState::Due { at: store(100) };
-    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state }];
+    let state = QueueState::Due { at: store(100), need: need() };
+    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state, progress: None }];
     healthy(&judge(&script.world));
     script.run_mut().queue[0].attempt = 3;
     found(&judge(&script.world), QUEUE_ROW_WRONG);
@@ -156,8 +165,8 @@ fn a10_a_timer_that_was_lost_is_found() {
 #[test]
 fn a_row_left_behind_by_an_ended_run_is_found() {
     let mut script = recovered();
-    let state = QueueState::Due { at: store(100) };
-    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state }];
+    let state = QueueState::Due { at: store(100), need: need() };
+    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state, progress: None }];
     found(&judge(&script.world), QUEUE_ROW_WRONG);
 }
 
@@ -166,4 +175,84 @@ fn a_task_that_was_never_queued_is_found() {
     let mut script = Script::new(workflow(vec![step("a", policy(3))]));
     script.enter(0, 1);
     found(&judge(&script.world), QUEUE_ROW_WRONG);
+}
+
+/// The lines that a node alone writes of a script, and its counters.
+fn written(change: impl Fn(&mut Vec<String>)) -> Script {
+    let mut script = recovered();
+    let run = script.world.runs[0].clone();
+    let workflow = &run.workflow;
+    let mut lines: Vec<String> = (0..)
+        .zip(&run.events)
+        .map(|(n, recorded)| {
+            let (number, at, event) = (Version(n), recorded.at, &recorded.event);
+            let notice = Notice { run: run.id, workflow, number, at, event };
+            serde_json::Value::Object(json::object(&notice)).to_string() + "\n"
+        })
+        .collect();
+    change(&mut lines);
+    let source = format!("{JSON_LINES} n0/0");
+    script.world.outputs.push(Output { source, text: lines.concat() });
+    script
+}
+
+#[test]
+fn a15_lines_that_tell_the_history_pass() {
+    healthy(&judge(&written(|_| {}).world));
+}
+
+#[test]
+fn a15_a_line_that_is_missing_is_found() {
+    found(&judge(&written(|lines| drop(lines.remove(3))).world), LINE_OUT_OF_ORDER);
+    found(&judge(&written(|lines| drop(lines.pop())).world), LINE_MISSING);
+}
+
+#[test]
+fn a15_a_line_that_is_cut_is_found() {
+    let cut = |lines: &mut Vec<String>| {
+        let last = lines.last_mut().unwrap();
+        last.truncate(last.len() - 9);
+    };
+    found(&judge(&written(cut).world), LINE_BROKEN);
+}
+
+#[test]
+fn a15_lines_in_another_order_are_found() {
+    found(&judge(&written(|lines| lines.swap(2, 3)).world), LINE_OUT_OF_ORDER);
+    found(&judge(&written(|lines| lines.insert(3, lines[2].clone())).world), LINE_OUT_OF_ORDER);
+}
+
+#[test]
+fn a15_a_line_that_says_something_else_is_found() {
+    for (from, to) in [
+        ("\"attempt\":2", "\"attempt\":3"),
+        ("\"retry_delay\":0.1", "\"retry_delay\":0.2"),
+        ("\"will_retry\":true", "\"will_retry\":false"),
+        ("\"code\":\"503\"", "\"code\":\"500\""),
+        ("\"event\":\"task_succeeded\"", "\"event\":\"task_failed\""),
+    ] {
+        let changed = |lines: &mut Vec<String>| {
+            let line = lines.iter_mut().find(|line| line.contains(from)).unwrap();
+            *line = line.replacen(from, to, 1);
+        };
+        found(&judge(&written(changed).world), LINE_WRONG);
+    }
+}
+
+#[test]
+fn c16_counters_that_miscount_are_found() {
+    let counted = |retries: u32| {
+        let mut script = recovered();
+        let text = format!(
+            "retrial_attempts_total{{action=a,outcome=failure,code=503}} 2\n\
+             retrial_attempts_total{{action=a,outcome=success,code=none}} 1\n\
+             retrial_retries_total{{action=a,kind=failure}} {retries}\n\
+             retrial_tasks_total{{action=a,outcome=succeeded}} 1\n\
+             retrial_runs_total{{workflow=w,outcome=completed}} 1\n"
+        );
+        script.world.outputs.push(Output { source: METRICS.to_owned(), text });
+        script
+    };
+    healthy(&judge(&counted(2).world));
+    found(&judge(&counted(3).world), WRONG_COUNT);
 }

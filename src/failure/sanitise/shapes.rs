@@ -3,7 +3,7 @@
 use super::MASK;
 
 /// How an issuer's secrets begin, and how many characters at least follow.
-const PREFIXES: [(&str, usize); 34] = [
+const PREFIXES: [(&str, usize); 36] = [
     ("AKIA", 12),
     ("ASIA", 12),
     ("AROA", 12),
@@ -37,6 +37,9 @@ const PREFIXES: [(&str, usize); 34] = [
     ("shpat_", 16),
     ("hvs.", 16),
     ("SG.", 16),
+    // Addresses that are keys: whoever knows one may post.
+    ("hooks.slack.com/services/", 8),
+    ("discord.com/api/webhooks/", 8),
     // Base64 of `{"`: a JSON Web Token begins so, whole or cut.
     ("eyJ", 8),
 ];

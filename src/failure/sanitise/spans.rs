@@ -41,7 +41,7 @@ impl Before {
 pub(super) fn value_after(text: &str, at: usize, before: Before) -> Option<Range<usize>> {
     let closed = skip(text, at, &CLOSERS);
     let blank = skip_blanks(text, closed);
-    let start = skip_separators(text, blank);
+    let start = folded(text, skip_separators(text, blank), blank);
     if start == blank && !(before.option && at < blank) {
         return quoted_beside(text, closed, blank);
     }
@@ -89,6 +89,17 @@ fn skip_separators(text: &str, mut at: usize) -> usize {
         }
         at = skip_blanks(text, next);
     }
+}
+
+/// Past a line's end where the value stands on the next line, further in: a folded header, YAML.
+/// `before` is where the separator was looked for; without one nothing is folded.
+fn folded(text: &str, at: usize, before: usize) -> usize {
+    if at == before || !text[at..].starts_with('\n') {
+        return at;
+    }
+    let next = skip_blanks(text, at + 1);
+    let empty = next == text.len() || text[next..].starts_with('\n');
+    if next == at + 1 || empty { at } else { next }
 }
 
 pub(super) fn line_end(text: &str, at: usize) -> usize {

@@ -11,11 +11,32 @@ pub(super) fn controls(text: &str) -> String {
             '\n' | '\t' => kept.push(c),
             '\u{1b}' => skip_sequence(&mut chars),
             '\u{9b}' => skip_parameters(&mut chars),
-            c if c.is_control() || is_invisible(c) => {}
-            c => kept.push(c),
+            c if is_dropped(c) => {}
+            c => {
+                kept.push(c);
+                if without_escape(&mut kept) == Some('\u{1b}') {
+                    skip_sequence(&mut chars);
+                }
+            }
         }
     }
     kept
+}
+
+fn is_dropped(c: char) -> bool {
+    (c.is_control() && !matches!(c, '\n' | '\t')) || is_invisible(c)
+}
+
+/// Takes such a character off the end of `kept` where JSON spells it, as in `\u001b`, with every
+/// backslash before it. Looked for at each character, so that none comes together from two halves.
+fn without_escape(kept: &mut String) -> Option<char> {
+    const SPELLED: usize = "\\u001b".len();
+    let start = kept.len().checked_sub(SPELLED)?;
+    let digits = kept.get(start..)?.strip_prefix("\\u")?;
+    let found = char::from_u32(u32::from_str_radix(digits, 16).ok()?).filter(|c| is_dropped(*c))?;
+    kept.truncate(start);
+    kept.truncate(kept.trim_end_matches('\\').len());
+    Some(found)
 }
 
 /// `ESC [` with its parameters (ECMA-48); a lone escape is only dropped.
@@ -51,6 +72,9 @@ mod tests {
             ("\u{1b}\u{1b}[1mx", "x"),
             ("pass\u{200b}word", "password"),
             ("\u{1b}[", ""),
+            (r"pass\u001b[0mword \u000a\u0041", r"password \u000a\u0041"),
+            (r"pass\\u200Bword", "password"),
+            (r"\u00\u001b1b", ""),
         ] {
             assert_eq!(controls(text), kept, "{text:?}");
         }
