@@ -139,7 +139,7 @@ action = "x"
           2      1.5s    2.5s         2.25s       3.75s
     "#);
     let json = explained(file, Some(2)).to_json();
-    insta::assert_snapshot!(json, @r#"{"steps":[{"attempt_timeout_ms":null,"dialect":"work_config","origin":"task","retry_budget":null,"rules":[{"delays_ms":[{"max":100,"min":100,"retry":1}],"matches":["retryable"],"max_attempts":2}],"step":"own","total_timeout_ms":null,"warnings":[]},{"attempt_timeout_ms":null,"dialect":"retry_config","origin":"built_in","retry_budget":null,"rules":[{"delays_ms":[{"max":1250,"min":750,"retry":1}],"matches":["retryable","!AttributeError","!KeyError","!TypeError","!ValidationError","!ValueError"],"max_attempts":3}],"step":"built_in","total_timeout_ms":null,"warnings":[]}],"workflow":"w"}"#);
+    insta::assert_snapshot!(json, @r#"{"steps":[{"at_deadline":"give_up","attempt_timeout_ms":null,"counting":"shared","dialect":"work_config","max_attempts":2,"origin":"task","retry_budget":null,"rules":[{"delays_ms":[{"max":100,"min":100,"retry":1}],"matches":["retryable"],"max_attempts":2}],"step":"own","total_timeout_ms":null,"warnings":[]},{"at_deadline":"give_up","attempt_timeout_ms":null,"counting":"shared","dialect":"retry_config","max_attempts":3,"origin":"built_in","retry_budget":null,"rules":[{"delays_ms":[{"max":1250,"min":750,"retry":1}],"matches":["retryable","!AttributeError","!KeyError","!TypeError","!ValidationError","!ValueError"],"max_attempts":3}],"step":"built_in","total_timeout_ms":null,"warnings":[]}],"workflow":"w"}"#);
 }
 
 /// Decision 4: decorrelated jitter reaches from the base to three times the latest before.
@@ -158,8 +158,11 @@ fn json_has_the_agreed_shape() {
     let json = serde_json::to_string_pretty(&explained(text, None).to_json()).unwrap();
     insta::assert_snapshot!(json, @r#"
     {
+      "at_deadline": "give_up",
       "attempt_timeout_ms": 120000,
+      "counting": "shared",
       "dialect": "ir",
+      "max_attempts": 3,
       "retry_budget": null,
       "rules": [
         {

@@ -259,6 +259,7 @@ fn the_json_report_says_what_the_summary_says() {
         "attempts",
         "drawn",
         "failing",
+        "features",
         "fingerprint",
         "found",
         "judged",

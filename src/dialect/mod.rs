@@ -9,6 +9,7 @@ mod budget;
 mod diagnostic;
 mod execution;
 mod file;
+mod growth;
 mod ir;
 mod number;
 mod policy;

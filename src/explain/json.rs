@@ -32,6 +32,9 @@ impl Explanation {
             "rules": rules.map(|(rule, delays)| rule_json(rule, delays)).collect::<Value>(),
             "attempt_timeout_ms": self.policy.attempt_timeout().map(Nanos::as_millis),
             "total_timeout_ms": self.policy.total_timeout().map(Nanos::as_millis),
+            "max_attempts": self.policy.limit().count(),
+            "counting": self.policy.counting(),
+            "at_deadline": self.policy.at_deadline(),
             "retry_budget": self.policy.budget(),
             "warnings": self.warnings,
         });

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Delay, Explained, Explanation, words};
-use crate::policy::Rule;
+use crate::policy::{Counting, Rule};
 use crate::time::Nanos;
 
 impl fmt::Display for Explained {
@@ -54,6 +54,12 @@ impl Explanation {
         }
         if let Some(limit) = self.policy.total_timeout() {
             parts.push(format!("All attempts and waits together may take {limit}."));
+            let reserve = self.policy.at_deadline().reserve();
+            let reserve = reserve.map(|unset| self.policy.attempt_timeout().unwrap_or(unset));
+            parts.extend(reserve.map(words::at_deadline));
+        }
+        if !self.policy.counting().is_shared() {
+            parts.push(words::total(self.policy.limit()));
         }
         if let Some(n) = self.policy.timeout_retries() {
             parts.push(format!("Timeouts may cause at most {n} of the retries."));
@@ -72,7 +78,11 @@ impl Explanation {
     ) -> fmt::Result {
         let matcher = words::matcher(&rule.matcher, self.policy.dialect());
         writeln!(f, "\nRule {number} is for {matcher}.")?;
-        writeln!(f, "{} {}", words::limit(rule.limit), words::backoff(rule))?;
+        let limit = match self.policy.counting() {
+            Counting::Shared => words::limit(rule.limit),
+            Counting::PerRule { .. } => words::own_limit(rule.limit),
+        };
+        writeln!(f, "{limit} {}", words::backoff(rule))?;
         table(f, delays)?;
         let shown = u32::try_from(delays.len()).unwrap_or(u32::MAX);
         match rule.limit.count() {

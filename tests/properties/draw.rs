@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use retrial::failure::{Failure, NetworkFault};
 use retrial::policy::{
-    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Origin, Parts, Policy, Rule, Scope,
-    Shape, Share,
+    AtDeadline, Backoff, Counting, DelayList, Dialect, Jitter, Limit, Matcher, Multiplier, Origin,
+    Parts, Policy, Rule, Scope, Shape, Share,
 };
 use retrial::time::Nanos;
 use retrial::workflow::{self, Step, StepIx, Template, Transition, Workflow};
@@ -57,6 +57,9 @@ fn shape() -> impl Strategy<Value = Shape> {
         (length(), multiplier)
             .prop_map(|(base, multiplier)| Shape::Exponential { base, multiplier }),
         length().prop_map(|base| Shape::Fibonacci { base }),
+        (length(), 1..=20_u32).prop_map(|(base, degree)| Shape::Polynomial { base, degree }),
+        vec(length(), 1..4)
+            .prop_map(|d| Shape::List { delays: DelayList::try_from(d).expect("not empty") }),
         Just(Shape::Custom { name: CUSTOM.into() }),
     ]
 }
@@ -117,6 +120,11 @@ fn untight(backoff: Backoff) -> Backoff {
             Shape::Exponential { base: base.max(least), multiplier }
         }
         Shape::Fibonacci { base } => Shape::Fibonacci { base: base.max(least) },
+        Shape::Polynomial { base, degree } => Shape::Polynomial { base: base.max(least), degree },
+        Shape::List { delays } => {
+            let delays = delays.as_slice().iter().map(|d| (*d).max(least)).collect::<Vec<_>>();
+            Shape::List { delays: DelayList::try_from(delays).expect("not empty") }
+        }
         custom @ Shape::Custom { .. } => custom,
     };
     Backoff { shape, cap: backoff.cap.map(|c| c.max(least)), ..backoff }
@@ -137,8 +145,16 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
     };
     let budget = prop_oneof![2 => Just(None), 1 => (0..3_u32).prop_map(Some)];
     let obeyed = prop_oneof![Just(Parts::MAX_RETRY_AFTER), length()];
-    (dialect, vec(rule(), 0..4), timeout(), timeout(), budget, obeyed).prop_map(
-        |(dialect, rules, attempt_timeout, total_timeout, timeout_retries, max_retry_after)| {
+    let own = limit().prop_map(|total| Counting::PerRule { total });
+    let counting = prop_oneof![3 => Just(Counting::Shared), 1 => own];
+    let reserve =
+        length().prop_map(|reserve| AtDeadline::Truncate { reserve: reserve.max(Nanos::new(1)) });
+    let at_deadline = prop_oneof![1 => Just(AtDeadline::GiveUp), 1 => reserve];
+    let counts = (budget, counting);
+    let times = (timeout(), timeout(), obeyed, at_deadline);
+    (dialect, vec(rule(), 0..4), times, counts).prop_map(
+        |(dialect, rules, times, (timeout_retries, counting))| {
+            let (attempt_timeout, total_timeout, max_retry_after, at_deadline) = times;
             let parts = Parts {
                 dialect,
                 rules,
@@ -146,6 +162,8 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
                 total_timeout,
                 timeout_retries,
                 max_retry_after,
+                counting,
+                at_deadline,
                 budget: None,
             };
             Policy::try_from(parts).expect("a policy that makes sense")

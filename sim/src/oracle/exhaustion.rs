@@ -130,12 +130,16 @@ fn ruling(report: &mut Report, task: &TaskHistory<'_>, failed: &Failed<'_>) {
         attempt: failed.attempt,
         at: failed.entry.at,
         timeout_retries: failed.timeout_retries,
+        causes: &failed.causes,
         previous: failed.previous,
         deadline: task.deadline(),
     };
     let policy = &task.step.policy;
     // What was used up before the kept history is unknown.
-    if !task.whole && (policy.total_timeout().is_some() || policy.timeout_retries().is_some()) {
+    let forgets = policy.total_timeout().is_some()
+        || policy.timeout_retries().is_some()
+        || !policy.counting().is_shared();
+    if !task.whole && forgets {
         return;
     }
     let Some(ruling) = model::ruling(policy, failed.failure, &situation) else { return };

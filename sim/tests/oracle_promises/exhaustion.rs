@@ -1,5 +1,5 @@
 use retrial::failure::Failure;
-use retrial::policy::GiveUp;
+use retrial::policy::{Counting, GiveUp, Limit, Matcher, Rule};
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
 use retrial_sim::fault::FaultKind;
@@ -80,6 +80,46 @@ fn r11_timeouts_have_a_budget_of_their_own() {
     healthy(&judge(&script.world));
     script.world = so_far;
     script.retry(it, 3, &timeout);
+    found(&judge(&script.world), RETRIED_TOO_OFTEN);
+}
+
+/// With a count of its own a rule's second failure is retried although the task has made as many
+/// attempts as the rule allows.
+#[test]
+fn x4_a_rule_is_exhausted_by_its_own_count() {
+    let mut parts = policy(2);
+    parts.rules[0].matcher = Matcher::named(["ServerError"]);
+    let timeouts = Rule { matcher: Matcher::named(["TIMEOUT"]), ..parts.rules[0].clone() };
+    parts.rules.push(timeouts);
+    let timeout = || Failure::timed_out("slow");
+    let it = task(0, 0);
+    let play = |counting: Counting| {
+        let mut parts = parts.clone();
+        parts.counting = counting;
+        let mut script = Script::new(workflow(vec![step("a", parts)]));
+        script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error());
+        script.start(it, 2, Reply::Hang).retry(it, 2, &timeout());
+        script.start(it, 3, status(503));
+        script
+    };
+    let own = || play(Counting::PerRule { total: Limit::Unlimited });
+    let mut script = own();
+    script.give_up(it, 3, &server_error(), GiveUp::Exhausted);
+    let error = script.context(it, 3, &server_error());
+    script.step_failed(0, error.clone()).end(Outcome::Failed { error });
+    let wrong = judge(&script.world);
+    let reasons: Vec<&str> = wrong.findings.iter().map(|f| f.reason).collect();
+    // The kit counts retries left from one limit.
+    assert!(
+        !reasons.contains(&RETRIED_TOO_OFTEN) && !reasons.contains(&GAVE_UP_EARLY),
+        "{wrong:?}"
+    );
+    let mut script = own();
+    script.retry(it, 3, &server_error());
+    found(&judge(&script.world), RETRIED_TOO_OFTEN);
+    found(&judge(&play(Counting::Shared).world), RETRIED_TOO_OFTEN);
+    let mut script = play(Counting::PerRule { total: Limit::retries(2) });
+    script.retry(it, 3, &timeout());
     found(&judge(&script.world), RETRIED_TOO_OFTEN);
 }
 
