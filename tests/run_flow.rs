@@ -53,8 +53,12 @@ fn last_error(world: &World, id: &str) -> Option<String> {
     world.state.steps()[at.index()].last_error.as_ref().map(|e| e.code.to_string())
 }
 
+#[path = "run_flow/conditions.rs"]
+mod conditions;
 #[path = "run_flow/policies.rs"]
 mod policies;
+#[path = "run_flow/replay.rs"]
+mod replay;
 #[path = "run_flow/runs.rs"]
 mod runs;
 #[path = "run_flow/steps.rs"]
