@@ -71,6 +71,8 @@ impl Shape {
             Self::Linear { .. } => "linear",
             Self::Exponential { .. } => "exponential",
             Self::Fibonacci { .. } => "fibonacci",
+            Self::Polynomial { .. } => "polynomial",
+            Self::List { .. } => "list",
             Self::Custom { .. } => "custom",
         }
     }
