@@ -21,6 +21,8 @@ use serde_json::Value;
 
 #[path = "peer_vectors/checks.rs"]
 mod checks;
+#[path = "peer_vectors/decisions.rs"]
+mod decisions;
 #[path = "peer_vectors/table.rs"]
 mod table;
 

@@ -2,7 +2,7 @@
 
 use retrial::policy::Jitter;
 
-use super::{Entry, checks, share};
+use super::{Entry, checks, decisions, share};
 
 /// How an entry is checked.
 pub(crate) enum How {
@@ -50,20 +50,20 @@ fn fifth() -> Jitter {
 pub(crate) static TABLE: [(usize, &str, How); 79] = [
     (0, "WithMaximumInterval capped", Within(Jitter::Equal)),
     (1, "nextBackoffInterval", Apart("a server's own delay, without numbers; Decision 7 is ours")),
-    (2, "Test_nextBackoffInterval", Against("W8: no attempt -1", checks::temporal_decisions)),
+    (2, "Test_nextBackoffInterval", Against("W8: no attempt -1", decisions::temporal_decisions)),
     (3, "TestExponentialBackoff", Same),
-    (4, "TestConditionalRetryPolicy", By(checks::conditional_on_error)),
+    (4, "TestConditionalRetryPolicy", By(decisions::conditional_on_error)),
     (5, "TestExponentialBackoffOverflow", Against("Decision 4: u64, not i64", checks::overflow)),
-    (6, "TestDefaultPublishRetryPolicy", Against("Decision 8, X5", checks::publish_policy)),
+    (6, "TestDefaultPublishRetryPolicy", Against("Decision 8, X5", decisions::publish_policy)),
     (7, "ExampleExponentialRetryPolicy", Within(Jitter::Equal)),
-    (8, "TestErrorDependentPolicy", By(checks::error_dependent)),
+    (8, "TestErrorDependentPolicy", By(decisions::error_dependent)),
     (9, "DefaultDefaultRetrySettings", Apart("defaults and what is refused at load; no delays")),
     (
         10,
         "delay_calculation_does_not_overflow",
         Against("Decision 4: at most 584 years", checks::cap_of_a_thousand_years),
     ),
-    (11, "explicit_delay_is_used", By(checks::explicit_delay)),
+    (11, "explicit_delay_is_used", By(decisions::explicit_delay)),
     (12, "Constant_Jitter_Ok", By(checks::drawn_by_rand)),
     (13, "Linear_Ok", Same),
     (14, "MaxDelay_Ok", Against("Decision 4: the cap comes first", checks::cap_of_every_shape)),
@@ -143,7 +143,7 @@ pub(crate) static TABLE: [(usize, &str, How); 79] = [
     (
         60,
         "test_exponential_total_delay",
-        Against("Decision 8: none at the timeout", checks::total_delay),
+        Against("Decision 8: none at the timeout", decisions::total_delay),
     ),
     (61, "test_exponential_factor", Same),
     (
