@@ -67,17 +67,24 @@ impl RunState {
         let found = self.task(task)?;
         let TaskPhase::Running { timeout, .. } = found.phase else { return None };
         let step = self.definition(task.step)?;
+        Some(Prepared {
+            args: self.arguments(task)?,
+            attempt: found.attempt,
+            timeout,
+            retries_left: step.policy.limit().count().map(|n| n.saturating_sub(found.attempt)),
+        })
+    }
+
+    /// The arguments that `task` is invoked with: the same for every attempt.
+    #[must_use]
+    pub fn arguments(&self, task: TaskId) -> Option<Value> {
+        let step = self.definition(task.step)?;
         let mut view = View::new(self, self.steps.get(task.step.index())?.last_error.as_ref());
         if let Some(list) = &step.for_each {
             let item = list.render_item(&view, task.item as usize).unwrap_or(Value::Null);
             view = view.with_item(task.item, item);
         }
-        Some(Prepared {
-            args: step.args.render(&view),
-            attempt: found.attempt,
-            timeout,
-            retries_left: step.policy.limit().count().map(|n| n.saturating_sub(found.attempt)),
-        })
+        Some(step.args.render(&view))
     }
 
     /// What a step has left: its result, and for a fanned-out one also which items failed (C10).
