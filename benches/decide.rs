@@ -70,6 +70,7 @@ fn verdict(c: &mut Criterion) {
                 attempt = attempt % 8 + 1;
                 let used = Used {
                     attempt,
+                    idempotent: true,
                     timeout_retries: 0,
                     by_rule: &[],
                     previous: None,

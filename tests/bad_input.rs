@@ -130,7 +130,7 @@ fn steps() {
     id = "c"
     action = "x"
     retries = 3
-      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, heartbeat_timeout, retry, work_config, execution, retry_config)
+      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
     [[steps]]
     id = "c"
     action = "x"
@@ -540,11 +540,11 @@ fn a_policy_in_no_known_dialect() {
         |text: &str| shown(&parse_policy("p", text, None, &Environment::default()).err().unwrap());
     let all = ["", "{}", "colour = 3", "work_config = {}\nexecution = {}", "[retry: x]", "hello"];
     insta::assert_snapshot!(listed(&all, refuse), @r#"
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_budget)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_unknown_outcome, retry_budget)
     {}
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_budget)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_unknown_outcome, retry_budget)
     colour = 3
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_budget)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_unknown_outcome, retry_budget)
     work_config = {}
     execution = {}
       p:2:1: execution: `execution` is given beside `work_config` (keep one of them)

@@ -144,6 +144,6 @@ fn what_is_refused() {
     {"timeout": 5}
       p:1:2: timeout: unknown key `timeout` (did you mean `timeout_ms`?)
     [1]
-      p:1:2: 1: unknown key `1` (use timeout_ms, retry_policy, attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_budget)
+      p:1:2: 1: unknown key `1` (use timeout_ms, retry_policy, attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_unknown_outcome, retry_budget)
     "#);
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use retrial::dialect::{Environment, Policies, parse_policy, write};
+use retrial::failure::looks_like_statuses;
 use retrial::policy::{
     ActionKind, AtDeadline, Backoff, Budget, BudgetScope, Counting, DelayList, Denied, Dialect,
     Jitter, Limit, Matcher, Multiplier, Parts, Policy, Refill, Rule, Scope, Shape, Share,
@@ -26,6 +27,8 @@ fn limits() -> impl Strategy<Value = Limit> {
 
 fn names() -> impl Strategy<Value = BTreeSet<String>> {
     let name = prop_oneof!["[A-Za-z_][A-Za-z0-9_.]{0,8}", "[ -~é]{0,6}[a-z]", Just("503".into())];
+    // What looks like HTTP statuses must be some.
+    let name = name.prop_filter("statuses", |n: &String| !looks_like_statuses(n));
     prop::collection::btree_set(name, 0..4)
 }
 
@@ -107,11 +110,20 @@ fn policies() -> impl Strategy<Value = Policy> {
     let counting = prop_oneof![Just(Counting::Shared), own];
     let reserve = nanos().prop_map(|reserve| AtDeadline::Truncate { reserve });
     let at_deadline = prop_oneof![Just(AtDeadline::GiveUp), reserve];
-    let counts =
-        (prop::option::of(any::<u32>()), counting, at_deadline, prop::option::of(budgets()));
+    let counts = (
+        prop::option::of(any::<u32>()),
+        any::<bool>(),
+        counting,
+        at_deadline,
+        prop::option::of(budgets()),
+    );
     (rules, times, counts).prop_filter_map(
         "makes sense",
-        |(rules, (attempt, total, after), (timeout_retries, counting, at_deadline, budget))| {
+        |(
+            rules,
+            (attempt, total, after),
+            (timeout_retries, retry_unknown_outcome, counting, at_deadline, budget),
+        )| {
             Policy::try_from(Parts {
                 dialect: Dialect::Builder,
                 rules,
@@ -121,6 +133,7 @@ fn policies() -> impl Strategy<Value = Policy> {
                 max_retry_after: after,
                 counting,
                 at_deadline,
+                retry_unknown_outcome,
                 budget,
             })
             .ok()

@@ -78,6 +78,7 @@ fn policy() -> Policy {
         max_retry_after: Parts::MAX_RETRY_AFTER,
         counting: Counting::PerRule { total: Limit::retries(40) },
         at_deadline: AtDeadline::Truncate { reserve: base },
+        retry_unknown_outcome: true,
         budget: Some(Budget::of_first_attempts(Share::TENTH)),
     };
     Policy::try_from(parts).expect("a policy that makes sense")

@@ -116,8 +116,14 @@ fn one_rule(backoff: Backoff, limit: Limit) -> Parts {
 fn after(parts: &Parts, failure: &Failure, attempt: u32, since: Nanos) -> Result<Nanos, GiveUp> {
     let policy = Policy::try_from(parts.clone()).unwrap();
     let start = Timestamp::from_nanos(1);
-    let used =
-        Used { attempt, timeout_retries: 0, by_rule: &[], previous: None, first_started: start };
+    let used = Used {
+        attempt,
+        idempotent: true,
+        timeout_retries: 0,
+        by_rule: &[],
+        previous: None,
+        first_started: start,
+    };
     match policy.verdict(failure, &used, start.after(since), 0, &Functions::default()) {
         Verdict::Retry { delay, .. } => Ok(delay),
         Verdict::GiveUp(reason) => Err(reason),

@@ -185,7 +185,14 @@ fn x3_is_explained() {
 }
 
 fn used<'t>(attempt: u32, by_rule: &'t [u32]) -> Used<'t> {
-    Used { attempt, timeout_retries: 0, by_rule, previous: None, first_started: START }
+    Used {
+        attempt,
+        idempotent: true,
+        timeout_retries: 0,
+        by_rule,
+        previous: None,
+        first_started: START,
+    }
 }
 
 /// The delay and the place of the rule, or why not.

@@ -29,7 +29,14 @@ fn policy(rules: Vec<Rule>, set: impl FnOnce(&mut Parts)) -> Policy {
 }
 
 fn used(attempt: u32) -> Used<'static> {
-    Used { attempt, timeout_retries: 0, by_rule: &[], previous: None, first_started: START }
+    Used {
+        attempt,
+        idempotent: true,
+        timeout_retries: 0,
+        by_rule: &[],
+        previous: None,
+        first_started: START,
+    }
 }
 
 fn verdict(policy: &Policy, failure: &Failure, used: Used<'_>, elapsed_ms: u64) -> Verdict {

@@ -116,7 +116,7 @@ fn a_few_hundred_seeds_draw_every_policy_and_every_edge() {
     let all: Vec<Workflow> = (0..512).map(draw).flat_map(|s| workflows(&s)).collect();
     let steps = || all.iter().flat_map(Workflow::steps);
     let rules = || steps().flat_map(|s| s.policy.rules());
-    let dialects = ["ir", "work_config", "execution", "retry_config", "builder"];
+    let dialects = ["ir", "work_config", "execution", "retry_config", "preset", "builder"];
     check_tags(steps().map(|s| s.policy.dialect()), &dialects);
     let shapes =
         ["none", "fixed", "linear", "exponential", "fibonacci", "custom", "polynomial", "list"];

@@ -71,7 +71,7 @@ fn rule(node: &Node) -> Result<Rule, Diagnostic> {
     let help = "say how many attempts there may be in all, the first included";
     let attempts = fields.require("max_attempts", help)?.count(1, u32::MAX)?;
     let names = match fields.get("retryable_errors") {
-        Some(list) => list.names()?,
+        Some(list) => list.failures()?,
         None => DEFAULT_RETRYABLE.map(str::to_owned).into(),
     };
     let cap = fields.get("max_delay_ms").map(|n| n.duration(MILLISECOND)).transpose()?;

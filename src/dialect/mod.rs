@@ -13,6 +13,7 @@ mod growth;
 mod ir;
 mod number;
 mod policy;
+mod preset;
 #[cfg(feature = "cli")]
 mod report;
 mod retry_config;

@@ -118,10 +118,10 @@ fn multiplier(node: &Node) -> Result<Multiplier, Diagnostic> {
 fn matcher(fields: &Fields<'_>) -> Result<Matcher, Diagnostic> {
     let mut except: BTreeSet<String> = ActionKind::PERMANENT_TYPES.map(str::to_owned).into();
     if let Some(list) = fields.get("exclude_exceptions") {
-        except.extend(list.names()?);
+        except.extend(list.failures()?);
     }
     let scope = match fields.get("retry_on_exceptions") {
-        Some(list) => Scope::Names(list.names()?),
+        Some(list) => Scope::Names(list.failures()?),
         None => Scope::Retryable(BTreeSet::new()),
     };
     Ok(Matcher { scope, except })

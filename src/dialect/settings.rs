@@ -4,7 +4,8 @@
 //! `timeout_retries` is a count (R11); `jitter` is one of the words of spec decision 4;
 //! `retry_budget` is a share of first attempts or a table (see `budget`); `counting` is `shared` or
 //! `per_rule`, with `total_attempts` beside it (X4); `at_deadline` is `give_up` or `truncate`, with
-//! `last_attempt_reserve` beside it (X5).
+//! `last_attempt_reserve` beside it (X5); `retry_unknown_outcome` is for actions that are not
+//! idempotent.
 
 use super::number::SECOND;
 use super::tree::{Data, Fields, Node};
@@ -12,7 +13,7 @@ use super::{Diagnostic, budget};
 use crate::policy::{AtDeadline, Counting, Jitter, Limit, Parts, Policy, Share};
 
 /// The keys of these settings.
-pub(super) const KEYS: [&str; 9] = [
+pub(super) const KEYS: [&str; 10] = [
     "attempt_timeout",
     "total_timeout",
     "timeout_retries",
@@ -21,6 +22,7 @@ pub(super) const KEYS: [&str; 9] = [
     "total_attempts",
     "at_deadline",
     "last_attempt_reserve",
+    "retry_unknown_outcome",
     "retry_budget",
 ];
 
@@ -46,7 +48,12 @@ pub(super) fn read(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnos
     }
     counting(fields, parts)?;
     at_deadline(fields, parts)?;
-    parts.budget = fields.get("retry_budget").map(budget::read).transpose()?;
+    if let Some(node) = fields.get("retry_unknown_outcome") {
+        parts.retry_unknown_outcome = node.boolean()?;
+    }
+    if let Some(node) = fields.get("retry_budget") {
+        parts.budget = Some(budget::read(node)?);
+    }
     Ok(())
 }
 
@@ -111,6 +118,9 @@ pub(super) fn texts(policy: &Policy) -> Vec<(&'static str, String)> {
     if let AtDeadline::Truncate { reserve } = policy.at_deadline() {
         found.push(("at_deadline", "\"truncate\"".to_owned()));
         found.push(("last_attempt_reserve", super::write::seconds(reserve)));
+    }
+    if policy.retries_unknown_outcome() {
+        found.push(("retry_unknown_outcome", "true".to_owned()));
     }
     found
 }

@@ -64,7 +64,7 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
         unset_backoff: Nanos::ZERO,
         unset_cap: None,
     };
-    let also = fields.get("retryable_errors").map_or(Ok(BTreeSet::new()), Node::names)?;
+    let also = fields.get("retryable_errors").map_or(Ok(BTreeSet::new()), Node::failures)?;
     let jitter = fields.get("jitter").map_or(Ok(Jitter::None), settings::jitter)?;
     let mut parts = Parts::new(Dialect::WorkConfig);
     parts.rules.push(config.rule(also, jitter)?);

@@ -9,7 +9,8 @@ use super::execution::DEFAULT_RETRYABLE;
 use super::growth::MOST_DEGREE;
 use super::settings::{self, jitter_text, millionths};
 use crate::policy::{
-    ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Parts, Policy, Rule, Scope, Shape,
+    ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Parts, Policy, Preset, Rule, Scope,
+    Shape,
 };
 use crate::time::Nanos;
 
@@ -22,6 +23,7 @@ pub fn own(policy: &Policy) -> Option<String> {
         Dialect::WorkConfig => work_config(policy),
         Dialect::Execution => execution(policy),
         Dialect::RetryConfig => retry_config(policy),
+        Dialect::Preset => Preset::of(policy).map(|preset| quote(preset.name())),
         Dialect::Builder => None,
     }
 }

@@ -127,6 +127,20 @@ pub(super) fn backoff(rule: &Rule) -> String {
     }
 }
 
+/// What becomes of a failure that leaves open whether the work was done (C18, H17).
+pub(super) fn unknown_outcome(harmful: bool, retried: bool) -> Option<String> {
+    let text = match (harmful, retried) {
+        (false, false) => return None,
+        (true, false) => {
+            "The action is not idempotent: after an outcome that is unknown it is not retried."
+        }
+        (_, true) => {
+            "An outcome that is unknown is retried even where the action is not idempotent."
+        }
+    };
+    Some(text.to_owned())
+}
+
 /// What bounds the retries of many tasks together.
 pub(super) fn budget(budget: &Budget) -> String {
     let Budget { capacity, initial, cost, throttling_cost, refill, scope, on_denied } = *budget;

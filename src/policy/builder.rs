@@ -128,6 +128,13 @@ impl PolicyBuilder {
         self
     }
 
+    /// Retries also after an outcome that is unknown where the action is not idempotent.
+    #[must_use]
+    pub fn retry_unknown_outcome(mut self) -> Self {
+        self.parts.retry_unknown_outcome = true;
+        self
+    }
+
     /// What bounds the retries of many tasks together.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {

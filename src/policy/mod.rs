@@ -3,7 +3,8 @@
 //! Decides, from one failure and what the task has been through, whether and when to try again
 //! ([`Policy::verdict`]). Must never know text syntaxes, runs, stores or clocks: time comes in as an
 //! argument, chance as a number. To add a backoff, add a variant to [`Shape`] and its arm in
-//! `nominal`; to add a reason to stop, add a variant to [`GiveUp`] and its check in `verdict`.
+//! `nominal`; to add a reason to stop, add a variant to [`GiveUp`] and its check in `verdict`; to add
+//! a preset, add a variant to [`Preset`] with its source.
 
 mod backoff;
 mod budget;
@@ -12,6 +13,7 @@ mod factor;
 mod limit;
 mod matcher;
 mod precedence;
+mod preset;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +25,7 @@ pub use factor::{BackoffError, DelayList, Multiplier, Share};
 pub use limit::{Counting, Limit};
 pub use matcher::{Matcher, Scope};
 pub use precedence::{ActionKind, Defaults, Origin};
+pub use preset::Preset;
 pub use verdict::{AtDeadline, GiveUp, Used, Verdict};
 
 use crate::failure::{Class, ErrorCode, Failure};
@@ -40,6 +43,8 @@ pub enum Dialect {
     Execution,
     /// rh_agents' `RetryConfig`.
     RetryConfig,
+    /// A preset's name.
+    Preset,
     /// The Rust builder.
     Builder,
 }
@@ -53,6 +58,7 @@ impl Dialect {
             Self::WorkConfig => "work_config",
             Self::Execution => "execution",
             Self::RetryConfig => "retry_config",
+            Self::Preset => "preset",
             Self::Builder => "builder",
         }
     }
@@ -99,6 +105,9 @@ pub struct Parts {
     /// What becomes of a delay that would cross the total timeout.
     #[serde(default, skip_serializing_if = "AtDeadline::is_give_up")]
     pub at_deadline: AtDeadline,
+    /// Whether a failure whose outcome is unknown is retried although the action is not idempotent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry_unknown_outcome: bool,
     /// What bounds the retries of many tasks together; off unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
@@ -120,6 +129,7 @@ impl Parts {
             max_retry_after: Self::MAX_RETRY_AFTER,
             counting: Counting::Shared,
             at_deadline: AtDeadline::GiveUp,
+            retry_unknown_outcome: false,
             budget: None,
         }
     }
@@ -234,6 +244,12 @@ impl Policy {
     #[must_use]
     pub fn at_deadline(&self) -> AtDeadline {
         self.0.at_deadline
+    }
+
+    /// Whether a failure whose outcome is unknown is retried although the action is not idempotent.
+    #[must_use]
+    pub fn retries_unknown_outcome(&self) -> bool {
+        self.0.retry_unknown_outcome
     }
 
     /// What bounds the retries of many tasks together, if anything does.

@@ -6,11 +6,13 @@ use super::{Counting, Functions, Jitter, Limit, Policy, Rule};
 use crate::failure::{Failure, RetryKind};
 use crate::time::{Nanos, Timestamp};
 
-/// What a task has used up when an attempt has failed.
+/// What a task has been through when an attempt has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used<'t> {
     /// The attempt that failed, from 1.
     pub attempt: u32,
+    /// Whether running the action again does no harm: true unless its declaration says otherwise.
+    pub idempotent: bool,
     /// Retries that timeouts have caused so far.
     pub timeout_retries: u32,
     /// Retries that each rule has caused so far, by its place in the text; what is missing is 0.
@@ -82,6 +84,8 @@ pub enum GiveUp {
     NotRetryable,
     /// The rule's attempts are used up (W10).
     Exhausted,
+    /// The work may have been done, and the action is not idempotent (C18, H17).
+    OutcomeUnknown,
     /// The retries that timeouts may cause are used up (R11).
     TimeoutBudget,
     /// The next attempt would start at or after the total timeout (H5).
@@ -95,6 +99,7 @@ impl fmt::Display for GiveUp {
         f.write_str(match self {
             Self::NotRetryable => "no rule retries this failure",
             Self::Exhausted => "all attempts are used up",
+            Self::OutcomeUnknown => "it may have taken effect, and the action is not idempotent",
             Self::TimeoutBudget => "the retries allowed for timeouts are used up",
             Self::TotalTimeout => "the total timeout leaves no time for another attempt",
             Self::RetryAfter => "the endpoint asks for a longer wait than is allowed",
@@ -124,6 +129,10 @@ impl Policy {
         let count = self.count(place, used);
         if !rule.limit.allows_more(count) || !self.limit().allows_more(used.attempt) {
             return Verdict::GiveUp(GiveUp::Exhausted);
+        }
+        let harmful = !used.idempotent && failure.is_outcome_unknown();
+        if harmful && !self.retries_unknown_outcome() {
+            return Verdict::GiveUp(GiveUp::OutcomeUnknown);
         }
         let timeout = failure.kind() == RetryKind::Timeout;
         if timeout && self.timeout_retries().is_some_and(|most| used.timeout_retries >= most) {

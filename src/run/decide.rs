@@ -202,6 +202,7 @@ fn failed(
     let attempt = found.attempt;
     let used = Used {
         attempt,
+        idempotent: state.workflow.is_idempotent(step),
         timeout_retries: found.timeout_retries,
         by_rule: &found.by_rule,
         previous: found.backoff,

@@ -119,7 +119,9 @@ impl Track {
                 let (timeouts, previous) = (self.timeouts, self.previous);
                 let first = self.first.unwrap_or(now);
                 let (attempt, causes) = (*attempt, &self.causes);
-                let past = Past { attempt, timeouts, causes, previous, first, now };
+                let harmful =
+                    world.state.workflow().actions().values().any(|a| a.idempotent == Some(false));
+                let past = Past { attempt, harmful, timeouts, causes, previous, first, now };
                 let expected = Box::new(model::expected(policy, failure, &past));
                 self.last = Some(failure.clone());
                 let will_retry = *will_retry;

@@ -20,6 +20,8 @@ pub(crate) struct Expected {
     unmatched: bool,
     /// W8.
     exhausted: bool,
+    /// C18, H17: it may have taken effect, and must not twice.
+    harmful: bool,
     /// R11.
     budget: bool,
     /// Decision 4: the least and most that the backoff may be.
@@ -42,6 +44,8 @@ pub(crate) struct Past<'t> {
     pub(crate) attempt: u32,
     /// Retries caused by timeouts.
     pub(crate) timeouts: u32,
+    /// Whether the action's declaration says that running it twice does harm.
+    pub(crate) harmful: bool,
     /// For each retry so far, the place of the rule that caused it.
     pub(crate) causes: &'t [usize],
     /// The last backoff.
@@ -55,6 +59,7 @@ pub(crate) fn expected(policy: &Policy, failure: &Failure, past: &Past<'_>) -> E
     let mut found = Expected {
         unmatched: true,
         exhausted: false,
+        harmful: false,
         budget: false,
         low: 0,
         high: 0,
@@ -89,6 +94,7 @@ pub(crate) fn expected(policy: &Policy, failure: &Failure, past: &Past<'_>) -> E
         let before = policy.attempt_timeout().unwrap_or(reserve);
         found.last = left.checked_sub(u128::from(before.get())).filter(|n| *n > 0);
     }
+    found.harmful = past.harmful && !policy.retries_unknown_outcome() && unknown(failure);
     let timed_out = failure.code().as_str() == "TIMEOUT";
     found.budget = timed_out && policy.timeout_retries().is_some_and(|n| past.timeouts >= n);
     (found.low, found.high) = range(rule, made + 1, past.previous);
@@ -105,7 +111,7 @@ impl Expected {
     pub(crate) fn check_retry(&self, now: u64, delay: u64, backoff: u64) -> Result<(), String> {
         let (delay, backoff) = (u128::from(delay), u128::from(backoff));
         let refused = self.asked > self.obeyed && self.asked > backoff;
-        if self.unmatched || self.exhausted || self.budget || refused {
+        if self.unmatched || self.exhausted || self.harmful || self.budget || refused {
             return Err(format!("retried where it may not: {self:?}"));
         }
         if backoff < self.low || backoff > self.high {
@@ -146,6 +152,7 @@ impl Expected {
         let holds = match reason {
             GiveUp::NotRetryable => self.unmatched,
             GiveUp::Exhausted => self.exhausted,
+            GiveUp::OutcomeUnknown => self.harmful,
             GiveUp::TimeoutBudget => self.budget,
             GiveUp::RetryAfter => self.asked > self.obeyed && self.asked > self.low,
             GiveUp::TotalTimeout => {
@@ -155,6 +162,13 @@ impl Expected {
         };
         if holds { Ok(()) } else { Err(format!("given up for {reason:?} without cause: {self:?}")) }
     }
+}
+
+/// A lost lease, an attempt that ran out of time, and what the action says itself.
+fn unknown(failure: &Failure) -> bool {
+    let by_code = ["LEASE_LOST", "HEARTBEAT_TIMEOUT"].contains(&failure.code().as_str());
+    let by_engine = failure.message().starts_with("timed out after ");
+    by_code || by_engine || failure.message() == draw::UNKNOWN
 }
 
 /// Attempts in all that any rule allows (Decision 1), or all rules together up to the total (X4);
@@ -191,7 +205,13 @@ fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<(usize, &'p Rule)> 
 }
 
 fn is(failure: &Failure, name: &str) -> bool {
-    failure.code().as_str() == name || failure.lineage().iter().any(|t| t == name)
+    let code = failure.code().as_str();
+    let among: Vec<String> = match name {
+        "4xx" => (400..500).map(|n: u16| n.to_string()).collect(),
+        "429-503" => (429..504).map(|n: u16| n.to_string()).collect(),
+        name => vec![name.to_owned()],
+    };
+    among.iter().any(|name| name == code) || failure.lineage().iter().any(|t| t == name)
 }
 
 /// H3, R3.

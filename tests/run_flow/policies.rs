@@ -1,8 +1,9 @@
 //! Policies beyond the documents, in a run.
 
 use insta::assert_snapshot;
-use retrial::policy::{AtDeadline, Backoff, Counting, Limit, Matcher, Rule};
+use retrial::policy::{ActionKind, AtDeadline, Backoff, Counting, GiveUp, Limit, Matcher, Rule};
 use retrial::run::{RunState, decode_snapshot, encode_snapshot};
+use retrial::workflow::{Action, Parts, Target};
 
 use super::*;
 
@@ -73,4 +74,52 @@ fn x5_a_truncated_delay_stands_in_the_event() {
     9s step failed a 503
     9s ended failed 503 of a
     "#);
+}
+
+/// One step whose action says that running it twice does harm.
+fn harmful(policy: Policy, shots: Vec<Shot>) -> World {
+    let action = Action {
+        kind: ActionKind::ToolCall,
+        target: Target::Registered,
+        idempotent: Some(false),
+        inner_attempts: None,
+        heartbeat_timeout: None,
+    };
+    let mut parts = Parts::from(Flow::new().step("a", policy).build());
+    parts.actions.insert("a".into(), action);
+    plays(Workflow::try_from(parts).expect("it makes sense"), [("a", 0, shots)])
+}
+
+fn cut() -> Shot {
+    fails(Failure::network(NetworkFault::Cut, "cut off").with_unknown_outcome())
+}
+
+fn reason(world: &World) -> Option<GiveUp> {
+    world.log.iter().find_map(|r| match r.event {
+        Event::TaskFailed { reason, .. } => Some(reason),
+        _ => None,
+    })
+}
+
+/// A lost lease, an attempt that ran out of time, an answer that was cut: nobody knows whether the
+/// work was done, so what must not be done twice is not tried again.
+#[test]
+fn h17_c18_what_is_not_idempotent_is_not_retried_after_an_unknown_outcome() {
+    let timed = || change(3, |p| p.attempt_timeout = Some(Nanos::from_secs(2)));
+    for shot in [lost(), cut(), ok().taking(Nanos::from_secs(9))] {
+        let world = harmful(timed(), vec![shot, ok()]);
+        assert_eq!(reason(&world), Some(GiveUp::OutcomeUnknown), "{}", history(&world));
+    }
+    // What is known not to have been done is retried as ever.
+    let refused = fails(Failure::network(NetworkFault::Refused, "refused"));
+    let world = harmful(timed(), vec![refused, status(503), ok()]);
+    assert_eq!(reason(&world), None, "{}", history(&world));
+    // So is everything where nobody said anything, or the policy says so.
+    let undeclared = one(timed(), [lost(), cut(), ok()]);
+    assert_eq!(reason(&undeclared), None);
+    let anyway = change(3, |p| p.retry_unknown_outcome = true);
+    assert_eq!(reason(&harmful(anyway, vec![lost(), cut(), ok()])), None);
+    // Without a rule for it the reason stays R12's.
+    let other = change(3, |p| p.rules[0].matcher = Matcher::named(["503"]));
+    assert_eq!(reason(&harmful(other, vec![cut()])), Some(GiveUp::NotRetryable));
 }

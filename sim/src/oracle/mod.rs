@@ -128,7 +128,12 @@ pub struct Report {
 }
 
 /// Rare things whose being judged a sweep shows by name.
-pub const FEATURES: [&str; 3] = [COUNT_PER_RULE, TRUNCATED, WRITTEN_DELAYS];
+pub const FEATURES: [&str; 5] =
+    [COUNT_PER_RULE, TRUNCATED, WRITTEN_DELAYS, OUTCOME_UNKNOWN, PRESET];
+/// A failure that leaves open whether harm was done, of an action that is not idempotent (H17).
+pub(crate) const OUTCOME_UNKNOWN: &str = "unknown outcome";
+/// A retry under a preset (X2).
+pub(crate) const PRESET: &str = "preset";
 /// A retry that counts against a rule of its own (X4).
 pub(crate) const COUNT_PER_RULE: &str = "count per rule";
 /// A delay cut short at the total timeout (X5).

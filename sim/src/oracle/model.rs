@@ -86,9 +86,20 @@ pub(super) fn last_start(policy: &Policy, deadline: Timestamp) -> Option<u128> {
     u128::from(deadline.as_nanos()).checked_sub(u128::from(before.get()))
 }
 
-/// Whether a failure answers to `name`: its code, its type or an ancestor (H4).
+/// Whether a failure answers to `name`: its code, its type or an ancestor (H4), or the HTTP statuses
+/// that a name such as `5xx` or `500-599` stands for (H17).
 pub(super) fn answers_to(failure: &Failure, name: &str) -> bool {
-    failure.code().as_str() == name || failure.lineage().iter().any(|t| t == name)
+    let code = failure.code().as_str();
+    let own = code == name || failure.lineage().iter().any(|t| t == name);
+    own || code.len() == 3 && code.parse().is_ok_and(|status| among(status, name))
+}
+
+fn among(status: u32, name: &str) -> bool {
+    let ends: Vec<Option<u32>> = match name.as_bytes() {
+        [hundreds @ b'1'..=b'5', b'x', b'x'] => return status / 100 == u32::from(hundreds - b'0'),
+        _ => name.split('-').map(|end| end.parse().ok()).collect(),
+    };
+    matches!(ends[..], [Some(low), Some(high)] if (low..=high).contains(&status))
 }
 
 fn matches(matcher: &Matcher, failure: &Failure, class: Class) -> bool {
@@ -226,6 +237,10 @@ pub(super) struct Situation<'t> {
     pub(super) attempt: u32,
     pub(super) at: Timestamp,
     pub(super) timeout_retries: u32,
+    /// Whether the action's declaration says that running it twice does harm.
+    pub(super) harmful: bool,
+    /// Whether the attempt's request reached its endpoint.
+    pub(super) arrived: bool,
     /// The places of the rules that caused its retries.
     pub(super) causes: &'t [usize],
     pub(super) previous: Option<Nanos>,
@@ -242,6 +257,21 @@ pub(super) struct Ruling {
     pub(super) reasons: Vec<GiveUp>,
 }
 
+/// Whether what came of the attempt is unknown, surely and possibly: its lease was lost; it ran out
+/// of time, or its answer was cut off, and the request had reached the endpoint (C18, H17). A
+/// request that never left, and an answer that was read, are known.
+fn unknown(failure: &Failure, arrived: bool) -> (bool, bool) {
+    let is = |name| answers_to(failure, name);
+    match failure.code().as_str() {
+        "LEASE_LOST" | "HEARTBEAT_TIMEOUT" => (true, true),
+        "TIMEOUT" => (arrived, true),
+        "NETWORK_ERROR" if is("ConnectionRefusedError") || is("DnsError") => (false, false),
+        "NETWORK_ERROR" => (arrived, true),
+        "BAD_RESPONSE" => (true, true),
+        _ => (false, false),
+    }
+}
+
 /// Whether to try again after `failure`; `None` where a custom function decides.
 pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation<'_>) -> Option<Ruling> {
     let mut ruling = Ruling { must_stop: false, reasons: Vec::new() };
@@ -256,6 +286,9 @@ pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation<'_>) -> O
     let in_all = found.is_some() && limit(policy).is_some_and(|most| s.attempt >= most);
     let used_up = own || in_all;
     ruling.add(used_up, used_up, GiveUp::Exhausted);
+    let (surely, possibly) = unknown(failure, s.arrived);
+    let bars = found.is_some() && s.harmful && !policy.retries_unknown_outcome();
+    ruling.add(bars && surely, bars && possibly, GiveUp::OutcomeUnknown);
     let spent = failure.code().as_str() == "TIMEOUT"
         && policy.timeout_retries().is_some_and(|most| s.timeout_retries >= most);
     ruling.add(spent, spent, GiveUp::TimeoutBudget);

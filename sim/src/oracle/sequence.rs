@@ -2,14 +2,14 @@
 //! is due or after the total timeout (spec decisions 2 to 5, 7 to 9).
 
 use retrial::failure::RetryKind;
-use retrial::policy::Shape;
+use retrial::policy::{Dialect, Shape};
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
 
 use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
 use super::ledger::Ledger;
-use super::{COUNT_PER_RULE, Promise, Report, TRUNCATED, WRITTEN_DELAYS, model};
+use super::{COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, model};
 use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
 
@@ -82,6 +82,9 @@ fn delay(report: &mut Report, task: &TaskHistory<'_>, retry: &Retry<'_>) {
     let asked = retry.failure.retry_after().unwrap_or(Nanos::ZERO);
     let full = retry.backoff.max(asked);
     let right = retry.delay == full || truncated(task, retry, full);
+    if policy.dialect() == Dialect::Preset {
+        report.met(PRESET);
+    }
     if own.is_some() {
         report.met(COUNT_PER_RULE);
     }

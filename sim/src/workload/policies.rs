@@ -21,6 +21,8 @@ pub(super) enum PolicyDraft {
     Execution(Value),
     /// `retry_config`.
     RetryConfig(Value),
+    /// `preset`: its name, or a table.
+    Preset(Value),
     /// Built in Rust, and so not in the text.
     Builder(Parts),
 }
@@ -34,6 +36,7 @@ impl PolicyDraft {
             Self::WorkConfig(value) => Some(("work_config", value.clone())),
             Self::Execution(value) => Some(("execution", value.clone())),
             Self::RetryConfig(value) => Some(("retry_config", value.clone())),
+            Self::Preset(value) => Some(("preset", value.clone())),
         }
     }
 
@@ -44,13 +47,14 @@ impl PolicyDraft {
             Self::Ir(text) => text.contains("timeout:"),
             Self::Execution(value) => value.get("timeout_ms").is_some(),
             Self::RetryConfig(value) => value.get("retry_timeout").is_some(),
+            Self::Preset(value) => value.get("attempt_timeout").is_some(),
             Self::Builder(parts) => parts.attempt_timeout.or(parts.total_timeout).is_some(),
         }
     }
 }
 
 /// Types and codes that rules name.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "NetworkError",
     "ConnectionError",
     "TimeoutError",
@@ -61,12 +65,15 @@ const NAMES: [&str; 10] = [
     "LeaseLostError",
     "TIMEOUT",
     "503",
+    "5xx",
+    "400-429",
 ];
 
 /// A policy. With `timed` it limits the time of an attempt wherever its dialect can say so.
 pub(super) fn draw(draw: &mut Draw, timed: bool) -> PolicyDraft {
-    match draw.below(11) {
+    match draw.below(12) {
         0 => PolicyDraft::Default,
+        11 => PolicyDraft::Preset(preset(draw, timed)),
         1..=2 => PolicyDraft::Ir(ir(draw, timed)),
         3..=4 => PolicyDraft::WorkConfig(work_config(draw)),
         5..=6 => PolicyDraft::Execution(execution(draw, timed)),
@@ -213,6 +220,15 @@ fn retry_config(draw: &mut Draw, timed: bool) -> Value {
     Value::Object(config)
 }
 
+/// A preset's name, or a table with the settings that every dialect takes (X2).
+fn preset(draw: &mut Draw, timed: bool) -> Value {
+    let name = draw.pick(["aws-standard-2.1", "google-sre", "google-sre", "none"]);
+    if timed {
+        return json!({ "name": name, "attempt_timeout": draw.pick([0.5, 1.0, 2.0]) });
+    }
+    if draw.chance(30) { json!({ "name": name, "total_timeout": 4 }) } else { json!(name) }
+}
+
 /// Everything that only the builder can say.
 fn builder(draw: &mut Draw, timed: bool) -> Parts {
     let mut parts = Parts::new(Dialect::Builder);
@@ -226,6 +242,7 @@ fn builder(draw: &mut Draw, timed: bool) -> Parts {
     if parts.total_timeout.is_some() && draw.chance(50) {
         parts.at_deadline = AtDeadline::Truncate { reserve: draw.millis(50, 1_000) };
     }
+    parts.retry_unknown_outcome = draw.chance(15);
     let timed_out = if parts.attempt_timeout.is_some() { 60 } else { 10 };
     parts.timeout_retries = draw.chance(timed_out).then(|| draw.small(0, 2));
     if draw.chance(25) {

@@ -1,4 +1,4 @@
-use retrial::failure::Failure;
+use retrial::failure::{Failure, NetworkFault};
 use retrial::policy::{Counting, GiveUp, Limit, Matcher, Rule};
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
@@ -250,4 +250,43 @@ fn h12_an_attempt_that_goes_on_after_its_runs_end_is_found() {
     // Its endpoint may not have heard that the caller was gone.
     script.strike(FaultKind::Stall);
     healthy(&judge(&script.world));
+}
+
+/// A first attempt that fails of `failure` after its request did or did not arrive, of an action
+/// that is not idempotent, retried or given up.
+fn harmful(failure: &Failure, arrives: bool, retried: bool) -> Script {
+    let mut parts = workflow(vec![step("a", policy(3))]);
+    parts.actions.values_mut().for_each(|a| a.idempotent = Some(false));
+    let mut script = Script::new(parts);
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, Reply::Hang);
+    if !arrives {
+        script.world.ledger.clear();
+    }
+    if retried {
+        script.retry(it, 1, failure);
+        return script;
+    }
+    script.give_up(it, 1, failure, GiveUp::OutcomeUnknown);
+    let error = script.context(it, 1, failure);
+    script.step_failed(0, error.clone()).end(Outcome::Failed { error });
+    script
+}
+
+#[test]
+fn h17_a_retry_after_an_unknown_outcome_is_found() {
+    let cut = Failure::network(NetworkFault::Cut, "cut");
+    let refused = Failure::network(NetworkFault::Refused, "refused");
+    let timeout = Failure::timed_out("slow");
+    for failure in [&cut, &timeout, &Failure::lease_lost()] {
+        let good = judge(&harmful(failure, true, false).world);
+        assert_eq!(good.features.get("unknown outcome"), Some(&1));
+        healthy(&good);
+        found(&judge(&harmful(failure, true, true).world), RETRIED_TOO_OFTEN);
+    }
+    // What never arrived may be tried again, and what was refused must be.
+    healthy(&judge(&harmful(&cut, false, true).world));
+    healthy(&judge(&harmful(&refused, false, true).world));
+    found(&judge(&harmful(&refused, false, false).world), GAVE_UP_EARLY);
+    found(&judge(&harmful(&server_error(), true, false).world), GAVE_UP_EARLY);
 }

@@ -8,7 +8,7 @@ use winnow::stream::{Location, Stream};
 use super::call::{self, Call};
 use super::setting::Setting;
 use crate::dialect::scan::{Fault, Input, Scan, eat, expected, must, next_span, one, quoted, run};
-use crate::dialect::tree::did_you_mean;
+use crate::dialect::tree::{NO_STATUSES, did_you_mean, makes_sense};
 use crate::policy::{Backoff, Limit, Matcher, Parts, Rule};
 use crate::time::Nanos;
 
@@ -135,10 +135,34 @@ fn name_list(input: &mut Input<'_>) -> Scan<BTreeSet<String>> {
 fn name(input: &mut Input<'_>) -> Scan<Option<String>> {
     if let Some(quote @ ('"' | '\'')) = input.peek_token() {
         one(input);
-        return quoted(input, quote).map(Some);
+        let start = input.current_token_start();
+        let name = quoted(input, quote)?;
+        if !makes_sense(&name) {
+            let span = start..input.current_token_start();
+            return Err(Fault::new(span, NO_STATUSES.0).help_with(NO_STATUSES.1));
+        }
+        return Ok(Some(name));
     }
-    let (word, _) = run(input, |c| c.is_alphanumeric() || matches!(c, '_' | '.'));
-    Ok((!word.is_empty()).then(|| word.to_owned()))
+    let (word, span) = run(input, |c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    let name = format!("{word}{}", rest_of_range(input, word));
+    if !makes_sense(&name) {
+        return Err(Fault::new(span, NO_STATUSES.0).help_with(NO_STATUSES.1));
+    }
+    Ok((!name.is_empty()).then_some(name))
+}
+
+/// `-599` behind `500`: a dash before a digit, so no arrow.
+fn rest_of_range(input: &mut Input<'_>, word: &str) -> String {
+    let is_number = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let before = input.checkpoint();
+    if is_number && eat(input, "-") {
+        let (digits, _) = run(input, |c| c.is_ascii_digit());
+        if !digits.is_empty() {
+            return format!("-{digits}");
+        }
+        input.reset(&before);
+    }
+    String::new()
 }
 
 fn settings<'t>(input: &mut Input<'t>) -> Scan<Vec<Setting<'t>>> {

@@ -9,7 +9,7 @@ use crate::policy::{AtDeadline, Budget, Counting, Limit, Parts};
 use crate::time::Nanos;
 
 /// The keys. All but `timeout` are ours, and mean what they mean in every dialect.
-pub(super) const KEYS: [&str; 9] = [
+pub(super) const KEYS: [&str; 10] = [
     "timeout",
     "total_timeout",
     "timeout_retries",
@@ -18,8 +18,11 @@ pub(super) const KEYS: [&str; 9] = [
     "total_attempts",
     "at_deadline",
     "last_attempt_reserve",
+    "retry_unknown_outcome",
     "retry_budget",
 ];
+
+const BOOLEANS: [(&str, bool); 2] = [("true", true), ("false", false)];
 
 /// What the call as a whole says.
 #[derive(Debug, Default)]
@@ -32,6 +35,7 @@ pub(super) struct Call {
     total_attempts: Option<(Limit, Range<usize>)>,
     at_deadline: Option<AtDeadline>,
     reserve: Option<(Nanos, Range<usize>)>,
+    retry_unknown_outcome: Option<bool>,
     budget: Option<Budget>,
 }
 
@@ -49,6 +53,9 @@ impl Call {
             }
             "at_deadline" => s.once(&mut self.at_deadline, s.choice(&DEADLINES)?),
             "last_attempt_reserve" => s.once(&mut self.reserve, (s.timeout()?, s.key_span.clone())),
+            "retry_unknown_outcome" => {
+                s.once(&mut self.retry_unknown_outcome, s.choice(&BOOLEANS)?)
+            }
             "retry_budget" => s.once(&mut self.budget, Budget::of_first_attempts(s.share()?)),
             _ => s.once(&mut self.timeout_retries, s.count(0, u32::MAX)?),
         }
@@ -86,6 +93,7 @@ impl Call {
             }
             (at_deadline, _) => at_deadline.unwrap_or_default(),
         };
+        parts.retry_unknown_outcome = self.retry_unknown_outcome.unwrap_or(false);
         parts.budget = self.budget;
     }
 }
