@@ -1,6 +1,7 @@
 //! Which failures leave open whether the work was done (C18, H17): those of an attempt whose request
 //! may have reached its endpoint and whose answer nobody could read to its end.
 #![cfg(feature = "http")]
+#![allow(clippy::panic, reason = "a test fails by panicking")]
 
 mod action_support;
 #[allow(dead_code, reason = "what came in is for other tests")]
