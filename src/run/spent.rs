@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::{RunState, TaskState};
 use crate::time::{Nanos, Timestamp};
 
 /// Where a task's time went, from its first attempt's start to its end: the time spent in retries
@@ -82,5 +83,21 @@ impl Watch {
     /// How long the attempt in progress, or the wait, has lasted by `at`.
     pub(super) fn passed(&self, at: Timestamp) -> Nanos {
         self.since.map_or(Nanos::ZERO, |since| at.since(since))
+    }
+}
+
+impl TaskState {
+    /// Where its time went so far; an attempt in progress counts when it has ended (C15).
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.watch.spent
+    }
+}
+
+impl RunState {
+    /// Where the time of all tasks went so far, added up (C15).
+    #[must_use]
+    pub fn spent(&self) -> Spent {
+        self.tasks().fold(Spent::default(), |sum, (_, task)| sum.and(task.spent()))
     }
 }

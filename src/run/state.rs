@@ -5,9 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::spent::Watch;
-use super::{
-    Digest, Event, Impossible, Input, Outcome, Recorded, RunId, Spent, TaskId, Token, Version,
-};
+use super::{Digest, Event, Impossible, Input, Outcome, Recorded, RunId, TaskId, Token, Version};
 use crate::failure::{ErrorContext, Failure};
 use crate::policy::Functions;
 use crate::time::{Nanos, Timestamp};
@@ -90,6 +88,10 @@ pub struct TaskState {
     pub first_started: Option<Timestamp>,
     /// Retries that timeouts have caused (R11).
     pub timeout_retries: u32,
+    /// Retries that each rule has caused, by its place in the text, up to the last that caused any;
+    /// empty where all rules share one count (X4).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_rule: Vec<u32>,
     /// The backoff drawn last, which the next decorrelated draw starts from.
     pub backoff: Option<Nanos>,
     /// The delay before the attempt to come or in progress.
@@ -155,6 +157,7 @@ impl TaskState {
             attempt: 1,
             first_started: None,
             timeout_retries: 0,
+            by_rule: Vec::new(),
             backoff: None,
             delay: Nanos::ZERO,
             due: Timestamp::from_nanos(0),
@@ -164,10 +167,14 @@ impl TaskState {
         }
     }
 
-    /// Where its time went so far; an attempt in progress counts when it has ended (C15).
-    #[must_use]
-    pub fn spent(&self) -> Spent {
-        self.watch.spent
+    /// One more retry that the rule at `place` has caused.
+    pub(super) fn count_against(&mut self, place: usize) {
+        if self.by_rule.len() <= place {
+            self.by_rule.resize(place + 1, 0);
+        }
+        if let Some(count) = self.by_rule.get_mut(place) {
+            *count = count.saturating_add(1);
+        }
     }
 
     /// Whether the task has work left.
@@ -351,13 +358,6 @@ impl RunState {
             let items = 0..u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);
             items.zip(&state.tasks).map(move |(item, task)| (TaskId { step, item }, task))
         })
-    }
-
-    /// Where the time of all tasks went so far, added up (C15).
-    #[must_use]
-    pub fn spent(&self) -> Spent {
-        let all = self.steps.iter().flat_map(|step| &step.tasks);
-        all.fold(Spent::default(), |sum, task| sum.and(task.spent()))
     }
 
     /// A task's result, if it has one and it is at hand.

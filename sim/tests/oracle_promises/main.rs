@@ -11,4 +11,5 @@ mod replay;
 mod routing;
 mod sequence;
 mod silence;
+mod spent;
 mod termination;
