@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use retrial::failure::{ErrorContext, Failure, RetryKind};
-use retrial::policy::{Backoff, Dialect, GiveUp, Jitter, Matcher, Origin, Parts, Policy, Rule};
+use retrial::policy::{Backoff, Dialect, GiveUp, Jitter, Matcher, Parts, Policy, Rule};
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
     DecodeError, Digest, Event, Input, Outcome, Recorded, RetryOf, RouteCause, RunId, RunState,
@@ -74,15 +74,8 @@ fn policy() -> Policy {
 
 fn step(id: &str, policy: Policy) -> Step {
     Step {
-        id: id.into(),
-        action: id.into(),
         args: Template::try_from(json!({"text": "for ${input.name}", "x": 0.1})).expect("parses"),
-        after: Vec::new(),
-        for_each: None,
-        goal: false,
-        fail_fast: false,
-        policy,
-        origin: Origin::Task,
+        ..Step::new(id, id, policy)
     }
 }
 

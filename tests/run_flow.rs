@@ -53,6 +53,12 @@ fn last_error(world: &World, id: &str) -> Option<String> {
     world.state.steps()[at.index()].last_error.as_ref().map(|e| e.code.to_string())
 }
 
+#[path = "run_flow/conditions.rs"]
+mod conditions;
+#[path = "run_flow/errors.rs"]
+mod errors;
+#[path = "run_flow/partial.rs"]
+mod partial;
 #[path = "run_flow/runs.rs"]
 mod runs;
 #[path = "run_flow/steps.rs"]

@@ -189,17 +189,8 @@ fn chance_is_the_same_on_every_machine() {
 }
 
 fn one_step(policy: Policy) -> Vec<Arc<Workflow>> {
-    let step = Step {
-        id: "a".to_owned(),
-        action: "do_a".to_owned(),
-        args: Template::try_from(Value::Null).unwrap(),
-        after: Vec::new(),
-        for_each: None,
-        goal: false,
-        fail_fast: false,
-        policy,
-        origin: retrial::policy::Origin::Task,
-    };
+    let step =
+        Step { args: Template::try_from(Value::Null).unwrap(), ..Step::new("a", "do_a", policy) };
     let parts = Parts { name: "w0".to_owned(), steps: vec![step], ..Parts::default() };
     vec![Arc::new(Workflow::try_from(parts).unwrap())]
 }

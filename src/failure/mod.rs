@@ -34,6 +34,12 @@ impl ErrorCode {
     pub const WORK_FAILED: &'static str = "WORK_FAILED";
     /// A complete 2xx answer that could not be read.
     pub const BAD_RESPONSE: &'static str = "BAD_RESPONSE";
+    /// What a step requires did not hold when it was entered.
+    pub const PRECONDITION_FAILED: &'static str = "PRECONDITION_FAILED";
+    /// What a step ensures did not hold over an attempt's result.
+    pub const POSTCONDITION_FAILED: &'static str = "POSTCONDITION_FAILED";
+    /// Fewer tasks than a fanned-out step needs could ever succeed, though none failed.
+    pub const TOO_FEW_SUCCEEDED: &'static str = "TOO_FEW_SUCCEEDED";
     /// The longest code kept; the rest is cut.
     pub const MAX_CHARS: usize = 64;
 

@@ -1,15 +1,16 @@
 //! What is drawn: policies, workflows, scripts and disruptions, all as plain data.
 
+use std::num::NonZeroU32;
+
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use proptest::sample::select;
 use retrial::failure::{Failure, NetworkFault};
 use retrial::policy::{
-    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Origin, Parts, Policy, Rule, Scope,
-    Shape, Share,
+    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Parts, Policy, Rule, Scope, Shape, Share,
 };
 use retrial::time::Nanos;
-use retrial::workflow::{self, Step, StepIx, Template, Transition, Workflow};
+use retrial::workflow::{self, Condition, Quorum, Step, StepIx, Template, Transition, Workflow};
 use serde_json::{Value, json};
 
 use crate::run_support::{End, Shot};
@@ -206,6 +207,8 @@ pub(crate) enum Ask {
     CodeAmong(&'static str, &'static str),
     ExistsOr(bool),
     Input(bool),
+    /// The first of all errors has this code.
+    FirstIs(&'static str),
 }
 
 impl Ask {
@@ -220,6 +223,9 @@ impl Ask {
             Self::CodeAmong(a, b) => json!({"type": "in", "field": code, "values": [a, b]}),
             Self::ExistsOr(yes) => json!({"type": "or", "conditions": [error(), input(yes)]}),
             Self::Input(yes) => json!({"type": "and", "conditions": [input(yes)]}),
+            Self::FirstIs(value) => {
+                json!({"type": "eq", "field": "state._errors.0.code", "value": value})
+            }
         }
     }
 }
@@ -239,28 +245,69 @@ pub(crate) struct Edge {
 pub(crate) struct Graph {
     pub(crate) workflow: Workflow,
     pub(crate) edges: Vec<Edge>,
+    /// What each step requires.
+    pub(crate) requires: Vec<Option<Ask>>,
 }
 
 #[derive(Clone, Debug)]
 struct Node {
     after: Vec<bool>,
+    join: usize,
     items: Option<usize>,
+    success: usize,
     goal: bool,
     fail_fast: bool,
+    requires: Option<Ask>,
+    ensures: bool,
     policy: usize,
+}
+
+/// 0 is all, 1 any, n at least n - 1, of `count` at most.
+fn quorum(n: usize, count: usize) -> Quorum {
+    let least = u32::try_from(n.saturating_sub(1).min(count)).expect("few");
+    match (n, NonZeroU32::new(least)) {
+        (1, _) if count > 0 => Quorum::Any,
+        (2.., Some(least)) => Quorum::AtLeast(least),
+        _ => Quorum::All,
+    }
+}
+
+/// The condition of a step that ensures something: the result has an `n`.
+pub(crate) fn ensured() -> Value {
+    json!({"type": "exists", "field": "state.result.n"})
 }
 
 fn node() -> impl Strategy<Value = Node> {
     let items = prop_oneof![4 => Just(None), 1 => (0..4_usize).prop_map(Some), 1 => Just(Some(99))];
     let after = vec(prop::bool::weighted(0.3), 5);
     let goal = prop::bool::weighted(0.2);
-    (after, items, goal, any::<bool>(), 0..2_usize).prop_map(
-        |(after, items, goal, fail_fast, policy)| Node { after, items, goal, fail_fast, policy },
+    let ensures = prop::bool::weighted(0.1);
+    let quorum = || prop_oneof![2 => Just(0), 1 => Just(1), 1 => 2..5_usize];
+    let ask = prop_oneof![
+        2 => any::<bool>().prop_map(Ask::Input),
+        1 => Just(Ask::Exists),
+        1 => Just(Ask::Absent)
+    ];
+    let requires = prop_oneof![5 => Just(None), 1 => ask.prop_map(Some)];
+    let shape = (after, quorum(), items, quorum());
+    (shape, goal, any::<bool>(), requires, ensures, 0..2_usize).prop_map(
+        |((after, join, items, success), goal, fail_fast, requires, ensures, policy)| Node {
+            after,
+            join,
+            items,
+            success,
+            goal,
+            fail_fast,
+            requires,
+            ensures,
+            policy,
+        },
     )
 }
 
 fn edge() -> impl Strategy<Value = Edge> {
-    let code = || select(vec!["500", "TIMEOUT", "KeyError", "E42", "BAD_FAN_OUT"]);
+    let code =
+        || select(vec!["500", "TIMEOUT", "KeyError", "E42", "BAD_FAN_OUT", "PRECONDITION_FAILED"]);
     let ask = prop_oneof![
         Just(Ask::Exists),
         Just(Ask::Absent),
@@ -268,6 +315,7 @@ fn edge() -> impl Strategy<Value = Edge> {
         (code(), code()).prop_map(|(a, b)| Ask::CodeAmong(a, b)),
         any::<bool>().prop_map(Ask::ExistsOr),
         any::<bool>().prop_map(Ask::Input),
+        code().prop_map(Ask::FirstIs),
     ];
     let ask = prop_oneof![1 => Just(None), 2 => ask.prop_map(Some)];
     let caught = vec(select(NAMES.to_vec()).prop_map(str::to_owned), 0..3);
@@ -289,8 +337,6 @@ fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: b
     let place = |n: usize| if mirrored { count - 1 - n } else { n };
     let at = |n: usize| StepIx(u16::try_from(place(n)).expect("few steps"));
     let build = |(n, node): (usize, &Node)| Step {
-        id: format!("s{}", place(n)),
-        action: "act".into(),
         args: Template::try_from(json!({"x": 0.1})).expect("no templates"),
         after: (0..n).filter(|from| node.after[*from]).map(at).collect(),
         // 99 stands for a list that is none.
@@ -298,14 +344,19 @@ fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: b
             let list = if items == 99 { json!("${input.none}") } else { json!(vec![0; items]) };
             Template::try_from(list).expect("a template")
         }),
+        join: quorum(node.join, node.after.iter().take(n).filter(|a| **a).count()),
+        success: node.items.map_or(Quorum::All, |_| quorum(node.success, 4)),
         goal: node.goal,
         fail_fast: node.fail_fast,
-        policy: policies[node.policy].clone(),
-        origin: Origin::Task,
+        requires: node.requires.as_ref().map(condition),
+        ensures: node.ensures.then(|| serde_json::from_value(ensured()).expect("a condition")),
+        ..Step::new(format!("s{}", place(n)), "act", policies[node.policy].clone())
     };
     let mut steps: Vec<Step> = nodes.iter().enumerate().map(build).collect();
+    let mut requires: Vec<Option<Ask>> = nodes.iter().map(|n| n.requires.clone()).collect();
     if mirrored {
         steps.reverse();
+        requires.reverse();
     }
     let edges: Vec<Edge> = edges
         .into_iter()
@@ -321,7 +372,7 @@ fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: b
         to: StepIx(u16::try_from(e.to).expect("few steps")),
         priority: e.priority,
         on_error: e.on_error.as_ref().map(|names| names.iter().cloned().collect()),
-        condition: e.ask.as_ref().map(|a| serde_json::from_value(a.json()).expect("a condition")),
+        condition: e.ask.as_ref().map(condition),
     };
     let parts = workflow::Parts {
         name: "drawn".into(),
@@ -329,7 +380,11 @@ fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: b
         transitions: edges.iter().map(transition).collect(),
         ..workflow::Parts::default()
     };
-    Graph { workflow: Workflow::try_from(parts).expect("no cycle"), edges }
+    Graph { workflow: Workflow::try_from(parts).expect("no cycle"), edges, requires }
+}
+
+fn condition(ask: &Ask) -> Condition {
+    serde_json::from_value(ask.json()).expect("a condition")
 }
 
 /// What comes between.
