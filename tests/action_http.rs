@@ -71,7 +71,7 @@ fn check(got: &Result<Value, Failure>, expected: Result<Value, Kind<'_>>) {
 
 // A3, A4, W7, spec decision 17.
 #[tokio::test]
-async fn a3_a4_w7_what_a_complete_200_means() {
+async fn a3_a4_w7_decision_17_what_a_complete_200_means() {
     let exception = |code: &'static str| Err::<Value, _>((code, Class::Permanent));
     let big = format!("\"{}\"", "x".repeat(256 * 1024));
     for (body, expected) in [
@@ -144,7 +144,7 @@ async fn a3_work_failed_keeps_the_endpoints_words() {
 
 // A1, A2, C3, spec decisions 6 and 17.
 #[tokio::test]
-async fn a1_a2_statuses() {
+async fn a1_a2_decision_17_statuses() {
     const SERVER: &[&str] = &["ServerError", "HTTPError"];
     const CLIENT: &[&str] = &["ClientError", "HTTPError"];
     const OTHER: &[&str] = &["HTTPError"];

@@ -130,7 +130,7 @@ fn steps() {
     id = "c"
     action = "x"
     retries = 3
-      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, retry, work_config, execution, retry_config)
+      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, join, for_each, success, fail_fast, goal, requires, ensures, retry, work_config, execution, retry_config)
     [[steps]]
     id = "c"
     action = "x"
@@ -170,7 +170,7 @@ fn steps() {
     id = "c"
     action = "x"
     args = { n = "${nothing.x}" }
-      w.toml:11:14: steps.2.args.n: `nothing.x` starts from nothing known (use input, steps.ID, item, index or _last_error)
+      w.toml:11:14: steps.2.args.n: `nothing.x` starts from nothing known (use input, steps.ID, item, index, _last_error or _errors)
     [[steps]]
     id = "c"
     action = "x"
@@ -541,11 +541,11 @@ fn a_policy_in_no_known_dialect() {
     let all = ["", "{}", "colour = 3", "work_config = {}\nexecution = {}", "[retry: x]", "hello"];
     insta::assert_snapshot!(listed(&all, refuse), @r#"
 
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
     {}
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
     colour = 3
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
     work_config = {}
     execution = {}
       p:2:1: execution: `execution` is given beside `work_config` (keep one of them)

@@ -56,7 +56,7 @@ fn c2_sequences() {
 
 /// Decision 17: without a list, 503, 429, 500, TIMEOUT and NETWORK_ERROR.
 #[test]
-fn c3_error_codes() {
+fn c3_decision_17_error_codes() {
     let with = |errors: &str| {
         let text = format!(r#"{{"retry_policy": {{"max_attempts": 2{errors}}}}}"#);
         parse(&text).unwrap()
@@ -78,7 +78,7 @@ fn c3_error_codes() {
 }
 
 #[test]
-fn c4_the_timeout_is_in_milliseconds() {
+fn c4_decision_1_the_timeout_is_in_milliseconds() {
     let policy = parse(r#"{"timeout_ms": 1500}"#).unwrap();
     assert_eq!(policy.attempt_timeout(), Some(Nanos::from_millis(1500)));
     assert_eq!(policy.limit().count(), Some(1), "decision 1: without retry_policy one attempt");
@@ -144,6 +144,6 @@ fn what_is_refused() {
     {"timeout": 5}
       p:1:2: timeout: unknown key `timeout` (did you mean `timeout_ms`?)
     [1]
-      p:1:2: 1: unknown key `1` (use timeout_ms, retry_policy, attempt_timeout, total_timeout, timeout_retries, max_retry_after)
+      p:1:2: 1: unknown key `1` (use timeout_ms, retry_policy, attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
     "#);
 }

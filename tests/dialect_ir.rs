@@ -89,7 +89,7 @@ fn w6_durations() {
 
 /// Decision 1: `retry: n` is n + 1 attempts; what is absent is no retry and no delay.
 #[test]
-fn r2_retry_counts_only_retries() {
+fn r2_decision_1_retry_counts_only_retries() {
     check("[retry: 0]", vec![rule(&[], 0, 0)], None);
     check("[backoff: 5]", vec![rule(&[], 0, 5)], None);
     assert_eq!(policy("[retry: 2]").limit().count(), Some(3));
@@ -136,7 +136,7 @@ fn w1_programs_become_workflows() {
 
 /// Decision 1 for the language, H7 for what stands above it.
 #[test]
-fn a_call_without_brackets_is_not_retried_unless_a_default_says_so() {
+fn decision_1_a_call_without_brackets_is_not_retried_unless_a_default_says_so() {
     let resolve = |declared: &Declarations, environment: &Environment| {
         let document = parse_ir_program("f.ir", "@a()", declared, environment).unwrap();
         let step = document.workflow.steps()[0].clone();

@@ -23,7 +23,7 @@ fn ranges(policy: &Policy, count: u32) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn h1_strategies() {
+fn h1_decision_3_strategies() {
     let check = |fields: &str, expected: &[u64]| {
         let text = format!(r#"{{"jitter": false, "initial_delay": 2, {fields}}}"#);
         let exact: Vec<(u64, u64)> = expected.iter().map(|s| (s * 1000, s * 1000)).collect();
@@ -101,7 +101,7 @@ fn h2_limits_are_checked() {
     {"backoff_multiplier": -2}
       p:1:24: backoff_multiplier: `-2` may not be negative (use zero or more)
     {"jitter": 1.5}
-      p:1:12: jitter: the jitter share is above 1: a delay could be negative (use 0 to 1)
+      p:1:12: jitter: the share is above 1 (use 0 to 1)
     {"jitter": "lots"}
       p:1:12: jitter: `lots` is not known here (use none, proportional, full, equal, decorrelated)
     {"retry_timeout": 0}
@@ -192,7 +192,7 @@ fn h6_disabled_means_one_attempt() {
 }
 
 #[test]
-fn jitter_and_custom_backoff_have_names() {
+fn h17_jitter_and_custom_backoff_have_names() {
     let policy = parse(r#"{"backoff_strategy": "custom:mine", "jitter": "none"}"#).unwrap();
     let mut functions = Functions::default();
     functions.register("mine", |n| Nanos::from_secs(u64::from(n) * 7));

@@ -51,7 +51,7 @@ fn a6_max_retries() {
 }
 
 #[test]
-fn a8_without_max_retries_they_are_off() {
+fn a8_decision_1_without_max_retries_they_are_off() {
     check("{}", Some(1), &[0]);
     check(r#"{"backoff": 500}"#, Some(1), &[500]);
 }
@@ -96,7 +96,7 @@ fn a7_the_environment_is_the_global_default() {
 
 /// Decision 1: unset means 0 retries, 1000 ms, cap 60000 ms, fixed.
 #[test]
-fn a7_what_the_environment_leaves_out() {
+fn a7_decision_1_what_the_environment_leaves_out() {
     let one = environment(&[("RETRY_BACKOFF_TYPE", "linear")]).unwrap();
     let policy = one.global().unwrap();
     assert_eq!(policy.limit().count(), Some(1));
@@ -131,7 +131,7 @@ fn a7_a_wrong_variable_is_named() {
 
 /// Decision 6: 408 and 429 are permanent until `retryable_errors` names them; so are other 4xx.
 #[test]
-fn a1_a2_the_default_classifier() {
+fn a1_a2_decision_6_the_default_classifier() {
     let plain = parse(r#"{"max_retries": 1}"#).unwrap();
     let named = parse(r#"{"max_retries": 1, "retryable_errors": ["429", "408"]}"#).unwrap();
     let check = |policy: &Policy, failure: Failure, retryable: bool| {

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use retrial::dialect::{Environment, Policies, parse_policy, write};
 use retrial::policy::{
-    ActionKind, Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Parts, Policy, Rule, Scope,
-    Shape, Share,
+    ActionKind, Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Multiplier,
+    Parts, Policy, Refill, Rule, Scope, Shape, Share,
 };
 use retrial::time::Nanos;
 
@@ -74,6 +74,22 @@ fn backoffs() -> impl Strategy<Value = Backoff> {
     })
 }
 
+fn budgets() -> impl Strategy<Value = Budget> {
+    let ratio = (0..=1_000_000_u32).prop_map(|p| Share::from_millionths(p).unwrap());
+    let full = (ratio.clone(), 1..600_u32, 1..600_u32, 0..9_u32, any::<bool>(), any::<[bool; 2]>());
+    let full =
+        full.prop_map(|(ratio, initial, cost, first_success, refund, [group, wait])| Budget {
+            capacity: initial + cost,
+            initial,
+            cost,
+            throttling_cost: cost.div_ceil(2),
+            refill: Refill { ratio, first_success, refund },
+            scope: if group { BudgetScope::Group } else { BudgetScope::Action },
+            on_denied: if wait { Denied::Wait } else { Denied::Fail },
+        });
+    prop_oneof![ratio.prop_map(Budget::of_first_attempts), full]
+}
+
 fn policies() -> impl Strategy<Value = Policy> {
     let rule = (matchers(), limits(), backoffs()).prop_map(|(matcher, limit, backoff)| Rule {
         matcher,
@@ -82,9 +98,10 @@ fn policies() -> impl Strategy<Value = Policy> {
     });
     let rules = prop::collection::vec(rule, 0..3);
     let times = (prop::option::of(nanos()), prop::option::of(nanos()), nanos());
-    (rules, times, prop::option::of(any::<u32>())).prop_filter_map(
+    let counts = (prop::option::of(any::<u32>()), prop::option::of(budgets()));
+    (rules, times, counts).prop_filter_map(
         "makes sense",
-        |(rules, (attempt, total, after), timeout_retries)| {
+        |(rules, (attempt, total, after), (timeout_retries, budget))| {
             Policy::try_from(Parts {
                 dialect: Dialect::Builder,
                 rules,
@@ -92,6 +109,7 @@ fn policies() -> impl Strategy<Value = Policy> {
                 total_timeout: total,
                 timeout_retries,
                 max_retry_after: after,
+                budget,
             })
             .ok()
         },

@@ -139,12 +139,12 @@ action = "x"
           2      1.5s    2.5s         2.25s       3.75s
     "#);
     let json = explained(file, Some(2)).to_json();
-    insta::assert_snapshot!(json, @r#"{"steps":[{"attempt_timeout_ms":null,"dialect":"work_config","origin":"task","rules":[{"delays_ms":[{"max":100,"min":100,"retry":1}],"matches":["retryable"],"max_attempts":2}],"step":"own","total_timeout_ms":null,"warnings":[]},{"attempt_timeout_ms":null,"dialect":"retry_config","origin":"built_in","rules":[{"delays_ms":[{"max":1250,"min":750,"retry":1}],"matches":["retryable","!AttributeError","!KeyError","!TypeError","!ValidationError","!ValueError"],"max_attempts":3}],"step":"built_in","total_timeout_ms":null,"warnings":[]}],"workflow":"w"}"#);
+    insta::assert_snapshot!(json, @r#"{"steps":[{"attempt_timeout_ms":null,"dialect":"work_config","origin":"task","retry_budget":null,"rules":[{"delays_ms":[{"max":100,"min":100,"retry":1}],"matches":["retryable"],"max_attempts":2}],"step":"own","total_timeout_ms":null,"warnings":[]},{"attempt_timeout_ms":null,"dialect":"retry_config","origin":"built_in","retry_budget":null,"rules":[{"delays_ms":[{"max":1250,"min":750,"retry":1}],"matches":["retryable","!AttributeError","!KeyError","!TypeError","!ValidationError","!ValueError"],"max_attempts":3}],"step":"built_in","total_timeout_ms":null,"warnings":[]}],"workflow":"w"}"#);
 }
 
 /// Decision 4: decorrelated jitter reaches from the base to three times the latest before.
 #[test]
-fn decorrelated_grows_from_the_latest_before() {
+fn h17_decorrelated_grows_from_the_latest_before() {
     let text =
         r#"{"jitter": "decorrelated", "initial_delay": 1, "max_delay": 20, "max_attempts": 5}"#;
     let json = explained(text, None).to_json();
@@ -160,6 +160,7 @@ fn json_has_the_agreed_shape() {
     {
       "attempt_timeout_ms": 120000,
       "dialect": "ir",
+      "retry_budget": null,
       "rules": [
         {
           "delays_ms": [
@@ -206,7 +207,7 @@ fn how_many_are_listed() {
 
 /// Decision 10: an unlimited policy never waits less than 10 ms.
 #[test]
-fn unlimited_delays_have_a_floor() {
+fn decision_10_unlimited_delays_have_a_floor() {
     let json =
         explained(r#"{"max_retries": -1, "backoff": 4, "jitter": "full"}"#, Some(2)).to_json();
     assert_eq!(json["rules"][0]["max_attempts"], serde_json::Value::Null);

@@ -8,18 +8,21 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use retrial::failure::{ErrorContext, Failure, RetryKind};
-use retrial::policy::{Backoff, Dialect, GiveUp, Jitter, Matcher, Parts, Policy, Rule};
+use retrial::policy::{Backoff, Budget, Dialect, GiveUp, Jitter, Matcher, Parts, Policy, Rule};
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
     DecodeError, Digest, Event, Input, Outcome, Recorded, RetryOf, RouteCause, RunId, RunState,
     TaskId, Token, decode, decode_snapshot, encode, encode_snapshot,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{self, Action, Endpoint, HeaderText, Step, StepIx, Target, Template};
+use retrial::workflow::{
+    self, Action, Endpoint, HeaderText, Quorum, Step, StepIx, Target, Template,
+};
 use retrial::workflow::{Transition, Workflow};
 use serde_json::{Map, Value, json};
 
@@ -68,6 +71,7 @@ fn policy() -> Policy {
         total_timeout: Some(Nanos::from_secs(3_600)),
         timeout_retries: Some(2),
         max_retry_after: Parts::MAX_RETRY_AFTER,
+        budget: Some(Budget::of_first_attempts(Share::TENTH)),
     };
     Policy::try_from(parts).expect("a policy that makes sense")
 }
@@ -112,6 +116,13 @@ fn workflow() -> Arc<Workflow> {
     each.after = vec![StepIx(0)];
     each.for_each = Some(Template::try_from(json!("${steps.list.result}")).expect("parses"));
     each.fail_fast = true;
+    each.success = Quorum::AtLeast(NonZeroU32::MIN.saturating_add(1));
+    let exists = |field: &str| json!({"type": "exists", "field": field});
+    each.requires = serde_json::from_value(exists("state.steps.list.result")).expect("parses");
+    each.ensures = serde_json::from_value(exists("state.result")).expect("parses");
+    let mut next = step("next", Policy::no_retries(Dialect::Builder));
+    next.after = vec![StepIx(0), STEP];
+    next.join = Quorum::Any;
     each.goal = true;
     let edge = |to, priority, on_error: Option<&[&str]>, condition| Transition {
         from: STEP,
@@ -128,7 +139,7 @@ fn workflow() -> Arc<Workflow> {
             step("list", policy()),
             each,
             step("handler", Policy::no_retries(Dialect::Ir)),
-            step("next", Policy::no_retries(Dialect::Builder)),
+            next,
         ],
         transitions: vec![
             edge(2, -1, Some(&["HTTPError", "KeyError"]), None),

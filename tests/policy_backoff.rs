@@ -38,14 +38,14 @@ fn a9_fixed_is_constant() {
 
 /// Decision 3: `base * n` unless a step is given.
 #[test]
-fn h1_a9_c2_linear_grows_by_its_step() {
+fn h1_a9_c2_decision_3_linear_grows_by_its_step() {
     check(&backoff(Shape::Linear { base: ms(1000), step: ms(1000) }), &[1000, 2000, 3000, 4000]);
     check(&backoff(Shape::Linear { base: ms(100), step: ms(50) }), &[100, 150, 200]);
 }
 
 /// R1: `base * 2^k`, k = 0 for the first retry. H1: `d * m^(n-1)`. Decision 2: they agree.
 #[test]
-fn r1_h1_c2_exponential() {
+fn r1_h1_c2_decision_2_exponential() {
     check(&Backoff::exponential(ms(1000)), &[1000, 2000, 4000, 8000]);
     let shape = Shape::Exponential { base: ms(2000), multiplier: times(1_500_000) };
     check(&backoff(shape), &[2000, 3000, 4500, 6750, 10_125]);
@@ -69,7 +69,7 @@ fn h17_custom_functions_are_found_by_name() {
 
 /// Decision 3: the cap is for every shape.
 #[test]
-fn every_shape_is_capped() {
+fn decision_3_every_shape_is_capped() {
     let base = ms(100);
     for shape in [
         Shape::Fixed { base },
@@ -85,7 +85,7 @@ fn every_shape_is_capped() {
 
 /// Decision 4: what would overflow is the cap, or the largest length when there is none.
 #[test]
-fn overflow_saturates() {
+fn decision_4_overflow_saturates() {
     let base = Nanos::from_secs(1);
     for shape in [
         Shape::Linear { base, step: Nanos::new(u64::MAX / 2) },
@@ -105,7 +105,7 @@ fn overflow_saturates() {
 
 /// Decision 4, with d = min(raw, cap) = 800 ms.
 #[test]
-fn jitter_ranges() {
+fn decision_4_jitter_ranges() {
     let check = |jitter: Jitter, cap: u64, previous: Option<u64>, expected: (u64, u64)| {
         let backoff = Backoff::exponential(ms(200)).with_jitter(jitter).with_cap(ms(cap));
         let range = backoff.range(3, previous.map(ms), &Functions::default());
@@ -142,7 +142,7 @@ proptest! {
 
     /// The same chance gives the same delay, within the range; the ends of chance reach its ends.
     #[test]
-    fn draws_stay_within_the_range(
+    fn decision_4_draws_stay_within_the_range(
         jitter in jitters(),
         base in any::<u64>(),
         cap in prop::option::of(any::<u64>()),

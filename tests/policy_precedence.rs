@@ -54,7 +54,7 @@ fn h8_built_in() {
 
 /// `attempts = 3` is `retry: 2`.
 #[test]
-fn w16_r2_the_builder_counts_the_first_try() {
+fn w16_r2_decision_1_the_builder_counts_the_first_try() {
     assert_eq!(attempts(3).limit(), Limit::retries(2));
 }
 

@@ -57,7 +57,7 @@ fn w8_attempts_are_counted_from_one() {
 
 /// Decision 5: the rule with the most attempts gives limit and backoff; on a tie the first.
 #[test]
-fn w8_the_largest_of_the_matching_rules_governs() {
+fn w8_decision_5_the_largest_of_the_matching_rules_governs() {
     let rules = vec![
         rule(&["A"], Limit::retries(2), 1),
         rule(&[], Limit::retries(5), 2),
@@ -108,7 +108,7 @@ fn r11_timeouts_have_their_own_bound() {
 
 /// Decision 7: it raises the delay, never lowers it, also above the cap, up to `max_retry_after`.
 #[test]
-fn c12_retry_after() {
+fn c12_decision_7_retry_after() {
     let mut capped = rule(&[], Limit::retries(9), 100);
     capped.backoff.cap = Some(ms(200));
     let policy = policy(vec![capped], |p| {
@@ -131,7 +131,7 @@ fn c12_retry_after() {
 
 /// Decision 8: no attempt starts at or after the total timeout.
 #[test]
-fn h5_the_total_timeout_counts_from_the_first_start() {
+fn h5_decision_8_the_total_timeout_counts_from_the_first_start() {
     let policy = policy(vec![rule(&[], Limit::retries(9), 100)], |p| {
         p.total_timeout = Some(ms(1_000));
     });
@@ -144,7 +144,7 @@ fn h5_the_total_timeout_counts_from_the_first_start() {
 
 /// Decision 10: refused at load when the text's own delay is zero, else raised to 10 ms.
 #[test]
-fn unlimited_retries_are_never_tight() {
+fn decision_10_unlimited_retries_are_never_tight() {
     let parts = |delay_ms, jitter| {
         let mut parts = Parts::new(Dialect::WorkConfig);
         parts.rules = vec![rule(&[], Limit::Unlimited, delay_ms)];
@@ -160,7 +160,7 @@ fn unlimited_retries_are_never_tight() {
 
 /// Decision 12: without a matching rule the largest limit and that rule's backoff apply.
 #[test]
-fn lost_leases_fall_to_the_largest_limit() {
+fn decision_12_lost_leases_fall_to_the_largest_limit() {
     let rules = vec![rule(&["A"], Limit::retries(2), 1), rule(&["B"], Limit::retries(4), 7)];
     let policy = policy(rules, |_| {});
     let check = |attempt, expected| {
@@ -177,7 +177,7 @@ fn lost_leases_fall_to_the_largest_limit() {
 }
 
 #[test]
-fn decorrelated_draws_start_from_the_one_before() {
+fn decision_4_decorrelated_draws_start_from_the_one_before() {
     let mut chained = rule(&[], Limit::retries(9), 100);
     chained.backoff.jitter = Jitter::Decorrelated;
     let policy = policy(vec![chained], |_| {});

@@ -8,6 +8,8 @@ mod run_support;
 
 #[path = "properties/draw.rs"]
 mod draw;
+#[path = "properties/graphs.rs"]
+mod graphs;
 #[path = "properties/history.rs"]
 mod history;
 #[path = "properties/model.rs"]
@@ -166,7 +168,7 @@ proptest! {
     /// Promises 1, 2 and 3: every run ends, within the policy's attempts, after the policy's
     /// delays; what fails for good is routed once; nothing follows an end.
     #[test]
-    fn a_run_does_what_its_policies_and_its_graph_say(case in case()) {
+    fn d2_a_run_does_what_its_policies_and_its_graph_say(case in case()) {
         let world = play(&case, |_| {})?;
         history::check(&world).map_err(|wrong| told(&world, &wrong))?;
         routes::check(&case, &world).map_err(|wrong| told(&world, &wrong))?;
@@ -178,7 +180,7 @@ proptest! {
 
     /// Promise 2 for one task and long sequences, where every retry is up to the policy.
     #[test]
-    fn a_task_retries_as_its_policy_says(policy in policy(), script in vec(failing(), 1..20)) {
+    fn d2_a_task_retries_as_its_policy_says(policy in policy(), script in vec(failing(), 1..20)) {
         let mut world = lone(policy, vec![script]);
         prop_assert!(world.run(100), "the run does not end");
         history::check(&world).map_err(|wrong| told(&world, &wrong))?;
@@ -209,7 +211,7 @@ proptest! {
     /// Promise 4: the fold of snapshot k and what follows it is the live state, byte for byte, for
     /// every k. By induction: one more event on the stored snapshot gives the next snapshot.
     #[test]
-    fn replay_is_the_live_state(case in case()) {
+    fn d2_h11_replay_is_the_live_state(case in case()) {
         let mut live = Vec::new();
         let world = play(&case, |w| live.push((w.log.len(), encode_snapshot(&w.state))))?;
         let id = world.state.id();
@@ -246,7 +248,7 @@ proptest! {
 
     /// Promise 7: what happens to one item of a fan-out changes nothing in its siblings' histories.
     #[test]
-    fn siblings_do_not_touch_each_other(
+    fn c10_siblings_do_not_touch_each_other(
         policy in policy(),
         scripts in vec(script(), 3),
         other in script(),

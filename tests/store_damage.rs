@@ -172,7 +172,7 @@ fn check(seen: &Seen, whole: &Seen, what: &str) -> bool {
 }
 
 #[tokio::test]
-async fn rot_is_detected_and_never_a_wrong_value() {
+async fn decision_19_rot_is_detected_and_never_a_wrong_value() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.redb");
     write_store(&path).await;
@@ -209,7 +209,7 @@ async fn rot_is_detected_and_never_a_wrong_value() {
 }
 
 #[tokio::test]
-async fn a_damaged_run_does_not_stop_the_others() {
+async fn decision_19_a_damaged_run_does_not_stop_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.redb");
     write_store(&path).await;

@@ -128,7 +128,7 @@ async fn callers_may_go_away_and_their_commits_may_not() {
 
 // Decision 11.
 #[tokio::test]
-async fn the_clock_is_the_later_of_the_stored_time_and_the_wall() {
+async fn decision_11_the_clock_is_the_later_of_the_stored_time_and_the_wall() {
     let disk = Disk::default();
     let first = Turned::at(1_000);
     let store = open(&first, &disk).await.unwrap();

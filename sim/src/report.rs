@@ -82,6 +82,9 @@ pub struct SeedReport {
     pub struck: BTreeMap<FaultKind, u64>,
     /// How often each oracle judged.
     pub judged: BTreeMap<String, u64>,
+    /// How often rare features were among what was judged.
+    #[serde(default)]
+    pub features: BTreeMap<String, u64>,
 }
 
 impl SeedReport {
@@ -101,6 +104,7 @@ impl SeedReport {
             drawn: BTreeMap::new(),
             struck: BTreeMap::new(),
             judged: BTreeMap::new(),
+            features: BTreeMap::new(),
         }
     }
 }
@@ -124,6 +128,9 @@ pub struct SweepReport {
     pub struck: BTreeMap<FaultKind, u64>,
     /// How often each oracle judged.
     pub judged: BTreeMap<String, u64>,
+    /// How often rare features were among what was judged.
+    #[serde(default)]
+    pub features: BTreeMap<String, u64>,
     /// What each oracle found.
     pub found: BTreeMap<String, u64>,
     /// Seeds by verdict.
@@ -163,6 +170,7 @@ impl SweepReport {
         merge(&mut self.drawn, &seed.drawn);
         merge(&mut self.struck, &seed.struck);
         merge(&mut self.judged, &seed.judged);
+        merge(&mut self.features, &seed.features);
         for breach in &seed.breaches {
             *self.found.entry(breach.oracle.clone()).or_default() += 1;
         }
@@ -223,6 +231,12 @@ impl SweepReport {
             let judged = self.judged.get(&oracle).copied().unwrap_or(0);
             let found = self.found.get(&oracle).copied().unwrap_or(0);
             let _ = writeln!(out, "  {oracle:<20} {judged:>8} / {found}");
+        }
+        if !self.features.is_empty() {
+            let _ = writeln!(out, "features judged");
+        }
+        for (feature, judged) in &self.features {
+            let _ = writeln!(out, "  {feature:<20} {judged:>8}");
         }
         line(out, "fingerprint", &self.fingerprint);
         for seed in &self.failing {

@@ -189,7 +189,7 @@ replies = [{ status = { code = 503 } }, { status = { code = 503 } }]"#;
 }
 
 #[test]
-fn a_repro_prints_the_whole_history_and_ends_as_the_seed_did() {
+fn d4_a_repro_prints_the_whole_history_and_ends_as_the_seed_did() {
     let ran = run("repro 5");
     let last: Vec<&str> = ran.out.lines().rev().take(2).collect();
     assert_eq!((ran.code, last[1]), (0, "seed 5: all promises held"));
@@ -259,6 +259,7 @@ fn the_json_report_says_what_the_summary_says() {
         "attempts",
         "drawn",
         "failing",
+        "features",
         "fingerprint",
         "found",
         "judged",
@@ -382,7 +383,7 @@ fn what_went_wrong_comes_before_what_was_not_tested() {
 }
 
 #[test]
-fn failing_seeds_are_listed_lowest_first_with_their_command() {
+fn d4_failing_seeds_are_listed_lowest_first_with_their_command() {
     let report = SweepReport::of(vec![
         seed(9, Verdict::Wrong),
         seed(2, Verdict::Held),

@@ -52,7 +52,7 @@ fn by_seed(reports: &[SeedReport]) -> BTreeMap<u64, &SeedReport> {
 }
 
 #[test]
-fn two_processes_print_the_same_history() {
+fn d4_two_processes_print_the_same_history() {
     let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let elsewhere = [
         ("LANG", "de_DE.UTF-8"),
@@ -76,7 +76,7 @@ fn two_processes_print_the_same_history() {
 }
 
 #[test]
-fn the_kth_seed_of_a_worker_is_that_seed_alone() {
+fn d4_the_kth_seed_of_a_worker_is_that_seed_alone() {
     let forth = worker(&SEEDS);
     let mut turned = SEEDS;
     turned.reverse();

@@ -21,7 +21,7 @@ fn broken(reports: &[SeedReport]) -> Vec<String> {
 }
 
 #[test]
-fn every_promise_holds_in_worlds_that_really_go_wrong() {
+fn d1_d3_every_promise_holds_in_worlds_that_really_go_wrong() {
     let reports = swept();
     assert_eq!(broken(&reports), Vec::<String>::new());
     let sum = SweepReport::of(reports);

@@ -141,6 +141,10 @@ fn a_few_hundred_seeds_draw_every_policy_and_every_edge() {
     shown(steps().any(|s| s.policy.timeout_retries().is_some()), "a timeout budget");
     shown(steps().any(|s| s.fail_fast && s.for_each.is_some()), "fail_fast");
     shown(steps().any(|s| s.goal), "a goal");
+    shown(steps().any(|s| !s.success.is_all()), "a partial success");
+    shown(steps().any(|s| !s.join.is_all()), "a join that can do without some");
+    shown(steps().any(|s| s.requires.is_some()), "a precondition");
+    shown(steps().any(|s| s.ensures.is_some()), "a postcondition");
     shown(edges().any(|t| t.condition.is_some()), "a condition");
     shown(edges().any(|t| t.on_error.as_ref().is_some_and(|e| !e.is_empty())), "a typed edge");
     shown(edges().any(|t| t.on_error.as_ref().is_some_and(BTreeSet::is_empty)), "a catch-all");

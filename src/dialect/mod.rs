@@ -5,6 +5,7 @@
 //! To add a dialect, add a module with its `KEYS` and `read`, a variant to
 //! [`Dialect`](crate::policy::Dialect), and its arms in `policy`.
 
+mod budget;
 mod diagnostic;
 mod execution;
 mod file;

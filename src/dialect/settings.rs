@@ -1,16 +1,17 @@
 //! What the engine can be told in every dialect beside the dialect's own keys.
 //!
 //! `attempt_timeout`, `total_timeout` and `max_retry_after` are seconds or a text with a unit;
-//! `timeout_retries` is a count (R11); `jitter` is one of the words of spec decision 4.
+//! `timeout_retries` is a count (R11); `jitter` is one of the words of spec decision 4;
+//! `retry_budget` is a share of first attempts or a table (see `budget`).
 
-use super::Diagnostic;
 use super::number::SECOND;
 use super::tree::{Data, Fields, Node};
+use super::{Diagnostic, budget};
 use crate::policy::{Jitter, Parts, Share};
 
 /// The keys of these settings.
-pub(super) const KEYS: [&str; 4] =
-    ["attempt_timeout", "total_timeout", "timeout_retries", "max_retry_after"];
+pub(super) const KEYS: [&str; 5] =
+    ["attempt_timeout", "total_timeout", "timeout_retries", "max_retry_after", "retry_budget"];
 
 /// Reads the settings that are there into `parts`. A dialect with its own word for one of them
 /// must have set it before: both together are an error.
@@ -32,6 +33,7 @@ pub(super) fn read(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnos
     if let Some(node) = fields.get("max_retry_after") {
         parts.max_retry_after = node.duration(SECOND)?;
     }
+    parts.budget = fields.get("retry_budget").map(budget::read).transpose()?;
     Ok(())
 }
 
@@ -44,16 +46,18 @@ const JITTERS: [(&str, Jitter); 5] = [
     ("decorrelated", Jitter::Decorrelated),
 ];
 
+/// A share from 0 to 1.
+pub(super) fn share(node: &Node) -> Result<Share, Diagnostic> {
+    let share = u32::try_from(node.millionths()?).unwrap_or(u32::MAX);
+    Share::from_millionths(share).map_err(|e| node.place.refuse(&e))
+}
+
 /// A jitter: a word, a share of the delay such as 0.1, or whether there is the usual one.
 pub(super) fn jitter(node: &Node) -> Result<Jitter, Diagnostic> {
     match &node.data {
         Data::Bool(true) => Ok(Jitter::Proportional(Share::QUARTER)),
         Data::Bool(false) => Ok(Jitter::None),
-        Data::Number(_) => {
-            let share = u32::try_from(node.millionths()?).unwrap_or(u32::MAX);
-            let share = Share::from_millionths(share).map_err(|e| node.place.refuse(&e));
-            share.map(Jitter::Proportional)
-        }
+        Data::Number(_) => share(node).map(Jitter::Proportional),
         _ => node.choice(&JITTERS),
     }
 }

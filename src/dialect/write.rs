@@ -4,10 +4,11 @@
 
 use std::collections::BTreeSet;
 
+use super::budget;
 use super::execution::DEFAULT_RETRYABLE;
 use super::settings::{jitter_text, millionths};
 use crate::policy::{
-    ActionKind, Backoff, Dialect, Jitter, Multiplier, Parts, Policy, Rule, Scope, Shape,
+    ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Parts, Policy, Rule, Scope, Shape,
 };
 use crate::time::Nanos;
 
@@ -36,7 +37,17 @@ pub fn ir(policy: &Policy) -> Option<String> {
     let limits = limits.into_iter().filter_map(|(key, limit)| Some((key, seconds(limit?))));
     brackets.extend(limits.map(|(key, limit)| format!("[{key}: {limit}]")));
     brackets.extend(policy.timeout_retries().map(|n| format!("[timeout_retries: {n}]")));
+    if let Some(budget) = policy.budget() {
+        brackets.push(ir_budget(budget)?);
+    }
     (!brackets.is_empty()).then(|| brackets.join(" "))
+}
+
+/// A bracket says the share alone.
+fn ir_budget(budget: &Budget) -> Option<String> {
+    let ratio = budget.refill.ratio;
+    let share = millionths(ratio.millionths().into());
+    (*budget == Budget::of_first_attempts(ratio)).then(|| format!("[retry_budget: {share}]"))
 }
 
 fn ir_rule(rule: &Rule) -> Option<String> {
@@ -219,6 +230,7 @@ impl Object {
     fn settings(&mut self, policy: &Policy) {
         self.put_some("timeout_retries", policy.timeout_retries().map(|n| n.to_string()));
         self.put_some("max_retry_after", set_retry_after(policy).map(seconds));
+        self.put_some("retry_budget", policy.budget().map(budget::text));
     }
 
     fn close(self) -> String {

@@ -11,7 +11,7 @@ use super::{Config, Submission, SubmitError, Submitted, World, claim, recover, r
 use crate::observe::Observer;
 use crate::run::{Outcome, RunId, RunState};
 use crate::runtime::{Runtime, Task};
-use crate::store::{Store, StoreError};
+use crate::store::{Loaded, QueueRow, Store, StoreError};
 
 /// A running engine. Clones are handles to the same one; when the last is dropped its work stops
 /// at once, as in a crash, and loses nothing.
@@ -221,38 +221,15 @@ impl<W: World> Node<W> {
         Ok(restore(run, &loaded)?)
     }
 
-    pub(super) async fn load(
-        &self,
-        run: RunId,
-    ) -> Result<Option<crate::store::Loaded>, StoreError> {
-        let mut failures = 0;
-        loop {
-            match self.store.load(run, None).await {
-                Err(error @ StoreError::Broken(_)) => return Err(error),
-                Err(error) => self.store_pause(failures, &error).await,
-                Ok(loaded) => {
-                    if let Some(loaded) = &loaded {
-                        self.clock.hear(loaded.at, &self.runtime);
-                    }
-                    return Ok(loaded);
-                }
-            }
-            failures += 1;
+    pub(super) async fn load(&self, run: RunId) -> Result<Option<Loaded>, StoreError> {
+        let loaded = self.until_answered(|| self.store.load(run, None)).await?;
+        if let Some(loaded) = &loaded {
+            self.clock.hear(loaded.at, &self.runtime);
         }
+        Ok(loaded)
     }
 
-    pub(super) async fn queue_rows(
-        &self,
-        run: RunId,
-    ) -> Result<Vec<crate::store::QueueRow>, StoreError> {
-        let mut failures = 0;
-        loop {
-            match self.store.queue(run).await {
-                Err(error @ StoreError::Broken(_)) => return Err(error),
-                Err(error) => self.store_pause(failures, &error).await,
-                rows => return rows,
-            }
-            failures += 1;
-        }
+    pub(super) async fn queue_rows(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
+        self.until_answered(|| self.store.queue(run)).await
     }
 }

@@ -12,9 +12,7 @@ use super::restore::{extend, restore};
 use super::{CommandError, World};
 use crate::run::{self, Phase, RunId, RunState, TaskPhase, Version, Waits};
 use crate::runtime::Runtime;
-use crate::store::{
-    Commit, Committed, Holding, QueueChange, QueueState, Renewal, Store, StoreError, Tail,
-};
+use crate::store::{Commit, Committed, Holding, QueueChange, QueueState, Store, StoreError, Tail};
 use crate::time::{Mono, Nanos};
 
 /// The most messages folded into one commit.
@@ -186,15 +184,7 @@ impl<W: World> Lane<W> {
     async fn send(&mut self, commit: Commit) -> Result<Committed, LaneError> {
         let bytes = commit.events.iter().map(Bytes::len).sum::<usize>();
         let snapshot = commit.snapshot.as_ref().map(Bytes::len);
-        let mut failures = 0;
-        let answer = loop {
-            match self.node.store.commit(commit.clone()).await {
-                Ok(answer) => break answer,
-                Err(error @ StoreError::Broken(_)) => return Err(error.into()),
-                Err(error) => self.node.store_pause(failures, &error).await,
-            }
-            failures += 1;
-        };
+        let answer = self.node.until_answered(|| self.node.store.commit(commit.clone())).await?;
         let (Committed::Applied { at, .. }
         | Committed::Already { at, .. }
         | Committed::Conflict { at, .. }
@@ -226,18 +216,9 @@ impl<W: World> Lane<W> {
         if held.is_empty() || self.node.runtime.now().since(begun) < soon {
             return Ok(());
         }
-        let mut failures = 0;
-        let renewed = loop {
-            match self.node.store.renew(held.clone()).await {
-                Ok(renewed) => break renewed,
-                Err(error @ StoreError::Broken(_)) => return Err(error.into()),
-                Err(error) => self.node.store_pause(failures, &error).await,
-            }
-            failures += 1;
-        };
+        let renewed = self.node.until_answered(|| self.node.store.renew(held.clone())).await?;
         self.node.clock.hear(renewed.at, &self.node.runtime);
-        let lost = held.iter().zip(&renewed.answers).filter(|(_, a)| **a == Renewal::Lost);
-        for (holding, _) in lost {
+        for holding in renewed.lost(&held) {
             draft.started.retain(|token| *token != holding.token);
         }
         Ok(())
@@ -302,7 +283,7 @@ impl<W: World> Lane<W> {
             Message::Command(..) | Message::Recover(_) | Message::Retire => return false,
         };
         if about == task {
-            self.node.call_off(self.state.id(), task, Some(token));
+            self.node.call_off(self.state.id(), task, token);
         }
         about == task
     }

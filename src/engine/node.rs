@@ -82,10 +82,10 @@ impl<W: World> Node<W> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Calls off the attempt of `task`, if this node runs it under `token`, or under any token.
-    pub(super) fn call_off(&self, run: RunId, task: TaskId, token: Option<Token>) {
+    /// Calls off the attempt of `task`, if this node runs it under `token`.
+    pub(super) fn call_off(&self, run: RunId, task: TaskId, token: Token) {
         let held = self.held();
-        let found = held.get(&(run, task)).filter(|h| token.is_none_or(|t| h.token == t));
+        let found = held.get(&(run, task)).filter(|h| h.token == token);
         if let Some(found) = found {
             found.canceller.cancel();
         }
@@ -129,6 +129,29 @@ impl<W: World> Node<W> {
 
     pub(super) async fn sleep(&self, length: Nanos) {
         self.runtime.sleep_until(self.runtime.now().after(length)).await;
+    }
+
+    /// Asks the store the same thing until a definite answer comes, so that a lost answer does
+    /// nothing twice.
+    ///
+    /// # Errors
+    /// Only [`StoreError::Broken`]: asking again would not help.
+    pub(super) async fn until_answered<T, F>(
+        &self,
+        ask: impl Fn() -> F + Send + Sync,
+    ) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, StoreError>> + Send,
+    {
+        let mut failures = 0;
+        loop {
+            match ask().await {
+                Err(error @ StoreError::Broken(_)) => return Err(error),
+                Err(error) => self.store_pause(failures, &error).await,
+                answer => return answer,
+            }
+            failures += 1;
+        }
     }
 
     /// The pause before the `failures`-th retry of a store call: 20 ms doubling to 2 s, full

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use super::World;
 use super::node::Node;
-use crate::store::{Holding, Renewal, Store};
+use crate::store::{Holding, Store};
 use crate::time::Nanos;
 
 /// Extends the leases of the attempts in progress, at a third of a lease. An attempt whose lease is
@@ -18,9 +18,8 @@ pub(super) async fn renew<W: World>(node: Arc<Node<W>>) {
         match node.store.renew(held.clone()).await {
             Ok(renewed) => {
                 node.clock.hear(renewed.at, &node.runtime);
-                let lost = held.iter().zip(&renewed.answers).filter(|(_, a)| **a == Renewal::Lost);
-                for (holding, _) in lost {
-                    node.call_off(holding.run, holding.task, Some(holding.token));
+                for holding in renewed.lost(&held) {
+                    node.call_off(holding.run, holding.task, holding.token);
                 }
             }
             // The next round comes before the lease ends; a commit's fence is what decides.

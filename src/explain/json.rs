@@ -32,6 +32,7 @@ impl Explanation {
             "rules": rules.map(|(rule, delays)| rule_json(rule, delays)).collect::<Value>(),
             "attempt_timeout_ms": self.policy.attempt_timeout().map(Nanos::as_millis),
             "total_timeout_ms": self.policy.total_timeout().map(Nanos::as_millis),
+            "retry_budget": self.policy.budget(),
             "warnings": self.warnings,
         });
         if let (Some(step), Some(map)) = (&self.step, object.as_object_mut()) {

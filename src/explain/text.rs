@@ -58,6 +58,7 @@ impl Explanation {
         if let Some(n) = self.policy.timeout_retries() {
             parts.push(format!("Timeouts may cause at most {n} of the retries."));
         }
+        parts.extend(self.policy.budget().map(words::budget));
         parts.push(format!("A Retry-After of up to {} is obeyed.", self.policy.max_retry_after()));
         parts.join(" ")
     }

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use crate::dialect::{DEFAULT_RETRYABLE, jitter_words};
-use crate::policy::{Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Rule, Scope, Shape};
+use crate::policy::{
+    Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Multiplier, Rule, Scope,
+    Shape,
+};
 
 /// Which failures a rule is for.
 pub(super) fn matcher(matcher: &Matcher, dialect: Dialect) -> String {
@@ -79,6 +82,36 @@ pub(super) fn backoff(rule: &Rule) -> String {
         Jitter::None => format!("{shape}{cap}, without jitter."),
         jitter => format!("{shape}{cap}, with {}.", jitter_words(*jitter)),
     }
+}
+
+/// What bounds the retries of many tasks together.
+pub(super) fn budget(budget: &Budget) -> String {
+    let Budget { capacity, initial, cost, throttling_cost, refill, scope, on_denied } = *budget;
+    let whose = match scope {
+        BudgetScope::Action => "all tasks of the action share",
+        BudgetScope::Group => "the tasks of one fan-out share",
+    };
+    let took = match throttling_cost == cost {
+        true => format!("a retry takes {cost}"),
+        false => format!("a retry takes {cost}, after throttling {throttling_cost}"),
+    };
+    let percent = crate::dialect::millionths(u64::from(refill.ratio.millionths()) * 100);
+    let gives = [
+        (refill.ratio.millionths() > 0)
+            .then(|| format!("each first attempt adds {percent} % of a token")),
+        (refill.first_success > 0)
+            .then(|| format!("a success at the first attempt adds {}", refill.first_success)),
+        refill.refund.then(|| "a success after retries gives the last retry's back".to_owned()),
+    ];
+    let gives: Vec<String> = gives.into_iter().flatten().collect();
+    let denied = match on_denied {
+        Denied::Fail => "fails now",
+        Denied::Wait => "waits",
+    };
+    format!(
+        "For retries {whose} {initial} tokens, at most {capacity}: {took}, {}; who finds too few {denied}.",
+        gives.join(", ")
+    )
 }
 
 fn times(multiplier: Multiplier) -> String {

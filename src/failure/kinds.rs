@@ -66,7 +66,34 @@ impl NetworkFault {
 const TRANSIENT_TYPES: [&str; 5] =
     ["TimeoutError", "ConnectionError", "NetworkError", "ServerError", "RateLimitError"];
 
+/// The codes and types by which services say that they are asked too often: HTTP 429 and the names
+/// that AWS SDKs call throttling errors (botocore's `retries/standard.py`).
+pub const THROTTLING: [&str; 16] = [
+    "429",
+    "RateLimitError",
+    "BandwidthLimitExceeded",
+    "EC2ThrottledException",
+    "LimitExceededException",
+    "PriorRequestNotComplete",
+    "ProvisionedThroughputExceededException",
+    "RequestLimitExceeded",
+    "RequestThrottled",
+    "RequestThrottledException",
+    "SlowDown",
+    "ThrottledException",
+    "Throttling",
+    "ThrottlingException",
+    "TooManyRequestsException",
+    "TransactionInProgressException",
+];
+
 impl Failure {
+    /// Whether the endpoint said that it is asked too often: see [`THROTTLING`].
+    #[must_use]
+    pub fn is_throttling(&self) -> bool {
+        THROTTLING.iter().any(|name| self.is_a(name))
+    }
+
     /// A transport failure: `NETWORK_ERROR`, retryable.
     #[must_use]
     pub fn network(fault: NetworkFault, message: &str) -> Self {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use context::ErrorContext;
-pub use kinds::{NetworkFault, RetryKind};
+pub use kinds::{NetworkFault, RetryKind, THROTTLING};
 
 use crate::time::Nanos;
 

@@ -38,6 +38,10 @@ impl Multiplier {
 pub struct Share(u32);
 
 impl Share {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+    /// A tenth.
+    pub const TENTH: Self = Self(100_000);
     /// A quarter: rh_agents' jitter (H2).
     pub const QUARTER: Self = Self(250_000);
 
@@ -59,8 +63,8 @@ pub enum BackoffError {
     /// A multiplier below 1 would shrink the delay.
     #[error("the multiplier is below 1: delays would shrink; use 1 or more")]
     Multiplier,
-    /// A share above 1 could make a delay negative.
-    #[error("the jitter share is above 1: a delay could be negative; use 0 to 1")]
+    /// A share above 1: jitter could make a delay negative, a retry budget would bound nothing.
+    #[error("the share is above 1; use 0 to 1")]
     Share,
 }
 

@@ -1,4 +1,4 @@
-use super::{Backoff, Dialect, Limit, Matcher, Parts, Policy, PolicyError, Rule};
+use super::{Backoff, Budget, Dialect, Limit, Matcher, Parts, Policy, PolicyError, Rule};
 use crate::time::Nanos;
 
 /// Builds a [`Policy`] in Rust. Without rules nothing is retried.
@@ -108,6 +108,13 @@ impl PolicyBuilder {
     #[must_use]
     pub fn max_retry_after(mut self, limit: impl Into<Nanos>) -> Self {
         self.parts.max_retry_after = limit.into();
+        self
+    }
+
+    /// What bounds the retries of many tasks together.
+    #[must_use]
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.parts.budget = Some(budget);
         self
     }
 

@@ -6,6 +6,7 @@
 //! `nominal`; to add a reason to stop, add a variant to [`GiveUp`] and its check in `verdict`.
 
 mod backoff;
+mod budget;
 mod builder;
 mod limit;
 mod matcher;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use backoff::{
     Backoff, BackoffError, CustomBackoff, Functions, Jitter, Multiplier, Shape, Share,
 };
+pub use budget::{Budget, BudgetError, BudgetScope, Denied, Refill};
 pub use builder::PolicyBuilder;
 pub use limit::Limit;
 pub use matcher::{Matcher, Scope};
@@ -91,6 +93,9 @@ pub struct Parts {
     pub timeout_retries: Option<u32>,
     /// The longest `Retry-After` that is obeyed (spec decision 7).
     pub max_retry_after: Nanos,
+    /// What bounds the retries of many tasks together; off unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
 }
 
 impl Parts {
@@ -107,6 +112,7 @@ impl Parts {
             total_timeout: None,
             timeout_retries: None,
             max_retry_after: Self::MAX_RETRY_AFTER,
+            budget: None,
         }
     }
 }
@@ -128,6 +134,9 @@ pub enum PolicyError {
         /// Which timeout.
         field: &'static str,
     },
+    /// A retry budget that makes no sense.
+    #[error(transparent)]
+    Budget(#[from] BudgetError),
 }
 
 impl TryFrom<Parts> for Policy {
@@ -145,6 +154,7 @@ impl TryFrom<Parts> for Policy {
                 return Err(PolicyError::ZeroTimeout { field });
             }
         }
+        parts.budget.as_ref().map_or(Ok(()), Budget::check)?;
         Ok(Self(parts))
     }
 }
@@ -202,6 +212,12 @@ impl Policy {
     #[must_use]
     pub fn max_retry_after(&self) -> Nanos {
         self.0.max_retry_after
+    }
+
+    /// What bounds the retries of many tasks together, if anything does.
+    #[must_use]
+    pub fn budget(&self) -> Option<&Budget> {
+        self.0.budget.as_ref()
     }
 
     /// The largest limit of any rule; one attempt when there is no rule.

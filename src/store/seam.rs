@@ -461,6 +461,14 @@ pub struct Renewed {
     pub answers: Vec<Renewal>,
 }
 
+impl Renewed {
+    /// Those of `held`, the question, whose holders hold them no more.
+    pub fn lost<'h>(&self, held: &'h [Holding]) -> impl Iterator<Item = &'h Holding> {
+        let answers = held.iter().zip(&self.answers);
+        answers.filter(|(_, answer)| **answer == Renewal::Lost).map(|(holding, _)| holding)
+    }
+}
+
 /// Whether one lease was extended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -23,7 +23,7 @@ fn plain(done: &Done) -> String {
 const FIXED: &str = "work_config = { max_retries = 2, backoff = 100 }";
 
 #[test]
-fn recovery_is_short() {
+fn h14_recovery_is_short() {
     let lab = Lab::with_step(&Endpoint::failing(2).url("/x"), FIXED);
     insta::assert_snapshot!(plain(&lab.run(&["run", "w.toml"])), @r#"
     Run ID of w, kept in .retrial/w.redb.
@@ -42,7 +42,7 @@ fn recovery_is_short() {
 }
 
 #[test]
-fn exhaustion_is_detailed() {
+fn h14_exhaustion_is_detailed() {
     let lab = Lab::with_step(&Endpoint::failing(9).url("/x"), FIXED);
     insta::assert_snapshot!(plain(&lab.run(&["run", "w.toml"])), @r#"
     Run ID of w, kept in .retrial/w.redb.
@@ -66,7 +66,7 @@ fn exhaustion_is_detailed() {
 }
 
 #[test]
-fn detailed_prints_all() {
+fn h14_detailed_prints_all() {
     let lab = Lab::with_step(&Endpoint::failing(1).url("/x"), FIXED);
     let done = lab.run(&["run", "w.toml", "--output", "detailed"]);
     insta::assert_snapshot!(plain(&done), @r#"
@@ -175,7 +175,7 @@ fn ir_text_runs() {
 
 // A7: the environment's policy governs a step without its own.
 #[test]
-fn the_environment_gives_the_default_policy() {
+fn a7_the_environment_gives_the_default_policy() {
     let endpoint = Endpoint::failing(2);
     let lab = Lab::with_step(&endpoint.url("/x"), "");
     let mut command = lab.command(&["run", "w.toml"]);

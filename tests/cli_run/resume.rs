@@ -16,7 +16,7 @@ fn id(line: &str) -> String {
 
 // A10, A12, A14, H11, W13: the run goes on where it stopped, the delay neither lost nor repeated.
 #[test]
-fn killed_in_a_delay_it_resumes_when_the_attempt_is_due() {
+fn w13_a10_killed_in_a_delay_it_resumes_when_the_attempt_is_due() {
     let endpoint = Endpoint::failing(1);
     let lab = Lab::with_step(&endpoint.url("/x"), FIXED);
     let mut first = lab.start(&["run", "w.toml"]);
@@ -80,7 +80,7 @@ fn lease_lost(stored: &Stored) -> (Nanos, u32) {
 // Decision 12: a crash uses up the attempt. On a store of its own the process knows that nobody
 // holds the lease any more, and does not wait for its 30 s.
 #[test]
-fn killed_in_an_attempt_it_records_the_lost_lease_at_once() {
+fn decision_12_killed_in_an_attempt_it_records_the_lost_lease_at_once() {
     let endpoint = Endpoint::new(|seen| match seen.nth {
         1 => Answer::Hang,
         _ => Answer::Status(200, "{}"),

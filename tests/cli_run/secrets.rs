@@ -41,7 +41,7 @@ fn run(lab: &Lab, log: &str) -> Done {
 }
 
 #[test]
-fn no_secret_is_printed_or_logged() {
+fn c14_no_secret_is_printed_or_logged() {
     let endpoint = Endpoint::new(|seen| match seen.nth {
         1 => Answer::Status(500, ERROR),
         _ if seen.path.starts_with("/ends") => Answer::Status(401, ERROR),
@@ -64,7 +64,7 @@ fn no_secret_is_printed_or_logged() {
 }
 
 #[test]
-fn a_connection_refused_says_nothing_of_the_url_beyond_its_host() {
+fn c14_a_connection_refused_says_nothing_of_the_url_beyond_its_host() {
     let lab = Lab::new();
     lab.write("w.toml", workflow("http://127.0.0.1:1/x"));
     let done = run(&lab, "trace");
@@ -75,7 +75,7 @@ fn a_connection_refused_says_nothing_of_the_url_beyond_its_host() {
 
 // A diagnostic quotes the line that it points at, unless a secret stands there.
 #[test]
-fn no_diagnostic_quotes_a_secret() {
+fn c14_no_diagnostic_quotes_a_secret() {
     let lab = Lab::new();
     let good = workflow("http://127.0.0.1:1/x");
     for (from, to) in [

@@ -47,7 +47,7 @@ async fn stop(engine: Engine<OnFile>, store: Arc<RedbStore>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn w13_a_restart_in_the_middle_of_a_delay_goes_on_waiting() {
+async fn w12_w13_a10_a_restart_in_the_middle_of_a_delay_goes_on_waiting() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.redb");
     let acts = Acts::new(|call: Call| async move {

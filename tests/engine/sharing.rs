@@ -53,7 +53,7 @@ async fn two_engines_share_the_work_of_one_store() {
 
 // Decision 12, R10: the lease of a node that is gone ends; the attempt counts, and another follows.
 #[tokio::test(start_paused = true)]
-async fn d12_the_work_of_a_lost_node_is_taken_over_after_its_lease() {
+async fn decision_12_the_work_of_a_lost_node_is_taken_over_after_its_lease() {
     let store = Watched::new();
     let hangs = Acts::new(|_: Call| std::future::pending());
     let works = hangs.beside(|call: Call| async move { Ok(json!(call.attempt)) });

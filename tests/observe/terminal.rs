@@ -93,7 +93,7 @@ fn h14_what_has_ended_stays_above_what_is_live() {
 
 /// A line that has scrolled away, or wrapped, could not be taken back.
 #[test]
-fn live_lines_fit_the_terminal() {
+fn h14_live_lines_fit_the_terminal() {
     let paper = Paper::default();
     let printer = Printer::new(paper.clone(), TERMINAL).with_size(24, 4);
     for n in 0..9 {

@@ -258,7 +258,7 @@ fn carry(digits: &mut Vec<u128>) {
 }
 
 #[test]
-fn the_model_knows_the_documents_sequences() {
+fn c2_h1_the_model_knows_the_documents_sequences() {
     // C2, H1, R1.
     let seconds = |n: u64| retrial::time::Nanos::from_secs(n);
     let sequence = |shape: Shape| [1, 2, 3, 4, 5].map(|n| raw(&shape, n).1 / 1_000_000_000);

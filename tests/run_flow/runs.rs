@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::*;
 
 #[test]
-fn a_failed_goal_fails_the_run() {
+fn a13_a_failed_goal_fails_the_run() {
     // A13: unrouted; what else is at work is called off.
     let flow = Flow::new().step("g", once()).goal().step("b", once()).build();
     let world = plays(
@@ -27,7 +27,7 @@ fn a_failed_goal_fails_the_run() {
 }
 
 #[test]
-fn a_failed_goal_that_is_routed_ends_failed_after_its_handlers_branch() {
+fn decision_18_a_failed_goal_that_is_routed_ends_failed_after_its_handlers_branch() {
     // Decision 18: the branch is the handler, what it leads to and what comes after those; other
     // work does not hold the end up.
     let flow = Flow::new()
@@ -69,7 +69,7 @@ fn a_failed_goal_that_is_routed_ends_failed_after_its_handlers_branch() {
 }
 
 #[test]
-fn a_handler_that_waits_holds_the_end_of_a_failed_goal_up() {
+fn decision_18_a_handler_that_waits_holds_the_end_of_a_failed_goal_up() {
     // Decision 18: the handler also needs `x`, which is still at work when the goal fails.
     let flow = Flow::new().step("g", once()).goal().step("x", once()).step("h", once());
     let flow = flow.after(&["x"]).on_error(("g", "h"), 0, &[]).build();
@@ -95,7 +95,7 @@ fn a_handler_that_waits_holds_the_end_of_a_failed_goal_up() {
 }
 
 #[test]
-fn a_failed_step_that_is_no_goal_lets_the_goal_be_reached() {
+fn a13_a_failed_step_that_is_no_goal_lets_the_goal_be_reached() {
     // A13: its dependents are unreachable, the run is not.
     let flow = Flow::new().step("a", once()).step("b", once()).after(&["a"]).step("g", once());
     let world = plays(flow.goal().build(), [("a", 0, vec![status(500)])]);
@@ -116,7 +116,7 @@ fn a_failed_step_that_is_no_goal_lets_the_goal_be_reached() {
 }
 
 #[test]
-fn an_unreachable_goal_fails_the_run_with_what_made_it_so() {
+fn a13_an_unreachable_goal_fails_the_run_with_what_made_it_so() {
     // A13: `y` is the cause; `x` failed before it and has nothing to do with the goal.
     let flow = Flow::new().step("x", once()).step("y", once());
     let flow = flow.step("m", once()).after(&["y"]).step("g", once()).after(&["m"]).goal();
@@ -141,7 +141,7 @@ fn an_unreachable_goal_fails_the_run_with_what_made_it_so() {
 }
 
 #[test]
-fn without_goals_an_unrouted_failure_fails_the_run() {
+fn decision_18_without_goals_an_unrouted_failure_fails_the_run() {
     // Decision 18.
     let flow = Flow::new().step("a", once()).step("b", once()).build();
     let world = plays(
@@ -174,7 +174,7 @@ fn cancel() -> Input {
 }
 
 #[test]
-fn cancelling_works_at_once_at_any_time() {
+fn h12_cancelling_works_at_once_at_any_time() {
     // H12: before the first attempt, during one, during the delay, and during the retry.
     for at in [None, Some(0), Some(30), Some(61)] {
         let mut world = retrying();
@@ -220,7 +220,7 @@ fn cancelling_an_ended_run_changes_nothing() {
 }
 
 #[test]
-fn a_deactivated_run_is_left_alone_until_it_is_activated() {
+fn a12_a_deactivated_run_is_left_alone_until_it_is_activated() {
     // A12: no attempt starts; one in progress may end, and its failure is still scheduled.
     let mut world = retrying();
     world.run_until(world.now);
@@ -249,7 +249,7 @@ fn a_deactivated_run_is_left_alone_until_it_is_activated() {
 }
 
 #[test]
-fn a_deactivated_run_can_be_cancelled() {
+fn h12_a_deactivated_run_can_be_cancelled() {
     // H12, A12.
     let mut world = retrying();
     world.handle(&Input::Deactivate);
@@ -258,7 +258,7 @@ fn a_deactivated_run_can_be_cancelled() {
 }
 
 #[test]
-fn a_history_that_can_not_be_is_refused() {
+fn decision_19_a_history_that_can_not_be_is_refused() {
     // Decision 19, promise 3: the fold takes no event that can't follow, and changes nothing then.
     let world = one(doubling(2), [status(500), ok()]);
     let log = &world.log;

@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::*;
 
 #[test]
-fn a_step_waits_for_all_it_is_after() {
+fn a11_a_step_waits_for_all_it_is_after() {
     // A11, A13.
     let flow = Flow::new().step("a", once()).step("b", once()).step("c", once());
     let slow = ok().taking(Nanos::from_secs(3));
@@ -44,7 +44,7 @@ fn fan_out() -> Flow {
 }
 
 #[test]
-fn fan_out_retries_each_item_on_its_own() {
+fn a1_c10_fan_out_retries_each_item_on_its_own() {
     // A1, C10, W9: one entry, a task an item.
     assert_snapshot!(history(&plays(fan_out().build(), [("f", 1, vec![status(500)])])), @r#"
     0s created
@@ -73,7 +73,7 @@ fn fan_out_arguments_see_item_and_index() {
 }
 
 #[test]
-fn partial_success_of_a_fan_out_is_visible_to_its_handler() {
+fn a11_c10_partial_success_of_a_fan_out_is_visible_to_its_handler() {
     // C10, A11: siblings run to their own end first; the handler sees what succeeded and what not.
     let flow = fan_out().step("h", once()).on_error(("f", "h"), 0, &[]).args(json!("${steps.f}"));
     let bad = || vec![status(500), status(500)];
@@ -116,7 +116,7 @@ fn partial_success_of_a_fan_out_is_visible_to_its_handler() {
 }
 
 #[test]
-fn fail_fast_cancels_the_siblings() {
+fn a11_fail_fast_cancels_the_siblings() {
     // A11: those in progress and those that wait; late outcomes change nothing.
     let flow = Flow::new().step("f", once()).for_each(json!([1, 2, 3])).fail_fast();
     let slow = || vec![ok().taking(Nanos::from_secs(9))];
@@ -185,7 +185,7 @@ fn a_bad_fan_out_fails_the_step_and_is_routed() {
 }
 
 #[test]
-fn the_first_transition_that_holds_is_taken() {
+fn c6_the_first_transition_that_holds_is_taken() {
     // C6: by ascending priority, ties in text order; the targets passed by are skipped.
     let flow = Flow::new().step("a", once()).step("b", once()).step("c", once()).step("d", once());
     let is = |n: i32| json!({"type": "eq", "field": "state.steps.a.result", "value": n});
@@ -251,7 +251,7 @@ fn routed() -> Flow {
 }
 
 #[test]
-fn a_failure_is_routed_by_last_error() {
+fn c5_c6_c7_a_failure_is_routed_by_last_error() {
     // C5, C6, C7, C9 (scenario 3): set for the handler, cleared by its success.
     let mut world = set(routed().build(), [("a", 0, vec![status(503), status(503)])]);
     world.run_to(3);
@@ -282,7 +282,7 @@ fn a_failure_is_routed_by_last_error() {
 }
 
 #[test]
-fn success_takes_the_other_edge() {
+fn c6_success_takes_the_other_edge() {
     // C6, C9 (scenario 1): no error in context after a recovery.
     let world = plays(routed().build(), [("a", 0, vec![status(503)])]);
     assert_snapshot!(history(&world), @r#"
@@ -305,7 +305,7 @@ fn success_takes_the_other_edge() {
 }
 
 #[test]
-fn exception_edges_come_before_transitions() {
+fn w10_decision_18_exception_edges_come_before_transitions() {
     // Decision 18, W10, R3: exception edges by priority, whatever the transitions' priority is.
     let exists = json!({"type": "exists", "field": "state._last_error"});
     let flow = || {
@@ -333,7 +333,7 @@ fn exception_edges_come_before_transitions() {
 }
 
 #[test]
-fn a_transition_that_does_not_ask_for_the_error_routes_none() {
+fn decision_18_a_transition_that_does_not_ask_for_the_error_routes_none() {
     // Decision 18: neither an unconditional edge nor one about something else is a failure edge.
     let flow = Flow::new().step("a", once()).step("b", once()).then(("a", "b"));
     let flow = flow.when(
@@ -353,7 +353,7 @@ fn a_transition_that_does_not_ask_for_the_error_routes_none() {
 }
 
 #[test]
-fn an_error_in_a_handler_ends_the_run() {
+fn c11_an_error_in_a_handler_ends_the_run() {
     // C11: not even an exception edge of the handler's own is looked at.
     let flow = Flow::new().step("a", once()).step("h", once()).step("i", once());
     let flow = flow.on_error(("a", "h"), 0, &[]).on_error(("h", "i"), 0, &[]).build();
@@ -376,7 +376,7 @@ fn an_error_in_a_handler_ends_the_run() {
 }
 
 #[test]
-fn after_the_handler_the_branch_may_fail_and_be_routed_again() {
+fn c7_decision_14_after_the_handler_the_branch_may_fail_and_be_routed_again() {
     // C7, Decision 14: the handler's success has cleared the error, so this is a new failure.
     let flow = Flow::new().step("a", once()).step("h", once()).step("b", once()).step("i", once());
     let flow =
@@ -420,7 +420,7 @@ fn join() -> Flow {
 }
 
 #[test]
-fn a_join_waits_for_its_sources_and_sees_the_latest_error() {
+fn decision_14_a_join_waits_for_its_sources_and_sees_the_latest_error() {
     // Decision 14: one branch's success does not clear the other's error; the later error stays.
     let late = |shot: Shot| vec![shot.taking(Nanos::from_secs(5))];
     let seen = |a: Vec<Shot>, b: Vec<Shot>| {
@@ -438,7 +438,7 @@ fn a_join_waits_for_its_sources_and_sees_the_latest_error() {
 }
 
 #[test]
-fn every_failure_keeps_its_own_record() {
+fn decision_14_every_failure_keeps_its_own_record() {
     // Decision 14: the join's success erases neither.
     let world = plays(join().build(), [("a", 0, vec![status(501)]), ("b", 0, vec![status(502)])]);
     let codes = world.state.steps().iter().map(|s| s.error.as_ref().map(|e| e.code.to_string()));
@@ -449,7 +449,7 @@ fn every_failure_keeps_its_own_record() {
 }
 
 #[test]
-fn a_failure_is_not_routed_to_a_step_that_can_not_be_entered() {
+fn decision_18_a_failure_is_not_routed_to_a_step_that_can_not_be_entered() {
     // Decision 18: the handler depends on what has failed before, so the failure is unrouted.
     let flow = Flow::new().step("x", once()).step("a", once()).step("h", once()).after(&["x"]);
     let flow = flow.step("g", once()).goal();

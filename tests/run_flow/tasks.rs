@@ -5,7 +5,7 @@ use insta::assert_snapshot;
 use super::*;
 
 #[test]
-fn success_at_once() {
+fn w8_h9_success_at_once() {
     // W8: attempts start at 1. H9: completed with the total of attempts.
     assert_snapshot!(history(&one(doubling(3), [ok()])), @"
     0s created
@@ -18,7 +18,7 @@ fn success_at_once() {
 }
 
 #[test]
-fn retry_then_success() {
+fn w9_r8_h9_retry_then_success() {
     // W8, W9, R1, R8, C2, H9, A15, W15: attempts 1 to 3, delays 1 s and 2 s, the flow of events.
     assert_snapshot!(history(&one(doubling(3), [status(503), status(503), ok()])), @r#"
     0s created
@@ -37,7 +37,7 @@ fn retry_then_success() {
 }
 
 #[test]
-fn exhaustion() {
+fn w10_r9_c5_exhaustion() {
     // W10, R9, H9: exactly three attempts, then one final failure; without edges the run fails.
     let world = one(doubling(3), [status(503), status(503), status(503), ok()]);
     assert_snapshot!(history(&world), @r#"
@@ -68,7 +68,7 @@ fn exhaustion() {
 }
 
 #[test]
-fn a_permanent_failure_is_not_retried() {
+fn r12_a2_a_permanent_failure_is_not_retried() {
     // R12, A2, C9 (scenario 5): no rule matches, so it propagates at once.
     assert_snapshot!(history(&one(transient(3), [status(400), ok()])), @"
     0s created
@@ -82,7 +82,7 @@ fn a_permanent_failure_is_not_retried() {
 }
 
 #[test]
-fn an_attempt_timeout_is_retried_and_counted_apart() {
+fn r4_r10_r11_an_attempt_timeout_is_retried_and_counted_apart() {
     // R4, R10, R11, C4: kind `timeout`; the budget for timeouts ends the task before its limit.
     let policy = change(10, |p| {
         p.attempt_timeout = Some(Nanos::from_secs(5));
@@ -106,7 +106,7 @@ fn an_attempt_timeout_is_retried_and_counted_apart() {
 }
 
 #[test]
-fn the_total_timeout_gives_up_before_a_delay_that_crosses_it() {
+fn h5_the_total_timeout_gives_up_before_a_delay_that_crosses_it() {
     // H5, Decision 8: after 1 + 1 + 1 + 2 + 1 s the next delay of 4 s would end at 10 s.
     let policy = change(10, |p| p.total_timeout = Some(Nanos::from_secs(10)));
     let shots = [status(500), status(500), status(500), ok()];
@@ -128,7 +128,7 @@ fn the_total_timeout_gives_up_before_a_delay_that_crosses_it() {
 }
 
 #[test]
-fn the_total_timeout_cuts_an_attempt() {
+fn h13_decision_8_the_total_timeout_cuts_an_attempt() {
     // H5, H13, Decision 8: the second attempt has 10 - 2 s, not its own 20 s.
     let policy = change(10, |p| {
         p.attempt_timeout = Some(Nanos::from_secs(20));
@@ -149,7 +149,7 @@ fn the_total_timeout_cuts_an_attempt() {
 }
 
 #[test]
-fn an_attempt_claimed_at_the_total_timeout_does_not_start() {
+fn decision_8_an_attempt_claimed_at_the_total_timeout_does_not_start() {
     // Decision 8: no attempt starts at or after it, however late the claim. The error is the last
     // failure, as when the verdict gives up.
     let policy = change(10, |p| p.total_timeout = Some(Nanos::from_secs(10)));
@@ -172,7 +172,7 @@ fn an_attempt_claimed_at_the_total_timeout_does_not_start() {
 }
 
 #[test]
-fn retry_after_raises_the_delay_also_above_the_cap() {
+fn c12_decision_7_retry_after_raises_the_delay_also_above_the_cap() {
     // C12, Decision 7: raised to 20 s, the backoff recorded beside it; 500 ms does not lower it.
     let policy = change(10, |p| p.rules[0].backoff.cap = Some(Nanos::from_secs(3)));
     let asks = |wait| fails(Failure::http(429, "slow down").with_retry_after(wait));
@@ -194,7 +194,7 @@ fn retry_after_raises_the_delay_also_above_the_cap() {
 }
 
 #[test]
-fn retry_after_beyond_what_is_obeyed_fails_now() {
+fn c12_decision_7_retry_after_beyond_what_is_obeyed_fails_now() {
     // Decision 7: over an hour, and past the total timeout.
     let asks = |secs| [fails(Failure::http(503, "later").with_retry_after(Nanos::from_secs(secs)))];
     let hour = one(doubling(3), asks(3_601));
@@ -227,7 +227,7 @@ fn retry_after_beyond_what_is_obeyed_fails_now() {
 }
 
 #[test]
-fn a_lost_lease_uses_up_the_attempt() {
+fn r10_decision_12_a_lost_lease_uses_up_the_attempt() {
     // R10, Decision 12: `LEASE_LOST`; no rule names it, so the largest limit and its backoff apply.
     let policy = change(2, |p| {
         p.rules[0].matcher = retrial::policy::Matcher::named(["NetworkError"]);
@@ -260,7 +260,7 @@ fn a_lost_lease_uses_up_the_attempt() {
 }
 
 #[test]
-fn a_lost_lease_without_retries_fails() {
+fn decision_12_a_lost_lease_without_retries_fails() {
     // Decision 12: the policy's largest limit is one attempt.
     assert_snapshot!(history(&one(once(), [lost(), ok()])), @"
      0s created
@@ -274,7 +274,7 @@ fn a_lost_lease_without_retries_fails() {
 }
 
 #[test]
-fn a_stale_token_changes_nothing() {
+fn r7_decision_16_a_stale_token_changes_nothing() {
     // R7, Decision 16: an outcome under an old token, before, during and after the attempt.
     let mut world = set(
         Flow::new().step("a", doubling(3)).build(),
@@ -318,7 +318,7 @@ fn a_stale_token_changes_nothing() {
 }
 
 #[test]
-fn a_claim_starts_only_the_attempt_the_task_is_at() {
+fn r7_a_claim_starts_only_the_attempt_the_task_is_at() {
     // W8, R7: a repeated, early or wrong reservation starts nothing.
     let mut world = set(Flow::new().step("a", doubling(3)).build(), [("a", 0, vec![status(500)])]);
     let claim = |at: TaskId, attempt| Input::Claimed { task: at, attempt, token: token_of(at, 9) };
@@ -332,7 +332,7 @@ fn a_claim_starts_only_the_attempt_the_task_is_at() {
 }
 
 #[test]
-fn time_never_goes_back() {
+fn decision_11_time_never_goes_back() {
     // Decision 11: a node whose clock is behind stamps its events with the last event's time.
     let mut world = set(Flow::new().step("a", doubling(3)).build(), [("a", 0, vec![status(500)])]);
     world.run_to(1);
@@ -343,7 +343,7 @@ fn time_never_goes_back() {
 }
 
 #[test]
-fn the_receipt_is_the_same_for_every_attempt_and_no_other_task() {
+fn a14_the_receipt_is_the_same_for_every_attempt_and_no_other_task() {
     // A14.
     let world = one(doubling(2), [status(500), ok()]);
     let run = world.state.id();
@@ -353,7 +353,7 @@ fn the_receipt_is_the_same_for_every_attempt_and_no_other_task() {
 }
 
 #[test]
-fn jitter_is_a_function_of_seed_task_and_attempt() {
+fn decision_9_jitter_is_a_function_of_seed_task_and_attempt() {
     // Decision 9: known values, so that no version of the program changes a stored run's chance.
     let draws = [(7, 0, 0, 1), (7, 0, 0, 2), (7, 0, 1, 1), (7, 1, 0, 1), (8, 0, 0, 1)]
         .map(|(seed, step, item, attempt)| task(step, item).chance(seed, attempt));
@@ -361,7 +361,7 @@ fn jitter_is_a_function_of_seed_task_and_attempt() {
 }
 
 #[test]
-fn each_attempt_is_told_what_it_may_use() {
+fn w15_h13_each_attempt_is_told_what_it_may_use() {
     // W15: the real timeout, the retries left, the attempt; H13: the lesser of both timeouts.
     let policy = change(3, |p| {
         p.attempt_timeout = Some(Nanos::from_secs(8));
@@ -380,7 +380,7 @@ fn each_attempt_is_told_what_it_may_use() {
 }
 
 #[test]
-fn nothing_is_retried_faster_than_ten_milliseconds_without_end() {
+fn decision_10_nothing_is_retried_faster_than_ten_milliseconds_without_end() {
     // Decision 10, A6: unlimited, full jitter.
     let policy = change(1, |p| {
         p.rules[0].limit = retrial::policy::Limit::Unlimited;

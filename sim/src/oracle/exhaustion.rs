@@ -7,6 +7,7 @@ use retrial::run::Event;
 use retrial::time::Timestamp;
 
 use super::history::{Entry, Failed, TaskHistory, entries, tasks};
+use super::ledger::Ledger;
 use super::{Promise, Report, calling_off, model, routing};
 use crate::evidence::{Evidence, RunEvidence};
 
@@ -37,6 +38,7 @@ pub const WRONG_ERROR: &str = "wrong_error";
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Exhaustion);
+    let ledger = Ledger::of(evidence);
     for run in &evidence.runs {
         let tasks = tasks(run);
         for task in &tasks {
@@ -49,7 +51,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         }
         last(&mut report, run);
         rest(&mut report, run);
-        routing::judge(&mut report, run, &tasks);
+        routing::judge(&mut report, run, &tasks, &ledger);
     }
     calling_off::judge(&mut report, evidence);
     report

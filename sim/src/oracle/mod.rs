@@ -6,9 +6,11 @@
 //! [`Promise`], a file with `judge`, an arm in [`judge_all`] and planted defects in
 //! `tests/oracle_promises`.
 
+pub mod branches;
 pub mod calling_off;
 pub mod durability;
 pub mod exhaustion;
+mod fate;
 mod graph;
 mod history;
 pub mod isolation;
@@ -22,11 +24,13 @@ pub mod sequence;
 pub mod silence;
 pub mod termination;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use retrial::run::RunId;
 use serde::Serialize;
 
+pub(crate) use graph::is_ensured;
 pub use model::{Delays, delays};
 pub use replay::Replayer;
 
@@ -120,13 +124,20 @@ pub struct Report {
     pub oracle: Promise,
     /// How many things it looked at. Zero means that it proved nothing.
     pub judged: u64,
+    /// How often a feature that few worlds draw was among them, by the feature's name.
+    pub features: BTreeMap<&'static str, u64>,
     /// What was wrong.
     pub findings: Vec<Finding>,
 }
 
 impl Report {
     fn new(oracle: Promise) -> Self {
-        Self { oracle, judged: 0, findings: Vec::new() }
+        Self { oracle, judged: 0, features: BTreeMap::new(), findings: Vec::new() }
+    }
+
+    /// Says that what is judged next is about `feature`.
+    fn note(&mut self, feature: &'static str) {
+        *self.features.entry(feature).or_default() += 1;
     }
 
     /// Judges one thing.

@@ -84,7 +84,7 @@ fn r11_timeouts_have_a_budget_of_their_own() {
 }
 
 #[test]
-fn d7_a_wait_that_is_too_long_ends_the_task() {
+fn decision_7_a_wait_that_is_too_long_ends_the_task() {
     let mut script = Script::new(workflow(vec![step("a", policy(3))]));
     let it = task(0, 0);
     let failure = Failure::http(429, "").with_retry_after(Nanos::from_secs(7_200));
@@ -95,7 +95,7 @@ fn d7_a_wait_that_is_too_long_ends_the_task() {
 }
 
 #[test]
-fn d8_work_that_comes_due_after_the_total_timeout_fails() {
+fn decision_8_work_that_comes_due_after_the_total_timeout_fails() {
     let mut parts = policy(3);
     parts.total_timeout = Some(ms(500));
     let fail = |pass: u64| {
@@ -113,7 +113,7 @@ fn d8_work_that_comes_due_after_the_total_timeout_fails() {
 }
 
 #[test]
-fn d13_a_failure_and_its_consequence_are_one() {
+fn decision_13_a_failure_and_its_consequence_are_one() {
     let script = exhausted().without(|e| matches!(e, Event::TaskFailed { .. }));
     found(&judge(&script.world), WILL_RETRY_CONTRADICTED);
     let script = recovered().alter(|r| {

@@ -66,7 +66,7 @@ fn once(reply: Reply, failure: &Failure) -> Script {
 }
 
 #[test]
-fn d17_every_answer_has_its_code() {
+fn decision_17_every_answer_has_its_code() {
     let value = Failure::exception("ValueError", "no", &[]);
     let exception =
         Reply::Exception { kind: "ValueError".to_owned(), message: "no".to_owned(), mro: vec![] };

@@ -34,7 +34,7 @@ fn an_attempt_started_by_two_nodes_is_found() {
 }
 
 #[test]
-fn d12_an_outcome_recorded_twice_is_found() {
+fn decision_12_an_outcome_recorded_twice_is_found() {
     let script = recovered().twice(|e| matches!(e, Event::AttemptFailed { .. }));
     found(&judge(&script.world), TWO_OUTCOMES);
     let script = recovered().twice(|e| matches!(e, Event::TaskSucceeded { .. }));

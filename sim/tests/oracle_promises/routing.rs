@@ -36,12 +36,12 @@ fn handled() -> Parts {
     parts
 }
 
-fn broken() -> Failure {
+pub(crate) fn broken() -> Failure {
     Failure::http(500, "broken")
 }
 
 impl Script {
-    fn fail_step(&mut self, at: u16) -> ErrorContext {
+    pub(crate) fn fail_step(&mut self, at: u16) -> ErrorContext {
         let it = task(at, 0);
         self.enter(at, 1).start(it, 1, status(500)).give_up(it, 1, &broken(), GiveUp::Exhausted);
         let error = self.context(it, 1, &broken());
@@ -49,16 +49,16 @@ impl Script {
         error
     }
 
-    fn pass_step(&mut self, at: u16) -> &mut Self {
+    pub(crate) fn pass_step(&mut self, at: u16) -> &mut Self {
         self.enter(at, 1).start(task(at, 0), 1, Reply::SuccessTrue).succeed(task(at, 0), 1);
         self.step_succeeded(at)
     }
 
-    fn route(&mut self, from: u16, to: u16, cause: RouteCause) -> &mut Self {
+    pub(crate) fn route(&mut self, from: u16, to: u16, cause: RouteCause) -> &mut Self {
         self.event(Event::Routed { from: StepIx(from), to: StepIx(to), cause })
     }
 
-    fn skip(&mut self, at: u16) -> &mut Self {
+    pub(crate) fn skip(&mut self, at: u16) -> &mut Self {
         self.event(Event::StepSkipped { step: StepIx(at) })
     }
 }
@@ -81,7 +81,7 @@ fn c6_both_ways_of_a_handler_pass() {
 }
 
 #[test]
-fn d18_a_failure_on_the_wrong_edge_is_found() {
+fn decision_18_a_failure_on_the_wrong_edge_is_found() {
     let script = caught().alter(|r| {
         if let Event::Routed { to, .. } = &mut r.event {
             *to = StepIx(1);
@@ -93,7 +93,7 @@ fn d18_a_failure_on_the_wrong_edge_is_found() {
 }
 
 #[test]
-fn d18_the_lowest_priority_that_holds_is_taken() {
+fn decision_18_the_lowest_priority_that_holds_is_taken() {
     let mut parts = handled();
     let code = json!({"type": "eq", "field": "state._last_error.code", "value": "500"});
     parts.transitions.push(edge(0, 1, 1, code));
@@ -150,7 +150,7 @@ fn c11_a_handler_that_fails_ends_the_run() {
 }
 
 #[test]
-fn d18_an_unrouted_failure_without_goals_fails_the_run() {
+fn decision_18_an_unrouted_failure_without_goals_fails_the_run() {
     let script = exhausted().alter(|r| {
         if let Event::RunEnded { outcome } = &mut r.event {
             *outcome = Outcome::Completed;

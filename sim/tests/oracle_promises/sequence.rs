@@ -39,7 +39,7 @@ fn w13_a_delay_that_is_not_applied_is_found() {
 }
 
 #[test]
-fn d2_an_exponent_off_by_one_is_found() {
+fn decision_2_an_exponent_off_by_one_is_found() {
     let script = second(|delay, backoff, _| (*delay, *backoff) = (ms(400), ms(400)));
     found(&judge(&script.world), WRONG_BACKOFF);
 }
@@ -71,7 +71,7 @@ fn r12_a_retry_without_a_rule_is_found() {
 }
 
 #[test]
-fn d12_a_lost_lease_falls_to_the_largest_limit() {
+fn decision_12_a_lost_lease_falls_to_the_largest_limit() {
     let mut named = policy(2);
     named.rules[0].matcher = Matcher::named(["NetworkError"]);
     let mut script = Script::new(workflow(vec![step("a", named)]));
@@ -80,7 +80,7 @@ fn d12_a_lost_lease_falls_to_the_largest_limit() {
 }
 
 #[test]
-fn d5_the_rule_with_the_most_attempts_gives_the_backoff() {
+fn decision_5_the_rule_with_the_most_attempts_gives_the_backoff() {
     let rule = |name: &str, attempts, base| Rule {
         matcher: Matcher::named([name]),
         limit: Limit::attempts(attempts).unwrap(),
@@ -122,7 +122,7 @@ fn c12_retry_after_raises_the_delay() {
 }
 
 #[test]
-fn d7_a_wait_beyond_the_longest_obeyed_is_found() {
+fn decision_7_a_wait_beyond_the_longest_obeyed_is_found() {
     let script = asked(Nanos::from_secs(4_000), RetryAfter::Seconds(4_000));
     found(&judge(&script.world), RETRY_AFTER_TOO_LONG);
 }
@@ -187,7 +187,7 @@ fn rule(shape: Shape, jitter: Jitter, cap: Option<u64>) -> Rule {
 
 /// The model itself, against numbers worked out by hand from H1 and spec decisions 2 to 4.
 #[test]
-fn d4_the_model_knows_every_shape_and_jitter() {
+fn decision_4_the_model_knows_every_shape_and_jitter() {
     let base = Nanos::new(1_000);
     let half = Multiplier::from_millionths(1_500_000).unwrap();
     let check = |shape: &Shape, jitter, cap, previous: Option<u64>, n, low, high| {
@@ -254,7 +254,7 @@ fn jittered(drawn: [u64; 3]) -> Script {
 }
 
 #[test]
-fn d9_jitter_depends_on_seed_task_and_attempt_alone() {
+fn decision_9_jitter_depends_on_seed_task_and_attempt_alone() {
     let drawn = [71_000_123, 3_000_456, 99_000_789];
     healthy(&judge(&jittered(drawn).world));
     found(&judge(&jittered([71_000_123; 3]).world), JITTER_SHARED);
@@ -286,7 +286,7 @@ fn drawn_by_one(drawn: [u64; 3]) -> Script {
 }
 
 #[test]
-fn d9_jitter_depends_on_the_attempt() {
+fn decision_9_jitter_depends_on_the_attempt() {
     healthy(&judge(&drawn_by_one([71_000, 3_000, 300_000]).world));
     found(&judge(&drawn_by_one([30_000, 60_000, 120_000]).world), JITTER_REPEATED);
 }

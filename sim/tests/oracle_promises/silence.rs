@@ -46,7 +46,7 @@ fn c14_a_secret_in_a_stored_error_is_found() {
 }
 
 #[test]
-fn d20_inputs_are_stored_as_they_are() {
+fn decision_20_inputs_are_stored_as_they_are() {
     let script = world("printer", "").alter(|r| {
         if let Event::RunCreated { input, .. } = &mut r.event {
             input.insert("password".to_owned(), SECRET.into());

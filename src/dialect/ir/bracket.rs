@@ -8,7 +8,7 @@ use winnow::stream::{Location, Stream};
 use crate::dialect::number::{self, SECOND};
 use crate::dialect::scan::{Fault, Input, Scan, eat, expected, must, next_span, one, quoted, run};
 use crate::dialect::tree::did_you_mean;
-use crate::policy::{Backoff, Limit, Matcher, Parts, Rule};
+use crate::policy::{Backoff, Budget, Limit, Matcher, Parts, Rule, Share};
 use crate::time::Nanos;
 
 /// What the brackets behind one call say.
@@ -19,12 +19,14 @@ pub(super) struct Brackets {
     total_timeout: Option<Nanos>,
     timeout_retries: Option<u32>,
     max_retry_after: Option<Nanos>,
+    budget: Option<Budget>,
 }
 
 /// What a rule says.
 const RULE_KEYS: [&str; 2] = ["retry", "backoff"];
 /// What the call as a whole says, in a bracket without a matcher (W5). All but `timeout` are ours.
-const CALL_KEYS: [&str; 4] = ["timeout", "total_timeout", "timeout_retries", "max_retry_after"];
+const CALL_KEYS: [&str; 5] =
+    ["timeout", "total_timeout", "timeout_retries", "max_retry_after", "retry_budget"];
 
 /// `key: value` with the places of both.
 struct Setting<'t> {
@@ -41,6 +43,7 @@ impl Brackets {
         parts.total_timeout = self.total_timeout;
         parts.timeout_retries = self.timeout_retries;
         parts.max_retry_after = self.max_retry_after.unwrap_or(parts.max_retry_after);
+        parts.budget = self.budget;
     }
 }
 
@@ -235,6 +238,7 @@ impl Setting<'_> {
             "timeout" => self.once(&mut brackets.attempt_timeout, self.timeout()?),
             "total_timeout" => self.once(&mut brackets.total_timeout, self.timeout()?),
             "max_retry_after" => self.once(&mut brackets.max_retry_after, self.duration()?),
+            "retry_budget" => self.once(&mut brackets.budget, self.budget()?),
             _ => self.once(&mut brackets.timeout_retries, self.count(u32::MAX)?),
         }
     }
@@ -266,6 +270,19 @@ impl Setting<'_> {
             .help_with("leave it out for no timeout")),
             limit => Ok(limit),
         }
+    }
+
+    /// A share of first attempts, such as 0.1; a table says more.
+    fn budget(&self) -> Scan<Budget> {
+        let refuse = |what: &str, help: &str| {
+            let message = format!("`{}`: `{}` {what}", self.key, self.value);
+            Fault::new(self.value_span.clone(), message).help_with(help)
+        };
+        let millionths = number::scaled(self.value, 1_000_000)
+            .map_err(|fault| refuse(&fault.to_string(), "use a share from 0 to 1, such as 0.1"))?;
+        let share = Share::from_millionths(u32::try_from(millionths).unwrap_or(u32::MAX));
+        let share = share.map_err(|_| refuse("is above 1", "use a share from 0 to 1"))?;
+        Ok(Budget::of_first_attempts(share))
     }
 
     fn count(&self, most: u32) -> Scan<u32> {

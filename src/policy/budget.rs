@@ -1,0 +1,133 @@
+use serde::{Deserialize, Serialize};
+
+use super::Share;
+use crate::failure::Failure;
+
+/// What bounds the retries of many tasks together: a bucket of tokens from which each retry takes
+/// its cost (C18, H17). Plain data; the room `guard` keeps the buckets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Budget {
+    /// The most tokens that the bucket holds.
+    pub capacity: u32,
+    /// The tokens that it holds at first.
+    pub initial: u32,
+    /// The tokens that a retry takes.
+    pub cost: u32,
+    /// The tokens that a retry takes after a failure that was throttling.
+    pub throttling_cost: u32,
+    /// How tokens come back.
+    pub refill: Refill,
+    /// Whose retries share the bucket.
+    pub scope: BudgetScope,
+    /// What becomes of a retry for which there are too few tokens.
+    pub on_denied: Denied,
+}
+
+/// How tokens come back to a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refill {
+    /// The share of a token that each first attempt adds: 0.1 allows one retry in ten requests.
+    #[serde(rename = "ratio_millionths")]
+    pub ratio: Share,
+    /// The tokens that a success at the first attempt adds.
+    pub first_success: u32,
+    /// Whether a success after retries gives back what the last retry took.
+    pub refund: bool,
+}
+
+/// Whose retries share a bucket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetScope {
+    /// All tasks of the action, in every run.
+    Action,
+    /// The tasks of one fanned-out step of one run.
+    Group,
+}
+
+/// What becomes of a retry for which there are too few tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Denied {
+    /// The task fails now.
+    Fail,
+    /// The retry waits until there are enough.
+    Wait,
+}
+
+/// What a budget may not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BudgetError {
+    /// A bucket that can never hold what a retry costs lets none through.
+    #[error(
+        "the retry budget holds {capacity} tokens and a retry takes {cost}: none could ever be made; raise the capacity or turn retries off"
+    )]
+    TooSmall {
+        /// What the bucket holds.
+        capacity: u32,
+        /// What a retry takes.
+        cost: u32,
+    },
+    /// A retry that costs nothing is not bounded.
+    #[error("a retry that takes no token is not bounded; use a cost of 1 or more")]
+    NoCost,
+    /// More tokens at first than the bucket holds.
+    #[error(
+        "the retry budget begins with {initial} tokens and holds only {capacity}; raise the capacity"
+    )]
+    Overfull {
+        /// What it begins with.
+        initial: u32,
+        /// What it holds.
+        capacity: u32,
+    },
+    /// A bucket that nothing refills is empty for ever once it has been used.
+    #[error(
+        "nothing refills the retry budget; set a ratio, a refund or tokens for first successes"
+    )]
+    NeverRefilled,
+}
+
+impl Budget {
+    /// Retries limited to `ratio` of first attempts, ten besides: a retry takes one token, each
+    /// first attempt adds `ratio` of one.
+    #[must_use]
+    pub fn of_first_attempts(ratio: Share) -> Self {
+        Self {
+            capacity: 10,
+            initial: 10,
+            cost: 1,
+            throttling_cost: 1,
+            refill: Refill { ratio, first_success: 0, refund: false },
+            scope: BudgetScope::Action,
+            on_denied: Denied::Fail,
+        }
+    }
+
+    /// The tokens that a retry after `failure` takes.
+    #[must_use]
+    pub fn cost_of(&self, failure: &Failure) -> u32 {
+        if failure.is_throttling() { self.throttling_cost } else { self.cost }
+    }
+
+    /// Whether the budget makes sense.
+    ///
+    /// # Errors
+    /// When it does not: what is wrong and what to do.
+    pub fn check(&self) -> Result<(), BudgetError> {
+        let Self { capacity, initial, .. } = *self;
+        let cost = self.cost.max(self.throttling_cost);
+        if self.cost.min(self.throttling_cost) == 0 {
+            return Err(BudgetError::NoCost);
+        }
+        if cost > capacity {
+            return Err(BudgetError::TooSmall { capacity, cost });
+        }
+        if initial > capacity {
+            return Err(BudgetError::Overfull { initial, capacity });
+        }
+        let Refill { ratio, first_success, refund } = self.refill;
+        let refills = ratio.millionths() > 0 || first_success > 0 || refund;
+        if refills { Ok(()) } else { Err(BudgetError::NeverRefilled) }
+    }
+}
