@@ -5,7 +5,8 @@
 //! ```
 //!
 //! `--fail N`: the first N requests with the same `Receipt-Token` get 503. `--slow MS`: every answer
-//! waits so long. `--rate-limit`: failures are 429 with `Retry-After: 1` instead.
+//! waits so long. `--rate-limit`: failures are 429 with `Retry-After: 1` instead. `--quiet`: says
+//! nothing.
 #![expect(
     clippy::disallowed_methods,
     reason = "a server of its own: nothing of the simulation runs through it"
@@ -27,18 +28,26 @@ use hyper_util::rt::TokioIo;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
-const USAGE: &str = "usage: flaky_server [--port N] [--fail N] [--slow MS] [--rate-limit]";
+const USAGE: &str =
+    "usage: flaky_server [--port N] [--fail N] [--slow MS] [--rate-limit] [--quiet]";
 
 #[derive(Clone, Copy)]
-struct Options {
-    port: u16,
-    fail: u32,
-    slow: Duration,
-    rate_limit: bool,
+pub(crate) struct Options {
+    pub(crate) port: u16,
+    pub(crate) fail: u32,
+    pub(crate) slow: Duration,
+    pub(crate) rate_limit: bool,
+    pub(crate) quiet: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { port: 8080, fail: 2, slow: Duration::ZERO, rate_limit: false, quiet: false }
+    }
 }
 
 fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { port: 8080, fail: 2, slow: Duration::ZERO, rate_limit: false };
+    let mut options = Options::default();
     while let Some(arg) = args.next() {
         let mut number = || number_after(&arg, args.next());
         match arg.as_str() {
@@ -48,6 +57,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--fail" => options.fail = number()?,
             "--slow" => options.slow = Duration::from_millis(number()?.into()),
             "--rate-limit" => options.rate_limit = true,
+            "--quiet" => options.quiet = true,
             _ => return Err(format!("unknown argument `{arg}`")),
         }
     }
@@ -83,7 +93,10 @@ async fn answer(
         (true, false) => StatusCode::SERVICE_UNAVAILABLE,
         (true, true) => StatusCode::TOO_MANY_REQUESTS,
     };
-    println!("{place} Receipt-Token: {token} X-Retry-Attempt: {attempt} -> {}", status.as_u16());
+    if !options.quiet {
+        let status = status.as_u16();
+        println!("{place} Receipt-Token: {token} X-Retry-Attempt: {attempt} -> {status}");
+    }
     Ok(respond(status, count, &body.unwrap_or_default()))
 }
 
@@ -98,7 +111,7 @@ fn respond(status: StatusCode, count: u32, args: &[u8]) -> Response<Full<Bytes>>
     let args: serde_json::Value = serde_json::from_slice(args).unwrap_or_default();
     let body = match status.is_success() {
         true => json!({"requests": count, "args": args}),
-        false => json!({"error": {"code": status.as_u16(), "message": "not yet"}}),
+        false => json!({"error": "not yet"}),
     };
     let mut response = Response::new(Full::from(body.to_string()));
     *response.status_mut() = status;
@@ -109,9 +122,11 @@ fn respond(status: StatusCode, count: u32, args: &[u8]) -> Response<Full<Bytes>>
     response
 }
 
-async fn serve(options: Options) -> std::io::Result<()> {
-    let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
-    println!("listening on http://{}", listener.local_addr()?);
+/// Answers all that comes in.
+pub(crate) async fn serve(listener: TcpListener, options: Options) -> std::io::Result<()> {
+    if !options.quiet {
+        println!("listening on http://{}", listener.local_addr()?);
+    }
     let seen = Seen::default();
     loop {
         let (stream, _) = listener.accept().await?;
@@ -134,7 +149,11 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    match serve(options).await {
+    let served = match TcpListener::bind(("127.0.0.1", options.port)).await {
+        Ok(listener) => serve(listener, options).await,
+        Err(error) => Err(error),
+    };
+    match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("can't serve on port {}: {error}", options.port);

@@ -55,10 +55,14 @@ fn last_error(world: &World, id: &str) -> Option<String> {
 
 #[path = "run_flow/conditions.rs"]
 mod conditions;
+#[path = "run_flow/contracts.rs"]
+mod contracts;
 #[path = "run_flow/errors.rs"]
 mod errors;
 #[path = "run_flow/partial.rs"]
 mod partial;
+#[path = "run_flow/replay.rs"]
+mod replay;
 #[path = "run_flow/runs.rs"]
 mod runs;
 #[path = "run_flow/steps.rs"]

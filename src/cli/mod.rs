@@ -4,6 +4,7 @@
 //! what happens to a run. To add a command, write a module with its arguments and its function,
 //! and add a variant to [`Command`].
 
+mod events;
 mod explain;
 mod log;
 mod one_run;

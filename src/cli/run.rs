@@ -16,11 +16,12 @@ use retrial::run::{Outcome, RunId, RunState};
 use retrial::runtime::{Runtime, TokioRuntime};
 use retrial::store::RedbStore;
 
+use super::events::Events;
 use super::one_run::OneRun;
 use super::report::Trouble;
 use super::resume::{self, Left};
 use super::signals::{Signals, Stop};
-use super::watch::Watch;
+use super::watch::{Place, Watch};
 use super::{Lookup, results, text};
 
 /// Run a workflow file for real.
@@ -52,6 +53,11 @@ pub(super) struct Arguments {
     /// How much of a task is printed, and when
     #[arg(long, value_enum, default_value_t = OutputName::Auto)]
     output: OutputName,
+
+    /// Write the run's events as JSON lines, all of them from its first; `-` is stdout, and the
+    /// printed lines then go to stderr
+    #[arg(long, value_name = "FILE")]
+    events: Option<String>,
 
     /// The most attempts in progress at once
     #[arg(long, value_name = "N", default_value = "64")]
@@ -106,24 +112,41 @@ async fn run(
     let digest = (!arguments.new).then(|| submission.digest());
     let found = resume::find(&store, digest).await?;
 
-    let watch = Arc::new(Watch::new(arguments.output == OutputName::Detailed, lookup));
+    let events = arguments.events.as_deref().map(Events::open).transpose()?;
+    let watch = Arc::new(watch(&arguments, lookup));
     let drawn = RunId::from_random(runtime.random(), runtime.random());
     let id = found.wanted.unwrap_or(drawn);
     if found.wanted.is_some() {
-        take_up(&Left::load(&store, id).await?, &watch);
+        take_up(&Left::load(&store, id).await?, &watch, events.as_ref());
     }
     let seed = runtime.random();
-    let engine = start(runtime, OneRun::new(store, id), &arguments, &watch, lookup).await;
+    // The events first: the watch says that the end was told.
+    let mut observers: Vec<Arc<dyn Observer>> = events.iter().map(Events::observer).collect();
+    observers.push(Arc::clone(&watch) as _);
+    let engine = start(runtime, OneRun::new(store, id), &arguments, observers, lookup).await;
     if found.wanted.is_none() {
         watch.begin_with(first_line(id, &submission, &path, found.others));
         let submission = Submission { id: Some((id, seed)), ..submission };
         engine.submit(submission).await.map_err(refused)?;
     }
-    finish(&engine, id, &watch, &mut signals).await
+    let code = finish(&engine, id, &watch, &mut signals).await;
+    events.iter().for_each(Events::close);
+    code
 }
 
-/// Says that the run goes on, and has the printer know what happened before.
-fn take_up(left: &Left, watch: &Watch) {
+fn watch(arguments: &Arguments, lookup: Lookup) -> Watch {
+    let place = match Events::takes_stdout(arguments.events.as_deref()) {
+        true => Place::Stderr,
+        false => Place::Stdout,
+    };
+    Watch::new(place, arguments.output == OutputName::Detailed, lookup)
+}
+
+/// Says that the run goes on, and has who watches know what happened before.
+fn take_up(left: &Left, watch: &Watch, events: Option<&Events>) {
+    if let Some(events) = events {
+        events.recall(left.notices());
+    }
     let (run, name, progress) = (left.run(), left.workflow(), left.progress());
     watch.printer().say(&format!("Resuming run {run} of {name}: {progress}."));
     left.notices().for_each(|notice| watch.printer().recall(&notice));
@@ -133,13 +156,12 @@ async fn start(
     runtime: TokioRuntime,
     store: OneRun<RedbStore>,
     arguments: &Arguments,
-    watch: &Arc<Watch>,
+    observers: Vec<Arc<dyn Observer>>,
     lookup: Lookup,
 ) -> Engine<Real> {
     let http = HttpActions::new(TcpConnect::new(), lookup);
     let actions = ActionSet::new(Registry::new(), http);
     let config = Config { concurrency: arguments.concurrency.get().into(), ..Config::default() };
-    let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(watch) as _];
     Engine::start(runtime, store, actions, config, observers).await
 }
 

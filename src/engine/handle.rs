@@ -3,6 +3,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::clock::StoreClock;
+use super::columns::{QueueColumns, queue_columns};
 use super::lane::LaneError;
 use super::lanes::{Command, Message};
 use super::node::Node;
@@ -169,6 +170,17 @@ impl<W: World> Engine<W> {
     /// When the run does not exist or its stored data is damaged.
     pub async fn state(&self, run: RunId) -> Result<RunState, CommandError> {
         self.0.node.state_of(run).await
+    }
+
+    /// What the queue holds for a run, with the columns of a queue table (R5).
+    ///
+    /// # Errors
+    /// When the run does not exist or its stored data is damaged.
+    pub async fn queue(&self, run: RunId) -> Result<Vec<QueueColumns>, CommandError> {
+        let node = &self.0.node;
+        let state = node.state_of(run).await?;
+        let rows = node.queue_rows(run).await.map_err(LaneError::from)?;
+        Ok(queue_columns(&state, &rows, &node.config.functions))
     }
 
     /// The store, to look at.

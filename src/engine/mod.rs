@@ -11,6 +11,7 @@
 mod attempt;
 mod claim;
 mod clock;
+mod columns;
 mod config;
 mod draft;
 mod ends;
@@ -24,6 +25,7 @@ mod restore;
 mod submit;
 mod sweep;
 
+pub use columns::{QueueColumns, QueueStatus, queue_columns};
 pub use config::Config;
 pub use handle::{CommandError, Ended, Engine};
 pub use submit::{Submission, SubmitError, Submitted};

@@ -106,7 +106,7 @@ impl<W: World> Node<W> {
     pub(super) fn tell(
         &self,
         run: RunId,
-        workflow: &Workflow,
+        workflow: &Arc<Workflow>,
         first: Version,
         events: &[Recorded],
     ) {

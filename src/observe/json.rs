@@ -14,6 +14,10 @@ use crate::time::Nanos;
 /// What stands in the place of a masked value.
 pub const MASK: &str = "***";
 
+/// The version of the schema, which `docs/events.md` describes. It grows when a field is taken away
+/// or means something else; new fields and new events leave it as it is.
+pub const SCHEMA: u32 = 1;
+
 /// The notice as one JSON object. `retry_attempt` is `attempt - 1`, `retry_delay` is in seconds,
 /// as the rh_agents document has them; fields that end in `_ms` are in milliseconds.
 #[must_use]
@@ -25,6 +29,7 @@ pub fn object(notice: &Notice<'_>) -> Map<String, Value> {
         }
     };
     put(json!({
+        "schema": SCHEMA,
         "run": notice.run.to_string(),
         "workflow": clean(notice.workflow.name()),
         "number": notice.number.0,

@@ -4,23 +4,27 @@
 //! actions, and never show a secret: text passes the sanitiser, inputs and results are masked
 //! (spec decision 20), delivery tokens are left out. Observers are told after the events are
 //! durable. To add one, implement [`Observer`]; to show a new event, add its arm to `story` (about
-//! a task) or `run_lines` (about a run), and to `json`.
+//! a task) or `run_lines` (about a run), to `json`, and its section to `docs/events.md`.
 
 mod history;
 pub mod json;
+mod json_lines;
 mod line;
 mod printer;
 mod run_lines;
 mod screen;
 mod statistics;
 mod story;
+mod stream;
 mod words;
 
 use std::sync::Arc;
 
 pub use history::History;
+pub use json_lines::JsonLines;
 pub use printer::{Output, Printer};
 pub use statistics::Statistics;
+pub use stream::{Feed, Lagged, Notices, OwnedNotice, feed};
 
 use crate::run::{Event, RunId, Version};
 use crate::time::Timestamp;
@@ -32,7 +36,7 @@ pub struct Notice<'a> {
     /// The run.
     pub run: RunId,
     /// The run's definition.
-    pub workflow: &'a Workflow,
+    pub workflow: &'a Arc<Workflow>,
     /// The event's number within the run, from 0.
     pub number: Version,
     /// When it was decided, store time.

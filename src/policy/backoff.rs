@@ -132,6 +132,19 @@ pub enum Shape {
 }
 
 impl Shape {
+    /// The shape's name, as its stored form spells it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Fixed { .. } => "fixed",
+            Self::Linear { .. } => "linear",
+            Self::Exponential { .. } => "exponential",
+            Self::Fibonacci { .. } => "fibonacci",
+            Self::Custom { .. } => "custom",
+        }
+    }
+
     /// Whether a program's own function gives the delay.
     #[must_use]
     pub fn is_custom(&self) -> bool {

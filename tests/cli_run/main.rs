@@ -4,6 +4,8 @@
 
 mod endings;
 mod endpoint;
+mod events;
+mod examples;
 mod explain;
 mod input;
 mod lab;

@@ -5,7 +5,7 @@ use super::lab::{Done, Lab, done};
 
 /// The output with `ID` for the run's id and `#s` for how long something took. The delays are
 /// the policy's, and stay.
-fn plain(done: &Done) -> String {
+pub(super) fn plain(done: &Done) -> String {
     let id = done.first_line().split(' ').nth(1).unwrap_or_default();
     let text = done.out.replace(id, "ID");
     let mut parts = text.split('(');

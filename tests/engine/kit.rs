@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -107,27 +107,75 @@ impl Drop for Flight {
     }
 }
 
-/// A memory store that counts commits, can leave its runs out of the active projection, and can keep
-/// to itself which leases have passed.
+/// One node's link to a memory store. It keeps the commits that pass, can be out of order, can leave
+/// runs out of the active projection, and can keep to itself which leases have passed.
 pub(crate) struct Watched {
-    store: MemoryStore<TokioRuntime>,
-    commits: AtomicU64,
+    store: Arc<MemoryStore<TokioRuntime>>,
+    sent: Mutex<Vec<Commit>>,
+    trouble: Mutex<Option<Trouble>>,
     hides_active: AtomicBool,
     hides_expired: AtomicBool,
 }
 
+/// What is wrong with the way to a store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Trouble {
+    /// The store says that it did nothing.
+    NotDone,
+    /// The request is lost, and the node can't know.
+    RequestLost,
+    /// The store does it, and its answer is lost.
+    AnswerLost,
+}
+
 impl Watched {
     pub(crate) fn new() -> Arc<Self> {
+        Self::link(Arc::new(MemoryStore::new(TokioRuntime::current())))
+    }
+
+    /// Another node's link to the same store.
+    pub(crate) fn beside(&self) -> Arc<Self> {
+        Self::link(Arc::clone(&self.store))
+    }
+
+    fn link(store: Arc<MemoryStore<TokioRuntime>>) -> Arc<Self> {
         Arc::new(Self {
-            store: MemoryStore::new(TokioRuntime::current()),
-            commits: AtomicU64::new(0),
+            store,
+            sent: Mutex::default(),
+            trouble: Mutex::default(),
             hides_active: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
         })
     }
 
-    pub(crate) fn commits(&self) -> u64 {
-        self.commits.load(Ordering::SeqCst)
+    pub(crate) fn commits(&self) -> usize {
+        self.sent.lock().unwrap().len()
+    }
+
+    /// Every commit that was sent, in order.
+    pub(crate) fn sent(&self) -> Vec<Commit> {
+        self.sent.lock().unwrap().clone()
+    }
+
+    /// From now on this is wrong with the link.
+    pub(crate) fn fail(&self, trouble: Option<Trouble>) {
+        *self.trouble.lock().unwrap() = trouble;
+    }
+
+    async fn pass_on<T>(
+        &self,
+        ask: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let trouble = *self.trouble.lock().unwrap();
+        match trouble {
+            None => ask.await,
+            Some(Trouble::NotDone) => Err(StoreError::NotDone("out of reach".into())),
+            Some(Trouble::RequestLost) => Err(StoreError::Unknown("out of reach".into())),
+            Some(Trouble::AnswerLost) => {
+                ask.await?;
+                Err(StoreError::Unknown("out of reach".into()))
+            }
+        }
     }
 
     pub(crate) fn hide_active(&self) {
@@ -141,43 +189,43 @@ impl Watched {
 
 impl Store for Watched {
     async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.store.clock().await
+        self.pass_on(self.store.clock()).await
     }
     async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        self.store.create(create).await
+        self.pass_on(self.store.create(create)).await
     }
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        self.store.claim(claim).await
+        self.pass_on(self.store.claim(claim)).await
     }
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.commits.fetch_add(1, Ordering::SeqCst);
-        self.store.commit(commit).await
+        self.sent.lock().unwrap().push(commit.clone());
+        self.pass_on(self.store.commit(commit)).await
     }
     async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.store.renew(held).await
+        self.pass_on(self.store.renew(held)).await
     }
     async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        let found = self.store.expired(limit).await?;
+        let found = self.pass_on(self.store.expired(limit)).await?;
         Ok(match self.hides_expired.load(Ordering::SeqCst) {
             true => Expired { tasks: vec![], next: None, ..found },
             false => found,
         })
     }
     async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.store.load(run, after).await
+        self.pass_on(self.store.load(run, after)).await
     }
     async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        let mut page = self.store.heads(after, limit).await?;
+        let mut page = self.pass_on(self.store.heads(after, limit)).await?;
         if self.hides_active.load(Ordering::SeqCst) {
             page.runs.iter_mut().for_each(|head| head.active = false);
         }
         Ok(page)
     }
     async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        self.store.queue(run).await
+        self.pass_on(self.store.queue(run)).await
     }
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.store.trim(run, below).await
+        self.pass_on(self.store.trim(run, below)).await
     }
 }
 

@@ -10,6 +10,8 @@
 mod attempts;
 mod deactivation;
 mod kit;
+mod platform;
+mod queue;
 #[cfg(feature = "redb")]
 mod restart;
 mod sharing;

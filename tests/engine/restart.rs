@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::kit::*;
 
-struct OnFile;
+pub(crate) struct OnFile;
 
 impl World for OnFile {
     type Runtime = TokioRuntime;
@@ -23,17 +23,17 @@ impl World for OnFile {
     type Actions = Acts;
 }
 
-async fn open(path: &Path) -> Arc<RedbStore> {
+pub(crate) async fn open(path: &Path) -> Arc<RedbStore> {
     Arc::new(RedbStore::open(TokioRuntime::current(), path).await.unwrap())
 }
 
-async fn engine(store: &Arc<RedbStore>, acts: &Acts) -> Engine<OnFile> {
+pub(crate) async fn engine(store: &Arc<RedbStore>, acts: &Acts) -> Engine<OnFile> {
     let runtime = TokioRuntime::current();
     Engine::start(runtime, Arc::clone(store), acts.clone(), Config::default(), vec![]).await
 }
 
 /// Stops an engine as a crash would, and closes its store.
-async fn stop(engine: Engine<OnFile>, store: Arc<RedbStore>) {
+pub(crate) async fn stop(engine: Engine<OnFile>, store: Arc<RedbStore>) {
     drop(engine);
     let mut store = store;
     loop {
@@ -58,7 +58,8 @@ async fn w12_w13_a10_a_restart_in_the_middle_of_a_delay_goes_on_waiting() {
     });
     let minute = Backoff::exponential(Nanos::from_secs(60));
     let policy = Policy::builder().attempts(3).backoff(minute).build().unwrap();
-    let steps = vec![step("a", patient(1), &[], json!({})), step("b", policy, &[0], json!({}))];
+    let of_a = json!({ "a": "${steps.a.result}" });
+    let steps = vec![step("a", patient(1), &[], json!({})), step("b", policy, &[0], of_a)];
     let store = open(&path).await;
     let first = engine(&store, &acts).await;
     let run = submit(&first, workflow(steps)).await;
@@ -75,6 +76,7 @@ async fn w12_w13_a10_a_restart_in_the_middle_of_a_delay_goes_on_waiting() {
     let attempts: Vec<_> = acts.calls().iter().map(|c| (c.step.clone(), c.attempt)).collect();
     // W12: what succeeded before the restart is not run again.
     assert_eq!(attempts, [("a".into(), 1), ("b".into(), 1), ("b".into(), 2)]);
+    assert_eq!(acts.calls()[2].args, json!({ "a": 1 }), "its result is read, not made again");
     let history = history(&*store, run).await;
     let waited = started(&history, 2).since(failed(&history, 1));
     assert!(waited >= Nanos::from_secs(60) && waited < Nanos::from_secs(61), "{waited}");

@@ -19,7 +19,7 @@ fn shown(event: Event) -> String {
 /// Only what is not common to all.
 fn about(event: Event) -> Value {
     let mut value: Value = serde_json::from_str(&shown(event)).unwrap();
-    for common in ["run", "workflow", "number", "at", "event"] {
+    for common in ["schema", "run", "workflow", "number", "at", "event"] {
         assert!(value.as_object_mut().unwrap().remove(common).is_some(), "{common} is missing");
     }
     value
@@ -40,6 +40,7 @@ fn h9_a_retry_carries_all_its_metadata() {
       "retry_attempt": 1,
       "retry_delay": 2.5,
       "run": "00000001-0000-4000-8000-000000000001",
+      "schema": 1,
       "step": "fetch_data",
       "timeout_ms": 30000,
       "workflow": "etl"

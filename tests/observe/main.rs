@@ -5,6 +5,8 @@ mod history;
 mod json;
 mod lines;
 mod printer;
+mod schema;
 mod statistics;
+mod stream;
 mod tale;
 mod terminal;

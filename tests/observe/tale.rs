@@ -137,7 +137,7 @@ pub(crate) fn tell(observer: &impl Observer, run: RunId, events: &[(u64, Event)]
 }
 
 pub(crate) fn each(run: RunId, events: &[(u64, Event)], mut take: impl FnMut(&Notice<'_>)) {
-    let workflow = workflow();
+    let workflow = Arc::new(workflow());
     for (number, (ms, event)) in (0..).zip(events) {
         let at = Timestamp::from_nanos(Nanos::from_millis(1_700_000_000_000 + ms).get());
         take(&Notice { run, workflow: &workflow, number: Version(number), at, event });

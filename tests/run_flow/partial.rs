@@ -193,7 +193,7 @@ fn c18_a_join_that_enough_can_not_reach_fails_the_run() {
 fn c18_a_failure_beside_the_join_still_fails_the_run() {
     // `x` leads to no join that could do without it.
     let flow = join(json!("any")).step("x", once());
-    let scripts = [("a", 0, vec![status(500)]), ("x", 0, vec![slow(3), vec![]].concat())];
+    let scripts = [("a", 0, vec![status(500)]), ("x", 0, slow(3))];
     assert_eq!(phase(&plays(flow.build(), scripts), "j"), StepPhase::Succeeded);
     let flow = join(json!("any")).step("x", once());
     let world = plays(flow.build(), [("x", 0, vec![status(502)]), ("a", 0, slow(9))]);

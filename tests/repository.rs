@@ -1,0 +1,89 @@
+//! The repository itself: rows D3 and D5 to D7. D1, D2 and D4 are `sim/tests`' and `properties.rs`'.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[allow(dead_code, reason = "what this test needs not")]
+#[path = "house_rules/source.rs"]
+mod source;
+
+use source::{code, read, root, rust_files};
+use toml::Table;
+
+fn manifest(path: &str) -> Table {
+    read(path).parse().unwrap()
+}
+
+/// The names in a list of tables or texts below these keys.
+fn names(manifest: &Table, keys: &[&str]) -> Vec<String> {
+    let (last, tables) = keys.split_last().unwrap();
+    let table = tables.iter().fold(manifest, |table, key| table[*key].as_table().unwrap());
+    match &table[*last] {
+        toml::Value::Table(entries) => entries.keys().cloned().collect(),
+        toml::Value::Array(entries) => entries
+            .iter()
+            .map(|e| e.get("name").unwrap_or(e).as_str().unwrap().to_owned())
+            .collect(),
+        other => panic!("{keys:?}: {other:?}"),
+    }
+}
+
+/// Plain `cargo test` takes the simulation's package in, whose sweep is an ordinary test; the
+/// checks before a change is taken do the same.
+#[test]
+fn d3_cargo_test_runs_the_simulation() {
+    let root = manifest("Cargo.toml");
+    assert_eq!(names(&root, &["workspace", "default-members"]), [".", "sim"]);
+    assert!(read(".cargo/config.toml").contains(r#"rustflags = ["--cfg", "madsim"]"#));
+    let sweep = code(&read("sim/tests/sweep.rs"));
+    assert!(sweep.contains("#[test]\nfn d1_d3_every_promise_holds"), "the sweep is a test");
+    assert!(!sweep.contains("ignore"), "and is never passed by");
+    assert!(read("scripts/test.sh").contains("cargo test --workspace"));
+    assert!(read(".ci/run").lines().any(|line| line == "scripts/test.sh"));
+}
+
+/// Each bench is declared without the test harness, is criterion's, and says how much it moves; the
+/// checks compile all of them.
+#[test]
+fn d5_cargo_bench_measures_the_scheduler() {
+    let mut scheduling = 0;
+    for (folder, path) in [("benches", "Cargo.toml"), ("sim/benches", "sim/Cargo.toml")] {
+        let manifest = manifest(path);
+        let declared = manifest["bench"].as_array().unwrap();
+        let files = rust_files(&[folder]);
+        assert_eq!(declared.len(), files.len(), "{folder}");
+        for bench in declared {
+            let name = bench["name"].as_str().unwrap();
+            assert_eq!(bench["harness"].as_bool(), Some(false), "{name}");
+            let text = read(&format!("{folder}/{name}.rs"));
+            assert!(text.contains("criterion_main!("), "{name}");
+            let moves = text.contains("Throughput::Elements(");
+            scheduling += u32::from(moves && ["due_queue", "engine"].contains(&name));
+        }
+    }
+    assert_eq!(scheduling, 2, "the due queue and the engine say their throughput");
+    assert!(read(".ci/run").contains("cargo clippy --workspace --all-targets"));
+}
+
+#[test]
+fn d6_built_on_the_libraries_that_the_field_trusts() {
+    let (root, sim) = (manifest("Cargo.toml"), manifest("sim/Cargo.toml"));
+    let needs = |manifest: &Table, kind: &str, all: &[&str]| {
+        let there = names(manifest, &[kind]);
+        let missing: Vec<_> = all.iter().filter(|n| !there.iter().any(|t| t == *n)).collect();
+        assert!(missing.is_empty(), "{kind} lack {missing:?}");
+    };
+    needs(&root, "dependencies", &["tokio", "serde"]);
+    needs(&root, "dev-dependencies", &["proptest", "insta", "criterion"]);
+    needs(&sim, "dependencies", &["madsim", "tokio", "serde"]);
+    needs(&sim, "dev-dependencies", &["proptest", "insta", "criterion"]);
+}
+
+#[test]
+fn d7_the_top_level() {
+    for folder in ["src", "sim", "tests", "benches"] {
+        assert!(root().join(folder).is_dir(), "{folder}");
+    }
+    for file in ["Cargo.toml", "README.md"] {
+        assert!(root().join(file).is_file(), "{file}");
+    }
+    assert!(root().join("sim/Cargo.toml").is_file(), "the simulation is a package of its own");
+}
