@@ -1,4 +1,5 @@
-//! Stored bytes of released formats stay readable: one file an event and one a snapshot, under
+//! Stored bytes of released formats stay readable: one file an event, one a snapshot and
+//! one a dead letter, under
 //! `tests/golden/FORMAT/`. Each file is the stored bytes themselves: the format's byte, then JSON.
 //!
 //! A file is never changed. A new format gets its own folder, and this test then reads both. To
@@ -16,8 +17,9 @@ use retrial::failure::{ErrorContext, Failure, RetryKind};
 use retrial::policy::{Backoff, Budget, Dialect, GiveUp, Jitter, Matcher, Parts, Policy, Rule};
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
-    DecodeError, Digest, Event, Input, Outcome, Recorded, RetryOf, RouteCause, RunId, RunState,
-    TaskId, Token, decode, decode_snapshot, encode, encode_snapshot,
+    DecodeError, Digest, Event, Input, Letter, Outcome, Recorded, RetryOf, RouteCause, RunId,
+    RunState, TaskId, Token, decode, decode_letter, decode_snapshot, encode, encode_letter,
+    encode_snapshot,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{
@@ -297,6 +299,24 @@ fn golden_snapshots_stay_readable() {
 }
 
 #[test]
+fn golden_letters_stay_readable() {
+    let letter = Letter {
+        step: "charge".into(),
+        action: "pay".into(),
+        attempts: 3,
+        reason: GiveUp::Exhausted,
+        error: error(),
+        first: Some(failure()),
+        last: Some(failure()),
+        payload: Some(json!({ "card": "4111" })),
+    };
+    let today = encode_letter(&letter);
+    let bytes = golden("letter.record", &today);
+    assert_eq!(decode_letter(&bytes).expect("it can be read"), letter);
+    assert_eq!(bytes, today, "letters are written in another form today");
+}
+
+#[test]
 fn every_event_has_a_golden_record_and_every_record_an_event() {
     let records = records();
     let names: BTreeSet<&str> = records.iter().map(|(_, e)| e.name()).collect();
@@ -304,7 +324,7 @@ fn every_event_has_a_golden_record_and_every_record_an_event() {
     let known: BTreeSet<String> = records
         .iter()
         .map(|(name, _)| format!("{name}.record"))
-        .chain(["snapshot.record".to_owned()])
+        .chain(["snapshot.record".to_owned(), "letter.record".to_owned()])
         .collect();
     let files = std::fs::read_dir(folder()).expect("the folder is there");
     let files = files.map(|f| f.expect("it can be listed").file_name().into_string());

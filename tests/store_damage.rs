@@ -7,11 +7,12 @@ use std::fs;
 use std::path::Path;
 
 use bytes::Bytes;
-use retrial::run::{Digest, RunId, TaskId, Token, Version};
+use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{
-    Commit, CommitId, Committed, Create, Created, Heads, Loaded, OpenError, QueueChange, QueueRow,
-    RedbStore, ResultRow, RunPhase, Store, StoreError,
+    AskLetters, Commit, CommitId, Committed, Create, Created, Heads, LetterFilter, LetterRow,
+    Loaded, OpenError, QueueChange, QueueRow, RedbStore, ResultRow, RunPhase, Store, StoreError,
+    StoredLetter,
 };
 use retrial::time::Nanos;
 use retrial::workflow::StepIx;
@@ -60,6 +61,7 @@ fn create(n: u64) -> Create {
             .map(|item| QueueChange::Due { task: task(item), attempt: 1, after: Nanos::MAX })
             .collect(),
         phase: RunPhase::Running,
+        redrives: None,
     }
 }
 
@@ -81,7 +83,12 @@ fn commit(n: u64, version: u64) -> Commit {
         results: vec![ResultRow { task: task(2), attempt: 1, result: text("result", version) }],
         phase: RunPhase::Running,
         snapshot: (version == 5).then(|| text("state", n)),
+        letters: (version == 6).then(|| letter(n)).into_iter().collect(),
     }
+}
+
+fn letter(n: u64) -> LetterRow {
+    LetterRow { task: task(0), action: "act".into(), code: "503".into(), body: text("letter", n) }
 }
 
 /// Everything that can be read, without the times of reading.
@@ -92,6 +99,7 @@ struct Seen {
     events: Vec<Result<Option<Loaded>, StoreError>>,
     rows: Vec<Result<Vec<QueueRow>, StoreError>>,
     keys: Vec<Result<Created, StoreError>>,
+    letters: Vec<Result<Option<StoredLetter>, StoreError>>,
 }
 
 async fn see(store: &RedbStore) -> Seen {
@@ -101,11 +109,13 @@ async fn see(store: &RedbStore) -> Seen {
         events: vec![],
         rows: vec![],
         keys: vec![],
+        letters: vec![],
     };
     for n in 0..RUNS {
         seen.runs.push(load(store, n, None).await);
         seen.events.push(load(store, n, Some(Version::START)).await);
         seen.rows.push(store.queue(run(n)).await);
+        seen.letters.push(store.letter(LetterId { run: run(n), task: task(0) }).await);
     }
     for n in 0..RUNS {
         let again = store.create(Create { run: run(1_000 + n), ..create(n) }).await;
@@ -162,6 +172,7 @@ fn check(seen: &Seen, whole: &Seen, what: &str) -> bool {
     for n in 0..RUNS as usize {
         all_right &= right(&seen.runs[n], &whole.runs[n], what);
         all_right &= right(&seen.events[n], &whole.events[n], what);
+        all_right &= right(&seen.letters[n], &whole.letters[n], what);
         all_right &= right(&seen.keys[n], &whole.keys[n], what);
         // The rows of a damaged run are set aside, and every reading of the run says so.
         let set_aside =
@@ -231,6 +242,28 @@ async fn decision_19_a_damaged_run_does_not_stop_the_others() {
     let (bad, good) = tokio::join!(store.load(broken, None), store.commit(commit(4, 8)));
     assert!(bad.is_err());
     assert!(matches!(good, Ok(Committed::Applied { .. })), "{good:?}");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn c18_a_damaged_letter_is_named_and_the_others_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("runs.redb");
+    write_store(&path).await;
+    let mut bytes = fs::read(&path).unwrap();
+    let needle = text("letter", 5);
+    let places = bytes.windows(needle.len()).enumerate().filter(|(_, w)| *w == needle.as_ref());
+    let places: Vec<_> = places.map(|(at, _)| at).collect();
+    assert!(!places.is_empty());
+    places.into_iter().for_each(|at| bytes[at] ^= 1);
+    fs::write(&path, &bytes).unwrap();
+    let store = open(&path).await.unwrap();
+    let broken = LetterId { run: run(5), task: task(0) };
+    let ask = AskLetters { after: None, limit: 100, filter: LetterFilter::default() };
+    let listed = store.letters(ask).await.unwrap();
+    assert_eq!((listed.letters.len() as u64, listed.damaged), (RUNS - 1, vec![broken]));
+    let error = store.letter(broken).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Broken(why) if why.contains(&run(5).to_string())));
     store.close().await;
 }
 

@@ -29,6 +29,11 @@ async fn ask(store: &impl Store, call: Call) -> Answer {
         Call::Heads(after, limit) => Answer::of(store.heads(after, limit).await.map(Answer::Heads)),
         Call::Queue(run) => Answer::of(store.queue(run).await.map(Answer::Rows)),
         Call::Trim(run, below) => Answer::of(store.trim(run, below).await.map(Answer::Trimmed)),
+        Call::Letters(ask) => Answer::of(store.letters(ask).await.map(Answer::Letters)),
+        Call::Letter(id) => Answer::of(store.letter(id).await.map(Answer::Letter)),
+        Call::Discard(id, why) => Answer::of(store.discard(id, why).await.map(Answer::Discarded)),
+        Call::Archive(run) => Answer::of(store.archive(run).await.map(Answer::Archived)),
+        Call::Prune(prune) => Answer::of(store.prune(prune).await.map(Answer::Pruned)),
     }
 }
 

@@ -37,6 +37,7 @@ fn create(n: u64) -> Create {
         events: vec![Bytes::from_static(b"first")],
         queue: vec![QueueChange::Due { task: TASK, attempt: 1, after: Nanos::ZERO }],
         phase: RunPhase::Running,
+        redrives: None,
     }
 }
 
@@ -51,6 +52,7 @@ fn commit(n: u64, version: u64) -> Commit {
         results: vec![],
         phase: RunPhase::Running,
         snapshot: None,
+        letters: vec![],
     }
 }
 

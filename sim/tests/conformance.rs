@@ -7,12 +7,13 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use madsim::runtime::Handle;
-use retrial::run::{RunId, Version};
+use retrial::run::{LetterId, RunId, Version};
 use retrial::runtime::Runtime as _;
 use retrial::store::conformance::{Case, Harness, cases};
 use retrial::store::{
-    Claim, Claimed, Commit, CommitId, Committed, Create, Created, Expired, Heads, Holding, Loaded,
-    QueueRow, RedbStore, Renewed, Store, StoreError,
+    Archived, AskLetters, Claim, Claimed, Commit, CommitId, Committed, Create, Created, Discarded,
+    Expired, Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, RedbStore, Renewed, Store,
+    StoreError, StoredLetter,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
@@ -211,6 +212,29 @@ impl Store for Away {
     }
     async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
         self.ask(move |store| async move { store.queue(run).await }).await
+    }
+    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
+        self.ask(move |store| {
+            let ask = ask.clone();
+            async move { store.letters(ask).await }
+        })
+        .await
+    }
+    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        self.ask(move |store| async move { store.letter(id).await }).await
+    }
+    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
+        self.ask(move |store| {
+            let reason = reason.clone();
+            async move { store.discard(id, reason).await }
+        })
+        .await
+    }
+    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
+        self.ask(move |store| async move { store.archive(run).await }).await
+    }
+    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
+        self.ask(move |store| async move { store.prune(prune).await }).await
     }
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
         self.ask(move |store| async move { store.trim(run, below).await }).await

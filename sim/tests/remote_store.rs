@@ -16,11 +16,12 @@ use bytes::Bytes;
 use madsim::runtime::Handle;
 use madsim::time::sleep;
 use net_world::*;
-use retrial::run::{RunId, TaskId, Token, Version};
+use retrial::run::{LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
-    Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    Fence, Heads, Holding, Loaded, QueueChange, QueueRow, QueueState, Renewal, Renewed, ResultRow,
-    RunPhase, Store, StoreError, Tail,
+    Archived, AskLetters, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed,
+    Create, Created, Discarded, Expired, Fence, Heads, Holding, Letters, Loaded, Prune, Pruned,
+    QueueChange, QueueRow, QueueState, Renewal, Renewed, ResultRow, RunPhase, Store, StoreError,
+    StoredLetter, Tail,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::StepIx;
@@ -120,6 +121,26 @@ impl Store for Stub {
     async fn trim(&self, _: RunId, _: Version) -> Result<(), StoreError> {
         Ok(())
     }
+
+    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
+        Ok(Letters { at: AT, letters: vec![], damaged: ask.after.into_iter().collect() })
+    }
+
+    async fn letter(&self, _: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        Ok(None)
+    }
+
+    async fn discard(&self, id: LetterId, _: String) -> Result<Discarded, StoreError> {
+        Ok(Discarded::Redriven { run: id.run })
+    }
+
+    async fn archive(&self, _: RunId) -> Result<Archived, StoreError> {
+        Ok(Archived::Done { since: AT })
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
+        Ok(Pruned { at: AT, runs: vec![], next: prune.after })
+    }
 }
 
 /// The `n`-th commit of the test's one writer.
@@ -135,6 +156,7 @@ fn commit(n: u64) -> Commit {
         results: vec![ResultRow { task: TASK, attempt: 1, result: Bytes::from_static(b"{}") }],
         phase: RunPhase::Running,
         snapshot: Some(Bytes::from_static(b"state")),
+        letters: vec![],
     }
 }
 
@@ -358,6 +380,7 @@ async fn each_method(store: &impl Store) -> Vec<String> {
         events: vec![Bytes::from_static(b"e")],
         queue: vec![QueueChange::Remove { task: TASK }],
         phase: RunPhase::Running,
+        redrives: None,
     };
     let id = ClaimId { writer: u64::MAX, counter: 1 };
     let claim = Claim { id, limit: 2, lasts: Nanos::from_secs(1), chance: 5 };

@@ -12,11 +12,14 @@ use retrial::action::{Actions, Call, Outcome};
 use retrial::engine::{Config, Engine, Submission, World};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
-use retrial::run::{self, Event, Phase, Recorded, RunId, RunState, TaskId, Version, Waits};
+use retrial::run::{
+    self, Event, LetterId, Phase, Recorded, RunId, RunState, TaskId, Version, Waits,
+};
 use retrial::runtime::Runtime as _;
 use retrial::store::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
-    QueueState, RedbStore, Renewed, ResultRow, RunPhase, Store, StoreError,
+    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
+    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, QueueState, RedbStore, Renewed,
+    ResultRow, RunPhase, Store, StoreError, StoredLetter,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
@@ -176,6 +179,26 @@ impl Store for Booked {
 
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
         self.store.trim(run, below).await
+    }
+
+    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
+        self.store.letters(ask).await
+    }
+
+    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        self.store.letter(id).await
+    }
+
+    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
+        self.store.discard(id, reason).await
+    }
+
+    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
+        self.store.archive(run).await
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
+        self.store.prune(prune).await
     }
 }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 
 use super::Config;
 use super::lanes::{Command, Message, queue_changes};
-use crate::run::{Event, Input, Outcome, Phase, Recorded, RunState, Token};
-use crate::store::{Fence, QueueChange, ResultRow, RunPhase};
+use crate::run::{self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, Token};
+use crate::store::{Fence, LetterRow, QueueChange, ResultRow, RunPhase};
 use crate::time::Timestamp;
 
 /// What a batch of messages comes to, before it is durable.
@@ -17,6 +17,7 @@ pub(super) struct Draft {
     pub(super) fences: Vec<Fence>,
     pub(super) queue: Vec<QueueChange>,
     pub(super) results: Vec<ResultRow>,
+    pub(super) letters: Vec<LetterRow>,
     pub(super) started: Vec<Token>,
     pub(super) calls_off: bool,
 }
@@ -29,6 +30,7 @@ impl Draft {
             fences: Vec::new(),
             queue: Vec::new(),
             results: Vec::new(),
+            letters: Vec::new(),
             started: Vec::new(),
             calls_off: false,
         }
@@ -58,6 +60,13 @@ impl Draft {
             (Event::TaskSucceeded { task, attempt, .. }, Input::Succeeded { result, .. }) => {
                 let result = Bytes::from(result.to_string());
                 self.results.push(ResultRow { task: *task, attempt: *attempt, result });
+            }
+            (Event::TaskFailed { error, .. }, _) => {
+                let code = error.code.as_str().to_owned();
+                self.letters.extend(Letter::left_by(&self.state, event).map(|(task, letter)| {
+                    let body = run::encode_letter(&letter);
+                    LetterRow { task, action: letter.action, code, body }
+                }));
             }
             (Event::AttemptStarted { token, .. }, _) => self.started.push(*token),
             (Event::TaskCancelled { .. } | Event::RunEnded { .. }, _) => self.calls_off = true,

@@ -10,7 +10,7 @@ use super::node::Node;
 use super::restore::restore;
 use super::{Config, Submission, SubmitError, Submitted, World, claim, recover, renew, sweep};
 use crate::observe::Observer;
-use crate::run::{Outcome, RunId, RunState};
+use crate::run::{LetterId, Outcome, RunId, RunState};
 use crate::runtime::{Runtime, Task};
 use crate::store::{Loaded, QueueRow, Store, StoreError};
 
@@ -48,6 +48,17 @@ pub enum CommandError {
     /// The run's stored data is damaged.
     #[error("{0}")]
     Broken(String),
+    /// There is no such dead letter.
+    #[error("letter {0} is not in the store")]
+    UnknownLetter(LetterId),
+    /// The letter was redriven, which can't be taken back.
+    #[error("letter {letter} was redriven before, by run {run}")]
+    AlreadyRedriven {
+        /// The letter.
+        letter: LetterId,
+        /// The run that redrives it.
+        run: RunId,
+    },
     /// The node is shutting down.
     #[error("the node is shutting down")]
     Closing,
@@ -63,6 +74,10 @@ pub struct Ended {
 }
 
 impl<W: World> Engine<W> {
+    pub(super) fn node(&self) -> &Arc<Node<W>> {
+        &self.0.node
+    }
+
     /// Starts an engine: learns the store's time, recovers what an earlier process left, and then
     /// claims. Waits until the store answers.
     pub async fn start(

@@ -175,6 +175,7 @@ impl<W: World> Lane<W> {
             events,
             queue: draft.queue.clone(),
             results: draft.results.clone(),
+            letters: draft.letters.clone(),
             phase: phase_of(&draft.state),
             snapshot: wanted.then(|| run::encode_snapshot(&draft.state)),
         }
@@ -332,6 +333,12 @@ impl<W: World> Lane<W> {
             tracing::warn!(%error, "old events could not be trimmed; the next snapshot tries again");
         }
         Ok(())
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        Self::Broken(error.to_string())
     }
 }
 

@@ -18,6 +18,7 @@ mod ends;
 mod handle;
 mod lane;
 mod lanes;
+mod letters;
 mod node;
 mod recover;
 mod renew;
@@ -28,6 +29,7 @@ mod sweep;
 pub use columns::{QueueColumns, QueueStatus, queue_columns};
 pub use config::Config;
 pub use handle::{CommandError, Ended, Engine};
+pub use letters::DeadLetter;
 pub use submit::{Submission, SubmitError, Submitted};
 
 use crate::action::Actions;

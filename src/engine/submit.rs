@@ -7,7 +7,7 @@ use super::draft::phase_of;
 use super::lanes::queue_changes;
 use super::node::Node;
 use crate::policy::Shape;
-use crate::run::{self, Digest, RunId, RunState};
+use crate::run::{self, Digest, Letter, LetterId, NotRedrivable, RunId, RunState};
 use crate::runtime::Runtime;
 use crate::store::{Create, Created, Store, StoreError};
 use crate::workflow::Workflow;
@@ -23,13 +23,16 @@ pub struct Submission {
     pub key: Option<String>,
     /// The run's id and seed, drawn by the node where absent.
     pub id: Option<(RunId, u64)>,
+    /// The dead letter that the run redrives, which is marked with it: [`super::Engine::redrive`]
+    /// fills the rest in from the letter.
+    pub redrives: Option<LetterId>,
 }
 
 impl Submission {
     /// A run of `workflow` on its default input.
     #[must_use]
     pub fn new(workflow: Arc<Workflow>) -> Self {
-        Self { workflow, input: Map::new(), key: None, id: None }
+        Self { workflow, input: Map::new(), key: None, id: None, redrives: None }
     }
 
     /// The same with another input.
@@ -94,6 +97,36 @@ pub enum SubmitError {
         /// The limit.
         most: usize,
     },
+    /// What is to be stored is nested too deeply to be read back.
+    #[error("workflow and input are nested {depth} deep; at most {most} are stored")]
+    TooDeep {
+        /// How deep.
+        depth: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// Another run has redriven the letter before: a letter is redriven once.
+    #[error("letter {letter} was redriven before, by run {run}")]
+    AlreadyRedriven {
+        /// The letter.
+        letter: LetterId,
+        /// The run that redrives it.
+        run: RunId,
+    },
+    /// The letter was discarded.
+    #[error("letter {0} was discarded")]
+    LetterDiscarded(LetterId),
+    /// There is no such letter.
+    #[error("letter {0} is not in the store")]
+    UnknownLetter(LetterId),
+    /// The letter's task can't be tried again.
+    #[error("letter {letter} can't be redriven: {why}")]
+    NotRedrivable {
+        /// The letter.
+        letter: LetterId,
+        /// What stands in the way.
+        why: NotRedrivable,
+    },
     /// The node is shutting down.
     #[error("the node is shutting down and takes no submissions")]
     Closing,
@@ -104,6 +137,9 @@ pub enum SubmitError {
 
 /// The largest input stored, in bytes of JSON.
 const MAX_INPUT: usize = 256 * 1_024;
+/// The deepest nesting of a run's first event: what is read back stands a little deeper in a state,
+/// and JSON nested 128 deep is not read.
+const MAX_NESTING: usize = 100;
 
 impl<W: World> Node<W> {
     /// Adds a run; returns once it is durable. Sends the same bytes until the store answers.
@@ -113,7 +149,7 @@ impl<W: World> Node<W> {
     ) -> Result<Submitted, SubmitError> {
         self.check(&submission)?;
         let digest = submission.digest();
-        let Submission { workflow, input, key, id } = submission;
+        let Submission { workflow, input, key, id, redrives } = submission;
         let (id, seed) = id.unwrap_or_else(|| {
             let draw = || self.runtime.random();
             (RunId::from_random(draw(), draw()), draw())
@@ -128,7 +164,12 @@ impl<W: World> Node<W> {
             events: events.iter().map(run::encode).collect(),
             queue: queue_changes(&state, &events, self.config.lease),
             phase: phase_of(&state),
+            redrives,
         };
+        let depth = create.events.iter().map(|event| run::nesting(event)).max().unwrap_or(0);
+        if depth > MAX_NESTING {
+            return Err(SubmitError::TooDeep { depth, most: MAX_NESTING });
+        }
         let queue = create.queue.clone();
         match self.create(create).await? {
             Created::New { at } => {
@@ -147,6 +188,7 @@ impl<W: World> Node<W> {
             Created::KeyConflict { run } => {
                 Err(SubmitError::KeyConflict { key: key.unwrap_or_default(), run })
             }
+            refused => Err(not_redriven(redrives, refused)),
         }
     }
 
@@ -170,8 +212,9 @@ impl<W: World> Node<W> {
             return Err(SubmitError::Closing);
         }
         let size = serde_json::to_string(&submission.input).map_or(0, |text| text.len());
-        if size > MAX_INPUT {
-            return Err(SubmitError::InputTooLarge { size, most: MAX_INPUT });
+        let most = submission.redrives.map_or(MAX_INPUT, |_| MAX_INPUT + Letter::MAX_PAYLOAD);
+        if size > most {
+            return Err(SubmitError::InputTooLarge { size, most });
         }
         for step in submission.workflow.steps() {
             for rule in step.policy.rules() {
@@ -184,5 +227,20 @@ impl<W: World> Node<W> {
             }
         }
         Ok(())
+    }
+}
+
+/// Why the store did not let `letter` be redriven.
+fn not_redriven(letter: Option<LetterId>, refused: Created) -> SubmitError {
+    match (letter, refused) {
+        (Some(letter), Created::AlreadyRedriven { run }) => {
+            SubmitError::AlreadyRedriven { letter, run }
+        }
+        (Some(letter), Created::LetterDiscarded) => SubmitError::LetterDiscarded(letter),
+        (Some(letter), Created::UnknownLetter) => SubmitError::UnknownLetter(letter),
+        (_, other) => {
+            let what = format!("it answered a submission with {other:?}");
+            SubmitError::Broken(StoreError::Broken(what))
+        }
     }
 }

@@ -63,7 +63,10 @@ impl RunState {
                 state.first_started.get_or_insert(recorded.at);
             }
             Event::AttemptFailed { task, attempt, failure, .. } => {
-                self.running(*task, *attempt)?.failure = Some(Box::new(failure.clone()));
+                let state = self.running(*task, *attempt)?;
+                let failure = Box::new(failure.clone());
+                state.first_failure.get_or_insert_with(|| failure.clone());
+                state.failure = Some(failure);
             }
             Event::RetryScheduled { task, attempt, delay, backoff, kind, .. } => {
                 let running = |t: &TaskState| matches!(t.phase, TaskPhase::Running { .. });

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Recorded, RunState, stored};
+use super::{Letter, Recorded, RunState, stored};
 
 /// The format written today.
 const FORMAT: u8 = 1;
@@ -58,6 +58,41 @@ pub fn decode_snapshot(bytes: &[u8]) -> Result<RunState, DecodeError> {
     } else {
         Err(DecodeError::Damaged("its steps are not its workflow's".to_owned()))
     }
+}
+
+/// A dead letter as stored bytes.
+#[must_use]
+pub fn encode_letter(letter: &Letter) -> Bytes {
+    write(letter)
+}
+
+/// A dead letter from stored bytes.
+///
+/// # Errors
+/// When the bytes are damaged or newer than this program.
+pub fn decode_letter(bytes: &[u8]) -> Result<Letter, DecodeError> {
+    read(bytes)
+}
+
+/// How deep the JSON of stored bytes is nested. What is nested deeper than 127 can't be read back.
+#[must_use]
+pub fn nesting(bytes: &[u8]) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_text, mut escaped) = (false, false);
+    for byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_text => escaped = true,
+            b'"' => in_text = !in_text,
+            b'[' | b'{' if !in_text => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 fn write(value: &impl Serialize) -> Bytes {

@@ -17,6 +17,7 @@ mod ends;
 mod errors;
 mod event;
 mod ids;
+mod letter;
 mod queue;
 mod route;
 mod state;
@@ -25,10 +26,14 @@ mod view;
 
 pub use advance::advance;
 pub use apply::Impossible;
-pub use codec::{DecodeError, decode, decode_snapshot, encode, encode_snapshot};
+pub use codec::{
+    DecodeError, decode, decode_letter, decode_snapshot, encode, encode_letter, encode_snapshot,
+    nesting,
+};
 pub use decide::{Input, decide};
 pub use event::{Event, Outcome, Recorded, RetryOf, RouteCause};
 pub use ids::{Digest, RunId, TaskId, Token, Version};
+pub use letter::{Letter, LetterId, NotALetter, NotRedrivable};
 pub use queue::{Waits, queue_of};
 pub use state::{Phase, RunState, StepPhase, StepState, TaskPhase, TaskState};
 pub use view::Prepared;

@@ -100,6 +100,9 @@ pub struct TaskState {
     /// When the attempt to come, or in progress, was due.
     #[serde(default)]
     pub due: Timestamp,
+    /// The first attempt's failure: what compaction keeps of a long history beside the last (X9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<Box<Failure>>,
     /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
     pub failure: Option<Box<Failure>>,
 }
@@ -157,6 +160,7 @@ impl TaskState {
             backoff: None,
             delay: Nanos::ZERO,
             due: Timestamp::from_nanos(0),
+            first_failure: None,
             failure: None,
         }
     }

@@ -97,11 +97,17 @@ impl RunState {
         let TaskPhase::Running { timeout, .. } = found.phase else { return None };
         let step = self.definition(task.step)?;
         Some(Prepared {
-            args: step.args.render(&View::of_task(self, task)),
+            args: self.arguments(task)?,
             attempt: found.attempt,
             timeout,
             retries_left: step.policy.limit().count().map(|n| n.saturating_sub(found.attempt)),
         })
+    }
+
+    /// The arguments that `task` is invoked with: the same for every attempt.
+    #[must_use]
+    pub fn arguments(&self, task: TaskId) -> Option<Value> {
+        Some(self.definition(task.step)?.args.render(&View::of_task(self, task)))
     }
 
     /// What a step has left: its result, and for a fanned-out one also which items failed (C10).

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::queue::Queue;
 use super::seam::{
     Commit, CommitId, Committed, Create, Created, Heads, Holding, Loaded, QueueRow, Renewal,
     Renewed, ResultRow, RunHead, RunPhase, Snapshot, StoreError, Tail,
 };
-use crate::run::{Digest, RunId, TaskId, Version};
+use crate::run::{Digest, LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
 
 /// How many writers' receipts are kept a run, the newest.
@@ -32,6 +33,14 @@ pub(super) struct Record {
     pub(super) snapshot: Option<Version>,
     pub(super) results: u64,
     pub(super) queued: u64,
+    /// Dead letters, and how many of them wait.
+    pub(super) letters: u64,
+    pub(super) waiting: u64,
+    /// The submission key, which is forgotten with the run.
+    pub(super) key: Option<Box<str>>,
+    pub(super) redrives: Option<LetterId>,
+    pub(super) ended: Option<Timestamp>,
+    pub(super) archived: Option<Timestamp>,
     receipts: Vec<Receipt>,
 }
 
@@ -66,6 +75,12 @@ impl Record {
             snapshot: None,
             results: 0,
             queued: 0,
+            letters: 0,
+            waiting: 0,
+            key: create.key.as_deref().map(Into::into),
+            redrives: create.redrives,
+            ended: create.phase.is_terminal().then_some(now),
+            archived: None,
             receipts: Vec::new(),
         }
     }
@@ -88,9 +103,13 @@ impl Record {
             workflow: self.workflow.to_string(),
             digest: self.digest,
             phase: self.phase,
-            active: self.phase == RunPhase::Running,
+            active: self.phase.is_active(),
             version: self.version,
             created: self.created,
+            ended: self.ended,
+            archived: self.archived,
+            redrives: self.redrives,
+            letters: self.waiting,
         }
     }
 }
@@ -136,6 +155,19 @@ pub(super) trait Shelf {
         after: Option<Version>,
     ) -> Result<Vec<ResultRow>, StoreError>;
     fn snapshot(&self, run: RunId, record: &Record) -> Result<Option<Snapshot>, StoreError>;
+    fn keep_letter(&mut self, letter: &StoredLetter, is_new: bool) -> Result<(), StoreError>;
+    fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError>;
+    /// The tasks of a run that have letters.
+    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError>;
+    /// The heads of letters that `filter` wants, from the one after `after`; the damaged ones apart.
+    fn letters(
+        &self,
+        after: Option<LetterId>,
+        limit: usize,
+        filter: &LetterFilter,
+    ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError>;
+    /// Forgets a run whole.
+    fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError>;
     /// Records by run, from the one after `after`; the runs whose record is damaged apart.
     fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError>;
 }
@@ -159,6 +191,11 @@ impl<S: Shelf> Ledger<'_, S> {
     pub(super) fn create(&mut self, create: &Create) -> Result<Created, StoreError> {
         if let Some(known) = self.known(create)? {
             return Ok(known);
+        }
+        if let Some(id) = create.redrives
+            && let Some(refused) = self.redrive(id, create.run)?
+        {
+            return Ok(refused);
         }
         let (run, mut record) = (create.run, Record::new(create, self.now));
         self.shelf.keep_new(run, create.key.as_deref())?;
@@ -189,7 +226,7 @@ impl<S: Shelf> Ledger<'_, S> {
         }))
     }
 
-    fn existing(&self, run: RunId) -> Result<Record, StoreError> {
+    pub(super) fn existing(&self, run: RunId) -> Result<Record, StoreError> {
         let missing = || StoreError::Broken(format!("run {run} is missing from the store"));
         self.shelf.record(run)?.ok_or_else(missing)
     }
@@ -251,13 +288,16 @@ impl<S: Shelf> Ledger<'_, S> {
         record.version = version;
         record.phase = commit.phase;
         record.results += commit.results.len() as u64;
+        record.ended = record.ended.or(commit.phase.is_terminal().then_some(self.now));
+        record.archived = record.archived.filter(|_| !commit.phase.is_active());
+        self.keep_letters(run, &mut record, &commit.letters)?;
         record.write_receipt(commit.id, Decided::Landed(version));
         self.change_queue(run, &mut record, &commit.queue)?;
         self.shelf.keep_record(run, &record)?;
         Ok(Committed::Applied { version, at: self.now })
     }
 
-    fn change_queue(
+    pub(super) fn change_queue(
         &mut self,
         run: RunId,
         record: &mut Record,

@@ -5,13 +5,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use super::keeping::{Archived, Prune, Pruned};
 use super::ledger::{Ledger, Page, Record, Shelf};
+use super::letters::{AskLetters, Discarded, LetterFilter, LetterHead, Letters, StoredLetter};
 use super::queue::Queue;
 use super::seam::{
     Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
     Renewed, ResultRow, Snapshot, Store, StoreError,
 };
-use crate::run::{RunId, TaskId, Version};
+use crate::run::{LetterId, RunId, TaskId, Version};
 use crate::runtime::Runtime;
 use crate::time::{Mono, Timestamp};
 
@@ -101,12 +103,33 @@ impl<R: Runtime> Store for MemoryStore<R> {
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
         self.ledger(|ledger| ledger.trim(run, below))
     }
+
+    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
+        self.ledger(|ledger| ledger.letters(&ask))
+    }
+
+    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        self.ledger(|ledger| ledger.letter(id))
+    }
+
+    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
+        self.ledger(|ledger| ledger.discard(id, &reason))
+    }
+
+    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
+        self.ledger(|ledger| ledger.archive(run))
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
+        self.ledger(|ledger| ledger.prune(&prune))
+    }
 }
 
 #[derive(Debug, Default)]
 struct MemoryShelf {
     runs: BTreeMap<RunId, Run>,
     keys: BTreeMap<String, RunId>,
+    letters: BTreeMap<LetterId, StoredLetter>,
 }
 
 #[derive(Debug, Default)]
@@ -197,6 +220,39 @@ impl Shelf for MemoryShelf {
 
     fn snapshot(&self, run: RunId, _: &Record) -> Result<Option<Snapshot>, StoreError> {
         Ok(self.runs.get(&run).and_then(|r| r.snapshot.clone()))
+    }
+
+    fn keep_letter(&mut self, letter: &StoredLetter, _: bool) -> Result<(), StoreError> {
+        self.letters.insert(letter.head.id, letter.clone());
+        Ok(())
+    }
+
+    fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        Ok(self.letters.get(&id).cloned())
+    }
+
+    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
+        Ok(self.letters.keys().filter(|id| id.run == run).map(|id| id.task).collect())
+    }
+
+    fn letters(
+        &self,
+        after: Option<LetterId>,
+        limit: usize,
+        filter: &LetterFilter,
+    ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError> {
+        let later = self.letters.iter().filter(|(id, _)| after.is_none_or(|after| **id > after));
+        let wanted = later.map(|(_, letter)| &letter.head).filter(|head| filter.wants(head));
+        Ok((wanted.take(limit).cloned().collect(), vec![]))
+    }
+
+    fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        self.runs.remove(&run);
+        self.letters.retain(|id, _| id.run != run);
+        if let Some(key) = &record.key {
+            self.keys.remove(&**key);
+        }
+        Ok(())
     }
 
     fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {

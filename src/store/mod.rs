@@ -12,15 +12,23 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod keeper;
+mod keeping;
 mod ledger;
+mod letters;
 mod memory;
 mod queue;
 #[cfg(feature = "redb")]
 pub mod redb;
 mod seam;
+mod shared;
 
 #[cfg(feature = "redb")]
 pub use self::redb::{OpenError, RedbStore};
+pub use keeping::{Archived, Prune, Pruned};
+pub use letters::{
+    AskLetters, Discarded, LetterFilter, LetterHead, LetterRow, LetterStatus, Letters, StoredLetter,
+};
 pub use memory::MemoryStore;
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,

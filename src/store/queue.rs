@@ -11,7 +11,7 @@ use crate::schedule::{DueQueue, Key};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::StepIx;
 
-/// Every queue row, and when something next happens to the rows of running runs.
+/// Every queue row, and when something next happens to the rows of active runs.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     runs: BTreeMap<RunId, Rows>,
@@ -77,7 +77,7 @@ impl Queue {
     #[cfg(feature = "redb")]
     pub(super) fn restore(&mut self, run: RunId, phase: RunPhase, rows: Vec<QueueRow>) {
         let kept = self.runs.entry(run).or_default();
-        kept.at_rest = phase != RunPhase::Running;
+        kept.at_rest = !phase.is_active();
         for row in rows {
             kept.put(&mut self.index, run, row);
         }
@@ -92,7 +92,7 @@ impl Queue {
         now: Timestamp,
     ) -> Vec<(TaskId, Option<QueueRow>)> {
         let rows = self.runs.entry(run).or_default();
-        rows.rest(&mut self.index, run, phase != RunPhase::Running);
+        rows.rest(&mut self.index, run, !phase.is_active());
         let changed = changes.iter().map(|c| rows.change(&mut self.index, run, *c, now)).collect();
         if rows.rows.is_empty() {
             self.runs.remove(&run);

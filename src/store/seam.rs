@@ -1,10 +1,11 @@
 use std::future::Future;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use crate::run::{Digest, RunId, TaskId, Token, Version};
+use super::keeping::{Archived, Prune, Pruned};
+use super::letters::{AskLetters, Discarded, LetterRow, Letters, StoredLetter};
+use crate::run::{Digest, LetterId, RunId, TaskId, Token, Version};
 use crate::time::{Nanos, Timestamp};
 
 /// Durable state. Every method may be called again with the same argument after
@@ -55,64 +56,29 @@ pub trait Store: Send + Sync + 'static {
         run: RunId,
         below: Version,
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
-}
 
-/// A shared store is a store.
-impl<S: Store> Store for Arc<S> {
-    fn clock(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send {
-        S::clock(self)
-    }
+    /// Dead letters in the order of their ids.
+    fn letters(&self, ask: AskLetters) -> impl Future<Output = Result<Letters, StoreError>> + Send;
 
-    fn create(&self, create: Create) -> impl Future<Output = Result<Created, StoreError>> + Send {
-        S::create(self, create)
-    }
-
-    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Claimed, StoreError>> + Send {
-        S::claim(self, claim)
-    }
-
-    fn commit(&self, commit: Commit) -> impl Future<Output = Result<Committed, StoreError>> + Send {
-        S::commit(self, commit)
-    }
-
-    fn renew(
+    /// One dead letter.
+    fn letter(
         &self,
-        held: Vec<Holding>,
-    ) -> impl Future<Output = Result<Renewed, StoreError>> + Send {
-        S::renew(self, held)
-    }
+        id: LetterId,
+    ) -> impl Future<Output = Result<Option<StoredLetter>, StoreError>> + Send;
 
-    fn expired(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send {
-        S::expired(self, limit)
-    }
-
-    fn load(
+    /// Puts a waiting letter aside for good.
+    fn discard(
         &self,
-        run: RunId,
-        after: Option<Version>,
-    ) -> impl Future<Output = Result<Option<Loaded>, StoreError>> + Send {
-        S::load(self, run, after)
-    }
+        id: LetterId,
+        reason: String,
+    ) -> impl Future<Output = Result<Discarded, StoreError>> + Send;
 
-    fn heads(
-        &self,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> impl Future<Output = Result<Heads, StoreError>> + Send {
-        S::heads(self, after, limit)
-    }
+    /// Marks a run that is at rest as archived (A12): no recovery takes it up. A commit that makes
+    /// the run active again takes the mark away.
+    fn archive(&self, run: RunId) -> impl Future<Output = Result<Archived, StoreError>> + Send;
 
-    fn queue(&self, run: RunId) -> impl Future<Output = Result<Vec<QueueRow>, StoreError>> + Send {
-        S::queue(self, run)
-    }
-
-    fn trim(
-        &self,
-        run: RunId,
-        below: Version,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send {
-        S::trim(self, run, below)
-    }
+    /// Removes everything kept of runs that ended long ago, looking at a bounded number of runs.
+    fn prune(&self, prune: Prune) -> impl Future<Output = Result<Pruned, StoreError>> + Send;
 }
 
 /// What went wrong in a store. All three are infrastructure failures: no attempt is used up (C8).
@@ -147,6 +113,9 @@ pub struct Create {
     pub queue: Vec<QueueChange>,
     /// The run's phase after those events.
     pub phase: RunPhase,
+    /// The dead letter that the run redrives. It must wait, and is marked in the same transaction.
+    #[serde(default)]
+    pub redrives: Option<LetterId>,
 }
 
 /// The answer to [`Create`].
@@ -171,6 +140,15 @@ pub enum Created {
         /// The first run.
         run: RunId,
     },
+    /// Another run has redriven the letter before.
+    AlreadyRedriven {
+        /// That run.
+        run: RunId,
+    },
+    /// The letter was discarded.
+    LetterDiscarded,
+    /// There is no such letter.
+    UnknownLetter,
 }
 
 /// Names a claim: the writer's incarnation and its own count.
@@ -245,6 +223,9 @@ pub struct Commit {
     pub queue: Vec<QueueChange>,
     /// Results of tasks that succeeded (W11).
     pub results: Vec<ResultRow>,
+    /// Tasks that failed for good (C18).
+    #[serde(default)]
+    pub letters: Vec<LetterRow>,
     /// The run's phase after the events.
     pub phase: RunPhase,
     /// The state after the events, encoded, when it is time for one.
@@ -372,6 +353,8 @@ pub struct ResultRow {
 pub enum RunPhase {
     /// Work is left.
     Running,
+    /// Work is left, and no retry starts until somebody has decided (H17).
+    Paused,
     /// Ended well.
     Completed,
     /// Ended by a failure.
@@ -387,6 +370,12 @@ impl RunPhase {
     #[must_use]
     pub fn is_terminal(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
+    }
+
+    /// Whether the run's due tasks are claimed and recovery takes it up.
+    #[must_use]
+    pub fn is_active(self) -> bool {
+        matches!(self, Self::Running | Self::Paused)
     }
 }
 
@@ -544,6 +533,14 @@ pub struct RunHead {
     pub version: Version,
     /// When it was created, store time.
     pub created: Timestamp,
+    /// When it ended, store time.
+    pub ended: Option<Timestamp>,
+    /// When it was archived, store time (A12).
+    pub archived: Option<Timestamp>,
+    /// The dead letter that it redrives.
+    pub redrives: Option<LetterId>,
+    /// Its dead letters that wait for somebody.
+    pub letters: u64,
 }
 
 /// A page of runs.

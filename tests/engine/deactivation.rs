@@ -142,6 +142,7 @@ async fn lose_rows(store: &Watched, run: RunId) {
         results: vec![],
         phase: RunPhase::Running,
         snapshot: None,
+        letters: vec![],
     };
     assert!(matches!(store.commit(commit).await.unwrap(), Committed::Applied { .. }));
     assert_eq!(store.queue(run).await.unwrap(), []);

@@ -10,11 +10,12 @@ use std::time::Duration;
 use retrial::action::{Actions, Call, Outcome};
 use retrial::engine::{Config, Engine, Submission, World};
 use retrial::policy::{Backoff, Policy};
-use retrial::run::{self, Event, Recorded, RunId, TaskId, Version};
+use retrial::run::{self, Event, LetterId, Recorded, RunId, TaskId, Version};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded,
-    MemoryStore, QueueRow, Renewed, Store, StoreError,
+    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
+    Heads, Holding, Letters, Loaded, MemoryStore, Prune, Pruned, QueueRow, Renewed, Store,
+    StoreError, StoredLetter,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
@@ -226,6 +227,21 @@ impl Store for Watched {
     }
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
         self.pass_on(self.store.trim(run, below)).await
+    }
+    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
+        self.store.letters(ask).await
+    }
+    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        self.store.letter(id).await
+    }
+    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
+        self.store.discard(id, reason).await
+    }
+    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
+        self.store.archive(run).await
+    }
+    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
+        self.store.prune(prune).await
     }
 }
 

@@ -10,6 +10,7 @@
 mod attempts;
 mod deactivation;
 mod kit;
+mod letters;
 mod platform;
 mod queue;
 #[cfg(feature = "redb")]

@@ -106,6 +106,7 @@ fn commit(run: RunId, writer: u64, expect: u64, fence: Fence, queue: QueueChange
         events: vec![Bytes::from_static(b"next")],
         queue: vec![queue],
         results: vec![],
+        letters: vec![],
         phase: RunPhase::Running,
         snapshot: None,
     }
@@ -122,6 +123,7 @@ async fn check_timeout_at(store: &impl Store) {
         events: vec![Bytes::from_static(b"first")],
         queue: vec![QueueChange::Due { task: TASK, attempt: 1, after: Nanos::ZERO }],
         phase: RunPhase::Running,
+        redrives: None,
     };
     store.create(create).await.unwrap();
     let id = ClaimId { writer: 1, counter: 1 };

@@ -1,13 +1,15 @@
 //! The seam's words as plain lists, searched from end to end.
 
+mod keeping;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use retrial::run::{Digest, RunId, TaskId, Token, Version};
+use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
     Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    ExpiredTask, Fence, Heads, Holding, Loaded, QueueChange, QueueRow, QueueState, Renewal,
-    Renewed, ResultRow, RunHead, RunPhase, Snapshot, Tail,
+    ExpiredTask, Fence, Holding, LetterHead, LetterStatus, Loaded, QueueChange, QueueRow,
+    QueueState, Renewal, Renewed, ResultRow, RunPhase, Snapshot, StoredLetter, Tail,
 };
 use retrial::time::Timestamp;
 
@@ -17,6 +19,7 @@ pub(crate) struct Naive {
     pub(crate) now: Timestamp,
     runs: BTreeMap<RunId, Run>,
     keys: BTreeMap<String, RunId>,
+    letters: BTreeMap<LetterId, StoredLetter>,
     rows: Vec<Row>,
     claims: Vec<(Claim, Claimed)>,
     waited: u64,
@@ -28,6 +31,9 @@ struct Run {
     workflow: String,
     phase: RunPhase,
     created: Timestamp,
+    ended: Option<Timestamp>,
+    archived: Option<Timestamp>,
+    redrives: Option<LetterId>,
     events: Vec<Bytes>,
     floor: usize,
     results: Vec<(usize, ResultRow)>,
@@ -67,6 +73,7 @@ impl Naive {
             now,
             runs: BTreeMap::new(),
             keys: BTreeMap::new(),
+            letters: BTreeMap::new(),
             rows: Vec::new(),
             claims: Vec::new(),
             waited: 0,
@@ -88,6 +95,11 @@ impl Naive {
             Call::Heads(after, limit) => Answer::Heads(self.heads(*after, *limit)),
             Call::Queue(run) => Answer::Rows(self.queue(*run)),
             Call::Trim(run, below) => self.trim(*run, below.0 as usize),
+            Call::Letters(ask) => Answer::Letters(self.letters(ask)),
+            Call::Letter(id) => Answer::Letter(self.letters.get(id).cloned()),
+            Call::Discard(id, reason) => Answer::Discarded(self.discard(*id, reason)),
+            Call::Archive(run) => Answer::Archived(self.archive(*run)),
+            Call::Prune(prune) => Answer::Pruned(self.prune(prune)),
         }
     }
 
@@ -107,6 +119,16 @@ impl Naive {
                 false => Created::KeyConflict { run },
             };
         }
+        if let Some(id) = create.redrives {
+            let Some(letter) = self.letters.get_mut(&id) else { return Created::UnknownLetter };
+            match &letter.head.status {
+                LetterStatus::Redriven { run } => return Created::AlreadyRedriven { run: *run },
+                LetterStatus::Discarded { .. } => return Created::LetterDiscarded,
+                LetterStatus::Waiting => {
+                    letter.head.status = LetterStatus::Redriven { run: create.run };
+                }
+            }
+        }
         self.keys.extend(create.key.clone().map(|key| (key, create.run)));
         let run = Run {
             digest: create.digest,
@@ -114,6 +136,9 @@ impl Naive {
             workflow: create.workflow.clone(),
             phase: create.phase,
             created: at,
+            ended: create.phase.is_terminal().then_some(at),
+            archived: None,
+            redrives: create.redrives,
             events: create.events.clone(),
             floor: 0,
             results: vec![],
@@ -147,7 +172,7 @@ impl Naive {
     }
 
     fn is_running(&self, run: RunId) -> bool {
-        self.runs.get(&run).is_some_and(|r| r.phase == RunPhase::Running)
+        self.runs.get(&run).is_some_and(|r| awake(r.phase))
     }
 
     fn claim(&mut self, claim: &Claim, theirs: &Answer) -> Claimed {
@@ -247,7 +272,7 @@ impl Naive {
 
     fn land(&mut self, commit: &Commit) -> Answer {
         let at = self.now;
-        let wakes = !self.is_running(commit.run) && commit.phase == RunPhase::Running;
+        let wakes = !self.is_running(commit.run) && awake(commit.phase);
         let run = self.run(commit.run);
         run.events.extend(commit.events.iter().cloned());
         let version = Version(run.events.len() as u64);
@@ -256,7 +281,21 @@ impl Naive {
             run.snapshot = Some((version.0 as usize, state.clone()));
         }
         run.phase = commit.phase;
+        if commit.phase.is_terminal() {
+            run.ended.get_or_insert(at);
+        }
+        if awake(commit.phase) {
+            run.archived = None;
+        }
+        let (workflow, redrives) = (run.workflow.clone(), run.redrives);
         run.decided.push((commit.id, Ok(version)));
+        for row in &commit.letters {
+            let id = LetterId { run: commit.run, task: row.task };
+            let (action, code) = (row.action.clone(), row.code.clone());
+            let (workflow, status) = (workflow.clone(), LetterStatus::Waiting);
+            let head = LetterHead { id, workflow, action, code, at, redrives, status };
+            self.letters.insert(id, StoredLetter { head, body: row.body.clone() });
+        }
         if wakes {
             self.wait_anew(commit.run);
         }
@@ -321,20 +360,6 @@ impl Naive {
         Some(Loaded { at, version, snapshot, tail: Tail { events, results } })
     }
 
-    fn heads(&self, after: Option<RunId>, limit: usize) -> Heads {
-        let runs = self.runs.iter().filter(|(id, _)| after.is_none_or(|after| **id > after));
-        let heads = runs.take(limit).map(|(&id, run)| RunHead {
-            run: id,
-            workflow: run.workflow.clone(),
-            digest: run.digest,
-            phase: run.phase,
-            active: run.phase == RunPhase::Running,
-            version: Version(run.events.len() as u64),
-            created: run.created,
-        });
-        Heads { at: self.now, runs: heads.collect(), damaged: vec![] }
-    }
-
     fn queue(&self, run: RunId) -> Vec<QueueRow> {
         let rows = self.rows.iter().filter(|row| row.run == run).map(|row| row.shown);
         let mut rows: Vec<_> = rows.collect();
@@ -355,6 +380,10 @@ impl Naive {
             _ => Answer::NotDone,
         }
     }
+}
+
+fn awake(phase: RunPhase) -> bool {
+    matches!(phase, RunPhase::Running | RunPhase::Paused)
 }
 
 impl Run {

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use retrial::run::{Digest, RunId, TaskId, Token, Version};
+use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
-    Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created, Expired, Fence, Heads,
-    Holding, Loaded, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError,
+    Archived, AskLetters, Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created,
+    Discarded, Expired, Fence, Heads, Holding, LetterFilter, LetterRow, Letters, Loaded, Prune,
+    Pruned, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError, StoredLetter,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::StepIx;
@@ -25,6 +26,11 @@ pub(crate) enum Call {
     Heads(Option<RunId>, usize),
     Queue(RunId),
     Trim(RunId, Version),
+    Letters(AskLetters),
+    Letter(LetterId),
+    Discard(LetterId, String),
+    Archive(RunId),
+    Prune(Prune),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -38,6 +44,11 @@ pub(crate) enum Answer {
     Heads(Heads),
     Rows(Vec<QueueRow>),
     Trimmed(()),
+    Letters(Letters),
+    Letter(Option<StoredLetter>),
+    Discarded(Discarded),
+    Archived(Archived),
+    Pruned(Pruned),
     NotDone,
     Broken,
 }
@@ -58,6 +69,7 @@ impl Answer {
         match &mut self {
             Self::Loaded(Some(loaded)) => loaded.at = Timestamp::default(),
             Self::Heads(heads) => heads.at = Timestamp::default(),
+            Self::Letters(letters) => letters.at = Timestamp::default(),
             _ => {}
         }
         self
@@ -76,7 +88,7 @@ impl Op {
     pub(crate) fn any() -> impl Strategy<Value = Self> {
         let turn = prop_oneof![Just(0), 1..10_u64, 10..60_u64];
         let dice = prop::array::uniform12(0..1_000_000_u64);
-        (turn, 0..20_u8, dice).prop_map(|(turn, kind, dice)| Self { turn, kind, dice })
+        (turn, 0..26_u8, dice).prop_map(|(turn, kind, dice)| Self { turn, kind, dice })
     }
 }
 
@@ -89,6 +101,7 @@ pub(crate) struct Script {
     commits: Vec<Commit>,
     claims: Vec<Claim>,
     creates: Vec<Create>,
+    letters: Vec<LetterId>,
 }
 
 fn run(n: u64) -> RunId {
@@ -128,6 +141,11 @@ impl Script {
                 Call::Heads((!d[1].is_multiple_of(4)).then(|| run(d[1])), d[2] as usize % 4)
             }
             18 => Call::Queue(run(d[0])),
+            20 => Call::Letters(self.ask_letters(d)),
+            21 => Call::Letter(self.letter(d[0])),
+            22 => Call::Discard(self.letter(d[0]), format!("reason {}", d[1] % 3)),
+            23 => Call::Archive(run(d[0])),
+            24 => Call::Prune(Self::prune(d)),
             _ => Call::Trim(run(d[0]), Version(d[1] % (self.versions[(d[0] % RUNS) as usize] + 2))),
         }
     }
@@ -147,6 +165,11 @@ impl Script {
             (Call::Commit(commit), Answer::Committed(Committed::Applied { version, .. })) => {
                 let place = place_of(commit.run);
                 self.versions[place] = version.0;
+                let letters = commit.letters.iter();
+                self.letters.extend(letters.map(|l| LetterId { run: commit.run, task: l.task }));
+            }
+            (_, Answer::Pruned(pruned)) => {
+                pruned.runs.iter().for_each(|run| self.versions[place_of(*run)] = 0);
             }
             (_, Answer::Claimed(claimed)) => {
                 self.tokens.extend(claimed.tasks.iter().map(|t| (t.run, t.task, t.token)));
@@ -160,7 +183,9 @@ impl Script {
         let runs = (0..RUNS).flat_map(|n| {
             [Call::Load(run(n), None), Call::Load(run(n), Some(Version(0))), Call::Queue(run(n))]
         });
-        runs.chain([Call::Heads(None, 9)])
+        let filter = LetterFilter::default();
+        let letters = Call::Letters(AskLetters { after: None, limit: 99, filter });
+        runs.chain([Call::Heads(None, 9), letters])
     }
 
     fn some_version(&self, d: [u64; 12]) -> Option<Version> {
@@ -177,6 +202,7 @@ impl Script {
             events: self.events(d[3] % 3),
             queue: (0..d[4] % 4).map(|n| self.change(d[5].rotate_left(n as u32), n)).collect(),
             phase: RunPhase::Running,
+            redrives: d[6].is_multiple_of(3).then(|| self.letter(d[7])),
         }
     }
 
@@ -195,7 +221,7 @@ impl Script {
         let at = if d[1].is_multiple_of(3) { run(d[1] / 3) } else { claimed };
         let place = place_of(at);
         let behind = if d[2].is_multiple_of(6) { d[2] % 4 } else { 0 };
-        let phases = [RunPhase::Running, RunPhase::Running, RunPhase::Running];
+        let phases = [RunPhase::Running, RunPhase::Running, RunPhase::Paused];
         let rests = [RunPhase::Deactivated, RunPhase::Cancelled, RunPhase::Completed];
         let phase = if d[3].is_multiple_of(5) { rests } else { phases };
         Commit {
@@ -208,6 +234,7 @@ impl Script {
             results: (0..d[10] % 2).map(|n| self.result(d[10] + n)).collect(),
             phase: phase[(d[3] % 3) as usize],
             snapshot: d[11].is_multiple_of(4).then(|| format!("state {}", self.asked).into()),
+            letters: (0..d[0] % 3 / 2).map(|_| self.letter_row(d)).collect(),
         }
     }
 
@@ -218,6 +245,39 @@ impl Script {
     fn result(&self, n: u64) -> ResultRow {
         let attempt = (n % 3) as u32;
         ResultRow { task: task(n), attempt, result: format!("result {}", self.asked).into() }
+    }
+
+    /// A task fails for good once, so each letter is of another.
+    fn letter_row(&self, d: [u64; 12]) -> LetterRow {
+        let task = TaskId { step: StepIx(0), item: self.asked as u32 };
+        let body = format!("letter {}", self.asked).into();
+        LetterRow { task, action: "a".into(), code: format!("E{}", d[1] % 2), body }
+    }
+
+    /// Mostly one that was written.
+    fn letter(&self, n: u64) -> LetterId {
+        let len = self.letters.len() as u64;
+        match n.checked_rem(len).filter(|_| !n.is_multiple_of(5)) {
+            Some(place) => self.letters[place as usize],
+            None => LetterId { run: run(n), task: task(n) },
+        }
+    }
+
+    fn ask_letters(&self, d: [u64; 12]) -> AskLetters {
+        let code = d[1].is_multiple_of(3).then(|| "E1".to_owned());
+        let filter = LetterFilter { code, waiting: d[2].is_multiple_of(2), ..Default::default() };
+        let after = d[3].is_multiple_of(2).then(|| self.letter(d[4]));
+        AskLetters { after, limit: d[5] as usize % 4, filter }
+    }
+
+    fn prune(d: [u64; 12]) -> Prune {
+        Prune {
+            after: d[0].is_multiple_of(4).then(|| run(d[1])),
+            limit: d[2] as usize % 4,
+            older_than: Nanos::new(d[3] % 50 * 1_000),
+            archived_only: d[4].is_multiple_of(2),
+            with_letters: d[5].is_multiple_of(2),
+        }
     }
 
     /// Mostly a token that was given, for the task that it was given for.

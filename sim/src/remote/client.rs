@@ -4,11 +4,12 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use retrial::run::{RunId, Version};
+use retrial::run::{LetterId, RunId, Version};
 use retrial::runtime::Runtime;
 use retrial::store::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
-    Renewed, Store, StoreError,
+    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
+    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, Renewed, Store, StoreError,
+    StoredLetter,
 };
 use retrial::time::{Nanos, Timestamp};
 use tokio::sync::Mutex;
@@ -159,5 +160,25 @@ impl<R: Runtime> Store for RemoteStore<R> {
             Answer::Trim => Ok(()),
             other => strange(&other),
         }
+    }
+
+    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
+        ask!(self, Ask::Letters(ask), Letters)
+    }
+
+    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        ask!(self, Ask::Letter(id), Letter)
+    }
+
+    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
+        ask!(self, Ask::Discard { id, reason }, Discard)
+    }
+
+    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
+        ask!(self, Ask::Archive(run), Archive)
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
+        ask!(self, Ask::Prune(prune), Prune)
     }
 }

@@ -55,6 +55,11 @@ pub enum StoreOp {
     Heads,
     Queue,
     Trim,
+    /// `letters` and `letter`.
+    Letters,
+    Discard,
+    Archive,
+    Prune,
 }
 
 /// What a store fault does.

@@ -2,10 +2,11 @@
 
 use std::io;
 
-use retrial::run::{RunId, Version};
+use retrial::run::{LetterId, RunId, Version};
 use retrial::store::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
-    Renewed, Store, StoreError,
+    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
+    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, Renewed, Store, StoreError,
+    StoredLetter,
 };
 use retrial::time::Timestamp;
 use serde::de::DeserializeOwned;
@@ -46,6 +47,11 @@ pub(super) enum Ask {
     Heads { after: Option<RunId>, limit: usize },
     Queue(RunId),
     Trim { run: RunId, below: Version },
+    Letters(AskLetters),
+    Letter(LetterId),
+    Discard { id: LetterId, reason: String },
+    Archive(RunId),
+    Prune(Prune),
 }
 
 /// One method's result.
@@ -62,6 +68,11 @@ pub(super) enum Answer {
     Heads(Heads),
     Queue(Vec<QueueRow>),
     Trim,
+    Letters(Letters),
+    Letter(Option<StoredLetter>),
+    Discard(Discarded),
+    Archive(Archived),
+    Prune(Pruned),
 }
 
 impl Ask {
@@ -77,6 +88,10 @@ impl Ask {
             Self::Heads { .. } => StoreOp::Heads,
             Self::Queue(_) => StoreOp::Queue,
             Self::Trim { .. } => StoreOp::Trim,
+            Self::Letters(_) | Self::Letter(_) => StoreOp::Letters,
+            Self::Discard { .. } => StoreOp::Discard,
+            Self::Archive(_) => StoreOp::Archive,
+            Self::Prune(_) => StoreOp::Prune,
         }
     }
 
@@ -96,6 +111,11 @@ impl Ask {
                 store.trim(run, below).await?;
                 Answer::Trim
             }
+            Self::Letters(ask) => Answer::Letters(store.letters(ask).await?),
+            Self::Letter(id) => Answer::Letter(store.letter(id).await?),
+            Self::Discard { id, reason } => Answer::Discard(store.discard(id, reason).await?),
+            Self::Archive(run) => Answer::Archive(store.archive(run).await?),
+            Self::Prune(prune) => Answer::Prune(store.prune(prune).await?),
         })
     }
 }

@@ -113,6 +113,7 @@ impl Users {
             input: asked.input.clone(),
             key: asked.key.clone(),
             id: Some((id, seed)),
+            redrives: None,
         };
         let answer = self.ask(asked.node, |reply| Order::Submit(submission.clone(), reply)).await;
         *lock(&self.answered) += 1;

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use retrial::run::{RunId, Version};
+use retrial::run::{LetterId, RunId, Version};
 use retrial::store::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
-    Renewed, Snapshot, Store, StoreError,
+    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
+    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, Renewed, Snapshot, Store, StoreError,
+    StoredLetter,
 };
 use retrial::time::Timestamp;
 
@@ -100,5 +101,25 @@ impl<S: Store> Store for Witness<S> {
 
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
         self.store.trim(run, below).await
+    }
+
+    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
+        self.store.letters(ask).await
+    }
+
+    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        self.store.letter(id).await
+    }
+
+    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
+        self.store.discard(id, reason).await
+    }
+
+    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
+        self.store.archive(run).await
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
+        self.store.prune(prune).await
     }
 }

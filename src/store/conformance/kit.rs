@@ -105,6 +105,7 @@ pub(super) fn create(n: u64, queue: Vec<QueueChange>) -> Create {
         events: events(0, 2),
         queue,
         phase: RunPhase::Running,
+        redrives: None,
     }
 }
 
@@ -152,6 +153,7 @@ impl<'a, H: Harness> Bench<'a, H> {
             events: events(expect, 1),
             queue: vec![],
             results: vec![],
+            letters: vec![],
             phase: RunPhase::Running,
             snapshot: None,
         }

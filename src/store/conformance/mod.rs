@@ -5,6 +5,7 @@
 //! ever waited out, never raced, so that the suite runs against real clocks as well as turned ones.
 
 mod kit;
+mod letters;
 mod queue;
 mod record;
 
@@ -84,5 +85,11 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         queue::a_removed_task_is_gone,
         queue::a12_a_run_at_rest_is_not_claimed,
         queue::reopening_forgets_reservations_but_keeps_leases,
+        letters::c18_letters_land_with_their_commit,
+        letters::c18_a_letter_is_redriven_once,
+        letters::c18_a_discarded_letter_is_not_redriven,
+        letters::a12_only_a_run_at_rest_is_archived,
+        letters::h17_a_paused_run_is_claimed,
+        letters::x9_pruning_removes_all_of_a_run_and_nothing_else,
     ]
 }

@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 
+use super::super::letters::{LetterHead, StoredLetter};
 use super::super::seam::{ResultRow, Snapshot};
-use crate::run::{RunId, TaskId, Version};
+use crate::run::{LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
 use crate::workflow::StepIx;
 
@@ -23,6 +24,36 @@ pub(super) fn result_key(run: RunId, place: u64) -> Vec<u8> {
 /// `run | step | item`.
 pub(super) fn row_key(run: RunId, task: TaskId) -> Vec<u8> {
     [&run.to_bytes()[..], &task_bytes(task)].concat()
+}
+
+/// As a queue row's: `run | step | item`.
+pub(super) fn letter_key(id: LetterId) -> Vec<u8> {
+    row_key(id.run, id.task)
+}
+
+/// The letter that a key names; zeros where it is too short.
+pub(super) fn letter_of(key: &[u8]) -> LetterId {
+    let task = key.get(16..).unwrap_or_default();
+    let (step, item) = task.split_first_chunk().unwrap_or((&[0; 2], &[]));
+    let item = item.first_chunk().copied().unwrap_or_default();
+    let task = TaskId { step: StepIx(u16::from_be_bytes(*step)), item: u32::from_be_bytes(item) };
+    LetterId { run: run_of(key), task }
+}
+
+/// `length of the head | head as JSON | body`.
+pub(super) fn letter_value(head: &[u8], body: &[u8]) -> Vec<u8> {
+    [&(head.len() as u32).to_be_bytes()[..], head, body].concat()
+}
+
+pub(super) fn read_letter_head(value: &[u8]) -> Option<(LetterHead, &[u8])> {
+    let (length, rest) = value.split_first_chunk()?;
+    let (head, body) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+    Some((serde_json::from_slice(head).ok()?, body))
+}
+
+pub(super) fn read_letter(value: &[u8]) -> Option<StoredLetter> {
+    let (head, body) = read_letter_head(value)?;
+    Some(StoredLetter { head, body: Bytes::copy_from_slice(body) })
 }
 
 fn task_bytes(task: TaskId) -> [u8; 6] {
@@ -63,26 +94,29 @@ pub(super) fn read_snapshot(value: &[u8]) -> Option<Snapshot> {
     Some(Snapshot { version, state: Bytes::copy_from_slice(state) })
 }
 
-/// What the store keeps about itself: its time, and how many runs and submission keys it holds, so
-/// that a missing one is noticed.
+/// What the store keeps about itself: its time, and how many runs, submission keys and dead letters
+/// it holds, so that a missing one is noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) clock: Timestamp,
     pub(super) runs: u64,
     pub(super) keys: u64,
+    pub(super) letters: u64,
 }
 
 impl Totals {
-    /// `clock | runs | keys`.
+    /// `clock | runs | keys | letters`.
     pub(super) fn value(self) -> Vec<u8> {
-        [self.clock.as_nanos(), self.runs, self.keys].map(u64::to_be_bytes).concat()
+        [self.clock.as_nanos(), self.runs, self.keys, self.letters].map(u64::to_be_bytes).concat()
     }
 
     pub(super) fn read(value: &[u8]) -> Option<Self> {
         let (clock, rest) = value.split_first_chunk()?;
         let (runs, rest) = rest.split_first_chunk()?;
-        let keys = u64::from_be_bytes(rest.try_into().ok()?);
+        let (keys, rest) = rest.split_first_chunk()?;
+        let letters = u64::from_be_bytes(rest.try_into().ok()?);
+        let (runs, keys) = (u64::from_be_bytes(*runs), u64::from_be_bytes(*keys));
         let clock = Timestamp::from_nanos(u64::from_be_bytes(*clock));
-        Some(Self { clock, runs: u64::from_be_bytes(*runs), keys })
+        Some(Self { clock, runs, keys, letters })
     }
 }

@@ -25,12 +25,14 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use error::OpenError;
 
+use super::keeping::{Archived, Prune, Pruned};
 use super::ledger::Ledger;
+use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
 use super::seam::{
     Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
     Renewed, Store, StoreError,
 };
-use crate::run::{RunId, Version};
+use crate::run::{LetterId, RunId, Version};
 use crate::runtime::Runtime;
 use crate::time::Timestamp;
 use shelf::RedbShelf;
@@ -156,5 +158,25 @@ impl Store for RedbStore {
 
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
         self.call(move |ledger| ledger.trim(run, below)).await
+    }
+
+    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
+        self.call(move |ledger| ledger.letters(&ask)).await
+    }
+
+    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        self.call(move |ledger| ledger.letter(id)).await
+    }
+
+    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
+        self.call(move |ledger| ledger.discard(id, &reason)).await
+    }
+
+    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
+        self.call(move |ledger| ledger.archive(run)).await
+    }
+
+    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
+        self.call(move |ledger| ledger.prune(&prune)).await
     }
 }

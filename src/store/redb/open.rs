@@ -187,8 +187,10 @@ fn survey(place: &str, shelf: &RedbShelf<'_>, totals: Totals) -> Result<(Queue, 
     let mut known = Known::default();
     let runs = survey_heads(place, shelf, &mut known)?;
     let keys = survey_keys(place, shelf, &mut known)?;
-    if runs.1 != totals.runs || keys != totals.keys {
-        return Err(OpenError::damaged(place, "runs or submission keys are missing"));
+    let letters = count_letters(place, shelf)?;
+    if (runs.1, keys, letters) != (totals.runs, totals.keys, totals.letters) {
+        let why = "runs, submission keys or dead letters are missing";
+        return Err(OpenError::damaged(place, why));
     }
     let mut rows = survey_rows(place, shelf, &mut known)?;
     let mut queue = Queue::default();
@@ -239,6 +241,16 @@ fn survey_keys(place: &str, shelf: &RedbShelf<'_>, known: &mut Known) -> Result<
     for row in shelf.keys.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
         known.keys_damaged |= row.is_err();
+        key_of(place, row)?;
+    }
+    Ok(count)
+}
+
+/// A letter that is not what was written is reported when somebody asks for it.
+fn count_letters(place: &str, shelf: &RedbShelf<'_>) -> Result<u64, OpenError> {
+    let mut count = 0;
+    for row in shelf.letters.all().map_err(|e| OpenError::from_storage(place, e))? {
+        count += 1;
         key_of(place, row)?;
     }
     Ok(count)

@@ -54,6 +54,11 @@ impl<'txn> Sheet<'txn> {
         self.table.remove(key).map(drop)
     }
 
+    /// Removes the rows from `from` up to and including `to`, readable or not.
+    pub(super) fn forget(&mut self, from: &[u8], to: &[u8]) -> Result<(), StorageError> {
+        self.table.retain_in(from..=to, |_, _| false)
+    }
+
     /// The rows from `from` up to and including `to`. A fault is one row's; the next may be read.
     pub(super) fn range(
         &self,

@@ -7,16 +7,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::super::ledger::{Page, Record, Shelf};
+use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
 use super::error::before_commit;
 use super::layout::{
-    FORMAT, Totals, event_key, read_result, read_snapshot, result_key, result_value, row_key,
-    run_of, snapshot_value,
+    FORMAT, Totals, event_key, letter_key, letter_of, letter_value, read_letter, read_letter_head,
+    read_result, read_snapshot, result_key, result_value, row_key, run_of, snapshot_value,
 };
 use super::sheet::{Fault, Row, Sheet};
-use crate::run::{RunId, TaskId, Version};
+use crate::run::{LetterId, RunId, TaskId, Version};
+use crate::workflow::StepIx;
 
 const LAST: Version = Version(u64::MAX);
+const FIRST_TASK: TaskId = TaskId { step: StepIx(0), item: 0 };
+const LAST_TASK: TaskId = TaskId { step: StepIx(u16::MAX), item: u32::MAX };
+const LETTER: &str = "a dead letter is not what was written";
 const RECORD: &str = "its record is not what was written";
 const RESULT: &str = "a result is not what was written";
 const LOST_RESULT: &str = "its results are not all there";
@@ -31,6 +36,7 @@ pub(super) struct RedbShelf<'txn> {
     events: Sheet<'txn>,
     results: Sheet<'txn>,
     snapshots: Sheet<'txn>,
+    pub(super) letters: Sheet<'txn>,
     pub(super) totals: Totals,
     pub(super) known: &'txn Known,
     /// Whether anything was written.
@@ -63,6 +69,7 @@ impl<'txn> RedbShelf<'txn> {
             events: Sheet::open(txn, "events")?,
             results: Sheet::open(txn, "results")?,
             snapshots: Sheet::open(txn, "snapshots")?,
+            letters: Sheet::open(txn, "letters")?,
             totals,
             known,
             written: false,
@@ -260,6 +267,75 @@ impl Shelf for RedbShelf<'_> {
             true => Ok(snapshot),
             false => Err(broken(run, SNAPSHOT)),
         }
+    }
+
+    fn keep_letter(&mut self, letter: &StoredLetter, is_new: bool) -> Result<(), StoreError> {
+        self.totals.letters += u64::from(is_new);
+        let value = letter_value(&self.encode(&letter.head)?, &letter.body);
+        let done = self.letters.put(&letter_key(letter.head.id), &value);
+        self.write(done)
+    }
+
+    fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        let Some(value) = self.read(LETTER, self.letters.get(&letter_key(id)))? else {
+            return Ok(None);
+        };
+        read_letter(&value).map(Some).ok_or_else(|| broken(id.run, LETTER))
+    }
+
+    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
+        let (first, last) = (row_key(run, FIRST_TASK), row_key(run, LAST_TASK));
+        let rows = self.letters.range(&first, &last).map_err(|error| self.note(error))?;
+        rows.map(|row| Ok(letter_of(&self.read(LETTER, row)?.0).task)).collect()
+    }
+
+    fn letters(
+        &self,
+        after: Option<LetterId>,
+        limit: usize,
+        filter: &LetterFilter,
+    ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError> {
+        let (mut found, mut damaged) = (Vec::new(), Vec::new());
+        let from = after.map_or_else(Vec::new, letter_key);
+        let rows = self.letters.range(&from, &[u8::MAX; 32]).map_err(|error| self.note(error))?;
+        for row in rows {
+            let (id, head) = match row {
+                Ok((key, value)) => {
+                    (letter_of(&key), read_letter_head(&value).map(|(head, _)| head))
+                }
+                Err(Fault::Rot(key)) => (letter_of(&key), None),
+                Err(Fault::Storage(error)) => return Err(self.note(error)),
+            };
+            match head {
+                _ if after == Some(id) => {}
+                None => damaged.push(id),
+                Some(head) if !filter.wants(&head) => {}
+                Some(_) if found.len() >= limit => break,
+                Some(head) => found.push(head),
+            }
+        }
+        Ok((found, damaged))
+    }
+
+    fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        let (events, results) = (event_key(run, Version::START), result_key(run, 0));
+        let letters = row_key(run, FIRST_TASK);
+        let gone = [
+            self.events.forget(&events, &event_key(run, LAST)),
+            self.results.forget(&results, &result_key(run, u64::MAX)),
+            self.letters.forget(&letters, &row_key(run, LAST_TASK)),
+            self.snapshots.remove(&run.to_bytes()),
+            self.heads.remove(&run.to_bytes()),
+        ];
+        gone.into_iter().try_for_each(|done| self.write(done))?;
+        if let Some(key) = &record.key {
+            let done = self.keys.remove(key.as_bytes());
+            self.write(done)?;
+            self.totals.keys -= 1;
+        }
+        self.totals.runs -= 1;
+        self.totals.letters -= record.letters;
+        Ok(())
     }
 
     fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
