@@ -269,3 +269,20 @@ fn quorums_that_make_no_sense_are_refused() {
         "{many:?}"
     );
 }
+
+#[test]
+fn c18_a_dead_letter_of_a_joins_task_can_be_tried_again_alone() {
+    // Its place in the graph does not go along, what its attempts must ensure does.
+    let flow = Flow::new().step("a", once()).step("b", once());
+    let flow = flow.step("f", once()).after(&["a", "b"]).join(json!("any")).for_each(json!([1]));
+    let flow = flow
+        .success(json!("any"))
+        .requires(json!({"type": "exists", "field": "state.steps.a.result"}));
+    let flow = flow.ensures(json!({"type": "exists", "field": "state.result.id"})).build();
+    let world = plays(flow.clone(), [("a", 0, vec![gives(1)]), ("f", 0, vec![gives(2)])]);
+    let letter = |r: &retrial::run::Recorded| retrial::run::Letter::left_by(&world.state, &r.event);
+    let (task, letter) = world.log.iter().find_map(letter).expect("a letter");
+    let (alone, _) = letter.redrive(&flow, task).expect("it can run alone");
+    assert_eq!(alone.steps().len(), 1);
+    assert!(alone.steps()[0].ensures.is_some() && alone.steps()[0].requires.is_none());
+}
