@@ -119,6 +119,7 @@ impl Letter {
             goal: step.goal,
             fail_fast: step.fail_fast,
             ensures: step.ensures.clone(),
+            heartbeat_timeout: step.heartbeat_timeout,
             origin: step.origin,
             ..Step::new(step.id.as_str(), step.action.as_str(), step.policy.clone())
         };

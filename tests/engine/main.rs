@@ -7,8 +7,10 @@
     reason = "a failing test panics; time here is tokio's own, paused"
 )]
 
+mod able;
 mod attempts;
 mod deactivation;
+mod heartbeats;
 mod kit;
 mod letters;
 mod platform;

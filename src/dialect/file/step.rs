@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::action::heartbeat_timeout;
 use super::condition::About;
 use super::{Declarations, StepPlace, condition, keep, quorum};
 use crate::dialect::tree::{Data, Fields, Node, did_you_mean};
@@ -9,7 +10,7 @@ use crate::dialect::{Diagnostic, Environment, Place, policy};
 use crate::policy::Defaults;
 use crate::workflow::{Quorum, Root, Step, StepIx, Template};
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "id",
     "action",
     "args",
@@ -21,6 +22,7 @@ const KEYS: [&str; 11] = [
     "goal",
     "requires",
     "ensures",
+    "heartbeat_timeout",
 ];
 /// Those that a graph may be refused for.
 const PLACED: [&str; 2] = ["join", "success"];
@@ -83,7 +85,8 @@ impl Reader<'_> {
         let fields = node.fields(&known)?;
         let id = fields.require("id", "give the step a name of its own")?;
         let action = fields.require("action", "name what the step invokes")?;
-        let kind = self.declared.actions.get(action.name()?).map(|a| a.kind).unwrap_or_default();
+        let declared = self.declared.actions.get(action.name()?);
+        let kind = declared.map(|a| a.kind).unwrap_or_default();
         let (policy, origin) = self.defaults.resolve(policy::own(&fields)?, kind);
         let flag = |key: &str| fields.get(key).map_or(Ok(false), Node::boolean);
         let (args, for_each) = (fields.get("args"), fields.get("for_each"));
@@ -104,6 +107,7 @@ impl Reader<'_> {
             goal: flag("goal")?,
             requires: condition(requires, About::Step)?,
             ensures: condition(ensures, about)?,
+            heartbeat_timeout: heartbeat_timeout(&fields, declared.map(|a| &a.target))?,
             policy,
             origin,
         };
