@@ -61,6 +61,8 @@ mod contracts;
 mod errors;
 #[path = "run_flow/partial.rs"]
 mod partial;
+#[path = "run_flow/policies.rs"]
+mod policies;
 #[path = "run_flow/replay.rs"]
 mod replay;
 #[path = "run_flow/runs.rs"]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::FaultKind;
-use crate::oracle::Promise;
+use crate::oracle::{FEATURES, Promise};
 
 /// How one seed ended. The order is that of the exit codes' precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -82,8 +82,7 @@ pub struct SeedReport {
     pub struck: BTreeMap<FaultKind, u64>,
     /// How often each oracle judged.
     pub judged: BTreeMap<String, u64>,
-    /// How often rare features were among what was judged.
-    #[serde(default)]
+    /// How often each rare feature was met and judged.
     pub features: BTreeMap<String, u64>,
 }
 
@@ -128,8 +127,7 @@ pub struct SweepReport {
     pub struck: BTreeMap<FaultKind, u64>,
     /// How often each oracle judged.
     pub judged: BTreeMap<String, u64>,
-    /// How often rare features were among what was judged.
-    #[serde(default)]
+    /// How often each rare feature was met and judged.
     pub features: BTreeMap<String, u64>,
     /// What each oracle found.
     pub found: BTreeMap<String, u64>,
@@ -232,10 +230,9 @@ impl SweepReport {
             let found = self.found.get(&oracle).copied().unwrap_or(0);
             let _ = writeln!(out, "  {oracle:<20} {judged:>8} / {found}");
         }
-        if !self.features.is_empty() {
-            let _ = writeln!(out, "features judged");
-        }
-        for (feature, judged) in &self.features {
+        let _ = writeln!(out, "features judged");
+        for feature in FEATURES {
+            let judged = self.features.get(feature).copied().unwrap_or(0);
             let _ = writeln!(out, "  {feature:<20} {judged:>8}");
         }
         line(out, "fingerprint", &self.fingerprint);

@@ -7,6 +7,7 @@
 mod context;
 mod kinds;
 pub mod sanitise;
+mod statuses;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use context::ErrorContext;
 pub use kinds::{NetworkFault, RetryKind, THROTTLING};
+pub use statuses::{looks_like_statuses, statuses};
 
 use crate::time::Nanos;
 
@@ -91,6 +93,8 @@ pub struct Failure {
     retry_after: Option<Nanos>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stack_trace: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    outcome_unknown: bool,
 }
 
 impl Failure {
@@ -109,6 +113,7 @@ impl Failure {
             class: Class::Permanent,
             retry_after: None,
             stack_trace: None,
+            outcome_unknown: false,
         }
     }
 
@@ -151,6 +156,21 @@ impl Failure {
         self
     }
 
+    /// The same failure, where nobody knows whether the work was done: the request may have reached
+    /// the endpoint, and no answer says what came of it.
+    #[must_use]
+    pub fn with_unknown_outcome(mut self) -> Self {
+        self.outcome_unknown = true;
+        self
+    }
+
+    /// Whether the work may have been done all the same (C18, H17): the attempt ran out of time, its
+    /// lease was lost, or its answer was cut off or unreadable.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.outcome_unknown
+    }
+
     /// The code.
     #[must_use]
     pub fn code(&self) -> &ErrorCode {
@@ -187,10 +207,17 @@ impl Failure {
         self.stack_trace.as_deref()
     }
 
-    /// Whether `name` is this failure's code, its type or an ancestor of its type (H4).
+    /// Whether `name` is this failure's code, its type or an ancestor of its type (H4), or stands
+    /// for HTTP statuses among which its code is, as `5xx` and `500-599` do.
     #[must_use]
     pub fn is_a(&self, name: &str) -> bool {
-        self.code.as_str() == name || self.lineage.iter().any(|t| t == name)
+        is_named(&self.code, &self.lineage, name)
+    }
+
+    /// The HTTP status that the code is, if it is one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        statuses::status(self.code.as_str())
     }
 
     /// What triggers a retry after this failure (R10).
@@ -204,6 +231,14 @@ impl Failure {
     }
 }
 
+/// As [`Failure::is_a`], where a failure's code and lineage are at hand.
+pub(crate) fn is_named(code: &ErrorCode, lineage: &[String], name: &str) -> bool {
+    let status = || statuses::status(code.as_str());
+    code.as_str() == name
+        || lineage.iter().any(|t| t == name)
+        || statuses(name).is_some_and(|among| status().is_some_and(|s| among.contains(&s)))
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.message)
@@ -211,3 +246,9 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<&Self> for Failure {
+    fn from(failure: &Self) -> Self {
+        failure.clone()
+    }
+}

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::{RunState, StepPhase, StepState};
-use crate::failure::ErrorContext;
+use crate::failure::{ErrorContext, is_named};
 use crate::workflow::StepIx;
 
 /// What becomes of a waiting step.
@@ -137,7 +137,5 @@ fn is_open(phase: StepPhase) -> bool {
 
 /// Whether an exception edge for `names` catches the failure; no names catch all (R3).
 pub(super) fn catches(names: &BTreeSet<String>, error: &ErrorContext, types: &[String]) -> bool {
-    names.is_empty()
-        || names.contains(error.code.as_str())
-        || types.iter().any(|t| names.contains(t))
+    names.is_empty() || names.iter().any(|name| is_named(&error.code, types, name))
 }

@@ -5,11 +5,14 @@ use std::num::NonZeroU32;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
-use retrial::policy::Policy;
-use retrial::workflow::{self, Condition, Quorum, Step, StepIx, Template, Transition, Workflow};
+use retrial::policy::{ActionKind, Policy};
+use retrial::workflow::{
+    self, Action, Condition, Quorum, Step, StepIx, Target, Template, Transition, Workflow,
+};
 use serde_json::{Value, json};
 
-use super::draw::{NAMES, policy};
+use super::draw::NAMES;
+use super::policies::policy;
 
 /// A condition that the graph's oracle can judge by itself.
 #[derive(Clone, Debug)]
@@ -141,11 +144,21 @@ fn edge() -> impl Strategy<Value = Edge> {
 /// A random graph without cycles. `mirrored` turns the text order around, so that it is not the
 /// order in which steps can run.
 pub(crate) fn graph() -> impl Strategy<Value = Graph> {
-    (vec(node(), 1..6), vec(edge(), 0..9), vec(policy(), 2), any::<bool>())
-        .prop_map(|(nodes, edges, policies, mirrored)| assemble(nodes, edges, &policies, mirrored))
+    let harmful = prop::bool::weighted(0.3);
+    (vec(node(), 1..6), vec(edge(), 0..9), vec(policy(), 2), any::<bool>(), harmful).prop_map(
+        |(nodes, edges, policies, mirrored, harmful)| {
+            assemble(nodes, edges, &policies, mirrored, harmful)
+        },
+    )
 }
 
-fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: bool) -> Graph {
+fn assemble(
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+    policies: &[Policy],
+    mirrored: bool,
+    harmful: bool,
+) -> Graph {
     let count = nodes.len();
     let place = |n: usize| if mirrored { count - 1 - n } else { n };
     let at = |n: usize| StepIx(u16::try_from(place(n)).expect("few steps"));
@@ -187,8 +200,16 @@ fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: b
         on_error: e.on_error.as_ref().map(|names| names.iter().cloned().collect()),
         condition: e.ask.as_ref().map(condition),
     };
+    let action = Action {
+        kind: ActionKind::ToolCall,
+        target: Target::Registered,
+        idempotent: harmful.then_some(false),
+        inner_attempts: None,
+        heartbeat_timeout: None,
+    };
     let parts = workflow::Parts {
         name: "drawn".into(),
+        actions: [("act".to_owned(), action)].into(),
         steps,
         transitions: edges.iter().map(transition).collect(),
         ..workflow::Parts::default()

@@ -45,6 +45,16 @@ struct Oracle<'c> {
     called_off: BTreeSet<usize>,
 }
 
+/// H17: whether the code is an HTTP status that the name stands for, of the two that are drawn.
+fn among(code: &str, name: &str) -> bool {
+    let Some(status) = code.parse::<u32>().ok().filter(|_| code.len() == 3) else { return false };
+    match name {
+        "4xx" => (400..500).contains(&status),
+        "429-503" => (429..=503).contains(&status),
+        _ => false,
+    }
+}
+
 fn needed(quorum: Quorum, count: usize) -> usize {
     match quorum {
         Quorum::All => count,
@@ -303,7 +313,8 @@ impl Oracle<'_> {
         let able: Vec<&Edge> =
             self.edges(at).into_iter().filter(|e| self.is[e.to] == Is::Waiting).collect();
         let catches = |names: &Vec<String>| {
-            names.is_empty() || names.iter().any(|n| n == code || types.contains(n))
+            names.is_empty()
+                || names.iter().any(|n| n == code || types.contains(n) || among(code, n))
         };
         let exception = able
             .iter()

@@ -132,12 +132,15 @@ fn c18_c11_a_join_is_no_handler_so_its_own_failure_is_routed() {
 /// One step with four handlers, listed out of order, that fails with `failure`; the handler taken.
 fn handled(failure: Failure) -> String {
     let flow = Flow::new().step("a", once());
-    let flow = ["any", "kind", "code", "type"].into_iter().fold(flow, |f, id| f.step(id, once()));
+    let flow = ["any", "kind", "code", "type", "status"]
+        .into_iter()
+        .fold(flow, |f, id| f.step(id, once()));
     let flow = flow
         .on_error(("a", "any"), 9, &[])
         .on_error(("a", "type"), 3, &["ConnectionError", "LookupError"])
         .on_error(("a", "kind"), 2, &["HTTPError"])
-        .on_error(("a", "code"), 1, &["503", "E42"]);
+        .on_error(("a", "code"), 1, &["503", "E42"])
+        .on_error(("a", "status"), 0, &["504-509", "4xx"]);
     let world = plays(flow.build(), [("a", 0, vec![fails(failure)])]);
     let taken = world.log.iter().find_map(|r| match r.event {
         Event::Routed { to, .. } => world.state.workflow().step(to).map(|s| s.id.clone()),
@@ -149,6 +152,8 @@ fn handled(failure: Failure) -> String {
 #[test]
 fn c18_each_error_code_has_its_handler() {
     // By ascending priority: codes, then a type that is more general, then everything.
+    assert_eq!(handled(Failure::http(507, "full")), "status");
+    assert_eq!(handled(Failure::http(404, "gone")), "status");
     assert_eq!(handled(Failure::http(503, "busy")), "code");
     assert_eq!(handled(Failure::new("E42", "ours")), "code");
     assert_eq!(handled(Failure::http(500, "broken")), "kind");

@@ -8,9 +8,9 @@ use retrial::run::{Event, RouteCause, RunId, TaskId};
 use retrial::workflow::{StepIx, Template, Workflow};
 use serde_json::{Value, json};
 
-use super::Report;
 use super::fate::Fate;
 use super::ledger::Ledger;
+use super::{GATHERED, Report};
 
 /// A step was not given the errors of the branches that lead to it.
 pub const ERRORS_MISGATHERED: &str = "errors_misgathered";
@@ -117,7 +117,7 @@ impl Fate<'_> {
             for item in 0..*count {
                 for arrival in ledger.arrivals(run, TaskId { step: *step, item }, 1) {
                     let body: Value = serde_json::from_slice(&arrival.body).unwrap_or_default();
-                    report.note("errors of branches");
+                    report.met(GATHERED);
                     report.check(body[&name] == right, run, ERRORS_MISGATHERED, || {
                         let sent = body[&name].as_array().map_or(0, Vec::len);
                         let count = right.as_array().map_or(0, Vec::len);

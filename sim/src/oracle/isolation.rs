@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::graph::is_ensured;
 use super::history::{Entry, TaskHistory, tasks};
 use super::ledger::Ledger;
-use super::{Promise, Report};
+use super::{ENSURES, Promise, Report};
 use crate::evidence::{Arrival, Evidence, Told};
 use crate::fault::FaultKind;
 use crate::scenario::Reply;
@@ -199,7 +199,7 @@ fn failed(
             (limited, FAILURE_FROM_NOWHERE)
         }
         "POSTCONDITION_FAILED" => {
-            report.note("ensures");
+            report.met(ENSURES);
             let breaks = |a: &&&Arrival| succeeds(a.reply.last()) && !gives_what_it_must(task, a);
             (arrivals.iter().find(breaks).is_some(), FAILURE_NOT_ITS_OWN)
         }

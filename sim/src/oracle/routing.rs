@@ -6,11 +6,11 @@ use retrial::run::{Event, Outcome, RouteCause, TaskId};
 use retrial::workflow::{StepIx, Workflow};
 use serde_json::{Map, Value};
 
-use super::Report;
 use super::fate::{Fate, needed};
 use super::graph::{Seen, Truth, Way, as_last_error, fan_out, way_of_failure, way_of_success};
 use super::history::{Entry, TaskHistory, entries};
 use super::ledger::Ledger;
+use super::{JOIN, PARTIAL, REQUIRES, Report};
 use crate::evidence::RunEvidence;
 
 /// A step was entered before what it waits for, twice, or after it was ruled out.
@@ -138,7 +138,7 @@ impl<'e> Fate<'e> {
         let seen =
             Seen { last_error: self.last_at(&run.workflow, step), errors, ..Seen::well(input) };
         let truth = seen.holds(condition);
-        report.note("requires");
+        report.met(REQUIRES);
         report.check(
             truth == found || truth == Truth::Unknown,
             run.id,
@@ -158,7 +158,7 @@ impl<'e> Fate<'e> {
                 .iter()
                 .all(|s| self.is_settled(*s) && !has_open_before(self, &run.workflow, *s));
         if !definition.join.is_all() {
-            report.note("joins");
+            report.met(JOIN);
         }
         let led = run.workflow.transitions().iter().any(|t| t.to == step);
         let taken = !led || self.routed.iter().any(|(_, _, to, _)| *to == step);
@@ -179,7 +179,7 @@ impl<'e> Fate<'e> {
         entry: &Entry<'e>,
     ) {
         if run.workflow.step(step).is_some_and(|s| !s.success.is_all()) {
-            report.note("partial success");
+            report.met(PARTIAL);
         }
         let once = !self.succeeded.contains_key(&step) && !self.failed.contains_key(&step);
         report.check(right && once, run.id, STEP_ENDED_WRONGLY, || {

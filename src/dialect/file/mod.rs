@@ -25,6 +25,8 @@ pub struct Document {
     /// One for every step whose action is no HTTP endpoint. For a program that registers functions
     /// they mean nothing; for one that registers none they are errors.
     pub registered: Vec<Diagnostic>,
+    /// Where each step's policy stands, or the step where it has none of its own.
+    pub policies: Vec<Place>,
 }
 
 /// Where the parts of a workflow stand, for what is found wrong with the whole graph.
@@ -49,6 +51,8 @@ pub(super) struct StepPlace {
     pub(super) action: Place,
     /// Its other keys that a graph may be refused for.
     pub(super) keys: Vec<(&'static str, Place)>,
+    /// Its policy, or its id.
+    pub(super) policy: Place,
     /// Every text with a reference in it.
     pub(super) texts: Vec<(Place, String)>,
 }
@@ -119,7 +123,8 @@ pub(super) fn assemble(
         .filter(|(step, _)| !is_http(&step.action))
         .map(|(step, place)| unregistered(&step.action, &place.action))
         .collect();
-    Ok(Document { workflow, simulate, registered })
+    let policies = places.step.iter().map(|p| p.policy.clone()).collect();
+    Ok(Document { workflow, simulate, registered, policies })
 }
 
 fn unregistered(action: &str, place: &Place) -> Diagnostic {
@@ -179,8 +184,8 @@ impl Graph<'_> {
 impl StepPlace {
     /// All of it in one place.
     pub(super) fn at(place: &Place) -> Self {
-        let [id, after, action] = [(); 3].map(|()| place.clone());
-        Self { id, after, action, keys: Vec::new(), texts: Vec::new() }
+        let [id, after, policy, action] = [(); 4].map(|()| place.clone());
+        Self { id, after, policy, action, keys: Vec::new(), texts: Vec::new() }
     }
 
     fn key(&self, name: &str) -> &Place {

@@ -117,11 +117,13 @@ impl Reader<'_> {
         readers.into_iter().flatten().for_each(|n| collect_texts(n, &mut texts));
         let after = fields.get("after").unwrap_or(id).place.clone();
         let keys = PLACED.iter().filter_map(|k| Some((*k, fields.get(k)?.place.clone())));
+        let own = fields.at_most_one(&policy::KEYS)?;
         let place = StepPlace {
             id: id.place.clone(),
             after,
             action: action.place.clone(),
             keys: keys.collect(),
+            policy: own.map_or(&id.place, |(_, node)| &node.place).clone(),
             texts,
         };
         Ok((step, place))
