@@ -340,6 +340,11 @@ fn decision_11_time_never_goes_back() {
     world.now = run_support::world::START;
     let (task, attempt) = (task(0, 0), 2);
     world.handle(&Input::Claimed { task, attempt, token: token_of(task, attempt) });
+    let before = world.log.last().expect("a start").at;
+    world.now = run_support::world::START;
+    let failure = Failure::http(500, "from a node whose clock is behind");
+    let told = world.handle(&Input::Failed { task, token: token_of(task, attempt), failure });
+    assert!(told.len() > 1 && told.iter().all(|r| r.at == before), "{told:#?}");
     assert!(world.log.is_sorted_by_key(|r| r.at));
 }
 
