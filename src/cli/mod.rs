@@ -6,6 +6,7 @@
 
 mod events;
 mod explain;
+mod lint;
 mod log;
 mod one_run;
 mod report;
@@ -37,6 +38,7 @@ const AFTER: &str = "RETRIAL_LOG sets what is logged to stderr, as in `RETRIAL_L
 enum Command {
     Run(run::Arguments),
     Explain(explain::Arguments),
+    Lint(lint::Arguments),
 }
 
 /// Does what the process's arguments say.
@@ -45,6 +47,7 @@ pub(crate) fn main(lookup: Lookup) -> ExitCode {
     let done = log::start(lookup("RETRIAL_LOG")).and_then(|()| match arguments.command {
         Command::Run(arguments) => run::main(arguments, lookup),
         Command::Explain(arguments) => explain::main(&arguments, lookup),
+        Command::Lint(arguments) => lint::main(&arguments, lookup),
     });
     done.unwrap_or_else(|trouble| {
         trouble.show();
