@@ -9,7 +9,7 @@ use super::{Digest, Event, Impossible, Input, Outcome, Recorded, RunId, TaskId, 
 use crate::failure::{ErrorContext, Failure};
 use crate::policy::Functions;
 use crate::time::{Nanos, Timestamp};
-use crate::workflow::{Step, StepIx, Workflow};
+use crate::workflow::{StepIx, Workflow};
 
 /// Where a run stands: the fold of its events. O(tasks), never O(attempts).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -57,6 +57,12 @@ pub struct StepState {
     pub routed: bool,
     /// Whether its branch began with a failure's handler.
     pub handling: bool,
+    /// The number of the event that ended it, once tasks or a failure of its own have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Version>,
+    /// Where the edge that was taken at its end leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub led_to: Option<StepIx>,
 }
 
 /// How far a step is.
@@ -67,9 +73,9 @@ pub enum StepPhase {
     Waiting,
     /// Its tasks are at work.
     Active,
-    /// All tasks succeeded.
+    /// As many of its tasks succeeded as must.
     Succeeded,
-    /// A task failed for good.
+    /// Too many of its tasks failed for good.
     Failed,
     /// A failure before it keeps it from starting.
     Unreachable,
@@ -146,6 +152,8 @@ impl StepState {
             last_error: None,
             routed: false,
             handling: false,
+            ended: None,
+            led_to: None,
         }
     }
 }
@@ -370,10 +378,6 @@ impl RunState {
     pub(super) fn is_sound(&self) -> bool {
         self.steps.len() == self.workflow.steps().len()
     }
-
-    pub(super) fn definition(&self, at: StepIx) -> Option<&Step> {
-        self.workflow.step(at)
-    }
 }
 
 /// Decides, and keeps the result of a success at hand for what the success leads to.
@@ -385,7 +389,7 @@ fn decide_and_keep(
 ) -> Vec<Event> {
     let events = super::decide(state, input, now, functions);
     if let Input::Succeeded { task, result, .. } = input
-        && !events.is_empty()
+        && matches!(events[..], [Event::TaskSucceeded { .. }])
     {
         state.results.insert(*task, Arc::clone(result));
     }
