@@ -49,7 +49,7 @@ fn h10_a_precondition_that_holds_is_not_looked_at_again() {
 }
 
 #[test]
-fn h10_a_broken_postcondition_fails_the_attempt_and_is_retried_with_it() {
+fn h10_h17_a_broken_postcondition_fails_the_attempt_and_is_retried_with_it() {
     let flow = Flow::new().step("a", doubling(3)).ensures(eq("state.result.ready", json!(true)));
     let flow = flow.step("n", once()).after(&["a"]).args(json!("${steps.a.result}")).build();
     let not_yet = || gives(json!({"ready": false}));

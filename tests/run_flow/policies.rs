@@ -104,7 +104,7 @@ fn reason(world: &World) -> Option<GiveUp> {
 /// A lost lease, an attempt that ran out of time, an answer that was cut: nobody knows whether the
 /// work was done, so what must not be done twice is not tried again.
 #[test]
-fn h17_c18_what_is_not_idempotent_is_not_retried_after_an_unknown_outcome() {
+fn h17_what_is_not_idempotent_is_not_retried_after_an_unknown_outcome() {
     let timed = || change(3, |p| p.attempt_timeout = Some(Nanos::from_secs(2)));
     for shot in [lost(), cut(), ok().taking(Nanos::from_secs(9))] {
         let world = harmful(timed(), vec![shot, ok()]);
