@@ -10,7 +10,7 @@ use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
 use super::ledger::Ledger;
 use super::{COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, model};
-use crate::evidence::{Evidence, Lifespan};
+use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
 
 /// The backoff is outside what the rule gives.
@@ -191,18 +191,8 @@ fn given_up_elsewhere(
     told.map(|t| t.at).min().is_none_or(|first| first < sent)
 }
 
-/// Whether a wall clock's jump may have moved the store's time between the two. A store reads the
-/// wall when it is opened (spec decision 11), so a jump shows at its node's next birth.
 fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {
-    let between = from..=until;
-    let jumps = &evidence.clock.jumps;
-    let shows_at = |life: &Lifespan| {
-        let same = evidence.lives.iter().filter(|l| l.node == life.node && l.born < life.born);
-        let before = same.map(|l| l.born).max();
-        jumps.iter().any(|j| *j < life.born && before.is_none_or(|born| born <= *j))
-    };
-    let born = evidence.lives.iter().filter(|l| between.contains(&l.born));
-    jumps.iter().any(|j| between.contains(j)) || born.into_iter().any(shows_at)
+    evidence.clock.jumps.iter().any(|j| (from..=until).contains(j))
 }
 
 /// Whether a `Retry-After` in whole seconds of a 429 or 503 is what the failure says (C12).

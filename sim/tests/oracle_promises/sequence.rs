@@ -5,7 +5,6 @@ use retrial::policy::{
 };
 use retrial::run::Event;
 use retrial::time::Nanos;
-use retrial_sim::evidence::Lifespan;
 use retrial_sim::oracle::jitter::{JITTER_NOT_A_FUNCTION, JITTER_REPEATED, JITTER_SHARED};
 use retrial_sim::oracle::sequence::{
     ARRIVED_EARLY, NO_RULE, RETRY_AFTER_MISREAD, RETRY_AFTER_TOO_LONG, RETRY_PAST_TOTAL,
@@ -148,14 +147,6 @@ fn an_attempt_before_its_time_is_found_by_either_clock() {
     script.world.clock.drift_ppm = 0;
     script.world.clock.jumps.push(at(200));
     healthy(&judge(&script.world));
-    // A jump before the failure shows when the store is opened again after it (decision 11).
-    script.world.clock.jumps = vec![at(1)];
-    found(&judge(&script.world), ARRIVED_EARLY);
-    let (node, incarnation, born) = ("n0".to_owned(), 1, at(200));
-    script.world.lives.push(Lifespan { node, incarnation, born, died: None });
-    healthy(&judge(&script.world));
-    script.world.clock.jumps = vec![at(400)];
-    found(&judge(&script.world), ARRIVED_EARLY);
 }
 
 fn timed(total: u64) -> Script {
