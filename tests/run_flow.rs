@@ -55,6 +55,12 @@ fn last_error(world: &World, id: &str) -> Option<String> {
 
 #[path = "run_flow/conditions.rs"]
 mod conditions;
+#[path = "run_flow/contracts.rs"]
+mod contracts;
+#[path = "run_flow/errors.rs"]
+mod errors;
+#[path = "run_flow/partial.rs"]
+mod partial;
 #[path = "run_flow/policies.rs"]
 mod policies;
 #[path = "run_flow/replay.rs"]
@@ -65,3 +71,5 @@ mod runs;
 mod steps;
 #[path = "run_flow/tasks.rs"]
 mod tasks;
+#[path = "run_flow/timing.rs"]
+mod timing;

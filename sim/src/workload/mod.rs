@@ -10,6 +10,7 @@ mod draw;
 mod faults;
 mod functions;
 mod graphs;
+mod partial;
 mod policies;
 mod read;
 mod replies;
