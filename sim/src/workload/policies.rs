@@ -232,6 +232,10 @@ fn preset(draw: &mut Draw, timed: bool) -> Value {
 /// Everything that only the builder can say.
 fn builder(draw: &mut Draw, timed: bool) -> Parts {
     let mut parts = Parts::new(Dialect::Builder);
+    if !timed && draw.chance(12) {
+        truncating(draw, &mut parts);
+        return parts;
+    }
     parts.rules = (0..draw.pick([1, 1, 2, 3])).map(|_: u32| rule(draw)).collect();
     if parts.rules.len() > 1 && draw.chance(35) {
         let some = draw.pick([Limit::Unlimited, Limit::retries(2), Limit::retries(6)]);
@@ -249,6 +253,16 @@ fn builder(draw: &mut Draw, timed: bool) -> Parts {
         parts.max_retry_after = draw.millis(500, 3_000);
     }
     parts
+}
+
+/// Delays that soon cross the total timeout and are cut short there (X5).
+fn truncating(draw: &mut Draw, parts: &mut Parts) {
+    let base = draw.millis(300, 900);
+    let backoff = Backoff::exponential(base).with_jitter(jitter(draw));
+    let limit = Limit::retries(draw.small(3, 6));
+    parts.rules.push(Rule { matcher: Matcher::any(), limit, backoff });
+    parts.total_timeout = Some(draw.millis(1_500, 5_000));
+    parts.at_deadline = AtDeadline::Truncate { reserve: draw.millis(50, 300) };
 }
 
 fn rule(draw: &mut Draw) -> Rule {

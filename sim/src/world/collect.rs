@@ -12,7 +12,8 @@ use super::program::{Notes, Order, Reading};
 use crate::clock::true_now;
 use crate::endpoint::{Delivery, Entry};
 use crate::evidence::{
-    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, METRICS, Output, Phases, RunEvidence,
+    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, Lifespan, METRICS, Output, Phases,
+    RunEvidence,
 };
 use crate::oracle::Replayer;
 use crate::scenario::Scenario;
@@ -36,7 +37,9 @@ pub(super) async fn collect(
             run.snapshots = notes.seen.snapshots_of(run.id);
         }
     }
-    let lives = nodes.all.iter().flat_map(|n| n.lifespans()).collect();
+    // A node that was stopped no longer tells of its last life.
+    let lives: Vec<Lifespan> = nodes.all.iter().flat_map(|n| n.lifespans()).collect();
+    let clock = clock_bounds(scenario, &lives);
     for node in &nodes.all {
         node.stop().await;
     }
@@ -53,7 +56,7 @@ pub(super) async fn collect(
         strikes: records.strikes.counts(),
         lives,
         phases: Phases { healed_at: scenario.heal_at, ended_at, bound },
-        clock: clock_bounds(scenario, nodes),
+        clock,
         rot: false,
         secrets: scenario.secrets.clone(),
         outputs,
@@ -130,13 +133,12 @@ fn arrival(entry: Entry) -> Arrival {
 }
 
 /// The store's clock may leap when it is opened again under another wall clock (spec decision 11).
-fn clock_bounds(scenario: &Scenario, nodes: &Nodes) -> ClockBounds {
+fn clock_bounds(scenario: &Scenario, lives: &[Lifespan]) -> ClockBounds {
     let drift = scenario.clocks.iter().map(|c| c.drift_ppm.unsigned_abs()).max().unwrap_or(0);
-    let births = nodes.all.iter().flat_map(|n| n.lifespans());
     ClockBounds {
         drift_ppm: drift,
         slack: Nanos::from_millis(20),
-        jumps: births.filter(|l| l.incarnation > 0).map(|l| l.born).collect(),
+        jumps: lives.iter().filter(|l| l.incarnation > 0).map(|l| l.born).collect(),
     }
 }
 
