@@ -14,6 +14,7 @@ use crate::run::{Event, Recorded, RunId, RunState, TaskId, TaskPhase, Token};
 use crate::runtime::{Runtime, Task};
 use crate::store::{ClaimedTask, QueueChange};
 use crate::time::{Mono, Nanos};
+use crate::workflow::StepIx;
 
 /// Messages one lane holds before its senders wait.
 const INBOX: usize = 1_024;
@@ -47,6 +48,9 @@ pub(super) enum Command {
     Cancel(String),
     Deactivate,
     Activate,
+    Pause(String),
+    Resume,
+    Fail { step: StepIx, item: Option<u32>, reason: String },
 }
 
 #[derive(Default)]
@@ -140,6 +144,18 @@ pub(super) fn queue_changes(
             Event::StepEntered { step, tasks } => changes.extend((0..*tasks).map(|item| {
                 let task = TaskId { step: *step, item };
                 QueueChange::Due { task, attempt: 1, after: Nanos::ZERO }
+            })),
+            // No retry starts: neither the lease nor the retry has a row (H17).
+            Event::RetryScheduled { task, .. } if state.paused().is_some() => {
+                changes.push(QueueChange::Remove { task: *task });
+            }
+            Event::RunPaused { .. } => {
+                let held_back = state.waiting_retries();
+                changes.extend(held_back.map(|(task, _)| QueueChange::Remove { task }));
+            }
+            Event::RunResumed => changes.extend(state.waiting_retries().map(|(task, found)| {
+                let (attempt, after) = (found.attempt, found.due.since(recorded.at));
+                QueueChange::Due { task, attempt, after }
             })),
             Event::RetryScheduled { task, attempt, delay, .. } => {
                 changes.push(QueueChange::Due { task: *task, attempt: *attempt, after: *delay });

@@ -78,7 +78,14 @@ fn about(notice: &Notice<'_>) -> Value {
         Event::RunCreated { workflow, input, .. } => {
             json!({ "steps": workflow.steps().len(), "input": masked_object(input) })
         }
-        Event::RunActivated | Event::RunDeactivated | Event::TaskCancelled { .. } => json!({}),
+        Event::RunActivated
+        | Event::RunDeactivated
+        | Event::RunResumed
+        | Event::TaskCancelled { .. } => json!({}),
+        Event::RunPaused { reason } => json!({ "reason": clean(reason) }),
+        Event::FailRequested { step: at, item, reason } => {
+            json!({ "step": step(*at), "item": item, "reason": clean(reason) })
+        }
         Event::StepEntered { step: at, tasks } => json!({ "step": step(*at), "tasks": tasks }),
         Event::StepSucceeded { step: at }
         | Event::StepUnreachable { step: at }

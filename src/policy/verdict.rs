@@ -47,6 +47,8 @@ pub enum GiveUp {
     TotalTimeout,
     /// The endpoint asked for a longer wait than is obeyed (spec decision 7).
     RetryAfter,
+    /// Somebody failed the waiting task by hand (H17).
+    ByHand,
 }
 
 impl fmt::Display for GiveUp {
@@ -56,6 +58,7 @@ impl fmt::Display for GiveUp {
             Self::Exhausted => "all attempts are used up",
             Self::TimeoutBudget => "the retries allowed for timeouts are used up",
             Self::TotalTimeout => "the total timeout leaves no time for another attempt",
+            Self::ByHand => "it was failed by hand",
             Self::RetryAfter => "the endpoint asks for a longer wait than is allowed",
         })
     }

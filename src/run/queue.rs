@@ -18,7 +18,10 @@ pub fn queue_of(state: &RunState) -> Vec<(TaskId, u32, Waits)> {
     if matches!(state.phase, Phase::Ended(_)) {
         return Vec::new();
     }
+    // What a pause holds back has no row until it is resumed.
+    let held_back = |task: &super::TaskState| state.paused().is_some() && task.attempt > 1;
     let row = |(id, task): (TaskId, &super::TaskState)| match task.phase {
+        TaskPhase::Queued if held_back(task) => None,
         TaskPhase::Queued => Some((id, task.attempt, Waits::Due)),
         TaskPhase::Running { token, .. } => Some((id, task.attempt, Waits::Leased(token))),
         _ => None,

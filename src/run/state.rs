@@ -20,6 +20,9 @@ pub struct RunState {
     pub(super) version: Version,
     pub(super) last_at: Timestamp,
     pub(super) phase: Phase,
+    /// Why no retry starts (H17).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) paused: Option<String>,
     pub(super) steps: Vec<StepState>,
     /// Results live once, in the store's results table; the state holds their digests.
     #[serde(skip)]
@@ -194,6 +197,7 @@ impl RunState {
             version: Version::START,
             last_at: Timestamp::default(),
             phase: Phase::Running,
+            paused: None,
             results: BTreeMap::new(),
         }
     }
@@ -309,6 +313,17 @@ impl RunState {
     #[must_use]
     pub fn phase(&self) -> &Phase {
         &self.phase
+    }
+
+    /// Why no retry of the run starts, while it is paused (H17).
+    #[must_use]
+    pub fn paused(&self) -> Option<&str> {
+        self.paused.as_deref()
+    }
+
+    /// The tasks that wait for a retry, which a pause holds back.
+    pub fn waiting_retries(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
+        self.tasks().filter(|(_, task)| task.phase == TaskPhase::Queued && task.attempt > 1)
     }
 
     /// How the run ended, if it has.

@@ -9,8 +9,10 @@
 
 mod attempts;
 mod deactivation;
+mod keeping;
 mod kit;
 mod letters;
+mod pause;
 mod platform;
 mod queue;
 #[cfg(feature = "redb")]

@@ -107,6 +107,7 @@ impl Expected {
             GiveUp::Exhausted => self.exhausted,
             GiveUp::TimeoutBudget => self.budget,
             GiveUp::RetryAfter => self.asked > self.obeyed && self.asked > self.low,
+            GiveUp::ByHand => false,
             GiveUp::TotalTimeout => !self.unmatched && self.crosses(now, self.high),
         };
         if holds { Ok(()) } else { Err(format!("given up for {reason:?} without cause: {self:?}")) }
