@@ -44,7 +44,7 @@ pub fn object(notice: &Notice<'_>) -> Map<String, Value> {
 }
 
 /// The fields that have a value.
-fn present(mut fields: Value) -> Value {
+pub(super) fn present(mut fields: Value) -> Value {
     if let Value::Object(fields) = &mut fields {
         fields.retain(|_, value| !value.is_null());
     }
@@ -155,7 +155,7 @@ fn number(event: &Event) -> Option<u32> {
     }
 }
 
-fn described(failure: &Failure) -> Value {
+pub(super) fn described(failure: &Failure) -> Value {
     present(json!({
         "code": clean(failure.code().as_str()),
         "message": clean(failure.message()),
@@ -167,7 +167,7 @@ fn described(failure: &Failure) -> Value {
 }
 
 /// Capability 5's names (C5).
-fn context(error: &ErrorContext) -> Value {
+pub(super) fn context(error: &ErrorContext) -> Value {
     present(json!({
         "code": clean(error.code.as_str()),
         "message": clean(&error.message),
@@ -191,6 +191,6 @@ fn ended(outcome: &Outcome) -> Value {
 }
 
 /// Seconds as a JSON number: only output is a fraction, never time that anything is computed from.
-fn in_seconds(length: Nanos) -> Value {
+pub(super) fn in_seconds(length: Nanos) -> Value {
     std::time::Duration::from(length).as_secs_f64().into()
 }

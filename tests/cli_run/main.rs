@@ -12,3 +12,4 @@ mod lab;
 mod output;
 mod resume;
 mod secrets;
+mod store;
