@@ -39,6 +39,7 @@ fn running() -> Option<(RunState, Token)> {
         for_each: None,
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy: policy(Jitter::Full),
         origin: Origin::Task,
     };

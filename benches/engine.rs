@@ -81,6 +81,7 @@ fn workflow(for_each: Option<Value>) -> Arc<Workflow> {
         for_each: for_each.map(template),
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy: Policy::no_retries(Dialect::Builder),
         origin: Origin::Task,
     };

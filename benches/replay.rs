@@ -34,6 +34,7 @@ fn workflow() -> Option<Workflow> {
         for_each: Some(Template::try_from(json!(items)).ok()?),
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy: policy().ok()?,
         origin: Origin::Task,
     };

@@ -78,6 +78,7 @@ fn workflow() -> Result<Workflow, Box<dyn Error>> {
             for_each: None,
             goal: false,
             fail_fast: false,
+            heartbeat_timeout: None,
             policy,
             origin: Origin::Task,
         })

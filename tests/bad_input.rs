@@ -130,7 +130,7 @@ fn steps() {
     id = "c"
     action = "x"
     retries = 3
-      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, retry, work_config, execution, retry_config)
+      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, heartbeat_timeout, retry, work_config, execution, retry_config)
     [[steps]]
     id = "c"
     action = "x"
@@ -419,7 +419,7 @@ fn actions() {
       a.toml:2:8: actions.x.http: the IPv6 address has no `]` (write a method and a URL, such as POST http://host/path)
     [actions.x]
     url = "POST http://host/"
-      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, kind, idempotent, inner_attempts)
+      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, kind, idempotent, inner_attempts, heartbeat_timeout)
     [actions.x]
     kind = "toolcall"
       a.toml:2:8: actions.x.kind: `toolcall` is not known here (did you mean `tool_call`?)

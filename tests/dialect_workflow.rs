@@ -5,6 +5,7 @@
 
 use retrial::dialect::{Document, Environment, Format, parse_workflow};
 use retrial::policy::{ActionKind, Dialect, Origin};
+use retrial::time::Nanos;
 use retrial::workflow::{Condition, HeaderText, Target};
 
 const TOML: &str = r#"
@@ -208,4 +209,52 @@ fn a7_the_environment_is_the_global_level() {
     check(file, &environment, (Origin::Global, 2));
     check("", &environment, (Origin::Global, 9));
     check("", &Environment::default(), (Origin::BuiltIn, 3));
+}
+
+// X1: a workflow's text gives steps and actions their limits; the step's own wins.
+#[test]
+fn x1_a_file_says_how_long_a_heartbeat_may_take() {
+    let text = r#"
+workflow = "w"
+[actions.long]
+heartbeat_timeout = "30s"
+[[steps]]
+id = "a"
+action = "long"
+[[steps]]
+id = "b"
+action = "long"
+heartbeat_timeout = 2.5
+[[steps]]
+id = "c"
+action = "short"
+"#;
+    let environment = Environment::default();
+    let read = parse_workflow("w.toml", text, Format::Toml, &environment);
+    let workflow = read.unwrap().workflow;
+    let limits: Vec<_> = workflow.places().map(|at| workflow.heartbeat_timeout(at)).collect();
+    assert_eq!(limits, [Some(Nanos::from_secs(30)), Some(Nanos::from_millis(2_500)), None]);
+}
+
+// X1: an HTTP action can't give heartbeats, and a limit of zero leaves no time for one.
+#[test]
+fn x1_a_heartbeat_that_nobody_can_give_is_refused() {
+    let http = "workflow = \"w\"\n[actions.x]\nhttp = \"POST http://h/\"\n";
+    let bare = "workflow = \"w\"\n";
+    let step = "[[steps]]\nid = \"a\"\naction = \"x\"\n";
+    let all = [
+        format!("{http}heartbeat_timeout = 5\n{step}"),
+        format!("{http}{step}heartbeat_timeout = \"5s\"\n"),
+        format!("{bare}{step}heartbeat_timeout = 0\n"),
+    ];
+    let said = |text: &String| {
+        let read = parse_workflow("w.toml", text, Format::Toml, &Environment::default());
+        read.unwrap_err().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    let said = all.iter().map(said).collect::<Vec<_>>().join("\n");
+    insta::assert_snapshot!(said, @r"
+    w.toml:4:21: actions.x.heartbeat_timeout: an HTTP action gives no heartbeats (leave it out, or bound the attempt with attempt_timeout)
+    w.toml:7:21: steps.0.heartbeat_timeout: an HTTP action gives no heartbeats (leave it out, or bound the attempt with attempt_timeout)
+    w.toml:5:21: steps.0.heartbeat_timeout: a timeout of zero lets no attempt run (leave it out for no timeout)
+    ");
 }

@@ -86,6 +86,7 @@ fn step(id: &str, policy: Policy) -> Step {
         for_each: None,
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy,
         origin: Origin::Task,
     }
@@ -113,12 +114,14 @@ fn workflow() -> Arc<Workflow> {
         target: Target::Http(endpoint),
         idempotent: Some(true),
         inner_attempts: Some(2),
+        heartbeat_timeout: Some(Nanos::from_secs(20)),
     };
     let plain = Action {
         kind: retrial::policy::ActionKind::ToolCall,
         target: Target::Registered,
         idempotent: None,
         inner_attempts: None,
+        heartbeat_timeout: None,
     };
     let mut each = step("each", policy());
     each.after = vec![StepIx(0)];

@@ -22,8 +22,8 @@ use proptest::test_runner::TestCaseError;
 use retrial::failure::Failure;
 use retrial::policy::Policy;
 use retrial::run::{
-    Event, Input, Phase, Recorded, RunState, StepPhase, TaskId, Token, decode, decode_snapshot,
-    encode, encode_snapshot, queue_of,
+    Event, Input, Lapse, Phase, Recorded, RunState, StepPhase, TaskId, Token, decode,
+    decode_snapshot, encode, encode_snapshot, queue_of,
 };
 use retrial::time::Nanos;
 use retrial::workflow::StepIx;
@@ -139,7 +139,11 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
             let failure = Failure::http(503, "late");
             let stale = match nth % 3 {
                 0 => Input::Failed { task, token, failure },
-                1 => Input::Expired { task, token, timed_out: nth > 4 },
+                1 => Input::Expired {
+                    task,
+                    token,
+                    lapse: [Lapse::Lease, Lapse::Deadline, Lapse::Heartbeat][nth % 3],
+                },
                 _ => Input::Succeeded { task, token, result: json!(1).into() },
             };
             prop_assert!(world.handle(&stale).is_empty(), "a stale token changes something");

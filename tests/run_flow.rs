@@ -7,7 +7,7 @@ mod run_support;
 
 use retrial::failure::{Failure, NetworkFault};
 use retrial::policy::Policy;
-use retrial::run::{Event, Input, Outcome, StepPhase, TaskId, TaskPhase, Token};
+use retrial::run::{Event, Input, Lapse, Outcome, StepPhase, TaskId, TaskPhase, Token};
 use retrial::time::Nanos;
 use retrial::workflow::{StepIx, Workflow, WorkflowError};
 use run_support::build::{Flow, change, doubling, once, transient};

@@ -15,7 +15,7 @@ use retrial::store::{
     StoredLetter,
 };
 use retrial::time::Nanos;
-use retrial::workflow::StepIx;
+use retrial::workflow::{Need, StepIx, Via};
 
 const RUNS: u64 = 12;
 const FLIPS: u64 = 300;
@@ -58,7 +58,13 @@ fn create(n: u64) -> Create {
         workflow: format!("workflow {n}"),
         events: (0..3).map(|e| text("event", n * 100 + e)).collect(),
         queue: (0..3)
-            .map(|item| QueueChange::Due { task: task(item), attempt: 1, after: Nanos::MAX })
+            .map(|item| QueueChange::Due {
+                task: task(item),
+                attempt: 1,
+                after: Nanos::MAX,
+                need: Need { action: "act".into(), via: Via::Function },
+                progress: None,
+            })
             .collect(),
         phase: RunPhase::Running,
         redrives: None,
@@ -79,6 +85,7 @@ fn commit(n: u64, version: u64) -> Commit {
             token,
             lasts: Nanos::MAX,
             timeout: None,
+            heartbeat: None,
         }],
         results: vec![ResultRow { task: task(2), attempt: 1, result: text("result", version) }],
         phase: RunPhase::Running,

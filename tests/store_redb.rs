@@ -14,7 +14,7 @@ use retrial::store::{
     RedbStore, RunPhase, Store, StoreError,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::StepIx;
+use retrial::workflow::{Able, Need, StepIx, Via};
 use store_world::{Disk, Turned};
 
 fn run(n: u64) -> RunId {
@@ -35,7 +35,13 @@ fn create(n: u64) -> Create {
         digest: Digest::of(b""),
         workflow: "w".into(),
         events: vec![Bytes::from_static(b"first")],
-        queue: vec![QueueChange::Due { task: TASK, attempt: 1, after: Nanos::ZERO }],
+        queue: vec![QueueChange::Due {
+            task: TASK,
+            attempt: 1,
+            after: Nanos::ZERO,
+            need: Need { action: "act".into(), via: Via::Function },
+            progress: None,
+        }],
         phase: RunPhase::Running,
         redrives: None,
     }
@@ -57,7 +63,9 @@ fn commit(n: u64, version: u64) -> Commit {
 }
 
 fn claim(counter: u64) -> Claim {
-    Claim { id: ClaimId { writer: 1, counter }, limit: 9, lasts: Nanos::from_secs(60), chance: 5 }
+    let id = ClaimId { writer: 1, counter };
+    let able = Able::Anything.into();
+    Claim { id, limit: 9, lasts: Nanos::from_secs(60), chance: 5, able }
 }
 
 #[tokio::test]
@@ -88,7 +96,7 @@ async fn nothing_is_served_until_the_store_is_open_again() {
     let (runtime, disk) = (Turned::at(1_000), Disk::default());
     let store = open(&runtime, &disk).await.unwrap();
     store.create(create(1)).await.unwrap();
-    let reserved = store.claim(claim(1)).await.unwrap().tasks[0];
+    let reserved = store.claim(claim(1)).await.unwrap().tasks.remove(0);
     disk.fail_syncs(1);
     let failed = store.create(create(2)).await;
     assert!(matches!(failed, Err(StoreError::Unknown(_))), "{failed:?}");

@@ -19,12 +19,12 @@ use net_world::*;
 use retrial::run::{LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
     Archived, AskLetters, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed,
-    Create, Created, Discarded, Expired, Fence, Heads, Holding, Letters, Loaded, Prune, Pruned,
-    QueueChange, QueueRow, QueueState, Renewal, Renewed, ResultRow, RunPhase, Store, StoreError,
-    StoredLetter, Tail,
+    Create, Created, Discarded, Expired, Fence, Heads, Heartbeat, Holding, Letters, Loaded,
+    Progress, Prune, Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, ResultRow,
+    RunPhase, Store, StoreError, StoredLetter, Tail,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::StepIx;
+use retrial::workflow::{Able, Need, StepIx, Via};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::life::Life;
 use retrial_sim::net::{Direction, Effect, NetPlan, Which, Window};
@@ -46,6 +46,14 @@ struct Books {
 
 const AT: Timestamp = Timestamp::from_nanos(77);
 const TASK: TaskId = TaskId { step: StepIx(3), item: 1 };
+
+fn need() -> Need {
+    Need { action: "act".into(), via: Via::Http }
+}
+
+fn progress() -> Progress {
+    Progress { number: 3, json: "{\"done\": 1}".into() }
+}
 
 fn run_id() -> RunId {
     RunId::from_random(1, 2)
@@ -72,8 +80,17 @@ impl Store for Stub {
 
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let token = Token::from_random(claim.id.counter, claim.chance);
-        let tasks = vec![ClaimedTask { run: run_id(), task: TASK, attempt: 2, token }; claim.limit];
-        Ok(Claimed { at: AT, tasks, next_due: None })
+        let tasks = vec![
+            ClaimedTask {
+                run: run_id(),
+                task: TASK,
+                attempt: 2,
+                token,
+                progress: Some(progress())
+            };
+            claim.limit
+        ];
+        Ok(Claimed { at: AT, tasks, next_due: None, unable: vec![(need(), AT)] })
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
@@ -114,8 +131,8 @@ impl Store for Stub {
     }
 
     async fn queue(&self, _: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        let state = QueueState::Due { at: AT };
-        Ok(vec![QueueRow { task: TASK, attempt: 4, state }])
+        let state = QueueState::Due { at: AT, need: need() };
+        Ok(vec![QueueRow { task: TASK, attempt: 4, state, progress: Some(progress()) }])
     }
 
     async fn trim(&self, _: RunId, _: Version) -> Result<(), StoreError> {
@@ -152,7 +169,13 @@ fn commit(n: u64) -> Commit {
         expect: Version(n),
         fences: vec![Fence::Held { task: TASK, token }],
         events: vec![Bytes::from_static(b"\x00event\xff")],
-        queue: vec![QueueChange::Due { task: TASK, attempt: 2, after: Nanos::from_secs(1) }],
+        queue: vec![QueueChange::Due {
+            task: TASK,
+            attempt: 2,
+            after: Nanos::from_secs(1),
+            need: need(),
+            progress: None,
+        }],
         results: vec![ResultRow { task: TASK, attempt: 1, result: Bytes::from_static(b"{}") }],
         phase: RunPhase::Running,
         snapshot: Some(Bytes::from_static(b"state")),
@@ -383,8 +406,11 @@ async fn each_method(store: &impl Store) -> Vec<String> {
         redrives: None,
     };
     let id = ClaimId { writer: u64::MAX, counter: 1 };
-    let claim = Claim { id, limit: 2, lasts: Nanos::from_secs(1), chance: 5 };
-    let held = vec![Holding { run, task: TASK, token, lasts: Nanos::MAX }; 2];
+    let claim =
+        Claim { id, limit: 2, lasts: Nanos::from_secs(1), chance: 5, able: Able::Anything.into() };
+    let beat = Heartbeat { within: Nanos::from_secs(2), progress: Some(progress()) };
+    let held =
+        vec![Holding { run, task: TASK, token, lasts: Nanos::MAX, heartbeat: Some(beat) }; 2];
     let other = RunId::from_random(7, 7);
     vec![
         format!("{:?}", store.clock().await),

@@ -349,6 +349,7 @@ fn step(id: &str, after: &[u16]) -> Step {
         for_each: None,
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy: Policy::builder().attempts(attempts).backoff(backoff).build().unwrap(),
         origin: Origin::Task,
     }

@@ -197,6 +197,7 @@ fn one_step(policy: Policy) -> Vec<Arc<Workflow>> {
         for_each: None,
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy,
         origin: retrial::policy::Origin::Task,
     };

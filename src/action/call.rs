@@ -5,6 +5,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::Reports;
 use crate::failure::Failure;
 use crate::run::{RunId, TaskId};
 use crate::time::{Nanos, Timestamp};
@@ -34,6 +35,13 @@ pub struct Call {
     pub retries_left: Option<u32>,
     /// The time the attempt may take; `None` when unlimited.
     pub timeout: Option<Nanos>,
+    /// The longest that the attempt may go on without a heartbeat (X1); `None` when it need not
+    /// give any.
+    pub heartbeat_timeout: Option<Nanos>,
+    /// The newest progress of earlier attempts.
+    pub progress: Option<Value>,
+    /// Takes what the attempt reports.
+    pub reports: Reports,
     /// The task's idempotency key, the same on every attempt (A14).
     pub receipt: Uuid,
     /// Store time when the attempt was dispatched, as the node knows it.

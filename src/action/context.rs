@@ -1,8 +1,11 @@
+use std::sync::Arc;
+
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Call, Cancelled};
+use super::{Call, Cancelled, Reports};
 use crate::failure::Failure;
 use crate::run::{RunId, TaskId};
 use crate::time::Nanos;
@@ -67,6 +70,55 @@ impl Context {
     #[must_use]
     pub fn timeout(&self) -> Option<Nanos> {
         self.0.timeout
+    }
+
+    /// Says that the attempt goes on, and how far it has come (X1). Cheap: the node brings the newest
+    /// progress to the store now and then, and with the attempt's failure. It reaches the next
+    /// attempt, on whichever node, through [`Context::progress`].
+    ///
+    /// # Errors
+    /// `BAD_PROGRESS` or `PROGRESS_TOO_LARGE`, both permanent, where `progress` can't be written as
+    /// JSON or is larger than [`Reports::MAX_PROGRESS`]. No heartbeat was given then.
+    pub fn heartbeat(&self, progress: impl Serialize) -> Result<(), Failure> {
+        let json = serde_json::to_string(&progress).map_err(|error| {
+            let message =
+                format!("the progress of `{}` can't be written as JSON: {error}", self.0.name);
+            Failure::new("BAD_PROGRESS", &message).with_lineage(["BadProgressError", "ValueError"])
+        })?;
+        if json.len() > Reports::MAX_PROGRESS {
+            let most = Reports::MAX_PROGRESS / 1024;
+            let message =
+                format!("the progress of `{}` is larger than {most} KiB of JSON", self.0.name);
+            return Err(Failure::new("PROGRESS_TOO_LARGE", &message)
+                .with_lineage(["ProgressTooLargeError", "ValueError"]));
+        }
+        self.0.reports.beat(Some(Arc::from(json)));
+        Ok(())
+    }
+
+    /// Says that the attempt goes on; the progress given before stands (X1).
+    pub fn beat(&self) {
+        self.0.reports.beat(None);
+    }
+
+    /// The longest that this attempt may go on without a heartbeat; `None` when it need not give
+    /// any.
+    #[must_use]
+    pub fn heartbeat_timeout(&self) -> Option<Nanos> {
+        self.0.heartbeat_timeout
+    }
+
+    /// The newest progress that earlier attempts gave with a heartbeat (X1), as a type of the
+    /// action's own; `None` where there is none.
+    ///
+    /// # Errors
+    /// `BAD_PROGRESS`, permanent, where it does not fit.
+    pub fn progress<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
+        let read = self.0.progress.as_ref().map(T::deserialize).transpose();
+        read.map_err(|error| {
+            let message = format!("progress of `{}`: {}", self.0.name, without_values(&error));
+            Failure::new("BAD_PROGRESS", &message).with_lineage(["BadProgressError", "ValueError"])
+        })
     }
 
     /// The task's idempotency key, the same on every attempt (A14).

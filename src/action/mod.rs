@@ -9,6 +9,7 @@ mod context;
 #[cfg(feature = "http")]
 mod http;
 mod registry;
+mod reports;
 mod result;
 #[cfg(feature = "http")]
 mod set;
@@ -20,13 +21,21 @@ pub use context::Context;
 #[cfg(feature = "http")]
 pub use http::HttpActions;
 pub use registry::Registry;
+pub use reports::Reports;
 pub use result::MAX_RESULT;
 #[cfg(feature = "http")]
 pub use set::ActionSet;
+
+use crate::workflow::Able;
 
 /// What a node can invoke.
 pub trait Actions: Send + Sync + 'static {
     /// Runs one attempt. Dropping the future abandons it; before that the call's cancellation
     /// fires (C4). Timeouts are the engine's.
     fn invoke(&self, call: Call) -> impl Future<Output = Outcome> + Send;
+
+    /// What can be invoked: a node claims nothing else (X12). Asked once, when its engine starts.
+    fn able(&self) -> Able {
+        Able::Anything
+    }
 }

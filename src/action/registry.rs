@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::result::{exception, fitting};
 use super::{Actions, Call, Context, Outcome};
 use crate::failure::Failure;
-use crate::workflow::Target;
+use crate::workflow::{Able, Target};
 
 type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 type Function = Arc<dyn Fn(Context) -> Attempt + Send + Sync>;
@@ -88,6 +88,10 @@ impl Actions for Registry {
     async fn invoke(&self, call: Call) -> Outcome {
         let function = Arc::clone(self.find(&call)?);
         unwinding(move || function(Context::new(call))).await
+    }
+
+    fn able(&self) -> Able {
+        Able::Only { http: false, functions: self.names().map(Arc::from).collect() }
     }
 }
 

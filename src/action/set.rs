@@ -1,7 +1,9 @@
+use std::sync::Arc;
+
 use super::http::HttpActions;
 use super::{Actions, Call, Outcome, Registry};
 use crate::net::Connect;
-use crate::workflow::Target;
+use crate::workflow::{Able, Target};
 
 /// Everything that a node can invoke: registered functions and HTTP endpoints. The workflow's own
 /// declaration decides: what it declares as HTTP is HTTP, also where a function has the same name.
@@ -25,5 +27,9 @@ impl<C: Connect> Actions for ActionSet<C> {
             Some(Target::Http(_)) => self.http.invoke(call).await,
             Some(Target::Registered) | None => self.registry.invoke(call).await,
         }
+    }
+
+    fn able(&self) -> Able {
+        Able::Only { http: true, functions: self.registry.names().map(Arc::from).collect() }
     }
 }

@@ -1,5 +1,6 @@
 //! A store whose runs nobody works on meanwhile: what the commands over a store share.
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -127,19 +128,17 @@ impl Desk {
         &self,
         filter: &LetterFilter,
     ) -> Result<(Vec<LetterHead>, Vec<LetterId>), Trouble> {
-        let (mut found, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
+        let (mut found, mut damaged, mut after) = (Vec::new(), BTreeSet::new(), None);
         loop {
             let ask = AskLetters { after, limit: PAGE, filter: filter.clone() };
             let page = self.store().letters(ask).await.map_err(|e| unavailable(&e))?;
-            damaged.extend(
-                page.damaged.into_iter().filter(|id| !damaged.contains(id)).collect::<Vec<_>>(),
-            );
+            damaged.extend(page.damaged);
             let Some(last) = page.letters.last() else { break };
             after = Some(last.id);
             found.extend(page.letters);
         }
         found.sort_by_key(|head| (head.at, head.id));
-        Ok((found, damaged))
+        Ok((found, damaged.into_iter().collect()))
     }
 
     /// The one dead letter whose name begins with `text`.
@@ -167,7 +166,8 @@ impl Desk {
 
 /// Every run, oldest first, and those whose records are damaged.
 pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
-    let (mut found, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
+    // A page may name a damaged run that the next one names again.
+    let (mut found, mut damaged, mut after) = (Vec::new(), BTreeSet::new(), None);
     loop {
         let page = store.heads(after, PAGE).await.map_err(|e| unavailable(&e))?;
         damaged.extend(page.damaged);
@@ -176,7 +176,7 @@ pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>
         found.extend(page.runs);
     }
     found.sort_by_key(|head| (head.created, head.run));
-    Ok((found, damaged))
+    Ok((found, damaged.into_iter().collect()))
 }
 
 /// The one run whose id begins with `text`.

@@ -65,7 +65,7 @@ impl Left {
         let loaded = loaded.ok_or_else(missing)?;
         let rows = store.queue(run).await.map_err(|e| unavailable(&e))?;
         let due = rows.iter().filter_map(|row| match row.state {
-            QueueState::Due { at } => Some(at),
+            QueueState::Due { at, .. } => Some(at),
             QueueState::Leased { .. } => None,
         });
         let (state, events) = read(run, &loaded).map_err(|what| damaged(run, &what))?;

@@ -1,14 +1,17 @@
+use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::World;
 use super::lanes::Message;
-use super::node::{Held, Node};
-use crate::action::{Actions, Call, Cancelled, Canceller, Outcome};
+use super::node::{Beating, Held, Node};
+use crate::action::{Actions, Call, Cancelled, Canceller, Outcome, Reports};
 use crate::failure::Failure;
 use crate::run::{RunId, RunState, TaskId, Token};
 use crate::runtime::Runtime;
+use crate::store::{ClaimedTask, Progress};
+use crate::time::Nanos;
 
 /// How one attempt on this node ended.
 enum End {
@@ -18,27 +21,40 @@ enum End {
 }
 
 impl<W: World> Node<W> {
-    /// Starts the attempt that `state` says is in progress under `token`.
+    /// Starts the attempt that `state` says is in progress under the token of `claimed`.
     pub(super) fn dispatch(
         self: &Arc<Self>,
         state: &RunState,
-        task: TaskId,
-        token: Token,
+        claimed: &ClaimedTask,
         slot: OwnedSemaphorePermit,
     ) {
         let (canceller, cancelled) = Canceller::pair();
-        let Some(call) = self.call(state, task, cancelled) else { return };
-        let run = state.id();
+        let Some(call) = self.call(state, claimed, cancelled) else { return };
+        let (run, task, token) = (state.id(), claimed.task, claimed.token);
+        let last = self.runtime.now();
+        let holding = Held {
+            token,
+            canceller: canceller.clone(),
+            reports: call.reports.clone(),
+            kept: 0,
+            beating: call.heartbeat_timeout.map(|limit| Beating { limit, last }),
+            task: None,
+        };
         let mut held = self.held();
-        held.insert((run, task), Held { token, canceller: canceller.clone(), task: None });
+        held.insert((run, task), holding);
         let attempt = attempt(Arc::clone(self), call, token, canceller, slot);
         let spawned = self.runtime.spawn(attempt);
         if let Some(found) = held.get_mut(&(run, task)) {
             found.task = Some(spawned);
         }
+        drop(held);
+        // Its heartbeats may have to be brought sooner than any lease is renewed.
+        self.renewals.notify_one();
     }
 
-    fn call(&self, state: &RunState, task: TaskId, cancelled: Cancelled) -> Option<Call> {
+    fn call(&self, state: &RunState, claimed: &ClaimedTask, cancelled: Cancelled) -> Option<Call> {
+        let task = claimed.task;
+        let before = claimed.progress.as_ref();
         let prepared = state.prepare(task)?;
         let step = state.workflow().step(task.step)?;
         Some(Call {
@@ -51,10 +67,22 @@ impl<W: World> Node<W> {
             attempt: prepared.attempt,
             retries_left: prepared.retries_left,
             timeout: prepared.timeout,
+            heartbeat_timeout: state.workflow().heartbeat_timeout(task.step),
+            progress: before.and_then(|p| serde_json::from_str(&p.json).ok()),
+            reports: Reports::after(before.map_or(0, |p| p.number)),
             receipt: task.receipt(state.id()),
             at: self.clock.now(&self.runtime),
             cancelled,
         })
+    }
+
+    /// A heartbeat has come.
+    fn beaten(&self, run: RunId, task: TaskId, token: Token) {
+        let mut held = self.held();
+        let found = held.get_mut(&(run, task)).filter(|h| h.token == token);
+        if let Some(beating) = found.and_then(|h| h.beating.as_mut()) {
+            beating.last = self.runtime.now();
+        }
     }
 
     /// The attempt is over on this node, unless another has taken its place.
@@ -77,18 +105,19 @@ async fn attempt<W: World>(
     canceller: Canceller,
     slot: OwnedSemaphorePermit,
 ) {
-    let (run, task) = (call.run, call.task);
-    let end = invoke(&node, call, &canceller).await;
+    let (run, task, reports) = (call.run, call.task, call.reports.clone());
+    let end = invoke(&node, call, token, &canceller).await;
     if let End::Outcome(outcome) = end {
         let outcome = outcome.map(Arc::new);
-        node.send(run, Message::Ended { task, token, outcome, slot }).await;
+        let progress = reports.progress().map(|(number, json)| Progress { number, json });
+        node.send(run, Message::Ended { task, token, outcome, progress, slot }).await;
     }
     node.let_go(run, task, token);
 }
 
-/// Runs the action until it ends, its time is up (C4) or it is called off. An outcome that is there
-/// when the time is up counts.
-async fn invoke<W: World>(node: &Node<W>, call: Call, canceller: &Canceller) -> End {
+/// Runs the action until it ends, its time is up (C4), it misses a heartbeat (X1) or it is called
+/// off. An outcome that is there when the time is up counts.
+async fn invoke<W: World>(node: &Node<W>, call: Call, token: Token, canceller: &Canceller) -> End {
     let cancelled = call.cancelled.clone();
     let timeout = call.timeout;
     let deadline = timeout.map(|limit| node.runtime.now().after(limit));
@@ -98,6 +127,7 @@ async fn invoke<W: World>(node: &Node<W>, call: Call, canceller: &Canceller) -> 
             None => std::future::pending().await,
         }
     };
+    let missed = missed_heartbeat(node, &call, token);
     tokio::select! {
         biased;
         outcome = node.actions.invoke(call) => End::Outcome(outcome),
@@ -105,7 +135,37 @@ async fn invoke<W: World>(node: &Node<W>, call: Call, canceller: &Canceller) -> 
             canceller.cancel();
             End::Outcome(Err(Failure::timeout(timeout.unwrap_or_default())))
         }
+        limit = missed => {
+            canceller.cancel();
+            End::Outcome(Err(Failure::heartbeat_missed(limit)))
+        }
         // Last: a renewal refused because the time is up must not hide that it is.
         () = cancelled.cancelled() => End::CalledOff,
+    }
+}
+
+/// Ends, with the limit, when no heartbeat has come for that long. Never where none must come.
+fn missed_heartbeat<'n, W: World>(
+    node: &'n Node<W>,
+    call: &Call,
+    token: Token,
+) -> impl Future<Output = Nanos> + use<'n, W> {
+    let (run, task, limit, reports) =
+        (call.run, call.task, call.heartbeat_timeout, call.reports.clone());
+    async move {
+        let Some(limit) = limit else { return std::future::pending().await };
+        let mut seen = 0;
+        let mut by = node.runtime.now().after(limit);
+        loop {
+            tokio::select! {
+                biased;
+                beats = reports.beaten(seen) => {
+                    seen = beats;
+                    by = node.runtime.now().after(limit);
+                    node.beaten(run, task, token);
+                }
+                () = node.runtime.sleep_until(by) => return limit,
+            }
+        }
     }
 }

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::World;
@@ -5,16 +6,19 @@ use super::lanes::Message;
 use super::node::Node;
 use crate::runtime::Runtime;
 use crate::store::{Claim, ClaimId, Claimed, Store};
+use crate::time::{Nanos, Timestamp};
+use crate::workflow::Need;
 
 /// The most tasks asked for at once.
 const BATCH: usize = 64;
 
 /// Reserves due tasks while there are free slots, and hands them to their lanes.
 pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
+    let mut unable = Unable::default();
     loop {
         node.alarm.wait(&node.runtime, node.runtime.now().after(node.config.poll)).await;
         while !node.is_closing() {
-            if !claim_once(&node).await {
+            if !claim_once(&node, &mut unable).await {
                 break;
             }
         }
@@ -24,8 +28,26 @@ pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
     }
 }
 
+/// What this node can't run and has said so (X12).
+#[derive(Debug, Default)]
+struct Unable(BTreeSet<Need>);
+
+impl Unable {
+    /// Says once of each action that waits for longer than a lease that it is not to be had here:
+    /// a node that has it would have come by then.
+    fn notice(&mut self, claimed: &Claimed, lease: Nanos) {
+        let waits = |(_, since): &&(Need, Timestamp)| claimed.at.since(*since) > lease;
+        let long: BTreeSet<Need> =
+            claimed.unable.iter().filter(waits).map(|(need, _)| need.clone()).collect();
+        for need in long.difference(&self.0) {
+            tracing::warn!("tasks wait for {need}, which is not registered on this node");
+        }
+        self.0 = long;
+    }
+}
+
 /// One claim. Whether there may be more to claim at once.
-async fn claim_once<W: World>(node: &Arc<Node<W>>) -> bool {
+async fn claim_once<W: World>(node: &Arc<Node<W>>, unable: &mut Unable) -> bool {
     let Ok(first) = Arc::clone(&node.slots).acquire_owned().await else { return false };
     let mut slots = vec![first];
     while slots.len() < BATCH {
@@ -34,6 +56,7 @@ async fn claim_once<W: World>(node: &Arc<Node<W>>) -> bool {
     }
     let wanted = slots.len();
     let claimed = ask(node, wanted).await;
+    unable.notice(&claimed, node.config.lease);
     let full = claimed.tasks.len() >= wanted;
     for (task, slot) in claimed.tasks.into_iter().zip(slots) {
         node.send(task.run, Message::Claimed(task, slot)).await;
@@ -52,6 +75,7 @@ async fn ask<W: World>(node: &Node<W>, limit: usize) -> Claimed {
         limit,
         lasts: node.config.lease,
         chance: node.runtime.random(),
+        able: Arc::clone(&node.able),
     };
     let mut failures = 0;
     loop {

@@ -28,7 +28,8 @@ pub struct QueueColumns {
     pub retry_kind: Option<RetryKind>,
     /// When the task is due, by the store's clock; absent while an attempt is in progress.
     pub scheduled_at: Option<Timestamp>,
-    /// When the attempt's time or its lease ends, whichever is earlier, by the store's clock.
+    /// When the attempt's time or its lease ends or its heartbeat is missed, whichever is earliest, by
+    /// the store's clock.
     pub timeout_at: Option<Timestamp>,
     /// What the attempt's holder must show to change the task (R7).
     pub delivery_token: Option<Token>,
@@ -70,10 +71,9 @@ fn columns(
     let rule = governing(policy, task);
     let limit = rule.map_or(Some(1), |r| r.limit.count());
     let (scheduled_at, timeout_at, delivery_token, status) = match row.state {
-        QueueState::Due { at } => (Some(at), None, None, QueueStatus::Queued),
-        QueueState::Leased { token, until, deadline } => {
-            let end = deadline.map_or(until, |d| d.min(until));
-            (None, Some(end), Some(token), QueueStatus::Dispatched)
+        QueueState::Due { at, .. } => (Some(at), None, None, QueueStatus::Queued),
+        QueueState::Leased { token, until, .. } => {
+            (None, Some(until), Some(token), QueueStatus::Dispatched)
         }
     };
     let failure = task.failure.as_ref().filter(|_| task.attempt > 1);

@@ -27,6 +27,19 @@ pub struct Config {
     pub functions: Functions,
 }
 
+impl Config {
+    /// How often leases are renewed and looked at: a third of a lease.
+    pub(super) fn round(&self) -> Nanos {
+        Nanos::new(self.lease.get() / 3).max(Nanos::from_millis(1))
+    }
+
+    /// How long the store may hold a lease without a heartbeat that must come within `limit`. The
+    /// node itself is strict; this leaves the heartbeat a round of renewals to reach the store.
+    pub(super) fn patience(&self, limit: Nanos) -> Nanos {
+        limit.saturating_add(self.round())
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

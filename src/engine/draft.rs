@@ -39,20 +39,20 @@ impl Draft {
         }
     }
 
-    /// Whether `input` does anything.
-    pub(super) fn take(
-        &mut self,
-        input: &Input,
-        fence: Option<Fence>,
-        now: Timestamp,
-        config: &Config,
-    ) -> bool {
+    /// Whether `message` does anything.
+    pub(super) fn take(&mut self, message: &Message, now: Timestamp, config: &Config) -> bool {
+        let Some((input, fence)) = reading(message) else { return false };
+        let input = &input;
         let events = self.state.handle(input, now, &config.functions);
         if events.is_empty() {
             return false;
         }
         self.fences.extend(fence);
-        self.queue.extend(queue_changes(&self.state, &events, config.lease));
+        let progress = match message {
+            Message::Ended { progress, .. } => progress.as_ref(),
+            _ => None,
+        };
+        self.queue.extend(queue_changes(&self.state, &events, config, progress));
         for recorded in &events {
             self.note(&recorded.event, input);
         }
@@ -81,7 +81,7 @@ impl Draft {
 }
 
 /// What a message means to the run, and the token that must still be good when it lands.
-pub(super) fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
+fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
     Some(match message {
         Message::Claimed(claimed, _) => {
             let (task, attempt, token) = (claimed.task, claimed.attempt, claimed.token);
@@ -95,11 +95,11 @@ pub(super) fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
             };
             (input, Some(Fence::Held { task, token }))
         }
-        Message::Expired { task, token, timed_out, orphan } => {
+        Message::Expired { task, token, lapse, orphan } => {
             let (task, token) = (*task, *token);
             let fence =
                 if *orphan { Fence::Held { task, token } } else { Fence::Lapsed { task, token } };
-            (Input::Expired { task, token, timed_out: *timed_out }, Some(fence))
+            (Input::Expired { task, token, lapse: *lapse }, Some(fence))
         }
         Message::Command(command, _) => {
             let input = match command {

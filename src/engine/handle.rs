@@ -12,9 +12,10 @@ use super::{
     Config, Submission, SubmitError, Submitted, World, claim, keeping, recover, renew, sweep,
 };
 use crate::observe::Observer;
-use crate::run::{LetterId, Outcome, RunId, RunState};
+use crate::run::{self, LetterId, Outcome, RunId, RunState};
 use crate::runtime::{Runtime, Task};
 use crate::store::{Loaded, QueueRow, Store, StoreError};
+use crate::workflow::Need;
 
 /// A running engine. Clones are handles to the same one; when the last is dropped its work stops
 /// at once, as in a crash, and loses nothing.
@@ -207,6 +208,18 @@ impl<W: World> Engine<W> {
     /// When the run does not exist or its stored data is damaged.
     pub async fn state(&self, run: RunId) -> Result<RunState, CommandError> {
         self.0.node.state_of(run).await
+    }
+
+    /// What the run waits for that this node can't run (X12): actions that are neither registered
+    /// here nor HTTP where there is a client. Another node of the store may have them. Their tasks
+    /// stay due and use up no attempt.
+    ///
+    /// # Errors
+    /// When the run does not exist or its stored data is damaged.
+    pub async fn waiting_for(&self, run: RunId) -> Result<Vec<Need>, CommandError> {
+        let node = &self.0.node;
+        let state = node.state_of(run).await?;
+        Ok(run::waits_for(&state, &node.able, node.clock.now(&node.runtime)))
     }
 
     /// What the queue holds for a run, with the columns of a queue table (R5).

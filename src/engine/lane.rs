@@ -5,14 +5,16 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use super::draft::{Draft, phase_of, reading};
-use super::lanes::{Command, Message};
+use super::draft::{Draft, phase_of};
+use super::lanes::{Command, Message, due};
 use super::node::Node;
 use super::restore::{extend, restore};
 use super::{CommandError, World};
-use crate::run::{self, Phase, RunId, RunState, TaskPhase, Version, Waits};
+use crate::run::{self, Lapse, Phase, RunId, RunState, TaskPhase, Version, Waits};
 use crate::runtime::Runtime;
-use crate::store::{Commit, Committed, Holding, QueueChange, QueueState, Store, StoreError, Tail};
+use crate::store::{
+    Commit, Committed, Heartbeat, Holding, QueueChange, QueueState, Store, StoreError, Tail,
+};
 use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
@@ -158,8 +160,7 @@ impl<W: World> Lane<W> {
         let mut draft = Draft::new(self.state.clone());
         let now = self.node.clock.now(&self.node.runtime);
         for (place, message) in messages.iter().enumerate() {
-            let Some((input, fence)) = reading(message) else { continue };
-            if draft.take(&input, fence, now, &self.node.config) {
+            if draft.take(message, now, &self.node.config) {
                 draft.changed.push(place);
             }
         }
@@ -212,9 +213,11 @@ impl<W: World> Lane<W> {
         let mut held = Vec::new();
         let mut soon = Nanos::new(lasts.get() / 3);
         for change in &draft.queue {
-            if let QueueChange::Lease { task, token, timeout, .. } = *change {
-                held.push(Holding { run, task, token, lasts });
-                soon = soon.min(Nanos::new(timeout.unwrap_or(lasts).get() / 2));
+            if let QueueChange::Lease { task, token, timeout, heartbeat, .. } = *change {
+                let beat = heartbeat.map(|within| Heartbeat { within, progress: None });
+                held.push(Holding { run, task, token, lasts, heartbeat: beat });
+                let ends = [timeout, heartbeat].into_iter().flatten().fold(lasts, Nanos::min);
+                soon = soon.min(Nanos::new(ends.get() / 2));
             }
         }
         if held.is_empty() || self.node.runtime.now().since(begun) < soon {
@@ -251,7 +254,7 @@ impl<W: World> Lane<W> {
                     let started = draft.started.contains(&claimed.token);
                     // Also where the run was deactivated in the same commit: what started may end.
                     if started && !matches!(self.state.phase(), Phase::Ended(_)) {
-                        self.node.dispatch(&self.state, claimed.task, claimed.token, slot);
+                        self.node.dispatch(&self.state, &claimed, slot);
                     }
                 }
                 Message::Command(command, reply) => {
@@ -309,14 +312,15 @@ impl<W: World> Lane<W> {
         let mut orphans = Vec::new();
         for (task, attempt, waits) in run::queue_of(&self.state) {
             let row = rows.iter().find(|r| r.task == task);
-            match (waits, row.map(|r| r.state)) {
+            match (waits, row.map(|r| &r.state)) {
                 (Waits::Due, Some(QueueState::Due { .. })) => {}
                 (Waits::Due, _) => {
                     let after = self.state.task(task).map(|t| t.delay).unwrap_or_default();
-                    missing.push(QueueChange::Due { task, attempt, after });
+                    missing.extend(due(&self.state, task, attempt, after));
                 }
                 (Waits::Leased(token), _) if self.node.config.sole_owner => {
-                    orphans.push(Message::Expired { task, token, timed_out: false, orphan: true });
+                    let lapse = Lapse::Lease;
+                    orphans.push(Message::Expired { task, token, lapse, orphan: true });
                 }
                 (Waits::Leased(_), _) => {}
             }

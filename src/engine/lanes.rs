@@ -8,11 +8,11 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use super::lane;
 use super::node::Node;
-use super::{CommandError, World};
+use super::{CommandError, Config, World};
 use crate::failure::Failure;
-use crate::run::{Event, Recorded, RunId, RunState, TaskId, TaskPhase, Token};
+use crate::run::{Event, Lapse, Recorded, RunId, RunState, TaskId, TaskPhase, Token};
 use crate::runtime::{Runtime, Task};
-use crate::store::{ClaimedTask, QueueChange};
+use crate::store::{ClaimedTask, Progress, QueueChange};
 use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
@@ -28,12 +28,14 @@ pub(super) enum Message {
         task: TaskId,
         token: Token,
         outcome: Result<Arc<Value>, Failure>,
+        /// The newest progress that it gave (X1).
+        progress: Option<Progress>,
         /// Free again only when the outcome is durable, so that outcomes can't pile up.
         #[expect(dead_code, reason = "held, not read")]
         slot: OwnedSemaphorePermit,
     },
     /// A lease has passed; `orphan` when its holder is known to be dead though it has not.
-    Expired { task: TaskId, token: Token, timed_out: bool, orphan: bool },
+    Expired { task: TaskId, token: Token, lapse: Lapse, orphan: bool },
     /// Somebody wants something of the run.
     Command(Command, oneshot::Sender<Result<(), CommandError>>),
     /// Recovery wants the run's queue rows looked over.
@@ -132,19 +134,32 @@ impl<W: World> Node<W> {
     }
 }
 
-/// What `events`, which led to `state`, change in the queue.
+/// The row of a task that waits for `attempt`.
+pub(super) fn due(
+    state: &RunState,
+    task: TaskId,
+    attempt: u32,
+    after: Nanos,
+) -> Option<QueueChange> {
+    let need = state.workflow().need(task.step)?;
+    Some(QueueChange::Due { task, attempt, after, need, progress: None })
+}
+
+/// What `events`, which led to `state`, change in the queue. `progress` is that of the attempt
+/// whose outcome led to them.
 pub(super) fn queue_changes(
     state: &RunState,
     events: &[Recorded],
-    lease: Nanos,
+    config: &Config,
+    progress: Option<&Progress>,
 ) -> Vec<QueueChange> {
     let mut changes = Vec::new();
     for recorded in events {
         match &recorded.event {
-            Event::StepEntered { step, tasks } => changes.extend((0..*tasks).map(|item| {
-                let task = TaskId { step: *step, item };
-                QueueChange::Due { task, attempt: 1, after: Nanos::ZERO }
-            })),
+            Event::StepEntered { step, tasks } => {
+                let tasks = (0..*tasks).map(|item| TaskId { step: *step, item });
+                changes.extend(tasks.filter_map(|task| due(state, task, 1, Nanos::ZERO)));
+            }
             // No retry starts: neither the lease nor the retry has a row (H17).
             Event::RetryScheduled { task, .. } if state.paused().is_some() => {
                 changes.push(QueueChange::Remove { task: *task });
@@ -153,21 +168,25 @@ pub(super) fn queue_changes(
                 let held_back = state.waiting_retries();
                 changes.extend(held_back.map(|(task, _)| QueueChange::Remove { task }));
             }
-            Event::RunResumed => changes.extend(state.waiting_retries().map(|(task, found)| {
-                let (attempt, after) = (found.attempt, found.due.since(recorded.at));
-                QueueChange::Due { task, attempt, after }
-            })),
+            Event::RunResumed => {
+                let again = state.waiting_retries().filter_map(|(task, found)| {
+                    due(state, task, found.attempt, found.due.since(recorded.at))
+                });
+                changes.extend(again);
+            }
             Event::RetryScheduled { task, attempt, delay, .. } => {
-                changes.push(QueueChange::Due { task: *task, attempt: *attempt, after: *delay });
+                changes.extend(due(state, *task, *attempt, *delay).map(|c| c.with(progress)));
             }
             Event::AttemptStarted { task, attempt, token, timeout, .. } => {
                 let (task, attempt, token) = (*task, *attempt, *token);
+                let heartbeat = state.workflow().heartbeat_timeout(task.step);
                 changes.push(QueueChange::Lease {
                     task,
                     attempt,
                     token,
-                    lasts: lease,
+                    lasts: config.lease,
                     timeout: *timeout,
+                    heartbeat: heartbeat.map(|limit| config.patience(limit)),
                 });
             }
             Event::TaskSucceeded { task, .. }

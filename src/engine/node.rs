@@ -10,19 +10,21 @@ use super::clock::StoreClock;
 use super::ends::Ends;
 use super::lanes::Lanes;
 use super::{Config, World};
-use crate::action::Canceller;
+use crate::action::{Actions, Canceller, Reports};
 use crate::observe::{Notice, Observer};
 use crate::run::{Recorded, RunId, RunState, TaskId, Token, Version};
 use crate::runtime::{Runtime, Task};
 use crate::store::{CommitId, StoreError};
 use crate::time::{Mono, Nanos};
-use crate::workflow::Workflow;
+use crate::workflow::{Able, Workflow};
 
 /// The shared part of a node.
 pub(super) struct Node<W: World> {
     pub(super) runtime: W::Runtime,
     pub(super) store: W::Store,
     pub(super) actions: W::Actions,
+    /// What `actions` can run.
+    pub(super) able: Arc<Able>,
     pub(super) config: Config,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     pub(super) clock: StoreClock,
@@ -34,6 +36,8 @@ pub(super) struct Node<W: World> {
     held: Mutex<BTreeMap<(RunId, TaskId), Held>>,
     pub(super) alarm: Alarm,
     closing: AtomicBool,
+    /// Woken when leases may have to be renewed sooner than was planned.
+    pub(super) renewals: Notify,
     /// Woken when an attempt ends or the node begins to close.
     pub(super) changed: Notify,
     pub(super) ends: Ends,
@@ -43,7 +47,20 @@ pub(super) struct Node<W: World> {
 pub(super) struct Held {
     pub(super) token: Token,
     pub(super) canceller: Canceller,
+    pub(super) reports: Reports,
+    /// The number of the newest progress that the store has acknowledged.
+    pub(super) kept: u64,
+    /// Where it must give heartbeats.
+    pub(super) beating: Option<Beating>,
     pub(super) task: Option<Task>,
+}
+
+/// The heartbeats of an attempt (X1).
+pub(super) struct Beating {
+    /// The longest that it may go on without one.
+    pub(super) limit: Nanos,
+    /// When the last one came; at first when the attempt began.
+    pub(super) last: Mono,
 }
 
 impl<W: World> Node<W> {
@@ -60,6 +77,7 @@ impl<W: World> Node<W> {
             slots: Arc::new(Semaphore::new(config.concurrency.max(1))),
             runtime,
             store,
+            able: Arc::new(actions.able()),
             actions,
             config,
             observers,
@@ -69,6 +87,7 @@ impl<W: World> Node<W> {
             held: Mutex::default(),
             alarm: Alarm::default(),
             closing: AtomicBool::new(false),
+            renewals: Notify::new(),
             changed: Notify::new(),
             ends: Ends::default(),
         }

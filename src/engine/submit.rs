@@ -162,7 +162,7 @@ impl<W: World> Node<W> {
             digest,
             workflow: workflow.name().to_owned(),
             events: events.iter().map(run::encode).collect(),
-            queue: queue_changes(&state, &events, self.config.lease),
+            queue: queue_changes(&state, &events, &self.config, None),
             phase: phase_of(&state),
             redrives,
         };

@@ -22,8 +22,8 @@ pub(super) async fn sweep<W: World>(node: Arc<Node<W>>) {
                 node.clock.hear(expired.at, &node.runtime);
                 let next = expired.next.map_or(most, |next| next.since(expired.at));
                 for found in expired.tasks {
-                    let (task, token, timed_out) = (found.task, found.token, found.timed_out);
-                    let message = Message::Expired { task, token, timed_out, orphan: false };
+                    let (task, token, lapse) = (found.task, found.token, found.lapse);
+                    let message = Message::Expired { task, token, lapse, orphan: false };
                     node.send(found.run, message).await;
                 }
                 next.clamp(Nanos::from_millis(1), most)

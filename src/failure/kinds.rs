@@ -13,7 +13,7 @@ use crate::time::Nanos;
 pub enum RetryKind {
     /// The action failed.
     Failure,
-    /// The attempt ran out of time.
+    /// The attempt ran out of time, or gave no heartbeat for too long.
     Timeout,
     /// The node crashed or lost its lease.
     LeaseLost,
@@ -111,6 +111,14 @@ impl Failure {
     #[must_use]
     pub fn timed_out(message: &str) -> Self {
         Self::new(ErrorCode::TIMEOUT, message).with_lineage(["TimeoutError"]).retryable()
+    }
+
+    /// An attempt that gave no heartbeat for `limit` (X1): `HEARTBEAT_TIMEOUT`, retryable.
+    #[must_use]
+    pub fn heartbeat_missed(limit: Nanos) -> Self {
+        Self::new(ErrorCode::HEARTBEAT_TIMEOUT, &format!("gave no heartbeat for {limit}"))
+            .with_lineage(["HeartbeatTimeoutError", "TimeoutError"])
+            .retryable()
     }
 
     /// The attempt's lease ended before its outcome was committed: `LEASE_LOST`, retryable.

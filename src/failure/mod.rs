@@ -26,6 +26,8 @@ pub struct ErrorCode(Arc<str>);
 impl ErrorCode {
     /// An attempt, or the whole task, ran out of time.
     pub const TIMEOUT: &'static str = "TIMEOUT";
+    /// An attempt gave no heartbeat for too long (X1).
+    pub const HEARTBEAT_TIMEOUT: &'static str = "HEARTBEAT_TIMEOUT";
     /// The transport failed: refused, reset, DNS, cut or truncated.
     pub const NETWORK_ERROR: &'static str = "NETWORK_ERROR";
     /// The node that ran the attempt crashed or lost its lease.
@@ -189,7 +191,7 @@ impl Failure {
     #[must_use]
     pub fn kind(&self) -> RetryKind {
         match self.code.as_str() {
-            ErrorCode::TIMEOUT => RetryKind::Timeout,
+            ErrorCode::TIMEOUT | ErrorCode::HEARTBEAT_TIMEOUT => RetryKind::Timeout,
             ErrorCode::LEASE_LOST => RetryKind::LeaseLost,
             _ => RetryKind::Failure,
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
@@ -49,8 +50,8 @@ pub enum Input {
         task: TaskId,
         /// The attempt's token.
         token: Token,
-        /// Whether the attempt's deadline passed first.
-        timed_out: bool,
+        /// What passed.
+        lapse: Lapse,
     },
     /// Somebody wants the run cancelled.
     Cancel {
@@ -79,6 +80,18 @@ pub enum Input {
     Activate,
 }
 
+/// What passed without an outcome of the attempt (spec decision 12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Lapse {
+    /// The lease: its holder is gone.
+    Lease,
+    /// The attempt's deadline.
+    Deadline,
+    /// The time within which a heartbeat must come (X1).
+    Heartbeat,
+}
+
 /// What `input` at `now` does to a run. Nothing for an ended run, a stale token or an attempt that
 /// the task is not at.
 #[must_use]
@@ -104,10 +117,12 @@ pub fn decide(
             Some(_) => failed(state, *task, failure, now, functions),
             None => Vec::new(),
         },
-        Input::Expired { task, token, timed_out } => match running(state, *task, *token) {
+        Input::Expired { task, token, lapse } => match running(state, *task, *token) {
             Some((_, timeout)) => {
-                let failure = match (timed_out, timeout) {
-                    (true, Some(limit)) => Failure::timeout(limit),
+                let heartbeat = state.workflow.heartbeat_timeout(task.step);
+                let failure = match (lapse, timeout, heartbeat) {
+                    (Lapse::Deadline, Some(limit), _) => Failure::timeout(limit),
+                    (Lapse::Heartbeat, _, Some(limit)) => Failure::heartbeat_missed(limit),
                     _ => Failure::lease_lost(),
                 };
                 failed(state, *task, &failure, now, functions)

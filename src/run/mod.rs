@@ -28,10 +28,10 @@ pub use codec::{
     DecodeError, decode, decode_letter, decode_snapshot, encode, encode_letter, encode_snapshot,
     nesting,
 };
-pub use decide::{Input, decide};
+pub use decide::{Input, Lapse, decide};
 pub use event::{Event, Outcome, Recorded, RetryOf, RouteCause};
 pub use ids::{Digest, RunId, TaskId, Token, Version};
 pub use letter::{Letter, LetterId, NotALetter, NotRedrivable};
-pub use queue::{Waits, queue_of};
+pub use queue::{Waits, queue_of, waits_for};
 pub use state::{Phase, RunState, StepPhase, StepState, TaskPhase, TaskState};
 pub use view::Prepared;

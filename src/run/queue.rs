@@ -1,6 +1,8 @@
 //! What the queue must hold for a run: a pure function of its state.
 
 use super::{Phase, RunState, TaskId, TaskPhase, Token};
+use crate::time::Timestamp;
+use crate::workflow::{Able, Need};
 
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,4 +29,20 @@ pub fn queue_of(state: &RunState) -> Vec<(TaskId, u32, Waits)> {
         _ => None,
     };
     state.tasks().filter_map(row).collect()
+}
+
+/// What the tasks that are due at `now` need and `able` does not allow, in the order of the tasks,
+/// each once (X12). The run waits for a node that can run it.
+#[must_use]
+pub fn waits_for(state: &RunState, able: &Able, now: Timestamp) -> Vec<Need> {
+    let mut needs: Vec<Need> = Vec::new();
+    if state.phase != Phase::Running {
+        return needs;
+    }
+    let due = |t: &super::TaskState| t.phase == TaskPhase::Queued && t.due <= now;
+    for (task, _) in state.tasks().filter(|(_, t)| due(t)) {
+        let need = state.workflow.need(task.step).filter(|n| !able.can(n) && !needs.contains(n));
+        needs.extend(need);
+    }
+    needs
 }

@@ -1,15 +1,15 @@
 //! The queue in memory, shared by the memory and redb stores: what is due, reserved and leased.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use super::index::{Index, Place, Ticket};
 use super::seam::{
-    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, QueueChange, QueueRow,
-    QueueState, RunPhase,
+    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, Progress, QueueChange,
+    QueueRow, QueueState, RunPhase,
 };
-use crate::run::{RunId, TaskId, Token};
-use crate::schedule::{DueQueue, Key};
-use crate::time::{Nanos, Timestamp};
-use crate::workflow::StepIx;
+use crate::run::{Lapse, RunId, TaskId, Token};
+use crate::time::Timestamp;
+use crate::workflow::{Able, Need};
 
 /// Every queue row, and when something next happens to the rows of active runs.
 #[derive(Debug, Default)]
@@ -31,12 +31,13 @@ struct Rows {
 struct Row {
     attempt: u32,
     state: State,
+    progress: Option<Progress>,
 }
 
 #[derive(Debug)]
 enum State {
-    Waiting { at: Timestamp, key: Option<Key>, reserved: Option<Reservation> },
-    Leased { token: Token, until: Timestamp, deadline: Option<Timestamp> },
+    Waiting { at: Timestamp, need: Need, ticket: Option<Ticket>, reserved: Option<Reservation> },
+    Leased(Lease),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -45,12 +46,13 @@ struct Reservation {
     until: Timestamp,
 }
 
-/// Waiting rows by when they are due, a reserved one at the end of its reservation; leased rows by
-/// when their lease ends.
-#[derive(Debug, Default)]
-struct Index {
-    due: DueQueue<(RunId, TaskId)>,
-    ends: BTreeSet<(Timestamp, RunId, TaskId)>,
+/// `until` is never later than the other two.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    token: Token,
+    until: Timestamp,
+    deadline: Option<Timestamp>,
+    beat_by: Option<Timestamp>,
 }
 
 /// The last claim of one writer, answered again when it is asked again.
@@ -93,7 +95,7 @@ impl Queue {
     ) -> Vec<(TaskId, Option<QueueRow>)> {
         let rows = self.runs.entry(run).or_default();
         rows.rest(&mut self.index, run, !phase.is_active());
-        let changed = changes.iter().map(|c| rows.change(&mut self.index, run, *c, now)).collect();
+        let changed = changes.iter().map(|c| rows.change(&mut self.index, run, c, now)).collect();
         if rows.rows.is_empty() {
             self.runs.remove(&run);
         }
@@ -105,37 +107,36 @@ impl Queue {
     pub(super) fn claim(&mut self, claim: &Claim, now: Timestamp) -> Claimed {
         match self.given.get(&claim.id.writer) {
             Some(given) if given.counter == claim.id.counter => return given.answer.clone(),
-            Some(given) if given.counter > claim.id.counter => return self.claimed(now, vec![]),
+            Some(given) if given.counter > claim.id.counter => {
+                return self.claimed(now, &claim.able, vec![]);
+            }
             _ => {}
         }
         let until = now.after(claim.lasts);
-        let due = std::iter::from_fn(|| self.index.due.pop(now)).take(claim.limit);
-        let due: Vec<_> = due.map(|(_, place)| place).collect();
+        let due = self.index.take(&claim.able, claim.limit, now);
         let tasks = due.into_iter().filter_map(|place| self.reserve(place, claim, now)).collect();
-        let answer = self.claimed(now, tasks);
+        let answer = self.claimed(now, &claim.able, tasks);
         self.given.retain(|_, given| given.until > now);
         let given = Given { counter: claim.id.counter, until, answer: answer.clone() };
         self.given.insert(claim.id.writer, given);
         answer
     }
 
-    fn claimed(&mut self, at: Timestamp, tasks: Vec<ClaimedTask>) -> Claimed {
-        Claimed { at, tasks, next_due: self.index.due.next_due() }
+    fn claimed(&mut self, at: Timestamp, able: &Able, tasks: Vec<ClaimedTask>) -> Claimed {
+        let next_due = self.index.next_due(able, at);
+        Claimed { at, tasks, next_due, unable: self.index.unable(able) }
     }
 
-    fn reserve(
-        &mut self,
-        (run, task): (RunId, TaskId),
-        claim: &Claim,
-        now: Timestamp,
-    ) -> Option<ClaimedTask> {
-        let token = self.mint(task, claim, now);
+    fn reserve(&mut self, place: Place, claim: &Claim, now: Timestamp) -> Option<ClaimedTask> {
+        let (run, task) = place;
+        let minted = self.mint(task, claim, now);
         let row = self.runs.get_mut(&run)?.rows.get_mut(&task)?;
-        let State::Waiting { key, reserved, .. } = &mut row.state else { return None };
+        let State::Waiting { need, ticket, reserved, .. } = &mut row.state else { return None };
         let until = now.after(claim.lasts);
-        *reserved = Some(Reservation { token, until });
-        *key = Some(self.index.due.insert(until, (run, task)));
-        Some(ClaimedTask { run, task, attempt: row.attempt, token })
+        *reserved = Some(Reservation { token: minted, until });
+        *ticket = Some(self.index.wait(place, until, need));
+        let (attempt, progress) = (row.attempt, row.progress.clone());
+        Some(ClaimedTask { run, task, attempt, token: minted, progress })
     }
 
     /// A token for `task`. The count starts again when a store is opened again, so the claim's name
@@ -156,9 +157,9 @@ impl Queue {
             (State::Waiting { reserved: Some(r), .. }, Fence::Held { .. }) => {
                 r.token == *token && now < r.until
             }
-            (State::Leased { token: held, .. }, Fence::Held { .. }) => held == token,
-            (State::Leased { token: held, until, deadline }, Fence::Lapsed { .. }) => {
-                held == token && end(*until, *deadline) <= now
+            (State::Leased(lease), Fence::Held { .. }) => lease.token == *token,
+            (State::Leased(lease), Fence::Lapsed { .. }) => {
+                lease.token == *token && lease.until <= now
             }
             (State::Waiting { .. }, _) => false,
         }
@@ -168,44 +169,63 @@ impl Queue {
     pub(super) fn renew(&mut self, held: &Holding, now: Timestamp) -> Option<QueueRow> {
         let rows = self.runs.get_mut(&held.run)?;
         let row = rows.rows.get_mut(&held.task)?;
-        let State::Leased { token, until, deadline } = &mut row.state else { return None };
-        if *token != held.token || deadline.is_some_and(|d| d <= now) {
+        let State::Leased(lease) = &mut row.state else { return None };
+        let passed = |end: Option<Timestamp>| end.is_some_and(|end| end <= now);
+        if lease.token != held.token || passed(lease.deadline) || passed(lease.beat_by) {
             return None;
         }
-        let before = end(*until, *deadline);
-        *until = (*until).max(now.after(held.lasts)).min(deadline.unwrap_or(LAST));
-        if self.index.ends.remove(&(before, held.run, held.task)) {
-            self.index.ends.insert((end(*until, *deadline), held.run, held.task));
+        let before = lease.until;
+        if let Some(beat) = &held.heartbeat {
+            lease.beat_by = lease.beat_by.map(|by| by.max(now.after(beat.within)));
+            newer(&mut row.progress, beat.progress.as_ref());
+        }
+        lease.until = lease.end(before.max(now.after(held.lasts)));
+        let (place, until) = ((held.run, held.task), lease.until);
+        if self.index.lease_no_more(place, before) {
+            self.index.lease(place, until);
         }
         Some(row.shown(held.task))
     }
 
     /// Leases of running runs whose end has come, earliest first.
     pub(super) fn expired(&self, limit: usize, now: Timestamp) -> Expired {
-        let over = self.index.ends.iter().take_while(|(end, ..)| *end <= now).take(limit);
-        let tasks = over.filter_map(|&(_, run, task)| self.lapsed(run, task)).collect();
-        let later = first_place(now.after(Nanos::new(1)))..;
-        let next = self.index.ends.range(later).next().map(|(end, ..)| *end);
-        Expired { at: now, tasks, next }
+        let over = self.index.ended(now).take(limit);
+        let tasks = over.filter_map(|(run, task)| self.lapsed(run, task)).collect();
+        Expired { at: now, tasks, next: self.index.next_end(now) }
     }
 
     fn lapsed(&self, run: RunId, task: TaskId) -> Option<ExpiredTask> {
         let row = self.runs.get(&run)?.rows.get(&task)?;
-        let State::Leased { token, until, deadline } = row.state else { return None };
-        let timed_out = deadline.is_some_and(|d| d <= until);
-        Some(ExpiredTask { run, task, attempt: row.attempt, token, timed_out })
+        let State::Leased(lease) = &row.state else { return None };
+        let (token, lapse) = (lease.token, lease.lapse());
+        Some(ExpiredTask { run, task, attempt: row.attempt, token, lapse })
     }
 }
 
-const LAST: Timestamp = Timestamp::from_nanos(u64::MAX);
+impl Lease {
+    /// `until`, or what ends the lease before: `timeout_at` (spec decision 12).
+    fn end(&self, until: Timestamp) -> Timestamp {
+        [self.deadline, self.beat_by].into_iter().flatten().fold(until, Timestamp::min)
+    }
 
-/// When a lease ends: `timeout_at`, the earlier of lease end and deadline (spec decision 12).
-fn end(until: Timestamp, deadline: Option<Timestamp>) -> Timestamp {
-    until.min(deadline.unwrap_or(LAST))
+    /// What ends it.
+    fn lapse(&self) -> Lapse {
+        if self.deadline == Some(self.until) {
+            Lapse::Deadline
+        } else if self.beat_by == Some(self.until) {
+            Lapse::Heartbeat
+        } else {
+            Lapse::Lease
+        }
+    }
 }
 
-fn first_place(at: Timestamp) -> (Timestamp, RunId, TaskId) {
-    (at, RunId::from_bytes([0; 16]), TaskId { step: StepIx(0), item: 0 })
+/// Keeps the newer of two.
+fn newer(kept: &mut Option<Progress>, come: Option<&Progress>) {
+    let number = |p: &Progress| p.number;
+    if come.map(number) > kept.as_ref().map(number) {
+        *kept = come.cloned();
+    }
 }
 
 impl Rows {
@@ -227,82 +247,91 @@ impl Rows {
         &mut self,
         index: &mut Index,
         run: RunId,
-        change: QueueChange,
+        change: &QueueChange,
         now: Timestamp,
     ) -> (TaskId, Option<QueueRow>) {
-        let row = match change {
-            QueueChange::Due { task, attempt, after } => {
-                QueueRow { task, attempt, state: QueueState::Due { at: now.after(after) } }
+        let task = change.task();
+        let before = self.remove(index, run, task);
+        let mut progress = before.and_then(|row| row.progress);
+        let (attempt, state) = match change {
+            QueueChange::Due { attempt, after, need, progress: come, .. } => {
+                newer(&mut progress, come.as_ref());
+                (*attempt, QueueState::Due { at: now.after(*after), need: need.clone() })
             }
-            QueueChange::Lease { task, attempt, token, lasts, timeout } => {
-                let deadline = timeout.map(|t| now.after(t));
-                let until = end(now.after(lasts), deadline);
-                QueueRow { task, attempt, state: QueueState::Leased { token, until, deadline } }
+            QueueChange::Lease { attempt, token, lasts, timeout, heartbeat, .. } => {
+                let [deadline, beat_by] = [timeout, heartbeat].map(|t| t.map(|t| now.after(t)));
+                let mut lease = Lease { token: *token, until: now, deadline, beat_by };
+                lease.until = lease.end(now.after(*lasts));
+                (*attempt, lease.shown())
             }
-            QueueChange::Remove { task } => {
-                self.remove(index, run, task);
-                return (task, None);
-            }
+            QueueChange::Remove { .. } => return (task, None),
         };
-        self.put(index, run, row);
-        (row.task, Some(row))
+        let row = QueueRow { task, attempt, state, progress };
+        self.put(index, run, row.clone());
+        (task, Some(row))
     }
 
     fn put(&mut self, index: &mut Index, run: RunId, row: QueueRow) {
-        self.remove(index, run, row.task);
         let state = match row.state {
-            QueueState::Due { at } => State::Waiting { at, key: None, reserved: None },
-            QueueState::Leased { token, until, deadline } => {
-                State::Leased { token, until, deadline }
+            QueueState::Due { at, need } => {
+                State::Waiting { at, need, ticket: None, reserved: None }
+            }
+            QueueState::Leased { token, until, deadline, beat_by } => {
+                State::Leased(Lease { token, until, deadline, beat_by })
             }
         };
-        let mut kept = Row { attempt: row.attempt, state };
+        let mut kept = Row { attempt: row.attempt, state, progress: row.progress };
         if !self.at_rest {
             index.add(run, row.task, &mut kept);
         }
         self.rows.insert(row.task, kept);
     }
 
-    fn remove(&mut self, index: &mut Index, run: RunId, task: TaskId) {
-        if let Some(mut row) = self.rows.remove(&task) {
-            index.drop(run, task, &mut row);
-        }
+    fn remove(&mut self, index: &mut Index, run: RunId, task: TaskId) -> Option<Row> {
+        let mut row = self.rows.remove(&task)?;
+        index.drop(run, task, &mut row);
+        Some(row)
+    }
+}
+
+impl Lease {
+    fn shown(&self) -> QueueState {
+        let Self { token, until, deadline, beat_by } = *self;
+        QueueState::Leased { token, until, deadline, beat_by }
     }
 }
 
 impl Row {
     fn shown(&self, task: TaskId) -> QueueRow {
-        let state = match self.state {
-            State::Waiting { at, .. } => QueueState::Due { at },
-            State::Leased { token, until, deadline } => {
-                QueueState::Leased { token, until, deadline }
-            }
+        let state = match &self.state {
+            State::Waiting { at, need, .. } => QueueState::Due { at: *at, need: need.clone() },
+            State::Leased(lease) => lease.shown(),
         };
-        QueueRow { task, attempt: self.attempt, state }
+        QueueRow { task, attempt: self.attempt, state, progress: self.progress.clone() }
     }
 }
 
 impl Index {
     fn add(&mut self, run: RunId, task: TaskId, row: &mut Row) {
         match &mut row.state {
-            State::Waiting { at, key, reserved } => {
+            State::Waiting { at, need, ticket, reserved } => {
                 let due = reserved.map_or(*at, |r| r.until);
-                *key = Some(self.due.insert(due, (run, task)));
+                *ticket = Some(self.wait((run, task), due, need));
             }
-            State::Leased { until, deadline, .. } => {
-                self.ends.insert((end(*until, *deadline), run, task));
-            }
+            State::Leased(lease) => self.lease((run, task), lease.until),
         }
     }
 
     /// Takes the row out of the index; one that is not in it stays so.
     fn drop(&mut self, run: RunId, task: TaskId, row: &mut Row) {
         match &mut row.state {
-            State::Waiting { key, .. } => {
-                key.take().and_then(|key| self.due.cancel(key));
+            State::Waiting { need, ticket, .. } => {
+                if let Some(ticket) = ticket.take() {
+                    self.wait_no_more(ticket, need);
+                }
             }
-            State::Leased { until, deadline, .. } => {
-                self.ends.remove(&(end(*until, *deadline), run, task));
+            State::Leased(lease) => {
+                self.lease_no_more((run, task), lease.until);
             }
         }
     }

@@ -5,8 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use super::keeping::{Archived, Prune, Pruned};
 use super::letters::{AskLetters, Discarded, LetterRow, Letters, StoredLetter};
-use crate::run::{Digest, LetterId, RunId, TaskId, Token, Version};
-use crate::time::{Nanos, Timestamp};
+use crate::run::{Digest, LetterId, RunId, TaskId, Version};
+use crate::time::Timestamp;
+
+mod queue;
+
+pub use queue::{
+    Claim, ClaimId, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Heartbeat, Holding,
+    Progress, QueueChange, QueueRow, QueueState, Renewal, Renewed,
+};
 
 /// Durable state. Every method may be called again with the same argument after
 /// [`StoreError::Unknown`] and then gives the same effect once.
@@ -17,14 +24,15 @@ pub trait Store: Send + Sync + 'static {
     /// Adds a run. Idempotent on the caller's run id and, where given, on the submission key (X8).
     fn create(&self, create: Create) -> impl Future<Output = Result<Created, StoreError>> + Send;
 
-    /// Reserves due tasks, earliest first. Uses up nothing: a reservation that no commit of
-    /// `AttemptStarted` follows lapses and the task is due again.
+    /// Reserves due tasks that the claimer can run (X12), earliest first. Uses up nothing: a
+    /// reservation that no commit of `AttemptStarted` follows lapses and the task is due again.
     fn claim(&self, claim: Claim) -> impl Future<Output = Result<Claimed, StoreError>> + Send;
 
     /// Records what happened to one run, all or nothing.
     fn commit(&self, commit: Commit) -> impl Future<Output = Result<Committed, StoreError>> + Send;
 
-    /// Extends leases that their holders still hold.
+    /// Extends leases that their holders still hold, and keeps the progress that heartbeats brought
+    /// (X1).
     fn renew(&self, held: Vec<Holding>)
     -> impl Future<Output = Result<Renewed, StoreError>> + Send;
 
@@ -151,15 +159,6 @@ pub enum Created {
     UnknownLetter,
 }
 
-/// Names a claim: the writer's incarnation and its own count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct ClaimId {
-    /// Drawn by the writer when it started.
-    pub writer: u64,
-    /// Counted up by the writer.
-    pub counter: u64,
-}
-
 /// Names a commit: the writer's incarnation and its own count, which goes up within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CommitId {
@@ -167,43 +166,6 @@ pub struct CommitId {
     pub writer: u64,
     /// Counted up by the writer.
     pub counter: u64,
-}
-
-/// Reserves due tasks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
-    /// Repeated with the same id, gives the same answer.
-    pub id: ClaimId,
-    /// The most tasks wanted.
-    pub limit: usize,
-    /// How long the reservation holds.
-    pub lasts: Nanos,
-    /// Chance from which the store makes the tokens.
-    pub chance: u64,
-}
-
-/// The answer to [`Claim`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claimed {
-    /// Store time.
-    pub at: Timestamp,
-    /// The reserved tasks.
-    pub tasks: Vec<ClaimedTask>,
-    /// When the next task is due, if any waits; a reserved one is due at its reservation's end.
-    pub next_due: Option<Timestamp>,
-}
-
-/// A reserved task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClaimedTask {
-    /// Its run.
-    pub run: RunId,
-    /// The task.
-    pub task: TaskId,
-    /// The attempt to start, from 1.
-    pub attempt: u32,
-    /// The reservation's token, which becomes the attempt's.
-    pub token: Token,
 }
 
 /// Records what happened to one run, all or nothing.
@@ -230,110 +192,6 @@ pub struct Commit {
     pub phase: RunPhase,
     /// The state after the events, encoded, when it is time for one.
     pub snapshot: Option<Bytes>,
-}
-
-/// A token that must still be good when a commit lands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fence {
-    /// The task is reserved or leased under this token.
-    Held {
-        /// The task.
-        task: TaskId,
-        /// The token.
-        token: Token,
-    },
-    /// The task is leased under this token and the lease or the attempt's deadline has passed.
-    Lapsed {
-        /// The task.
-        task: TaskId,
-        /// The token.
-        token: Token,
-    },
-}
-
-impl Fence {
-    /// The task whose token it is.
-    #[must_use]
-    pub fn task(&self) -> TaskId {
-        match *self {
-            Self::Held { task, .. } | Self::Lapsed { task, .. } => task,
-        }
-    }
-}
-
-/// One change of the queue. Lengths of time count from the commit, by the store's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueChange {
-    /// The task waits for `attempt`, `after` from now. Replaces any row of the task.
-    Due {
-        /// The task.
-        task: TaskId,
-        /// The attempt to come, from 1.
-        attempt: u32,
-        /// The wait.
-        after: Nanos,
-    },
-    /// The attempt has started: the lease. Replaces any row of the task.
-    Lease {
-        /// The task.
-        task: TaskId,
-        /// The attempt, from 1.
-        attempt: u32,
-        /// Its token.
-        token: Token,
-        /// How long the lease holds unless renewed.
-        lasts: Nanos,
-        /// How long the attempt may take, if limited: renewals never extend the lease past it.
-        timeout: Option<Nanos>,
-    },
-    /// The task needs the queue no more.
-    Remove {
-        /// The task.
-        task: TaskId,
-    },
-}
-
-impl QueueChange {
-    /// The task whose row changes.
-    #[must_use]
-    pub fn task(&self) -> TaskId {
-        match self {
-            Self::Due { task, .. } | Self::Lease { task, .. } | Self::Remove { task } => *task,
-        }
-    }
-}
-
-/// A row of the queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct QueueRow {
-    /// The task.
-    pub task: TaskId,
-    /// The attempt to come or in progress, from 1.
-    pub attempt: u32,
-    /// Waiting or leased.
-    pub state: QueueState,
-}
-
-/// Whether a queued task waits or is leased. A reservation counts as waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueState {
-    /// Waits until this time.
-    Due {
-        /// `scheduled_at` (R5).
-        at: Timestamp,
-    },
-    /// Under a lease.
-    Leased {
-        /// `delivery_token` (R7).
-        token: Token,
-        /// The end of the lease.
-        until: Timestamp,
-        /// The end of the attempt's time, if limited.
-        deadline: Option<Timestamp>,
-    },
 }
 
 /// A successful result, append-only (W11).
@@ -426,72 +284,6 @@ pub struct Tail {
     pub events: Vec<Bytes>,
     /// All the run's results recorded with or after the first of those events; more do no harm.
     pub results: Vec<ResultRow>,
-}
-
-/// A lease that its holder wants extended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holding {
-    /// The run.
-    pub run: RunId,
-    /// The task.
-    pub task: TaskId,
-    /// The attempt's token.
-    pub token: Token,
-    /// How long it shall hold from now.
-    pub lasts: Nanos,
-}
-
-/// The answer to a renewal, in the order of the question.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Renewed {
-    /// Store time.
-    pub at: Timestamp,
-    /// One answer a holding.
-    pub answers: Vec<Renewal>,
-}
-
-impl Renewed {
-    /// Those of `held`, the question, whose holders hold them no more.
-    pub fn lost<'h>(&self, held: &'h [Holding]) -> impl Iterator<Item = &'h Holding> {
-        let answers = held.iter().zip(&self.answers);
-        answers.filter(|(_, answer)| **answer == Renewal::Lost).map(|(holding, _)| holding)
-    }
-}
-
-/// Whether one lease was extended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Renewal {
-    /// It holds.
-    Held,
-    /// The token is not good any more: stop the work (spec decision 16).
-    Lost,
-}
-
-/// Leases that have passed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Expired {
-    /// Store time.
-    pub at: Timestamp,
-    /// The leases.
-    pub tasks: Vec<ExpiredTask>,
-    /// When the next lease that has not passed will, unless renewed.
-    pub next: Option<Timestamp>,
-}
-
-/// A lease that has passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ExpiredTask {
-    /// Its run.
-    pub run: RunId,
-    /// The task.
-    pub task: TaskId,
-    /// The attempt, from 1.
-    pub attempt: u32,
-    /// The attempt's token.
-    pub token: Token,
-    /// Whether the attempt's own deadline passed (a timeout) before its lease did (a lost lease).
-    pub timed_out: bool,
 }
 
 /// A run's state as bytes.

@@ -6,6 +6,7 @@
 
 mod condition;
 mod graph;
+mod need;
 mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +16,11 @@ use serde_json::{Map, Value};
 
 pub use condition::{Condition, Field};
 pub use graph::WorkflowError;
+pub use need::{Able, Need, Via};
 pub use template::{Path, Root, Template, TemplateError, Values};
 
 use crate::policy::{ActionKind, Origin, Policy};
+use crate::time::Nanos;
 
 /// A step's place in its workflow's text, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -46,6 +49,9 @@ pub struct Action {
     /// Attempts that the action makes itself for each of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner_attempts: Option<u32>,
+    /// The [`Step::heartbeat_timeout`] of steps that have none of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout: Option<Nanos>,
 }
 
 /// Where an action is.
@@ -101,6 +107,10 @@ pub struct Step {
     /// Whether the first permanent failure of a task cancels its siblings (A11).
     #[serde(default)]
     pub fail_fast: bool,
+    /// The longest that an attempt may go on without a heartbeat (X1). Without one its node keeps
+    /// the lease for as long as the attempt goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat_timeout: Option<Nanos>,
     /// How its tasks' failures are treated.
     pub policy: Policy,
     /// Where the policy came from (H7).
@@ -195,6 +205,15 @@ impl Workflow {
     #[must_use]
     pub fn step(&self, at: StepIx) -> Option<&Step> {
         self.0.steps.get(at.index())
+    }
+
+    /// The longest that an attempt of the step at `at` may go on without a heartbeat (X1): the step's
+    /// own, else its action's.
+    #[must_use]
+    pub fn heartbeat_timeout(&self, at: StepIx) -> Option<Nanos> {
+        let step = self.step(at)?;
+        let of_action = || self.actions().get(&step.action)?.heartbeat_timeout;
+        step.heartbeat_timeout.or_else(of_action)
     }
 
     /// The place of the step named `id`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use retrial::action::{Call, Canceller};
+use retrial::action::{Call, Canceller, Reports};
 use retrial::run::{RunId, TaskId};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Action, StepIx, Target};
@@ -13,8 +13,13 @@ pub(crate) fn call(target: Target) -> Call {
     let (_, cancelled) = Canceller::pair();
     let run = RunId::from_random(1, 2);
     let task = TaskId { step: StepIx(0), item: 0 };
-    let action =
-        Action { kind: Default::default(), target, idempotent: None, inner_attempts: None };
+    let action = Action {
+        kind: Default::default(),
+        target,
+        idempotent: None,
+        inner_attempts: None,
+        heartbeat_timeout: None,
+    };
     Call {
         run,
         task,
@@ -25,6 +30,9 @@ pub(crate) fn call(target: Target) -> Call {
         attempt: 1,
         retries_left: Some(2),
         timeout: None,
+        heartbeat_timeout: None,
+        progress: None,
+        reports: Reports::default(),
         receipt: task.receipt(run),
         at: Timestamp::from_nanos(Nanos::from_secs(1_000).get()),
         cancelled,

@@ -294,6 +294,7 @@ pub(crate) fn step(id: &str, policy: Policy, after: &[u16], args: Value) -> Step
         for_each: None,
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy,
         origin: Origin::Task,
     }

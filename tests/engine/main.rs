@@ -7,8 +7,10 @@
     reason = "a failing test panics; time here is tokio's own, paused"
 )]
 
+mod able;
 mod attempts;
 mod deactivation;
+mod heartbeats;
 mod keeping;
 mod kit;
 mod letters;

@@ -7,14 +7,14 @@ use retrial::action::Call;
 use retrial::engine::{Config, Engine, QueueColumns, World};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
-use retrial::run::{Digest, RunId, TaskId, Version};
+use retrial::run::{Digest, Lapse, RunId, TaskId, Version};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{
     Claim, ClaimId, Commit, CommitId, Committed, Create, Fence, MemoryStore, QueueChange,
     QueueState, RunPhase, Store,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::StepIx;
+use retrial::workflow::{Able, Need, StepIx, Via};
 use serde_json::{Value, json};
 
 use crate::kit::*;
@@ -112,6 +112,11 @@ fn commit(run: RunId, writer: u64, expect: u64, fence: Fence, queue: QueueChange
     }
 }
 
+fn due(attempt: u32) -> QueueChange {
+    let need = Need { action: "act".into(), via: Via::Function };
+    QueueChange::Due { task: TASK, attempt, after: Nanos::ZERO, need, progress: None }
+}
+
 /// An attempt of 2 s under a lease of 30 s: at its end two nodes find the row, one records it.
 async fn check_timeout_at(store: &impl Store) {
     let run = RunId::from_random(7, 7);
@@ -121,30 +126,31 @@ async fn check_timeout_at(store: &impl Store) {
         digest: Digest::of(b""),
         workflow: "w".into(),
         events: vec![Bytes::from_static(b"first")],
-        queue: vec![QueueChange::Due { task: TASK, attempt: 1, after: Nanos::ZERO }],
+        queue: vec![due(1)],
         phase: RunPhase::Running,
         redrives: None,
     };
     store.create(create).await.unwrap();
     let id = ClaimId { writer: 1, counter: 1 };
-    let claim = Claim { id, limit: 1, lasts: Nanos::from_secs(30), chance: 5 };
+    let able = Able::Anything.into();
+    let claim = Claim { id, limit: 1, lasts: Nanos::from_secs(30), chance: 5, able };
     let token = store.claim(claim).await.unwrap().tasks[0].token;
     let (lasts, timeout) = (Nanos::from_secs(30), Some(Nanos::from_secs(2)));
-    let lease = QueueChange::Lease { task: TASK, attempt: 1, token, lasts, timeout };
+    let lease =
+        QueueChange::Lease { task: TASK, attempt: 1, token, lasts, timeout, heartbeat: None };
     let begun = commit(run, 1, 1, Fence::Held { task: TASK, token }, lease);
     let Committed::Applied { at, .. } = store.commit(begun).await.unwrap() else { panic!() };
-    let state = store.queue(run).await.unwrap()[0].state;
+    let state = store.queue(run).await.unwrap().remove(0).state;
     let end = at.after(Nanos::from_secs(2));
-    assert_eq!(state, QueueState::Leased { token, until: end, deadline: Some(end) });
+    assert_eq!(state, QueueState::Leased { token, until: end, deadline: Some(end), beat_by: None });
     pass(1_900).await;
     assert_eq!(store.expired(9).await.unwrap().tasks, []);
     pass(200).await;
     let [first, second] = [store.expired(9).await.unwrap(), store.expired(9).await.unwrap()];
     assert_eq!(first.tasks, second.tasks);
-    assert!(first.tasks.len() == 1 && first.tasks[0].timed_out, "{first:?}");
-    let again = QueueChange::Due { task: TASK, attempt: 2, after: Nanos::ZERO };
+    assert!(first.tasks.len() == 1 && first.tasks[0].lapse == Lapse::Deadline, "{first:?}");
     let ends =
-        |writer, expect| commit(run, writer, expect, Fence::Lapsed { task: TASK, token }, again);
+        |writer, expect| commit(run, writer, expect, Fence::Lapsed { task: TASK, token }, due(2));
     assert!(matches!(store.commit(ends(1, 2)).await.unwrap(), Committed::Applied { .. }));
     assert!(matches!(store.commit(ends(2, 2)).await.unwrap(), Committed::Conflict { .. }));
     assert!(matches!(store.commit(ends(2, 3)).await.unwrap(), Committed::Fenced { .. }));

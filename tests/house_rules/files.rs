@@ -11,13 +11,13 @@ const LONG_ENOUGH: usize = 400;
 
 /// Files over 400 lines and why. A file that has become shorter leaves the list.
 const LONG: [(&str, &str); 7] = [
-    ("src/store/seam.rs", "the seam's questions and answers are read side by side"),
     ("sim/tests/remote_store.rs", "one table of faults over one seam"),
     ("sim/tests/store_crash.rs", "one workload and the judge of its remains"),
     ("tests/action_http.rs", "one table of what servers do"),
     ("tests/bad_input.rs", "one table of bad texts and what is said of each"),
     ("tests/run_flow/steps.rs", "one table of graphs"),
     ("tests/sanitise.rs", "one table of the shapes of secrets"),
+    ("tests/store_model/naive.rs", "the whole seam in plain words"),
 ];
 
 fn too_long(path: &str, lines: usize, listed: &[(&str, &str)]) -> Vec<String> {

@@ -44,6 +44,7 @@ fn step(id: &str, policy: Policy, for_each: Option<Template>) -> Step {
         for_each,
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy,
         origin: Origin::Task,
     }

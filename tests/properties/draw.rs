@@ -301,6 +301,7 @@ fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: b
         }),
         goal: node.goal,
         fail_fast: node.fail_fast,
+        heartbeat_timeout: None,
         policy: policies[node.policy].clone(),
         origin: Origin::Task,
     };

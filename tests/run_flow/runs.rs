@@ -208,7 +208,7 @@ fn cancelling_an_ended_run_changes_nothing() {
         Input::Claimed { task, attempt: 2, token },
         Input::Succeeded { task, token, result: std::sync::Arc::new(Value::Null) },
         Input::Failed { task, token, failure: Failure::http(500, "late") },
-        Input::Expired { task, token, timed_out: false },
+        Input::Expired { task, token, lapse: Lapse::Lease },
     ] {
         assert!(world.handle(&input).is_empty());
     }

@@ -288,8 +288,9 @@ fn r7_decision_16_a_stale_token_changes_nothing() {
         for input in [
             Input::Succeeded { task, token, result },
             Input::Failed { task, token, failure: Failure::http(500, "late") },
-            Input::Expired { task, token, timed_out: false },
-            Input::Expired { task, token, timed_out: true },
+            Input::Expired { task, token, lapse: Lapse::Lease },
+            Input::Expired { task, token, lapse: Lapse::Deadline },
+            Input::Expired { task, token, lapse: Lapse::Heartbeat },
         ] {
             assert!(world.handle(&input).is_empty());
         }

@@ -54,6 +54,7 @@ impl Flow {
             for_each: None,
             goal: false,
             fail_fast: false,
+            heartbeat_timeout: None,
             policy,
             origin: Origin::Task,
         });

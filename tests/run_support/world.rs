@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use retrial::failure::Failure;
 use retrial::policy::Functions;
-use retrial::run::{Event, Input, Recorded, RunId, RunState, TaskId, Token, Waits, queue_of};
+use retrial::run::{
+    Event, Input, Lapse, Recorded, RunId, RunState, TaskId, Token, Waits, queue_of,
+};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::Workflow;
 use serde_json::{Map, Value};
@@ -146,7 +148,10 @@ impl World {
     }
 
     fn outcome(&self, task: TaskId, attempt: u32, token: Token, cut: Option<Nanos>) -> Input {
-        let expired = |timed_out| Input::Expired { task, token, timed_out };
+        let expired = |cut| {
+            let lapse = if cut { Lapse::Deadline } else { Lapse::Lease };
+            Input::Expired { task, token, lapse }
+        };
         match (self.shot(task, attempt).end, cut) {
             (End::Lost | End::Hang, cut) => expired(cut.is_some()),
             (_, Some(limit)) => Input::Failed { task, token, failure: Failure::timeout(limit) },

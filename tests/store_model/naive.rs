@@ -5,13 +5,14 @@ mod keeping;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
+use retrial::run::{Digest, Lapse, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
     Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
     ExpiredTask, Fence, Holding, LetterHead, LetterStatus, Loaded, QueueChange, QueueRow,
     QueueState, Renewal, Renewed, ResultRow, RunPhase, Snapshot, StoredLetter, Tail,
 };
 use retrial::time::Timestamp;
+use retrial::workflow::Need;
 
 use super::script::{Answer, Call};
 
@@ -52,7 +53,14 @@ struct Row {
 impl Row {
     fn due(&self) -> Option<Timestamp> {
         match self.shown.state {
-            QueueState::Due { at } => Some(self.reserved.map_or(at, |(_, until)| until)),
+            QueueState::Due { at, .. } => Some(self.reserved.map_or(at, |(_, until)| until)),
+            QueueState::Leased { .. } => None,
+        }
+    }
+
+    fn need(&self) -> Option<&Need> {
+        match &self.shown.state {
+            QueueState::Due { need, .. } => Some(need),
             QueueState::Leased { .. } => None,
         }
     }
@@ -60,8 +68,8 @@ impl Row {
     fn end(&self) -> Option<Timestamp> {
         match self.shown.state {
             QueueState::Due { .. } => None,
-            QueueState::Leased { until, deadline, .. } => {
-                Some(deadline.map_or(until, |d| d.min(until)))
+            QueueState::Leased { until, deadline, beat_by, .. } => {
+                [Some(until), deadline, beat_by].into_iter().flatten().min()
             }
         }
     }
@@ -152,21 +160,27 @@ impl Naive {
 
     fn change(&mut self, run: RunId, change: &QueueChange) {
         let now = self.now;
-        let (task, row) = match *change {
-            QueueChange::Due { task, attempt, after } => {
-                (task, Some((attempt, QueueState::Due { at: now.after(after) })))
+        let task = change.task();
+        let before = self.rows.iter().find(|row| (row.run, row.shown.task) == (run, task));
+        let before = before.and_then(|row| row.shown.progress.clone());
+        let row = match change.clone() {
+            QueueChange::Due { attempt, after, need, progress, .. } => {
+                let progress = [before, progress].into_iter().flatten().max_by_key(|p| p.number);
+                Some((attempt, QueueState::Due { at: now.after(after), need }, progress))
             }
-            QueueChange::Lease { task, attempt, token, lasts, timeout } => {
+            QueueChange::Lease { attempt, token, lasts, timeout, heartbeat, .. } => {
                 let deadline = timeout.map(|t| now.after(t));
-                let until = deadline.map_or(now.after(lasts), |d| d.min(now.after(lasts)));
-                (task, Some((attempt, QueueState::Leased { token, until, deadline })))
+                let beat_by = heartbeat.map(|t| now.after(t));
+                let ends = [Some(now.after(lasts)), deadline, beat_by];
+                let until = ends.into_iter().flatten().min().unwrap();
+                Some((attempt, QueueState::Leased { token, until, deadline, beat_by }, before))
             }
-            QueueChange::Remove { task } => (task, None),
+            QueueChange::Remove { .. } => None,
         };
         self.rows.retain(|row| (row.run, row.shown.task) != (run, task));
-        if let Some((attempt, state)) = row {
+        if let Some((attempt, state, progress)) = row {
             self.waited += 1;
-            let shown = QueueRow { task, attempt, state };
+            let shown = QueueRow { task, attempt, state, progress };
             self.rows.push(Row { run, shown, order: self.waited, reserved: None });
         }
     }
@@ -182,12 +196,12 @@ impl Naive {
         match last {
             Some((c, answer)) if c.id == claim.id => return answer.clone(),
             Some((c, _)) if c.id.counter > claim.id.counter => {
-                return Claimed { at, tasks: vec![], next_due: self.next_due() };
+                return self.claimed(claim, vec![]);
             }
             _ => {}
         }
         let tasks = self.reserve(claim, theirs);
-        let answer = Claimed { at, tasks, next_due: self.next_due() };
+        let answer = self.claimed(claim, tasks);
         // One claim a writer is remembered, and none that has lapsed.
         let others = |c: &Claim| c.id.writer != claim.id.writer;
         self.claims.retain(|(c, answer)| others(c) && answer.at.after(c.lasts) > at);
@@ -201,20 +215,34 @@ impl Naive {
         let running: Vec<_> = self.runs.keys().filter(|r| self.is_running(**r)).copied().collect();
         let mut due: Vec<_> = self.rows.iter_mut().collect();
         due.retain(|row| running.contains(&row.run) && row.due().is_some_and(|due| due <= now));
+        due.retain(|row| row.need().is_some_and(|need| claim.able.can(need)));
         due.sort_by_key(|row| (row.due(), row.order));
         let mut tasks = vec![];
         for (row, theirs) in due.into_iter().take(claim.limit).zip(&theirs.tasks) {
             self.waited += 1;
             row.order = self.waited;
             row.reserved = Some((theirs.token, now.after(claim.lasts)));
-            let QueueRow { task, attempt, .. } = row.shown;
-            tasks.push(ClaimedTask { run: row.run, task, attempt, token: theirs.token });
+            let QueueRow { task, attempt, progress, .. } = row.shown.clone();
+            let token = theirs.token;
+            tasks.push(ClaimedTask { run: row.run, task, attempt, token, progress });
         }
         tasks
     }
 
-    fn next_due(&self) -> Option<Timestamp> {
-        self.rows.iter().filter(|row| self.is_running(row.run)).filter_map(Row::due).min()
+    fn claimed(&self, claim: &Claim, tasks: Vec<ClaimedTask>) -> Claimed {
+        let at = self.now;
+        let waiting = || {
+            let rows = self.rows.iter().filter(|row| self.is_running(row.run));
+            rows.filter_map(|row| Some((row.need()?, row.due()?)))
+        };
+        let blocked = |(need, due): &(&Need, Timestamp)| *due <= at && !claim.able.can(need);
+        let next_due = waiting().filter(|w| !blocked(w)).map(|(_, due)| due).min();
+        let mut unable: BTreeMap<Need, Timestamp> = BTreeMap::new();
+        for (need, due) in waiting().filter(blocked) {
+            let first = unable.entry(need.clone()).or_insert(due);
+            *first = (*first).min(due);
+        }
+        Claimed { at, tasks, next_due, unable: unable.into_iter().collect() }
     }
 
     fn commit(&mut self, commit: &Commit) -> Answer {
@@ -315,15 +343,25 @@ impl Naive {
     fn renew(&mut self, held: &Holding) -> Renewal {
         let now = self.now;
         let row = self.rows.iter_mut().find(|r| (r.run, r.shown.task) == (held.run, held.task));
-        let state = row.map(|row| &mut row.shown.state);
-        let Some(QueueState::Leased { token, until, deadline }) = state else {
+        let (state, kept) = match row {
+            Some(row) => (Some(&mut row.shown.state), Some(&mut row.shown.progress)),
+            None => (None, None),
+        };
+        let Some(QueueState::Leased { token, until, deadline, beat_by }) = state else {
             return Renewal::Lost;
         };
-        if *token != held.token || deadline.is_some_and(|d| d <= now) {
+        let over = |end: &Option<Timestamp>| end.is_some_and(|end| end <= now);
+        if *token != held.token || over(deadline) || over(beat_by) {
             return Renewal::Lost;
         }
+        if let (Some(by), Some(beat)) = (beat_by.as_mut(), &held.heartbeat) {
+            *by = (*by).max(now.after(beat.within));
+        }
         let wanted = now.after(held.lasts).max(*until);
-        *until = deadline.map_or(wanted, |d| d.min(wanted));
+        *until = [Some(wanted), *deadline, *beat_by].into_iter().flatten().min().unwrap();
+        let come = held.heartbeat.as_ref().and_then(|beat| beat.progress.clone());
+        let kept = kept.unwrap();
+        *kept = [kept.clone(), come].into_iter().flatten().max_by_key(|p| p.number);
         Renewal::Held
     }
 
@@ -335,12 +373,16 @@ impl Naive {
         ends.retain(|(end, _)| *end <= self.now);
         ends.truncate(limit);
         let tasks = ends.into_iter().filter_map(|(_, row)| {
-            let QueueState::Leased { token, until, deadline } = row.shown.state else {
+            let QueueState::Leased { token, until, deadline, beat_by } = row.shown.state else {
                 return None;
             };
-            let timed_out = deadline.is_some_and(|d| d <= until);
+            let lapse = match (deadline, beat_by) {
+                (Some(deadline), _) if deadline <= until => Lapse::Deadline,
+                (_, Some(beat_by)) if beat_by <= until => Lapse::Heartbeat,
+                _ => Lapse::Lease,
+            };
             let QueueRow { task, attempt, .. } = row.shown;
-            Some(ExpiredTask { run: row.run, task, attempt, token, timed_out })
+            Some(ExpiredTask { run: row.run, task, attempt, token, lapse })
         });
         Expired { at: self.now, tasks: tasks.collect(), next }
     }
@@ -361,7 +403,7 @@ impl Naive {
     }
 
     fn queue(&self, run: RunId) -> Vec<QueueRow> {
-        let rows = self.rows.iter().filter(|row| row.run == run).map(|row| row.shown);
+        let rows = self.rows.iter().filter(|row| row.run == run).map(|row| row.shown.clone());
         let mut rows: Vec<_> = rows.collect();
         rows.sort_by_key(|row| row.task);
         rows

@@ -1,15 +1,18 @@
 //! What is asked: small worlds, so that ids, tokens and versions meet again and again.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use proptest::prelude::*;
 use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
     Archived, AskLetters, Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created,
-    Discarded, Expired, Fence, Heads, Holding, LetterFilter, LetterRow, Letters, Loaded, Prune,
-    Pruned, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError, StoredLetter,
+    Discarded, Expired, Fence, Heads, Heartbeat, Holding, LetterFilter, LetterRow, Letters, Loaded,
+    Progress, Prune, Pruned, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError,
+    StoredLetter,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::StepIx;
+use retrial::workflow::{Able, Need, StepIx, Via};
 
 const RUNS: u64 = 3;
 const TASKS: u64 = 3;
@@ -116,6 +119,17 @@ fn task(n: u64) -> TaskId {
     TaskId { step: StepIx(0), item: (n % TASKS) as u32 }
 }
 
+fn need(n: u64) -> Need {
+    let via = if n.is_multiple_of(5) { Via::Http } else { Via::Function };
+    Need { action: ["a", "b"][(n % 2) as usize].into(), via }
+}
+
+fn able(n: u64) -> Arc<Able> {
+    let functions = ["a", "b"].into_iter().take((n % 3) as usize).map(Into::into).collect();
+    let only = Able::Only { http: n.is_multiple_of(2), functions };
+    Arc::new(if n.is_multiple_of(7) { Able::Anything } else { only })
+}
+
 fn again<T: Clone>(given: &[T], dice: u64) -> Option<T> {
     // One question in four repeats an older one.
     (dice.is_multiple_of(4) && !given.is_empty())
@@ -212,6 +226,7 @@ impl Script {
             limit: d[2] as usize % 4,
             lasts: Nanos::new(d[3] % 40 * 1_000 + self.asked),
             chance: d[4],
+            able: able(d[5]),
         }
     }
 
@@ -304,7 +319,10 @@ impl Script {
         let attempt = (n % 4) as u32 + 1;
         let (_, claimed, token) = self.token(n);
         match n % 6 {
-            0..=2 => QueueChange::Due { task: task(n / 6), attempt, after },
+            0..=2 => {
+                let progress = n.is_multiple_of(8).then(|| self.progress(n));
+                QueueChange::Due { task: task(n / 6), attempt, after, need: need(n), progress }
+            }
             3 | 4 => QueueChange::Lease {
                 task: claimed,
                 attempt,
@@ -312,6 +330,9 @@ impl Script {
                 lasts: after,
                 timeout: (!n.is_multiple_of(4))
                     .then_some(Nanos::new(n / 7 % 50 * 1_000 + self.asked)),
+                heartbeat: n
+                    .is_multiple_of(3)
+                    .then_some(Nanos::new(n / 11 % 50 * 1_000 + self.asked)),
             },
             _ => QueueChange::Remove { task: task(n / 6) },
         }
@@ -320,6 +341,17 @@ impl Script {
     fn holding(&self, d: [u64; 12]) -> Holding {
         let (claimed, task, token) = self.token(d[0]);
         let run = if d[1].is_multiple_of(5) { run(d[1]) } else { claimed };
-        Holding { run, task, token, lasts: Nanos::new(d[2] % 50 * 1_000 + self.asked) }
+        let heartbeat = (!d[3].is_multiple_of(3)).then(|| Heartbeat {
+            within: Nanos::new(d[4] % 50 * 1_000 + self.asked),
+            progress: d[5].is_multiple_of(2).then(|| self.progress(d[6])),
+        });
+        let lasts = Nanos::new(d[2] % 50 * 1_000 + self.asked);
+        Holding { run, task, token, lasts, heartbeat }
+    }
+
+    /// Its text goes with its number, as one task's would.
+    fn progress(&self, n: u64) -> Progress {
+        let number = self.asked / 2 + n % 3;
+        Progress { number, json: format!("{number}").into() }
     }
 }

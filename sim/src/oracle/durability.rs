@@ -176,11 +176,11 @@ fn fresh(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
 }
 
 fn fits(last: &Event, row: Option<&QueueRow>) -> bool {
-    match (last, row.map(|r| (r.attempt, r.state))) {
+    match (last, row.map(|r| (r.attempt, &r.state))) {
         (
             Event::AttemptStarted { attempt, token, .. },
             Some((n, QueueState::Leased { token: t, .. })),
-        ) => n == *attempt && t == *token,
+        ) => n == *attempt && t == token,
         (Event::RetryScheduled { attempt, .. }, Some((n, QueueState::Due { .. }))) => n == *attempt,
         (Event::AttemptStarted { .. } | Event::RetryScheduled { .. }, _) => false,
         (_, row) => row.is_none(),

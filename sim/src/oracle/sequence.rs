@@ -81,7 +81,7 @@ fn delay(report: &mut Report, task: &TaskHistory<'_>, retry: &Retry<'_>) {
         format!("delay {} is beyond {most}: {}", retry.delay, shown())
     });
     let kind = match retry.failure.code().as_str() {
-        "TIMEOUT" => RetryKind::Timeout,
+        "TIMEOUT" | "HEARTBEAT_TIMEOUT" => RetryKind::Timeout,
         "LEASE_LOST" => RetryKind::LeaseLost,
         _ => RetryKind::Failure,
     };

@@ -1,6 +1,7 @@
 use bytes::Bytes;
 use retrial::run::{Event, Version};
 use retrial::store::{QueueRow, QueueState, ResultRow};
+use retrial::workflow::{Need, Via};
 use retrial_sim::evidence::STORE;
 use retrial_sim::oracle::durability::{
     ACTED_BEFORE_WRITING, ARRIVAL_AFTER_SUCCESS, DAMAGED_WITHOUT_ROT, NEVER_TOLD, QUEUE_ROW_WRONG,
@@ -13,6 +14,10 @@ use crate::kit::{
     Script, at, exhausted, fanned, found, healthy, policy, recovered, server_error, status, step,
     store, task, workflow,
 };
+
+fn need() -> Need {
+    Need { action: "do_a".into(), via: Via::Http }
+}
 
 #[test]
 fn whole_worlds_pass() {
@@ -146,8 +151,8 @@ fn waiting() -> Script {
 fn a10_a_timer_that_was_lost_is_found() {
     let mut script = waiting();
     found(&judge(&script.world), QUEUE_ROW_WRONG);
-    let state = QueueState::Due { at: store(100) };
-    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state }];
+    let state = QueueState::Due { at: store(100), need: need() };
+    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state, progress: None }];
     healthy(&judge(&script.world));
     script.run_mut().queue[0].attempt = 3;
     found(&judge(&script.world), QUEUE_ROW_WRONG);
@@ -156,8 +161,8 @@ fn a10_a_timer_that_was_lost_is_found() {
 #[test]
 fn a_row_left_behind_by_an_ended_run_is_found() {
     let mut script = recovered();
-    let state = QueueState::Due { at: store(100) };
-    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state }];
+    let state = QueueState::Due { at: store(100), need: need() };
+    script.run_mut().queue = vec![QueueRow { task: task(0, 0), attempt: 2, state, progress: None }];
     found(&judge(&script.world), QUEUE_ROW_WRONG);
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn step(id: &str, policy: PolicyParts) -> Step {
         for_each: None,
         goal: false,
         fail_fast: false,
+        heartbeat_timeout: None,
         policy: Policy::try_from(policy).unwrap(),
         origin: Origin::Task,
     }
@@ -68,8 +69,13 @@ pub(crate) fn workflow(steps: Vec<Step>) -> Parts {
         let url = format!("http://api.test/{}", s.id);
         let endpoint = Endpoint { method: "POST".to_owned(), url, headers: BTreeMap::new() };
         let target = Target::Http(endpoint);
-        let action =
-            Action { kind: ActionKind::ToolCall, target, idempotent: None, inner_attempts: None };
+        let action = Action {
+            kind: ActionKind::ToolCall,
+            target,
+            idempotent: None,
+            inner_attempts: None,
+            heartbeat_timeout: None,
+        };
         (s.action.clone(), action)
     };
     let actions = steps.iter().map(action).collect();

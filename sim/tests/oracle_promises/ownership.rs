@@ -79,7 +79,7 @@ fn a_request_sent_twice_is_found() {
 fn a_lease_that_no_start_took_is_found() {
     let mut script: Script = recovered();
     let token = Token::from_random(8, 8);
-    let state = QueueState::Leased { token, until: store(9), deadline: None };
-    script.run_mut().queue.push(QueueRow { task: task(0, 0), attempt: 3, state });
+    let state = QueueState::Leased { token, until: store(9), deadline: None, beat_by: None };
+    script.run_mut().queue.push(QueueRow { task: task(0, 0), attempt: 3, state, progress: None });
     found(&judge(&script.world), LEASE_WITHOUT_START);
 }

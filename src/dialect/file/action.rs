@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use super::declarations::KINDS;
 use crate::dialect::Diagnostic;
+use crate::dialect::number::SECOND;
 use crate::dialect::tree::{Fields, Node};
 use crate::policy::ActionKind;
+use crate::time::Nanos;
 use crate::workflow::{Action, Endpoint, HeaderText, Target};
 
-const KEYS: [&str; 5] = ["http", "headers", "kind", "idempotent", "inner_attempts"];
+const KEYS: [&str; 6] =
+    ["http", "headers", "kind", "idempotent", "inner_attempts", "heartbeat_timeout"];
 
 /// Headers that the HTTP client sets itself.
 const OWN_HEADERS: [&str; 9] = [
@@ -30,12 +33,30 @@ pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
     let fields = node.fields(&KEYS)?;
     let kind = fields.get("kind").map_or(Ok(ActionKind::default()), |n| n.choice(&KINDS))?;
     let inner = fields.get("inner_attempts").map(|n| n.count(1, u32::MAX)).transpose()?;
+    let target = target(&fields)?;
     Ok(Action {
         kind,
-        target: target(&fields)?,
+        heartbeat_timeout: heartbeat_timeout(&fields, Some(&target))?,
+        target,
         idempotent: fields.get("idempotent").map(Node::boolean).transpose()?,
         inner_attempts: inner,
     })
+}
+
+/// The longest that an attempt may go on without a heartbeat (X1). `target` is what it calls.
+pub(super) fn heartbeat_timeout(
+    fields: &Fields<'_>,
+    target: Option<&Target>,
+) -> Result<Option<Nanos>, Diagnostic> {
+    let Some(node) = fields.get("heartbeat_timeout") else { return Ok(None) };
+    let limit = node.timeout(SECOND)?;
+    match target {
+        Some(Target::Http(_)) => Err(node
+            .place
+            .error("an HTTP action gives no heartbeats")
+            .help_with("leave it out, or bound the attempt with attempt_timeout")),
+        _ => Ok(Some(limit)),
+    }
 }
 
 fn target(fields: &Fields<'_>) -> Result<Target, Diagnostic> {

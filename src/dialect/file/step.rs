@@ -2,13 +2,15 @@
 
 use serde_json::Value;
 
+use super::action::heartbeat_timeout;
 use super::{Declarations, StepPlace, keep};
 use crate::dialect::tree::{Data, Fields, Node, did_you_mean};
 use crate::dialect::{Diagnostic, Environment, Place, policy};
 use crate::policy::Defaults;
 use crate::workflow::{Root, Step, StepIx, Template};
 
-const KEYS: [&str; 7] = ["id", "action", "args", "after", "for_each", "goal", "fail_fast"];
+const KEYS: [&str; 8] =
+    ["id", "action", "args", "after", "for_each", "goal", "fail_fast", "heartbeat_timeout"];
 
 /// The ids of all steps in text order; empty where there is none to read.
 pub(super) fn ids(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Vec<String> {
@@ -68,7 +70,8 @@ impl Reader<'_> {
         let fields = node.fields(&known)?;
         let id = fields.require("id", "give the step a name of its own")?;
         let action = fields.require("action", "name what the step invokes")?;
-        let kind = self.declared.actions.get(action.name()?).map(|a| a.kind).unwrap_or_default();
+        let declared = self.declared.actions.get(action.name()?);
+        let kind = declared.map(|a| a.kind).unwrap_or_default();
         let (policy, origin) = self.defaults.resolve(policy::own(&fields)?, kind);
         let flag = |key: &str| fields.get(key).map_or(Ok(false), Node::boolean);
         let (args, for_each) = (fields.get("args"), fields.get("for_each"));
@@ -80,6 +83,7 @@ impl Reader<'_> {
             for_each: for_each.map(fan_out).transpose()?,
             goal: flag("goal")?,
             fail_fast: flag("fail_fast")?,
+            heartbeat_timeout: heartbeat_timeout(&fields, declared.map(|a| &a.target))?,
             policy,
             origin,
         };

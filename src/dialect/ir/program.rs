@@ -132,6 +132,7 @@ impl Program<'_> {
             for_each: None,
             goal: false,
             fail_fast: false,
+            heartbeat_timeout: None,
             policy,
             origin,
         });

@@ -1,13 +1,16 @@
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::Harness;
 use crate::run::{Digest, RunId, TaskId, Token, Version};
 use crate::store::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    Fence, Holding, Loaded, QueueChange, QueueRow, Renewal, ResultRow, RunPhase, Store, StoreError,
+    Fence, Heartbeat, Holding, Loaded, Progress, QueueChange, QueueRow, Renewal, ResultRow,
+    RunPhase, Store, StoreError,
 };
 use crate::time::{Nanos, Timestamp};
-use crate::workflow::StepIx;
+use crate::workflow::{Able, Need, StepIx, Via};
 
 /// What a store got wrong.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -71,11 +74,24 @@ pub(super) fn task(item: u32) -> TaskId {
 }
 
 pub(super) fn due(item: u32, after: Nanos) -> QueueChange {
-    QueueChange::Due { task: task(item), attempt: 1, after }
+    due_again(item, 1, after)
+}
+
+pub(super) fn due_again(item: u32, attempt: u32, after: Nanos) -> QueueChange {
+    let need = need("act", Via::Function);
+    QueueChange::Due { task: task(item), attempt, after, need, progress: None }
+}
+
+pub(super) fn need(action: &str, via: Via) -> Need {
+    Need { action: action.into(), via }
+}
+
+pub(super) fn progress(number: u64) -> Progress {
+    Progress { number, json: format!("{{\"done\": {number}}}").into() }
 }
 
 pub(super) fn lease(item: u32, token: Token, lasts: Nanos, timeout: Option<Nanos>) -> QueueChange {
-    QueueChange::Lease { task: task(item), attempt: 1, token, lasts, timeout }
+    QueueChange::Lease { task: task(item), attempt: 1, token, lasts, timeout, heartbeat: None }
 }
 
 pub(super) fn held(item: u32, token: Token) -> Fence {
@@ -127,7 +143,8 @@ impl<'a, H: Harness> Bench<'a, H> {
     /// A claim under an id of its own.
     pub(super) fn next_claim(&mut self, limit: usize, lasts: Nanos) -> Claim {
         self.claims += 1;
-        Claim { id: ClaimId { writer: 1, counter: self.claims }, limit, lasts, chance: 99 }
+        let id = ClaimId { writer: 1, counter: self.claims };
+        Claim { id, limit, lasts, chance: 99, able: Arc::new(Able::Anything) }
     }
 
     pub(super) async fn claim(&mut self, limit: usize) -> Result<Claimed, Wrong> {
@@ -139,7 +156,7 @@ impl<'a, H: Harness> Bench<'a, H> {
     pub(super) async fn claim_one(&mut self, lasts: Nanos) -> Result<ClaimedTask, Wrong> {
         let claim = self.next_claim(9, lasts);
         let claimed = self.store().claim(claim).await?;
-        Ok(matched!(claimed.tasks.as_slice(), &[task] => task))
+        Ok(matched!(claimed.tasks.as_slice(), [task] => task.clone()))
     }
 
     /// A commit of one event to run `n` after `expect`, under an id of its own.
@@ -196,7 +213,16 @@ impl<'a, H: Harness> Bench<'a, H> {
     }
 
     pub(super) async fn renew(&self, token: Token, lasts: Nanos) -> Result<Renewal, Wrong> {
-        let holding = Holding { run: run(1), task: task(0), token, lasts };
+        self.beat(token, lasts, None).await
+    }
+
+    pub(super) async fn beat(
+        &self,
+        token: Token,
+        lasts: Nanos,
+        heartbeat: Option<Heartbeat>,
+    ) -> Result<Renewal, Wrong> {
+        let holding = Holding { run: run(1), task: task(0), token, lasts, heartbeat };
         let renewed = self.store().renew(vec![holding]).await?;
         Ok(matched!(renewed.answers.as_slice(), &[answer] => answer))
     }

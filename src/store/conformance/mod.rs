@@ -4,6 +4,7 @@
 //! add a case, write a function over `Bench` and add it to [`cases`]. Waits are short and only
 //! ever waited out, never raced, so that the suite runs against real clocks as well as turned ones.
 
+mod heartbeat;
 mod kit;
 mod letters;
 mod queue;
@@ -85,6 +86,10 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         queue::a_removed_task_is_gone,
         queue::a12_a_run_at_rest_is_not_claimed,
         queue::reopening_forgets_reservations_but_keeps_leases,
+        heartbeat::x1_a_missed_heartbeat_ends_a_lease,
+        heartbeat::x1_no_heartbeat_revives_a_lease,
+        heartbeat::x1_progress_reaches_the_next_attempt,
+        heartbeat::x12_what_the_claimer_cannot_run_is_not_claimed,
         letters::c18_letters_land_with_their_commit,
         letters::c18_a_letter_is_redriven_once,
         letters::c18_a_discarded_letter_is_not_redriven,

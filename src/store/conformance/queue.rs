@@ -1,8 +1,10 @@
 //! Claims, leases, renewals, expiry.
 
 use super::Harness;
-use super::kit::{Bench, LONG, SOON, Wrong, due, held, lapsed, lease, matched, run, same, task};
-use crate::run::Token;
+use super::kit::{
+    Bench, LONG, SOON, Wrong, due, due_again, held, lapsed, lease, matched, run, same, task,
+};
+use crate::run::{Lapse, Token};
 use crate::store::{
     ClaimId, Committed, ExpiredTask, Fence, Holding, QueueChange, QueueRow, QueueState, Renewal,
     RunPhase, Store,
@@ -77,8 +79,8 @@ pub(super) async fn the_commit_of_the_start_is_the_lease<H: Harness>(mut b: Benc
     let lasts = Nanos::from_secs(90_000);
     let (token, at) = b.start(lasts, Some(LONG)).await?;
     let deadline = Some(at.after(LONG));
-    let state = QueueState::Leased { token, until: at.after(lasts), deadline };
-    same!(b.rows(1).await?, vec![QueueRow { task: task(0), attempt: 1, state }]);
+    let state = QueueState::Leased { token, until: at.after(lasts), deadline, beat_by: None };
+    same!(b.rows(1).await?, vec![QueueRow { task: task(0), attempt: 1, state, progress: None }]);
     let claimed = b.claim(9).await?;
     same!((claimed.tasks, claimed.next_due), (vec![], None));
     same!(b.expired().await?.next, Some(at.after(lasts)));
@@ -111,18 +113,18 @@ pub(super) async fn r6_a_lease_ends_at_the_earlier_of_lease_and_deadline<H: Harn
     b: Bench<'_, H>,
 ) -> Held {
     let table = [
-        (SOON, None, Some(false)),
-        (SOON, Some(LONG), Some(false)),
-        (LONG, Some(SOON), Some(true)),
-        (SOON, Some(SOON), Some(true)),
+        (SOON, None, Some(Lapse::Lease)),
+        (SOON, Some(LONG), Some(Lapse::Lease)),
+        (LONG, Some(SOON), Some(Lapse::Deadline)),
+        (SOON, Some(SOON), Some(Lapse::Deadline)),
         (LONG, Some(LONG), None),
     ];
     let queue = (0..).zip(table).map(|(n, (lasts, timeout, _))| lease(n, stale(), lasts, timeout));
     let at = b.add(1, queue.collect()).await?;
     b.sleep(SOON).await;
-    let expected = (0..).zip(table).filter_map(|(n, (.., timed_out))| {
-        let timed_out = timed_out?;
-        Some(ExpiredTask { run: run(1), task: task(n), attempt: 1, token: stale(), timed_out })
+    let expected = (0..).zip(table).filter_map(|(n, (.., lapse))| {
+        let lapse = lapse?;
+        Some(ExpiredTask { run: run(1), task: task(n), attempt: 1, token: stale(), lapse })
     });
     let expected: Vec<_> = expected.collect();
     let mut expired = b.expired().await?;
@@ -141,7 +143,7 @@ pub(super) async fn a_lapsed_fence_wants_a_lapsed_lease<H: Harness>(mut b: Bench
     // Until a sweeper's commit lands the holder may still be first.
     let mut sweep = b.next_commit(1, 3);
     sweep.fences = vec![lapsed(0, token)];
-    sweep.queue = vec![QueueChange::Due { task: task(0), attempt: 2, after: Nanos::ZERO }];
+    sweep.queue = vec![due_again(0, 2, Nanos::ZERO)];
     let mut outcome = b.next_commit(1, 3);
     outcome.fences = vec![held(0, token)];
     b.land(&outcome).await?;
@@ -177,7 +179,8 @@ pub(super) async fn renewing_extends_but_never_past_the_deadline<H: Harness>(
     same!((expired.tasks, expired.next), (vec![], Some(deadline)));
     b.sleep(limit).await;
     same!(b.renew(token, LONG).await?, Renewal::Lost);
-    same!(b.expired().await?.tasks.iter().map(|t| t.timed_out).collect::<Vec<_>>(), vec![true]);
+    let lapses: Vec<_> = b.expired().await?.tasks.iter().map(|t| t.lapse).collect();
+    same!(lapses, vec![Lapse::Deadline]);
     Ok(())
 }
 
@@ -185,7 +188,13 @@ pub(super) async fn renewing_with_a_stale_token_is_lost<H: Harness>(mut b: Bench
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let (token, _) = b.start(LONG, None).await?;
     let before = b.rows(1).await?;
-    let holding = |item, token| Holding { run: run(1), task: task(item), token, lasts: LONG };
+    let holding = |item, token| Holding {
+        run: run(1),
+        task: task(item),
+        token,
+        lasts: LONG,
+        heartbeat: None,
+    };
     let asked = vec![holding(0, stale()), holding(0, token), holding(1, token)];
     let answers = b.store().renew(asked).await?.answers;
     same!(answers, vec![Renewal::Lost, Renewal::Held, Renewal::Lost]);
@@ -197,7 +206,7 @@ pub(super) async fn nothing_is_claimed_before_it_is_due<H: Harness>(mut b: Bench
     let at = b.add(1, vec![due(0, SOON)]).await?;
     loop {
         let claimed = b.claim(9).await?;
-        if let [first] = claimed.tasks[..] {
+        if let [first] = &claimed.tasks[..] {
             same!(claimed.at >= at.after(SOON), true);
             same!(first.task, task(0));
             return Ok(());

@@ -1,0 +1,78 @@
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{StepIx, Target, Workflow};
+
+/// What a node must have to run a task: its action, in the way that the workflow says (X12).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Need {
+    /// The action's name.
+    pub action: Arc<str>,
+    /// How it is reached.
+    pub via: Via,
+}
+
+/// How an action is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// A function registered under the action's name.
+    Function,
+    /// An HTTP client.
+    Http,
+}
+
+/// `action `x``, and that it is an HTTP action where it is.
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let action = &self.action;
+        match self.via {
+            Via::Function => write!(f, "action `{action}`"),
+            Via::Http => write!(f, "HTTP action `{action}`"),
+        }
+    }
+}
+
+/// What a node can run (X12).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Able {
+    /// Whatever there is.
+    Anything,
+    /// These functions, and HTTP actions where there is a client.
+    Only {
+        /// Whether there is an HTTP client.
+        http: bool,
+        /// The registered functions.
+        functions: BTreeSet<Arc<str>>,
+    },
+}
+
+impl Able {
+    /// Whether a node that can run this much can run what needs `need`.
+    #[must_use]
+    pub fn can(&self, need: &Need) -> bool {
+        match (self, need.via) {
+            (Self::Anything, _) => true,
+            (Self::Only { http, .. }, Via::Http) => *http,
+            (Self::Only { functions, .. }, Via::Function) => functions.contains(&need.action),
+        }
+    }
+}
+
+impl Workflow {
+    /// What a node must have to run the tasks of the step at `at`.
+    #[must_use]
+    pub fn need(&self, at: StepIx) -> Option<Need> {
+        let action = self.step(at)?.action.as_str();
+        let target = self.actions().get(action).map(|a| &a.target);
+        let via = match target {
+            Some(Target::Http(_)) => Via::Http,
+            Some(Target::Registered) | None => Via::Function,
+        };
+        Some(Need { action: action.into(), via })
+    }
+}
