@@ -337,7 +337,7 @@ fn transitions() {
     from = "a"
     to = "b"
     condition = { type = "exists", field = "state.steps.zz" }
-      w.toml:11:40: transitions.0.condition.field: there is no step `zz` (use a, b)
+      w.toml:11:40: transitions.0.condition.field: there is no step `zz` (there are `a`, `b`)
     [[transitions]]
     from = "a"
     to = "b"

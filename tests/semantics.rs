@@ -11,10 +11,10 @@ mod source;
 use source::{code, read, rust_files, words};
 
 /// Rows that no test proves yet. It only shrinks.
-const NOT_YET: [&str; 30] = [
-    "C9", "C15", "C16", "C17", "C18.1", "C18.2", "C18.3", "C18.4", "C18.5", "C18.7", "C18.8",
-    "H10", "H17.2", "H17.3", "H17.6", "H17.7", "H17.8", "H17.10", "H17.11", "H17.12", "H17.13",
-    "X2", "X3", "X4", "X5", "X6", "X7", "X9", "X10", "X11",
+const NOT_YET: [&str; 29] = [
+    "C9", "C15", "C16", "C17", "C18.1", "C18.3", "C18.4", "C18.5", "C18.7", "C18.8", "H10",
+    "H17.2", "H17.3", "H17.6", "H17.7", "H17.8", "H17.10", "H17.11", "H17.12", "H17.13", "X2",
+    "X3", "X4", "X5", "X6", "X7", "X9", "X10", "X11",
 ];
 
 /// Rows that have parts, and how many.

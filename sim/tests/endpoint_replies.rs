@@ -135,7 +135,7 @@ fn answers_that_do_not_arrive_whole() {
 }
 
 #[test]
-fn a_slow_stream_is_whole_in_the_end_and_cut_by_who_does_not_wait() {
+fn c13_a_slow_stream_is_whole_in_the_end_and_cut_by_who_does_not_wait() {
     let slow = |total_ms| Reply::SlowStream { every_ms: 1_000, total_ms };
     let seen =
         check(slow(9_000), r#"200 {"success":true       }"#, true, Some(FaultKind::SlowStream));

@@ -12,6 +12,21 @@ fn check(lab: &Lab, args: &[&str], code: i32, says: &[&str]) {
     says.iter().for_each(|text| assert!(all.contains(text), "`{text}` is not in:\n{all}"));
 }
 
+// An answer that comes slowly is cut at the attempt's time, whether its header has come or not.
+#[test]
+fn c13_a_slow_answer_is_cut_by_the_timeout() {
+    let (header, body) =
+        ("HTTP/1.1 200 OK\r\nX-Slow: ", "HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n\"");
+    for head in [header, body] {
+        let endpoint = Endpoint::new(move |_| Answer::Trickle(head));
+        let policy = "execution = { timeout_ms = 300, retry_policy = { max_attempts = 2 } }";
+        let lab = Lab::with_step(&endpoint.url("/x"), policy);
+        let says = ["[EXHAUSTED all 2 attempts]", "timed out after 300ms"];
+        check(&lab, &["run", "w.toml"], 1, &says);
+        assert_eq!(endpoint.seen().len(), 2);
+    }
+}
+
 #[test]
 fn completed_is_0_and_failed_is_1() {
     let lab = Lab::with_step(&Endpoint::failing(0).url("/x"), "");

@@ -31,6 +31,8 @@ pub(crate) enum Answer {
     Status(u16, &'static str),
     /// Nothing, for as long as the client waits.
     Hang,
+    /// These bytes at once, then a letter every few milliseconds for as long as the client waits.
+    Trickle(&'static str),
 }
 
 type Ledger = Arc<(Mutex<Vec<Seen>>, Condvar)>;
@@ -100,7 +102,14 @@ fn serve(
     };
     ledger.1.notify_all();
     let mut stream = reader.into_inner();
-    let Answer::Status(status, body) = answer else { return Some(stream) };
+    let (status, body) = match answer {
+        Answer::Status(status, body) => (status, body),
+        Answer::Hang => return Some(stream),
+        Answer::Trickle(head) => {
+            trickle(stream, head);
+            return None;
+        }
+    };
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
@@ -108,6 +117,18 @@ fn serve(
     );
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
     None
+}
+
+/// Ends when the client has closed the connection.
+#[expect(clippy::disallowed_methods, reason = "a server of its own, outside the engine")]
+fn trickle(mut stream: TcpStream, head: &'static str) {
+    std::thread::spawn(move || {
+        let mut sent = stream.write_all(head.as_bytes());
+        while sent.is_ok() {
+            std::thread::sleep(Duration::from_millis(10));
+            sent = stream.write_all(b"a");
+        }
+    });
 }
 
 fn read(reader: &mut BufReader<TcpStream>) -> Option<Seen> {

@@ -138,6 +138,7 @@ async fn c5_a_handler_sees_last_error() {
         "code": "${_last_error.code}",
         "attempt": "${_last_error.attempt}",
         "words": "step ${_last_error.node_id} gave ${_last_error.code}",
+        "action": "${_last_error.action_id}",
     });
     let handler = step("handler", ActionKind::ToolCall.built_in(), &[], seen);
     let edge = Transition {
@@ -157,6 +158,8 @@ async fn c5_a_handler_sees_last_error() {
     let ended = soon(engine.outcome(run)).await.unwrap();
     assert_eq!(ended.outcome, Outcome::Completed);
     let result = &ended.state.left_by(StepIx(1)).unwrap()["result"];
-    let expected = json!({ "code": "503", "attempt": 2, "words": "step work gave 503" });
+    let expected = json!({
+        "code": "503", "attempt": 2, "words": "step work gave 503", "action": "act",
+    });
     assert_eq!(*result, expected);
 }

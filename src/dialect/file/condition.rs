@@ -1,7 +1,7 @@
 //! Conditions in Capability 5's form (C6), each part located.
 
 use crate::dialect::Diagnostic;
-use crate::dialect::tree::{Data, Fields, Node, did_you_mean};
+use crate::dialect::tree::{Data, Fields, Node, did_you_mean_one_of};
 use crate::workflow::{Condition, Field, Root};
 
 #[derive(Clone, Copy)]
@@ -86,7 +86,7 @@ fn field(fields: &Fields<'_>, ids: &[String]) -> Result<Field, Diagnostic> {
     match field.path().root() {
         Root::Step(id) if !ids.contains(id) => {
             let error = path.place.error(format!("there is no step `{id}`"));
-            Err(error.help_with(did_you_mean(id, ids.iter().map(String::as_str))))
+            Err(error.help_with(did_you_mean_one_of(id, ids.iter().map(String::as_str))))
         }
         Root::Item | Root::Index => Err(path
             .place

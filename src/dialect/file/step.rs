@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::action::heartbeat_timeout;
 use super::{Declarations, StepPlace, keep};
-use crate::dialect::tree::{Data, Fields, Node, did_you_mean};
+use crate::dialect::tree::{Data, Fields, Node, did_you_mean_one_of};
 use crate::dialect::{Diagnostic, Environment, Place, policy};
 use crate::policy::Defaults;
 use crate::workflow::{Root, Step, StepIx, Template};
@@ -39,7 +39,8 @@ pub(super) fn place_of(node: &Node, ids: &[String]) -> Result<StepIx, Diagnostic
     let id = node.name()?;
     let at = ids.iter().position(|known| known == id).and_then(|n| u16::try_from(n).ok());
     at.map(StepIx).ok_or_else(|| {
-        let help = did_you_mean(id, ids.iter().map(String::as_str).filter(|id| !id.is_empty()));
+        let help =
+            did_you_mean_one_of(id, ids.iter().map(String::as_str).filter(|id| !id.is_empty()));
         node.place.error(format!("there is no step `{id}`")).help_with(help)
     })
 }

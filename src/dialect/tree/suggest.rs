@@ -29,6 +29,24 @@ pub(crate) fn did_you_mean<'k>(
     }
 }
 
+/// `did you mean ...?`, or what there is to name.
+pub(crate) fn did_you_mean_one_of<'k>(
+    word: &str,
+    known: impl IntoIterator<Item = &'k str> + Clone,
+) -> String {
+    match nearest(word, known.clone()) {
+        Some(k) => format!("did you mean `{k}`?"),
+        None => {
+            let all: Vec<String> = known.into_iter().take(20).map(|k| format!("`{k}`")).collect();
+            match all.len() {
+                0 => "there are none".into(),
+                1 => format!("there is {}", all.join("")),
+                _ => format!("there are {}", all.join(", ")),
+            }
+        }
+    }
+}
+
 /// Edits of one character, and swaps of two neighbours, between `a` and `b`.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
