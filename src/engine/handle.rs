@@ -118,12 +118,14 @@ impl<W: World> Engine<W> {
                 claim::claim(node).await;
             }
         };
-        let loops = vec![
+        let mut loops = vec![
             node.runtime.spawn(begin(&node)),
             node.runtime.spawn(sweep::sweep(Arc::clone(&node))),
             node.runtime.spawn(renew::renew(Arc::clone(&node))),
-            node.runtime.spawn(keeping::retain(Arc::clone(&node))),
         ];
+        if let Some(retention) = node.config.retention {
+            loops.push(node.runtime.spawn(keeping::retain(Arc::clone(&node), retention)));
+        }
         Self(Arc::new(Guard { node, loops }))
     }
 

@@ -74,9 +74,8 @@ async fn prune<W: World>(node: &Node<W>, retention: Retention) -> Result<Vec<Run
     }
 }
 
-/// Prunes again and again where the configuration says so.
-pub(super) async fn retain<W: World>(node: Arc<Node<W>>) {
-    let Some(retention) = node.config.retention else { return };
+/// Prunes again and again.
+pub(super) async fn retain<W: World>(node: Arc<Node<W>>, retention: Retention) {
     let pause = Nanos::new(retention.older_than.get() / 10).clamp(PAUSES.0, PAUSES.1);
     loop {
         match prune(&node, retention).await {
