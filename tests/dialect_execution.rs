@@ -85,7 +85,7 @@ fn c4_decision_1_the_timeout_is_in_milliseconds() {
 }
 
 #[test]
-fn what_is_refused() {
+fn c1_decision_1_what_is_refused() {
     let all = [
         r#"{"retry_policy": {}}"#,
         r#"{"retry_policy": {"max_attempts": 0}}"#,

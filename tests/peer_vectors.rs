@@ -14,7 +14,7 @@
 use retrial::failure::Failure;
 use retrial::policy::{
     AtDeadline, Backoff, DelayList, Dialect, Functions, GiveUp, Jitter, Limit, Matcher, Multiplier,
-    Parts, Policy, Rule, Shape, Share, Used, Verdict,
+    Parts, Policy, Preset, Rule, Shape, Share, Used, Verdict,
 };
 use retrial::time::{Nanos, Timestamp};
 use serde_json::Value;

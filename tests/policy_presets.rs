@@ -158,7 +158,7 @@ fn x2_explain_shows_what_a_preset_means() {
           1        0s      1s            0s          1s
           2        0s      2s            0s          3s
 
-    Rule 2 is for failures whose code, type or ancestor is 500, 502, 503, 504, ConnectionError, NetworkError, RequestTimeout, RequestTimeoutException or TimeoutError.
+    Rule 2 is for failures whose code, type or ancestor is 500, 502, 503, 504, ConnectionError, HTTPClientError, NetworkError, RequestTimeout, RequestTimeoutException or TimeoutError.
     At most 3 executions: the first attempt and 2 retries. Waits 50ms, then twice as long each time, at most 20s, with full jitter.
       retry  earliest  latest  earliest sum  latest sum
           1        0s    50ms            0s        50ms

@@ -65,3 +65,5 @@ mod runs;
 mod steps;
 #[path = "run_flow/tasks.rs"]
 mod tasks;
+#[path = "run_flow/timing.rs"]
+mod timing;

@@ -19,12 +19,13 @@ pub enum Preset {
 }
 
 /// The codes and types that AWS SDKs retry beside throttling (botocore's `retries/standard.py`).
-const AWS_TRANSIENT: [&str; 9] = [
+const AWS_TRANSIENT: [&str; 10] = [
     "500",
     "502",
     "503",
     "504",
     "ConnectionError",
+    "HTTPClientError",
     "NetworkError",
     "RequestTimeout",
     "RequestTimeoutException",

@@ -96,3 +96,102 @@ pub(crate) fn total_delay(entry: &Entry) {
     let later = after(&parts, &Failure::new("E", ""), 3, ms(2_000.0));
     assert_eq!(later, Ok(ms(1_000.0)));
 }
+
+/// A failure as the vectors write it: an error's code, an exception's type or a status.
+fn failure(case: &Value) -> Failure {
+    match (case["code"].as_str().or(case["kind"].as_str()), case["exception"].as_str()) {
+        (Some("ServerError"), _) => Failure::http(500, ""),
+        (Some(code), _) => Failure::new(code, ""),
+        (None, Some(kind)) => Failure::exception(kind, "", &[]),
+        (None, None) => Failure::http(case["status"].as_u64().unwrap_or(500) as u16, ""),
+    }
+}
+
+/// Which errors `aws-standard-2.1` takes for throttling, and which for transient.
+pub(crate) fn aws_classes(entry: &Entry) {
+    let policy = Preset::AwsStandard21.policy();
+    for case in entry.cases() {
+        let failure = failure(case);
+        if let Some(throttling) = case["throttle"].as_bool() {
+            assert_eq!(failure.is_throttling(), throttling, "{case}");
+        }
+        if let Some(transient) = case["transient"].as_bool() {
+            let retried = policy.rule_for(&failure).is_some();
+            assert_eq!(retried && !failure.is_throttling(), transient, "{case}");
+        }
+    }
+}
+
+/// What a retry takes from the bucket, and what comes back, under mode 2.1.
+pub(crate) fn aws_costs(entry: &Entry) {
+    let policy = Preset::AwsStandard21.policy();
+    let budget = policy.budget().unwrap();
+    let modern = |case: &&Value| case["mode"] != "2.0";
+    for case in entry.cases().iter().filter(modern) {
+        let given = match case["error"].as_str() {
+            Some("throttling") => budget.cost_of(&Failure::new("Throttling", "")),
+            Some("timeout") => budget.cost_of(&Failure::timeout(ms(1.0))),
+            Some(_) => budget.cost_of(&Failure::http(500, "")),
+            None => continue,
+        };
+        assert_eq!(Some(u64::from(given)), case["cost"].as_u64(), "{case}");
+    }
+    let said = |event: &str| entry.cases().iter().find(|c| c["event"] == event).unwrap();
+    assert_eq!(said("first-try success")["refund"], budget.refill.first_success);
+    assert!(said("retry then success")["refund"] == "the cost" && budget.refill.refund);
+}
+
+/// The peer's chance is at its most. It caps a server's delay at 5 s above its own; we do not.
+pub(crate) fn aws_delays(entry: &Entry) {
+    let policy = Preset::AwsStandard21.policy();
+    let start = Timestamp::from_nanos(1);
+    for case in entry.cases().iter().filter(|c| c["spec"] == "2.1") {
+        let asked = case["retry_after_ms"].as_f64().map(ms);
+        let failure = asked.map_or(failure(case), |wait| failure(case).with_retry_after(wait));
+        let (attempt, by_rule) = (1, [].as_slice());
+        let used = Used {
+            attempt,
+            idempotent: true,
+            timeout_retries: 0,
+            by_rule,
+            previous: None,
+            first_started: start,
+        };
+        let verdict = policy.verdict(&failure, &used, start, u64::MAX, &Functions::default());
+        let Verdict::Retry { delay, .. } = verdict else { panic!("{case}: {verdict:?}") };
+        let peers = ms(number(case, "delay_ms"));
+        assert_eq!(delay, asked.map_or(peers, |wait| wait.max(peers.min(ms(50.0)))), "{case}");
+    }
+}
+
+/// A range of statuses, and what a method that is not idempotent does after a timeout. Lists of
+/// methods are no part of a policy of ours.
+pub(crate) fn statuses_and_methods(entry: &Entry) {
+    for case in entry.cases() {
+        let retried = case["retry"].as_bool().unwrap();
+        match (case["forcelist"].as_str(), case["error"].as_str(), case["allowed"].is_null()) {
+            (Some(range), ..) => assert_eq!(failure(case).is_a(range), retried, "{case}"),
+            (_, Some("ReadTimeout"), _) => {
+                let parts = one_rule(Backoff::exponential(ms(1.0)), Limit::retries(1));
+                let policy = Policy::try_from(parts).unwrap();
+                let timeout = Failure::timed_out("read").with_unknown_outcome();
+                let start = Timestamp::from_nanos(1);
+                let used = Used {
+                    attempt: 1,
+                    idempotent: false,
+                    timeout_retries: 0,
+                    by_rule: &[],
+                    previous: None,
+                    first_started: start,
+                };
+                let verdict = policy.verdict(&timeout, &used, start, 0, &Functions::default());
+                assert_eq!(verdict, Verdict::GiveUp(GiveUp::OutcomeUnknown));
+            }
+            (None, None, true) => {
+                let usual = retrial::policy::ActionKind::ToolCall.built_in();
+                assert_eq!(usual.rule_for(&failure(case)).is_some(), retried, "{case}");
+            }
+            _ => {}
+        }
+    }
+}

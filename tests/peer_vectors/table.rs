@@ -98,11 +98,11 @@ pub(crate) static TABLE: [(usize, &str, How); 79] = [
         Apart("a header that is not ours, capped at 5 s more; Decision 7 is ours"),
     ),
     (29, "test_quota.py", Apart("a token bucket alone, no delays")),
-    (30, "RETRYABLE_THROTTLED_RESPONSES", Apart("which errors are throttling, no delays")),
-    (31, "TestRetryQuotaChecker", Apart("a token bucket's costs, no delays")),
+    (30, "RETRYABLE_THROTTLED_RESPONSES", By(decisions::aws_classes)),
+    (31, "TestRetryQuotaChecker", By(decisions::aws_costs)),
     (32, "TestMaxAttemptsInRequestHeader", Apart("a header of AWS's own")),
     (33, "test_dynamodb_base_backoff", By(checks::full_jitter_at_its_most)),
-    (34, "v2_1_*", Apart("AWS's cap on a server's delay; Decision 7 is ours")),
+    (34, "v2_1_*", Against("Decision 7: no cap on a server's delay", decisions::aws_delays)),
     (35, "quota_replenishes_on_first_try_success", Apart("a token bucket alone, no delays")),
     (36, "overflow tests", By(checks::capped_cases)),
     (
@@ -161,7 +161,7 @@ pub(crate) static TABLE: [(usize, &str, How); 79] = [
         "testMultiBackOff",
         Against("Decision 4: whole nanoseconds, not milliseconds", checks::truncated_milliseconds),
     ),
-    (69, "test_status_forcelist", Apart("which statuses and methods are retried; no delays")),
+    (69, "test_status_forcelist", By(decisions::statuses_and_methods)),
     (70, "test_parse_retry_after", Apart("how Retry-After is read; no delays of a policy")),
     (
         71,
