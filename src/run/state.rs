@@ -330,17 +330,6 @@ impl RunState {
         &self.phase
     }
 
-    /// Why no retry of the run starts, while it is paused (H17).
-    #[must_use]
-    pub fn paused(&self) -> Option<&str> {
-        self.paused.as_deref()
-    }
-
-    /// The tasks that wait for a retry, which a pause holds back.
-    pub fn waiting_retries(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
-        self.tasks().filter(|(_, task)| task.phase == TaskPhase::Queued && task.attempt > 1)
-    }
-
     /// How the run ended, if it has.
     #[must_use]
     pub fn outcome(&self) -> Option<&Outcome> {
