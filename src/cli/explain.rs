@@ -1,6 +1,5 @@
 //! `retrial explain`: what a policy means.
 
-use std::io::{ErrorKind, Write, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use retrial::dialect::{Environment, Policies, parse_policy};
 use retrial::explain::{Explained, explain_all};
 use retrial::policy::{Dialect, Functions};
 
+use super::desk::print;
 use super::report::Trouble;
 use super::{Lookup, text};
 
@@ -91,13 +91,3 @@ pub(super) fn policies(
 }
 
 const NO_FILE: &str = "There is no file of that name, so it was read as text.";
-
-/// Prints to a reader that may have gone away.
-pub(super) fn print(text: &str) -> Result<ExitCode, Trouble> {
-    match stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(Trouble::input(format!("stdout can't be written: {e}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}

@@ -10,7 +10,7 @@ use retrial::explain::{Explained, explain_all};
 use retrial::policy::Functions;
 
 use super::report::Trouble;
-use super::{Lookup, explain, text};
+use super::{Lookup, desk, explain, text};
 
 /// Find what the policies of a file say that may not be meant.
 ///
@@ -45,7 +45,7 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
             let _ = writeln!(lines, "{}", finding.at(&place));
         }
     }
-    explain::print(&lines)?;
+    desk::print(&lines)?;
     Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

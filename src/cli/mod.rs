@@ -1,21 +1,29 @@
-//! The command line: `retrial run` and `retrial explain`.
+//! The command line: `retrial run`, `retrial explain`, and the commands over a store.
 //!
 //! Decides what a command prints, in which order, and with which code it ends. Must never decide
 //! what happens to a run. To add a command, write a module with its arguments and its function,
 //! and add a variant to [`Command`].
 
+mod ask;
+mod desk;
+mod dlq;
 mod events;
 mod explain;
+mod inspect;
 mod lint;
+mod list;
 mod log;
 mod one_run;
+mod prune;
 mod report;
 mod results;
 mod resume;
 mod run;
+mod shown;
 mod signals;
 mod text;
 mod watch;
+mod world;
 
 use std::process::ExitCode;
 
@@ -38,6 +46,17 @@ const AFTER: &str = "RETRIAL_LOG sets what is logged to stderr, as in `RETRIAL_L
 enum Command {
     Run(run::Arguments),
     Explain(explain::Arguments),
+    List(list::Arguments),
+    Inspect(inspect::Arguments),
+    Dlq(dlq::Arguments),
+    Pause(ask::Pause),
+    Resume(ask::Resume),
+    Fail(ask::Fail),
+    Cancel(ask::Cancel),
+    Deactivate(ask::Deactivate),
+    Activate(ask::Activate),
+    Archive(ask::Archive),
+    Prune(prune::Arguments),
     Lint(lint::Arguments),
 }
 
@@ -45,8 +64,19 @@ enum Command {
 pub(crate) fn main(lookup: Lookup) -> ExitCode {
     let arguments = Arguments::parse();
     let done = log::start(lookup("RETRIAL_LOG")).and_then(|()| match arguments.command {
-        Command::Run(arguments) => run::main(arguments, lookup),
+        Command::Run(arguments) => run::main(&arguments, lookup),
         Command::Explain(arguments) => explain::main(&arguments, lookup),
+        Command::List(arguments) => list::main(&arguments),
+        Command::Inspect(arguments) => inspect::main(&arguments),
+        Command::Dlq(arguments) => dlq::main(&arguments, lookup),
+        Command::Pause(arguments) => arguments.main(),
+        Command::Resume(arguments) => arguments.main(),
+        Command::Fail(arguments) => arguments.main(),
+        Command::Cancel(arguments) => arguments.main(),
+        Command::Deactivate(arguments) => arguments.main(),
+        Command::Activate(arguments) => arguments.main(),
+        Command::Archive(arguments) => arguments.main(),
+        Command::Prune(arguments) => prune::main(&arguments),
         Command::Lint(arguments) => lint::main(&arguments, lookup),
     });
     done.unwrap_or_else(|trouble| {

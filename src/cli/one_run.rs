@@ -22,6 +22,16 @@ impl<S> OneRun<S> {
         Self { store, run }
     }
 
+    /// Hides every run.
+    pub(super) fn nobody(store: S) -> Self {
+        Self::new(store, RunId::from_bytes([0; 16]))
+    }
+
+    /// The store with all its runs.
+    pub(super) fn inner(&self) -> &S {
+        &self.store
+    }
+
     /// The id before this run's, in the order of ids.
     fn before(&self) -> RunId {
         let before = u128::from_be_bytes(self.run.to_bytes()).saturating_sub(1);

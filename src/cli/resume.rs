@@ -2,7 +2,7 @@
 
 use retrial::observe::Notice;
 use retrial::run::{self, Digest, Recorded, RunId, RunState, StepPhase, TaskPhase, Version};
-use retrial::store::{Loaded, QueueState, RunHead, RunPhase, Store, StoreError};
+use retrial::store::{Loaded, QueueState, RunHead, Store, StoreError};
 use retrial::time::{Nanos, Timestamp};
 
 use super::report::Trouble;
@@ -13,7 +13,7 @@ const PAGE: usize = 256;
 /// What a store holds of unfinished runs.
 pub(super) struct Unfinished {
     /// The newest of the wanted workflow and input.
-    pub(super) wanted: Option<RunId>,
+    pub(super) wanted: Option<RunHead>,
     /// How many others there are.
     pub(super) others: usize,
 }
@@ -23,26 +23,27 @@ pub(super) async fn find(
     store: &impl Store,
     digest: Option<Digest>,
 ) -> Result<Unfinished, Trouble> {
-    let (heads, damaged) = running(store).await?;
+    let (heads, damaged) = unfinished(store).await?;
     if let (Some(run), Some(_)) = (damaged.first(), digest) {
         let message = format!("run {run} in the store is damaged, and may be the one to resume");
         return Err(Trouble::store(message)
             .help("put a backup of the store in its place, or start another run with --new"));
     }
     let same = heads.iter().filter(|head| Some(head.digest) == digest);
-    let wanted = same.max_by_key(|head| (head.created, head.run)).map(|head| head.run);
-    Ok(Unfinished { wanted, others: heads.len() - usize::from(wanted.is_some()) })
+    let wanted = same.max_by_key(|head| (head.created, head.run)).cloned();
+    let others = heads.len() - usize::from(wanted.is_some());
+    Ok(Unfinished { wanted, others })
 }
 
-/// Every running run, and those whose records are damaged.
-async fn running(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
+/// Every run with work left, and those whose records are damaged.
+async fn unfinished(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
     let (mut heads, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
     loop {
         let page = store.heads(after, PAGE).await.map_err(|e| unavailable(&e))?;
         damaged.extend(page.damaged);
         let Some(last) = page.runs.last() else { return Ok((heads, damaged)) };
         after = Some(last.run);
-        heads.extend(page.runs.into_iter().filter(|head| head.phase == RunPhase::Running));
+        heads.extend(page.runs.into_iter().filter(|head| head.phase.is_active()));
     }
 }
 
@@ -74,6 +75,10 @@ impl Left {
 
     pub(super) fn run(&self) -> RunId {
         self.state.id()
+    }
+
+    pub(super) fn state(&self) -> &RunState {
+        &self.state
     }
 
     /// The workflow's name.

@@ -4,35 +4,48 @@ use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::ValueEnum;
-use retrial::action::{ActionSet, HttpActions, Registry};
 use retrial::dialect::Environment;
-use retrial::engine::{CommandError, Config, Engine, Submission, SubmitError, World};
-use retrial::net::TcpConnect;
+use retrial::engine::{CommandError, Config, Engine, Submission, SubmitError};
 use retrial::observe::Observer;
-use retrial::run::{Outcome, RunId, RunState};
+use retrial::run::{Digest, Outcome, RunId, RunState};
 use retrial::runtime::{Runtime, TokioRuntime};
-use retrial::store::RedbStore;
+use retrial::store::{RedbStore, RunHead, RunPhase};
 
+use super::desk::Place;
 use super::events::Events;
 use super::one_run::OneRun;
 use super::report::Trouble;
-use super::resume::{self, Left};
+use super::resume::{self, Left, Unfinished};
 use super::signals::{Signals, Stop};
-use super::watch::{Place, Watch};
-use super::{Lookup, results, text};
+use super::watch::{self, Watch};
+use super::world::{self, Real};
+use super::{Lookup, desk, results, text};
 
 /// Run a workflow file for real.
 ///
 /// Killed at any moment and started again with the same arguments, it takes up the unfinished run
-/// of the same workflow and input, and says so first.
+/// of the same workflow and input, and says so first. With --resume it takes up any unfinished run
+/// of a store: the definition is kept with the run.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Ends with 0 completed, 1 failed, 2 bad input, 3 store unavailable.")]
 pub(super) struct Arguments {
     /// The workflow: .toml, .json, or IR text
-    file: String,
+    #[arg(required_unless_present = "resume")]
+    file: Option<String>,
+
+    /// Take up this unfinished run, by its id or the beginning of it
+    #[arg(
+        long,
+        value_name = "RUN",
+        conflicts_with_all = ["file", "input", "new", "actions", "key"]
+    )]
+    resume: Option<String>,
+
+    /// The submission's key: the same key again leads to the first run
+    #[arg(long, value_name = "KEY", conflicts_with = "new")]
+    key: Option<String>,
 
     /// The store's file [default: .retrial/NAME.redb in the working folder]
     #[arg(long, value_name = "PATH")]
@@ -50,6 +63,13 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "FILE")]
     actions: Option<String>,
 
+    #[command(flatten)]
+    how: How,
+}
+
+/// How a run is worked on and shown.
+#[derive(Debug, clap::Args)]
+struct How {
     /// How much of a task is printed, and when
     #[arg(long, value_enum, default_value_t = OutputName::Auto)]
     output: OutputName,
@@ -72,74 +92,172 @@ enum OutputName {
     Detailed,
 }
 
-/// Production.
-struct Real;
-
-impl World for Real {
-    type Runtime = TokioRuntime;
-    type Store = OneRun<RedbStore>;
-    type Actions = ActionSet<TcpConnect>;
+impl Default for How {
+    fn default() -> Self {
+        let concurrency = NonZeroU16::MIN.saturating_add(63);
+        Self { output: OutputName::Auto, events: None, concurrency }
+    }
 }
 
-pub(super) fn main(arguments: Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+/// What is to be run.
+enum Work {
+    Submit(Box<Submission>),
+    /// The unfinished run of this id.
+    TakeUp(String),
+}
+
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    let work = work(arguments, lookup)?;
+    let Arguments { store, new, how, .. } = arguments;
+    desk::block_on(run(work, store.clone(), *new, how, lookup))
+}
+
+/// Takes up the unfinished run `id` of the store at `path`.
+pub(super) fn resume(path: &Path, id: RunId, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    let work = Work::TakeUp(id.to_string());
+    desk::block_on(run(work, Some(path.to_owned()), false, &How::default(), lookup))
+}
+
+fn work(arguments: &Arguments, lookup: Lookup) -> Result<Work, Trouble> {
+    let Some(file) = &arguments.file else {
+        return Ok(Work::TakeUp(arguments.resume.clone().unwrap_or_default()));
+    };
     let environment = Environment::read(lookup)?;
-    let actions = arguments.actions.as_deref();
-    let document = text::workflow(&arguments.file, actions, &environment, lookup)?;
+    let document = text::workflow(file, arguments.actions.as_deref(), &environment, lookup)?;
     let input = text::input(arguments.input.as_deref())?;
     let submission = Submission::new(Arc::new(document.workflow)).with_input(input);
-    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let tokio = tokio.map_err(|e| Trouble::store(format!("the process can't start: {e}")))?;
-    let code = tokio.block_on(run(arguments, submission, lookup));
-    // Closes the store. A name that is still being looked up is not waited for.
-    tokio.shutdown_timeout(LAST_WORK);
-    code
+    Ok(Work::Submit(Box::new(Submission { key: arguments.key.clone(), ..submission })))
 }
 
-/// How long the store may take to close.
-const LAST_WORK: Duration = Duration::from_secs(2);
-
 async fn run(
-    arguments: Arguments,
-    submission: Submission,
+    work: Work,
+    place: Option<PathBuf>,
+    new: bool,
+    how: &How,
     lookup: Lookup,
 ) -> Result<ExitCode, Trouble> {
     let mut signals = Signals::listen()
         .map_err(|e| Trouble::store(format!("the process can't hear signals: {e}")))?;
     let runtime = TokioRuntime::current();
-    let path = store_path(arguments.store.as_deref(), submission.workflow.name())?;
+    let path = match &work {
+        Work::Submit(submission) => store_path(place.as_deref(), submission.workflow.name())?,
+        Work::TakeUp(_) => Place::new(place).path()?,
+    };
     let store = RedbStore::open(runtime.clone(), &path).await;
     let store = store.map_err(|e| Trouble::store(e.to_string()))?;
-    let digest = (!arguments.new).then(|| submission.digest());
-    let found = resume::find(&store, digest).await?;
+    let found = find(&work, &store, new).await?;
+    if let (Work::Submit(_), Some(head)) = (&work, &found.wanted)
+        && head.phase.is_terminal()
+    {
+        return submitted_before(&Left::load(&store, head.run).await?, head);
+    }
+    found.wanted.iter().try_for_each(|head| may_run(head, &path))?;
 
-    let events = arguments.events.as_deref().map(Events::open).transpose()?;
-    let watch = Arc::new(watch(&arguments, lookup));
-    let drawn = RunId::from_random(runtime.random(), runtime.random());
-    let id = found.wanted.unwrap_or(drawn);
+    let events = how.events.as_deref().map(Events::open).transpose()?;
+    let watch = Arc::new(watch(how, lookup));
+    let id = found.wanted.as_ref().map_or_else(|| new_id(&work, &runtime), |head| head.run);
     if found.wanted.is_some() {
-        take_up(&Left::load(&store, id).await?, &watch, events.as_ref());
+        let left = Left::load(&store, id).await?;
+        text::check_variables(left.state().workflow(), lookup)?;
+        take_up(&left, &watch, events.as_ref());
     }
     let seed = runtime.random();
     // The events first: the watch says that the end was told.
     let mut observers: Vec<Arc<dyn Observer>> = events.iter().map(Events::observer).collect();
     observers.push(Arc::clone(&watch) as _);
-    let engine = start(runtime, OneRun::new(store, id), &arguments, observers, lookup).await;
-    if found.wanted.is_none() {
+    let config = Config { concurrency: how.concurrency.get().into(), ..Config::default() };
+    let engine = world::start(runtime, OneRun::new(store, id), config, observers, lookup).await;
+    if let (Work::Submit(submission), None) = (work, found.wanted) {
         watch.begin_with(first_line(id, &submission, &path, found.others));
-        let submission = Submission { id: Some((id, seed)), ..submission };
-        engine.submit(submission).await.map_err(refused)?;
+        let submission = Submission { id: Some((id, seed)), ..*submission };
+        let submitted = engine.submit(submission).await.map_err(refused)?;
+        if submitted.run != id {
+            let first = submitted.run;
+            return Err(Trouble::input(format!("the key belongs to run {first}")).help(format!(
+                "take that up: retrial run --resume {first} {}",
+                desk::option(&path)
+            )));
+        }
     }
     let code = finish(&engine, id, &watch, &mut signals).await;
     events.iter().for_each(Events::close);
     code
 }
 
-fn watch(arguments: &Arguments, lookup: Lookup) -> Watch {
-    let place = match Events::takes_stdout(arguments.events.as_deref()) {
-        true => Place::Stderr,
-        false => Place::Stdout,
+/// The run that is meant, where there is one already.
+async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<Unfinished, Trouble> {
+    let submission = match work {
+        Work::TakeUp(text) => {
+            let wanted = Some(desk::find_run(store, text).await?);
+            return Ok(Unfinished { wanted, others: 0 });
+        }
+        Work::Submit(submission) => submission,
     };
-    Watch::new(place, arguments.output == OutputName::Detailed, lookup)
+    let Some(key) = &submission.key else {
+        return resume::find(store, (!new).then(|| submission.digest())).await;
+    };
+    let run = id_of_key(key);
+    let wanted = desk::runs(store).await?.0.into_iter().find(|head| head.run == run);
+    match wanted {
+        Some(head) if head.digest != submission.digest() => {
+            Err(refused(SubmitError::KeyConflict { key: key.clone(), run }))
+        }
+        wanted => Ok(Unfinished { wanted, others: 0 }),
+    }
+}
+
+/// Of a submission with a key, always the same one: so the run is found by it.
+fn new_id(work: &Work, runtime: &TokioRuntime) -> RunId {
+    match work {
+        Work::Submit(submission) if submission.key.is_some() => {
+            id_of_key(submission.key.as_deref().unwrap_or_default())
+        }
+        _ => RunId::from_random(runtime.random(), runtime.random()),
+    }
+}
+
+fn id_of_key(key: &str) -> RunId {
+    let digest = Digest::of(format!("retrial key {key}").as_bytes()).to_string();
+    let half = |n: usize| u64::from_str_radix(&digest[16 * n..16 * (n + 1)], 16).unwrap_or(0);
+    RunId::from_random(half(0), half(1))
+}
+
+/// The run of the key has ended: its end is the answer.
+fn submitted_before(left: &Left, head: &RunHead) -> Result<ExitCode, Trouble> {
+    let (run, name, phase) = (left.run(), left.workflow(), desk::phase(head.phase));
+    desk::print(&format!("Run {run} of {name} was submitted under this key before: {phase}.\n"))?;
+    if head.phase != RunPhase::Completed {
+        return Ok(ExitCode::FAILURE);
+    }
+    results::lines(left.state())
+        .iter()
+        .try_for_each(|line| desk::print(&format!("{line}\n")).map(drop))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a run on which nothing would happen.
+fn may_run(head: &RunHead, path: &Path) -> Result<(), Trouble> {
+    let (run, store) = (head.run, desk::option(path));
+    match head.phase {
+        RunPhase::Running => Ok(()),
+        RunPhase::Paused => Err(Trouble::input(format!("the retries of run {run} are paused"))
+            .help(format!("let them go on: retrial resume {run} {store}"))),
+        RunPhase::Deactivated => Err(Trouble::input(format!("run {run} is deactivated"))
+            .help(format!("take it back in: retrial activate {run} {store}"))),
+        RunPhase::Completed | RunPhase::Failed | RunPhase::Cancelled => {
+            let phase = desk::phase(head.phase);
+            Err(Trouble::input(format!("run {run} has ended ({phase})"))
+                .help(format!("look at it: retrial inspect {run} {store}")))
+        }
+    }
+}
+
+fn watch(how: &How, lookup: Lookup) -> Watch {
+    let place = match Events::takes_stdout(how.events.as_deref()) {
+        true => watch::Place::Stderr,
+        false => watch::Place::Stdout,
+    };
+    Watch::new(place, how.output == OutputName::Detailed, lookup)
 }
 
 /// Says that the run goes on, and has who watches know what happened before.
@@ -150,19 +268,6 @@ fn take_up(left: &Left, watch: &Watch, events: Option<&Events>) {
     let (run, name, progress) = (left.run(), left.workflow(), left.progress());
     watch.printer().say(&format!("Resuming run {run} of {name}: {progress}."));
     left.notices().for_each(|notice| watch.printer().recall(&notice));
-}
-
-async fn start(
-    runtime: TokioRuntime,
-    store: OneRun<RedbStore>,
-    arguments: &Arguments,
-    observers: Vec<Arc<dyn Observer>>,
-    lookup: Lookup,
-) -> Engine<Real> {
-    let http = HttpActions::new(TcpConnect::new(), lookup);
-    let actions = ActionSet::new(Registry::new(), http);
-    let config = Config { concurrency: arguments.concurrency.get().into(), ..Config::default() };
-    Engine::start(runtime, store, actions, config, observers).await
 }
 
 fn first_line(id: RunId, submission: &Submission, path: &Path, others: usize) -> String {

@@ -7,7 +7,7 @@ use retrial::dialect::{
     Declarations, Diagnostic, Document, Environment, Format, Place, Source, parse_actions,
     parse_ir_program, parse_workflow, tree,
 };
-use retrial::workflow::{HeaderText, Target};
+use retrial::workflow::{HeaderText, Target, Workflow};
 use serde_json::{Map, Value};
 
 use super::Lookup;
@@ -90,6 +90,22 @@ fn unset(source: &Arc<Source>, field: &str, variable: &str) -> Diagnostic {
     place
         .error(format!("the environment variable `{variable}` is not set"))
         .help_with(format!("set it: export {variable}=..."))
+}
+
+/// Whether every variable that a stored workflow's headers name is set.
+pub(super) fn check_variables(workflow: &Workflow, lookup: Lookup) -> Result<(), Trouble> {
+    for (name, action) in workflow.actions() {
+        let Target::Http(endpoint) = &action.target else { continue };
+        for text in endpoint.headers.values() {
+            let HeaderText::Env(variable) = text else { continue };
+            if lookup(variable).is_none() {
+                let what = format!("the environment variable `{variable}` is not set");
+                return Err(Trouble::input(format!("{what}, and action `{name}` sends it"))
+                    .help(format!("set it: export {variable}=...")));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The object that `--input` gives.

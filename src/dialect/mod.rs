@@ -38,3 +38,11 @@ use crate::policy::{Parts, Policy};
 fn policy_from(parts: Parts, place: &Place) -> Result<Policy, Diagnostic> {
     Policy::try_from(parts).map_err(|e| place.refuse(&e))
 }
+
+/// A length of time with its unit, such as `30s`, `12h` or `30d` (W6).
+///
+/// # Errors
+/// What is wrong with it and what to write instead.
+pub fn parse_duration(text: &str) -> Result<crate::time::Nanos, String> {
+    number::duration(text, None).map_err(|fault| format!("it {fault}; {}", fault.help()))
+}

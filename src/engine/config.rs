@@ -1,3 +1,4 @@
+use super::Retention;
 use crate::policy::Functions;
 use crate::time::Nanos;
 
@@ -20,6 +21,8 @@ pub struct Config {
     pub keep_events: u64,
     /// How long a run that nothing happens to stays in memory.
     pub lane_idle: Nanos,
+    /// How long ended runs are kept; for ever where absent (X9).
+    pub retention: Option<Retention>,
     /// Custom backoff functions by name.
     pub functions: Functions,
 }
@@ -48,6 +51,7 @@ impl Default for Config {
             snapshot_tail: 16 * 1_024,
             keep_events: 10_000,
             lane_idle: Nanos::from_secs(30),
+            retention: None,
             functions: Functions::default(),
         }
     }

@@ -20,6 +20,8 @@ pub(super) struct Draft {
     pub(super) letters: Vec<LetterRow>,
     pub(super) started: Vec<Token>,
     pub(super) calls_off: bool,
+    /// The messages that did something, by place.
+    pub(super) changed: Vec<usize>,
 }
 
 impl Draft {
@@ -33,15 +35,17 @@ impl Draft {
             letters: Vec::new(),
             started: Vec::new(),
             calls_off: false,
+            changed: Vec::new(),
         }
     }
 
-    pub(super) fn take(&mut self, message: &Message, now: Timestamp, config: &Config) {
-        let Some((input, fence)) = reading(message) else { return };
+    /// Whether `message` does anything.
+    pub(super) fn take(&mut self, message: &Message, now: Timestamp, config: &Config) -> bool {
+        let Some((input, fence)) = reading(message) else { return false };
         let input = &input;
         let events = self.state.handle(input, now, &config.functions);
         if events.is_empty() {
-            return;
+            return false;
         }
         self.fences.extend(fence);
         let progress = match message {
@@ -53,6 +57,7 @@ impl Draft {
             self.note(&recorded.event, input);
         }
         self.events.extend(events);
+        true
     }
 
     fn note(&mut self, event: &Event, input: &Input) {
@@ -101,6 +106,11 @@ fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
                 Command::Cancel(reason) => Input::Cancel { reason: reason.clone() },
                 Command::Deactivate => Input::Deactivate,
                 Command::Activate => Input::Activate,
+                Command::Pause(reason) => Input::Pause { reason: reason.clone() },
+                Command::Resume => Input::Resume,
+                Command::Fail { step, item, reason } => {
+                    Input::Fail { step: *step, item: *item, reason: reason.clone() }
+                }
             };
             (input, None)
         }
@@ -111,6 +121,7 @@ fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
 /// The run's phase as its head in the store says it.
 pub(super) fn phase_of(state: &RunState) -> RunPhase {
     match state.phase() {
+        Phase::Running if state.paused().is_some() => RunPhase::Paused,
         Phase::Running => RunPhase::Running,
         Phase::Deactivated => RunPhase::Deactivated,
         Phase::Ended(Outcome::Completed) => RunPhase::Completed,

@@ -8,7 +8,9 @@ use super::lane::LaneError;
 use super::lanes::{Command, Message};
 use super::node::Node;
 use super::restore::restore;
-use super::{Config, Submission, SubmitError, Submitted, World, claim, recover, renew, sweep};
+use super::{
+    Config, Submission, SubmitError, Submitted, World, claim, keeping, recover, renew, sweep,
+};
 use crate::observe::Observer;
 use crate::run::{self, LetterId, Outcome, RunId, RunState};
 use crate::runtime::{Runtime, Task};
@@ -49,6 +51,25 @@ pub enum CommandError {
     /// The run's stored data is damaged.
     #[error("{0}")]
     Broken(String),
+    /// The run's workflow has no such step.
+    #[error("run {run} has no step `{step}`")]
+    UnknownStep {
+        /// The run.
+        run: RunId,
+        /// The name.
+        step: String,
+    },
+    /// No task of the step waits: an attempt in progress is not failed by hand.
+    #[error("no task of step `{step}` of run {run} waits")]
+    NothingWaits {
+        /// The run.
+        run: RunId,
+        /// The step.
+        step: String,
+    },
+    /// Only a run that has ended or is deactivated can be archived.
+    #[error("run {0} has work left; deactivate or cancel it first")]
+    NotAtRest(RunId),
     /// There is no such dead letter.
     #[error("letter {0} is not in the store")]
     UnknownLetter(LetterId),
@@ -97,11 +118,14 @@ impl<W: World> Engine<W> {
                 claim::claim(node).await;
             }
         };
-        let loops = vec![
+        let mut loops = vec![
             node.runtime.spawn(begin(&node)),
             node.runtime.spawn(sweep::sweep(Arc::clone(&node))),
             node.runtime.spawn(renew::renew(Arc::clone(&node))),
         ];
+        if let Some(retention) = node.config.retention {
+            loops.push(node.runtime.spawn(keeping::retain(Arc::clone(&node), retention)));
+        }
         Self(Arc::new(Guard { node, loops }))
     }
 
@@ -140,7 +164,7 @@ impl<W: World> Engine<W> {
         done
     }
 
-    async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
+    pub(super) async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
         let node = &self.0.node;
         // A lane that can't load its run drops the reply; loading here tells why.
         let state = node.state_of(run).await?;

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tracing::Span;
 
 use super::draft::{Draft, phase_of};
-use super::lanes::{Message, due};
+use super::lanes::{Command, Message, due};
 use super::node::Node;
 use super::restore::{extend, restore};
 use super::{CommandError, World, span};
@@ -17,6 +17,7 @@ use crate::store::{
     Commit, Committed, Heartbeat, Holding, QueueChange, QueueState, Store, StoreError, Tail,
 };
 use crate::time::{Mono, Nanos};
+use crate::workflow::StepIx;
 
 /// The most messages folded into one commit.
 const BATCH: usize = 256;
@@ -139,7 +140,7 @@ impl<W: World> Lane<W> {
         loop {
             let mut draft = self.draft(&messages);
             if draft.events.is_empty() {
-                self.answer(messages, &[]);
+                self.answer(messages, &draft);
                 return Ok(());
             }
             let commit = self.commit(&draft);
@@ -164,8 +165,10 @@ impl<W: World> Lane<W> {
     fn draft(&self, messages: &[Message]) -> Draft {
         let mut draft = Draft::new(self.state.clone());
         let now = self.node.clock.now(&self.node.runtime);
-        for message in messages {
-            draft.take(message, now, &self.node.config);
+        for (place, message) in messages.iter().enumerate() {
+            if draft.take(message, now, &self.node.config) {
+                draft.changed.push(place);
+            }
         }
         draft
     }
@@ -235,11 +238,11 @@ impl<W: World> Lane<W> {
     }
 
     /// What follows once the events are durable: act, then tell.
-    fn land(&mut self, draft: Draft, messages: Vec<Message>) {
+    fn land(&mut self, mut draft: Draft, messages: Vec<Message>) {
         let first = self.state.version();
-        self.state = draft.state;
+        std::mem::swap(&mut self.state, &mut draft.state);
         self.node.wake_for(&draft.queue);
-        let finished = self.answer(messages, &draft.started);
+        let finished = self.answer(messages, &draft);
         if draft.calls_off {
             self.node.call_off_ended(&self.state);
         }
@@ -249,19 +252,23 @@ impl<W: World> Lane<W> {
 
     /// Starts the attempts that were granted and answers who waits. Gives back the outcomes, whose
     /// slots are free when all is told.
-    fn answer(&self, messages: Vec<Message>, started: &[run::Token]) -> Vec<Message> {
+    fn answer(&self, messages: Vec<Message>, draft: &Draft) -> Vec<Message> {
         let mut finished = Vec::new();
-        for message in messages {
+        for (place, message) in messages.into_iter().enumerate() {
             match message {
                 Message::Claimed(claimed, slot) => {
-                    let started = started.contains(&claimed.token);
+                    let started = draft.started.contains(&claimed.token);
                     // Also where the run was deactivated in the same commit: what started may end.
                     if started && !matches!(self.state.phase(), Phase::Ended(_)) {
                         self.node.dispatch(&self.state, &claimed, slot);
                     }
                 }
-                Message::Command(_, reply) => {
-                    let _ = reply.send(Ok(()));
+                Message::Command(command, reply) => {
+                    let idle = !draft.changed.contains(&place);
+                    let _ = reply.send(match command {
+                        Command::Fail { step, .. } if idle => Err(self.nothing_waits(step)),
+                        _ => Ok(()),
+                    });
                 }
                 Message::Recover(done) => {
                     let _ = done.send(());
@@ -271,6 +278,11 @@ impl<W: World> Lane<W> {
             }
         }
         finished
+    }
+
+    fn nothing_waits(&self, step: StepIx) -> CommandError {
+        let name = self.state.workflow().step(step).map(|s| s.id.clone()).unwrap_or_default();
+        CommandError::NothingWaits { run: self.state.id(), step: name }
     }
 
     /// Others wrote first: their events are applied, and the messages are judged again.

@@ -14,6 +14,7 @@ use crate::run::{Event, Lapse, Recorded, RunId, RunState, TaskId, TaskPhase, Tok
 use crate::runtime::{Runtime, Task};
 use crate::store::{ClaimedTask, Progress, QueueChange};
 use crate::time::{Mono, Nanos};
+use crate::workflow::StepIx;
 
 /// Messages one lane holds before its senders wait.
 const INBOX: usize = 1_024;
@@ -49,6 +50,9 @@ pub(super) enum Command {
     Cancel(String),
     Deactivate,
     Activate,
+    Pause(String),
+    Resume,
+    Fail { step: StepIx, item: Option<u32>, reason: String },
 }
 
 #[derive(Default)]
@@ -156,6 +160,20 @@ pub(super) fn queue_changes(
             Event::StepEntered { step, tasks } => {
                 let tasks = (0..*tasks).map(|item| TaskId { step: *step, item });
                 changes.extend(tasks.filter_map(|task| due(state, task, 1, Nanos::ZERO)));
+            }
+            // No retry starts: neither the lease nor the retry has a row (H17).
+            Event::RetryScheduled { task, .. } if state.paused().is_some() => {
+                changes.push(QueueChange::Remove { task: *task });
+            }
+            Event::RunPaused { .. } => {
+                let held_back = state.waiting_retries();
+                changes.extend(held_back.map(|(task, _)| QueueChange::Remove { task }));
+            }
+            Event::RunResumed => {
+                let again = state.waiting_retries().filter_map(|(task, found)| {
+                    due(state, task, found.attempt, found.due.since(recorded.at))
+                });
+                changes.extend(again);
             }
             Event::RetryScheduled { task, attempt, delay, .. } => {
                 changes.extend(due(state, *task, *attempt, *delay).map(|c| c.with(progress)));

@@ -3,12 +3,12 @@ use std::sync::Arc;
 use super::World;
 use super::lanes::{Command, Message};
 use super::node::Node;
-use crate::store::{RunHead, RunPhase, Store};
+use crate::store::{RunHead, Store};
 
 /// The runs looked at in one step of recovery.
 const PAGE: usize = 256;
 
-/// Takes candidates from the persisted runs, not from memory; skips ended and deactivated ones;
+/// Takes candidates from the persisted runs, not from memory; skips ended, deactivated and archived ones;
 /// activates what is missing from the active projection; then has each lane compare its state with
 /// its queue rows (A12).
 pub(super) async fn recover<W: World>(node: Arc<Node<W>>) {
@@ -26,7 +26,7 @@ pub(super) async fn recover<W: World>(node: Arc<Node<W>>) {
         failures = 0;
         let Some(last) = page.runs.last() else { return };
         after = Some(last.run);
-        for head in page.runs.iter().filter(|h| h.phase == RunPhase::Running) {
+        for head in page.runs.iter().filter(|h| h.phase.is_active() && h.archived.is_none()) {
             recover_run(&node, head).await;
         }
     }

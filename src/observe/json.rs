@@ -44,7 +44,7 @@ pub fn object(notice: &Notice<'_>) -> Map<String, Value> {
 }
 
 /// The fields that have a value.
-fn present(mut fields: Value) -> Value {
+pub(super) fn present(mut fields: Value) -> Value {
     if let Value::Object(fields) = &mut fields {
         fields.retain(|_, value| !value.is_null());
     }
@@ -78,7 +78,14 @@ fn about(notice: &Notice<'_>) -> Value {
         Event::RunCreated { workflow, input, .. } => {
             json!({ "steps": workflow.steps().len(), "input": masked_object(input) })
         }
-        Event::RunActivated | Event::RunDeactivated | Event::TaskCancelled { .. } => json!({}),
+        Event::RunActivated
+        | Event::RunDeactivated
+        | Event::RunResumed
+        | Event::TaskCancelled { .. } => json!({}),
+        Event::RunPaused { reason } => json!({ "reason": clean(reason) }),
+        Event::FailRequested { step: at, item, reason } => {
+            json!({ "step": step(*at), "item": item, "reason": clean(reason) })
+        }
         Event::StepEntered { step: at, tasks } => json!({ "step": step(*at), "tasks": tasks }),
         Event::StepSucceeded { step: at }
         | Event::StepUnreachable { step: at }
@@ -161,7 +168,7 @@ fn told(spent: Spent) -> Value {
     })
 }
 
-fn described(failure: &Failure) -> Value {
+pub(super) fn described(failure: &Failure) -> Value {
     present(json!({
         "code": clean(failure.code().as_str()),
         "message": clean(failure.message()),
@@ -173,7 +180,7 @@ fn described(failure: &Failure) -> Value {
 }
 
 /// Capability 5's names (C5).
-fn context(error: &ErrorContext) -> Value {
+pub(super) fn context(error: &ErrorContext) -> Value {
     present(json!({
         "code": clean(error.code.as_str()),
         "message": clean(&error.message),
@@ -197,6 +204,6 @@ fn ended(outcome: &Outcome) -> Value {
 }
 
 /// Seconds as a JSON number: only output is a fraction, never time that anything is computed from.
-fn in_seconds(length: Nanos) -> Value {
+pub(super) fn in_seconds(length: Nanos) -> Value {
     std::time::Duration::from(length).as_secs_f64().into()
 }

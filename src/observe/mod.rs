@@ -7,6 +7,7 @@
 //! a task) or `run_lines` (about a run), to `json`, and its section to `docs/events.md`.
 
 mod history;
+mod inspect;
 pub mod json;
 mod json_lines;
 mod line;
@@ -23,6 +24,7 @@ mod words;
 use std::sync::Arc;
 
 pub use history::History;
+pub use inspect::{Inspection, letter_json, letter_lines};
 pub use json_lines::JsonLines;
 pub use printer::{Output, Printer};
 pub use statistics::Statistics;

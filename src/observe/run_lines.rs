@@ -26,6 +26,13 @@ pub(super) fn line(notice: &Notice<'_>, began: Option<Timestamp>, prefix: &str) 
             let to = step_name(notice.workflow, *to);
             Line::new(Tone::Retry, format!("↳ {} failed: routed to {to}", step(*from)))
         }
+        Event::RunPaused { reason } => {
+            faint(format!("⊘ {workflow} [RETRIES PAUSED] - {}", clean(reason)))
+        }
+        Event::RunResumed => plain(format!("▶ {workflow} [RETRIES RESUMED]")),
+        Event::FailRequested { step: at, reason, .. } => {
+            faint(format!("⊘ {} [FAILED BY HAND] - {}", step(*at), clean(reason)))
+        }
         Event::CancelRequested { reason } => {
             faint(format!("⊘ {workflow} [CANCEL REQUESTED] - {}", clean(reason)))
         }

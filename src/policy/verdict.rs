@@ -92,6 +92,8 @@ pub enum GiveUp {
     TotalTimeout,
     /// The endpoint asked for a longer wait than is obeyed (spec decision 7).
     RetryAfter,
+    /// Somebody failed the waiting task by hand (H17).
+    ByHand,
 }
 
 impl fmt::Display for GiveUp {
@@ -102,6 +104,7 @@ impl fmt::Display for GiveUp {
             Self::OutcomeUnknown => "it may have taken effect, and the action is not idempotent",
             Self::TimeoutBudget => "the retries allowed for timeouts are used up",
             Self::TotalTimeout => "the total timeout leaves no time for another attempt",
+            Self::ByHand => "it was failed by hand",
             Self::RetryAfter => "the endpoint asks for a longer wait than is allowed",
         })
     }

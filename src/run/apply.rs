@@ -126,12 +126,24 @@ impl RunState {
                 self.step_in(*step, &[StepPhase::Waiting])?.phase = StepPhase::Skipped;
             }
             Event::Routed { from, to, cause } => self.apply_route(*from, *to, *cause)?,
+            Event::RunPaused { reason } => {
+                ensure(self.paused.is_none())?;
+                self.paused = Some(reason.clone());
+            }
+            Event::RunResumed => {
+                ensure(self.paused.is_some())?;
+                self.paused = None;
+            }
+            Event::FailRequested { step, .. } => {
+                self.step_in(*step, &[StepPhase::Active])?;
+            }
             Event::CancelRequested { .. } => {}
             Event::RunEnded { outcome } => {
                 let open =
                     |s: &StepState| matches!(s.phase, StepPhase::Waiting | StepPhase::Active);
                 ensure(*outcome != Outcome::Completed || !self.steps.iter().any(open))?;
                 self.steps.iter_mut().for_each(StepState::call_off);
+                self.paused = None;
                 self.phase = Phase::Ended(outcome.clone());
             }
         }

@@ -10,9 +10,10 @@ use super::{
     Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase, TaskState,
     Token,
 };
-use crate::failure::{Class, ErrorContext, Failure};
+use crate::failure::{Class, ErrorContext, Failure, sanitise};
 use crate::policy::{Functions, GiveUp, Policy, Used, Verdict};
 use crate::time::{Nanos, Timestamp};
+use crate::workflow::StepIx;
 
 /// What reaches a run from outside.
 #[derive(Clone, Debug)]
@@ -55,6 +56,22 @@ pub enum Input {
     },
     /// Somebody wants the run cancelled.
     Cancel {
+        /// In their words.
+        reason: String,
+    },
+    /// Somebody wants no retry to start until they have decided (H17).
+    Pause {
+        /// In their words.
+        reason: String,
+    },
+    /// Somebody has decided: retries go on.
+    Resume,
+    /// Somebody wants waiting tasks of a step to fail now (H17).
+    Fail {
+        /// The step.
+        step: StepIx,
+        /// The one item meant; all that wait where absent.
+        item: Option<u32>,
         /// In their words.
         reason: String,
     },
@@ -111,10 +128,16 @@ pub fn decide(
             None => Vec::new(),
         },
         Input::Cancel { reason } => {
-            let reason = crate::failure::sanitise::message(reason, Failure::MAX_MESSAGE);
+            let reason = sanitise::message(reason, Failure::MAX_MESSAGE);
             let outcome = Outcome::Cancelled { reason: reason.clone() };
             vec![Event::CancelRequested { reason }, Event::RunEnded { outcome }]
         }
+        Input::Pause { reason } if state.paused.is_none() => {
+            vec![Event::RunPaused { reason: sanitise::message(reason, Failure::MAX_MESSAGE) }]
+        }
+        Input::Resume if state.paused.is_some() => vec![Event::RunResumed],
+        Input::Pause { .. } | Input::Resume => Vec::new(),
+        Input::Fail { step, item, reason } => fail_by_hand(state, *step, *item, reason, now),
         Input::Deactivate if state.phase == Phase::Running => vec![Event::RunDeactivated],
         Input::Activate => vec![Event::RunActivated],
         Input::Deactivate => Vec::new(),
@@ -144,7 +167,8 @@ fn claimed(
     };
     let active = state.steps.get(task.step.index()).is_some_and(|s| s.phase == StepPhase::Active);
     let waits = found.phase == TaskPhase::Queued && found.attempt == attempt;
-    if state.phase != Phase::Running || !active || !waits {
+    let held_back = state.paused.is_some() && attempt > 1;
+    if state.phase != Phase::Running || !active || !waits || held_back {
         return Vec::new();
     }
     let left = match time_left(&step.policy, found, now) {
@@ -198,13 +222,43 @@ fn time_left(policy: &Policy, task: &TaskState, now: Timestamp) -> Option<Nanos>
 /// error is the last failure, as where the verdict gives up: routing must not depend on how late
 /// the claim was.
 fn out_of_time(state: &RunState, task: TaskId, found: &TaskState, now: Timestamp) -> Event {
+    let otherwise = || Failure::timed_out("the total timeout passed");
+    give_up(state, task, found, GiveUp::TotalTimeout, otherwise, now)
+}
+
+/// Each waiting task fails now and is routed like any other. An attempt in progress goes on.
+fn fail_by_hand(
+    state: &RunState,
+    step: StepIx,
+    item: Option<u32>,
+    reason: &str,
+    now: Timestamp,
+) -> Vec<Event> {
+    let reason = sanitise::message(reason, Failure::MAX_MESSAGE);
+    let meant = |task: TaskId| task.step == step && item.is_none_or(|item| item == task.item);
+    let waiting = state.tasks().filter(|(id, t)| meant(*id) && t.phase == TaskPhase::Queued);
+    let otherwise = || Failure::new("FAILED_BY_HAND", &reason);
+    let failed: Vec<Event> = waiting
+        .map(|(id, found)| give_up(state, id, found, GiveUp::ByHand, otherwise, now))
+        .collect();
+    let asked = Event::FailRequested { step, item, reason: reason.clone() };
+    if failed.is_empty() { failed } else { std::iter::once(asked).chain(failed).collect() }
+}
+
+/// The final failure of a task that waits: its error is its last failure, where it has one.
+fn give_up(
+    state: &RunState,
+    task: TaskId,
+    found: &TaskState,
+    reason: GiveUp,
+    otherwise: impl Fn() -> Failure,
+    now: Timestamp,
+) -> Event {
     let attempts = found.attempt.saturating_sub(1);
-    let failure = found.failure.clone();
-    let failure =
-        failure.unwrap_or_else(|| Box::new(Failure::timed_out("the total timeout passed")));
+    let failure = found.failure.clone().unwrap_or_else(|| Box::new(otherwise()));
     let error = error_context(state, task, &failure, attempts, now);
     let spent = found.watch.waited(now);
-    Event::TaskFailed { task, attempts, reason: GiveUp::TotalTimeout, error, spent }
+    Event::TaskFailed { task, attempts, reason, error, spent }
 }
 
 /// The failure, and the retry or the end that follows from it. One commit (spec decision 13).

@@ -160,6 +160,23 @@ pub enum Event {
         /// Why.
         cause: RouteCause,
     },
+    /// No retry of the run starts until somebody has decided (H17).
+    RunPaused {
+        /// In the words of whoever asked, sanitised.
+        reason: String,
+    },
+    /// Retries start again: what was due now, what was not after the rest of its wait.
+    RunResumed,
+    /// Somebody asked for waiting tasks to fail now. Each one's final failure follows.
+    FailRequested {
+        /// The step whose tasks they are.
+        step: StepIx,
+        /// The one item meant; all that wait where absent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        item: Option<u32>,
+        /// In the words of whoever asked, sanitised.
+        reason: String,
+    },
     /// Somebody asked for the run to be cancelled.
     CancelRequested {
         /// In their words, sanitised.
@@ -229,6 +246,9 @@ impl Event {
             Self::StepUnreachable { .. } => "step_unreachable",
             Self::StepSkipped { .. } => "step_skipped",
             Self::Routed { .. } => "routed",
+            Self::RunPaused { .. } => "run_paused",
+            Self::RunResumed => "run_resumed",
+            Self::FailRequested { .. } => "fail_requested",
             Self::CancelRequested { .. } => "cancel_requested",
             Self::RunEnded { .. } => "run_ended",
         }

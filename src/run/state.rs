@@ -21,6 +21,9 @@ pub struct RunState {
     pub(super) version: Version,
     pub(super) last_at: Timestamp,
     pub(super) phase: Phase,
+    /// Why no retry starts (H17).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) paused: Option<String>,
     pub(super) steps: Vec<StepState>,
     /// Results live once, in the store's results table; the state holds their digests.
     #[serde(skip)]
@@ -222,6 +225,7 @@ impl RunState {
             version: Version::START,
             last_at: Timestamp::default(),
             phase: Phase::Running,
+            paused: None,
             results: BTreeMap::new(),
         }
     }

@@ -125,6 +125,16 @@ enum Stored {
         to: StepIx,
         cause: RouteCause,
     },
+    RunPaused {
+        reason: String,
+    },
+    RunResumed,
+    FailRequested {
+        step: StepIx,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        item: Option<u32>,
+        reason: String,
+    },
     CancelRequested {
         reason: String,
     },

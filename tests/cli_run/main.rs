@@ -13,5 +13,6 @@ mod lint;
 mod output;
 mod resume;
 mod secrets;
+mod store;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -179,6 +179,23 @@ impl Watched {
         }
     }
 
+    /// How many events are kept of a run.
+    pub(crate) async fn kept(&self, run: RunId) -> u64 {
+        let mut floor = 0;
+        let mut step = 1 << 20;
+        // The first version from which a tail can still be had, by halving.
+        while step > 0 {
+            let at = Version(floor + step - 1);
+            let whole = self.store.load(run, Some(at)).await.unwrap().unwrap();
+            if whole.snapshot.is_some() {
+                floor += step;
+            }
+            step /= 2;
+        }
+        let newest = self.store.load(run, None).await.unwrap().unwrap().version;
+        newest.0 - floor
+    }
+
     pub(crate) fn hide_active(&self) {
         self.hides_active.store(true, Ordering::SeqCst);
     }

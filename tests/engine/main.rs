@@ -11,8 +11,10 @@ mod able;
 mod attempts;
 mod deactivation;
 mod heartbeats;
+mod keeping;
 mod kit;
 mod letters;
+mod pause;
 mod platform;
 mod queue;
 #[cfg(feature = "redb")]

@@ -155,6 +155,7 @@ impl Expected {
             GiveUp::OutcomeUnknown => self.harmful,
             GiveUp::TimeoutBudget => self.budget,
             GiveUp::RetryAfter => self.asked > self.obeyed && self.asked > self.low,
+            GiveUp::ByHand => false,
             GiveUp::TotalTimeout => {
                 let cut = self.last.filter(|last| *last >= self.asked);
                 !self.unmatched && self.crosses(now, self.high) && cut.is_none()

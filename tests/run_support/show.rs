@@ -70,6 +70,11 @@ fn line(event: &Event, workflow: &Workflow) -> String {
         Event::Routed { from, to, cause: RouteCause::Failure } => {
             format!("routed {} -> {} on failure", step(from), step(to))
         }
+        Event::RunPaused { reason } => format!("paused: {reason}"),
+        Event::RunResumed => "resumed".into(),
+        Event::FailRequested { step: s, item, reason } => {
+            format!("fail requested {} {item:?}: {reason}", step(s))
+        }
         Event::CancelRequested { reason } => format!("cancel requested: {reason}"),
         Event::RunEnded { outcome: Outcome::Completed } => "ended completed".into(),
         Event::RunEnded { outcome: Outcome::Failed { error } } => {

@@ -1,0 +1,35 @@
+//! Production: tokio, a redb file, HTTP.
+
+use std::sync::Arc;
+
+use retrial::action::{ActionSet, HttpActions, Registry};
+use retrial::engine::{Config, Engine, World};
+use retrial::net::TcpConnect;
+use retrial::observe::Observer;
+use retrial::runtime::TokioRuntime;
+use retrial::store::RedbStore;
+
+use super::Lookup;
+use super::one_run::OneRun;
+
+/// The world of the command line.
+pub(super) struct Real;
+
+impl World for Real {
+    type Runtime = TokioRuntime;
+    type Store = OneRun<RedbStore>;
+    type Actions = ActionSet<TcpConnect>;
+}
+
+/// An engine on `store`. `lookup` gives the variables that headers name.
+pub(super) async fn start(
+    runtime: TokioRuntime,
+    store: OneRun<RedbStore>,
+    config: Config,
+    observers: Vec<Arc<dyn Observer>>,
+    lookup: Lookup,
+) -> Engine<Real> {
+    let http = HttpActions::new(TcpConnect::new(), lookup);
+    let actions = ActionSet::new(Registry::new(), http);
+    Engine::start(runtime, store, actions, config, observers).await
+}

@@ -1,0 +1,88 @@
+//! How long runs are kept: archiving (A12), pruning (X9).
+
+use std::sync::Arc;
+
+use super::node::Node;
+use super::{CommandError, Engine, World};
+use crate::run::RunId;
+use crate::store::{Archived, Prune, Store, StoreError};
+use crate::time::Nanos;
+
+/// The most runs looked at in one transaction.
+const BATCH: usize = 256;
+/// The longest and shortest pause between two rounds.
+const PAUSES: (Nanos, Nanos) = (Nanos::from_secs(60), Nanos::from_secs(3_600));
+
+/// How long ended runs are kept (X9).
+///
+/// A pruned run is gone whole: events, snapshot, results, dead letters, submission key. Let
+/// `older_than` be longer than any submission may be late: a request that arrives after its run
+/// was pruned starts it anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// A run goes when it ended at least this long ago, by the store's clock.
+    pub older_than: Nanos,
+    /// Whether only archived runs go.
+    pub archived_only: bool,
+    /// Whether a run goes although dead letters of it wait for somebody; else they keep it.
+    pub with_letters: bool,
+}
+
+impl Retention {
+    /// Every run that ended so long ago goes, unless dead letters of it wait for somebody.
+    #[must_use]
+    pub fn older_than(length: Nanos) -> Self {
+        Self { older_than: length, archived_only: false, with_letters: false }
+    }
+}
+
+impl<W: World> Engine<W> {
+    /// Archives a run that has ended or is deactivated (A12): recovery and claiming pass it by; it
+    /// stays readable. Doing so twice is doing it once. Activating it takes it out again.
+    ///
+    /// # Errors
+    /// [`CommandError::NotAtRest`] where it has work left.
+    pub async fn archive(&self, run: RunId) -> Result<(), CommandError> {
+        let node = self.node();
+        match node.until_answered(|| node.store.archive(run)).await? {
+            Archived::Done { .. } => Ok(()),
+            Archived::Active => Err(CommandError::NotAtRest(run)),
+            Archived::Unknown => Err(CommandError::UnknownRun(run)),
+        }
+    }
+
+    /// Removes old runs now, in bounded batches, and gives their ids.
+    ///
+    /// # Errors
+    /// When the store is damaged. What was removed before stays so.
+    pub async fn prune(&self, retention: Retention) -> Result<Vec<RunId>, CommandError> {
+        Ok(prune(self.node(), retention).await?)
+    }
+}
+
+async fn prune<W: World>(node: &Node<W>, retention: Retention) -> Result<Vec<RunId>, StoreError> {
+    let Retention { older_than, archived_only, with_letters } = retention;
+    let (mut after, mut gone) = (None, Vec::new());
+    loop {
+        let batch = Prune { after, limit: BATCH, older_than, archived_only, with_letters };
+        let pruned = node.until_answered(|| node.store.prune(batch)).await?;
+        gone.extend(pruned.runs);
+        after = pruned.next;
+        if after.is_none() {
+            return Ok(gone);
+        }
+    }
+}
+
+/// Prunes again and again.
+pub(super) async fn retain<W: World>(node: Arc<Node<W>>, retention: Retention) {
+    let pause = Nanos::new(retention.older_than.get() / 10).clamp(PAUSES.0, PAUSES.1);
+    loop {
+        match prune(&node, retention).await {
+            Ok(gone) if gone.is_empty() => {}
+            Ok(gone) => tracing::info!(runs = gone.len(), "old runs were pruned"),
+            Err(error) => tracing::warn!(%error, "old runs could not be pruned"),
+        }
+        node.sleep(pause).await;
+    }
+}

@@ -1,0 +1,50 @@
+//! What people do to retries while they decide (H17).
+
+use super::lanes::Command;
+use super::{CommandError, Engine, World};
+use crate::run::RunId;
+
+impl<W: World> Engine<W> {
+    /// Pauses a run's retries: none starts until [`Engine::resume`], also after a restart. Attempts
+    /// in progress may end and first attempts go on; what fails meanwhile waits as well. Total
+    /// timeouts go on counting (spec decision 8), and cancelling works. Does nothing to a run that
+    /// is paused or has ended.
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn pause(&self, run: RunId, reason: &str) -> Result<(), CommandError> {
+        self.command(run, Command::Pause(reason.to_owned())).await
+    }
+
+    /// Lets a paused run's retries go on: what was due starts now, what was not waits its rest.
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn resume(&self, run: RunId) -> Result<(), CommandError> {
+        self.command(run, Command::Resume).await
+    }
+
+    /// Fails the tasks of `step` that wait for an attempt, or only that of `item`, now. Each leaves
+    /// a dead letter, and its failure is routed like any other's; its error is its last failure,
+    /// or `FAILED_BY_HAND` where no attempt was made. An attempt in progress goes on.
+    ///
+    /// # Errors
+    /// [`CommandError::UnknownStep`], and [`CommandError::NothingWaits`] where no task was failed.
+    pub async fn fail(
+        &self,
+        run: RunId,
+        step: &str,
+        item: Option<u32>,
+        reason: &str,
+    ) -> Result<(), CommandError> {
+        let state = self.state(run).await?;
+        let name = step.to_owned();
+        let Some(step) = state.workflow().place_of(step) else {
+            return Err(CommandError::UnknownStep { run, step: name });
+        };
+        if state.outcome().is_some() {
+            return Err(CommandError::NothingWaits { run, step: name });
+        }
+        self.command(run, Command::Fail { step, item, reason: reason.to_owned() }).await
+    }
+}

@@ -1,0 +1,348 @@
+//! One run as a whole: where its steps and tasks stand, its last error, and when and why each retry
+//! happened (C17, A15). Nothing of inputs, arguments and results is shown unmasked (spec decision
+//! 20), and every text passes the sanitiser (C14).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::json::{context, described, in_seconds, masked, present};
+use super::words::{clean, counted, seconds, task_name};
+use crate::failure::{Class, ErrorContext, Failure, RetryKind};
+use crate::policy::GiveUp;
+use crate::run::{
+    Event, Letter, Outcome, Phase, Recorded, RunState, StepPhase, StepState, TaskId, TaskPhase,
+    TaskState,
+};
+use crate::time::{Nanos, Timestamp};
+use crate::workflow::StepIx;
+
+/// A run's state and what is kept of its history.
+pub struct Inspection<'r> {
+    state: &'r RunState,
+    tasks: BTreeMap<TaskId, Vec<Attempt<'r>>>,
+    given_up: BTreeMap<TaskId, GiveUp>,
+}
+
+/// One attempt as its events tell it.
+struct Attempt<'r> {
+    number: u32,
+    started: Timestamp,
+    ended: Option<Timestamp>,
+    failure: Option<&'r Failure>,
+    retry: Option<Retry>,
+}
+
+/// The retry that followed an attempt.
+struct Retry {
+    delay: Nanos,
+    kind: RetryKind,
+}
+
+impl<'r> Inspection<'r> {
+    /// What `state` and the events that led to it, as far as they are kept, tell.
+    #[must_use]
+    pub fn new(state: &'r RunState, events: &'r [Recorded]) -> Self {
+        let mut told = Self { state, tasks: BTreeMap::new(), given_up: BTreeMap::new() };
+        events.iter().for_each(|recorded| told.take(recorded));
+        told
+    }
+
+    fn take(&mut self, recorded: &'r Recorded) {
+        let Some(task) = recorded.event.task() else { return };
+        let attempts = self.tasks.entry(task).or_default();
+        let at = recorded.at;
+        match &recorded.event {
+            Event::AttemptStarted { attempt, .. } => attempts.push(Attempt {
+                number: *attempt,
+                started: at,
+                ended: None,
+                failure: None,
+                retry: None,
+            }),
+            Event::TaskFailed { reason, .. } => {
+                self.given_up.insert(task, *reason);
+            }
+            event => {
+                let Some(last) = attempts.last_mut() else { return };
+                match event {
+                    Event::AttemptFailed { failure, .. } => {
+                        (last.ended, last.failure) = (Some(at), Some(failure));
+                    }
+                    Event::TaskSucceeded { .. } => last.ended = Some(at),
+                    Event::RetryScheduled { delay, kind, .. } => {
+                        last.retry = Some(Retry { delay: *delay, kind: *kind });
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// The run's `_last_error`: the failure that ended it, else the latest that a branch still has.
+    #[must_use]
+    pub fn last_error(&self) -> Option<&ErrorContext> {
+        match self.state.outcome() {
+            Some(Outcome::Failed { error }) => Some(error),
+            Some(_) => None,
+            None => {
+                let of_branch = self.state.steps().iter().filter_map(|s| s.last_error.as_ref());
+                of_branch.max_by(|a, b| a.timestamp.cmp(&b.timestamp))
+            }
+        }
+    }
+
+    /// As one JSON object.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let state = self.state;
+        let steps: Vec<Value> = self.steps().map(|(at, step)| self.step(at, step)).collect();
+        present(json!({
+            "run": state.id().to_string(),
+            "workflow": clean(state.workflow().name()),
+            "phase": self.phase(),
+            "paused": state.paused().map(clean),
+            "version": state.version().0,
+            "last_event_at": state.last_at().to_string(),
+            "_last_error": self.last_error().map(context),
+            "steps": steps,
+        }))
+    }
+
+    fn steps(&self) -> impl Iterator<Item = (StepIx, &'r StepState)> {
+        self.state.workflow().places().zip(self.state.steps())
+    }
+
+    fn phase(&self) -> &'static str {
+        match self.state.phase() {
+            Phase::Running if self.state.paused().is_some() => "paused",
+            Phase::Running => "running",
+            Phase::Deactivated => "deactivated",
+            Phase::Ended(Outcome::Completed) => "completed",
+            Phase::Ended(Outcome::Failed { .. }) => "failed",
+            Phase::Ended(Outcome::Cancelled { .. }) => "cancelled",
+        }
+    }
+
+    fn tasks_of(&self, step: StepIx) -> impl Iterator<Item = (TaskId, &'r TaskState)> {
+        self.state.tasks().filter(move |(task, _)| task.step == step)
+    }
+
+    fn attempts(&self, task: TaskId) -> &[Attempt<'r>] {
+        self.tasks.get(&task).map_or(&[], Vec::as_slice)
+    }
+
+    fn step(&self, at: StepIx, found: &StepState) -> Value {
+        let workflow = self.state.workflow();
+        let Some(step) = workflow.step(at) else { return Value::Null };
+        let name = |at: StepIx| workflow.step(at).map(|s| clean(&s.id));
+        let after: Vec<_> = step.after.iter().filter_map(|at| name(*at)).collect();
+        let to: Vec<_> = workflow.edges_from(at).iter().filter_map(|t| name(t.to)).collect();
+        let tasks: Vec<Value> = self.tasks_of(at).map(|(id, task)| self.task(id, task)).collect();
+        present(json!({
+            "step": clean(&step.id),
+            "action": clean(&step.action),
+            "phase": found.phase,
+            "after": (!after.is_empty()).then_some(after),
+            "transitions_to": (!to.is_empty()).then_some(to),
+            "error": found.error.as_ref().map(context),
+            "_last_error": found.last_error.as_ref().map(context),
+            "args": masked(step.args.raw()),
+            "tasks": tasks,
+        }))
+    }
+
+    fn task(&self, id: TaskId, task: &TaskState) -> Value {
+        let kept = self.attempts(id);
+        let compacted = kept.first().map_or(made(task), |first| first.number - 1);
+        present(json!({
+            "item": id.item,
+            "phase": stands(task),
+            "attempts": made(task),
+            "compacted": (compacted > 0).then_some(compacted),
+            "first_error": task.first_failure.as_deref().map(described),
+            "last_error": task.failure.as_deref().map(described),
+            "due": (task.phase == TaskPhase::Queued).then(|| task.due.to_string()),
+            "gave_up": self.given_up.get(&id).map(ToString::to_string),
+            "history": kept.iter().map(Attempt::to_json).collect::<Vec<_>>(),
+        }))
+    }
+
+    /// As lines of text.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let (state, name) = (self.state, clean(self.state.workflow().name()));
+        let mut lines = vec![format!("Run {} of {name}: {}", state.id(), self.phase())];
+        lines.extend(state.paused().map(|reason| format!("Retries are paused: {}", clean(reason))));
+        lines.extend(self.last_error().map(|error| format!("_last_error: {}", shown(error))));
+        let width = state.workflow().steps().iter().map(|s| clean(&s.id).chars().count()).max();
+        let width = width.unwrap_or_default();
+        for (at, found) in self.steps() {
+            let Some(step) = state.workflow().step(at) else { continue };
+            let phase = step_phase(found.phase);
+            let edges = self.edges(at);
+            lines.push(format!("  {:width$}  {phase}{edges}", clean(&step.id)));
+            for (id, task) in self.tasks_of(at) {
+                lines.extend(self.task_lines(id, task));
+            }
+        }
+        lines
+    }
+
+    /// What the step comes after and where it may lead.
+    fn edges(&self, at: StepIx) -> String {
+        let workflow = self.state.workflow();
+        let name = |at: StepIx| workflow.step(at).map(|s| clean(&s.id)).unwrap_or_default();
+        let list = |all: Vec<String>, word: &str| match all.is_empty() {
+            true => String::new(),
+            false => format!("  {word} {}", all.join(", ")),
+        };
+        let after = workflow.step(at).map(|s| s.after.iter().map(|at| name(*at)).collect());
+        let to = workflow.edges_from(at).iter().map(|t| name(t.to)).collect();
+        list(after.unwrap_or_default(), "after") + &list(to, "->")
+    }
+
+    fn task_lines(&self, id: TaskId, task: &TaskState) -> Vec<String> {
+        let name = task_name(self.state.workflow(), id);
+        let made = counted(made(task), "attempt", "attempts");
+        let mut lines = vec![format!("    {name}: {}, {made}", stands(task))];
+        let kept = self.attempts(id);
+        if let (Some(first), Some(error)) = (kept.first(), &task.first_failure)
+            && first.number > 1
+        {
+            let gone = first.number - 1;
+            lines.push(format!(
+                "      attempts 1 to {gone} are compacted; the first failed with {}",
+                failure(error)
+            ));
+        }
+        lines.extend(kept.iter().flat_map(Attempt::lines));
+        if let Some(reason) = self.given_up.get(&id) {
+            lines.push(format!("      given up: {reason}"));
+        }
+        lines
+    }
+}
+
+impl Attempt<'_> {
+    fn to_json(&self) -> Value {
+        let retry = self.retry.as_ref();
+        let mut error = self.failure.map(described);
+        if let (Some(Value::Object(fields)), Some(failure)) = (&mut error, self.failure) {
+            fields.insert("class".to_owned(), class(failure).into());
+        }
+        present(json!({
+            "attempt": self.number,
+            "started": self.started.to_string(),
+            "ended": self.ended.map(|at| at.to_string()),
+            "error": error,
+            "retry": retry.map(|r| json!({ "delay": in_seconds(r.delay), "kind": r.kind })),
+        }))
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let (number, started) = (self.number, self.started);
+        let took = self.ended.map(|end| format!(" in {}", seconds(end.since(started))));
+        let took = took.unwrap_or_default();
+        let what = match (self.failure, self.ended) {
+            (Some(found), _) => format!("failed{took}: {}", failure(found)),
+            (None, Some(_)) => format!("succeeded{took}"),
+            (None, None) => "has not ended".to_owned(),
+        };
+        let mut lines = vec![format!("      attempt {number} at {started} {what}")];
+        if let (Some(retry), Some(found)) = (&self.retry, self.failure) {
+            let (delay, code) = (seconds(retry.delay), clean(found.code().as_str()));
+            lines.push(format!(
+                "        ↻ retried after {delay}, because of {}: {code}",
+                retry.kind
+            ));
+        }
+        lines
+    }
+}
+
+/// Attempts started.
+fn made(task: &TaskState) -> u32 {
+    match task.phase {
+        TaskPhase::Running { .. } | TaskPhase::Succeeded { .. } => task.attempt,
+        // Given up in its last attempt, or while it waited for the next.
+        TaskPhase::Failed { ref error } => error.attempt,
+        TaskPhase::Queued | TaskPhase::Cancelled => task.attempt.saturating_sub(1),
+    }
+}
+
+fn stands(task: &TaskState) -> &'static str {
+    match task.phase {
+        TaskPhase::Queued => "waiting",
+        TaskPhase::Running { .. } => "running",
+        TaskPhase::Succeeded { .. } => "succeeded",
+        TaskPhase::Failed { .. } => "failed",
+        TaskPhase::Cancelled => "cancelled",
+    }
+}
+
+fn step_phase(phase: StepPhase) -> &'static str {
+    match phase {
+        StepPhase::Waiting => "waiting",
+        StepPhase::Active => "active",
+        StepPhase::Succeeded => "succeeded",
+        StepPhase::Failed => "failed",
+        StepPhase::Unreachable => "unreachable",
+        StepPhase::Skipped => "skipped",
+    }
+}
+
+fn class(failure: &Failure) -> &'static str {
+    match failure.class() {
+        Class::Retryable => "retryable",
+        Class::Permanent => "permanent",
+    }
+}
+
+/// `503 ServerError (retryable): busy`.
+fn failure(failure: &Failure) -> String {
+    let code = clean(failure.code().as_str());
+    let kind = failure.lineage().first().map(|name| format!(" {}", clean(name)));
+    let (kind, class) = (kind.unwrap_or_default(), class(failure));
+    format!("{code}{kind} ({class}): {}", clean(failure.message()))
+}
+
+fn shown(error: &ErrorContext) -> String {
+    let class = if error.retryable { "retryable" } else { "permanent" };
+    let (code, step) = (clean(error.code.as_str()), clean(&error.node_id));
+    let (attempt, message) = (error.attempt, clean(&error.message));
+    format!("{code} ({class}) at {step}, attempt {attempt}: {message}")
+}
+
+/// A dead letter as one JSON object, its payload masked.
+#[must_use]
+pub fn letter_json(letter: &Letter) -> Value {
+    present(json!({
+        "step": clean(&letter.step),
+        "attempts": letter.attempts,
+        "gave_up": letter.reason.to_string(),
+        "error": context(&letter.error),
+        "first_error": letter.first.as_ref().map(described),
+        "last_error": letter.last.as_ref().map(described),
+        "payload": letter.payload.as_ref().map(masked),
+        "payload_kept": letter.payload.is_some(),
+    }))
+}
+
+/// A dead letter as lines of text, its payload masked.
+#[must_use]
+pub fn letter_lines(letter: &Letter) -> Vec<String> {
+    let (step, action) = (clean(&letter.step), clean(&letter.action));
+    let made = counted(letter.attempts, "attempt", "attempts");
+    let mut lines = vec![
+        format!("Step {step}, action {action}: {made}; given up: {}", letter.reason),
+        format!("Error: {}", shown(&letter.error)),
+    ];
+    lines.extend(letter.first.as_ref().map(|f| format!("First failure: {}", failure(f))));
+    lines.extend(letter.last.as_ref().map(|f| format!("Last failure: {}", failure(f))));
+    lines.push(match &letter.payload {
+        Some(payload) => format!("Arguments (masked): {}", masked(payload)),
+        None => "Its arguments were too large or too deeply nested to keep.".to_owned(),
+    });
+    lines
+}
