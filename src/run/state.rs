@@ -97,8 +97,7 @@ pub struct TaskState {
     pub first_started: Option<Timestamp>,
     /// Retries that timeouts have caused (R11).
     pub timeout_retries: u32,
-    /// Retries that each rule has caused, by its place in the text, up to the last that caused any;
-    /// empty where all rules share one count (X4).
+    /// Retries by the place of the rule that caused them; empty where all share one count (X4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_rule: Vec<u32>,
     /// The backoff drawn last, which the next decorrelated draw starts from.
