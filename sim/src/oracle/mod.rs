@@ -11,6 +11,7 @@ pub mod durability;
 pub mod exhaustion;
 mod graph;
 mod history;
+pub mod interventions;
 pub mod isolation;
 pub mod jitter;
 mod ledger;
@@ -52,11 +53,13 @@ pub enum Promise {
     Isolation,
     /// 8: no secret shown.
     Silence,
+    /// 9: what people do happens as they asked.
+    Interventions,
 }
 
 impl Promise {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Termination,
         Self::Sequence,
         Self::Exhaustion,
@@ -65,6 +68,7 @@ impl Promise {
         Self::Ownership,
         Self::Isolation,
         Self::Silence,
+        Self::Interventions,
     ];
 
     /// Its number in the design, from 1.
@@ -157,5 +161,6 @@ pub fn judge_all(evidence: &Evidence, replayer: &dyn Replayer) -> Vec<Report> {
         ownership::judge(evidence),
         isolation::judge(evidence),
         silence::judge(evidence),
+        interventions::judge(evidence),
     ]
 }

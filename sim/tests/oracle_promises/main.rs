@@ -4,6 +4,7 @@
 
 mod durability;
 mod exhaustion;
+mod interventions;
 mod isolation;
 mod kit;
 mod ownership;
