@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use retrial::policy::GiveUp;
-use retrial::run::{Event, Letter, LetterId, RunId};
+use retrial::run::{Event, Letter, LetterId, Outcome, RunId};
 use retrial::store::{LetterHead, LetterStatus, Prune, RunHead, RunPhase};
 use retrial::time::Nanos;
 use retrial_sim::evidence::{Pruning, RedriveAnswer, RunEvidence};
@@ -184,7 +184,9 @@ fn h17_a_waiting_task_failed_unasked_is_found() {
             script.event(Event::FailRequested { step: it.step, item: None, reason });
         }
         let error = script.context(it, 1, &server_error());
+        let end = error.clone();
         script.event(Event::TaskFailed { task: it, attempts: 1, reason: GiveUp::ByHand, error });
+        script.step_failed(0, end.clone()).end(Outcome::Failed { error: end });
         exhaustion::judge(&script.world)
     };
     healthy(&by_hand(true));
