@@ -68,7 +68,14 @@ fn verdict(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter(|| {
                 attempt = attempt % 8 + 1;
-                let used = Used { attempt, timeout_retries: 0, previous: None, first_started: NOW };
+                let used = Used {
+                    attempt,
+                    idempotent: true,
+                    timeout_retries: 0,
+                    by_rule: &[],
+                    previous: None,
+                    first_started: NOW,
+                };
                 let chance = TASK.chance(7, attempt);
                 let verdict = policy.verdict(black_box(&failure), &used, NOW, chance, &functions);
                 matches!(verdict, Verdict::Retry { .. })

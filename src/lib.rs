@@ -4,6 +4,7 @@
 
 pub mod action;
 pub mod dialect;
+pub mod door;
 pub mod engine;
 pub mod explain;
 pub mod failure;

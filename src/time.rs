@@ -156,6 +156,12 @@ macro_rules! instant {
                 Self(self.0.saturating_add(by.get()))
             }
 
+            /// The instant `by` earlier, or the origin.
+            #[must_use]
+            pub const fn before(self, by: Nanos) -> Self {
+                Self(self.0.saturating_sub(by.get()))
+            }
+
             /// The time from `earlier` to here, or zero.
             #[must_use]
             pub const fn since(self, earlier: Self) -> Nanos {

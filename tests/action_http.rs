@@ -308,7 +308,7 @@ async fn a_body_over_one_mebibyte_is_refused() {
 
 // A14, W15, H17.
 #[tokio::test]
-async fn a14_the_request_is_as_the_contract_says() {
+async fn a14_h17_the_request_and_its_headers_are_as_the_contract_says() {
     let server = serve(Script::Send(response("200 OK", "", "1"))).await;
     let mut target = endpoint("POST", &server.url("/v1/work?x=1#part"));
     target.headers = BTreeMap::from([

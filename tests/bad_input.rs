@@ -130,7 +130,7 @@ fn steps() {
     id = "c"
     action = "x"
     retries = 3
-      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, heartbeat_timeout, retry, work_config, execution, retry_config)
+      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
     [[steps]]
     id = "c"
     action = "x"
@@ -249,7 +249,7 @@ fn policies_of_steps() {
     work_config = { max_retries = -2 }
       w.toml:11:31: steps.2.work_config.max_retries: `-2` retries make no sense (use 0 for none, a number for at most that many, or -1 for unlimited)
     work_config = { max_retries = -1 }
-      w.toml:11:31: steps.2.work_config.max_retries: unlimited retries need a delay: rule 1 waits 0 between attempts (set a backoff above zero or limit the attempts)
+      w.toml:11:31: steps.2.work_config.max_retries: unlimited retries need a delay: rule 1 waits, or comes to wait, 0 between attempts (set a backoff above zero or limit the attempts)
     work_config = { backoff = -1 }
       w.toml:11:27: steps.2.work_config.backoff: `-1` may not be negative (use zero or more)
     work_config = { backoff = 99999999999999999 }
@@ -540,12 +540,11 @@ fn a_policy_in_no_known_dialect() {
         |text: &str| shown(&parse_policy("p", text, None, &Environment::default()).err().unwrap());
     let all = ["", "{}", "colour = 3", "work_config = {}\nexecution = {}", "[retry: x]", "hello"];
     insta::assert_snapshot!(listed(&all, refuse), @r#"
-
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_unknown_outcome, retry_budget)
     {}
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_unknown_outcome, retry_budget)
     colour = 3
-      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
+      p:1:1: the text is in no known dialect (write work_config, execution or retry_config fields, IR brackets such as [retry: 3], or any of them with attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_unknown_outcome, retry_budget)
     work_config = {}
     execution = {}
       p:2:1: execution: `execution` is given beside `work_config` (keep one of them)

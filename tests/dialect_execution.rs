@@ -85,7 +85,7 @@ fn c4_decision_1_the_timeout_is_in_milliseconds() {
 }
 
 #[test]
-fn what_is_refused() {
+fn c1_decision_1_what_is_refused() {
     let all = [
         r#"{"retry_policy": {}}"#,
         r#"{"retry_policy": {"max_attempts": 0}}"#,
@@ -118,11 +118,11 @@ fn what_is_refused() {
     {"retry_policy": {"max_attempts": null}}
       p:1:18: retry_policy.max_attempts: `max_attempts` is missing (say how many attempts there may be in all, the first included)
     {"retry_policy": {"max_attempts": 2, "backoff": "fibonacci"}}
-      p:1:49: retry_policy.backoff: `fibonacci` is not known here (use none, linear, exponential)
+      p:1:49: retry_policy.backoff: `fibonacci` is not known here (use none, linear, exponential, polynomial, list)
     {"retry_policy": {"max_attempts": 2, "backoff": 100}}
-      p:1:49: retry_policy.backoff: expected a text, found the number 100 (use none, linear, exponential)
+      p:1:49: retry_policy.backoff: expected a text, found the number 100 (use none, linear, exponential, polynomial, list)
     {"retry_policy": {"max_attempts": 2, "initial_delay_ms": 100}}
-      p:1:58: retry_policy.initial_delay_ms: a delay without `backoff` means nothing (add backoff: none, linear or exponential)
+      p:1:58: retry_policy.initial_delay_ms: a delay without `backoff` means nothing (add backoff: none, linear, exponential or polynomial)
     {"retry_policy": {"max_attempts": 2, "retryable_errors": [503]}}
       p:1:59: retry_policy.retryable_errors.0: expected a text, found the number 503 (write "503")
     {"retry_policy": {"max_attempts": 2, "retryable_errors": "503"}}
@@ -144,6 +144,6 @@ fn what_is_refused() {
     {"timeout": 5}
       p:1:2: timeout: unknown key `timeout` (did you mean `timeout_ms`?)
     [1]
-      p:1:2: 1: unknown key `1` (use timeout_ms, retry_policy, attempt_timeout, total_timeout, timeout_retries, max_retry_after, retry_budget)
+      p:1:2: 1: unknown key `1` (use timeout_ms, retry_policy, attempt_timeout, total_timeout, timeout_retries, max_retry_after, counting, total_attempts, at_deadline, last_attempt_reserve, retry_unknown_outcome, retry_budget)
     "#);
 }

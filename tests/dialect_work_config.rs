@@ -157,6 +157,6 @@ fn a1_a2_decision_6_the_default_classifier() {
 #[test]
 fn decision_10_unlimited_without_a_delay_is_refused() {
     let error = parse(r#"{"max_retries": -1}"#).unwrap_err();
-    insta::assert_snapshot!(error, @r#"p:1:17: max_retries: unlimited retries need a delay: rule 1 waits 0 between attempts (set a backoff above zero or limit the attempts)"#);
+    insta::assert_snapshot!(error, @"p:1:17: max_retries: unlimited retries need a delay: rule 1 waits, or comes to wait, 0 between attempts (set a backoff above zero or limit the attempts)");
     assert!(parse(r#"{"max_retries": -1, "backoff": 5, "max_backoff": 0}"#).is_err());
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 use retrial::dialect::{Environment, Policies, parse_policy, write};
+use retrial::failure::looks_like_statuses;
 use retrial::policy::{
-    ActionKind, Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Multiplier,
-    Parts, Policy, Refill, Rule, Scope, Shape, Share,
+    ActionKind, AtDeadline, Backoff, Budget, BudgetScope, Counting, DelayList, Denied, Dialect,
+    Jitter, Limit, Matcher, Multiplier, Parts, Policy, Refill, Rule, Scope, Shape, Share,
 };
 use retrial::time::Nanos;
 
@@ -26,6 +27,8 @@ fn limits() -> impl Strategy<Value = Limit> {
 
 fn names() -> impl Strategy<Value = BTreeSet<String>> {
     let name = prop_oneof!["[A-Za-z_][A-Za-z0-9_.]{0,8}", "[ -~é]{0,6}[a-z]", Just("503".into())];
+    // What looks like HTTP statuses must be some.
+    let name = name.prop_filter("statuses", |n: &String| !looks_like_statuses(n));
     prop::collection::btree_set(name, 0..4)
 }
 
@@ -57,6 +60,10 @@ fn backoffs() -> impl Strategy<Value = Backoff> {
         }),
         nanos().prop_map(|base| Shape::Exponential { base, multiplier: Multiplier::TWO }),
         nanos().prop_map(|base| Shape::Fibonacci { base }),
+        (nanos(), nanos()).prop_map(|(base, step)| Shape::Linear { base, step }),
+        (nanos(), 0..25_u32).prop_map(|(base, degree)| Shape::Polynomial { base, degree }),
+        prop::collection::vec(nanos(), 1..4)
+            .prop_map(|d| Shape::List { delays: DelayList::try_from(d).unwrap() }),
         Just(Shape::Custom { name: "mine".into() }),
     ];
     let jitter = prop_oneof![
@@ -98,10 +105,25 @@ fn policies() -> impl Strategy<Value = Policy> {
     });
     let rules = prop::collection::vec(rule, 0..3);
     let times = (prop::option::of(nanos()), prop::option::of(nanos()), nanos());
-    let counts = (prop::option::of(any::<u32>()), prop::option::of(budgets()));
+    let total = prop_oneof![Just(Limit::Unlimited), Just(Limit::retries(6))];
+    let own = total.prop_map(|total| Counting::PerRule { total });
+    let counting = prop_oneof![Just(Counting::Shared), own];
+    let reserve = nanos().prop_map(|reserve| AtDeadline::Truncate { reserve });
+    let at_deadline = prop_oneof![Just(AtDeadline::GiveUp), reserve];
+    let counts = (
+        prop::option::of(any::<u32>()),
+        any::<bool>(),
+        counting,
+        at_deadline,
+        prop::option::of(budgets()),
+    );
     (rules, times, counts).prop_filter_map(
         "makes sense",
-        |(rules, (attempt, total, after), (timeout_retries, budget))| {
+        |(
+            rules,
+            (attempt, total, after),
+            (timeout_retries, retry_unknown_outcome, counting, at_deadline, budget),
+        )| {
             Policy::try_from(Parts {
                 dialect: Dialect::Builder,
                 rules,
@@ -109,6 +131,9 @@ fn policies() -> impl Strategy<Value = Policy> {
                 total_timeout: total,
                 timeout_retries,
                 max_retry_after: after,
+                counting,
+                at_deadline,
+                retry_unknown_outcome,
                 budget,
             })
             .ok()

@@ -139,7 +139,7 @@ action = "x"
           2      1.5s    2.5s         2.25s       3.75s
     "#);
     let json = explained(file, Some(2)).to_json();
-    insta::assert_snapshot!(json, @r#"{"steps":[{"attempt_timeout_ms":null,"dialect":"work_config","origin":"task","retry_budget":null,"rules":[{"delays_ms":[{"max":100,"min":100,"retry":1}],"matches":["retryable"],"max_attempts":2}],"step":"own","total_timeout_ms":null,"warnings":[]},{"attempt_timeout_ms":null,"dialect":"retry_config","origin":"built_in","retry_budget":null,"rules":[{"delays_ms":[{"max":1250,"min":750,"retry":1}],"matches":["retryable","!AttributeError","!KeyError","!TypeError","!ValidationError","!ValueError"],"max_attempts":3}],"step":"built_in","total_timeout_ms":null,"warnings":[]}],"workflow":"w"}"#);
+    insta::assert_snapshot!(json, @r#"{"steps":[{"at_deadline":"give_up","attempt_timeout_ms":null,"counting":"shared","dialect":"work_config","max_attempts":2,"origin":"task","preset":null,"retry_budget":null,"retry_unknown_outcome":false,"rules":[{"delays_ms":[{"max":100,"min":100,"retry":1}],"matches":["retryable"],"max_attempts":2}],"step":"own","total_timeout_ms":null,"warnings":[]},{"at_deadline":"give_up","attempt_timeout_ms":null,"counting":"shared","dialect":"retry_config","max_attempts":3,"origin":"built_in","preset":null,"retry_budget":null,"retry_unknown_outcome":false,"rules":[{"delays_ms":[{"max":1250,"min":750,"retry":1}],"matches":["retryable","!AttributeError","!KeyError","!TypeError","!ValidationError","!ValueError"],"max_attempts":3}],"step":"built_in","total_timeout_ms":null,"warnings":[]}],"workflow":"w"}"#);
 }
 
 /// Decision 4: decorrelated jitter reaches from the base to three times the latest before.
@@ -158,9 +158,14 @@ fn json_has_the_agreed_shape() {
     let json = serde_json::to_string_pretty(&explained(text, None).to_json()).unwrap();
     insta::assert_snapshot!(json, @r#"
     {
+      "at_deadline": "give_up",
       "attempt_timeout_ms": 120000,
+      "counting": "shared",
       "dialect": "ir",
+      "max_attempts": 3,
+      "preset": null,
       "retry_budget": null,
+      "retry_unknown_outcome": false,
       "rules": [
         {
           "delays_ms": [
@@ -236,19 +241,19 @@ fn warnings() {
     [backoff: 60]
       ["rule 1: it has a delay but allows no retry; say how many retries there may be"]
     [A -> retry: 2] [retry: 5]
-      ["rule 1: it never governs: rule 2 matches the same failures with as many attempts or more"]
+      ["rule 1: it never governs: rule 2 matches the same failures with as many attempts or more; give it more attempts than the other, or leave it out"]
     [retry: 5] [timeout: 2m] [total_timeout: 1m]
-      ["the attempt timeout of 2m is not below the total timeout of 1m: the first attempt may take it all"]
+      ["the attempt timeout of 2m is not below the total timeout of 1m: the first attempt may take it all; shorten the one or lengthen the other"]
     [retry: 5, backoff: 30] [total_timeout: 2m]
-      ["rule 1: the total timeout of 2m leaves room for at most 3 of its 6 attempts"]
+      ["rule 1: the total timeout of 2m leaves room for at most 3 of its 6 attempts; allow more time or fewer attempts"]
     {"max_retries": -1, "backoff": 4, "backoff_type": "linear"}
       ["rule 1: it retries without limit and its delay grows without a cap; set a cap"]
     {"max_retries": 2, "backoff": 400, "max_backoff": 100}
-      ["rule 1: its first delay of 400ms is above the cap: every delay is 100ms"]
+      ["rule 1: its first delay of 400ms is above the cap: every delay is 100ms; raise the cap or shorten the delay"]
     {"retry_policy": {"max_attempts": 2, "retryable_errors": []}}
-      ["rule 1: its list of errors is empty, so it matches nothing"]
+      ["rule 1: its list of errors is empty, so it matches nothing; name an error, or leave the list out"]
     {"backoff_strategy": "custom:mine"}
-      ["rule 1: its backoff function `mine` is not registered here; its delays are shown as 0"]
+      ["rule 1: its backoff function `mine` is not registered here; its delays are shown as 0; run it in the program that registers the function"]
     [A -> retry: 5, backoff: 1] [retry: 2, backoff: 3]
       []
     "#);

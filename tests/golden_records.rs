@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use retrial::failure::{ErrorContext, Failure, RetryKind};
 use retrial::policy::{
-    Backoff, Budget, Dialect, GiveUp, Jitter, Matcher, Origin, Parts, Policy, Rule,
+    AtDeadline, Backoff, Budget, Counting, DelayList, Dialect, GiveUp, Jitter, Matcher, Origin,
+    Parts, Policy, Rule,
 };
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
@@ -45,6 +46,7 @@ fn policy() -> Policy {
     let three = Limit::attempts(3).expect("at least one");
     let cap = Some(Nanos::from_secs(30));
     let name = "sevens".to_owned();
+    let delays = DelayList::try_from(vec![base, Nanos::ZERO]).expect("not empty");
     let rules = vec![
         rule(Matcher::any(), three, Shape::None, Jitter::None, None),
         rule(excluding, Limit::Unlimited, Shape::Fixed { base }, Jitter::Full, cap),
@@ -64,6 +66,8 @@ fn policy() -> Policy {
         ),
         rule(Matcher::any(), three, Shape::Fibonacci { base }, Jitter::Decorrelated, cap),
         rule(Matcher::any(), three, Shape::Custom { name }, Jitter::None, None),
+        rule(Matcher::any(), three, Shape::Polynomial { base, degree: 3 }, Jitter::None, cap),
+        rule(Matcher::any(), three, Shape::List { delays }, Jitter::None, cap),
     ];
     let parts = Parts {
         dialect: Dialect::Execution,
@@ -72,6 +76,9 @@ fn policy() -> Policy {
         total_timeout: Some(Nanos::from_secs(3_600)),
         timeout_retries: Some(2),
         max_retry_after: Parts::MAX_RETRY_AFTER,
+        counting: Counting::PerRule { total: Limit::retries(40) },
+        at_deadline: AtDeadline::Truncate { reserve: base },
+        retry_unknown_outcome: true,
         budget: Some(Budget::of_first_attempts(Share::TENTH)),
     };
     Policy::try_from(parts).expect("a policy that makes sense")
@@ -207,6 +214,7 @@ fn records() -> Vec<(&'static str, Event)> {
                 backoff: Nanos::new(250_000_001),
                 kind: RetryKind::LeaseLost,
                 code: failure().code().clone(),
+                rule: Some(4),
             },
         ),
         (

@@ -107,8 +107,8 @@ fn c18_budgets_that_make_no_sense_are_refused() {
             .map(|t| read(t).unwrap_err())
             .join("\n"),
         @r#"
-    p:1:16: `retry_budget`: `2` is above 1 (use a share from 0 to 1)
-    p:1:16: `retry_budget`: `x` is not a number (use a share from 0 to 1, such as 0.1)
+    p:1:16: `retry_budget`: `2` is above 1 (use 0 to 1)
+    p:1:16: `retry_budget`: `x` is not a number (use 0 to 1, such as 0.1)
     p:1:12: `retry_budget` stands beside a rule (write it in a bracket of its own: [retry_budget: 0.1])
     "#
     );

@@ -28,16 +28,32 @@ fn policy(rules: Vec<Rule>, set: impl FnOnce(&mut Parts)) -> Policy {
     Policy::try_from(parts).unwrap()
 }
 
-fn used(attempt: u32) -> Used {
-    Used { attempt, timeout_retries: 0, previous: None, first_started: START }
+fn used(attempt: u32) -> Used<'static> {
+    Used {
+        attempt,
+        idempotent: true,
+        timeout_retries: 0,
+        by_rule: &[],
+        previous: None,
+        first_started: START,
+    }
 }
 
-fn verdict(policy: &Policy, failure: &Failure, used: Used, elapsed_ms: u64) -> Verdict {
-    policy.verdict(failure, &used, START.after(ms(elapsed_ms)), 0, &Functions::default())
+fn verdict(policy: &Policy, failure: &Failure, used: Used<'_>, elapsed_ms: u64) -> Verdict {
+    let now = START.after(ms(elapsed_ms));
+    without_rule(policy.verdict(failure, &used, now, 0, &Functions::default()))
+}
+
+/// Which rule governs is only told where each has its own count.
+fn without_rule(verdict: Verdict) -> Verdict {
+    match verdict {
+        Verdict::Retry { delay, backoff, .. } => Verdict::Retry { delay, backoff, rule: 0 },
+        given_up => given_up,
+    }
 }
 
 fn retry(delay_ms: u64) -> Verdict {
-    Verdict::Retry { delay: ms(delay_ms), backoff: ms(delay_ms) }
+    Verdict::Retry { delay: ms(delay_ms), backoff: ms(delay_ms), rule: 0 }
 }
 
 /// Retry iff `attempt - 1 < max_retries`.
@@ -119,7 +135,7 @@ fn c12_decision_7_retry_after() {
         let failure = Failure::http(429, "x").with_retry_after(asked);
         assert_eq!(verdict(&policy, &failure, used(1), elapsed), expected, "{asked} {elapsed}");
     };
-    let raised = |delay: u64| Verdict::Retry { delay: ms(delay), backoff: ms(100) };
+    let raised = |delay: u64| Verdict::Retry { delay: ms(delay), backoff: ms(100), rule: 0 };
     check(ms(0), 0, raised(100));
     check(ms(50), 0, raised(100));
     check(ms(700), 0, raised(700));
@@ -184,7 +200,8 @@ fn decision_4_decorrelated_draws_start_from_the_one_before() {
     let most = |previous| {
         let used = Used { previous, ..used(2) };
         let now = START;
-        policy.verdict(&Failure::new("E", "x"), &used, now, u64::MAX, &Functions::default())
+        let failure = Failure::new("E", "x");
+        without_rule(policy.verdict(&failure, &used, now, u64::MAX, &Functions::default()))
     };
     assert_eq!(most(None), retry(300));
     assert_eq!(most(Some(ms(300))), retry(900));

@@ -12,10 +12,13 @@ mod draw;
 mod history;
 #[path = "properties/model.rs"]
 mod model;
+#[path = "properties/policies.rs"]
+mod policies;
 #[path = "properties/routes.rs"]
 mod routes;
 
-use draw::{Case, Jolt, case, policy, script};
+use draw::{Case, Jolt, case, script};
+use policies::policy;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;

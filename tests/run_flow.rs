@@ -55,6 +55,8 @@ fn last_error(world: &World, id: &str) -> Option<String> {
 
 #[path = "run_flow/conditions.rs"]
 mod conditions;
+#[path = "run_flow/policies.rs"]
+mod policies;
 #[path = "run_flow/replay.rs"]
 mod replay;
 #[path = "run_flow/runs.rs"]
@@ -63,3 +65,5 @@ mod runs;
 mod steps;
 #[path = "run_flow/tasks.rs"]
 mod tasks;
+#[path = "run_flow/timing.rs"]
+mod timing;

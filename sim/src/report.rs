@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::FaultKind;
-use crate::oracle::Promise;
+use crate::oracle::{FEATURES, Promise};
 
 /// How one seed ended. The order is that of the exit codes' precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -82,6 +82,8 @@ pub struct SeedReport {
     pub struck: BTreeMap<FaultKind, u64>,
     /// How often each oracle judged.
     pub judged: BTreeMap<String, u64>,
+    /// How often each rare feature was met and judged.
+    pub features: BTreeMap<String, u64>,
 }
 
 impl SeedReport {
@@ -101,6 +103,7 @@ impl SeedReport {
             drawn: BTreeMap::new(),
             struck: BTreeMap::new(),
             judged: BTreeMap::new(),
+            features: BTreeMap::new(),
         }
     }
 }
@@ -124,6 +127,8 @@ pub struct SweepReport {
     pub struck: BTreeMap<FaultKind, u64>,
     /// How often each oracle judged.
     pub judged: BTreeMap<String, u64>,
+    /// How often each rare feature was met and judged.
+    pub features: BTreeMap<String, u64>,
     /// What each oracle found.
     pub found: BTreeMap<String, u64>,
     /// Seeds by verdict.
@@ -163,6 +168,7 @@ impl SweepReport {
         merge(&mut self.drawn, &seed.drawn);
         merge(&mut self.struck, &seed.struck);
         merge(&mut self.judged, &seed.judged);
+        merge(&mut self.features, &seed.features);
         for breach in &seed.breaches {
             *self.found.entry(breach.oracle.clone()).or_default() += 1;
         }
@@ -223,6 +229,11 @@ impl SweepReport {
             let judged = self.judged.get(&oracle).copied().unwrap_or(0);
             let found = self.found.get(&oracle).copied().unwrap_or(0);
             let _ = writeln!(out, "  {oracle:<20} {judged:>8} / {found}");
+        }
+        let _ = writeln!(out, "features judged");
+        for feature in FEATURES {
+            let judged = self.features.get(feature).copied().unwrap_or(0);
+            let _ = writeln!(out, "  {feature:<20} {judged:>8}");
         }
         line(out, "fingerprint", &self.fingerprint);
         for seed in &self.failing {

@@ -116,9 +116,10 @@ fn a_few_hundred_seeds_draw_every_policy_and_every_edge() {
     let all: Vec<Workflow> = (0..512).map(draw).flat_map(|s| workflows(&s)).collect();
     let steps = || all.iter().flat_map(Workflow::steps);
     let rules = || steps().flat_map(|s| s.policy.rules());
-    let dialects = ["ir", "work_config", "execution", "retry_config", "builder"];
+    let dialects = ["ir", "work_config", "execution", "retry_config", "preset", "builder"];
     check_tags(steps().map(|s| s.policy.dialect()), &dialects);
-    let shapes = ["none", "fixed", "linear", "exponential", "fibonacci", "custom"];
+    let shapes =
+        ["none", "fixed", "linear", "exponential", "fibonacci", "custom", "polynomial", "list"];
     check_tags(rules().map(|r| &r.backoff.shape), &shapes);
     let jitters = ["none", "proportional", "full", "equal", "decorrelated"];
     check_tags(rules().map(|r| r.backoff.jitter), &jitters);
@@ -139,6 +140,8 @@ fn a_few_hundred_seeds_draw_every_policy_and_every_edge() {
     shown(steps().any(|s| s.policy.attempt_timeout().is_some()), "an attempt timeout");
     shown(steps().any(|s| s.policy.total_timeout().is_some()), "a total timeout");
     shown(steps().any(|s| s.policy.timeout_retries().is_some()), "a timeout budget");
+    shown(steps().any(|s| !s.policy.counting().is_shared()), "a count for each rule");
+    shown(steps().any(|s| !s.policy.at_deadline().is_give_up()), "truncated delays");
     shown(steps().any(|s| s.fail_fast && s.for_each.is_some()), "fail_fast");
     shown(steps().any(|s| s.goal), "a goal");
     shown(edges().any(|t| t.condition.is_some()), "a condition");

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use retrial::dialect::{Environment, parse_policy};
+use retrial::dialect::{Environment, Policies, parse_policy};
 use retrial::explain::{Explained, explain_all};
 use retrial::policy::{Dialect, Functions};
 
@@ -17,7 +17,8 @@ use super::{Lookup, text};
 /// Ends with 0, or with 2 when the text makes no sense.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A policy, an IR program or a workflow: its text, or the file that it is in
+    /// A policy, a preset (aws-standard-2.1, google-sre, none), an IR program or a workflow: its
+    /// text, or the file that it is in
     #[arg(value_name = "TEXT-or-FILE", allow_hyphen_values = true)]
     subject: String,
 
@@ -42,6 +43,7 @@ enum DialectName {
     WorkConfig,
     Execution,
     RetryConfig,
+    Preset,
 }
 
 impl From<DialectName> for Dialect {
@@ -51,6 +53,7 @@ impl From<DialectName> for Dialect {
             DialectName::WorkConfig => Self::WorkConfig,
             DialectName::Execution => Self::Execution,
             DialectName::RetryConfig => Self::RetryConfig,
+            DialectName::Preset => Self::Preset,
         }
     }
 }
@@ -66,17 +69,25 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
 }
 
 fn explained(arguments: &Arguments, environment: &Environment) -> Result<Explained, Trouble> {
-    let subject = &arguments.subject;
+    let dialect = arguments.dialect.map(Dialect::from);
+    let policies = policies(&arguments.subject, dialect, environment)?;
+    Ok(explain_all(&policies, arguments.attempts, &Functions::default()))
+}
+
+/// What `subject` says, a text or the file that it is in.
+pub(super) fn policies(
+    subject: &str,
+    dialect: Option<Dialect>,
+    environment: &Environment,
+) -> Result<Policies, Trouble> {
     let is_file = Path::new(subject).exists() || text::is_path(subject);
     let (name, text) =
-        if is_file { (subject.as_str(), text::read(subject)?) } else { ("TEXT", subject.clone()) };
-    let dialect = arguments.dialect.map(Dialect::from);
-    let policies = parse_policy(name, &text, dialect, environment).map_err(|found| {
+        if is_file { (subject, text::read(subject)?) } else { ("TEXT", subject.to_owned()) };
+    parse_policy(name, &text, dialect, environment).map_err(|found| {
         let trouble = Trouble::from(found);
         let word = !is_file && !text.contains(['[', '{', '=', '\n']);
         if word { trouble.note(NO_FILE) } else { trouble }
-    })?;
-    Ok(explain_all(&policies, arguments.attempts, &Functions::default()))
+    })
 }
 
 const NO_FILE: &str = "There is no file of that name, so it was read as text.";

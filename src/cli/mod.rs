@@ -10,6 +10,7 @@ mod dlq;
 mod events;
 mod explain;
 mod inspect;
+mod lint;
 mod list;
 mod log;
 mod one_run;
@@ -56,6 +57,7 @@ enum Command {
     Activate(ask::Activate),
     Archive(ask::Archive),
     Prune(prune::Arguments),
+    Lint(lint::Arguments),
 }
 
 /// Does what the process's arguments say.
@@ -75,6 +77,7 @@ pub(crate) fn main(lookup: Lookup) -> ExitCode {
         Command::Activate(arguments) => arguments.main(),
         Command::Archive(arguments) => arguments.main(),
         Command::Prune(arguments) => prune::main(&arguments),
+        Command::Lint(arguments) => lint::main(&arguments, lookup),
     });
     done.unwrap_or_else(|trouble| {
         trouble.show();

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::growth::{Growth, Terms};
 use super::number::MILLISECOND;
-use super::tree::Node;
+use super::tree::{Fields, Node};
 use super::{Diagnostic, settings};
 use crate::failure::ErrorCode;
 use crate::policy::{
@@ -15,8 +16,18 @@ use crate::time::Nanos;
 pub(super) const KEYS: [&str; 2] = ["timeout_ms", "retry_policy"];
 
 /// The keys of its `retry_policy`.
-pub(super) const POLICY_KEYS: [&str; 6] =
-    ["max_attempts", "backoff", "initial_delay_ms", "max_delay_ms", "retryable_errors", "jitter"];
+pub(super) const POLICY_KEYS: [&str; 9] = [
+    "max_attempts",
+    "backoff",
+    "initial_delay_ms",
+    "max_delay_ms",
+    "retryable_errors",
+    "jitter",
+    // X3's.
+    "step_delay_ms",
+    "backoff_degree",
+    "delays_ms",
+];
 
 /// What is retried without `retryable_errors` (spec decision 17).
 pub const DEFAULT_RETRYABLE: [&str; 5] =
@@ -25,17 +36,12 @@ pub const DEFAULT_RETRYABLE: [&str; 5] =
 /// The first delay without `initial_delay_ms`: C2's sequences start at 1 s.
 const INITIAL_DELAY: Nanos = Nanos::from_secs(1);
 
-#[derive(Clone, Copy, PartialEq)]
-enum Strategy {
-    None,
-    Linear,
-    Exponential,
-}
-
-const STRATEGIES: [(&str, Strategy); 3] = [
-    ("none", Strategy::None),
-    ("linear", Strategy::Linear),
-    ("exponential", Strategy::Exponential),
+const STRATEGIES: [(&str, Growth); 5] = [
+    ("none", Growth::None),
+    ("linear", Growth::Linear),
+    ("exponential", Growth::Exponential),
+    ("polynomial", Growth::Polynomial),
+    ("list", Growth::List),
 ];
 
 /// Reads an `execution` table. Without `retry_policy` there is one attempt (spec decision 1).
@@ -65,7 +71,7 @@ fn rule(node: &Node) -> Result<Rule, Diagnostic> {
     let help = "say how many attempts there may be in all, the first included";
     let attempts = fields.require("max_attempts", help)?.count(1, u32::MAX)?;
     let names = match fields.get("retryable_errors") {
-        Some(list) => list.names()?,
+        Some(list) => list.failures()?,
         None => DEFAULT_RETRYABLE.map(str::to_owned).into(),
     };
     let cap = fields.get("max_delay_ms").map(|n| n.duration(MILLISECOND)).transpose()?;
@@ -73,29 +79,30 @@ fn rule(node: &Node) -> Result<Rule, Diagnostic> {
     Ok(Rule {
         matcher: Matcher { scope: Scope::Names(names), except: BTreeSet::new() },
         limit: Limit::attempts(attempts).unwrap_or(Limit::ONE),
-        backoff: Backoff {
-            shape: shape(fields.get("backoff"), fields.get("initial_delay_ms"))?,
-            jitter,
-            cap,
-        },
+        backoff: Backoff { shape: shape(&fields)?, jitter, cap },
     })
 }
 
-fn shape(backoff: Option<&Node>, initial: Option<&Node>) -> Result<Shape, Diagnostic> {
-    let base = initial.map_or(Ok(INITIAL_DELAY), |n| n.duration(MILLISECOND))?;
-    let strategy = match (backoff, initial) {
-        (Some(node), _) => node.choice(&STRATEGIES)?,
-        (None, None) => Strategy::None,
-        (None, Some(initial)) => {
-            return Err(initial
-                .place
-                .error("a delay without `backoff` means nothing")
-                .help_with("add backoff: none, linear or exponential"));
-        }
+fn shape(fields: &Fields<'_>) -> Result<Shape, Diagnostic> {
+    let initial = fields.get("initial_delay_ms");
+    let terms = Terms {
+        first: initial,
+        base: initial.map_or(Ok(INITIAL_DELAY), |n| n.duration(MILLISECOND))?,
+        multiplier: Multiplier::TWO,
+        step: fields.get("step_delay_ms"),
+        degree: fields.get("backoff_degree"),
+        delays: fields.get("delays_ms"),
+        unit: MILLISECOND,
     };
-    Ok(match strategy {
-        Strategy::None => Shape::None,
-        Strategy::Linear => Shape::Linear { base, step: base },
-        Strategy::Exponential => Shape::Exponential { base, multiplier: Multiplier::TWO },
-    })
+    if let Some(node) = fields.get("backoff") {
+        return terms.shape(node.choice(&STRATEGIES)?, node);
+    }
+    match (terms.delays, initial.or(terms.step).or(terms.degree)) {
+        (Some(delays), _) => terms.shape(Growth::List, delays),
+        (None, None) => Ok(Shape::None),
+        (None, Some(stray)) => Err(stray
+            .place
+            .error("a delay without `backoff` means nothing")
+            .help_with("add backoff: none, linear, exponential or polynomial")),
+    }
 }

@@ -9,9 +9,11 @@ mod budget;
 mod diagnostic;
 mod execution;
 mod file;
+mod growth;
 mod ir;
 mod number;
 mod policy;
+mod preset;
 #[cfg(feature = "cli")]
 mod report;
 mod retry_config;

@@ -3,12 +3,14 @@
 use super::file::{Declarations, document};
 use super::tree::{Data, Fields, Format, Node};
 use super::{
-    Diagnostic, Environment, Place, Source, execution, ir, retry_config, settings, work_config,
+    Diagnostic, Environment, Place, Source, execution, ir, preset, retry_config, settings,
+    work_config,
 };
-use crate::policy::{Dialect, Origin, Policy};
+use crate::policy::{Dialect, Origin, Policy, Preset};
+use crate::workflow::Action;
 
 /// The keys under which a step or a default gives its policy.
-pub(super) const KEYS: [&str; 4] = ["retry", "work_config", "execution", "retry_config"];
+pub(super) const KEYS: [&str; 5] = ["retry", "work_config", "execution", "retry_config", "preset"];
 
 /// A policy, and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,12 @@ pub struct Named {
     pub origin: Origin,
     /// The policy.
     pub policy: Policy,
+    /// The declaration of the step's action, if there is one.
+    pub action: Option<Action>,
+    /// Whether the step fans out: many tasks under one policy.
+    pub fans_out: bool,
+    /// Where the policy stands; where the step does, when it has none of its own.
+    pub place: Place,
 }
 
 /// What a text about policies says.
@@ -36,7 +44,7 @@ pub enum Policies {
 }
 
 /// Parses a policy's text, called `file` in messages: a dialect's table in TOML or JSON, bare or
-/// under its key, IR brackets, an IR program, or a whole workflow file. Without `dialect` the text
+/// under its key, IR brackets, the name of a preset, an IR program, or a whole workflow file. Without `dialect` the text
 /// itself tells.
 pub fn parse_policy(
     file: &str,
@@ -44,14 +52,23 @@ pub fn parse_policy(
     dialect: Option<Dialect>,
     environment: &Environment,
 ) -> Result<Policies, Vec<Diagnostic>> {
+    let name = text.trim().trim_matches('"');
     match dialect {
+        Some(Dialect::Preset) if !text.contains(['=', ':']) => {
+            let place = Place::whole(&Source::new(file, text));
+            let preset = preset::named(&place, name).map_err(|e| vec![e])?;
+            Ok(Policies::One(preset.policy()))
+        }
+        None if Preset::named(name).is_some() => {
+            Ok(Policies::One(Preset::named(name).unwrap_or(Preset::None).policy()))
+        }
         Some(Dialect::Ir) => ir_text(file, text, environment),
         None if looks_like_ir(text) => ir_text(file, text, environment),
         _ => {
             let format = Format::from_extension(file).unwrap_or_else(|| Format::of_text(text));
             let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
             if dialect.is_none() && top.has("steps") {
-                return steps(document(&top, environment)?);
+                return document(&top, environment).map(Policies::of);
             }
             tree(&top, dialect).map(Policies::One).map_err(|e| vec![e])
         }
@@ -69,6 +86,7 @@ fn dialect_of(key: &str) -> Dialect {
         "work_config" => Dialect::WorkConfig,
         "execution" => Dialect::Execution,
         "retry_config" => Dialect::RetryConfig,
+        "preset" => Dialect::Preset,
         _ => Dialect::Ir,
     }
 }
@@ -79,21 +97,29 @@ fn read(dialect: Dialect, node: &Node) -> Result<Policy, Diagnostic> {
         Dialect::WorkConfig => work_config::read(node),
         Dialect::Execution => execution::read(node),
         Dialect::RetryConfig => retry_config::read(node),
+        Dialect::Preset => preset::read(node),
         Dialect::Builder => Err(node
             .place
             .error("the builder is Rust, not text")
-            .help_with("use ir, work_config, execution or retry_config")),
+            .help_with("use ir, work_config, execution, retry_config or preset")),
     }
 }
 
-fn steps(document: super::Document) -> Result<Policies, Vec<Diagnostic>> {
-    let workflow = document.workflow;
-    let steps = workflow.steps().iter().map(|s| Named {
-        step: Some(s.id.clone()),
-        origin: s.origin,
-        policy: s.policy.clone(),
-    });
-    Ok(Policies::Steps { workflow: workflow.name().to_owned(), steps: steps.collect() })
+impl Policies {
+    /// The policies of a workflow's steps.
+    #[must_use]
+    pub fn of(document: super::Document) -> Self {
+        let workflow = document.workflow;
+        let steps = workflow.steps().iter().zip(document.policies).map(|(s, place)| Named {
+            step: Some(s.id.clone()),
+            origin: s.origin,
+            policy: s.policy.clone(),
+            action: workflow.actions().get(&s.action).cloned(),
+            fans_out: s.for_each.is_some(),
+            place,
+        });
+        Policies::Steps { workflow: workflow.name().to_owned(), steps: steps.collect() }
+    }
 }
 
 /// Whether the first line that says anything is a call or a bracket with a colon or an arrow.
@@ -110,7 +136,8 @@ fn looks_like_ir(text: &str) -> bool {
 
 fn ir_text(file: &str, text: &str, environment: &Environment) -> Result<Policies, Vec<Diagnostic>> {
     if text.lines().any(|l| l.split('#').next().unwrap_or_default().contains('@')) {
-        return steps(ir::parse_ir_program(file, text, &Declarations::default(), environment)?);
+        let declared = Declarations::default();
+        return ir::parse_ir_program(file, text, &declared, environment).map(Policies::of);
     }
     let place = Place::whole(&Source::new(file, text));
     ir::brackets(&place, text).map(Policies::One).map_err(|e| vec![e])

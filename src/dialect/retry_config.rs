@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::growth::{Growth, Terms};
 use super::number::SECOND;
 use super::tree::{Fields, Node, did_you_mean};
 use super::{Diagnostic, settings};
@@ -12,7 +13,7 @@ use crate::policy::{
 use crate::time::Nanos;
 
 /// The dialect's own keys.
-pub(super) const KEYS: [&str; 10] = [
+pub(super) const KEYS: [&str; 13] = [
     "max_attempts",
     "backoff_strategy",
     "initial_delay",
@@ -23,21 +24,19 @@ pub(super) const KEYS: [&str; 10] = [
     "exclude_exceptions",
     "retry_timeout",
     "enabled",
+    // X3's, and not rh_agents'.
+    "backoff_step",
+    "backoff_degree",
+    "delays",
 ];
 
-#[derive(Clone, Copy)]
-enum Strategy {
-    Constant,
-    Linear,
-    Exponential,
-    Fibonacci,
-}
-
-const STRATEGIES: [(&str, Strategy); 4] = [
-    ("constant", Strategy::Constant),
-    ("linear", Strategy::Linear),
-    ("exponential", Strategy::Exponential),
-    ("fibonacci", Strategy::Fibonacci),
+const STRATEGIES: [(&str, Growth); 6] = [
+    ("constant", Growth::Fixed),
+    ("linear", Growth::Linear),
+    ("exponential", Growth::Exponential),
+    ("fibonacci", Growth::Fibonacci),
+    ("polynomial", Growth::Polynomial),
+    ("list", Growth::List),
 ];
 
 /// What begins the name of a registered backoff function, as in `custom:mine`.
@@ -61,7 +60,10 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
 
 fn rule(fields: &Fields<'_>) -> Result<Rule, Diagnostic> {
     let attempts = fields.get("max_attempts").map_or(Ok(3), |n| n.count(1, u32::MAX))?;
-    let cap = fields.get("max_delay").map_or(Ok(Nanos::from_secs(60)), |n| n.duration(SECOND))?;
+    let shape = shape(fields)?;
+    // A list says each delay itself; H2's usual cap is for what grows.
+    let usual = (!matches!(shape, Shape::List { .. })).then_some(Nanos::from_secs(60));
+    let cap = fields.get("max_delay").map_or(Ok(usual), |n| n.duration(SECOND).map(Some))?;
     let jitter = match fields.get("jitter") {
         Some(node) => settings::jitter(node)?,
         None => Jitter::Proportional(Share::QUARTER),
@@ -69,7 +71,7 @@ fn rule(fields: &Fields<'_>) -> Result<Rule, Diagnostic> {
     Ok(Rule {
         matcher: matcher(fields)?,
         limit: Limit::attempts(attempts).unwrap_or(Limit::ONE),
-        backoff: Backoff { shape: shape(fields)?, jitter, cap: Some(cap) },
+        backoff: Backoff { shape, jitter, cap },
     })
 }
 
@@ -77,18 +79,26 @@ fn shape(fields: &Fields<'_>) -> Result<Shape, Diagnostic> {
     let initial = fields.get("initial_delay");
     let base = initial.map_or(Ok(Nanos::from_secs(1)), |n| n.duration(SECOND))?;
     let multiplier = fields.get("backoff_multiplier").map_or(Ok(Multiplier::TWO), multiplier)?;
-    let Some(strategy) = fields.get("backoff_strategy") else {
-        return Ok(Shape::Exponential { base, multiplier });
+    let terms = Terms {
+        first: initial,
+        base,
+        multiplier,
+        step: fields.get("backoff_step"),
+        degree: fields.get("backoff_degree"),
+        delays: fields.get("delays"),
+        unit: SECOND,
     };
-    if let Some(name) = strategy.text()?.strip_prefix(CUSTOM) {
-        return custom(strategy, name);
+    match (fields.get("backoff_strategy"), terms.delays) {
+        (Some(strategy), _) => match strategy.text()?.strip_prefix(CUSTOM) {
+            Some(name) => custom(strategy, name),
+            None => terms.shape(strategy.choice(&STRATEGIES)?, strategy),
+        },
+        (None, Some(delays)) => terms.shape(Growth::List, delays),
+        (None, None) => match terms.step.or(terms.degree) {
+            Some(stray) => terms.shape(Growth::Exponential, stray),
+            None => Ok(Shape::Exponential { base, multiplier }),
+        },
     }
-    Ok(match strategy.choice(&STRATEGIES)? {
-        Strategy::Constant => Shape::Fixed { base },
-        Strategy::Linear => Shape::Linear { base, step: base },
-        Strategy::Exponential => Shape::Exponential { base, multiplier },
-        Strategy::Fibonacci => Shape::Fibonacci { base },
-    })
 }
 
 fn custom(node: &Node, name: &str) -> Result<Shape, Diagnostic> {
@@ -108,10 +118,10 @@ fn multiplier(node: &Node) -> Result<Multiplier, Diagnostic> {
 fn matcher(fields: &Fields<'_>) -> Result<Matcher, Diagnostic> {
     let mut except: BTreeSet<String> = ActionKind::PERMANENT_TYPES.map(str::to_owned).into();
     if let Some(list) = fields.get("exclude_exceptions") {
-        except.extend(list.names()?);
+        except.extend(list.failures()?);
     }
     let scope = match fields.get("retry_on_exceptions") {
-        Some(list) => Scope::Names(list.names()?),
+        Some(list) => Scope::Names(list.failures()?),
         None => Scope::Retryable(BTreeSet::new()),
     };
     Ok(Matcher { scope, except })

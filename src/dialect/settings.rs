@@ -2,16 +2,29 @@
 //!
 //! `attempt_timeout`, `total_timeout` and `max_retry_after` are seconds or a text with a unit;
 //! `timeout_retries` is a count (R11); `jitter` is one of the words of spec decision 4;
-//! `retry_budget` is a share of first attempts or a table (see `budget`).
+//! `retry_budget` is a share of first attempts or a table (see `budget`); `counting` is `shared` or
+//! `per_rule`, with `total_attempts` beside it (X4); `at_deadline` is `give_up` or `truncate`, with
+//! `last_attempt_reserve` beside it (X5); `retry_unknown_outcome` is for actions that are not
+//! idempotent.
 
 use super::number::SECOND;
 use super::tree::{Data, Fields, Node};
 use super::{Diagnostic, budget};
-use crate::policy::{Jitter, Parts, Share};
+use crate::policy::{AtDeadline, Counting, Jitter, Limit, Parts, Policy, Share};
 
 /// The keys of these settings.
-pub(super) const KEYS: [&str; 5] =
-    ["attempt_timeout", "total_timeout", "timeout_retries", "max_retry_after", "retry_budget"];
+pub(super) const KEYS: [&str; 10] = [
+    "attempt_timeout",
+    "total_timeout",
+    "timeout_retries",
+    "max_retry_after",
+    "counting",
+    "total_attempts",
+    "at_deadline",
+    "last_attempt_reserve",
+    "retry_unknown_outcome",
+    "retry_budget",
+];
 
 /// Reads the settings that are there into `parts`. A dialect with its own word for one of them
 /// must have set it before: both together are an error.
@@ -33,7 +46,14 @@ pub(super) fn read(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnos
     if let Some(node) = fields.get("max_retry_after") {
         parts.max_retry_after = node.duration(SECOND)?;
     }
-    parts.budget = fields.get("retry_budget").map(budget::read).transpose()?;
+    counting(fields, parts)?;
+    at_deadline(fields, parts)?;
+    if let Some(node) = fields.get("retry_unknown_outcome") {
+        parts.retry_unknown_outcome = node.boolean()?;
+    }
+    if let Some(node) = fields.get("retry_budget") {
+        parts.budget = Some(budget::read(node)?);
+    }
     Ok(())
 }
 
@@ -45,6 +65,65 @@ const JITTERS: [(&str, Jitter); 5] = [
     ("equal", Jitter::Equal),
     ("decorrelated", Jitter::Decorrelated),
 ];
+
+/// The words for what a rule's limit counts (X4).
+pub(super) const COUNTINGS: [(&str, Counting); 2] =
+    [("shared", Counting::Shared), ("per_rule", Counting::PerRule { total: Limit::Unlimited })];
+
+fn counting(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnostic> {
+    if let Some(node) = fields.get("counting") {
+        parts.counting = node.choice(&COUNTINGS)?;
+    }
+    let Some(node) = fields.get("total_attempts") else { return Ok(()) };
+    let most = Limit::attempts(node.count(1, u32::MAX)?).unwrap_or(Limit::ONE);
+    match &mut parts.counting {
+        Counting::PerRule { total } => *total = most,
+        Counting::Shared => return Err(stray(node, "total_attempts", "counting", "per_rule")),
+    }
+    Ok(())
+}
+
+/// The words for what becomes of a delay that would cross the total timeout (X5).
+pub(super) const DEADLINES: [(&str, AtDeadline); 2] = [
+    ("give_up", AtDeadline::GiveUp),
+    ("truncate", AtDeadline::Truncate { reserve: AtDeadline::RESERVE }),
+];
+
+fn at_deadline(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnostic> {
+    if let Some(node) = fields.get("at_deadline") {
+        parts.at_deadline = node.choice(&DEADLINES)?;
+    }
+    let Some(node) = fields.get("last_attempt_reserve") else { return Ok(()) };
+    match &mut parts.at_deadline {
+        AtDeadline::Truncate { reserve } => *reserve = node.timeout(SECOND)?,
+        AtDeadline::GiveUp => {
+            return Err(stray(node, "last_attempt_reserve", "at_deadline", "truncate"));
+        }
+    }
+    Ok(())
+}
+
+fn stray(node: &Node, key: &str, other: &str, word: &str) -> Diagnostic {
+    let error = node.place.error(format!("`{key}` without `{other}` means nothing"));
+    error.help_with(format!("add {other}: {word}, or leave it out"))
+}
+
+/// What these settings say beyond the timeouts, as keys and JSON values.
+pub(super) fn texts(policy: &Policy) -> Vec<(&'static str, String)> {
+    let mut found = Vec::new();
+    if let Counting::PerRule { total } = policy.counting() {
+        found.push(("counting", "\"per_rule\"".to_owned()));
+        found.extend(total.count().map(|n| ("total_attempts", n.to_string())));
+    }
+    if let AtDeadline::Truncate { reserve } = policy.at_deadline() {
+        found.push(("at_deadline", "\"truncate\"".to_owned()));
+        found.push(("last_attempt_reserve", super::write::seconds(reserve)));
+    }
+    if policy.retries_unknown_outcome() {
+        found.push(("retry_unknown_outcome", "true".to_owned()));
+    }
+    found
+}
 
 /// A share from 0 to 1.
 pub(super) fn share(node: &Node) -> Result<Share, Diagnostic> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::growth::{Growth, Terms};
 use super::number::MILLISECOND;
 use super::tree::{Data, Node};
 use super::{Diagnostic, Place, Source, settings};
@@ -12,21 +13,26 @@ use crate::policy::{
 use crate::time::Nanos;
 
 /// The dialect's own keys. `retryable_errors` is spec decision 6's.
-pub(super) const KEYS: [&str; 6] =
-    ["max_retries", "backoff", "max_backoff", "backoff_type", "retryable_errors", "jitter"];
+pub(super) const KEYS: [&str; 9] = [
+    "max_retries",
+    "backoff",
+    "max_backoff",
+    "backoff_type",
+    "retryable_errors",
+    "jitter",
+    // X3's.
+    "backoff_step",
+    "backoff_degree",
+    "delays",
+];
 
-/// How the delay grows (A9).
-#[derive(Clone, Copy)]
-enum BackoffType {
-    Fixed,
-    Linear,
-    Exponential,
-}
-
-const TYPES: [(&str, BackoffType); 3] = [
-    ("fixed", BackoffType::Fixed),
-    ("linear", BackoffType::Linear),
-    ("exponential", BackoffType::Exponential),
+/// How the delay grows (A9, X3).
+const TYPES: [(&str, Growth); 5] = [
+    ("fixed", Growth::Fixed),
+    ("linear", Growth::Linear),
+    ("exponential", Growth::Exponential),
+    ("polynomial", Growth::Polynomial),
+    ("list", Growth::List),
 ];
 
 /// The fields, and what they are when absent.
@@ -35,6 +41,9 @@ struct Config<'n> {
     backoff: Option<&'n Node>,
     max_backoff: Option<&'n Node>,
     backoff_type: Option<&'n Node>,
+    step: Option<&'n Node>,
+    degree: Option<&'n Node>,
+    delays: Option<&'n Node>,
     unset_backoff: Nanos,
     unset_cap: Option<Nanos>,
 }
@@ -49,10 +58,13 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
         backoff: fields.get("backoff"),
         max_backoff: fields.get("max_backoff"),
         backoff_type: fields.get("backoff_type"),
+        step: fields.get("backoff_step"),
+        degree: fields.get("backoff_degree"),
+        delays: fields.get("delays"),
         unset_backoff: Nanos::ZERO,
         unset_cap: None,
     };
-    let also = fields.get("retryable_errors").map_or(Ok(BTreeSet::new()), Node::names)?;
+    let also = fields.get("retryable_errors").map_or(Ok(BTreeSet::new()), Node::failures)?;
     let jitter = fields.get("jitter").map_or(Ok(Jitter::None), settings::jitter)?;
     let mut parts = Parts::new(Dialect::WorkConfig);
     parts.rules.push(config.rule(also, jitter)?);
@@ -64,11 +76,15 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
 impl Config<'_> {
     fn rule(&self, also: BTreeSet<String>, jitter: Jitter) -> Result<Rule, Diagnostic> {
         let base = self.backoff.map_or(Ok(self.unset_backoff), |n| n.duration(MILLISECOND))?;
-        let kind = self.backoff_type.map_or(Ok(BackoffType::Fixed), |n| n.choice(&TYPES))?;
-        let shape = match kind {
-            BackoffType::Fixed => Shape::Fixed { base },
-            BackoffType::Linear => Shape::Linear { base, step: base },
-            BackoffType::Exponential => Shape::Exponential { base, multiplier: Multiplier::TWO },
+        let (step, degree, delays) = (self.step, self.degree, self.delays);
+        let multiplier = Multiplier::TWO;
+        let first = self.backoff;
+        let terms = Terms { first, base, multiplier, step, degree, delays, unit: MILLISECOND };
+        let shape = match (self.backoff_type, delays, step.or(degree)) {
+            (Some(node), ..) => terms.shape(node.choice(&TYPES)?, node)?,
+            (None, Some(delays), _) => terms.shape(Growth::List, delays)?,
+            (None, None, Some(stray)) => terms.shape(Growth::Fixed, stray)?,
+            (None, None, None) => Shape::Fixed { base },
         };
         let cap = match self.max_backoff {
             Some(node) => Some(node.duration(MILLISECOND)?),
@@ -119,6 +135,9 @@ impl Environment {
             backoff: backoff.as_ref(),
             max_backoff: max_backoff.as_ref(),
             backoff_type: backoff_type.as_ref(),
+            step: None,
+            degree: None,
+            delays: None,
             unset_backoff: Nanos::from_secs(1),
             unset_cap: Some(Nanos::from_secs(60)),
         };

@@ -6,9 +6,11 @@ use std::collections::BTreeSet;
 
 use super::budget;
 use super::execution::DEFAULT_RETRYABLE;
-use super::settings::{jitter_text, millionths};
+use super::growth::MOST_DEGREE;
+use super::settings::{self, jitter_text, millionths};
 use crate::policy::{
-    ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Parts, Policy, Rule, Scope, Shape,
+    ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Parts, Policy, Preset, Rule, Scope,
+    Shape,
 };
 use crate::time::Nanos;
 
@@ -21,6 +23,7 @@ pub fn own(policy: &Policy) -> Option<String> {
         Dialect::WorkConfig => work_config(policy),
         Dialect::Execution => execution(policy),
         Dialect::RetryConfig => retry_config(policy),
+        Dialect::Preset => Preset::of(policy).map(|preset| quote(preset.name())),
         Dialect::Builder => None,
     }
 }
@@ -37,6 +40,8 @@ pub fn ir(policy: &Policy) -> Option<String> {
     let limits = limits.into_iter().filter_map(|(key, limit)| Some((key, seconds(limit?))));
     brackets.extend(limits.map(|(key, limit)| format!("[{key}: {limit}]")));
     brackets.extend(policy.timeout_retries().map(|n| format!("[timeout_retries: {n}]")));
+    let words = settings::texts(policy).into_iter();
+    brackets.extend(words.map(|(key, value)| format!("[{key}: {}]", value.trim_matches('"'))));
     if let Some(budget) = policy.budget() {
         brackets.push(ir_budget(budget)?);
     }
@@ -76,16 +81,19 @@ pub fn work_config(policy: &Policy) -> Option<String> {
     if !rule.matcher.except.is_empty() || rule.limit.count() == Some(u32::MAX) {
         return None;
     }
-    let (kind, base) = match rule.backoff.shape {
-        Shape::Fixed { base } => ("fixed", base),
-        Shape::Linear { base, step } if base == step => ("linear", base),
-        Shape::Exponential { base, multiplier: Multiplier::TWO } => ("exponential", base),
+    let (kind, base) = match &rule.backoff.shape {
+        Shape::Fixed { base } => ("fixed", Some(*base)),
+        Shape::Linear { base, .. } => ("linear", Some(*base)),
+        Shape::Exponential { base, multiplier: Multiplier::TWO } => ("exponential", Some(*base)),
+        Shape::Polynomial { base, .. } => ("polynomial", Some(*base)),
+        Shape::List { .. } => ("list", None),
         _ => return None,
     };
     let mut fields = Object::default();
     fields.put("max_retries", rule.limit.count().map_or("-1".into(), |n| (n - 1).to_string()));
-    fields.put("backoff", milliseconds(base));
+    fields.put_some("backoff", base.map(milliseconds));
     fields.put("backoff_type", quote(kind));
+    fields.growth(&rule.backoff.shape, ["backoff_step", "delays"], milliseconds)?;
     fields.put_some("max_backoff", rule.backoff.cap.map(milliseconds));
     fields.put_some("retryable_errors", (!also.is_empty()).then(|| list(also)));
     fields.put_some("jitter", jitter_unless(&rule.backoff, Jitter::None));
@@ -112,10 +120,12 @@ pub fn execution(policy: &Policy) -> Option<String> {
 
 fn retry_policy(rule: &Rule) -> Option<String> {
     let Scope::Names(names) = &rule.matcher.scope else { return None };
-    let (kind, base) = match rule.backoff.shape {
+    let (kind, base) = match &rule.backoff.shape {
         Shape::None => ("none", None),
-        Shape::Linear { base, step } if base == step => ("linear", Some(base)),
-        Shape::Exponential { base, multiplier: Multiplier::TWO } => ("exponential", Some(base)),
+        Shape::Linear { base, .. } => ("linear", Some(*base)),
+        Shape::Exponential { base, multiplier: Multiplier::TWO } => ("exponential", Some(*base)),
+        Shape::Polynomial { base, .. } => ("polynomial", Some(*base)),
+        Shape::List { .. } => ("list", None),
         _ => return None,
     };
     let is_default = *names == BTreeSet::from(DEFAULT_RETRYABLE.map(str::to_owned));
@@ -123,6 +133,7 @@ fn retry_policy(rule: &Rule) -> Option<String> {
     fields.put("max_attempts", rule.limit.count()?.to_string());
     fields.put("backoff", quote(kind));
     fields.put_some("initial_delay_ms", base.map(milliseconds));
+    fields.growth(&rule.backoff.shape, ["step_delay_ms", "delays_ms"], milliseconds)?;
     fields.put_some("max_delay_ms", rule.backoff.cap.map(milliseconds));
     fields.put_some("retryable_errors", (!is_default).then(|| list(names)));
     fields.put_some("jitter", jitter_unless(&rule.backoff, Jitter::None));
@@ -147,11 +158,13 @@ pub fn retry_config(policy: &Policy) -> Option<String> {
 fn rule_config(fields: &mut Object, rule: &Rule) -> Option<()> {
     let (kind, base) = match &rule.backoff.shape {
         Shape::Fixed { base } => ("constant".to_owned(), Some(*base)),
-        Shape::Linear { base, step } if base == step => ("linear".into(), Some(*base)),
+        Shape::Linear { base, .. } => ("linear".into(), Some(*base)),
         Shape::Exponential { base, .. } => ("exponential".into(), Some(*base)),
         Shape::Fibonacci { base } => ("fibonacci".into(), Some(*base)),
+        Shape::Polynomial { base, .. } => ("polynomial".into(), Some(*base)),
+        Shape::List { .. } => ("list".into(), None),
         Shape::Custom { name } => (format!("{}{name}", super::retry_config::CUSTOM), None),
-        Shape::None | Shape::Linear { .. } => return None,
+        Shape::None => return None,
     };
     let defaults: BTreeSet<String> = ActionKind::PERMANENT_TYPES.map(str::to_owned).into();
     let allowed = match &rule.matcher.scope {
@@ -167,7 +180,11 @@ fn rule_config(fields: &mut Object, rule: &Rule) -> Option<()> {
     fields.put("max_attempts", rule.limit.count()?.to_string());
     fields.put("backoff_strategy", quote(&kind));
     fields.put_some("initial_delay", base.map(seconds));
-    fields.put("max_delay", seconds(rule.backoff.cap?));
+    fields.growth(&rule.backoff.shape, ["backoff_step", "delays"], seconds)?;
+    if !matches!(rule.backoff.shape, Shape::List { .. }) {
+        rule.backoff.cap?;
+    }
+    fields.put_some("max_delay", rule.backoff.cap.map(seconds));
     if let Shape::Exponential { multiplier, .. } = rule.backoff.shape {
         fields.put("backoff_multiplier", millionths(multiplier.millionths()));
     }
@@ -196,7 +213,7 @@ fn list(names: &BTreeSet<String>) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-fn seconds(n: Nanos) -> String {
+pub(super) fn seconds(n: Nanos) -> String {
     decimal(n, 1_000_000_000)
 }
 
@@ -226,10 +243,29 @@ impl Object {
         }
     }
 
+    /// What only one kind of growth takes (X3); `None` where a table has no words for it.
+    fn growth(&mut self, shape: &Shape, keys: [&str; 2], unit: fn(Nanos) -> String) -> Option<()> {
+        let [step_key, delays_key] = keys;
+        match shape {
+            Shape::Linear { base, step } if base != step => self.put(step_key, unit(*step)),
+            Shape::Polynomial { degree, .. } if (1..=MOST_DEGREE).contains(degree) => {
+                self.put("backoff_degree", degree.to_string());
+            }
+            Shape::Polynomial { .. } => return None,
+            Shape::List { delays } => {
+                let delays: Vec<String> = delays.as_slice().iter().map(|d| unit(*d)).collect();
+                self.put(delays_key, format!("[{}]", delays.join(", ")));
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
     /// What every dialect's table can say, but for the timeouts.
     fn settings(&mut self, policy: &Policy) {
         self.put_some("timeout_retries", policy.timeout_retries().map(|n| n.to_string()));
         self.put_some("max_retry_after", set_retry_after(policy).map(seconds));
+        settings::texts(policy).into_iter().for_each(|(key, value)| self.put(key, value));
         self.put_some("retry_budget", policy.budget().map(budget::text));
     }
 

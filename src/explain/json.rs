@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Delay, Explained, Explanation};
-use crate::policy::{Matcher, Rule, Scope};
+use crate::policy::{Matcher, Preset, Rule, Scope};
 use crate::time::Nanos;
 
 impl Explained {
@@ -29,11 +29,16 @@ impl Explanation {
         let rules = self.policy.rules().iter().zip(&self.delays);
         let mut object = json!({
             "dialect": self.policy.dialect().name(),
+            "preset": Preset::of(&self.policy).map(|p| json!({ "name": p.name(), "source": p.source() })),
+            "retry_unknown_outcome": self.policy.retries_unknown_outcome(),
             "rules": rules.map(|(rule, delays)| rule_json(rule, delays)).collect::<Value>(),
             "attempt_timeout_ms": self.policy.attempt_timeout().map(Nanos::as_millis),
             "total_timeout_ms": self.policy.total_timeout().map(Nanos::as_millis),
+            "max_attempts": self.policy.limit().count(),
+            "counting": self.policy.counting(),
+            "at_deadline": self.policy.at_deadline(),
             "retry_budget": self.policy.budget(),
-            "warnings": self.warnings,
+            "warnings": self.warnings.iter().map(ToString::to_string).collect::<Value>(),
         });
         if let (Some(step), Some(map)) = (&self.step, object.as_object_mut()) {
             map.insert("step".into(), json!(step.step));

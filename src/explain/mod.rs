@@ -4,10 +4,12 @@
 //! every number from the [`Policy`] itself. To show one more thing, add a field to
 //! [`Explanation`], and write it in `text` and `json`.
 
+mod findings;
 mod json;
 mod text;
-mod warnings;
 mod words;
+
+pub use findings::Finding;
 
 use crate::dialect::{Named, Policies};
 use crate::policy::{Functions, Limit, Policy, Rule};
@@ -23,7 +25,7 @@ pub struct Explanation {
     /// The rules' delays, in text order.
     pub delays: Vec<Vec<Delay>>,
     /// What may not be meant.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<Finding>,
 }
 
 /// What is shown of a text about policies.
@@ -69,6 +71,7 @@ pub fn explain_all(policies: &Policies, attempts: Option<u32>, functions: &Funct
         Policies::Steps { workflow, steps } => {
             let explain = |named: &Named| Explanation {
                 step: Some(named.clone()),
+                warnings: findings::of(&named.policy, Some(named), functions),
                 ..explain(&named.policy, attempts, functions)
             };
             let steps = steps.iter().map(explain).collect();
@@ -85,7 +88,7 @@ pub fn explain(policy: &Policy, attempts: Option<u32>, functions: &Functions) ->
         step: None,
         policy: policy.clone(),
         delays: rules.map(|r| delays(r, listed(r.limit, attempts), functions)).collect(),
-        warnings: warnings::of(policy, functions),
+        warnings: findings::of(policy, None, functions),
     }
 }
 

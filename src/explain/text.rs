@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Delay, Explained, Explanation, words};
-use crate::policy::Rule;
+use crate::policy::{Counting, Preset, Rule};
 use crate::time::Nanos;
 
 impl fmt::Display for Explained {
@@ -20,17 +20,20 @@ impl fmt::Display for Explained {
 
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let dialect = self.policy.dialect().name();
+        let preset = Preset::of(&self.policy);
+        let what = match preset {
+            Some(preset) => format!("the preset {preset}"),
+            None => format!("a policy in the dialect {}", self.policy.dialect().name()),
+        };
         match &self.step {
             Some(named) => {
                 let step = named.step.as_deref().unwrap_or_default();
-                writeln!(
-                    f,
-                    "Step {step}: a policy in the dialect {dialect}, from {}.",
-                    named.origin
-                )?;
+                writeln!(f, "Step {step}: {what}, from {}.", named.origin)?;
             }
-            None => writeln!(f, "A policy in the dialect {dialect}.")?,
+            None => writeln!(f, "{}{}.", what[..1].to_uppercase(), &what[1..])?,
+        }
+        if let Some(preset) = preset {
+            writeln!(f, "Source: {}.", preset.source())?;
         }
         writeln!(f, "{}", self.limits())?;
         let rules = self.policy.rules().iter().zip(&self.delays).enumerate();
@@ -54,10 +57,19 @@ impl Explanation {
         }
         if let Some(limit) = self.policy.total_timeout() {
             parts.push(format!("All attempts and waits together may take {limit}."));
+            let reserve = self.policy.at_deadline().reserve();
+            let reserve = reserve.map(|unset| self.policy.attempt_timeout().unwrap_or(unset));
+            parts.extend(reserve.map(words::at_deadline));
+        }
+        if !self.policy.counting().is_shared() {
+            parts.push(words::total(self.policy.limit()));
         }
         if let Some(n) = self.policy.timeout_retries() {
             parts.push(format!("Timeouts may cause at most {n} of the retries."));
         }
+        let declared = self.step.as_ref().and_then(|named| named.action.as_ref());
+        let harmful = declared.and_then(|action| action.idempotent) == Some(false);
+        parts.extend(words::unknown_outcome(harmful, self.policy.retries_unknown_outcome()));
         parts.extend(self.policy.budget().map(words::budget));
         parts.push(format!("A Retry-After of up to {} is obeyed.", self.policy.max_retry_after()));
         parts.join(" ")
@@ -72,7 +84,11 @@ impl Explanation {
     ) -> fmt::Result {
         let matcher = words::matcher(&rule.matcher, self.policy.dialect());
         writeln!(f, "\nRule {number} is for {matcher}.")?;
-        writeln!(f, "{} {}", words::limit(rule.limit), words::backoff(rule))?;
+        let limit = match self.policy.counting() {
+            Counting::Shared => words::limit(rule.limit),
+            Counting::PerRule { .. } => words::own_limit(rule.limit),
+        };
+        writeln!(f, "{limit} {}", words::backoff(rule))?;
         table(f, delays)?;
         let shown = u32::try_from(delays.len()).unwrap_or(u32::MAX);
         match rule.limit.count() {

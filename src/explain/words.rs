@@ -7,6 +7,7 @@ use crate::policy::{
     Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Multiplier, Rule, Scope,
     Shape,
 };
+use crate::time::Nanos;
 
 /// Which failures a rule is for.
 pub(super) fn matcher(matcher: &Matcher, dialect: Dialect) -> String {
@@ -59,6 +60,33 @@ pub(super) fn limit(limit: Limit) -> String {
     }
 }
 
+/// How many retries there may be of a rule with a count of its own (X4).
+pub(super) fn own_limit(limit: Limit) -> String {
+    match limit.count() {
+        None => "Any number of retries.".into(),
+        Some(1) => "No retries.".into(),
+        Some(2) => "At most 1 retry, by its own count.".into(),
+        Some(n) => format!("At most {} retries, by its own count.", n - 1),
+    }
+}
+
+/// How rules with counts of their own are bounded together (X4).
+pub(super) fn total(limit: Limit) -> String {
+    match limit.count() {
+        None => "Each rule counts its own retries.".into(),
+        Some(1) => "Each rule counts its own retries; there may be 1 execution in all.".into(),
+        Some(n) => format!("Each rule counts its own retries; there may be {n} executions in all."),
+    }
+}
+
+/// What becomes of a wait that would cross the total timeout (X5).
+pub(super) fn at_deadline(reserve: Nanos) -> String {
+    format!("A wait that would cross that is cut short: the last attempt starts {reserve} before.")
+}
+
+/// Delays of a list that are shown.
+const LISTED: usize = 8;
+
 /// How a rule waits.
 pub(super) fn backoff(rule: &Rule) -> String {
     let Backoff { shape, jitter, cap } = &rule.backoff;
@@ -74,6 +102,21 @@ pub(super) fn backoff(rule: &Rule) -> String {
             format!("Waits {base}, then {} as long each time", times(*multiplier))
         }
         Shape::Fibonacci { base } => format!("Waits {base} times 1, 1, 2, 3, 5, 8 and so on"),
+        Shape::Polynomial { base, degree } => {
+            format!("Waits {base} times the number of the retry to the power of {degree}")
+        }
+        Shape::List { delays } => {
+            let last = delays.last();
+            let first = delays.as_slice().iter().take(LISTED).map(Nanos::to_string);
+            let first: Vec<String> = first.collect();
+            match delays.as_slice().len() {
+                1 => format!("Waits {last} before each retry"),
+                n if n <= LISTED => format!("Waits {}, then always {last}", first.join(", ")),
+                n => {
+                    format!("Waits {} and so on, {n} delays, then always {last}", first.join(", "))
+                }
+            }
+        }
         Shape::Custom { name } => format!("Waits as the function `{name}` says"),
     };
     let cap = cap.map_or_else(|| ", without a cap".to_owned(), |cap| format!(", at most {cap}"));
@@ -82,6 +125,20 @@ pub(super) fn backoff(rule: &Rule) -> String {
         Jitter::None => format!("{shape}{cap}, without jitter."),
         jitter => format!("{shape}{cap}, with {}.", jitter_words(*jitter)),
     }
+}
+
+/// What becomes of a failure that leaves open whether the work was done (C18, H17).
+pub(super) fn unknown_outcome(harmful: bool, retried: bool) -> Option<String> {
+    let text = match (harmful, retried) {
+        (false, false) => return None,
+        (true, false) => {
+            "The action is not idempotent: after an outcome that is unknown it is not retried."
+        }
+        (_, true) => {
+            "An outcome that is unknown is retried even where the action is not idempotent."
+        }
+    };
+    Some(text.to_owned())
 }
 
 /// What bounds the retries of many tasks together.

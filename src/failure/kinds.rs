@@ -101,13 +101,13 @@ impl Failure {
         Self::new(ErrorCode::NETWORK_ERROR, message).with_lineage(types).retryable()
     }
 
-    /// An attempt that ran longer than `limit`: `TIMEOUT`, retryable.
+    /// An attempt that ran longer than `limit`: `TIMEOUT`, retryable. What it did is unknown.
     #[must_use]
     pub fn timeout(limit: Nanos) -> Self {
-        Self::timed_out(&format!("timed out after {limit}"))
+        Self::timed_out(&format!("timed out after {limit}")).with_unknown_outcome()
     }
 
-    /// A timeout in the words of whoever saw it.
+    /// A timeout in the words of whoever saw it, who also knows whether its outcome is unknown.
     #[must_use]
     pub fn timed_out(message: &str) -> Self {
         Self::new(ErrorCode::TIMEOUT, message).with_lineage(["TimeoutError"]).retryable()
@@ -119,6 +119,7 @@ impl Failure {
         Self::new(ErrorCode::HEARTBEAT_TIMEOUT, &format!("gave no heartbeat for {limit}"))
             .with_lineage(["HeartbeatTimeoutError", "TimeoutError"])
             .retryable()
+            .with_unknown_outcome()
     }
 
     /// The attempt's lease ended before its outcome was committed: `LEASE_LOST`, retryable.
@@ -127,6 +128,7 @@ impl Failure {
         Self::new(ErrorCode::LEASE_LOST, "the lease ended before an outcome was recorded")
             .with_lineage(["LeaseLostError"])
             .retryable()
+            .with_unknown_outcome()
     }
 
     /// An HTTP status outside 2xx: the status is the code. 5xx and 429 are retryable.
@@ -151,7 +153,9 @@ impl Failure {
     /// A complete 2xx answer that is unreadable: `BAD_RESPONSE`, permanent.
     #[must_use]
     pub fn bad_response(message: &str) -> Self {
-        Self::new(ErrorCode::BAD_RESPONSE, message).with_lineage(["BadResponseError", "ValueError"])
+        Self::new(ErrorCode::BAD_RESPONSE, message)
+            .with_lineage(["BadResponseError", "ValueError"])
+            .with_unknown_outcome()
     }
 
     /// An exception object (W7): `kind` is its type and its code; `mro` its lineage, itself first.

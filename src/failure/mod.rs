@@ -7,6 +7,7 @@
 mod context;
 mod kinds;
 pub mod sanitise;
+mod statuses;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 pub use context::ErrorContext;
 pub use kinds::{NetworkFault, RetryKind, THROTTLING};
+pub use statuses::{looks_like_statuses, statuses};
 
 use crate::time::Nanos;
 
@@ -85,6 +87,8 @@ pub struct Failure {
     retry_after: Option<Nanos>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stack_trace: Option<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    outcome_unknown: bool,
 }
 
 impl Failure {
@@ -103,6 +107,7 @@ impl Failure {
             class: Class::Permanent,
             retry_after: None,
             stack_trace: None,
+            outcome_unknown: false,
         }
     }
 
@@ -145,6 +150,21 @@ impl Failure {
         self
     }
 
+    /// The same failure, where nobody knows whether the work was done: the request may have reached
+    /// the endpoint, and no answer says what came of it.
+    #[must_use]
+    pub fn with_unknown_outcome(mut self) -> Self {
+        self.outcome_unknown = true;
+        self
+    }
+
+    /// Whether the work may have been done all the same (C18, H17): the attempt ran out of time, its
+    /// lease was lost, or its answer was cut off or unreadable.
+    #[must_use]
+    pub fn is_outcome_unknown(&self) -> bool {
+        self.outcome_unknown
+    }
+
     /// The code.
     #[must_use]
     pub fn code(&self) -> &ErrorCode {
@@ -181,10 +201,19 @@ impl Failure {
         self.stack_trace.as_deref()
     }
 
-    /// Whether `name` is this failure's code, its type or an ancestor of its type (H4).
+    /// Whether `name` is this failure's code, its type or an ancestor of its type (H4), or stands
+    /// for HTTP statuses among which its code is, as `5xx` and `500-599` do.
     #[must_use]
     pub fn is_a(&self, name: &str) -> bool {
-        self.code.as_str() == name || self.lineage.iter().any(|t| t == name)
+        self.code.as_str() == name
+            || self.lineage.iter().any(|t| t == name)
+            || statuses(name).is_some_and(|among| self.status().is_some_and(|s| among.contains(&s)))
+    }
+
+    /// The HTTP status that the code is, if it is one.
+    #[must_use]
+    pub fn status(&self) -> Option<u16> {
+        statuses::status(self.code.as_str())
     }
 
     /// What triggers a retry after this failure (R10).
@@ -205,3 +234,9 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+impl From<&Self> for Failure {
+    fn from(failure: &Self) -> Self {
+        failure.clone()
+    }
+}

@@ -7,92 +7,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::{DelayList, Multiplier, Share};
 use crate::time::Nanos;
 
 const MILLION: u128 = 1_000_000;
-
-/// A growth factor in millionths, at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "u64", into = "u64")]
-pub struct Multiplier(u64);
-
-impl Multiplier {
-    /// Twice as long each time.
-    pub const TWO: Self = Self(2_000_000);
-
-    /// `millionths` / 1,000,000; refused below 1.
-    pub fn from_millionths(millionths: u64) -> Result<Self, BackoffError> {
-        if millionths < 1_000_000 { Err(BackoffError::Multiplier) } else { Ok(Self(millionths)) }
-    }
-
-    /// The factor in millionths.
-    #[must_use]
-    pub fn millionths(self) -> u64 {
-        self.0
-    }
-}
-
-/// A share of the whole in millionths, from 0 to 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "u32", into = "u32")]
-pub struct Share(u32);
-
-impl Share {
-    /// Nothing.
-    pub const ZERO: Self = Self(0);
-    /// A tenth.
-    pub const TENTH: Self = Self(100_000);
-    /// A quarter: rh_agents' jitter (H2).
-    pub const QUARTER: Self = Self(250_000);
-
-    /// `millionths` / 1,000,000; refused above 1.
-    pub fn from_millionths(millionths: u32) -> Result<Self, BackoffError> {
-        if millionths > 1_000_000 { Err(BackoffError::Share) } else { Ok(Self(millionths)) }
-    }
-
-    /// The share in millionths.
-    #[must_use]
-    pub fn millionths(self) -> u32 {
-        self.0
-    }
-}
-
-/// What a backoff may not say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum BackoffError {
-    /// A multiplier below 1 would shrink the delay.
-    #[error("the multiplier is below 1: delays would shrink; use 1 or more")]
-    Multiplier,
-    /// A share above 1: jitter could make a delay negative, a retry budget would bound nothing.
-    #[error("the share is above 1; use 0 to 1")]
-    Share,
-}
-
-impl TryFrom<u64> for Multiplier {
-    type Error = BackoffError;
-    fn try_from(n: u64) -> Result<Self, BackoffError> {
-        Self::from_millionths(n)
-    }
-}
-
-impl From<Multiplier> for u64 {
-    fn from(m: Multiplier) -> Self {
-        m.0
-    }
-}
-
-impl TryFrom<u32> for Share {
-    type Error = BackoffError;
-    fn try_from(n: u32) -> Result<Self, BackoffError> {
-        Self::from_millionths(n)
-    }
-}
-
-impl From<Share> for u32 {
-    fn from(s: Share) -> Self {
-        s.0
-    }
-}
 
 /// How the nominal delay grows with the retry's number n, from 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +42,18 @@ pub enum Shape {
         /// The unit.
         base: Nanos,
     },
+    /// `base * n^degree` (X3).
+    Polynomial {
+        /// The first delay.
+        base: Nanos,
+        /// The power of n: 1 grows in a line, 2 with the square.
+        degree: u32,
+    },
+    /// Each delay written out (X3).
+    List {
+        /// The delays in order.
+        delays: DelayList,
+    },
     /// A function registered under this name in [`Functions`].
     Custom {
         /// The function's name.
@@ -141,6 +71,8 @@ impl Shape {
             Self::Linear { .. } => "linear",
             Self::Exponential { .. } => "exponential",
             Self::Fibonacci { .. } => "fibonacci",
+            Self::Polynomial { .. } => "polynomial",
+            Self::List { .. } => "list",
             Self::Custom { .. } => "custom",
         }
     }
@@ -241,13 +173,23 @@ impl Backoff {
     pub fn is_always_zero(&self) -> bool {
         let base_is_zero = match &self.shape {
             Shape::None => true,
-            Shape::Fixed { base } | Shape::Exponential { base, .. } | Shape::Fibonacci { base } => {
-                base.is_zero()
-            }
+            Shape::Fixed { base }
+            | Shape::Exponential { base, .. }
+            | Shape::Fibonacci { base }
+            | Shape::Polynomial { base, .. } => base.is_zero(),
+            Shape::List { delays } => delays.as_slice().iter().all(|d| d.is_zero()),
             Shape::Linear { base, step } => base.is_zero() && step.is_zero(),
             Shape::Custom { .. } => false,
         };
         base_is_zero || self.cap == Some(Nanos::ZERO)
+    }
+
+    /// Whether the delays that the text says are zero from some retry on, so that unlimited retries
+    /// would spin.
+    #[must_use]
+    pub fn comes_to_zero(&self) -> bool {
+        let ends_at_zero = matches!(&self.shape, Shape::List { delays } if delays.last().is_zero());
+        self.is_always_zero() || ends_at_zero
     }
 
     /// The delay before retry `n` (from 1) without jitter: the shape's value, at most the cap. A
@@ -263,6 +205,10 @@ impl Backoff {
             }
             Shape::Exponential { base, multiplier } => power(*base, *multiplier, n - 1),
             Shape::Fibonacci { base } => base.saturating_mul(fibonacci(n)),
+            Shape::Polynomial { base, degree } => {
+                base.saturating_mul(u64::from(n).saturating_pow(*degree))
+            }
+            Shape::List { delays } => delays.delay(n),
             Shape::Custom { name } => functions.get(name).map_or(Nanos::ZERO, |f| f(n)),
         };
         raw.min(self.ceiling())
@@ -282,7 +228,7 @@ impl Backoff {
         match self.jitter {
             Jitter::None => d..=d,
             Jitter::Proportional(p) => {
-                let part = scale(d, u64::from(p.0));
+                let part = scale(d, u64::from(p.millionths()));
                 d.saturating_sub(part)..=d.saturating_add(part).min(cap)
             }
             Jitter::Full => Nanos::ZERO..=d,
@@ -328,7 +274,7 @@ fn scale(base: Nanos, millionths: u64) -> Nanos {
 fn power(base: Nanos, multiplier: Multiplier, exponent: u32) -> Nanos {
     let mut value = base;
     for _ in 0..exponent {
-        let next = scale(value, multiplier.0);
+        let next = scale(value, multiplier.millionths());
         if next == value {
             break;
         }

@@ -1,4 +1,7 @@
-use super::{Backoff, Budget, Dialect, Limit, Matcher, Parts, Policy, PolicyError, Rule};
+use super::{
+    AtDeadline, Backoff, Budget, Counting, Dialect, Limit, Matcher, Parts, Policy, PolicyError,
+    Rule,
+};
 use crate::time::Nanos;
 
 /// Builds a [`Policy`] in Rust. Without rules nothing is retried.
@@ -108,6 +111,27 @@ impl PolicyBuilder {
     #[must_use]
     pub fn max_retry_after(mut self, limit: impl Into<Nanos>) -> Self {
         self.parts.max_retry_after = limit.into();
+        self
+    }
+
+    /// Each rule counts its own retries; `total` bounds the attempts in all (X4).
+    #[must_use]
+    pub fn count_per_rule(mut self, total: Limit) -> Self {
+        self.parts.counting = Counting::PerRule { total };
+        self
+    }
+
+    /// What becomes of a delay that would cross the total timeout (X5).
+    #[must_use]
+    pub fn at_deadline(mut self, what: AtDeadline) -> Self {
+        self.parts.at_deadline = what;
+        self
+    }
+
+    /// Retries also after an outcome that is unknown where the action is not idempotent.
+    #[must_use]
+    pub fn retry_unknown_outcome(mut self) -> Self {
+        self.parts.retry_unknown_outcome = true;
         self
     }
 

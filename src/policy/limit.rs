@@ -48,6 +48,39 @@ impl Limit {
     }
 }
 
+impl Limit {
+    /// This many attempts and the retries of `other` besides, saturating.
+    pub(super) fn with_retries_of(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Attempts(n), Self::Attempts(m)) => Self::Attempts(n.saturating_add(m.get() - 1)),
+            _ => Self::Unlimited,
+        }
+    }
+}
+
+/// What a rule's limit counts (X4).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counting {
+    /// Every attempt of the task, whatever it failed of (W8, spec decision 1).
+    #[default]
+    Shared,
+    /// The first attempt and the retries that the rule itself caused; its backoff grows with the
+    /// same count.
+    PerRule {
+        /// Attempts in all, whichever rules caused them.
+        total: Limit,
+    },
+}
+
+impl Counting {
+    /// Whether there is one counter.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        *self == Self::Shared
+    }
+}
+
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,29 +1,32 @@
 //! How failures of a task are treated: rules, backoff, limits, timeouts.
 //!
-//! Decides, from one failure and what the task has used up, whether and when to try again
+//! Decides, from one failure and what the task has been through, whether and when to try again
 //! ([`Policy::verdict`]). Must never know text syntaxes, runs, stores or clocks: time comes in as an
 //! argument, chance as a number. To add a backoff, add a variant to [`Shape`] and its arm in
-//! `nominal`; to add a reason to stop, add a variant to [`GiveUp`] and its check in `verdict`.
+//! `nominal`; to add a reason to stop, add a variant to [`GiveUp`] and its check in `verdict`; to add
+//! a preset, add a variant to [`Preset`] with its source.
 
 mod backoff;
 mod budget;
 mod builder;
+mod factor;
 mod limit;
 mod matcher;
 mod precedence;
+mod preset;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-pub use backoff::{
-    Backoff, BackoffError, CustomBackoff, Functions, Jitter, Multiplier, Shape, Share,
-};
+pub use backoff::{Backoff, CustomBackoff, Functions, Jitter, Shape};
 pub use budget::{Budget, BudgetError, BudgetScope, Denied, Refill};
 pub use builder::PolicyBuilder;
-pub use limit::Limit;
+pub use factor::{BackoffError, DelayList, Multiplier, Share};
+pub use limit::{Counting, Limit};
 pub use matcher::{Matcher, Scope};
 pub use precedence::{ActionKind, Defaults, Origin};
-pub use verdict::{GiveUp, Used, Verdict};
+pub use preset::Preset;
+pub use verdict::{AtDeadline, GiveUp, Used, Verdict};
 
 use crate::failure::{Class, ErrorCode, Failure};
 use crate::time::Nanos;
@@ -40,6 +43,8 @@ pub enum Dialect {
     Execution,
     /// rh_agents' `RetryConfig`.
     RetryConfig,
+    /// A preset's name.
+    Preset,
     /// The Rust builder.
     Builder,
 }
@@ -53,6 +58,7 @@ impl Dialect {
             Self::WorkConfig => "work_config",
             Self::Execution => "execution",
             Self::RetryConfig => "retry_config",
+            Self::Preset => "preset",
             Self::Builder => "builder",
         }
     }
@@ -93,6 +99,15 @@ pub struct Parts {
     pub timeout_retries: Option<u32>,
     /// The longest `Retry-After` that is obeyed (spec decision 7).
     pub max_retry_after: Nanos,
+    /// Whether the rules' limits count the same attempts.
+    #[serde(default, skip_serializing_if = "Counting::is_shared")]
+    pub counting: Counting,
+    /// What becomes of a delay that would cross the total timeout.
+    #[serde(default, skip_serializing_if = "AtDeadline::is_give_up")]
+    pub at_deadline: AtDeadline,
+    /// Whether a failure whose outcome is unknown is retried although the action is not idempotent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub retry_unknown_outcome: bool,
     /// What bounds the retries of many tasks together; off unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
@@ -112,6 +127,9 @@ impl Parts {
             total_timeout: None,
             timeout_retries: None,
             max_retry_after: Self::MAX_RETRY_AFTER,
+            counting: Counting::Shared,
+            at_deadline: AtDeadline::GiveUp,
+            retry_unknown_outcome: false,
             budget: None,
         }
     }
@@ -122,14 +140,14 @@ impl Parts {
 pub enum PolicyError {
     /// Unlimited retries whose nominal delay is zero would spin (spec decision 10).
     #[error(
-        "unlimited retries need a delay: rule {rule} waits 0 between attempts; set a backoff above zero or limit the attempts"
+        "unlimited retries need a delay: rule {rule} waits, or comes to wait, 0 between attempts; set a backoff above zero or limit the attempts"
     )]
     UnlimitedWithoutDelay {
         /// The rule's place in the text, from 1.
         rule: usize,
     },
     /// A timeout of zero would cut every attempt before it starts.
-    #[error("{field} is zero: no attempt could ever run; leave it out for no timeout")]
+    #[error("{field} is zero: no attempt could ever run; leave it out")]
     ZeroTimeout {
         /// Which timeout.
         field: &'static str,
@@ -143,13 +161,15 @@ impl TryFrom<Parts> for Policy {
     type Error = PolicyError;
 
     fn try_from(parts: Parts) -> Result<Self, PolicyError> {
-        let spins = |r: &Rule| r.limit == Limit::Unlimited && r.backoff.is_always_zero();
+        let spins = |r: &Rule| r.limit == Limit::Unlimited && r.backoff.comes_to_zero();
         if let Some(at) = parts.rules.iter().position(spins) {
             return Err(PolicyError::UnlimitedWithoutDelay { rule: at + 1 });
         }
-        for (field, value) in
-            [("attempt timeout", parts.attempt_timeout), ("total timeout", parts.total_timeout)]
-        {
+        for (field, value) in [
+            ("attempt timeout", parts.attempt_timeout),
+            ("total timeout", parts.total_timeout),
+            ("reserve of the last attempt", parts.at_deadline.reserve()),
+        ] {
             if value == Some(Nanos::ZERO) {
                 return Err(PolicyError::ZeroTimeout { field });
             }
@@ -214,16 +234,42 @@ impl Policy {
         self.0.max_retry_after
     }
 
+    /// Whether the rules' limits count the same attempts.
+    #[must_use]
+    pub fn counting(&self) -> Counting {
+        self.0.counting
+    }
+
+    /// What becomes of a delay that would cross the total timeout.
+    #[must_use]
+    pub fn at_deadline(&self) -> AtDeadline {
+        self.0.at_deadline
+    }
+
+    /// Whether a failure whose outcome is unknown is retried although the action is not idempotent.
+    #[must_use]
+    pub fn retries_unknown_outcome(&self) -> bool {
+        self.0.retry_unknown_outcome
+    }
+
     /// What bounds the retries of many tasks together, if anything does.
     #[must_use]
     pub fn budget(&self) -> Option<&Budget> {
         self.0.budget.as_ref()
     }
 
-    /// The largest limit of any rule; one attempt when there is no rule.
+    /// The most attempts that a task can make, the first included: the largest limit of any rule;
+    /// where each rule has its own count, all their retries together, up to the total (X4). One
+    /// attempt when there is no rule.
     #[must_use]
     pub fn limit(&self) -> Limit {
-        self.0.rules.iter().map(|r| r.limit).max().unwrap_or(Limit::ONE)
+        let limits = self.0.rules.iter().map(|r| r.limit);
+        match self.0.counting {
+            Counting::Shared => limits.max().unwrap_or(Limit::ONE),
+            Counting::PerRule { total } => {
+                limits.fold(Limit::ONE, Limit::with_retries_of).min(total)
+            }
+        }
     }
 
     /// The class of `failure` under this policy: 429 and 408 are Argyll's to name (spec decision 6).
@@ -242,16 +288,20 @@ impl Policy {
     /// the largest limit (spec decision 12).
     #[must_use]
     pub fn rule_for(&self, failure: &Failure) -> Option<&Rule> {
+        self.governing(failure).map(|(_, rule)| rule)
+    }
+
+    /// The governing rule and its place in the text, from 0.
+    fn governing(&self, failure: &Failure) -> Option<(u32, &Rule)> {
         let class = self.class_of(failure);
-        most_attempts(self.0.rules.iter().filter(|r| r.matcher.matches(failure, class))).or_else(
-            || {
-                let lost = failure.code().as_str() == ErrorCode::LEASE_LOST;
-                most_attempts(self.0.rules.iter().filter(|_| lost))
-            },
-        )
+        let rules = || (0..).zip(&self.0.rules);
+        most_attempts(rules().filter(|(_, r)| r.matcher.matches(failure, class))).or_else(|| {
+            let lost = failure.code().as_str() == ErrorCode::LEASE_LOST;
+            most_attempts(rules().filter(|_| lost))
+        })
     }
 }
 
-fn most_attempts<'a>(rules: impl Iterator<Item = &'a Rule>) -> Option<&'a Rule> {
-    rules.reduce(|best, r| if r.limit > best.limit { r } else { best })
+fn most_attempts<'a>(rules: impl Iterator<Item = (u32, &'a Rule)>) -> Option<(u32, &'a Rule)> {
+    rules.reduce(|best, r| if r.1.limit > best.1.limit { r } else { best })
 }

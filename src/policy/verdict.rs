@@ -2,17 +2,22 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Functions, Jitter, Limit, Policy, Rule};
+use super::{Counting, Functions, Jitter, Limit, Policy, Rule};
 use crate::failure::{Failure, RetryKind};
 use crate::time::{Nanos, Timestamp};
 
-/// What a task has used up when an attempt has failed.
+/// What a task has been through when an attempt has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Used {
+pub struct Used<'t> {
     /// The attempt that failed, from 1.
     pub attempt: u32,
+    /// Whether running the action again does no harm: true unless its declaration says otherwise.
+    pub idempotent: bool,
     /// Retries that timeouts have caused so far.
     pub timeout_retries: u32,
+    /// Retries that each rule has caused so far, by its place in the text; what is missing is 0.
+    /// Looked at where each rule has its own count (X4).
+    pub by_rule: &'t [u32],
     /// The backoff drawn for the retry before this one.
     pub previous: Option<Nanos>,
     /// When the first attempt started.
@@ -24,13 +29,51 @@ pub struct Used {
 pub enum Verdict {
     /// Try again.
     Retry {
-        /// The wait: the backoff, raised by `Retry-After`.
+        /// The wait: the backoff, raised by `Retry-After`. It is shorter than the backoff only where
+        /// it was truncated at the deadline (X5).
         delay: Nanos,
         /// The backoff alone, which the next decorrelated draw starts from.
         backoff: Nanos,
+        /// The rule that governs, by its place in the text, from 0.
+        rule: u32,
     },
     /// Do not.
     GiveUp(GiveUp),
+}
+
+/// What becomes of a delay that would cross the total timeout (X5).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtDeadline {
+    /// The task gives up now.
+    #[default]
+    GiveUp,
+    /// The delay is shortened, so that the last attempt starts one attempt timeout before the
+    /// deadline.
+    Truncate {
+        /// How long before the deadline it starts where there is no attempt timeout.
+        reserve: Nanos,
+    },
+}
+
+impl AtDeadline {
+    /// The reserve unless set: 1 s (X5).
+    pub const RESERVE: Nanos = Nanos::from_secs(1);
+
+    /// Whether the task gives up.
+    #[must_use]
+    pub fn is_give_up(&self) -> bool {
+        *self == Self::GiveUp
+    }
+
+    /// The reserve of the last attempt, if delays are truncated.
+    #[must_use]
+    pub fn reserve(&self) -> Option<Nanos> {
+        match self {
+            Self::GiveUp => None,
+            Self::Truncate { reserve } => Some(*reserve),
+        }
+    }
 }
 
 /// Why a task is not tried again.
@@ -41,6 +84,8 @@ pub enum GiveUp {
     NotRetryable,
     /// The rule's attempts are used up (W10).
     Exhausted,
+    /// The work may have been done, and the action is not idempotent (C18, H17).
+    OutcomeUnknown,
     /// The retries that timeouts may cause are used up (R11).
     TimeoutBudget,
     /// The next attempt would start at or after the total timeout (H5).
@@ -56,6 +101,7 @@ impl fmt::Display for GiveUp {
         f.write_str(match self {
             Self::NotRetryable => "no rule retries this failure",
             Self::Exhausted => "all attempts are used up",
+            Self::OutcomeUnknown => "it may have taken effect, and the action is not idempotent",
             Self::TimeoutBudget => "the retries allowed for timeouts are used up",
             Self::TotalTimeout => "the total timeout leaves no time for another attempt",
             Self::ByHand => "it was failed by hand",
@@ -75,31 +121,65 @@ impl Policy {
     pub fn verdict(
         &self,
         failure: &Failure,
-        used: &Used,
+        used: &Used<'_>,
         now: Timestamp,
         chance: u64,
         functions: &Functions,
     ) -> Verdict {
-        let Some(rule) = self.rule_for(failure) else {
+        let Some((place, rule)) = self.governing(failure) else {
             return Verdict::GiveUp(GiveUp::NotRetryable);
         };
-        if !rule.limit.allows_more(used.attempt) {
+        let count = self.count(place, used);
+        if !rule.limit.allows_more(count) || !self.limit().allows_more(used.attempt) {
             return Verdict::GiveUp(GiveUp::Exhausted);
+        }
+        let harmful = !used.idempotent && failure.is_outcome_unknown();
+        if harmful && !self.retries_unknown_outcome() {
+            return Verdict::GiveUp(GiveUp::OutcomeUnknown);
         }
         let timeout = failure.kind() == RetryKind::Timeout;
         if timeout && self.timeout_retries().is_some_and(|most| used.timeout_retries >= most) {
             return Verdict::GiveUp(GiveUp::TimeoutBudget);
         }
-        let backoff = rule.draw(used, chance, functions);
+        let backoff = rule.draw(count, used.previous, chance, functions);
         let asked = failure.retry_after().unwrap_or(Nanos::ZERO);
         if asked > self.max_retry_after() && asked > backoff {
             return Verdict::GiveUp(GiveUp::RetryAfter);
         }
-        let delay = backoff.max(asked);
-        if self.deadline(used.first_started).is_some_and(|end| now.after(delay) >= end) {
-            return Verdict::GiveUp(GiveUp::TotalTimeout);
+        match self.within_total(backoff.max(asked), asked, used.first_started, now) {
+            Some(delay) => Verdict::Retry { delay, backoff, rule: place },
+            None => Verdict::GiveUp(GiveUp::TotalTimeout),
         }
-        Verdict::Retry { delay, backoff }
+    }
+
+    /// The attempts that count against the rule at `place`, the first included (X4).
+    fn count(&self, place: u32, used: &Used<'_>) -> u32 {
+        match self.counting() {
+            Counting::Shared => used.attempt,
+            Counting::PerRule { .. } => {
+                let place = usize::try_from(place).unwrap_or(usize::MAX);
+                used.by_rule.get(place).copied().unwrap_or(0).saturating_add(1)
+            }
+        }
+    }
+
+    /// `delay` from `now`, truncated where it would cross the total timeout and the policy says so
+    /// (X5). Never below `asked`, which a `Retry-After` asked for (spec decision 7), nor to nothing.
+    fn within_total(
+        &self,
+        delay: Nanos,
+        asked: Nanos,
+        first_started: Timestamp,
+        now: Timestamp,
+    ) -> Option<Nanos> {
+        let Some(end) = self.deadline(first_started) else { return Some(delay) };
+        if now.after(delay) < end {
+            return Some(delay);
+        }
+        let AtDeadline::Truncate { reserve } = self.at_deadline() else { return None };
+        let reserve = self.attempt_timeout().unwrap_or(reserve);
+        let left = end.before(reserve).since(now);
+        (!left.is_zero() && left >= asked).then_some(left)
     }
 
     /// When the total timeout of a task that first started at `first_started` passes.
@@ -118,7 +198,14 @@ impl Rule {
         if self.limit == Limit::Unlimited && chosen { Policy::FLOOR } else { Nanos::ZERO }
     }
 
-    fn draw(&self, used: &Used, chance: u64, functions: &Functions) -> Nanos {
-        self.backoff.draw(used.attempt, used.previous, chance, functions).max(self.floor())
+    /// The delay after `count` attempts.
+    fn draw(
+        &self,
+        count: u32,
+        previous: Option<Nanos>,
+        chance: u64,
+        functions: &Functions,
+    ) -> Nanos {
+        self.backoff.draw(count, previous, chance, functions).max(self.floor())
     }
 }

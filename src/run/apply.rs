@@ -68,7 +68,10 @@ impl RunState {
                 state.first_failure.get_or_insert_with(|| failure.clone());
                 state.failure = Some(failure);
             }
-            Event::RetryScheduled { task, attempt, delay, backoff, kind, .. } => {
+            Event::RetryScheduled { task, attempt, delay, backoff, kind, rule, .. } => {
+                let rules = self.definition(task.step)?.policy.rules().len();
+                let place = rule.map(|at| usize::try_from(at).unwrap_or(usize::MAX));
+                ensure(place.is_none_or(|at| at < rules))?;
                 let running = |t: &TaskState| matches!(t.phase, TaskPhase::Running { .. });
                 let state = self.live(*task).filter(|t| running(t))?;
                 ensure(*attempt == state.attempt.saturating_add(1))?;
@@ -78,6 +81,9 @@ impl RunState {
                 state.due = recorded.at.after(*delay);
                 state.backoff = Some(*backoff);
                 state.timeout_retries += u32::from(*kind == RetryKind::Timeout);
+                if let Some(at) = place {
+                    state.count_against(at);
+                }
             }
             Event::TaskSucceeded { task, attempt, digest } => {
                 self.running(*task, *attempt)?.phase = TaskPhase::Succeeded { digest: *digest };

@@ -256,7 +256,9 @@ fn failed(
     let attempt = found.attempt;
     let used = Used {
         attempt,
+        idempotent: state.workflow.is_idempotent(step),
         timeout_retries: found.timeout_retries,
+        by_rule: &found.by_rule,
         previous: found.backoff,
         first_started: found.first_started.unwrap_or(now),
     };
@@ -265,13 +267,14 @@ fn failed(
     let will_retry = matches!(verdict, Verdict::Retry { .. });
     let ended = Event::AttemptFailed { task, attempt, failure: failure.clone(), will_retry };
     let follows = match verdict {
-        Verdict::Retry { delay, backoff } => Event::RetryScheduled {
+        Verdict::Retry { delay, backoff, rule } => Event::RetryScheduled {
             task,
             attempt: attempt.saturating_add(1),
             delay,
             backoff,
             kind: failure.kind(),
             code: failure.code().clone(),
+            rule: (!step.policy.counting().is_shared()).then_some(rule),
         },
         Verdict::GiveUp(reason) => Event::TaskFailed {
             task,

@@ -80,7 +80,8 @@ pub enum Event {
         task: TaskId,
         /// The attempt to come, from 2.
         attempt: u32,
-        /// The wait, from this event's time: the backoff, raised by `Retry-After`.
+        /// The wait, from this event's time: the backoff, raised by `Retry-After`; shorter only
+        /// where it was truncated at the total timeout (X5).
         delay: Nanos,
         /// The backoff alone.
         backoff: Nanos,
@@ -88,6 +89,10 @@ pub enum Event {
         kind: RetryKind,
         /// The failure's code.
         code: ErrorCode,
+        /// The rule that it counts against, by its place in the text, from 0; absent where all
+        /// rules share one count (X4).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<u32>,
     },
     /// An attempt succeeded. The result is in the results table.
     TaskSucceeded {

@@ -1,6 +1,6 @@
 //! What the queue must hold for a run: a pure function of its state.
 
-use super::{Phase, RunState, TaskId, TaskPhase, Token};
+use super::{Phase, RunState, TaskId, TaskPhase, TaskState, Token};
 use crate::time::Timestamp;
 use crate::workflow::{Able, Need};
 
@@ -21,8 +21,8 @@ pub fn queue_of(state: &RunState) -> Vec<(TaskId, u32, Waits)> {
         return Vec::new();
     }
     // What a pause holds back has no row until it is resumed.
-    let held_back = |task: &super::TaskState| state.paused().is_some() && task.attempt > 1;
-    let row = |(id, task): (TaskId, &super::TaskState)| match task.phase {
+    let held_back = |task: &TaskState| state.paused().is_some() && task.attempt > 1;
+    let row = |(id, task): (TaskId, &TaskState)| match task.phase {
         TaskPhase::Queued if held_back(task) => None,
         TaskPhase::Queued => Some((id, task.attempt, Waits::Due)),
         TaskPhase::Running { token, .. } => Some((id, task.attempt, Waits::Leased(token))),
@@ -39,10 +39,23 @@ pub fn waits_for(state: &RunState, able: &Able, now: Timestamp) -> Vec<Need> {
     if state.phase != Phase::Running {
         return needs;
     }
-    let due = |t: &super::TaskState| t.phase == TaskPhase::Queued && t.due <= now;
+    let due = |t: &TaskState| t.phase == TaskPhase::Queued && t.due <= now;
     for (task, _) in state.tasks().filter(|(_, t)| due(t)) {
         let need = state.workflow.need(task.step).filter(|n| !able.can(n) && !needs.contains(n));
         needs.extend(need);
     }
     needs
+}
+
+impl RunState {
+    /// Why no retry of the run starts, while it is paused (H17).
+    #[must_use]
+    pub fn paused(&self) -> Option<&str> {
+        self.paused.as_deref()
+    }
+
+    /// The tasks that wait for a retry, which a pause holds back.
+    pub fn waiting_retries(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
+        self.tasks().filter(|(_, task)| task.phase == TaskPhase::Queued && task.attempt > 1)
+    }
 }

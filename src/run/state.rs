@@ -90,6 +90,10 @@ pub struct TaskState {
     pub first_started: Option<Timestamp>,
     /// Retries that timeouts have caused (R11).
     pub timeout_retries: u32,
+    /// Retries that each rule has caused, by its place in the text, up to the last that caused any;
+    /// empty where all rules share one count (X4).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_rule: Vec<u32>,
     /// The backoff drawn last, which the next decorrelated draw starts from.
     pub backoff: Option<Nanos>,
     /// The delay before the attempt to come or in progress.
@@ -152,11 +156,22 @@ impl TaskState {
             attempt: 1,
             first_started: None,
             timeout_retries: 0,
+            by_rule: Vec::new(),
             backoff: None,
             delay: Nanos::ZERO,
             due: Timestamp::from_nanos(0),
             first_failure: None,
             failure: None,
+        }
+    }
+
+    /// One more retry that the rule at `place` has caused.
+    pub(super) fn count_against(&mut self, place: usize) {
+        if self.by_rule.len() <= place {
+            self.by_rule.resize(place + 1, 0);
+        }
+        if let Some(count) = self.by_rule.get_mut(place) {
+            *count = count.saturating_add(1);
         }
     }
 
@@ -313,17 +328,6 @@ impl RunState {
     #[must_use]
     pub fn phase(&self) -> &Phase {
         &self.phase
-    }
-
-    /// Why no retry of the run starts, while it is paused (H17).
-    #[must_use]
-    pub fn paused(&self) -> Option<&str> {
-        self.paused.as_deref()
-    }
-
-    /// The tasks that wait for a retry, which a pause holds back.
-    pub fn waiting_retries(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
-        self.tasks().filter(|(_, task)| task.phase == TaskPhase::Queued && task.attempt > 1)
     }
 
     /// How the run ended, if it has.

@@ -84,6 +84,8 @@ enum Stored {
         backoff: Nanos,
         kind: RetryKind,
         code: ErrorCode,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        rule: Option<u32>,
     },
     TaskSucceeded {
         task: TaskId,

@@ -222,6 +222,14 @@ impl Workflow {
         self.places().find(|at| self.step(*at).is_some_and(|s| s.id == id))
     }
 
+    /// Whether running `step`'s action again does no harm: true unless its declaration says
+    /// otherwise.
+    #[must_use]
+    pub fn is_idempotent(&self, step: &Step) -> bool {
+        let declared = self.0.actions.get(&step.action);
+        declared.and_then(|action| action.idempotent) != Some(false)
+    }
+
     /// The edges out of `from`, by ascending priority, ties in text order.
     #[must_use]
     pub fn edges_from(&self, from: StepIx) -> Vec<&Transition> {

@@ -26,6 +26,13 @@ fn a_policy_in_words() {
 }
 
 #[test]
+fn x2_a_preset_by_its_name() {
+    let out = says(&["google-sre"]);
+    assert!(out.starts_with("The preset google-sre.\nSource: Site Reliability"), "{out}");
+    assert_eq!(says(&["google-sre", "--dialect", "preset"]), out);
+}
+
+#[test]
 fn a_policy_as_json() {
     let text =
         r#"{"max_retries": -1, "backoff": 1000, "max_backoff": 5000, "backoff_type": "linear"}"#;

@@ -9,6 +9,7 @@ mod examples;
 mod explain;
 mod input;
 mod lab;
+mod lint;
 mod output;
 mod resume;
 mod secrets;

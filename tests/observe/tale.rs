@@ -92,6 +92,7 @@ pub(crate) fn scheduled(task: TaskId, attempt: u32, delay_ms: u64) -> Event {
         backoff: Nanos::from_millis(delay_ms),
         kind: failure.kind(),
         code: failure.code().clone(),
+        rule: None,
     }
 }
 

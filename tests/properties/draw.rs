@@ -1,17 +1,15 @@
 //! What is drawn: policies, workflows, scripts and disruptions, all as plain data.
 
-use proptest::collection::{btree_set, vec};
+use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use retrial::failure::{Failure, NetworkFault};
-use retrial::policy::{
-    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Origin, Parts, Policy, Rule, Scope,
-    Shape, Share,
-};
+use retrial::policy::{ActionKind, Origin, Policy};
 use retrial::time::Nanos;
-use retrial::workflow::{self, Step, StepIx, Template, Transition, Workflow};
+use retrial::workflow::{self, Action, Step, StepIx, Target, Template, Transition, Workflow};
 use serde_json::{Value, json};
 
+use super::policies::{length, policy};
 use crate::run_support::{End, Shot};
 
 /// The name of the one custom backoff.
@@ -22,9 +20,14 @@ pub(crate) fn sevens(n: u32) -> Nanos {
     Nanos::from_millis(7 * u64::from(n))
 }
 
+/// What a failure whose outcome is unknown says.
+pub(crate) const UNKNOWN: &str = "cut off";
+
 /// Names by which rules and exception edges match.
-const NAMES: [&str; 12] = [
+pub(crate) const NAMES: [&str; 14] = [
     "500",
+    "4xx",
+    "429-503",
     "429",
     "408",
     "TIMEOUT",
@@ -38,121 +41,6 @@ const NAMES: [&str; 12] = [
     "E42",
 ];
 
-fn length() -> impl Strategy<Value = Nanos> {
-    prop_oneof![
-        6 => (1..5_000_u64).prop_map(Nanos::from_millis),
-        2 => (0..100_u64).prop_map(Nanos::new),
-        1 => any::<u64>().prop_map(Nanos::new),
-        1 => Just(Nanos::MAX),
-    ]
-}
-
-fn shape() -> impl Strategy<Value = Shape> {
-    let multiplier = select(vec![1_000_000, 1_000_001, 1_500_000, 2_000_000, 2_718_281, 9_000_000]);
-    let multiplier = multiplier.prop_map(|m| Multiplier::from_millionths(m).expect("at least 1"));
-    prop_oneof![
-        Just(Shape::None),
-        length().prop_map(|base| Shape::Fixed { base }),
-        (length(), length()).prop_map(|(base, step)| Shape::Linear { base, step }),
-        (length(), multiplier)
-            .prop_map(|(base, multiplier)| Shape::Exponential { base, multiplier }),
-        length().prop_map(|base| Shape::Fibonacci { base }),
-        Just(Shape::Custom { name: CUSTOM.into() }),
-    ]
-}
-
-fn jitter() -> impl Strategy<Value = Jitter> {
-    let share = (0..=1_000_000_u32).prop_map(|p| Share::from_millionths(p).expect("at most 1"));
-    prop_oneof![
-        3 => Just(Jitter::None),
-        1 => Just(Jitter::Proportional(Share::QUARTER)),
-        1 => share.prop_map(Jitter::Proportional),
-        1 => Just(Jitter::Full),
-        1 => Just(Jitter::Equal),
-        1 => Just(Jitter::Decorrelated),
-    ]
-}
-
-fn names() -> impl Strategy<Value = std::collections::BTreeSet<String>> {
-    btree_set(select(NAMES.to_vec()).prop_map(str::to_owned), 1..4)
-}
-
-fn matcher() -> impl Strategy<Value = Matcher> {
-    let scope = prop_oneof![
-        3 => Just(Scope::Any),
-        2 => prop_oneof![Just(Default::default()), names()].prop_map(Scope::Retryable),
-        2 => names().prop_map(Scope::Names),
-    ];
-    let except = prop_oneof![4 => Just(Default::default()), 1 => names()];
-    (scope, except).prop_map(|(scope, except)| Matcher { scope, except })
-}
-
-fn limit() -> impl Strategy<Value = Limit> {
-    prop_oneof![
-        5 => (1..=6_u32).prop_map(|n| Limit::attempts(n).expect("at least one")),
-        1 => Just(Limit::Unlimited),
-    ]
-}
-
-fn rule() -> impl Strategy<Value = Rule> {
-    let cap = prop_oneof![2 => Just(None), 1 => length().prop_map(Some)];
-    (matcher(), limit(), shape(), jitter(), cap).prop_map(|(matcher, limit, shape, jitter, cap)| {
-        let backoff = Backoff { shape, jitter, cap };
-        let backoff = if limit == Limit::Unlimited { untight(backoff) } else { backoff };
-        Rule { matcher, limit, backoff }
-    })
-}
-
-/// Decision 10: an unlimited rule has a delay; one that is neither drawn nor custom at least 10 ms.
-fn untight(backoff: Backoff) -> Backoff {
-    let least = match backoff.jitter {
-        Jitter::None => Nanos::from_millis(10),
-        _ => Nanos::new(1),
-    };
-    let shape = match backoff.shape {
-        Shape::None => Shape::Fixed { base: least },
-        Shape::Fixed { base } => Shape::Fixed { base: base.max(least) },
-        Shape::Linear { base, step } => Shape::Linear { base: base.max(least), step },
-        Shape::Exponential { base, multiplier } => {
-            Shape::Exponential { base: base.max(least), multiplier }
-        }
-        Shape::Fibonacci { base } => Shape::Fibonacci { base: base.max(least) },
-        custom @ Shape::Custom { .. } => custom,
-    };
-    Backoff { shape, cap: backoff.cap.map(|c| c.max(least)), ..backoff }
-}
-
-/// Any policy that the types allow.
-pub(crate) fn policy() -> impl Strategy<Value = Policy> {
-    let dialect = select(vec![
-        Dialect::Ir,
-        Dialect::WorkConfig,
-        Dialect::Execution,
-        Dialect::RetryConfig,
-        Dialect::Builder,
-    ]);
-    let timeout = || {
-        let some = prop_oneof![(1..20_000_u64).prop_map(Nanos::from_millis), Just(Nanos::MAX)];
-        prop_oneof![1 => Just(None), 1 => some.prop_map(Some)]
-    };
-    let budget = prop_oneof![2 => Just(None), 1 => (0..3_u32).prop_map(Some)];
-    let obeyed = prop_oneof![Just(Parts::MAX_RETRY_AFTER), length()];
-    (dialect, vec(rule(), 0..4), timeout(), timeout(), budget, obeyed).prop_map(
-        |(dialect, rules, attempt_timeout, total_timeout, timeout_retries, max_retry_after)| {
-            let parts = Parts {
-                dialect,
-                rules,
-                attempt_timeout,
-                total_timeout,
-                timeout_retries,
-                max_retry_after,
-                budget: None,
-            };
-            Policy::try_from(parts).expect("a policy that makes sense")
-        },
-    )
-}
-
 fn failure() -> impl Strategy<Value = Failure> {
     let kind = select(vec![
         Failure::http(500, "broken"),
@@ -161,6 +49,7 @@ fn failure() -> impl Strategy<Value = Failure> {
         Failure::http(408, "too slow"),
         Failure::http(400, "nonsense"),
         Failure::network(NetworkFault::Reset, "reset"),
+        Failure::network(NetworkFault::Cut, UNKNOWN).with_unknown_outcome(),
         Failure::work_failed("no"),
         Failure::exception("KeyError", "no such key", &["KeyError".into(), "LookupError".into()]),
         Failure::timed_out("the endpoint says so"),
@@ -281,11 +170,21 @@ fn edge() -> impl Strategy<Value = Edge> {
 /// A random graph without cycles. `mirrored` turns the text order around, so that it is not the
 /// order in which steps can run.
 pub(crate) fn graph() -> impl Strategy<Value = Graph> {
-    (vec(node(), 1..6), vec(edge(), 0..9), vec(policy(), 2), any::<bool>())
-        .prop_map(|(nodes, edges, policies, mirrored)| assemble(nodes, edges, &policies, mirrored))
+    let harmful = prop::bool::weighted(0.3);
+    (vec(node(), 1..6), vec(edge(), 0..9), vec(policy(), 2), any::<bool>(), harmful).prop_map(
+        |(nodes, edges, policies, mirrored, harmful)| {
+            assemble(nodes, edges, &policies, mirrored, harmful)
+        },
+    )
 }
 
-fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: bool) -> Graph {
+fn assemble(
+    nodes: Vec<Node>,
+    edges: Vec<Edge>,
+    policies: &[Policy],
+    mirrored: bool,
+    harmful: bool,
+) -> Graph {
     let count = nodes.len();
     let place = |n: usize| if mirrored { count - 1 - n } else { n };
     let at = |n: usize| StepIx(u16::try_from(place(n)).expect("few steps"));
@@ -325,8 +224,16 @@ fn assemble(nodes: Vec<Node>, edges: Vec<Edge>, policies: &[Policy], mirrored: b
         on_error: e.on_error.as_ref().map(|names| names.iter().cloned().collect()),
         condition: e.ask.as_ref().map(|a| serde_json::from_value(a.json()).expect("a condition")),
     };
+    let action = Action {
+        kind: ActionKind::ToolCall,
+        target: Target::Registered,
+        idempotent: harmful.then_some(false),
+        inner_attempts: None,
+        heartbeat_timeout: None,
+    };
     let parts = workflow::Parts {
         name: "drawn".into(),
+        actions: [("act".to_owned(), action)].into(),
         steps,
         transitions: edges.iter().map(transition).collect(),
         ..workflow::Parts::default()

@@ -22,6 +22,7 @@ struct Track {
     at: At,
     first: Option<u64>,
     timeouts: u32,
+    causes: Vec<usize>,
     previous: Option<u64>,
     last: Option<Failure>,
 }
@@ -38,7 +39,14 @@ pub(crate) fn check(world: &World) -> Result<(), String> {
         if let Event::StepEntered { step, tasks } = recorded.event {
             for item in 0..tasks {
                 let at = At::Due { attempt: 1, at: now, delay: 0 };
-                let track = Track { at, first: None, timeouts: 0, previous: None, last: None };
+                let track = Track {
+                    at,
+                    first: None,
+                    timeouts: 0,
+                    causes: Vec::new(),
+                    previous: None,
+                    last: None,
+                };
                 tracks.insert(TaskId { step, item }, track);
             }
         }
@@ -110,14 +118,17 @@ impl Track {
                 ensure(decided, "nothing is decided about the failure")?;
                 let (timeouts, previous) = (self.timeouts, self.previous);
                 let first = self.first.unwrap_or(now);
-                let past = Past { attempt: *attempt, timeouts, previous, first, now };
+                let (attempt, causes) = (*attempt, &self.causes);
+                let harmful =
+                    world.state.workflow().actions().values().any(|a| a.idempotent == Some(false));
+                let past = Past { attempt, harmful, timeouts, causes, previous, first, now };
                 let expected = Box::new(model::expected(policy, failure, &past));
                 self.last = Some(failure.clone());
-                let (attempt, will_retry) = (*attempt, *will_retry);
+                let will_retry = *will_retry;
                 At::Failed { attempt, failure: failure.clone(), will_retry, expected }
             }
             (
-                Event::RetryScheduled { attempt, delay, backoff, kind, code, .. },
+                Event::RetryScheduled { attempt, delay, backoff, kind, code, rule, .. },
                 At::Failed { attempt: failed, failure, will_retry, expected },
             ) => {
                 ensure(will_retry, "no retry was announced")?;
@@ -130,6 +141,8 @@ impl Track {
                 };
                 ensure(*kind == trigger, "another trigger")?;
                 expected.check_retry(now, delay.get(), backoff.get())?;
+                expected.check_rule(policy, *rule)?;
+                self.causes.extend(expected.place());
                 self.timeouts += u32::from(trigger == RetryKind::Timeout);
                 self.previous = Some(backoff.get());
                 let at = now.saturating_add(delay.get());

@@ -2,7 +2,9 @@
 //! policy's text. Shares no decision code with the engine.
 
 use retrial::failure::{Class, Failure};
-use retrial::policy::{Dialect, GiveUp, Jitter, Limit, Matcher, Policy, Rule, Scope, Shape};
+use retrial::policy::{
+    AtDeadline, Counting, Dialect, GiveUp, Jitter, Limit, Matcher, Policy, Rule, Scope, Shape,
+};
 
 use super::draw;
 
@@ -18,6 +20,8 @@ pub(crate) struct Expected {
     unmatched: bool,
     /// W8.
     exhausted: bool,
+    /// C18, H17: it may have taken effect, and must not twice.
+    harmful: bool,
     /// R11.
     budget: bool,
     /// Decision 4: the least and most that the backoff may be.
@@ -28,14 +32,22 @@ pub(crate) struct Expected {
     obeyed: u128,
     /// From now until the total timeout (Decision 8).
     left: Option<u128>,
+    /// From now until a truncated last attempt starts (X5); none where that is now or past.
+    last: Option<u128>,
+    /// The rule that governs, by its place.
+    place: Option<usize>,
 }
 
 /// What a task has been through, by its events alone.
-pub(crate) struct Past {
+pub(crate) struct Past<'t> {
     /// The attempt that failed.
     pub(crate) attempt: u32,
     /// Retries caused by timeouts.
     pub(crate) timeouts: u32,
+    /// Whether the action's declaration says that running it twice does harm.
+    pub(crate) harmful: bool,
+    /// For each retry so far, the place of the rule that caused it.
+    pub(crate) causes: &'t [usize],
     /// The last backoff.
     pub(crate) previous: Option<u64>,
     /// When the first attempt started, and now.
@@ -43,10 +55,11 @@ pub(crate) struct Past {
     pub(crate) now: u64,
 }
 
-pub(crate) fn expected(policy: &Policy, failure: &Failure, past: &Past) -> Expected {
+pub(crate) fn expected(policy: &Policy, failure: &Failure, past: &Past<'_>) -> Expected {
     let mut found = Expected {
         unmatched: true,
         exhausted: false,
+        harmful: false,
         budget: false,
         low: 0,
         high: 0,
@@ -56,20 +69,35 @@ pub(crate) fn expected(policy: &Policy, failure: &Failure, past: &Past) -> Expec
             let end = (u128::from(past.first) + u128::from(total.get())).min(MOST);
             end.saturating_sub(u128::from(past.now))
         }),
+        last: None,
+        place: None,
     };
-    let Some(rule) = rule(policy, failure) else { return found };
+    let Some((place, rule)) = rule(policy, failure) else { return found };
     found.unmatched = false;
-    found.exhausted = match rule.limit {
+    found.place = Some(place);
+    // X4: the retries made, or those that this rule made.
+    let own = past.causes.iter().filter(|cause| **cause == place).count();
+    let own = u32::try_from(own).unwrap_or(u32::MAX);
+    let (made, in_all) = match policy.counting() {
+        Counting::Shared => (past.attempt - 1, None),
+        Counting::PerRule { total } => (own, Some(total)),
+    };
+    let used_up = |limit: Limit, made: u32| match limit {
         // Retried if and only if the retries made are fewer than those allowed.
-        Limit::Attempts(most) => {
-            let (made, allowed) = (past.attempt - 1, most.get() - 1);
-            made >= allowed
-        }
+        Limit::Attempts(most) => made >= most.get() - 1,
         Limit::Unlimited => false,
     };
+    found.exhausted =
+        used_up(rule.limit, made) || in_all.is_some_and(|total| used_up(total, past.attempt - 1));
+    // X5: the last attempt starts one attempt timeout before the end, without one the reserve.
+    if let (Some(left), AtDeadline::Truncate { reserve }) = (found.left, policy.at_deadline()) {
+        let before = policy.attempt_timeout().unwrap_or(reserve);
+        found.last = left.checked_sub(u128::from(before.get())).filter(|n| *n > 0);
+    }
+    found.harmful = past.harmful && !policy.retries_unknown_outcome() && unknown(failure);
     let timed_out = failure.code().as_str() == "TIMEOUT";
     found.budget = timed_out && policy.timeout_retries().is_some_and(|n| past.timeouts >= n);
-    (found.low, found.high) = range(rule, past.attempt, past.previous);
+    (found.low, found.high) = range(rule, made + 1, past.previous);
     found
 }
 
@@ -83,14 +111,19 @@ impl Expected {
     pub(crate) fn check_retry(&self, now: u64, delay: u64, backoff: u64) -> Result<(), String> {
         let (delay, backoff) = (u128::from(delay), u128::from(backoff));
         let refused = self.asked > self.obeyed && self.asked > backoff;
-        if self.unmatched || self.exhausted || self.budget || refused {
+        if self.unmatched || self.exhausted || self.harmful || self.budget || refused {
             return Err(format!("retried where it may not: {self:?}"));
-        }
-        if self.crosses(now, backoff) {
-            return Err(format!("the retry starts at or after the total timeout: {self:?}"));
         }
         if backoff < self.low || backoff > self.high {
             return Err(format!("backoff {backoff} is out of its range: {self:?}"));
+        }
+        if self.crosses(now, backoff) {
+            // The only way on is a delay cut short, and never below what was asked for.
+            let cut = self.last.filter(|last| *last >= self.asked);
+            return match cut {
+                Some(last) if last == delay => Ok(()),
+                _ => Err(format!("delay {delay} crosses the total timeout: {self:?}")),
+            };
         }
         if delay != backoff.max(self.asked) {
             return Err(format!(
@@ -100,47 +133,86 @@ impl Expected {
         Ok(())
     }
 
+    /// Checks that the retry counts against the rule that governs, where each has its own count.
+    pub(crate) fn check_rule(&self, policy: &Policy, rule: Option<u32>) -> Result<(), String> {
+        let own = match policy.counting() {
+            Counting::Shared => None,
+            Counting::PerRule { .. } => self.place.and_then(|at| u32::try_from(at).ok()),
+        };
+        if rule == own { Ok(()) } else { Err(format!("counted against {rule:?}, not {own:?}")) }
+    }
+
+    /// The place of the rule that governs.
+    pub(crate) fn place(&self) -> Option<usize> {
+        self.place
+    }
+
     /// Checks that the task may be given up for `reason`.
     pub(crate) fn check_give_up(&self, now: u64, reason: GiveUp) -> Result<(), String> {
         let holds = match reason {
             GiveUp::NotRetryable => self.unmatched,
             GiveUp::Exhausted => self.exhausted,
+            GiveUp::OutcomeUnknown => self.harmful,
             GiveUp::TimeoutBudget => self.budget,
             GiveUp::RetryAfter => self.asked > self.obeyed && self.asked > self.low,
             GiveUp::ByHand => false,
-            GiveUp::TotalTimeout => !self.unmatched && self.crosses(now, self.high),
+            GiveUp::TotalTimeout => {
+                let cut = self.last.filter(|last| *last >= self.asked);
+                !self.unmatched && self.crosses(now, self.high) && cut.is_none()
+            }
         };
         if holds { Ok(()) } else { Err(format!("given up for {reason:?} without cause: {self:?}")) }
     }
 }
 
-/// Attempts in all that any rule allows (Decision 1); none when unlimited.
+/// A lost lease, an attempt that ran out of time, and what the action says itself.
+fn unknown(failure: &Failure) -> bool {
+    let by_code = ["LEASE_LOST", "HEARTBEAT_TIMEOUT"].contains(&failure.code().as_str());
+    let by_engine = failure.message().starts_with("timed out after ");
+    by_code || by_engine || failure.message() == draw::UNKNOWN
+}
+
+/// Attempts in all that any rule allows (Decision 1), or all rules together up to the total (X4);
+/// none when unlimited.
 pub(crate) fn most_attempts(policy: &Policy) -> Option<u32> {
-    let mut counts = policy.rules().iter().map(|r| match r.limit {
+    let count = |limit: Limit| match limit {
         Limit::Attempts(n) => Some(n.get()),
         Limit::Unlimited => None,
-    });
-    counts.try_fold(1, |most, n| Some(most.max(n?)))
+    };
+    let mut counts = policy.rules().iter().map(|r| count(r.limit));
+    match policy.counting() {
+        Counting::Shared => counts.try_fold(1, |most, n| Some(most.max(n?))),
+        Counting::PerRule { total } => {
+            let all = counts.try_fold(1_u32, |sum, n| Some(sum.saturating_add(n? - 1)));
+            [all, count(total)].into_iter().flatten().min()
+        }
+    }
 }
 
 /// W8, Decisions 5 and 12.
-fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<&'p Rule> {
+fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<(usize, &'p Rule)> {
     let class = class(policy, failure);
-    let matching: Vec<&Rule> =
-        policy.rules().iter().filter(|r| matches(&r.matcher, failure, class)).collect();
+    let all: Vec<(usize, &Rule)> = policy.rules().iter().enumerate().collect();
+    let matching: Vec<(usize, &Rule)> =
+        all.iter().filter(|(_, r)| matches(&r.matcher, failure, class)).copied().collect();
     let lost = failure.code().as_str() == "LEASE_LOST";
-    let among =
-        if matching.is_empty() && lost { policy.rules().iter().collect() } else { matching };
+    let among = if matching.is_empty() && lost { all } else { matching };
     let size = |r: &Rule| match r.limit {
         Limit::Attempts(n) => u64::from(n.get()),
         Limit::Unlimited => u64::MAX,
     };
-    let most = among.iter().map(|r| size(r)).max()?;
-    among.into_iter().find(|r| size(r) == most)
+    let most = among.iter().map(|(_, r)| size(r)).max()?;
+    among.into_iter().find(|(_, r)| size(r) == most)
 }
 
 fn is(failure: &Failure, name: &str) -> bool {
-    failure.code().as_str() == name || failure.lineage().iter().any(|t| t == name)
+    let code = failure.code().as_str();
+    let among: Vec<String> = match name {
+        "4xx" => (400..500).map(|n: u16| n.to_string()).collect(),
+        "429-503" => (429..504).map(|n: u16| n.to_string()).collect(),
+        name => vec![name.to_owned()],
+    };
+    among.iter().any(|name| name == code) || failure.lineage().iter().any(|t| t == name)
 }
 
 /// H3, R3.
@@ -208,6 +280,20 @@ fn raw(shape: &Shape, n: u32) -> (u128, u128) {
             exact(u128::from(base.get()) + u128::from(step.get()) * (n128 - 1))
         }
         Shape::Fibonacci { base } => exact(u128::from(base.get()) * fibonacci(n)),
+        // X3: integers, and past its end the list stays at its last.
+        Shape::Polynomial { base, degree } => {
+            let powered = (0..*degree).map(|_| n128).fold(1_u128, u128::saturating_mul);
+            exact(u128::from(base.get()).saturating_mul(powered))
+        }
+        Shape::List { delays } => {
+            let mut left = delays.as_slice().to_vec();
+            while left.len() > 1
+                && left.len() > delays.as_slice().len().saturating_sub(n as usize - 1)
+            {
+                left.remove(0);
+            }
+            exact(left.first().map_or(0, |d| u128::from(d.get())))
+        }
         Shape::Custom { .. } => exact(u128::from(draw::sevens(n).get())),
         Shape::Exponential { base, multiplier } => {
             let value = power(base.get(), multiplier.millionths(), n - 1);

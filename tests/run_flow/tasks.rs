@@ -333,17 +333,6 @@ fn r7_a_claim_starts_only_the_attempt_the_task_is_at() {
 }
 
 #[test]
-fn decision_11_time_never_goes_back() {
-    // Decision 11: a node whose clock is behind stamps its events with the last event's time.
-    let mut world = set(Flow::new().step("a", doubling(3)).build(), [("a", 0, vec![status(500)])]);
-    world.run_to(1);
-    world.now = run_support::world::START;
-    let (task, attempt) = (task(0, 0), 2);
-    world.handle(&Input::Claimed { task, attempt, token: token_of(task, attempt) });
-    assert!(world.log.is_sorted_by_key(|r| r.at));
-}
-
-#[test]
 fn a14_the_receipt_is_the_same_for_every_attempt_and_no_other_task() {
     // A14.
     let world = one(doubling(2), [status(500), ok()]);

@@ -46,8 +46,12 @@ fn line(event: &Event, workflow: &Workflow) -> String {
         Event::AttemptFailed { task: t, attempt, failure, will_retry } => {
             format!("failed {} #{attempt} {} will_retry={will_retry}", task(t), failure.code())
         }
-        Event::RetryScheduled { task: t, attempt, delay, backoff, kind, code } => {
-            format!("retrying {} #{attempt} in {delay} backoff={backoff} {kind} {code}", task(t))
+        Event::RetryScheduled { task: t, attempt, delay, backoff, kind, code, rule } => {
+            let rule = rule.map(|n| format!(" rule={n}")).unwrap_or_default();
+            format!(
+                "retrying {} #{attempt} in {delay} backoff={backoff} {kind} {code}{rule}",
+                task(t)
+            )
         }
         Event::TaskSucceeded { task: t, attempt, .. } => {
             format!("succeeded {} #{attempt}", task(t))

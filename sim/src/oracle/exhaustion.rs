@@ -7,7 +7,8 @@ use retrial::run::Event;
 use retrial::time::Timestamp;
 
 use super::history::{Entry, Failed, TaskHistory, entries, tasks};
-use super::{Promise, Report, calling_off, model, routing};
+use super::ledger::Ledger;
+use super::{OUTCOME_UNKNOWN, Promise, Report, calling_off, model, routing};
 use crate::evidence::{Evidence, RunEvidence};
 
 /// It was retried although the policy stops.
@@ -37,12 +38,13 @@ pub const WRONG_ERROR: &str = "wrong_error";
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Exhaustion);
+    let ledger = Ledger::of(evidence);
     for run in &evidence.runs {
         let tasks = tasks(run);
         for task in &tasks {
             order(&mut report, task);
             for failed in task.failed() {
-                ruling(&mut report, task, &failed);
+                ruling(&mut report, &ledger, task, &failed);
             }
             record(&mut report, task);
             counts(&mut report, task);
@@ -142,20 +144,31 @@ fn was_asked(task: &TaskHistory<'_>, from: u64, until: u64) -> bool {
 }
 
 /// Whether retrying or giving up is what the policy says.
-fn ruling(report: &mut Report, task: &TaskHistory<'_>, failed: &Failed<'_>) {
+fn ruling(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, failed: &Failed<'_>) {
+    let declared = task.run.workflow.actions().get(&task.step.action);
+    let arrived = !ledger.arrivals(task.run.id, task.task, failed.attempt).is_empty();
     let situation = model::Situation {
         attempt: failed.attempt,
         at: failed.entry.at,
         timeout_retries: failed.timeout_retries,
+        harmful: declared.is_some_and(|a| a.idempotent == Some(false)),
+        arrived,
+        causes: &failed.causes,
         previous: failed.previous,
         deadline: task.deadline(),
     };
     let policy = &task.step.policy;
     // What was used up before the kept history is unknown.
-    if !task.whole && (policy.total_timeout().is_some() || policy.timeout_retries().is_some()) {
+    let forgets = policy.total_timeout().is_some()
+        || policy.timeout_retries().is_some()
+        || !policy.counting().is_shared();
+    if !task.whole && forgets {
         return;
     }
     let Some(ruling) = model::ruling(policy, failed.failure, &situation) else { return };
+    if ruling.reasons.contains(&GiveUp::OutcomeUnknown) {
+        report.met(OUTCOME_UNKNOWN);
+    }
     let run = task.run.id;
     let shown = || format!("`{}`: {}", failed.failure.code(), failed.entry.show());
     if failed.will_retry {

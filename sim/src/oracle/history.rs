@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use retrial::failure::{Failure, RetryKind};
+use retrial::policy::Rule;
 use retrial::run::{Event, TaskId};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::Step;
 
+use super::model;
 use crate::evidence::RunEvidence;
 
 /// One event with its number.
@@ -82,8 +84,14 @@ pub(super) struct Retry<'e> {
     pub(super) backoff: Nanos,
     pub(super) kind: RetryKind,
     pub(super) code: &'e str,
+    /// The rule that the event says it counts against.
+    pub(super) rule: Option<u32>,
     /// The backoff of the retry before this one.
     pub(super) previous: Option<Nanos>,
+    /// The rule that governs, as the model says, with its place.
+    pub(super) governs: Option<(usize, &'e Rule)>,
+    /// The attempts that count against that rule; `None` where what they were is trimmed away.
+    pub(super) count: Option<u32>,
 }
 
 /// A failed attempt and what the task had used up by then.
@@ -94,6 +102,8 @@ pub(super) struct Failed<'e> {
     pub(super) will_retry: bool,
     /// Retries that timeouts had caused before.
     pub(super) timeout_retries: u32,
+    /// The places of the rules that had caused its retries, as the model says.
+    pub(super) causes: Vec<usize>,
     pub(super) previous: Option<Nanos>,
 }
 
@@ -113,14 +123,21 @@ impl<'e> TaskHistory<'e> {
 
     /// Every retry whose failure is kept.
     pub(super) fn retries(&self) -> Vec<Retry<'e>> {
+        let policy = &self.step.policy;
         let mut last: Option<(Entry<'e>, &'e Failure)> = None;
-        let mut previous = None;
+        let (mut previous, mut causes) = (None, Vec::new());
         let mut found = Vec::new();
         for entry in &self.entries {
             match entry.event {
                 Event::AttemptFailed { failure, .. } => last = Some((*entry, failure)),
-                Event::RetryScheduled { attempt, delay, backoff, kind, code, .. } => {
-                    found.extend(last.take().map(|(failed, failure)| Retry {
+                Event::RetryScheduled { attempt, delay, backoff, kind, code, rule, .. } => {
+                    let before = last.take();
+                    let governs = before.and_then(|(_, failure)| model::rule(policy, failure));
+                    let known = self.whole || policy.counting().is_shared();
+                    let made = attempt.saturating_sub(1).max(1);
+                    let count = governs.filter(|_| known);
+                    let count = count.map(|(at, _)| model::counted(policy, at, made, &causes));
+                    found.extend(before.map(|(failed, failure)| Retry {
                         failed,
                         failure,
                         scheduled: *entry,
@@ -129,8 +146,12 @@ impl<'e> TaskHistory<'e> {
                         backoff: *backoff,
                         kind: *kind,
                         code: code.as_str(),
+                        rule: *rule,
                         previous,
+                        governs,
+                        count,
                     }));
+                    causes.extend(governs.map(|(at, _)| at));
                     previous = Some(*backoff);
                 }
                 _ => {}
@@ -141,19 +162,26 @@ impl<'e> TaskHistory<'e> {
 
     /// Every failed attempt that is kept.
     pub(super) fn failed(&self) -> Vec<Failed<'e>> {
-        let (mut timeout_retries, mut previous) = (0, None);
+        let (mut timeout_retries, mut previous, mut causes) = (0, None, Vec::new());
+        let mut last = None;
         let mut found = Vec::new();
         for entry in &self.entries {
             match entry.event {
-                Event::AttemptFailed { failure, attempt, will_retry, .. } => found.push(Failed {
-                    entry: *entry,
-                    failure,
-                    attempt: *attempt,
-                    will_retry: *will_retry,
-                    timeout_retries,
-                    previous,
-                }),
+                Event::AttemptFailed { failure, attempt, will_retry, .. } => {
+                    last = Some(failure);
+                    found.push(Failed {
+                        entry: *entry,
+                        failure,
+                        attempt: *attempt,
+                        will_retry: *will_retry,
+                        timeout_retries,
+                        causes: causes.clone(),
+                        previous,
+                    });
+                }
                 Event::RetryScheduled { kind, backoff, .. } => {
+                    let cause = last.and_then(|f| model::rule(&self.step.policy, f));
+                    causes.extend(cause.map(|(at, _)| at));
                     timeout_retries += u32::from(*kind == RetryKind::Timeout);
                     previous = Some(*backoff);
                 }

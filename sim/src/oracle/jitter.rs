@@ -42,8 +42,7 @@ impl<'e> Drawn<'e> {
         task: &TaskHistory<'e>,
         retry: &Retry<'e>,
     ) {
-        let n = retry.attempt.max(2) - 1;
-        let Some(rule) = model::rule(&task.step.policy, retry.failure) else { return };
+        let (Some((_, rule)), Some(n)) = (retry.governs, retry.count) else { return };
         let Some(range) = model::delays(rule, n, retry.previous) else { return };
         if rule.backoff.jitter == Jitter::None || range.high - range.low < WIDE {
             return;

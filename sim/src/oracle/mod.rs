@@ -23,6 +23,7 @@ pub mod sequence;
 pub mod silence;
 pub mod termination;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use retrial::run::RunId;
@@ -124,13 +125,34 @@ pub struct Report {
     pub oracle: Promise,
     /// How many things it looked at. Zero means that it proved nothing.
     pub judged: u64,
+    /// How often it met each of the [`FEATURES`].
+    pub features: BTreeMap<&'static str, u64>,
     /// What was wrong.
     pub findings: Vec<Finding>,
 }
 
+/// Rare things whose being judged a sweep shows by name.
+pub const FEATURES: [&str; 5] =
+    [COUNT_PER_RULE, TRUNCATED, WRITTEN_DELAYS, OUTCOME_UNKNOWN, PRESET];
+/// A failure that leaves open whether harm was done, of an action that is not idempotent (H17).
+pub(crate) const OUTCOME_UNKNOWN: &str = "unknown outcome";
+/// A retry under a preset (X2).
+pub(crate) const PRESET: &str = "preset";
+/// A retry that counts against a rule of its own (X4).
+pub(crate) const COUNT_PER_RULE: &str = "count per rule";
+/// A delay cut short at the total timeout (X5).
+pub(crate) const TRUNCATED: &str = "truncated delay";
+/// A delay from a list or a polynomial (X3).
+pub(crate) const WRITTEN_DELAYS: &str = "list or polynomial";
+
 impl Report {
     fn new(oracle: Promise) -> Self {
-        Self { oracle, judged: 0, findings: Vec::new() }
+        Self { oracle, judged: 0, features: BTreeMap::new(), findings: Vec::new() }
+    }
+
+    /// Says that one of the [`FEATURES`] was met and is judged.
+    fn met(&mut self, feature: &'static str) {
+        *self.features.entry(feature).or_default() += 1;
     }
 
     /// Judges one thing.

@@ -3,7 +3,8 @@
 
 use retrial::failure::{Class, Failure};
 use retrial::policy::{
-    Backoff, Dialect, GiveUp, Jitter, Limit, Matcher, Policy, Rule, Scope, Shape,
+    AtDeadline, Backoff, Counting, Dialect, GiveUp, Jitter, Limit, Matcher, Policy, Rule, Scope,
+    Shape,
 };
 use retrial::time::{Nanos, Timestamp};
 
@@ -29,33 +30,76 @@ impl Delays {
 }
 
 /// The policy's attempts in all: the most that any rule allows, one without rules; `None` is
-/// unlimited (W8, spec decision 1).
+/// unlimited (W8, spec decision 1). Where each rule has its own count, the first attempt and every
+/// rule's retries, up to the total (X4).
 pub(super) fn limit(policy: &Policy) -> Option<u32> {
-    policy.rules().iter().map(|r| r.limit.count()).try_fold(1, |most, n| Some(most.max(n?)))
+    let mut rules = policy.rules().iter().map(|r| r.limit.count());
+    match policy.counting() {
+        Counting::Shared => rules.try_fold(1, |most, n| Some(most.max(n?))),
+        Counting::PerRule { total } => {
+            let sum = rules.try_fold(1_u32, |sum, n| Some(sum.saturating_add(n? - 1)));
+            match (sum, total.count()) {
+                (Some(sum), Some(total)) => Some(sum.min(total)),
+                (sum, total) => sum.or(total),
+            }
+        }
+    }
 }
 
 /// The rule that a failure falls to: of the matching ones the one with the most attempts, the first
 /// in the text on a tie (spec decision 5); for a lost lease that none matches, the one with the
 /// most attempts of all (spec decision 12).
-pub(super) fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<&'p Rule> {
+pub(super) fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<(usize, &'p Rule)> {
     let class = class(policy, failure);
-    let matching: Vec<&Rule> =
-        policy.rules().iter().filter(|r| matches(&r.matcher, failure, class)).collect();
+    let all = || policy.rules().iter().enumerate();
+    let matching: Vec<(usize, &Rule)> =
+        all().filter(|(_, r)| matches(&r.matcher, failure, class)).collect();
     if matching.is_empty() && failure.code().as_str() == "LEASE_LOST" {
-        return largest(policy.rules().iter().collect());
+        return largest(all().collect());
     }
     largest(matching)
 }
 
-fn largest(rules: Vec<&Rule>) -> Option<&Rule> {
+fn largest(rules: Vec<(usize, &Rule)>) -> Option<(usize, &Rule)> {
     let size = |r: &Rule| r.limit.count().map_or(u64::MAX, u64::from);
-    let most = rules.iter().map(|r| size(r)).max()?;
-    rules.into_iter().find(|r| size(r) == most)
+    let most = rules.iter().map(|(_, r)| size(r)).max()?;
+    rules.into_iter().find(|(_, r)| size(r) == most)
 }
 
-/// Whether a failure answers to `name`: its code, its type or an ancestor (H4).
+/// The attempts that count against the rule at `place`: all, or the first and the retries that the
+/// rule itself caused, given the places of the rules that caused the task's retries so far (X4).
+pub(super) fn counted(policy: &Policy, place: usize, attempt: u32, causes: &[usize]) -> u32 {
+    match policy.counting() {
+        Counting::Shared => attempt,
+        Counting::PerRule { .. } => {
+            let own = causes.iter().filter(|cause| **cause == place).count();
+            u32::try_from(own).unwrap_or(u32::MAX).saturating_add(1)
+        }
+    }
+}
+
+/// The instant at which a truncated last attempt starts: one attempt timeout before the deadline,
+/// without one the reserve (X5). `None` where delays are not truncated.
+pub(super) fn last_start(policy: &Policy, deadline: Timestamp) -> Option<u128> {
+    let AtDeadline::Truncate { reserve } = policy.at_deadline() else { return None };
+    let before = policy.attempt_timeout().unwrap_or(reserve);
+    u128::from(deadline.as_nanos()).checked_sub(u128::from(before.get()))
+}
+
+/// Whether a failure answers to `name`: its code, its type or an ancestor (H4), or the HTTP statuses
+/// that a name such as `5xx` or `500-599` stands for (H17).
 pub(super) fn answers_to(failure: &Failure, name: &str) -> bool {
-    failure.code().as_str() == name || failure.lineage().iter().any(|t| t == name)
+    let code = failure.code().as_str();
+    let own = code == name || failure.lineage().iter().any(|t| t == name);
+    own || code.len() == 3 && code.parse().is_ok_and(|status| among(status, name))
+}
+
+fn among(status: u32, name: &str) -> bool {
+    let ends: Vec<Option<u32>> = match name.as_bytes() {
+        [hundreds @ b'1'..=b'5', b'x', b'x'] => return status / 100 == u32::from(hundreds - b'0'),
+        _ => name.split('-').map(|end| end.parse().ok()).collect(),
+    };
+    matches!(ends[..], [Some(low), Some(high)] if (low..=high).contains(&status))
 }
 
 fn matches(matcher: &Matcher, failure: &Failure, class: Class) -> bool {
@@ -139,6 +183,17 @@ fn nominal(shape: &Shape, n: u32) -> Option<Delays> {
             grown(wide(base), u128::from(multiplier.millionths()), n - 1)
         }
         Shape::Fibonacci { base } => exact(wide(base).saturating_mul(fibonacci(n))),
+        // `base * n^degree` (X3).
+        Shape::Polynomial { base, degree } => {
+            let times = (0..*degree).fold(1_u128, |t, _| t.saturating_mul(u128::from(n)).min(TOP));
+            exact(wide(base) * times)
+        }
+        // Past its end a list stays at the last (X3).
+        Shape::List { delays } => {
+            let delays = delays.as_slice();
+            let at = (n as usize - 1).min(delays.len().saturating_sub(1));
+            exact(delays.get(at).map_or(0, wide))
+        }
         Shape::Custom { name } => exact(MILLION * custom(name, u128::from(n))?),
     })
 }
@@ -178,10 +233,16 @@ fn fibonacci(n: u32) -> u128 {
 }
 
 /// What a task had used up when an attempt failed.
-pub(super) struct Situation {
+pub(super) struct Situation<'t> {
     pub(super) attempt: u32,
     pub(super) at: Timestamp,
     pub(super) timeout_retries: u32,
+    /// Whether the action's declaration says that running it twice does harm.
+    pub(super) harmful: bool,
+    /// Whether the attempt's request reached its endpoint.
+    pub(super) arrived: bool,
+    /// The places of the rules that caused its retries.
+    pub(super) causes: &'t [usize],
     pub(super) previous: Option<Nanos>,
     /// The end of the total timeout.
     pub(super) deadline: Option<Timestamp>,
@@ -196,26 +257,52 @@ pub(super) struct Ruling {
     pub(super) reasons: Vec<GiveUp>,
 }
 
+/// Whether what came of the attempt is unknown, surely and possibly: its lease was lost; it ran out
+/// of time, or its answer was cut off, and the request had reached the endpoint (C18, H17). A
+/// request that never left, and an answer that was read, are known.
+fn unknown(failure: &Failure, arrived: bool) -> (bool, bool) {
+    let is = |name| answers_to(failure, name);
+    match failure.code().as_str() {
+        "LEASE_LOST" | "HEARTBEAT_TIMEOUT" => (true, true),
+        "TIMEOUT" => (arrived, true),
+        "NETWORK_ERROR" if is("ConnectionRefusedError") || is("DnsError") => (false, false),
+        "NETWORK_ERROR" => (arrived, true),
+        "BAD_RESPONSE" => (true, true),
+        _ => (false, false),
+    }
+}
+
 /// Whether to try again after `failure`; `None` where a custom function decides.
-pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation) -> Option<Ruling> {
+pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation<'_>) -> Option<Ruling> {
     let mut ruling = Ruling { must_stop: false, reasons: Vec::new() };
     let found = rule(policy, failure);
+    let count = found.map_or(1, |(at, _)| counted(policy, at, s.attempt.max(1), s.causes));
     let wait = match found {
-        Some(rule) => delays(rule, s.attempt.max(1), s.previous)?,
+        Some((_, rule)) => delays(rule, count, s.previous)?,
         None => Delays { low: 0, high: 0 },
     };
     ruling.add(found.is_none(), found.is_none(), GiveUp::NotRetryable);
-    let used_up = found.and_then(|r| r.limit.count()).is_some_and(|most| s.attempt >= most);
+    let own = found.and_then(|(_, r)| r.limit.count()).is_some_and(|most| count >= most);
+    let in_all = found.is_some() && limit(policy).is_some_and(|most| s.attempt >= most);
+    let used_up = own || in_all;
     ruling.add(used_up, used_up, GiveUp::Exhausted);
+    let (surely, possibly) = unknown(failure, s.arrived);
+    let bars = found.is_some() && s.harmful && !policy.retries_unknown_outcome();
+    ruling.add(bars && surely, bars && possibly, GiveUp::OutcomeUnknown);
     let spent = failure.code().as_str() == "TIMEOUT"
         && policy.timeout_retries().is_some_and(|most| s.timeout_retries >= most);
     ruling.add(spent, spent, GiveUp::TimeoutBudget);
     let asked = u128::from(failure.retry_after().unwrap_or(Nanos::ZERO).get());
     let too_long = asked > u128::from(policy.max_retry_after().get());
     ruling.add(too_long && asked > wait.high, too_long && asked > wait.low, GiveUp::RetryAfter);
+    let now = u128::from(s.at.as_nanos());
     let late = |delay: u128| {
-        let start = u128::from(s.at.as_nanos()) + delay.max(asked);
-        s.deadline.is_some_and(|end| start >= u128::from(end.as_nanos()))
+        let start = now + delay.max(asked);
+        let Some(end) = s.deadline.filter(|end| start >= u128::from(end.as_nanos())) else {
+            return false;
+        };
+        // Truncated, unless that instant has come, or the endpoint asked to be left alone so long.
+        last_start(policy, end).is_none_or(|last| last <= now || last < now + asked)
     };
     ruling.add(late(wait.low), late(wait.high), GiveUp::TotalTimeout);
     Some(ruling)

@@ -2,19 +2,22 @@
 //! is due or after the total timeout (spec decisions 2 to 5, 7 to 9).
 
 use retrial::failure::RetryKind;
+use retrial::policy::{Dialect, Shape};
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
 
 use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
 use super::ledger::Ledger;
-use super::{Promise, Report, model};
+use super::{COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, model};
 use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
 
 /// The backoff is outside what the rule gives.
 pub const WRONG_BACKOFF: &str = "wrong_backoff";
-/// The delay is not the larger of backoff and `Retry-After`.
+/// It does not count against the rule that governs (X4).
+pub const WRONG_RULE: &str = "wrong_rule";
+/// The delay is not the larger of backoff and `Retry-After`, nor that truncated at the deadline (X5).
 pub const WRONG_DELAY: &str = "wrong_delay";
 /// A retry without a rule that allows it.
 pub const NO_RULE: &str = "no_rule";
@@ -61,19 +64,38 @@ pub fn judge(evidence: &Evidence) -> Report {
 fn delay(report: &mut Report, task: &TaskHistory<'_>, retry: &Retry<'_>) {
     let (run, policy) = (task.run.id, &task.step.policy);
     let shown = || format!("{} after {}", retry.scheduled.show(), retry.failed.show());
-    let rule = model::rule(policy, retry.failure);
-    report.check(rule.is_some(), run, NO_RULE, || {
+    report.check(retry.governs.is_some(), run, NO_RULE, || {
         format!("no rule retries `{}`: {}", retry.failure.code(), shown())
     });
-    let right = rule.and_then(|r| model::delays(r, retry.attempt.max(2) - 1, retry.previous));
-    if let Some(right) = right {
+    let right = retry.governs.zip(retry.count);
+    if let Some(right) = right.and_then(|((_, r), n)| model::delays(r, n, retry.previous)) {
         report.check(right.holds(retry.backoff), run, WRONG_BACKOFF, || {
             let (low, high) = (right.low, right.high);
             format!("backoff {} ns, not {low} to {high}: {}", retry.backoff.get(), shown())
         });
     }
+    let place = retry.governs.and_then(|(at, _)| u32::try_from(at).ok());
+    let own = place.filter(|_| !policy.counting().is_shared());
+    report.check(retry.rule == own, run, WRONG_RULE, || {
+        format!("it counts against rule {:?}, not {own:?}: {}", retry.rule, shown())
+    });
     let asked = retry.failure.retry_after().unwrap_or(Nanos::ZERO);
-    report.check(retry.delay == retry.backoff.max(asked), run, WRONG_DELAY, || {
+    let full = retry.backoff.max(asked);
+    let right = retry.delay == full || truncated(task, retry, full);
+    if policy.dialect() == Dialect::Preset {
+        report.met(PRESET);
+    }
+    if own.is_some() {
+        report.met(COUNT_PER_RULE);
+    }
+    if retry.delay < full {
+        report.met(TRUNCATED);
+    }
+    let shape = retry.governs.map(|(_, r)| &r.backoff.shape);
+    if matches!(shape, Some(Shape::List { .. } | Shape::Polynomial { .. })) {
+        report.met(WRITTEN_DELAYS);
+    }
+    report.check(right, run, WRONG_DELAY, || {
         format!("delay {}, backoff {}, asked {asked}: {}", retry.delay, retry.backoff, shown())
     });
     let most = policy.max_retry_after().max(retry.backoff);
@@ -95,6 +117,16 @@ fn delay(report: &mut Report, task: &TaskHistory<'_>, retry: &Retry<'_>) {
             format!("it would start at {start}, the total timeout ends at {end}: {}", shown())
         });
     }
+}
+
+/// Whether the delay was shortened from `full` as X5 says: it would have crossed the total timeout,
+/// and the last attempt starts one attempt timeout (or the reserve) before it.
+fn truncated(task: &TaskHistory<'_>, retry: &Retry<'_>, full: Nanos) -> bool {
+    let Some(end) = task.deadline() else { return !task.whole };
+    let now = retry.scheduled.at;
+    let starts = now.after(retry.delay);
+    now.after(full) >= end
+        && model::last_start(&task.step.policy, end) == Some(u128::from(starts.as_nanos()))
 }
 
 /// Whether the attempt started when it was due, by the store's clock.

@@ -67,7 +67,12 @@ fn of_task(scenario: &Scenario, policy: &Policy) -> Option<Nanos> {
 }
 
 fn most_attempts(policy: &Policy) -> Option<u32> {
-    policy.rules().iter().map(|r| r.limit.count()).try_fold(1, |most, n| Some(most.max(n?)))
+    // With a count of its own each rule adds its retries (X4).
+    policy
+        .rules()
+        .iter()
+        .map(|r| r.limit.count())
+        .try_fold(1_u32, |sum, n| Some(sum.saturating_add(n?)))
 }
 
 /// Whether some endpoint goes on without ever answering.

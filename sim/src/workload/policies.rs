@@ -1,8 +1,10 @@
 //! Policies in all five dialects, with short delays. None is refused at load.
 
 use retrial::policy::{
-    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Parts, Rule, Shape, Share,
+    AtDeadline, Backoff, Counting, DelayList, Dialect, Jitter, Limit, Matcher, Multiplier, Parts,
+    Rule, Shape, Share,
 };
+use retrial::time::Nanos;
 use serde_json::{Map, Value, json};
 
 use super::{Draw, functions};
@@ -19,6 +21,8 @@ pub(super) enum PolicyDraft {
     Execution(Value),
     /// `retry_config`.
     RetryConfig(Value),
+    /// `preset`: its name, or a table.
+    Preset(Value),
     /// Built in Rust, and so not in the text.
     Builder(Parts),
 }
@@ -32,6 +36,7 @@ impl PolicyDraft {
             Self::WorkConfig(value) => Some(("work_config", value.clone())),
             Self::Execution(value) => Some(("execution", value.clone())),
             Self::RetryConfig(value) => Some(("retry_config", value.clone())),
+            Self::Preset(value) => Some(("preset", value.clone())),
         }
     }
 
@@ -42,13 +47,14 @@ impl PolicyDraft {
             Self::Ir(text) => text.contains("timeout:"),
             Self::Execution(value) => value.get("timeout_ms").is_some(),
             Self::RetryConfig(value) => value.get("retry_timeout").is_some(),
+            Self::Preset(value) => value.get("attempt_timeout").is_some(),
             Self::Builder(parts) => parts.attempt_timeout.or(parts.total_timeout).is_some(),
         }
     }
 }
 
 /// Types and codes that rules name.
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 12] = [
     "NetworkError",
     "ConnectionError",
     "TimeoutError",
@@ -59,12 +65,15 @@ const NAMES: [&str; 10] = [
     "LeaseLostError",
     "TIMEOUT",
     "503",
+    "5xx",
+    "400-429",
 ];
 
 /// A policy. With `timed` it limits the time of an attempt wherever its dialect can say so.
 pub(super) fn draw(draw: &mut Draw, timed: bool) -> PolicyDraft {
-    match draw.below(11) {
+    match draw.below(12) {
         0 => PolicyDraft::Default,
+        11 => PolicyDraft::Preset(preset(draw, timed)),
         1..=2 => PolicyDraft::Ir(ir(draw, timed)),
         3..=4 => PolicyDraft::WorkConfig(work_config(draw)),
         5..=6 => PolicyDraft::Execution(execution(draw, timed)),
@@ -89,6 +98,12 @@ fn ir(draw: &mut Draw, timed: bool) -> String {
     if timed || draw.chance(30) {
         let at = draw.index(brackets.len() + 1);
         brackets.insert(at, format!("[timeout: {}]", draw.pick(["500ms", "1s", "2", "1.5s"])));
+    }
+    if brackets.len() > 1 && draw.chance(15) {
+        brackets.push("[counting: per_rule]".to_owned());
+        if draw.chance(50) {
+            brackets.push(format!("[total_attempts: {}]", draw.between(2, 8)));
+        }
     }
     brackets.join(" ")
 }
@@ -120,8 +135,14 @@ fn work_config(draw: &mut Draw) -> Value {
     }
     config.insert("backoff".to_owned(), json!(draw.between(10, 900)));
     config.insert("max_backoff".to_owned(), json!(draw.between(100, 3_000)));
-    let kind = draw.pick(["fixed", "linear", "exponential"]);
+    let kind = draw.pick(["fixed", "linear", "exponential", "linear", "exponential", "list"]);
     config.insert("backoff_type".to_owned(), json!(kind));
+    if kind == "list" {
+        config.remove("backoff");
+        config.insert("delays".to_owned(), json!([draw.between(10, 500), draw.between(10, 900)]));
+    } else if kind == "linear" && draw.chance(30) {
+        config.insert("backoff_step".to_owned(), json!(draw.between(0, 300)));
+    }
     if draw.chance(30) {
         config.insert(
             "retryable_errors".to_owned(),
@@ -140,7 +161,7 @@ fn execution(draw: &mut Draw, timed: bool) -> Value {
     if draw.chance(90) {
         let mut policy = Map::new();
         policy.insert("max_attempts".to_owned(), json!(draw.between(1, 5)));
-        let kind = draw.pick(["none", "linear", "exponential"]);
+        let kind = draw.pick(["none", "linear", "exponential", "linear", "polynomial"]);
         policy.insert("backoff".to_owned(), json!(kind));
         policy.insert("initial_delay_ms".to_owned(), json!(draw.between(1, 700)));
         if draw.chance(50) {
@@ -162,9 +183,15 @@ fn retry_config(draw: &mut Draw, timed: bool) -> Value {
     if draw.chance(80) {
         config.insert("max_attempts".to_owned(), json!(draw.between(1, 5)));
     }
-    let kind = draw.pick(["constant", "linear", "exponential", "fibonacci"]);
+    let kinds = ["constant", "linear", "exponential", "fibonacci", "polynomial", "list"];
+    let kind = draw.pick(kinds);
     config.insert("backoff_strategy".to_owned(), json!(kind));
-    config.insert("initial_delay".to_owned(), json!(draw.pick([0.0, 0.05, 0.25, 0.5, 1.0])));
+    if kind == "list" {
+        config.insert("delays".to_owned(), json!(draw.pick([[0.3, 0.1], [0.0, 1.5]])));
+    } else {
+        let initial = draw.pick([0.0, 0.05, 0.25, 0.5, 1.0]);
+        config.insert("initial_delay".to_owned(), json!(initial));
+    }
     config.insert("max_delay".to_owned(), json!(draw.pick([0.5, 1.0, 2.5])));
     if draw.chance(40) {
         config.insert("backoff_multiplier".to_owned(), json!(draw.pick([1.0, 1.5, 2.0, 3.0])));
@@ -182,6 +209,10 @@ fn retry_config(draw: &mut Draw, timed: bool) -> Value {
     }
     if timed || draw.chance(25) {
         config.insert("retry_timeout".to_owned(), json!(draw.pick([1.0, 2.5, 6.0])));
+        if draw.chance(40) {
+            config.insert("at_deadline".to_owned(), json!("truncate"));
+            config.insert("last_attempt_reserve".to_owned(), json!(draw.pick([0.2, 0.5, 1.0])));
+        }
     }
     if draw.chance(8) {
         config.insert("enabled".to_owned(), json!(false));
@@ -189,12 +220,29 @@ fn retry_config(draw: &mut Draw, timed: bool) -> Value {
     Value::Object(config)
 }
 
+/// A preset's name, or a table with the settings that every dialect takes (X2).
+fn preset(draw: &mut Draw, timed: bool) -> Value {
+    let name = draw.pick(["aws-standard-2.1", "google-sre", "google-sre", "none"]);
+    if timed {
+        return json!({ "name": name, "attempt_timeout": draw.pick([0.5, 1.0, 2.0]) });
+    }
+    if draw.chance(30) { json!({ "name": name, "total_timeout": 4 }) } else { json!(name) }
+}
+
 /// Everything that only the builder can say.
 fn builder(draw: &mut Draw, timed: bool) -> Parts {
     let mut parts = Parts::new(Dialect::Builder);
-    parts.rules = (0..draw.pick([1, 1, 2])).map(|_: u32| rule(draw)).collect();
+    parts.rules = (0..draw.pick([1, 1, 2, 3])).map(|_: u32| rule(draw)).collect();
+    if parts.rules.len() > 1 && draw.chance(35) {
+        let some = draw.pick([Limit::Unlimited, Limit::retries(2), Limit::retries(6)]);
+        parts.counting = Counting::PerRule { total: some };
+    }
     parts.attempt_timeout = (timed || draw.chance(30)).then(|| draw.millis(300, 2_500));
     parts.total_timeout = draw.chance(30).then(|| draw.millis(800, 8_000));
+    if parts.total_timeout.is_some() && draw.chance(50) {
+        parts.at_deadline = AtDeadline::Truncate { reserve: draw.millis(50, 1_000) };
+    }
+    parts.retry_unknown_outcome = draw.chance(15);
     let timed_out = if parts.attempt_timeout.is_some() { 60 } else { 10 };
     parts.timeout_retries = draw.chance(timed_out).then(|| draw.small(0, 2));
     if draw.chance(25) {
@@ -226,7 +274,7 @@ fn rule(draw: &mut Draw) -> Rule {
 /// A shape whose base is at least `least` milliseconds.
 fn shape(draw: &mut Draw, least: u64) -> Shape {
     let base = draw.millis(least, 800);
-    match draw.below(if least == 0 { 6 } else { 5 }) {
+    match draw.below(if least == 0 { 8 } else { 7 }) {
         0 => Shape::Fixed { base },
         1 => Shape::Linear { base, step: draw.millis(0, 500) },
         2 => {
@@ -236,8 +284,16 @@ fn shape(draw: &mut Draw, least: u64) -> Shape {
         }
         3 => Shape::Fibonacci { base },
         4 => Shape::Custom { name: draw.pick(functions::NAMES).to_owned() },
+        5 => Shape::Polynomial { base, degree: draw.small(1, 3) },
+        6 => list(draw, least, base),
         _ => Shape::None,
     }
+}
+
+fn list(draw: &mut Draw, least: u64, base: Nanos) -> Shape {
+    let more = (0..draw.pick([0, 1, 3])).map(|_: u32| draw.millis(least, 600));
+    let delays: Vec<Nanos> = std::iter::once(base).chain(more).collect();
+    DelayList::try_from(delays).map_or(Shape::Fixed { base }, |delays| Shape::List { delays })
 }
 
 fn jitter(draw: &mut Draw) -> Jitter {

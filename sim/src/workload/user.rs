@@ -42,7 +42,7 @@ impl UserPlan {
             Some(format) => dialect::parse_workflow(file, text, format, &environment),
             None => dialect::parse_ir_program(file, text, &Declarations::default(), &environment),
         };
-        let Document { workflow, simulate, registered } = read.map_err(|e| lines(&e))?;
+        let Document { workflow, simulate, registered, .. } = read.map_err(|e| lines(&e))?;
         if !registered.is_empty() {
             return Err(lines(&registered));
         }

@@ -115,6 +115,10 @@ fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> Seed
             *retries.entry(kind.to_string()).or_default() += 1;
         }
     }
+    let mut features: BTreeMap<String, u64> = BTreeMap::new();
+    for (name, count) in reports.iter().flat_map(|r| &r.features) {
+        *features.entry((*name).to_owned()).or_default() += count;
+    }
     SeedReport {
         seed,
         verdict,
@@ -127,6 +131,7 @@ fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> Seed
         drawn: BTreeMap::new(),
         struck: BTreeMap::new(),
         judged: reports.iter().map(|r| (r.oracle.to_string(), r.judged)).collect(),
+        features,
     }
 }
 

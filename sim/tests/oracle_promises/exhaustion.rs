@@ -1,5 +1,5 @@
-use retrial::failure::Failure;
-use retrial::policy::GiveUp;
+use retrial::failure::{Failure, NetworkFault};
+use retrial::policy::{Counting, GiveUp, Limit, Matcher, Rule};
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
 use retrial_sim::fault::FaultKind;
@@ -80,6 +80,46 @@ fn r11_timeouts_have_a_budget_of_their_own() {
     healthy(&judge(&script.world));
     script.world = so_far;
     script.retry(it, 3, &timeout);
+    found(&judge(&script.world), RETRIED_TOO_OFTEN);
+}
+
+/// With a count of its own a rule's second failure is retried although the task has made as many
+/// attempts as the rule allows.
+#[test]
+fn x4_a_rule_is_exhausted_by_its_own_count() {
+    let mut parts = policy(2);
+    parts.rules[0].matcher = Matcher::named(["ServerError"]);
+    let timeouts = Rule { matcher: Matcher::named(["TIMEOUT"]), ..parts.rules[0].clone() };
+    parts.rules.push(timeouts);
+    let timeout = || Failure::timed_out("slow");
+    let it = task(0, 0);
+    let play = |counting: Counting| {
+        let mut parts = parts.clone();
+        parts.counting = counting;
+        let mut script = Script::new(workflow(vec![step("a", parts)]));
+        script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error());
+        script.start(it, 2, Reply::Hang).retry(it, 2, &timeout());
+        script.start(it, 3, status(503));
+        script
+    };
+    let own = || play(Counting::PerRule { total: Limit::Unlimited });
+    let mut script = own();
+    script.give_up(it, 3, &server_error(), GiveUp::Exhausted);
+    let error = script.context(it, 3, &server_error());
+    script.step_failed(0, error.clone()).end(Outcome::Failed { error });
+    let wrong = judge(&script.world);
+    let reasons: Vec<&str> = wrong.findings.iter().map(|f| f.reason).collect();
+    // The kit counts retries left from one limit.
+    assert!(
+        !reasons.contains(&RETRIED_TOO_OFTEN) && !reasons.contains(&GAVE_UP_EARLY),
+        "{wrong:?}"
+    );
+    let mut script = own();
+    script.retry(it, 3, &server_error());
+    found(&judge(&script.world), RETRIED_TOO_OFTEN);
+    found(&judge(&play(Counting::Shared).world), RETRIED_TOO_OFTEN);
+    let mut script = play(Counting::PerRule { total: Limit::retries(2) });
+    script.retry(it, 3, &timeout());
     found(&judge(&script.world), RETRIED_TOO_OFTEN);
 }
 
@@ -210,4 +250,43 @@ fn h12_an_attempt_that_goes_on_after_its_runs_end_is_found() {
     // Its endpoint may not have heard that the caller was gone.
     script.strike(FaultKind::Stall);
     healthy(&judge(&script.world));
+}
+
+/// A first attempt that fails of `failure` after its request did or did not arrive, of an action
+/// that is not idempotent, retried or given up.
+fn harmful(failure: &Failure, arrives: bool, retried: bool) -> Script {
+    let mut parts = workflow(vec![step("a", policy(3))]);
+    parts.actions.values_mut().for_each(|a| a.idempotent = Some(false));
+    let mut script = Script::new(parts);
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, Reply::Hang);
+    if !arrives {
+        script.world.ledger.clear();
+    }
+    if retried {
+        script.retry(it, 1, failure);
+        return script;
+    }
+    script.give_up(it, 1, failure, GiveUp::OutcomeUnknown);
+    let error = script.context(it, 1, failure);
+    script.step_failed(0, error.clone()).end(Outcome::Failed { error });
+    script
+}
+
+#[test]
+fn h17_a_retry_after_an_unknown_outcome_is_found() {
+    let cut = Failure::network(NetworkFault::Cut, "cut");
+    let refused = Failure::network(NetworkFault::Refused, "refused");
+    let timeout = Failure::timed_out("slow");
+    for failure in [&cut, &timeout, &Failure::lease_lost()] {
+        let good = judge(&harmful(failure, true, false).world);
+        assert_eq!(good.features.get("unknown outcome"), Some(&1));
+        healthy(&good);
+        found(&judge(&harmful(failure, true, true).world), RETRIED_TOO_OFTEN);
+    }
+    // What never arrived may be tried again, and what was refused must be.
+    healthy(&judge(&harmful(&cut, false, true).world));
+    healthy(&judge(&harmful(&refused, false, true).world));
+    found(&judge(&harmful(&refused, false, false).world), GAVE_UP_EARLY);
+    found(&judge(&harmful(&server_error(), true, false).world), GAVE_UP_EARLY);
 }

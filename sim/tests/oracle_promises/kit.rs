@@ -216,6 +216,7 @@ impl Script {
                 _ => RetryKind::Failure,
             },
             code: failure.code().clone(),
+            rule: None,
         });
         self.pass(delay.as_millis())
     }

@@ -1,12 +1,15 @@
-use retrial::failure::{Failure, RetryKind};
-use retrial::policy::{Backoff, Jitter, Limit, Matcher, Multiplier, Rule, Shape, Share};
+use retrial::failure::{Failure, NetworkFault, RetryKind};
+use retrial::policy::{
+    AtDeadline, Backoff, Counting, DelayList, Jitter, Limit, Matcher, Multiplier, Rule, Shape,
+    Share,
+};
 use retrial::run::Event;
 use retrial::time::Nanos;
 use retrial_sim::oracle::jitter::{JITTER_NOT_A_FUNCTION, JITTER_REPEATED, JITTER_SHARED};
 use retrial_sim::oracle::sequence::{
     ARRIVED_EARLY, NO_RULE, RETRY_AFTER_MISREAD, RETRY_AFTER_TOO_LONG, RETRY_PAST_TOTAL,
-    STARTED_AFTER_TOTAL, STARTED_EARLY, WRONG_BACKOFF, WRONG_CAUSE, WRONG_DELAY, WRONG_TIMEOUT,
-    judge,
+    STARTED_AFTER_TOTAL, STARTED_EARLY, WRONG_BACKOFF, WRONG_CAUSE, WRONG_DELAY, WRONG_RULE,
+    WRONG_TIMEOUT, judge,
 };
 use retrial_sim::oracle::{Delays, delays};
 use retrial_sim::scenario::{Reply, RetryAfter};
@@ -248,6 +251,7 @@ fn jittered(drawn: [u64; 3]) -> Script {
             backoff,
             kind,
             code,
+            rule: None,
         });
     }
     script
@@ -289,4 +293,80 @@ fn drawn_by_one(drawn: [u64; 3]) -> Script {
 fn decision_9_jitter_depends_on_the_attempt() {
     healthy(&judge(&drawn_by_one([71_000, 3_000, 300_000]).world));
     found(&judge(&drawn_by_one([30_000, 60_000, 120_000]).world), JITTER_REPEATED);
+}
+
+/// Two rules, each with its own count; `place` is what the second retry says it counts against.
+fn own_counts(place: Option<u32>, backoff: u64) -> Script {
+    let mut parts = policy(9);
+    parts.rules.push(Rule {
+        matcher: Matcher::named(["NETWORK_ERROR"]),
+        limit: Limit::Unlimited,
+        backoff: Backoff::exponential(ms(700)),
+    });
+    parts.counting = Counting::PerRule { total: Limit::Unlimited };
+    let mut script = Script::new(workflow(vec![step("a", parts)]));
+    let it = task(0, 0);
+    let cut = Failure::network(NetworkFault::Cut, "cut");
+    for (attempt, failure, delay, rule) in
+        [(1, server_error(), 100, Some(0)), (2, cut, backoff, place)]
+    {
+        script.start(it, attempt, status(503));
+        let code = failure.code().clone();
+        script.event(Event::AttemptFailed { task: it, attempt, failure, will_retry: true });
+        let (delay, kind) = (ms(delay), RetryKind::Failure);
+        let attempt = attempt + 1;
+        let backoff = delay;
+        script.event(Event::RetryScheduled { task: it, attempt, delay, backoff, kind, code, rule });
+        script.pass(delay.as_millis());
+    }
+    script
+}
+
+#[test]
+fn x4_each_rule_has_its_own_count() {
+    let good = judge(&own_counts(Some(1), 700).world);
+    assert_eq!(good.features.get("count per rule"), Some(&2));
+    healthy(&good);
+    found(&judge(&own_counts(Some(0), 700).world), WRONG_RULE);
+    found(&judge(&own_counts(None, 700).world), WRONG_RULE);
+    // The backoff of the shared counter's second retry.
+    found(&judge(&own_counts(Some(1), 1_400).world), WRONG_BACKOFF);
+}
+
+/// A retry after 100 ms of a task whose total timeout ends at 400 ms and that is cut to `delay`.
+fn cut_short(at_deadline: AtDeadline, delay: u64) -> Script {
+    let mut parts = policy(9);
+    parts.total_timeout = Some(ms(400));
+    parts.at_deadline = at_deadline;
+    parts.rules[0].backoff = Backoff::exponential(ms(1_000));
+    let mut script = Script::new(workflow(vec![step("a", parts)]));
+    let it = task(0, 0);
+    script.start(it, 1, status(503)).pass(100);
+    let failure = server_error();
+    let (code, kind, rule) = (failure.code().clone(), RetryKind::Failure, None);
+    script.event(Event::AttemptFailed { task: it, attempt: 1, failure, will_retry: true });
+    let (delay, backoff) = (ms(delay), ms(1_000));
+    script.event(Event::RetryScheduled { task: it, attempt: 2, delay, backoff, kind, code, rule });
+    script
+}
+
+#[test]
+fn x5_a_delay_is_cut_short_to_the_reserve_before_the_end() {
+    let truncate = AtDeadline::Truncate { reserve: ms(50) };
+    let good = judge(&cut_short(truncate, 250).world);
+    assert_eq!(good.features.get("truncated delay"), Some(&1));
+    healthy(&good);
+    found(&judge(&cut_short(truncate, 260).world), WRONG_DELAY);
+    found(&judge(&cut_short(AtDeadline::GiveUp, 250).world), WRONG_DELAY);
+}
+
+#[test]
+fn x3_lists_and_polynomials() {
+    let list = DelayList::try_from(vec![ms(7), ms(3)]).unwrap();
+    let list = rule(Shape::List { delays: list }, Jitter::None, None);
+    let squares = rule(Shape::Polynomial { base: ms(2), degree: 2 }, Jitter::None, None);
+    let nanos =
+        |rule: &Rule, n| delays(rule, n, None).map(|d| (d.low / 1_000_000, d.high / 1_000_000));
+    assert_eq!([1, 2, 9].map(|n| nanos(&list, n)), [7, 3, 3].map(|d| Some((d, d))));
+    assert_eq!([1, 2, 3].map(|n| nanos(&squares, n)), [2, 8, 18].map(|d| Some((d, d))));
 }

@@ -48,7 +48,7 @@ fn said(body: &Value) -> Option<Failure> {
 fn unreadable(answer: &Answer, error: &serde_json::Error) -> Failure {
     if error.is_eof() && answer.open_ended() {
         let message = "the connection closed before the answer was whole";
-        return Failure::network(NetworkFault::Cut, message);
+        return Failure::network(NetworkFault::Cut, message).with_unknown_outcome();
     }
     Failure::bad_response(&format!("{} is not JSON: {error}", answer.status.as_u16()))
 }

@@ -82,8 +82,13 @@ async fn beside<T>(connection: impl Future, work: impl Future<Output = T>) -> T 
 }
 
 /// A connection that closed before the answer was whole is cut; what the system reported keeps its
-/// kind (A1, spec decision 17).
+/// kind (A1, spec decision 17). The request may have reached the endpoint, so what came of it is
+/// unknown.
 fn transport(to: &Authority, error: &hyper::Error) -> Failure {
+    broken_off(to, error).with_unknown_outcome()
+}
+
+fn broken_off(to: &Authority, error: &hyper::Error) -> Failure {
     let doing = format!("calling {to}");
     if let Some(io) = io_source(error) {
         return ConnectError::from_io(&doing, io).into();

@@ -24,6 +24,8 @@ pub struct Document {
     /// One for every step whose action is no HTTP endpoint. For a program that registers functions
     /// they mean nothing; for one that registers none they are errors.
     pub registered: Vec<Diagnostic>,
+    /// Where each step's policy stands, or the step where it has none of its own.
+    pub policies: Vec<Place>,
 }
 
 /// Where the parts of a workflow stand, for what is found wrong with the whole graph.
@@ -46,6 +48,8 @@ pub(super) struct StepPlace {
     pub(super) after: Place,
     /// The name of its action.
     pub(super) action: Place,
+    /// Its policy, or its id.
+    pub(super) policy: Place,
     /// Every text with a reference in it.
     pub(super) texts: Vec<(Place, String)>,
 }
@@ -116,7 +120,8 @@ pub(super) fn assemble(
         .filter(|(step, _)| !is_http(&step.action))
         .map(|(step, place)| unregistered(&step.action, &place.action))
         .collect();
-    Ok(Document { workflow, simulate, registered })
+    let policies = places.step.iter().map(|p| p.policy.clone()).collect();
+    Ok(Document { workflow, simulate, registered, policies })
 }
 
 fn unregistered(action: &str, place: &Place) -> Diagnostic {

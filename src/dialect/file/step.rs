@@ -91,7 +91,14 @@ impl Reader<'_> {
         let mut texts = Vec::new();
         [args, for_each].into_iter().flatten().for_each(|n| collect_texts(n, &mut texts));
         let after = fields.get("after").unwrap_or(id).place.clone();
-        let place = StepPlace { id: id.place.clone(), after, action: action.place.clone(), texts };
+        let own = fields.at_most_one(&policy::KEYS)?;
+        let place = StepPlace {
+            id: id.place.clone(),
+            after,
+            action: action.place.clone(),
+            policy: own.map_or(&id.place, |(_, node)| &node.place).clone(),
+            texts,
+        };
         Ok((step, place))
     }
 

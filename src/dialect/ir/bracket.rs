@@ -1,49 +1,31 @@
-//! `[retry: 3, backoff: 60]`, `[A -> retry: 3]`, `[(A, B) -> ...]`, `[timeout: 2m]`.
+//! The grammar of `[retry: 3, backoff: 60]`, `[A -> retry: 3]`, `[(A, B) -> ...]`, `[timeout: 2m]`.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use winnow::stream::{Location, Stream};
 
-use crate::dialect::number::{self, SECOND};
+use super::call::{self, Call};
+use super::setting::Setting;
 use crate::dialect::scan::{Fault, Input, Scan, eat, expected, must, next_span, one, quoted, run};
-use crate::dialect::tree::did_you_mean;
-use crate::policy::{Backoff, Budget, Limit, Matcher, Parts, Rule, Share};
+use crate::dialect::tree::{NO_STATUSES, did_you_mean, makes_sense};
+use crate::policy::{Backoff, Limit, Matcher, Parts, Rule};
 use crate::time::Nanos;
 
 /// What the brackets behind one call say.
 #[derive(Debug, Default)]
 pub(super) struct Brackets {
     rules: Vec<Rule>,
-    attempt_timeout: Option<Nanos>,
-    total_timeout: Option<Nanos>,
-    timeout_retries: Option<u32>,
-    max_retry_after: Option<Nanos>,
-    budget: Option<Budget>,
+    call: Call,
 }
 
 /// What a rule says.
 const RULE_KEYS: [&str; 2] = ["retry", "backoff"];
-/// What the call as a whole says, in a bracket without a matcher (W5). All but `timeout` are ours.
-const CALL_KEYS: [&str; 5] =
-    ["timeout", "total_timeout", "timeout_retries", "max_retry_after", "retry_budget"];
-
-/// `key: value` with the places of both.
-struct Setting<'t> {
-    key: &'t str,
-    key_span: Range<usize>,
-    value: &'t str,
-    value_span: Range<usize>,
-}
 
 impl Brackets {
     pub(super) fn into_parts(self, parts: &mut Parts) {
         parts.rules = self.rules;
-        parts.attempt_timeout = self.attempt_timeout;
-        parts.total_timeout = self.total_timeout;
-        parts.timeout_retries = self.timeout_retries;
-        parts.max_retry_after = self.max_retry_after.unwrap_or(parts.max_retry_after);
-        parts.budget = self.budget;
+        self.call.into_parts(parts);
     }
 }
 
@@ -60,19 +42,22 @@ pub(super) fn alone(input: &mut Input<'_>) -> Scan<Brackets> {
         bracket(input, &mut brackets)?;
         gap(input);
     }
+    brackets.call.check()?;
     Ok(brackets)
 }
 
 /// The brackets behind a call; `None` when there are none.
 pub(super) fn behind_call(input: &mut Input<'_>) -> Scan<Option<Brackets>> {
-    let mut found = None;
+    let mut found: Option<Brackets> = None;
     loop {
         blank(input);
         if input.peek_token() != Some('[') {
-            return Ok(found);
+            break;
         }
         bracket(input, found.get_or_insert_with(Brackets::default))?;
     }
+    found.as_ref().map_or(Ok(()), |brackets| brackets.call.check())?;
+    Ok(found)
 }
 
 /// Takes spaces and tabs.
@@ -95,7 +80,7 @@ fn bracket(input: &mut Input<'_>, brackets: &mut Brackets) -> Scan<()> {
     must(input, "[")?;
     let matcher = matcher(input)?;
     let settings = settings(input)?;
-    match settings.iter().find(|s| CALL_KEYS.contains(&s.key)) {
+    match settings.iter().find(|s| call::KEYS.contains(&s.key)) {
         None => brackets.rules.push(rule(matcher.map(|(names, _)| names), &settings)?),
         Some(call) => call_settings(brackets, call, matcher.map(|(_, span)| span), &settings)?,
     }
@@ -150,10 +135,34 @@ fn name_list(input: &mut Input<'_>) -> Scan<BTreeSet<String>> {
 fn name(input: &mut Input<'_>) -> Scan<Option<String>> {
     if let Some(quote @ ('"' | '\'')) = input.peek_token() {
         one(input);
-        return quoted(input, quote).map(Some);
+        let start = input.current_token_start();
+        let name = quoted(input, quote)?;
+        if !makes_sense(&name) {
+            let span = start..input.current_token_start();
+            return Err(Fault::new(span, NO_STATUSES.0).help_with(NO_STATUSES.1));
+        }
+        return Ok(Some(name));
     }
-    let (word, _) = run(input, |c| c.is_alphanumeric() || matches!(c, '_' | '.'));
-    Ok((!word.is_empty()).then(|| word.to_owned()))
+    let (word, span) = run(input, |c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    let name = format!("{word}{}", rest_of_range(input, word));
+    if !makes_sense(&name) {
+        return Err(Fault::new(span, NO_STATUSES.0).help_with(NO_STATUSES.1));
+    }
+    Ok((!name.is_empty()).then_some(name))
+}
+
+/// `-599` behind `500`: a dash before a digit, so no arrow.
+fn rest_of_range(input: &mut Input<'_>, word: &str) -> String {
+    let is_number = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit());
+    let before = input.checkpoint();
+    if is_number && eat(input, "-") {
+        let (digits, _) = run(input, |c| c.is_ascii_digit());
+        if !digits.is_empty() {
+            return format!("-{digits}");
+        }
+        input.reset(&before);
+    }
+    String::new()
 }
 
 fn settings<'t>(input: &mut Input<'t>) -> Scan<Vec<Setting<'t>>> {
@@ -181,8 +190,8 @@ fn setting<'t>(input: &mut Input<'t>) -> Scan<Setting<'t>> {
     if key.is_empty() {
         return Err(expected(input, "`retry`, `backoff` or `timeout`"));
     }
-    if !RULE_KEYS.contains(&key) && !CALL_KEYS.contains(&key) {
-        let help = did_you_mean(key, RULE_KEYS.into_iter().chain(CALL_KEYS));
+    if !RULE_KEYS.contains(&key) && !call::KEYS.contains(&key) {
+        let help = did_you_mean(key, RULE_KEYS.into_iter().chain(call::KEYS));
         return Err(Fault::new(key_span, format!("unknown key `{key}`")).help_with(help));
     }
     blank(input);
@@ -209,7 +218,7 @@ fn rule(names: Option<BTreeSet<String>>, settings: &[Setting<'_>]) -> Scan<Rule>
     Ok(Rule {
         matcher: Matcher::named(names.unwrap_or_default()),
         limit: find("retry")
-            .map_or(Ok(Limit::ONE), |s| s.count(u32::MAX - 1).map(Limit::retries))?,
+            .map_or(Ok(Limit::ONE), |s| s.count(0, u32::MAX - 1).map(Limit::retries))?,
         backoff: Backoff::exponential(base),
     })
 }
@@ -229,66 +238,5 @@ fn call_settings(
         let message = format!("`{}` stands beside a rule", call.key);
         return Err(Fault::new(call.key_span.clone(), message).help_with(alone));
     }
-    settings.iter().try_for_each(|s| s.set(brackets))
-}
-
-impl Setting<'_> {
-    fn set(&self, brackets: &mut Brackets) -> Scan<()> {
-        match self.key {
-            "timeout" => self.once(&mut brackets.attempt_timeout, self.timeout()?),
-            "total_timeout" => self.once(&mut brackets.total_timeout, self.timeout()?),
-            "max_retry_after" => self.once(&mut brackets.max_retry_after, self.duration()?),
-            "retry_budget" => self.once(&mut brackets.budget, self.budget()?),
-            _ => self.once(&mut brackets.timeout_retries, self.count(u32::MAX)?),
-        }
-    }
-
-    fn once<T>(&self, slot: &mut Option<T>, value: T) -> Scan<()> {
-        match slot.replace(value) {
-            None => Ok(()),
-            Some(_) => {
-                let message = format!("`{}` is given twice", self.key);
-                Err(Fault::new(self.key_span.clone(), message).help_with("keep one of them"))
-            }
-        }
-    }
-
-    /// A bare number is seconds (W6).
-    fn duration(&self) -> Scan<Nanos> {
-        number::duration(self.value, Some(SECOND)).map_err(|fault| {
-            let message = format!("`{}`: `{}` {fault}", self.key, self.value);
-            Fault::new(self.value_span.clone(), message).help_with(fault.help())
-        })
-    }
-
-    fn timeout(&self) -> Scan<Nanos> {
-        match self.duration()? {
-            Nanos::ZERO => Err(Fault::new(
-                self.value_span.clone(),
-                format!("`{}` of zero lets no attempt run", self.key),
-            )
-            .help_with("leave it out for no timeout")),
-            limit => Ok(limit),
-        }
-    }
-
-    /// A share of first attempts, such as 0.1; a table says more.
-    fn budget(&self) -> Scan<Budget> {
-        let refuse = |what: &str, help: &str| {
-            let message = format!("`{}`: `{}` {what}", self.key, self.value);
-            Fault::new(self.value_span.clone(), message).help_with(help)
-        };
-        let millionths = number::scaled(self.value, 1_000_000)
-            .map_err(|fault| refuse(&fault.to_string(), "use a share from 0 to 1, such as 0.1"))?;
-        let share = Share::from_millionths(u32::try_from(millionths).unwrap_or(u32::MAX));
-        let share = share.map_err(|_| refuse("is above 1", "use a share from 0 to 1"))?;
-        Ok(Budget::of_first_attempts(share))
-    }
-
-    fn count(&self, most: u32) -> Scan<u32> {
-        self.value.parse().ok().filter(|n| *n <= most).ok_or_else(|| {
-            let message = format!("`{}` must be a whole number, found `{}`", self.key, self.value);
-            Fault::new(self.value_span.clone(), message).help_with(format!("use 0 to {most}"))
-        })
-    }
+    settings.iter().try_for_each(|s| brackets.call.set(s))
 }

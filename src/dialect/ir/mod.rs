@@ -8,7 +8,9 @@
 //! ```
 
 mod bracket;
+mod call;
 mod program;
+mod setting;
 mod statement;
 
 pub use program::parse_ir_program;

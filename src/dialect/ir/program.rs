@@ -39,7 +39,13 @@ pub fn parse_ir_program(
     let mut places = Vec::new();
     for (n, (place, statement)) in statements.into_iter().enumerate() {
         let at = place.child(&program.ids[n]).at(offset(&place, &statement.span));
-        places.push(StepPlace { id: at.clone(), after: at.clone(), texts: Vec::new(), action: at });
+        places.push(StepPlace {
+            id: at.clone(),
+            after: at.clone(),
+            policy: at.clone(),
+            texts: Vec::new(),
+            action: at,
+        });
         if let Err(error) = program.add(n, &place, statement) {
             errors.push(error);
         }

@@ -10,6 +10,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 pub use read::Fields;
+pub(crate) use read::{NO_STATUSES, makes_sense};
 pub(crate) use suggest::{did_you_mean, did_you_mean_one_of};
 
 use super::{Diagnostic, Place, Source};

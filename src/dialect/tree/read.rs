@@ -5,7 +5,17 @@ use std::collections::BTreeSet;
 use super::{Data, Entry, Node, did_you_mean};
 use crate::dialect::number::{self, NumberFault};
 use crate::dialect::{Diagnostic, Place};
+use crate::failure::{looks_like_statuses, statuses};
 use crate::time::Nanos;
+
+/// What is wrong with a name that looks like statuses but stands for none, and what to write.
+pub(crate) const NO_STATUSES: (&str, &str) =
+    ("these are no HTTP statuses", "use a range such as 500-599, or 5xx; statuses are 100 to 599");
+
+/// Whether a name that looks like statuses stands for some.
+pub(crate) fn makes_sense(name: &str) -> bool {
+    !looks_like_statuses(name) || statuses(name).is_some()
+}
 
 /// The fields of a table whose keys are all known. A null counts as absent.
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +126,16 @@ impl Node {
             _ => n.name().map(str::to_owned),
         };
         self.items()?.iter().map(name).collect()
+    }
+
+    /// A list of the codes and types of failures, among them names such as `5xx`.
+    pub fn failures(&self) -> Result<BTreeSet<String>, Diagnostic> {
+        let names = self.names()?;
+        let wrong = |n: &&Self| n.text().is_ok_and(|name| !makes_sense(name));
+        match self.items()?.iter().find(wrong) {
+            Some(wrong) => Err(wrong.place.error(NO_STATUSES.0).help_with(NO_STATUSES.1)),
+            None => Ok(names),
+        }
     }
 
     /// A whole number that may be negative.

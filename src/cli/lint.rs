@@ -1,0 +1,62 @@
+//! `retrial lint`: what a policy says that may not be meant (X7).
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use retrial::dialect::{
+    Environment, Format, Place, Policies, Source, parse_actions, parse_ir_program,
+};
+use retrial::explain::{Explained, explain_all};
+use retrial::policy::Functions;
+
+use super::report::Trouble;
+use super::{Lookup, desk, explain, text};
+
+/// Find what the policies of a file say that may not be meant.
+///
+/// Prints a line for each finding: where, why it matters, what to do. Ends with 0 when there is
+/// none, with 1 when there are some, with 2 when the text makes no sense.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// A workflow, an IR program or a policy: the file that it is in, or its text
+    #[arg(value_name = "FILE", allow_hyphen_values = true)]
+    subject: String,
+
+    /// The actions of IR text, TOML or JSON: [actions.NAME], and [input] and [defaults]
+    #[arg(long, value_name = "FILE")]
+    actions: Option<String>,
+}
+
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    let environment = Environment::read(lookup)?;
+    let policies = policies(arguments, &environment)?;
+    let explained = explain_all(&policies, Some(1), &Functions::default());
+    let all = match explained {
+        Explained::One(one) => vec![*one],
+        Explained::Steps { steps, .. } => steps,
+    };
+    let mut lines = String::new();
+    for explanation in &all {
+        let place = match &explanation.step {
+            Some(named) => named.place.clone(),
+            None => Place::whole(&Source::new(&arguments.subject, "")),
+        };
+        for finding in &explanation.warnings {
+            let _ = writeln!(lines, "{}", finding.at(&place));
+        }
+    }
+    desk::print(&lines)?;
+    Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn policies(arguments: &Arguments, environment: &Environment) -> Result<Policies, Trouble> {
+    let Some(path) = &arguments.actions else {
+        return explain::policies(&arguments.subject, None, environment);
+    };
+    let declared = text::read(path)?;
+    let format = Format::from_extension(path).unwrap_or(Format::of_text(&declared));
+    let declared = parse_actions(path, &declared, format)?;
+    let program = text::read(&arguments.subject)?;
+    let document = parse_ir_program(&arguments.subject, &program, &declared, environment)?;
+    Ok(Policies::of(document))
+}
