@@ -8,9 +8,7 @@ use std::time::Duration;
 use backon::{BackoffBuilder, ExponentialBuilder};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use retrial::failure::Failure;
-use retrial::policy::{
-    Backoff, Dialect, Functions, Jitter, Matcher, Origin, Policy, Used, Verdict,
-};
+use retrial::policy::{Backoff, Dialect, Functions, Jitter, Matcher, Policy, Used, Verdict};
 use retrial::run::{Input, RunId, RunState, TaskId, Token, decide};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
@@ -32,16 +30,8 @@ fn policy(jitter: Jitter) -> Policy {
 /// A run whose only task is in its third attempt.
 fn running() -> Option<(RunState, Token)> {
     let step = Step {
-        id: "a".into(),
-        action: "a".into(),
         args: Template::try_from(Value::Null).ok()?,
-        after: Vec::new(),
-        for_each: None,
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy: policy(Jitter::Full),
-        origin: Origin::Task,
+        ..Step::new("a", "a", policy(Jitter::Full))
     };
     let parts = Parts { name: "one".into(), steps: vec![step], ..Parts::default() };
     let workflow = Arc::new(Workflow::try_from(parts).ok()?);

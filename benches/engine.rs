@@ -13,7 +13,7 @@ use criterion::{
 use retrial::action::{Context, Registry};
 use retrial::engine::{Config, Engine, Submission, World};
 use retrial::failure::Failure;
-use retrial::policy::{Dialect, Origin, Policy};
+use retrial::policy::{Dialect, Policy};
 use retrial::run::Outcome;
 use retrial::runtime::TokioRuntime;
 use retrial::store::{MemoryStore, RedbStore, Store};
@@ -74,16 +74,9 @@ async fn fresh<S: Peer>() -> Fresh<S> {
 fn workflow(for_each: Option<Value>) -> Arc<Workflow> {
     let template = |value| Template::try_from(value).unwrap();
     let step = Step {
-        id: "a".into(),
-        action: "nothing".into(),
         args: template(json!({})),
-        after: Vec::new(),
         for_each: for_each.map(template),
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy: Policy::no_retries(Dialect::Builder),
-        origin: Origin::Task,
+        ..Step::new("a", "nothing", Policy::no_retries(Dialect::Builder))
     };
     let parts = Parts { name: "one".into(), steps: vec![step], ..Parts::default() };
     Arc::new(Workflow::try_from(parts).unwrap())

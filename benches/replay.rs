@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use retrial::failure::Failure;
-use retrial::policy::{Backoff, Functions, Origin, Policy, PolicyError};
+use retrial::policy::{Backoff, Functions, Policy, PolicyError};
 use retrial::run::{
     DecodeError, Input, Recorded, RunId, RunState, TaskId, Token, decode, decode_snapshot, encode,
     encode_snapshot,
@@ -27,16 +27,9 @@ fn policy() -> Result<Policy, PolicyError> {
 fn workflow() -> Option<Workflow> {
     let items: Vec<u32> = (0..ITEMS).collect();
     let step = Step {
-        id: "fan".into(),
-        action: "fan".into(),
         args: Template::try_from(json!({"n": "${item}"})).ok()?,
-        after: Vec::new(),
         for_each: Some(Template::try_from(json!(items)).ok()?),
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy: policy().ok()?,
-        origin: Origin::Task,
+        ..Step::new("fan", "fan", policy().ok()?)
     };
     let parts = Parts { name: "fan".into(), steps: vec![step], ..Parts::default() };
     Workflow::try_from(parts).ok()

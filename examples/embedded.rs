@@ -16,7 +16,7 @@ use retrial::action::{Context, Registry};
 use retrial::engine::{Config, Engine, Submission, World};
 use retrial::failure::{Failure, NetworkFault};
 use retrial::observe::{Observer, Output, Printer};
-use retrial::policy::{Backoff, Origin, Policy};
+use retrial::policy::{Backoff, Policy};
 use retrial::runtime::TokioRuntime;
 use retrial::store::RedbStore;
 use retrial::time::Nanos;
@@ -71,16 +71,9 @@ fn workflow() -> Result<Workflow, Box<dyn Error>> {
     let order = json!({ "item": "${input.item}", "cents": "${input.cents}" });
     let step = |action: &str, after: Vec<StepIx>, policy: Policy| -> Result<Step, Box<dyn Error>> {
         Ok(Step {
-            id: action.to_owned(),
-            action: action.to_owned(),
             args: Template::try_from(order.clone())?,
             after,
-            for_each: None,
-            goal: false,
-            fail_fast: false,
-            heartbeat_timeout: None,
-            policy,
-            origin: Origin::Task,
+            ..Step::new(action, action, policy)
         })
     };
     let steps = vec![step("charge", vec![], patient)?, step("ship", vec![StepIx(0)], once)?];

@@ -130,7 +130,7 @@ fn steps() {
     id = "c"
     action = "x"
     retries = 3
-      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, for_each, goal, fail_fast, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
+      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, join, for_each, success, fail_fast, goal, requires, ensures, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
     [[steps]]
     id = "c"
     action = "x"
@@ -170,7 +170,7 @@ fn steps() {
     id = "c"
     action = "x"
     args = { n = "${nothing.x}" }
-      w.toml:11:14: steps.2.args.n: `nothing.x` starts from nothing known (use input, steps.ID, item, index or _last_error)
+      w.toml:11:14: steps.2.args.n: `nothing.x` starts from nothing known (use input, steps.ID, item, index, _last_error or _errors)
     [[steps]]
     id = "c"
     action = "x"

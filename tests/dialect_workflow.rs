@@ -6,7 +6,7 @@
 use retrial::dialect::{Document, Environment, Format, parse_workflow};
 use retrial::policy::{ActionKind, Dialect, Origin};
 use retrial::time::Nanos;
-use retrial::workflow::{Condition, HeaderText, Target};
+use retrial::workflow::{Condition, HeaderText, Quorum, Target};
 
 const TOML: &str = r#"
 workflow = "orders"
@@ -43,6 +43,8 @@ after = ["load"]
 for_each = "${steps.load.result.items}"
 args = { item = "${item}", index = "${index}" }
 fail_fast = true
+success = { at_least = 2 }
+ensures = { type = "not", condition = { type = "eq", field = "state.result", value = 0 } }
 retry = "[NetworkError -> retry: 5, backoff: 2m] [timeout: 2m]"
 
 [[steps]]
@@ -50,6 +52,7 @@ id = "store"
 action = "plain"
 after = "each"
 goal = true
+requires = { type = "exists", field = "state.steps.each.result" }
 work_config = { max_retries = -1, backoff = 50, max_backoff = 1000, backoff_type = "exponential" }
 
 [[steps]]
@@ -60,6 +63,13 @@ execution = { timeout_ms = 500, retry_policy = { max_attempts = 2 } }
 [[steps]]
 id = "other"
 action = "plain"
+
+[[steps]]
+id = "all"
+action = "plain"
+after = ["handler", "other"]
+join = "any"
+args = { errors = "${_errors}" }
 
 [[transitions]]
 from = "store"
@@ -101,12 +111,17 @@ const JSON: &str = r#"{
     {"id": "each", "action": "fetch", "after": ["load"],
      "for_each": "${steps.load.result.items}",
      "args": {"item": "${item}", "index": "${index}"}, "fail_fast": true,
+     "success": {"at_least": 2}, "ensures": {"type": "not", "condition":
+       {"type": "eq", "field": "state.result", "value": 0}},
      "retry": "[NetworkError -> retry: 5, backoff: 2m] [timeout: 2m]"},
     {"id": "store", "action": "plain", "after": "each", "goal": true,
+     "requires": {"type": "exists", "field": "state.steps.each.result"},
      "work_config": {"max_retries": -1, "backoff": 50, "max_backoff": 1000, "backoff_type": "exponential"}},
     {"id": "handler", "action": "local",
      "execution": {"timeout_ms": 500, "retry_policy": {"max_attempts": 2}}},
-    {"id": "other", "action": "plain"}
+    {"id": "other", "action": "plain"},
+    {"id": "all", "action": "plain", "after": ["handler", "other"], "join": "any",
+     "args": {"errors": "${_errors}"}}
   ],
   "transitions": [
     {"from": "store", "to": "handler", "priority": -1, "on_error": ["TIMEOUT"]},
@@ -155,6 +170,10 @@ fn every_key_arrives() {
     let each = &workflow.steps()[1];
     assert_eq!((each.after.len(), each.goal, each.fail_fast), (1, false, true));
     assert!(each.for_each.is_some());
+    assert_eq!(each.success.of(9), 2);
+    assert!(each.ensures.is_some() && each.requires.is_none());
+    assert!(workflow.steps()[2].requires.is_some());
+    assert_eq!((workflow.steps()[5].join, each.join), (Quorum::Any, Quorum::All));
     assert!(workflow.steps()[2].goal);
     let edge = &workflow.transitions()[0];
     assert_eq!((edge.priority, edge.on_error.as_ref().unwrap().len()), (-1, 1));
@@ -168,9 +187,10 @@ fn steps_without_an_endpoint_are_listed() {
     let listed: Vec<String> =
         parse(TOML, Format::Toml).registered.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(listed.join("\n"), @r#"
-    flow.toml:40:10: steps.2.action: action `plain` is no HTTP endpoint and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
-    flow.toml:47:10: steps.3.action: action `local` is no HTTP endpoint and no function of that name is registered (declare it: [actions.local] http = "POST http://...")
-    flow.toml:52:10: steps.4.action: action `plain` is no HTTP endpoint and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
+    flow.toml:42:10: steps.2.action: action `plain` is no HTTP endpoint and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
+    flow.toml:50:10: steps.3.action: action `local` is no HTTP endpoint and no function of that name is registered (declare it: [actions.local] http = "POST http://...")
+    flow.toml:55:10: steps.4.action: action `plain` is no HTTP endpoint and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
+    flow.toml:59:10: steps.5.action: action `plain` is no HTTP endpoint and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
     "#);
 }
 
@@ -190,6 +210,7 @@ fn h7_the_most_specific_policy_wins_whole() {
             ("store", Origin::Task, Dialect::WorkConfig, None),
             ("handler", Origin::Task, Dialect::Execution, Some(2)),
             ("other", Origin::Global, Dialect::WorkConfig, Some(2)),
+            ("all", Origin::Global, Dialect::WorkConfig, Some(2)),
         ]
     );
 }

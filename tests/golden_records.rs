@@ -9,13 +9,14 @@
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use retrial::failure::{ErrorContext, Failure, RetryKind};
 use retrial::policy::{
-    AtDeadline, Backoff, Budget, Counting, DelayList, Dialect, GiveUp, Jitter, Matcher, Origin,
-    Parts, Policy, Rule,
+    AtDeadline, Backoff, Budget, Counting, DelayList, Dialect, GiveUp, Jitter, Matcher, Parts,
+    Policy, Rule,
 };
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
@@ -24,7 +25,9 @@ use retrial::run::{
     encode_snapshot,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{self, Action, Endpoint, HeaderText, Step, StepIx, Target, Template};
+use retrial::workflow::{
+    self, Action, Endpoint, HeaderText, Quorum, Step, StepIx, Target, Template,
+};
 use retrial::workflow::{Transition, Workflow};
 use serde_json::{Map, Value, json};
 
@@ -86,16 +89,8 @@ fn policy() -> Policy {
 
 fn step(id: &str, policy: Policy) -> Step {
     Step {
-        id: id.into(),
-        action: id.into(),
         args: Template::try_from(json!({"text": "for ${input.name}", "x": 0.1})).expect("parses"),
-        after: Vec::new(),
-        for_each: None,
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy,
-        origin: Origin::Task,
+        ..Step::new(id, id, policy)
     }
 }
 
@@ -134,6 +129,13 @@ fn workflow() -> Arc<Workflow> {
     each.after = vec![StepIx(0)];
     each.for_each = Some(Template::try_from(json!("${steps.list.result}")).expect("parses"));
     each.fail_fast = true;
+    each.success = Quorum::AtLeast(NonZeroU32::MIN.saturating_add(1));
+    let exists = |field: &str| json!({"type": "exists", "field": field});
+    each.requires = serde_json::from_value(exists("state.steps.list.result")).expect("parses");
+    each.ensures = serde_json::from_value(exists("state.result")).expect("parses");
+    let mut next = step("next", Policy::no_retries(Dialect::Builder));
+    next.after = vec![StepIx(0), STEP];
+    next.join = Quorum::Any;
     each.goal = true;
     let edge = |to, priority, on_error: Option<&[&str]>, condition| Transition {
         from: STEP,
@@ -150,7 +152,7 @@ fn workflow() -> Arc<Workflow> {
             step("list", policy()),
             each,
             step("handler", Policy::no_retries(Dialect::Ir)),
-            step("next", Policy::no_retries(Dialect::Builder)),
+            next,
         ],
         transitions: vec![
             edge(2, -1, Some(&["HTTPError", "KeyError"]), None),

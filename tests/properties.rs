@@ -8,6 +8,8 @@ mod run_support;
 
 #[path = "properties/draw.rs"]
 mod draw;
+#[path = "properties/graphs.rs"]
+mod graphs;
 #[path = "properties/history.rs"]
 mod history;
 #[path = "properties/model.rs"]
@@ -32,7 +34,7 @@ use retrial::time::Nanos;
 use retrial::workflow::StepIx;
 use run_support::build::Flow;
 use run_support::world::{START, World};
-use run_support::{Shot, ok};
+use run_support::{Shot, gives, ok};
 use serde_json::{Map, json};
 
 fn config(cases: u32) -> ProptestConfig {
@@ -57,7 +59,7 @@ fn begin(case: &Case) -> World {
     world.functions.register(draw::CUSTOM, draw::sevens);
     world.lag = case.lag;
     // At once, or an attempt timeout could cut it for ever.
-    world.beyond = ok().taking(Nanos::ZERO);
+    world.beyond = gives(json!({"n": 1})).taking(Nanos::ZERO);
     for step in case.graph.workflow.places() {
         for item in 0..4_u32 {
             let script = &case.scripts[(step.index() + item as usize) % case.scripts.len()];

@@ -55,6 +55,12 @@ fn last_error(world: &World, id: &str) -> Option<String> {
 
 #[path = "run_flow/conditions.rs"]
 mod conditions;
+#[path = "run_flow/contracts.rs"]
+mod contracts;
+#[path = "run_flow/errors.rs"]
+mod errors;
+#[path = "run_flow/partial.rs"]
+mod partial;
 #[path = "run_flow/policies.rs"]
 mod policies;
 #[path = "run_flow/replay.rs"]

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use retrial::action::{Actions, Call, Outcome};
 use retrial::engine::{Config, Engine, Submission, World};
 use retrial::failure::Failure;
-use retrial::policy::{Backoff, Origin, Policy};
+use retrial::policy::{Backoff, Policy};
 use retrial::run::{
     self, Event, LetterId, Phase, Recorded, RunId, RunState, TaskId, Version, Waits,
 };
@@ -342,16 +342,13 @@ fn step(id: &str, after: &[u16]) -> Step {
     // A crash uses up an attempt; the workload has two of its own at most.
     let attempts = if id == "bad" { 2 } else { 6 };
     Step {
-        id: id.into(),
-        action: "act".into(),
         args: Template::try_from(json!({ "item": "${input.n}" })).unwrap(),
         after: after.iter().map(|n| StepIx(*n)).collect(),
-        for_each: None,
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy: Policy::builder().attempts(attempts).backoff(backoff).build().unwrap(),
-        origin: Origin::Task,
+        ..Step::new(
+            id,
+            "act",
+            Policy::builder().attempts(attempts).backoff(backoff).build().unwrap(),
+        )
     }
 }
 

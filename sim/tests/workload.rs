@@ -144,6 +144,10 @@ fn a_few_hundred_seeds_draw_every_policy_and_every_edge() {
     shown(steps().any(|s| !s.policy.at_deadline().is_give_up()), "truncated delays");
     shown(steps().any(|s| s.fail_fast && s.for_each.is_some()), "fail_fast");
     shown(steps().any(|s| s.goal), "a goal");
+    shown(steps().any(|s| !s.success.is_all()), "a partial success");
+    shown(steps().any(|s| !s.join.is_all()), "a join that can do without some");
+    shown(steps().any(|s| s.requires.is_some()), "a precondition");
+    shown(steps().any(|s| s.ensures.is_some()), "a postcondition");
     shown(edges().any(|t| t.condition.is_some()), "a condition");
     shown(edges().any(|t| t.on_error.as_ref().is_some_and(|e| !e.is_empty())), "a typed edge");
     shown(edges().any(|t| t.on_error.as_ref().is_some_and(BTreeSet::is_empty)), "a catch-all");
@@ -192,18 +196,8 @@ fn chance_is_the_same_on_every_machine() {
 }
 
 fn one_step(policy: Policy) -> Vec<Arc<Workflow>> {
-    let step = Step {
-        id: "a".to_owned(),
-        action: "do_a".to_owned(),
-        args: Template::try_from(Value::Null).unwrap(),
-        after: Vec::new(),
-        for_each: None,
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy,
-        origin: retrial::policy::Origin::Task,
-    };
+    let step =
+        Step { args: Template::try_from(Value::Null).unwrap(), ..Step::new("a", "do_a", policy) };
     let parts = Parts { name: "w0".to_owned(), steps: vec![step], ..Parts::default() };
     vec![Arc::new(Workflow::try_from(parts).unwrap())]
 }

@@ -101,6 +101,29 @@ impl Failure {
         Self::new(ErrorCode::NETWORK_ERROR, message).with_lineage(types).retryable()
     }
 
+    /// What is required before the first attempt did not hold (H10): `PRECONDITION_FAILED`,
+    /// permanent.
+    #[must_use]
+    pub fn precondition(message: &str) -> Self {
+        let types = ["PreconditionError", "ValidationError"];
+        Self::new(ErrorCode::PRECONDITION_FAILED, message).with_lineage(types)
+    }
+
+    /// What an attempt must ensure did not hold (H10): `POSTCONDITION_FAILED`, retryable, because
+    /// the action and its postconditions are retried as one.
+    #[must_use]
+    pub fn postcondition(message: &str) -> Self {
+        let types = ["PostconditionError"];
+        Self::new(ErrorCode::POSTCONDITION_FAILED, message).with_lineage(types).retryable()
+    }
+
+    /// A fanned-out step that has too few tasks to succeed: `TOO_FEW_SUCCEEDED`, permanent.
+    #[must_use]
+    pub fn too_few(succeeded: usize, needed: usize) -> Self {
+        let message = format!("{succeeded} tasks succeeded where {needed} must");
+        Self::new(ErrorCode::TOO_FEW_SUCCEEDED, &message).with_lineage(["ValueError"])
+    }
+
     /// An attempt that ran longer than `limit`: `TIMEOUT`, retryable. What it did is unknown.
     #[must_use]
     pub fn timeout(limit: Nanos) -> Self {

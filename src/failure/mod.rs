@@ -38,6 +38,12 @@ impl ErrorCode {
     pub const WORK_FAILED: &'static str = "WORK_FAILED";
     /// A complete 2xx answer that could not be read.
     pub const BAD_RESPONSE: &'static str = "BAD_RESPONSE";
+    /// What a step requires did not hold when it was entered.
+    pub const PRECONDITION_FAILED: &'static str = "PRECONDITION_FAILED";
+    /// What a step ensures did not hold over an attempt's result.
+    pub const POSTCONDITION_FAILED: &'static str = "POSTCONDITION_FAILED";
+    /// Fewer tasks than a fanned-out step needs could ever succeed, though none failed.
+    pub const TOO_FEW_SUCCEEDED: &'static str = "TOO_FEW_SUCCEEDED";
     /// The longest code kept; the rest is cut.
     pub const MAX_CHARS: usize = 64;
 
@@ -205,9 +211,7 @@ impl Failure {
     /// for HTTP statuses among which its code is, as `5xx` and `500-599` do.
     #[must_use]
     pub fn is_a(&self, name: &str) -> bool {
-        self.code.as_str() == name
-            || self.lineage.iter().any(|t| t == name)
-            || statuses(name).is_some_and(|among| self.status().is_some_and(|s| among.contains(&s)))
+        is_named(&self.code, &self.lineage, name)
     }
 
     /// The HTTP status that the code is, if it is one.
@@ -225,6 +229,14 @@ impl Failure {
             _ => RetryKind::Failure,
         }
     }
+}
+
+/// As [`Failure::is_a`], where a failure's code and lineage are at hand.
+pub(crate) fn is_named(code: &ErrorCode, lineage: &[String], name: &str) -> bool {
+    let status = || statuses::status(code.as_str());
+    code.as_str() == name
+        || lineage.iter().any(|t| t == name)
+        || statuses(name).is_some_and(|among| status().is_some_and(|s| among.contains(&s)))
 }
 
 impl fmt::Display for Failure {

@@ -94,17 +94,23 @@ impl RunState {
             }
             Event::TaskCancelled { task } => self.live(*task)?.phase = TaskPhase::Cancelled,
             Event::StepSucceeded { step } => {
+                let (needs, ended) = (self.definition(*step)?.success, self.version);
                 let state = self.step_in(*step, &[StepPhase::Active])?;
-                let done = |t: &TaskState| matches!(t.phase, TaskPhase::Succeeded { .. });
-                ensure(state.tasks.iter().all(done))?;
+                let done = |t: &&TaskState| matches!(t.phase, TaskPhase::Succeeded { .. });
+                ensure(!state.tasks.iter().any(TaskState::is_live))?;
+                ensure(state.tasks.iter().filter(done).count() >= needs.of(state.tasks.len()))?;
                 state.phase = StepPhase::Succeeded;
+                state.ended = Some(ended);
                 state.last_error = None;
             }
             Event::StepFailed { step, error } => {
-                // A step whose fan-out makes no sense fails without having been entered.
+                // A step that requires what is not, or whose fan-out makes no sense, fails without
+                // having been entered.
+                let ended = self.version;
                 let state = self.step_in(*step, &[StepPhase::Active, StepPhase::Waiting])?;
                 ensure(!state.tasks.iter().any(TaskState::is_live))?;
                 state.phase = StepPhase::Failed;
+                state.ended = Some(ended);
                 state.error = Some(error.clone());
             }
             Event::StepUnreachable { step } => {
@@ -145,6 +151,7 @@ impl RunState {
             RouteCause::Failure => StepPhase::Failed,
         };
         let source = self.step_in(from, &[ended])?;
+        source.led_to = Some(to);
         let (error, handling) = (source.error.clone(), source.handling);
         let target = self.steps.get_mut(to.index())?;
         target.routed = true;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::view::View;
 use super::{
     Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase, TaskState,
     Token,
@@ -107,10 +108,7 @@ pub fn decide(
     match input {
         Input::Claimed { task, attempt, token } => claimed(state, *task, *attempt, *token, now),
         Input::Succeeded { task, token, result } => match running(state, *task, *token) {
-            Some((attempt, _)) => {
-                let digest = Digest::of(result.to_string().as_bytes());
-                vec![Event::TaskSucceeded { task: *task, attempt, digest }]
-            }
+            Some((attempt, _)) => succeeded(state, *task, attempt, result, now, functions),
             None => Vec::new(),
         },
         Input::Failed { task, token, failure } => match running(state, *task, *token) {
@@ -189,6 +187,25 @@ fn claimed(
             .as_ref()
             .map(|error| RetryOf { delay: found.delay, original_error: error.to_string() }),
     }]
+}
+
+/// A success, unless the result breaks what the step ensures: that is a failure of the attempt, and
+/// nothing keeps the result (H10).
+fn succeeded(
+    state: &RunState,
+    task: TaskId,
+    attempt: u32,
+    result: &Arc<Value>,
+    now: Timestamp,
+    functions: &Functions,
+) -> Vec<Event> {
+    let ensures = state.definition(task.step).and_then(|s| s.ensures.as_ref());
+    if ensures.is_some_and(|c| !c.holds(&View::of_task(state, task).with_result(result))) {
+        let failure = Failure::postcondition("the result is not what the step ensures");
+        return failed(state, task, &failure, now, functions);
+    }
+    let digest = Digest::of(result.to_string().as_bytes());
+    vec![Event::TaskSucceeded { task, attempt, digest }]
 }
 
 /// What is left of the total timeout; `None` when there is none. It counts from the first attempt's

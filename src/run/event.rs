@@ -114,22 +114,22 @@ pub enum Event {
         /// The last failure.
         error: ErrorContext,
     },
-    /// The task was called off: a sibling failed under `fail_fast`. The end of a run calls off all
-    /// that is left without saying so for each.
+    /// The task was called off: under `fail_fast` its siblings have decided the step. The end of a
+    /// run calls off all that is left without saying so for each.
     TaskCancelled {
         /// The task.
         task: TaskId,
     },
-    /// All tasks of the step succeeded.
+    /// All tasks of the step have ended, and as many of them well as must.
     StepSucceeded {
         /// The step.
         step: StepIx,
     },
-    /// A task of the step failed for good and the others have ended.
+    /// All tasks of the step have ended, and too few of them well.
     StepFailed {
         /// The step.
         step: StepIx,
-        /// The first failed task's record.
+        /// The first failed task's record, or what kept the step from being tried.
         error: ErrorContext,
     },
     /// A failure before it keeps the step from ever starting (A13).

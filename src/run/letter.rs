@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Event, RunId, RunState, TaskId};
 use crate::failure::{ErrorContext, Failure};
 use crate::policy::GiveUp;
-use crate::workflow::{Parts, StepIx, Template, Workflow};
+use crate::workflow::{Parts, Step, StepIx, Template, Workflow};
 
 /// Names a dead letter: a task fails for good at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -113,8 +113,16 @@ impl Letter {
         let alone = |why: String| NotRedrivable::NotAlone { step: step.id.clone(), why };
         let args = Template::try_from(json!("${input.payload}"));
         let args = args.map_err(|error| alone(error.to_string()))?;
-        let mut step = step.clone();
-        (step.args, step.after, step.for_each) = (args, Vec::new(), None);
+        // What it ensures goes along, as a part of each attempt; its place in the graph does not.
+        let step = Step {
+            args,
+            goal: step.goal,
+            fail_fast: step.fail_fast,
+            ensures: step.ensures.clone(),
+            heartbeat_timeout: step.heartbeat_timeout,
+            origin: step.origin,
+            ..Step::new(step.id.as_str(), step.action.as_str(), step.policy.clone())
+        };
         let action = workflow.actions().get_key_value(&step.action);
         let parts = Parts {
             name: workflow.name().to_owned(),

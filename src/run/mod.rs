@@ -13,6 +13,8 @@ mod advance;
 mod apply;
 mod codec;
 mod decide;
+mod ends;
+mod errors;
 mod event;
 mod ids;
 mod letter;

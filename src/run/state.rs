@@ -59,6 +59,12 @@ pub struct StepState {
     pub routed: bool,
     /// Whether its branch began with a failure's handler.
     pub handling: bool,
+    /// The number of the event that ended it, once tasks or a failure of its own have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Version>,
+    /// Where the edge that was taken at its end leads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub led_to: Option<StepIx>,
 }
 
 /// How far a step is.
@@ -69,9 +75,9 @@ pub enum StepPhase {
     Waiting,
     /// Its tasks are at work.
     Active,
-    /// All tasks succeeded.
+    /// As many of its tasks succeeded as must.
     Succeeded,
-    /// A task failed for good.
+    /// Too many of its tasks failed for good.
     Failed,
     /// A failure before it keeps it from starting.
     Unreachable,
@@ -145,6 +151,8 @@ impl StepState {
             last_error: None,
             routed: false,
             handling: false,
+            ended: None,
+            led_to: None,
         }
     }
 }
@@ -384,7 +392,7 @@ fn decide_and_keep(
 ) -> Vec<Event> {
     let events = super::decide(state, input, now, functions);
     if let Input::Succeeded { task, result, .. } = input
-        && !events.is_empty()
+        && matches!(events[..], [Event::TaskSucceeded { .. }])
     {
         state.results.insert(*task, Arc::clone(result));
     }

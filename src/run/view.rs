@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{RunState, StepPhase, TaskId, TaskPhase};
+use super::{RunState, StepPhase, TaskId, TaskPhase, errors};
 use crate::failure::ErrorContext;
 use crate::time::Nanos;
 use crate::workflow::{Root, StepIx, Values};
@@ -13,18 +13,42 @@ use crate::workflow::{Root, StepIx, Values};
 pub(super) struct View<'s> {
     state: &'s RunState,
     last_error: Option<Value>,
+    /// The step whose branches' errors are seen, and its own failure if it has just failed.
+    errors: Option<(StepIx, Option<&'s ErrorContext>)>,
     item: Option<(u32, Value)>,
+    result: Option<&'s Value>,
 }
 
 impl<'s> View<'s> {
-    pub(super) fn new(state: &'s RunState, last_error: Option<&ErrorContext>) -> Self {
-        let last_error = last_error.and_then(|e| serde_json::to_value(e).ok());
-        Self { state, last_error, item: None }
+    /// What the edges of a step that succeeded see: its branch has no error any more (C7).
+    pub(super) fn after_success(state: &'s RunState) -> Self {
+        Self { state, last_error: None, errors: None, item: None, result: None }
     }
 
-    fn with_item(mut self, index: u32, item: Value) -> Self {
-        self.item = Some((index, item));
-        self
+    /// What the edges of a step that fails with `error` see.
+    pub(super) fn after_failure(state: &'s RunState, at: StepIx, error: &'s ErrorContext) -> Self {
+        let last_error = serde_json::to_value(error).ok();
+        Self { last_error, errors: Some((at, Some(error))), ..Self::after_success(state) }
+    }
+
+    /// What a step sees when it is entered and while it is at work.
+    pub(super) fn of_step(state: &'s RunState, at: StepIx) -> Self {
+        let last_error = errors::last(state, at).and_then(|e| serde_json::to_value(e).ok());
+        Self { last_error, errors: Some((at, None)), ..Self::after_success(state) }
+    }
+
+    /// What a task sees: its step's view and its item.
+    pub(super) fn of_task(state: &'s RunState, task: TaskId) -> Self {
+        let view = Self::of_step(state, task.step);
+        let Some(list) = state.definition(task.step).and_then(|s| s.for_each.as_ref()) else {
+            return view;
+        };
+        let item = list.render_item(&view, task.item as usize).unwrap_or(Value::Null);
+        Self { item: Some((task.item, item)), ..view }
+    }
+
+    pub(super) fn with_result(self, result: &'s Value) -> Self {
+        Self { result: Some(result), ..self }
     }
 }
 
@@ -36,6 +60,11 @@ impl Values for View<'_> {
             Root::Item => self.item.as_ref().map(|(_, item)| Cow::Borrowed(item)),
             Root::Index => self.item.as_ref().map(|(index, _)| Cow::Owned(json!(index))),
             Root::LastError => self.last_error.as_ref().map(Cow::Borrowed),
+            Root::Errors => {
+                let (at, own) = self.errors?;
+                errors::all(self.state, at, own).map(Cow::Owned)
+            }
+            Root::Result => self.result.map(Cow::Borrowed),
         }
     }
 
@@ -78,13 +107,7 @@ impl RunState {
     /// The arguments that `task` is invoked with: the same for every attempt.
     #[must_use]
     pub fn arguments(&self, task: TaskId) -> Option<Value> {
-        let step = self.definition(task.step)?;
-        let mut view = View::new(self, self.steps.get(task.step.index())?.last_error.as_ref());
-        if let Some(list) = &step.for_each {
-            let item = list.render_item(&view, task.item as usize).unwrap_or(Value::Null);
-            view = view.with_item(task.item, item);
-        }
-        Some(step.args.render(&view))
+        Some(self.definition(task.step)?.args.render(&View::of_task(self, task)))
     }
 
     /// What a step has left: its result, and for a fanned-out one also which items failed (C10).

@@ -109,10 +109,10 @@ impl Condition {
         }
     }
 
-    /// Whether it looks at `_last_error`: only such a transition can route a failure.
+    /// Whether it looks at `_last_error` or `_errors`: only such a transition can route a failure.
     #[must_use]
     pub fn asks_for_error(&self) -> bool {
-        self.paths().iter().any(|p| *p.root() == Root::LastError)
+        self.paths().iter().any(|p| matches!(p.root(), Root::LastError | Root::Errors))
     }
 
     /// Every path that it looks at.

@@ -58,6 +58,28 @@ pub enum WorkflowError {
         /// The reference as written.
         reference: String,
     },
+    /// A partial success policy on a step that has one task.
+    #[error("step `{id}` has one task, so `success` says nothing; add `for_each` or leave it out")]
+    LoneSuccess {
+        /// The place of the step.
+        step: usize,
+        /// Its id.
+        id: String,
+    },
+    /// A join that waits for more successes than there are steps before it.
+    #[error(
+        "step `{id}` waits for {least} of {count} steps; name more of them in `after` or ask for fewer"
+    )]
+    JoinTooLarge {
+        /// The place of the step.
+        step: usize,
+        /// Its id.
+        id: String,
+        /// How many must succeed.
+        least: usize,
+        /// How many are before it.
+        count: usize,
+    },
     /// Following dependencies and transitions leads back to where one began.
     #[error("steps {} form a cycle: none of them could ever start; remove one of its edges", path.join(" -> "))]
     Cycle {
@@ -78,6 +100,7 @@ impl TryFrom<Parts> for Workflow {
         check_size(&parts)?;
         check_ids(&parts)?;
         check_edges(&parts)?;
+        check_quorums(&parts)?;
         let order = check_cycles(&parts)?;
         check_references(&parts, &order)?;
         Ok(Self(parts))
@@ -112,6 +135,20 @@ fn check_edges(parts: &Parts) -> Result<(), WorkflowError> {
     for (n, t) in parts.transitions.iter().enumerate() {
         if !exists(t.from) || !exists(t.to) {
             return Err(WorkflowError::UnknownStep { what: format!("transition {}", n + 1) });
+        }
+    }
+    Ok(())
+}
+
+fn check_quorums(parts: &Parts) -> Result<(), WorkflowError> {
+    for (step, s) in parts.steps.iter().enumerate() {
+        let id = || s.id.clone();
+        if !s.success.is_all() && s.for_each.is_none() {
+            return Err(WorkflowError::LoneSuccess { step, id: id() });
+        }
+        let (least, count) = (s.join.of(s.after.len()), s.after.len());
+        if least > count {
+            return Err(WorkflowError::JoinTooLarge { step, id: id(), least, count });
         }
     }
     Ok(())
@@ -183,7 +220,9 @@ fn cycle_through(
 fn check_references(parts: &Parts, ancestors: &[BTreeSet<usize>]) -> Result<(), WorkflowError> {
     for (step, s) in parts.steps.iter().enumerate() {
         let templates: [Option<&Template>; 2] = [Some(&s.args), s.for_each.as_ref()];
-        for path in templates.into_iter().flatten().flat_map(Template::paths) {
+        let templates = templates.into_iter().flatten().flat_map(Template::paths);
+        let conditions = [&s.requires, &s.ensures].into_iter().flatten();
+        for path in templates.chain(conditions.flat_map(Condition::paths)) {
             check_path(parts, step, path, |at| ancestors[step].contains(&at))?;
         }
     }

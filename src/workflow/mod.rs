@@ -7,6 +7,7 @@
 mod condition;
 mod graph;
 mod need;
+mod quorum;
 mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,6 +18,7 @@ use serde_json::{Map, Value};
 pub use condition::{Condition, Field};
 pub use graph::WorkflowError;
 pub use need::{Able, Need, Via};
+pub use quorum::Quorum;
 pub use template::{Path, Root, Template, TemplateError, Values};
 
 use crate::policy::{ActionKind, Origin, Policy};
@@ -95,18 +97,33 @@ pub struct Step {
     pub action: String,
     /// The arguments, with `${...}` filled in when the step is entered.
     pub args: Template,
-    /// The steps that must have succeeded before it.
+    /// The steps that must have succeeded before it, as many of them as `join` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<StepIx>,
+    /// How many of `after` must have succeeded. It is looked at once all of them have ended.
+    #[serde(default, skip_serializing_if = "Quorum::is_all")]
+    pub join: Quorum,
     /// The list to fan out over: one task an item. A template that gives an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<Template>,
     /// Whether the run needs it (A13).
     #[serde(default)]
     pub goal: bool,
-    /// Whether the first permanent failure of a task cancels its siblings (A11).
+    /// How many of a fanned-out step's tasks must succeed.
+    #[serde(default, skip_serializing_if = "Quorum::is_all")]
+    pub success: Quorum,
+    /// Whether siblings are called off as soon as `success` is decided: it is reached, or can't be
+    /// any more (A11).
     #[serde(default)]
     pub fail_fast: bool,
+    /// Judged once, when the step is entered, and never again: where it does not hold, the step
+    /// fails as `PRECONDITION_FAILED` without an attempt (H10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires: Option<Condition>,
+    /// Part of each attempt: where it does not hold over the result, the attempt has failed as
+    /// `POSTCONDITION_FAILED` and the result is not kept (H10).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ensures: Option<Condition>,
     /// The longest that an attempt may go on without a heartbeat (X1). Without one its node keeps
     /// the lease for as long as the attempt goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,6 +132,30 @@ pub struct Step {
     pub policy: Policy,
     /// Where the policy came from (H7).
     pub origin: Origin,
+}
+
+impl Step {
+    /// A step that invokes `action` without arguments and waits for nothing. Its policy counts as
+    /// its own.
+    #[must_use]
+    pub fn new(id: impl Into<String>, action: impl Into<String>, policy: Policy) -> Self {
+        Self {
+            id: id.into(),
+            action: action.into(),
+            args: Template::default(),
+            after: Vec::new(),
+            join: Quorum::All,
+            for_each: None,
+            goal: false,
+            success: Quorum::All,
+            fail_fast: false,
+            requires: None,
+            ensures: None,
+            heartbeat_timeout: None,
+            policy,
+            origin: Origin::Task,
+        }
+    }
 }
 
 /// An edge that is taken when its source has ended (C6).

@@ -1,5 +1,5 @@
 //! `${...}` in arguments: `${input.x}`, `${steps.ID.result.x}`, `${item.x}`, `${index}`,
-//! `${_last_error.code}`. A text that is one reference takes the value whole; a reference inside a
+//! `${_last_error.code}`, `${_errors.0.code}`, `${result.x}`. A text that is one reference takes the value whole; a reference inside a
 //! longer text is written into it. A missing value is null, in a text nothing.
 
 use std::borrow::Cow;
@@ -33,6 +33,11 @@ pub enum Root {
     Index,
     /// The branch's last error.
     LastError,
+    /// Every error of the branches that lead here that no success has cleared, in text order of the
+    /// steps and then by item. Not there where there is none.
+    Errors,
+    /// The result that an attempt gave, for the condition that it must meet.
+    Result,
 }
 
 /// A dotted path from a root. A segment that is a number also indexes an array.
@@ -46,7 +51,9 @@ pub struct Path {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
     /// The path starts from nothing known.
-    #[error("`{0}` starts from nothing known; use input, steps.ID, item, index or _last_error")]
+    #[error(
+        "`{0}` starts from nothing known; use input, steps.ID, item, index, _last_error or _errors"
+    )]
     Root(String),
     /// A segment is empty.
     #[error("`{0}` has an empty part between its dots")]
@@ -71,6 +78,8 @@ impl Path {
             ("item", _) => Root::Item,
             ("index", _) => Root::Index,
             ("_last_error", _) => Root::LastError,
+            ("_errors", _) => Root::Errors,
+            ("result", _) => Root::Result,
             ("steps", _) => match parts.next() {
                 Some(id) => Root::Step(id.to_owned()),
                 None => return Err(TemplateError::Root(text.to_owned())),
@@ -125,6 +134,8 @@ impl fmt::Display for Path {
             Root::Item => f.write_str("item")?,
             Root::Index => f.write_str("index")?,
             Root::LastError => f.write_str("_last_error")?,
+            Root::Errors => f.write_str("_errors")?,
+            Root::Result => f.write_str("result")?,
         }
         self.segments.iter().try_for_each(|s| write!(f, ".{s}"))
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use retrial::action::{Actions, Call, Outcome};
 use retrial::engine::{Config, Engine, Submission, World};
-use retrial::policy::{Backoff, Origin, Policy};
+use retrial::policy::{Backoff, Policy};
 use retrial::run::{self, Event, LetterId, Recorded, RunId, TaskId, Version};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{
@@ -287,16 +287,9 @@ pub(crate) async fn submit<W: World>(engine: &Engine<W>, workflow: Arc<Workflow>
 
 pub(crate) fn step(id: &str, policy: Policy, after: &[u16], args: Value) -> Step {
     Step {
-        id: id.into(),
-        action: "act".into(),
         args: Template::try_from(args).unwrap(),
         after: after.iter().map(|n| StepIx(*n)).collect(),
-        for_each: None,
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy,
-        origin: Origin::Task,
+        ..Step::new(id, "act", policy)
     }
 }
 

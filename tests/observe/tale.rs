@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use retrial::failure::{ErrorContext, Failure};
 use retrial::observe::{Notice, Observer, Output, Printer};
-use retrial::policy::{Backoff, GiveUp, Origin, Policy};
+use retrial::policy::{Backoff, GiveUp, Policy};
 use retrial::run::{Digest, Event, Outcome, RetryOf, RouteCause, RunId, TaskId, Token, Version};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
@@ -37,16 +37,9 @@ pub(crate) fn workflow() -> Workflow {
 
 fn step(id: &str, policy: Policy, for_each: Option<Template>) -> Step {
     Step {
-        id: id.into(),
-        action: format!("do_{id}"),
         args: Template::try_from(Value::Null).unwrap(),
-        after: Vec::new(),
         for_each,
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy,
-        origin: Origin::Task,
+        ..Step::new(id, format!("do_{id}"), policy)
     }
 }
 

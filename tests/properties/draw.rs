@@ -4,12 +4,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 use retrial::failure::{Failure, NetworkFault};
-use retrial::policy::{ActionKind, Origin, Policy};
 use retrial::time::Nanos;
-use retrial::workflow::{self, Action, Step, StepIx, Target, Template, Transition, Workflow};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::policies::{length, policy};
+use super::graphs::{Graph, graph};
+use super::policies::length;
 use crate::run_support::{End, Shot};
 
 /// The name of the one custom backoff.
@@ -85,160 +84,6 @@ fn shot() -> impl Strategy<Value = Shot> {
 /// How the attempts of one task go.
 pub(crate) fn script() -> impl Strategy<Value = Vec<Shot>> {
     vec(shot(), 0..7)
-}
-
-/// A condition that the graph's oracle can judge by itself.
-#[derive(Clone, Debug)]
-pub(crate) enum Ask {
-    Exists,
-    Absent,
-    CodeIs(&'static str),
-    CodeAmong(&'static str, &'static str),
-    ExistsOr(bool),
-    Input(bool),
-}
-
-impl Ask {
-    fn json(&self) -> Value {
-        let error = || json!({"type": "exists", "field": "state._last_error"});
-        let code = "state._last_error.code";
-        let input = |yes: &bool| json!({"type": "eq", "field": "state.input.yes", "value": yes});
-        match self {
-            Self::Exists => error(),
-            Self::Absent => json!({"type": "not", "condition": error()}),
-            Self::CodeIs(value) => json!({"type": "eq", "field": code, "value": value}),
-            Self::CodeAmong(a, b) => json!({"type": "in", "field": code, "values": [a, b]}),
-            Self::ExistsOr(yes) => json!({"type": "or", "conditions": [error(), input(yes)]}),
-            Self::Input(yes) => json!({"type": "and", "conditions": [input(yes)]}),
-        }
-    }
-}
-
-/// One drawn transition: `from` and `to` by place, what it is for.
-#[derive(Clone, Debug)]
-pub(crate) struct Edge {
-    pub(crate) from: usize,
-    pub(crate) to: usize,
-    pub(crate) priority: i64,
-    pub(crate) on_error: Option<Vec<String>>,
-    pub(crate) ask: Option<Ask>,
-}
-
-/// A workflow, and its transitions in a form that the oracle can judge.
-#[derive(Clone, Debug)]
-pub(crate) struct Graph {
-    pub(crate) workflow: Workflow,
-    pub(crate) edges: Vec<Edge>,
-}
-
-#[derive(Clone, Debug)]
-struct Node {
-    after: Vec<bool>,
-    items: Option<usize>,
-    goal: bool,
-    fail_fast: bool,
-    policy: usize,
-}
-
-fn node() -> impl Strategy<Value = Node> {
-    let items = prop_oneof![4 => Just(None), 1 => (0..4_usize).prop_map(Some), 1 => Just(Some(99))];
-    let after = vec(prop::bool::weighted(0.3), 5);
-    let goal = prop::bool::weighted(0.2);
-    (after, items, goal, any::<bool>(), 0..2_usize).prop_map(
-        |(after, items, goal, fail_fast, policy)| Node { after, items, goal, fail_fast, policy },
-    )
-}
-
-fn edge() -> impl Strategy<Value = Edge> {
-    let code = || select(vec!["500", "TIMEOUT", "KeyError", "E42", "BAD_FAN_OUT"]);
-    let ask = prop_oneof![
-        Just(Ask::Exists),
-        Just(Ask::Absent),
-        code().prop_map(Ask::CodeIs),
-        (code(), code()).prop_map(|(a, b)| Ask::CodeAmong(a, b)),
-        any::<bool>().prop_map(Ask::ExistsOr),
-        any::<bool>().prop_map(Ask::Input),
-    ];
-    let ask = prop_oneof![1 => Just(None), 2 => ask.prop_map(Some)];
-    let caught = vec(select(NAMES.to_vec()).prop_map(str::to_owned), 0..3);
-    let on_error = prop_oneof![1 => Just(None), 1 => caught.prop_map(Some)];
-    // Places on the way from the first step to the last, fitted to the graph's size later.
-    (0..60_usize, 0..60_usize, -1..=1_i64, on_error, ask)
-        .prop_map(|(from, to, priority, on_error, ask)| Edge { from, to, priority, on_error, ask })
-}
-
-/// A random graph without cycles. `mirrored` turns the text order around, so that it is not the
-/// order in which steps can run.
-pub(crate) fn graph() -> impl Strategy<Value = Graph> {
-    let harmful = prop::bool::weighted(0.3);
-    (vec(node(), 1..6), vec(edge(), 0..9), vec(policy(), 2), any::<bool>(), harmful).prop_map(
-        |(nodes, edges, policies, mirrored, harmful)| {
-            assemble(nodes, edges, &policies, mirrored, harmful)
-        },
-    )
-}
-
-fn assemble(
-    nodes: Vec<Node>,
-    edges: Vec<Edge>,
-    policies: &[Policy],
-    mirrored: bool,
-    harmful: bool,
-) -> Graph {
-    let count = nodes.len();
-    let place = |n: usize| if mirrored { count - 1 - n } else { n };
-    let at = |n: usize| StepIx(u16::try_from(place(n)).expect("few steps"));
-    let build = |(n, node): (usize, &Node)| Step {
-        id: format!("s{}", place(n)),
-        action: "act".into(),
-        args: Template::try_from(json!({"x": 0.1})).expect("no templates"),
-        after: (0..n).filter(|from| node.after[*from]).map(at).collect(),
-        // 99 stands for a list that is none.
-        for_each: node.items.map(|items| {
-            let list = if items == 99 { json!("${input.none}") } else { json!(vec![0; items]) };
-            Template::try_from(list).expect("a template")
-        }),
-        goal: node.goal,
-        fail_fast: node.fail_fast,
-        heartbeat_timeout: None,
-        policy: policies[node.policy].clone(),
-        origin: Origin::Task,
-    };
-    let mut steps: Vec<Step> = nodes.iter().enumerate().map(build).collect();
-    if mirrored {
-        steps.reverse();
-    }
-    let edges: Vec<Edge> = edges
-        .into_iter()
-        .filter(|_| count > 1)
-        .map(|e| {
-            let from = e.from % (count - 1);
-            let to = from + 1 + e.to % (count - 1 - from);
-            Edge { from: place(from), to: place(to), ..e }
-        })
-        .collect();
-    let transition = |e: &Edge| Transition {
-        from: StepIx(u16::try_from(e.from).expect("few steps")),
-        to: StepIx(u16::try_from(e.to).expect("few steps")),
-        priority: e.priority,
-        on_error: e.on_error.as_ref().map(|names| names.iter().cloned().collect()),
-        condition: e.ask.as_ref().map(|a| serde_json::from_value(a.json()).expect("a condition")),
-    };
-    let action = Action {
-        kind: ActionKind::ToolCall,
-        target: Target::Registered,
-        idempotent: harmful.then_some(false),
-        inner_attempts: None,
-        heartbeat_timeout: None,
-    };
-    let parts = workflow::Parts {
-        name: "drawn".into(),
-        actions: [("act".to_owned(), action)].into(),
-        steps,
-        transitions: edges.iter().map(transition).collect(),
-        ..workflow::Parts::default()
-    };
-    Graph { workflow: Workflow::try_from(parts).expect("no cycle"), edges }
 }
 
 /// What comes between.

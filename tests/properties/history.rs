@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use retrial::failure::{Failure, RetryKind};
-use retrial::policy::{GiveUp, Policy};
+use retrial::policy::GiveUp;
 use retrial::run::{Event, Recorded, TaskId};
+use retrial::workflow::Step;
+use serde_json::Value;
 
 use super::model::{self, Expected, Past};
 use crate::run_support::End;
@@ -55,7 +57,7 @@ pub(crate) fn check(world: &World) -> Result<(), String> {
         let step = world.state.workflow().step(task.step).ok_or("no such step")?;
         let follows = world.log.get(n + 1).map(|r| &r.event);
         track
-            .follow(world, task, &step.policy, recorded, follows)
+            .follow(world, task, step, recorded, follows)
             .map_err(|wrong| format!("event {n}, {task}, {}: {wrong}", recorded.event.name()))?;
     }
     Ok(())
@@ -70,11 +72,13 @@ impl Track {
         &mut self,
         world: &World,
         task: TaskId,
-        policy: &Policy,
+        step: &Step,
         recorded: &Recorded,
         follows: Option<&Event>,
     ) -> Result<(), String> {
-        let now = recorded.at.as_nanos();
+        let (now, policy) = (recorded.at.as_nanos(), &step.policy);
+        // H10, for the one condition that is drawn.
+        let broken = |v: &Value| step.ensures.is_some() && v.get("n").is_none_or(Value::is_null);
         let end =
             policy.total_timeout().and_then(|total| Some(self.first?.saturating_add(total.get())));
         let before = std::mem::replace(&mut self.at, At::Ended);
@@ -111,7 +115,9 @@ impl Track {
                     _ if cut => failure.code().as_str() == "TIMEOUT",
                     End::Lost | End::Hang => failure.code().as_str() == "LEASE_LOST",
                     End::Fail(played) => *failure == played,
-                    End::Ok(_) => false,
+                    End::Ok(value) => {
+                        broken(&value) && failure.code().as_str() == "POSTCONDITION_FAILED"
+                    }
                 };
                 ensure(as_played, "another failure than the one that happened")?;
                 let decided = follows.and_then(Event::task) == Some(task);
@@ -168,7 +174,7 @@ impl Track {
             }
             (Event::TaskSucceeded { attempt, .. }, At::Running { attempt: running, cut }) => {
                 ensure(*attempt == running, "another attempt than the one in progress")?;
-                let played = matches!(world.shot(task, *attempt).end, End::Ok(_));
+                let played = matches!(world.shot(task, *attempt).end, End::Ok(v) if !broken(&v));
                 ensure(played && !cut, "a success that did not happen")?;
                 At::Ended
             }

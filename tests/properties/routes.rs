@@ -1,12 +1,17 @@
 //! Steps, transitions and the end of the run against the drawn graph: promise 3 and Decision 18.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::failure::ErrorContext;
 use retrial::run::{Event, Outcome, RouteCause, TaskId};
+use retrial::workflow::Quorum;
 
-use super::draw::{Ask, Case, Edge};
+use super::draw::Case;
+use super::graphs::{Ask, Edge};
 use crate::run_support::world::World;
+
+#[path = "branches.rs"]
+mod branches;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Is {
@@ -30,6 +35,32 @@ struct Oracle<'c> {
     failed: Vec<TaskId>,
     types: BTreeMap<TaskId, Vec<String>>,
     tasks: Vec<u32>,
+    well: Vec<usize>,
+    /// The failed steps whose errors are not cleared where the step ends, handed on from step to
+    /// step; and those that were routed to it.
+    carries: Vec<BTreeSet<usize>>,
+    caught: Vec<BTreeSet<usize>>,
+    errors: BTreeMap<usize, ErrorContext>,
+    led: Vec<bool>,
+    called_off: BTreeSet<usize>,
+}
+
+/// H17: whether the code is an HTTP status that the name stands for, of the two that are drawn.
+fn among(code: &str, name: &str) -> bool {
+    let Some(status) = code.parse::<u32>().ok().filter(|_| code.len() == 3) else { return false };
+    match name {
+        "4xx" => (400..500).contains(&status),
+        "429-503" => (429..=503).contains(&status),
+        _ => false,
+    }
+}
+
+fn needed(quorum: Quorum, count: usize) -> usize {
+    match quorum {
+        Quorum::All => count,
+        Quorum::Any => 1,
+        Quorum::AtLeast(k) => k.get() as usize,
+    }
 }
 
 /// Checks everything that happens between tasks.
@@ -44,6 +75,12 @@ pub(crate) fn check(case: &Case, world: &World) -> Result<(), String> {
         failed: Vec::new(),
         types: BTreeMap::new(),
         tasks: vec![0; count],
+        well: vec![0; count],
+        carries: vec![BTreeSet::new(); count],
+        caught: vec![BTreeSet::new(); count],
+        errors: BTreeMap::new(),
+        led: vec![false; count],
+        called_off: BTreeSet::new(),
     };
     for (n, recorded) in world.log.iter().enumerate() {
         let (event, follows) = (&recorded.event, world.log.get(n + 1).map(|r| &r.event));
@@ -71,6 +108,7 @@ impl Oracle<'_> {
             Event::StepUnreachable { step } => {
                 let at = step.index();
                 ensure(self.is_lost_by_others(at), "nothing keeps it from starting")?;
+                self.carries[at] = self.inherits(at, true);
                 self.is[at] = Is::Unreachable;
             }
             Event::StepSkipped { step } => {
@@ -93,13 +131,16 @@ impl Oracle<'_> {
             }
             Event::TaskCancelled { task } => {
                 let step = &self.case.graph.workflow.steps()[task.step.index()];
-                let failed = self.first_failed(task.step.index()).is_some();
-                ensure(step.fail_fast && failed, "called off without a failed sibling")?;
+                let decided = self.called_off.contains(&task.step.index())
+                    || self.is_decided(task.step.index());
+                ensure(step.fail_fast && decided, "called off while it mattered")?;
+                self.called_off.insert(task.step.index());
                 self.ended.insert(*task, None);
             }
             Event::TaskSucceeded { task, .. } => {
                 self.check_not_called_off(task.step.index())?;
                 self.ended.insert(*task, None);
+                self.well[task.step.index()] += 1;
             }
             Event::StepSucceeded { step } => self.succeeded(step.index(), follows)?,
             Event::StepFailed { step, error } => self.failed(step.index(), error, follows)?,
@@ -115,7 +156,11 @@ impl Oracle<'_> {
                 };
                 ensure(follows_end, "it does not follow the end of its source")?;
                 self.routed[to.index()] = true;
-                self.handles[to.index()] |= *cause == RouteCause::Failure;
+                self.led[from.index()] = true;
+                if *cause == RouteCause::Failure {
+                    self.handles[to.index()] = true;
+                    self.caught[to.index()].insert(from.index());
+                }
             }
             Event::RunEnded { outcome } => {
                 ensure(follows.is_none(), "something follows the end")?;
@@ -126,11 +171,10 @@ impl Oracle<'_> {
         Ok(())
     }
 
-    /// A11: under `fail_fast` nothing more comes of a failed task's siblings.
+    /// A11: under `fail_fast` nothing more comes of a step that is decided.
     fn check_not_called_off(&self, at: usize) -> Result<(), String> {
         let fail_fast = self.case.graph.workflow.steps()[at].fail_fast;
-        let goes_on = fail_fast && self.first_failed(at).is_some();
-        ensure(!goes_on, "a sibling goes on under `fail_fast`")
+        ensure(!(fail_fast && self.is_decided(at)), "a sibling goes on under `fail_fast`")
     }
 
     fn after(&self, at: usize) -> Vec<Is> {
@@ -145,33 +189,50 @@ impl Oracle<'_> {
 
     fn entered(&mut self, at: usize, tasks: u32) -> Result<(), String> {
         ensure(self.is[at] == Is::Waiting, "it is not waiting")?;
-        let (after, sources) = (self.after(at), self.sources(at));
-        ensure(after.iter().all(|s| *s == Is::Succeeded), "not all it is after have succeeded")?;
-        let open = sources.iter().any(|s| matches!(s, Is::Waiting | Is::Active));
-        ensure(!open, "a transition to it may still be taken")?;
-        ensure(sources.is_empty() || self.routed[at], "no transition to it was taken")?;
+        self.may_begin(at)?;
+        ensure(self.requirement_holds(at), "what it requires does not hold")?;
         self.is[at] = Is::Active;
         self.tasks[at] = tasks;
         Ok(())
     }
 
+    fn may_begin(&self, at: usize) -> Result<(), String> {
+        let (after, sources) = (self.after(at), self.sources(at));
+        let well = after.iter().filter(|s| **s == Is::Succeeded).count();
+        let enough = well >= needed(self.step(at).join, after.len());
+        ensure(enough, "not enough of what it is after have succeeded")?;
+        ensure(!self.has_open_before(at), "something before it may still happen")?;
+        ensure(sources.is_empty() || self.routed[at], "no transition to it was taken")
+    }
+
     fn is_lost_by_others(&self, at: usize) -> bool {
-        let lost = |s: &Is| matches!(s, Is::Failed | Is::Unreachable);
-        let sources = self.sources(at);
-        let closed = sources.iter().all(|s| !matches!(s, Is::Waiting | Is::Active));
+        let lost = |s: &&Is| matches!(s, Is::Failed | Is::Unreachable);
+        let open = |s: &&Is| matches!(s, Is::Waiting | Is::Active);
+        let (after, sources) = (self.after(at), self.sources(at));
+        let closed = !sources.iter().any(|s| open(&s));
+        let needed = needed(self.step(at).join, after.len());
+        // What is open may still succeed; what was skipped would have, had nothing failed.
+        let without = after.len() - after.iter().filter(lost).count();
+        let well = after.iter().filter(|s| **s == Is::Succeeded).count();
+        let settled = closed && !after.iter().any(|s| open(&s));
+        let chosen = sources.is_empty() || self.routed[at];
+        let short = settled && chosen && well < needed && after.iter().any(|s| lost(&s));
         self.is[at] == Is::Waiting
-            && (self.after(at).iter().any(lost)
-                || closed && !self.routed[at] && sources.iter().any(lost))
+            && (without < needed
+                || short
+                || closed && !self.routed[at] && sources.iter().any(|s| lost(&s)))
     }
 
     fn is_passed_by(&self, at: usize) -> bool {
         let (after, sources) = (self.after(at), self.sources(at));
         let open = |s: &Is| matches!(s, Is::Waiting | Is::Active);
         let unchosen = !sources.is_empty() && !self.routed[at];
+        let well = after.iter().filter(|s| **s == Is::Succeeded).count();
+        let short = well < needed(self.step(at).join, after.len());
         self.is[at] == Is::Waiting
             && !self.is_lost_by_others(at)
             && !after.iter().chain(&sources).any(open)
-            && (unchosen || after.contains(&Is::Skipped))
+            && (unchosen || short)
     }
 
     fn all_ended(&self, at: usize) -> bool {
@@ -185,7 +246,8 @@ impl Oracle<'_> {
 
     fn succeeded(&mut self, at: usize, follows: Option<&Event>) -> Result<(), String> {
         ensure(self.is[at] == Is::Active && self.all_ended(at), "it has work left")?;
-        ensure(self.first_failed(at).is_none(), "a task of it has failed")?;
+        let enough = self.well[at] >= needed(self.step(at).success, self.tasks[at] as usize);
+        ensure(enough, "not enough of its tasks have succeeded")?;
         self.is[at] = Is::Succeeded;
         let edge = self.edges(at).into_iter().find(|e| e.on_error.is_none() && self.holds(e, None));
         self.check_route(edge.map(|e| e.to), RouteCause::Success, at, follows)
@@ -199,21 +261,42 @@ impl Oracle<'_> {
     ) -> Result<(), String> {
         let types = match self.is[at] {
             Is::Waiting => {
-                ensure(error.code.as_str() == "BAD_FAN_OUT", "it was never entered")?;
-                vec!["ValueError".to_owned()]
+                self.may_begin(at)?;
+                let types = match error.code.as_str() {
+                    "BAD_FAN_OUT" => vec!["ValueError"],
+                    "PRECONDITION_FAILED" => vec!["PreconditionError", "ValidationError"],
+                    _ => return Err("it was never entered".to_owned()),
+                };
+                let required = self.requirement_holds(at);
+                ensure(required == (types.len() == 1), "what it requires says otherwise")?;
+                types.into_iter().map(str::to_owned).collect()
             }
             _ => {
                 ensure(self.is[at] == Is::Active && self.all_ended(at), "it has work left")?;
-                let (task, first) = self.first_failed(at).ok_or("no task of it has failed")?;
-                ensure(first == error, "another error than its first failed task's")?;
-                self.types.get(task).cloned().unwrap_or_default()
+                let needed = needed(self.step(at).success, self.tasks[at] as usize);
+                ensure(self.well[at] < needed, "enough of its tasks have succeeded")?;
+                match self.first_failed(at) {
+                    Some((task, first)) => {
+                        ensure(first == error, "another error than its first failed task's")?;
+                        self.types.get(task).cloned().unwrap_or_default()
+                    }
+                    None => {
+                        let own = error.code.as_str() == "TOO_FEW_SUCCEEDED";
+                        ensure(own, "no task of it has failed")?;
+                        vec!["ValueError".to_owned()]
+                    }
+                }
             }
         };
-        self.is[at] = Is::Failed;
         let edge = if self.handles[at] { None } else { self.failure_edge(at, error, &types) };
+        self.carries[at] = self.inherits(at, false);
+        self.carries[at].insert(at);
+        self.errors.insert(at, error.clone());
+        self.is[at] = Is::Failed;
         self.check_route(edge, RouteCause::Failure, at, follows)?;
         let workflow = &self.case.graph.workflow;
-        let fatal = self.handles[at] || workflow.steps()[at].goal || !workflow.has_goals();
+        let nobodys = !workflow.has_goals() && !self.is_taken_in(at);
+        let fatal = self.handles[at] || workflow.steps()[at].goal || nobodys;
         let ends = matches!(follows, Some(Event::RunEnded { outcome: Outcome::Failed { error: e } }) if e == error);
         ensure(edge.is_some() || !fatal || ends, "an unrouted failure does not end the run")
     }
@@ -230,21 +313,27 @@ impl Oracle<'_> {
         let able: Vec<&Edge> =
             self.edges(at).into_iter().filter(|e| self.is[e.to] == Is::Waiting).collect();
         let catches = |names: &Vec<String>| {
-            names.is_empty() || names.iter().any(|n| n == code || types.contains(n))
+            names.is_empty()
+                || names.iter().any(|n| n == code || types.contains(n) || among(code, n))
         };
         let exception = able
             .iter()
-            .find(|e| e.on_error.as_ref().is_some_and(catches) && self.holds(e, Some(code)));
+            .find(|e| e.on_error.as_ref().is_some_and(catches) && self.holds(e, Some((at, code))));
         let about_errors = |e: &Edge| !matches!(e.ask, None | Some(Ask::Input(_)));
         let transition = able
             .iter()
-            .find(|e| e.on_error.is_none() && about_errors(e) && self.holds(e, Some(code)));
+            .find(|e| e.on_error.is_none() && about_errors(e) && self.holds(e, Some((at, code))));
         exception.or(transition).map(|e| e.to)
     }
 
     /// C6.
-    fn holds(&self, edge: &Edge, code: Option<&str>) -> bool {
+    fn holds(&self, edge: &Edge, failed: Option<(usize, &str)>) -> bool {
+        let code = failed.map(|(_, code)| code);
         match &edge.ask {
+            Some(Ask::FirstIs(a)) => {
+                failed.and_then(|(at, code)| self.first_error(at, Some(code))).as_deref()
+                    == Some(*a)
+            }
             None => true,
             Some(Ask::Exists) => code.is_some(),
             Some(Ask::Absent) => code.is_none(),
@@ -281,15 +370,21 @@ impl Oracle<'_> {
 
     fn ended(&self, outcome: &Outcome, before: Option<&Event>) -> Result<(), String> {
         let unrouted = matches!(before, Some(Event::StepFailed { .. }));
+        let nobodys = !self.case.graph.workflow.has_goals()
+            && (0..self.is.len())
+                .any(|at| self.is[at] == Is::Failed && !self.led[at] && !self.is_taken_in(at));
         match outcome {
             Outcome::Cancelled { .. } => {
                 let asked = matches!(before, Some(Event::CancelRequested { .. }));
                 ensure(asked, "nobody asked for it to be cancelled")
             }
-            Outcome::Failed { .. } => ensure(self.lost_goal() || unrouted, "nothing failed it"),
+            Outcome::Failed { .. } => {
+                ensure(self.lost_goal() || unrouted || nobodys, "nothing failed it")
+            }
             Outcome::Completed => {
                 let open = |s: &Is| matches!(s, Is::Waiting | Is::Active);
                 ensure(!self.is.iter().any(open), "work is left")?;
+                ensure(!nobodys, "a failure is nobody's")?;
                 ensure(!self.lost_goal(), "a goal is lost")
             }
         }

@@ -1,7 +1,7 @@
 //! Workflows in a few words.
 
 use retrial::policy::Dialect;
-use retrial::policy::{Backoff, Limit, Matcher, Origin, Parts, Policy, Rule};
+use retrial::policy::{Backoff, Limit, Matcher, Parts, Policy, Rule};
 use retrial::time::Nanos;
 use retrial::workflow::{self, Condition, Step, StepIx, Template, Transition, Workflow};
 use serde_json::{Value, json};
@@ -47,16 +47,8 @@ impl Flow {
     /// Adds a step with the action of the same name.
     pub fn step(mut self, id: &str, policy: Policy) -> Self {
         self.parts.steps.push(Step {
-            id: id.into(),
-            action: id.into(),
             args: Template::try_from(json!({})).expect("no templates"),
-            after: Vec::new(),
-            for_each: None,
-            goal: false,
-            fail_fast: false,
-            heartbeat_timeout: None,
-            policy,
-            origin: Origin::Task,
+            ..Step::new(id, id, policy)
         });
         self
     }
@@ -82,6 +74,28 @@ impl Flow {
 
     pub fn fail_fast(mut self) -> Self {
         self.last().fail_fast = true;
+        self
+    }
+
+    /// How many tasks of the last step must succeed: `"all"`, `"any"` or `{"at_least": k}`.
+    pub fn success(mut self, quorum: Value) -> Self {
+        self.last().success = serde_json::from_value(quorum).expect("a quorum");
+        self
+    }
+
+    /// How many of the steps before the last one must have succeeded.
+    pub fn join(mut self, quorum: Value) -> Self {
+        self.last().join = serde_json::from_value(quorum).expect("a quorum");
+        self
+    }
+
+    pub fn requires(mut self, condition: Value) -> Self {
+        self.last().requires = Some(serde_json::from_value(condition).expect("a condition"));
+        self
+    }
+
+    pub fn ensures(mut self, condition: Value) -> Self {
+        self.last().ensures = Some(serde_json::from_value(condition).expect("a condition"));
         self
     }
 

@@ -51,7 +51,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         }
         last(&mut report, run);
         rest(&mut report, run);
-        routing::judge(&mut report, run, &tasks);
+        routing::judge(&mut report, run, &tasks, &ledger);
     }
     calling_off::judge(&mut report, evidence);
     report

@@ -35,15 +35,26 @@ impl Truth {
 pub(super) struct Seen<'e> {
     pub(super) input: &'e Map<String, Value>,
     pub(super) last_error: Option<Value>,
+    /// Every error that is not cleared.
+    pub(super) errors: Option<Value>,
+    /// An attempt's result, for what it must meet.
+    pub(super) result: Option<&'e Value>,
 }
 
-impl Seen<'_> {
+impl<'e> Seen<'e> {
+    /// Nothing has gone wrong.
+    pub(super) fn well(input: &'e Map<String, Value>) -> Self {
+        Self { input, last_error: None, errors: None, result: None }
+    }
+
     /// The value at `state.…`: `Err` when the evidence does not show it.
     fn find(&self, path: &str) -> Result<Option<Value>, ()> {
         let mut parts = path.split('.').skip(1);
         let root = match parts.next() {
             Some("input") => Some(Value::Object(self.input.clone())),
             Some("_last_error") => self.last_error.clone(),
+            Some("_errors") => self.errors.clone(),
+            Some("result") => self.result.cloned(),
             _ => return Err(()),
         };
         Ok(parts.fold(root, |at, part| match at? {
@@ -54,7 +65,7 @@ impl Seen<'_> {
     }
 
     /// C6. What is missing equals nothing.
-    fn holds(&self, condition: &Condition) -> Truth {
+    pub(super) fn holds(&self, condition: &Condition) -> Truth {
         match condition {
             Condition::Exists { field } => {
                 self.test(&String::from(field.clone()), |v| v.is_some_and(|v| !v.is_null()))
@@ -145,7 +156,8 @@ fn fits(edge: &Transition, seen: &Seen<'_>, failure: &Failure) -> Truth {
 fn asks_for_error(condition: &Condition) -> bool {
     match condition {
         Condition::Exists { field } | Condition::Eq { field, .. } | Condition::In { field, .. } => {
-            String::from(field.clone()).split('.').nth(1) == Some("_last_error")
+            let path = String::from(field.clone());
+            matches!(path.split('.').nth(1), Some("_last_error" | "_errors"))
         }
         Condition::Not { condition } => asks_for_error(condition),
         Condition::And { conditions } | Condition::Or { conditions } => {
@@ -168,6 +180,15 @@ fn first(edges: &[&Transition], truth: impl Fn(&Transition) -> Truth) -> Way {
         }
     }
     Way::Nowhere
+}
+
+/// Whether `condition` surely holds over an attempt's result (H10).
+pub(crate) fn is_ensured(
+    condition: &Condition,
+    input: &Map<String, Value>,
+    result: &Value,
+) -> bool {
+    Seen { result: Some(result), ..Seen::well(input) }.holds(condition) == Truth::Yes
 }
 
 /// `_last_error` as conditions see it (C5).

@@ -6,12 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use retrial::failure::Failure;
 use retrial::run::Event;
 use retrial::time::Nanos;
-use retrial::workflow::Target;
-use serde_json::Value;
+use retrial::workflow::{Condition, Target};
+use serde_json::{Value, json};
 
+use super::graph::is_ensured;
 use super::history::{Entry, TaskHistory, tasks};
 use super::ledger::Ledger;
-use super::{Promise, Report};
+use super::{ENSURES, Promise, Report};
 use crate::evidence::{Arrival, Evidence, Told};
 use crate::fault::FaultKind;
 use crate::scenario::Reply;
@@ -85,7 +86,7 @@ fn judge_task(
                 failed(report, evidence, task, entry, failure, of(*attempt));
             }
             Event::TaskSucceeded { attempt, .. } if is_http(task) => {
-                let right = of(*attempt).iter().any(|a| succeeds(a.reply.last()));
+                let right = of(*attempt).iter().any(|a| gives_what_it_must(task, a));
                 report.check(right, task.run.id, SUCCESS_NOT_ITS_OWN, || {
                     format!("{} but its endpoint gave {}", entry.show(), given(of(*attempt)))
                 });
@@ -155,6 +156,21 @@ fn failure_in(body: &Value) -> Option<&str> {
     body.get("message")?.as_str().map(|_| kind)
 }
 
+/// What a reply that succeeds gives.
+fn body_of(reply: &Reply) -> Value {
+    match reply {
+        Reply::Ok(body) => body.clone(),
+        _ => json!({"success": true}),
+    }
+}
+
+/// Whether the arrival was answered with a success, and with what its step ensures (H10).
+fn gives_what_it_must(task: &TaskHistory<'_>, arrival: &Arrival) -> bool {
+    let reply = arrival.reply.last();
+    let meets = |c: &Condition| is_ensured(c, task.run.workflow.input(), &body_of(reply));
+    succeeds(reply) && task.step.ensures.as_ref().is_none_or(meets)
+}
+
 fn given(arrivals: &[&Arrival]) -> String {
     let names: Vec<_> = arrivals.iter().map(|a| a.reply.last().name()).collect();
     format!("{names:?}")
@@ -181,6 +197,11 @@ fn failed(
         "TIMEOUT" => {
             let limited = policy.attempt_timeout().is_some() || policy.total_timeout().is_some();
             (limited, FAILURE_FROM_NOWHERE)
+        }
+        "POSTCONDITION_FAILED" => {
+            report.met(ENSURES);
+            let breaks = |a: &&&Arrival| succeeds(a.reply.last()) && !gives_what_it_must(task, a);
+            (arrivals.iter().find(breaks).is_some(), FAILURE_NOT_ITS_OWN)
         }
         "LEASE_LOST" => (struck(evidence, LEASE), FAILURE_FROM_NOWHERE),
         _ => {

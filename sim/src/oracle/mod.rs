@@ -6,9 +6,11 @@
 //! [`Promise`], a file with `judge`, an arm in [`judge_all`] and planted defects in
 //! `tests/oracle_promises`.
 
+pub mod branches;
 pub mod calling_off;
 pub mod durability;
 pub mod exhaustion;
+mod fate;
 mod graph;
 mod history;
 pub mod interventions;
@@ -29,6 +31,7 @@ use std::fmt;
 use retrial::run::RunId;
 use serde::Serialize;
 
+pub(crate) use graph::is_ensured;
 pub use model::{Delays, delays};
 pub use replay::Replayer;
 
@@ -132,8 +135,28 @@ pub struct Report {
 }
 
 /// Rare things whose being judged a sweep shows by name.
-pub const FEATURES: [&str; 5] =
-    [COUNT_PER_RULE, TRUNCATED, WRITTEN_DELAYS, OUTCOME_UNKNOWN, PRESET];
+pub const FEATURES: [&str; 10] = [
+    COUNT_PER_RULE,
+    TRUNCATED,
+    WRITTEN_DELAYS,
+    OUTCOME_UNKNOWN,
+    PRESET,
+    PARTIAL,
+    JOIN,
+    GATHERED,
+    REQUIRES,
+    ENSURES,
+];
+/// The end of a fan-out that need not succeed as a whole (C18).
+pub(crate) const PARTIAL: &str = "partial success";
+/// The beginning of a join that can do without some of its branches (C18).
+pub(crate) const JOIN: &str = "join";
+/// The errors of several branches, as they were sent (C18).
+pub(crate) const GATHERED: &str = "errors of branches";
+/// A precondition (H10).
+pub(crate) const REQUIRES: &str = "requires";
+/// A broken postcondition (H10).
+pub(crate) const ENSURES: &str = "ensures";
 /// A failure that leaves open whether harm was done, of an action that is not idempotent (H17).
 pub(crate) const OUTCOME_UNKNOWN: &str = "unknown outcome";
 /// A retry under a preset (X2).

@@ -1,16 +1,16 @@
 //! The second half of promise 3: what a step's end leads to, and how the run ends (A11, A13, C6,
 //! C11, spec decision 18).
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use retrial::failure::{ErrorContext, Failure};
 use retrial::run::{Event, Outcome, RouteCause, TaskId};
-use retrial::workflow::StepIx;
+use retrial::workflow::{StepIx, Workflow};
 use serde_json::{Map, Value};
 
-use super::Report;
-use super::graph::{Seen, Way, as_last_error, fan_out, way_of_failure, way_of_success};
+use super::fate::{Fate, needed};
+use super::graph::{Seen, Truth, Way, as_last_error, fan_out, way_of_failure, way_of_success};
 use super::history::{Entry, TaskHistory, entries};
+use super::ledger::Ledger;
+use super::{JOIN, PARTIAL, REQUIRES, Report};
 use crate::evidence::RunEvidence;
 
 /// A step was entered before what it waits for, twice, or after it was ruled out.
@@ -31,27 +31,18 @@ pub const HANDLER_RECURSED: &str = "handler_recursed";
 pub const WRONG_OUTCOME: &str = "wrong_outcome";
 /// A task was cancelled without anything that calls it off (A11).
 pub const CANCELLED_WITHOUT_CAUSE: &str = "cancelled_without_cause";
+/// A step was entered, or failed, against what it requires (H10).
+pub const REQUIREMENT_MISJUDGED: &str = "requirement_misjudged";
 /// The run completed while steps were open.
 pub const COMPLETED_TOO_SOON: &str = "completed_too_soon";
 
-/// What became of the run's steps.
-#[derive(Default)]
-struct Graph<'e> {
-    entered: BTreeMap<StepIx, (Entry<'e>, u32)>,
-    succeeded: BTreeMap<StepIx, Entry<'e>>,
-    failed: BTreeMap<StepIx, (Entry<'e>, &'e ErrorContext)>,
-    unreachable: BTreeSet<StepIx>,
-    skipped: BTreeSet<StepIx>,
-    routed: Vec<(Entry<'e>, StepIx, StepIx, RouteCause)>,
-    cancelled: Option<Entry<'e>>,
-    ended: Option<(Entry<'e>, &'e Outcome)>,
-    tasks: BTreeMap<TaskId, Entry<'e>>,
-    /// The first failure for good of each step, with the attempt's failure.
-    first_failure: BTreeMap<StepIx, Option<&'e Failure>>,
-}
-
 /// Judges the routing of one run. A trimmed history is not judged: its beginning is unknown.
-pub(super) fn judge(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
+pub(super) fn judge(
+    report: &mut Report,
+    run: &RunEvidence,
+    tasks: &[TaskHistory<'_>],
+    ledger: &Ledger<'_>,
+) {
     if run.first.0 != 0 {
         return;
     }
@@ -61,48 +52,18 @@ pub(super) fn judge(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory
     }) else {
         return;
     };
-    let mut graph = Graph::default();
+    let mut fate = Fate::default();
     for entry in entries(run) {
-        graph.judge_next(report, run, input, &entry);
-        graph.fold(&entry, tasks);
+        fate.judge_next(report, run, input, &entry);
+        fate.fold(&entry, tasks);
     }
-    graph.routes(report, run, input);
-    graph.steps(report, run);
-    graph.outcome(report, run);
+    fate.routes(report, run, input);
+    fate.steps(report, run);
+    fate.gathered(report, run.id, &run.workflow, ledger);
+    fate.outcome(report, run);
 }
 
-impl<'e> Graph<'e> {
-    fn fold(&mut self, entry: &Entry<'e>, tasks: &[TaskHistory<'e>]) {
-        match entry.event {
-            Event::StepEntered { step, tasks } => {
-                self.entered.insert(*step, (*entry, *tasks));
-            }
-            Event::StepSucceeded { step } => {
-                self.succeeded.insert(*step, *entry);
-            }
-            Event::StepFailed { step, error } => {
-                self.failed.insert(*step, (*entry, error));
-            }
-            Event::StepUnreachable { step } => {
-                self.unreachable.insert(*step);
-            }
-            Event::StepSkipped { step } => {
-                self.skipped.insert(*step);
-            }
-            Event::Routed { from, to, cause } => self.routed.push((*entry, *from, *to, *cause)),
-            Event::CancelRequested { .. } => self.cancelled = Some(*entry),
-            Event::RunEnded { outcome } => self.ended = Some((*entry, outcome)),
-            Event::TaskFailed { task, .. } => {
-                self.tasks.insert(*task, *entry);
-                self.first_failure.entry(task.step).or_insert_with(|| last_failure(tasks, *task));
-            }
-            Event::TaskSucceeded { task, .. } | Event::TaskCancelled { task } => {
-                self.tasks.insert(*task, *entry);
-            }
-            _ => {}
-        }
-    }
-
+impl<'e> Fate<'e> {
     /// Judges `entry` against what came before it.
     fn judge_next(
         &self,
@@ -114,6 +75,7 @@ impl<'e> Graph<'e> {
         match entry.event {
             Event::StepEntered { step, tasks } => {
                 self.entering(report, run, *step, entry);
+                self.required(report, run, input, *step, Truth::Yes, entry);
                 if let Some(count) = fan_out(&run.workflow, *step, input) {
                     report.check(*tasks as usize == count, run.id, WRONG_FAN_OUT, || {
                         format!("{tasks} tasks for {count} items: {}", entry.show())
@@ -121,9 +83,13 @@ impl<'e> Graph<'e> {
                 }
             }
             Event::StepSucceeded { step } => {
-                let all = |e: &Entry<'_>| matches!(e.event, Event::TaskSucceeded { .. });
-                let right = self.ended_tasks(*step).is_some_and(|t| t.iter().all(all));
+                let right = self.ended_tasks(*step).is_some() && self.has_enough(run, *step);
                 self.ending(report, run, *step, right, entry);
+            }
+            Event::StepFailed { step, error } if !self.entered.contains_key(step) => {
+                let right = error.code.as_str() == "PRECONDITION_FAILED" && error.attempt == 0;
+                self.ending(report, run, *step, right, entry);
+                self.required(report, run, input, *step, Truth::No, entry);
             }
             Event::StepFailed { step, error } => {
                 let first = |e: &Entry<'_>| match e.event {
@@ -135,7 +101,9 @@ impl<'e> Graph<'e> {
                     ended.sort_by_key(|e| e.number);
                     ended.iter().filter_map(first).collect::<Vec<_>>()
                 });
-                let right = failures.is_some_and(|f| f.first() == Some(error));
+                let own = error.code.as_str() == "TOO_FEW_SUCCEEDED";
+                let right = !self.has_enough(run, *step)
+                    && failures.is_some_and(|f| f.first().map_or(own, |first| first == error));
                 self.ending(report, run, *step, right, entry);
             }
             Event::TaskCancelled { task } => self.cancelling(report, run, *task, entry),
@@ -143,11 +111,55 @@ impl<'e> Graph<'e> {
         }
     }
 
-    /// A step is entered once, after every step of its `after` has succeeded and, where edges lead
-    /// to it, after one was taken.
+    /// Whether as many of the step's tasks succeeded as must (C18).
+    fn has_enough(&self, run: &RunEvidence, step: StepIx) -> bool {
+        let count = self.entered.get(&step).map_or(0, |(_, n)| *n as usize);
+        let success = run.workflow.step(step).map(|s| s.success).unwrap_or_default();
+        self.well.get(&step).copied().unwrap_or(0) >= needed(success, count)
+    }
+
+    /// Whether what the step requires was found as it was.
+    fn required(
+        &self,
+        report: &mut Report,
+        run: &RunEvidence,
+        input: &Map<String, Value>,
+        step: StepIx,
+        found: Truth,
+        entry: &Entry<'e>,
+    ) {
+        let Some(condition) = run.workflow.step(step).and_then(|s| s.requires.as_ref()) else {
+            if found == Truth::No {
+                report.check(false, run.id, REQUIREMENT_MISJUDGED, || entry.show());
+            }
+            return;
+        };
+        let errors = self.errors_at(&run.workflow, step);
+        let seen =
+            Seen { last_error: self.last_at(&run.workflow, step), errors, ..Seen::well(input) };
+        let truth = seen.holds(condition);
+        report.met(REQUIRES);
+        report.check(
+            truth == found || truth == Truth::Unknown,
+            run.id,
+            REQUIREMENT_MISJUDGED,
+            || format!("what it requires is {truth:?}: {}", entry.show()),
+        );
+    }
+
+    /// A step is entered once, when all before it has ended and enough of its `after` well, and
+    /// where edges lead to it, after one was taken.
     fn entering(&self, report: &mut Report, run: &RunEvidence, step: StepIx, entry: &Entry<'e>) {
         let Some(definition) = run.workflow.step(step) else { return };
-        let waited = definition.after.iter().all(|s| self.succeeded.contains_key(s));
+        let after = &definition.after;
+        let well = after.iter().filter(|s| self.succeeded.contains_key(s)).count();
+        let waited = well >= needed(definition.join, after.len())
+            && after
+                .iter()
+                .all(|s| self.is_settled(*s) && !has_open_before(self, &run.workflow, *s));
+        if !definition.join.is_all() {
+            report.met(JOIN);
+        }
         let led = run.workflow.transitions().iter().any(|t| t.to == step);
         let taken = !led || self.routed.iter().any(|(_, _, to, _)| *to == step);
         let open = !self.entered.contains_key(&step)
@@ -158,12 +170,6 @@ impl<'e> Graph<'e> {
         });
     }
 
-    /// The ends of a step's tasks, if all have ended.
-    fn ended_tasks(&self, step: StepIx) -> Option<Vec<Entry<'e>>> {
-        let (_, count) = self.entered.get(&step)?;
-        (0..*count).map(|item| self.tasks.get(&TaskId { step, item }).copied()).collect()
-    }
-
     fn ending(
         &self,
         report: &mut Report,
@@ -172,6 +178,9 @@ impl<'e> Graph<'e> {
         right: bool,
         entry: &Entry<'e>,
     ) {
+        if run.workflow.step(step).is_some_and(|s| !s.success.is_all()) {
+            report.met(PARTIAL);
+        }
         let once = !self.succeeded.contains_key(&step) && !self.failed.contains_key(&step);
         report.check(right && once, run.id, STEP_ENDED_WRONGLY, || {
             format!("its tasks say otherwise: {} of step {}", entry.show(), step.0)
@@ -182,7 +191,8 @@ impl<'e> Graph<'e> {
     /// calls a task off.
     fn cancelling(&self, report: &mut Report, run: &RunEvidence, task: TaskId, entry: &Entry<'e>) {
         let fast = run.workflow.step(task.step).is_some_and(|s| s.fail_fast);
-        let sibling = fast && self.first_failure.contains_key(&task.step);
+        let success = run.workflow.step(task.step).map(|s| s.success).unwrap_or_default();
+        let sibling = fast && self.is_decided(task.step, success);
         let elsewhere = self.failed.keys().any(|s| *s != task.step);
         let right = self.cancelled.is_some() || sibling || elsewhere;
         report.check(right, run.id, CANCELLED_WITHOUT_CAUSE, || entry.show());
@@ -196,21 +206,22 @@ impl<'e> Graph<'e> {
                 report.check(taken.is_empty(), run.id, HANDLER_RECURSED, || entry.show());
                 continue;
             }
-            let Some(Some(failure)) = self.first_failure.get(step) else { continue };
-            let seen = Seen { input, last_error: as_last_error(error) };
+            let own = of_itself(error);
+            let failure = match self.first_failure.get(step) {
+                Some(Some(failure)) => *failure,
+                Some(None) => continue,
+                None => &own,
+            };
+            let errors = self.errors_of_failed(&run.workflow, *step);
+            let seen = Seen { last_error: as_last_error(error), errors, ..Seen::well(input) };
             let way = way_of_failure(&run.workflow, *step, &seen, failure);
             self.way(report, run, FAILURE_MISROUTED, entry, &way, &taken);
         }
         for (step, entry) in &self.succeeded {
             let taken = self.taken(*step, RouteCause::Success);
-            let way = way_of_success(&run.workflow, *step, &Seen { input, last_error: None });
+            let way = way_of_success(&run.workflow, *step, &Seen::well(input));
             self.way(report, run, SUCCESS_MISROUTED, entry, &way, &taken);
         }
-    }
-
-    fn taken(&self, from: StepIx, cause: RouteCause) -> Vec<StepIx> {
-        let out = self.routed.iter().filter(|(_, f, _, c)| *f == from && *c == cause);
-        out.map(|(_, _, to, _)| *to).collect()
     }
 
     fn way(
@@ -251,13 +262,6 @@ impl<'e> Graph<'e> {
         settled
             && self.ended.is_some()
             && entries(run).filter(|e| e.number > entry.number).all(|e| tidying(&e))
-    }
-
-    /// Whether the step was entered through a failure edge.
-    fn is_handler(&self, step: StepIx, ended: &Entry<'e>) -> bool {
-        self.routed.iter().any(|(e, _, to, cause)| {
-            *to == step && *cause == RouteCause::Failure && e.number < ended.number
-        })
     }
 
     /// Whether every step whose tasks have all ended has ended too.
@@ -309,7 +313,8 @@ impl<'e> Graph<'e> {
             if self.is_handler(*step, entry) {
                 return Some((true, format!("the error handler {} failed", step.0)));
             }
-            if goals.is_empty() && self.taken(*step, RouteCause::Failure).is_empty() {
+            let nobodys = goals.is_empty() && !self.is_taken_in(&run.workflow, *step);
+            if nobodys && self.taken(*step, RouteCause::Failure).is_empty() {
                 return Some((true, format!("step {} failed unrouted", step.0)));
             }
         }
@@ -338,7 +343,20 @@ impl<'e> Graph<'e> {
     }
 }
 
-fn last_failure<'e>(tasks: &[TaskHistory<'e>], task: TaskId) -> Option<&'e Failure> {
-    let history = tasks.iter().find(|t| t.task == task)?;
-    history.failed().pop().map(|f| f.failure)
+/// Whether something before the step is still open, through what a failure or a choice ruled out.
+fn has_open_before(fate: &Fate<'_>, workflow: &Workflow, step: StepIx) -> bool {
+    let after = workflow.step(step).map(|s| s.after.clone()).unwrap_or_default();
+    let edges = workflow.transitions().iter().filter(|t| t.to == step).map(|t| t.from);
+    let mut before = after.into_iter().chain(edges);
+    before.any(|s| !fate.is_settled(s) || has_open_before(fate, workflow, s))
+}
+
+/// What a step fails with through no attempt, as its record tells it (H10, C18).
+fn of_itself(error: &ErrorContext) -> Failure {
+    let code = error.code.as_str();
+    let types: &[&str] = match code {
+        "PRECONDITION_FAILED" => &["PreconditionError", "ValidationError"],
+        _ => &["ValueError"],
+    };
+    Failure::new(code, &error.message).with_lineage(types)
 }

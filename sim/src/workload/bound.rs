@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use retrial::policy::{Limit, Policy};
 use retrial::time::Nanos;
-use retrial::workflow::Workflow;
-use serde_json::Value;
+use retrial::workflow::{Step, Target, Workflow};
+use serde_json::{Value, json};
 
 use crate::evidence::Bound;
-use crate::oracle::delays;
+use crate::oracle::{delays, is_ensured};
 use crate::scenario::{NodeClock, Reply, RetryAfter, Scenario};
 
 /// For starting nodes again, noticing that the store answers, and recovering runs.
@@ -42,19 +42,33 @@ pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> Bound {
 fn of_workflow(scenario: &Scenario, workflow: &Workflow) -> Option<Nanos> {
     let mut total = Nanos::ZERO;
     for step in workflow.steps() {
-        total = total.saturating_add(of_task(scenario, &step.policy)?);
+        let heals = scenario.endpoints_heal && heals(scenario, workflow, step);
+        total = total.saturating_add(of_task(scenario, &step.policy, heals)?);
     }
     Some(total)
 }
 
+/// Whether what the step's endpoint answers once healed is what the step ensures.
+fn heals(scenario: &Scenario, workflow: &Workflow, step: &Step) -> bool {
+    let Some(ensures) = &step.ensures else { return true };
+    let target = workflow.actions().get(&step.action).map(|a| &a.target);
+    let Some(Target::Http(at)) = target else { return false };
+    let plan = scenario.endpoints.iter().find(|e| at.url.ends_with(&e.path));
+    let answer = match plan.map(|p| p.then.last()) {
+        Some(Reply::Ok(body)) => body.clone(),
+        _ => json!({"success": true}),
+    };
+    is_ensured(ensures, workflow.input(), &answer)
+}
+
 /// How long one task may take from healing on, or from its start after that.
-fn of_task(scenario: &Scenario, policy: &Policy) -> Option<Nanos> {
+fn of_task(scenario: &Scenario, policy: &Policy, heals: bool) -> Option<Nanos> {
     let attempt = [policy.attempt_timeout(), policy.total_timeout()].into_iter().flatten().min();
     // A hung attempt is reset by healing; only endpoints that stay broken use its whole time.
     let one = ANSWER.saturating_add(attempt.unwrap_or(Nanos::ZERO));
     let lost = scenario.lease.saturating_mul(2);
     let round = wait(scenario, policy).saturating_add(one).saturating_add(lost);
-    if scenario.endpoints_heal {
+    if heals {
         return Some(round.saturating_mul(LEFTOVER));
     }
     if let Some(total) = policy.total_timeout() {

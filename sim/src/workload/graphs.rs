@@ -6,7 +6,7 @@ use retrial::policy;
 use serde_json::{Map, Value, json};
 
 use super::policies::{self, PolicyDraft};
-use super::{Draw, Swarm};
+use super::{Draw, Swarm, partial};
 use crate::scenario::ENDPOINT_HOST;
 
 /// A workflow before it is written down.
@@ -28,6 +28,10 @@ pub(super) struct StepDraft {
     pub(super) items: Option<String>,
     pub(super) goal: bool,
     pub(super) fail_fast: bool,
+    /// More of its keys, as a file spells them.
+    pub(super) words: Map<String, Value>,
+    /// More arguments.
+    pub(super) more: Map<String, Value>,
     /// An action's declaration besides its URL.
     pub(super) action: Map<String, Value>,
     pub(super) policy: PolicyDraft,
@@ -76,6 +80,7 @@ impl StepDraft {
         for id in &self.after {
             args.insert(format!("from_{id}"), json!(format!("${{steps.{id}.result}}")));
         }
+        args.extend(self.more.clone());
         Value::Object(args)
     }
 }
@@ -87,14 +92,14 @@ fn items(draw: &mut Draw) -> Value {
 }
 
 /// Makes steps and remembers what they need.
-struct Sketch<'d> {
-    draw: &'d mut Draw,
+pub(super) struct Sketch<'d> {
+    pub(super) draw: &'d mut Draw,
     swarm: &'d Swarm,
     draft: Draft,
 }
 
 impl Sketch<'_> {
-    fn step(&mut self, id: &str, after: &[&str]) {
+    pub(super) fn step(&mut self, id: &str, after: &[&str]) {
         let path = format!("/{}-{id}", self.draft.name);
         let policy = if self.draft.is_program {
             policies::draw_program(self.draw, self.swarm.hangs())
@@ -109,6 +114,8 @@ impl Sketch<'_> {
             items: None,
             goal: false,
             fail_fast: false,
+            words: Map::new(),
+            more: Map::new(),
             action,
             policy,
         });
@@ -133,7 +140,7 @@ impl Sketch<'_> {
     }
 
     /// Fans the last step out, if that can be said.
-    fn fan(&mut self) {
+    pub(super) fn fan(&mut self) {
         if self.draft.is_program {
             return;
         }
@@ -152,7 +159,21 @@ impl Sketch<'_> {
         }
     }
 
-    fn edge(&mut self, from: &str, to: &str, priority: i64, condition: Option<Value>) {
+    /// Gives the last step another key.
+    pub(super) fn word(&mut self, key: &str, value: Value) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.words.insert(key.to_owned(), value);
+        }
+    }
+
+    /// Gives the last step another argument.
+    pub(super) fn arg(&mut self, name: &str, value: Value) {
+        if let Some(step) = self.draft.steps.last_mut() {
+            step.more.insert(name.to_owned(), value);
+        }
+    }
+
+    pub(super) fn edge(&mut self, from: &str, to: &str, priority: i64, condition: Option<Value>) {
         let mut edge = json!({"from": from, "to": to, "priority": priority});
         if let (Some(condition), Some(edge)) = (condition, edge.as_object_mut()) {
             edge.insert("condition".to_owned(), condition);
@@ -161,13 +182,13 @@ impl Sketch<'_> {
     }
 
     /// An exception edge: `errors` are types or codes, or `true` for all.
-    fn catch(&mut self, from: &str, to: &str, priority: i64, errors: Value) {
+    pub(super) fn catch(&mut self, from: &str, to: &str, priority: i64, errors: Value) {
         let edge = json!({"from": from, "to": to, "priority": priority, "on_error": errors});
         self.draft.transitions.push(edge);
     }
 }
 
-fn failed() -> Value {
+pub(super) fn failed() -> Value {
     json!({"type": "exists", "field": {"type": "field", "path": "state._last_error"}})
 }
 
@@ -177,9 +198,22 @@ fn fine() -> Value {
 
 /// The `n`-th workflow of a scenario.
 pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
-    let shapes: [fn(&mut Sketch<'_>); 12] = [
-        single, chain, fan, fan, diamond, handler, by_code, exceptions, goals, parallel, long,
+    let shapes: [fn(&mut Sketch<'_>); 15] = [
+        single,
+        chain,
+        fan,
+        fan,
+        diamond,
+        handler,
+        by_code,
+        exceptions,
+        goals,
+        parallel,
+        long,
         program,
+        partial::fan,
+        partial::join,
+        partial::gather,
     ];
     let shape = draw.pick(shapes);
     let mut input = Map::from_iter([("n".to_owned(), json!(n))]);
@@ -192,6 +226,9 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
         Draft { name, is_program: false, input, steps: Vec::new(), transitions: Vec::new() };
     let mut sketch = Sketch { draw, swarm, draft };
     shape(&mut sketch);
+    if !sketch.draft.is_program && sketch.draw.chance(12) {
+        partial::conditions(&mut sketch);
+    }
     sketch.draft
 }
 

@@ -10,6 +10,7 @@ mod draw;
 mod faults;
 mod functions;
 mod graphs;
+mod partial;
 mod people;
 mod policies;
 mod read;

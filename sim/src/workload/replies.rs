@@ -12,6 +12,12 @@ pub(super) fn plan(draw: &mut Draw, swarm: &Swarm, step: &StepDraft) -> Endpoint
     let scripts = if step.items.is_some() { draw.pick([1, 2, 3]) } else { 1 };
     let may_hang = step.policy.limits_time();
     let mut plan = plan_for(draw, swarm, step.path.clone(), scripts, may_hang);
+    // Once healed, each answer is what the step ensures.
+    if step.words.contains_key("ensures") {
+        plan.then = Reply::SuccessTrue;
+        let broken = Reply::Ok(json!({"value": draw.below(9)}));
+        plan.scripts.iter_mut().for_each(|script| script.insert(0, broken.clone()));
+    }
     // Echoes of echoes would outgrow what is stored as a result.
     if step.after.is_empty() && draw.chance(20) {
         plan.then = Reply::Echo;

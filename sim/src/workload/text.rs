@@ -67,6 +67,7 @@ fn step(step: &StepDraft) -> Map<String, Value> {
             fields.insert(name.to_owned(), json!(true));
         }
     }
+    fields.extend(step.words.clone());
     if let Some((name, value)) = step.policy.field() {
         fields.insert(name.to_owned(), value);
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use retrial::failure::{ErrorContext, Failure, RetryKind};
 use retrial::policy::{ActionKind, Policy, Rule};
-use retrial::policy::{Backoff, Dialect, GiveUp, Limit, Matcher, Origin, Parts as PolicyParts};
+use retrial::policy::{Backoff, Dialect, GiveUp, Limit, Matcher, Parts as PolicyParts};
 use retrial::run::{Digest, Event, Outcome, Recorded, RunId, TaskId, Token};
 use retrial::store::ResultRow;
 use retrial::time::{Mono, Nanos, Timestamp};
@@ -51,16 +51,8 @@ pub(crate) fn policy(attempts: u32) -> PolicyParts {
 
 pub(crate) fn step(id: &str, policy: PolicyParts) -> Step {
     Step {
-        id: id.to_owned(),
-        action: format!("do_{id}"),
         args: Template::try_from(json!({})).unwrap(),
-        after: Vec::new(),
-        for_each: None,
-        goal: false,
-        fail_fast: false,
-        heartbeat_timeout: None,
-        policy: Policy::try_from(policy).unwrap(),
-        origin: Origin::Task,
+        ..Step::new(id, format!("do_{id}"), Policy::try_from(policy).unwrap())
     }
 }
 

@@ -36,12 +36,12 @@ fn handled() -> Parts {
     parts
 }
 
-fn broken() -> Failure {
+pub(crate) fn broken() -> Failure {
     Failure::http(500, "broken")
 }
 
 impl Script {
-    fn fail_step(&mut self, at: u16) -> ErrorContext {
+    pub(crate) fn fail_step(&mut self, at: u16) -> ErrorContext {
         let it = task(at, 0);
         self.enter(at, 1).start(it, 1, status(500)).give_up(it, 1, &broken(), GiveUp::Exhausted);
         let error = self.context(it, 1, &broken());
@@ -49,16 +49,16 @@ impl Script {
         error
     }
 
-    fn pass_step(&mut self, at: u16) -> &mut Self {
+    pub(crate) fn pass_step(&mut self, at: u16) -> &mut Self {
         self.enter(at, 1).start(task(at, 0), 1, Reply::SuccessTrue).succeed(task(at, 0), 1);
         self.step_succeeded(at)
     }
 
-    fn route(&mut self, from: u16, to: u16, cause: RouteCause) -> &mut Self {
+    pub(crate) fn route(&mut self, from: u16, to: u16, cause: RouteCause) -> &mut Self {
         self.event(Event::Routed { from: StepIx(from), to: StepIx(to), cause })
     }
 
-    fn skip(&mut self, at: u16) -> &mut Self {
+    pub(crate) fn skip(&mut self, at: u16) -> &mut Self {
         self.event(Event::StepSkipped { step: StepIx(at) })
     }
 }

@@ -23,18 +23,29 @@ const KINDS: [(&str, Kind); 6] = [
     ("or", Kind::Or),
 ];
 
+/// What a condition is about, and so which fields it can look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum About {
+    /// A step's beginning or end, as a whole.
+    Step,
+    /// The result of one attempt.
+    Attempt,
+    /// The result of one attempt for one item.
+    Item,
+}
+
 /// Reads a condition; a step that it looks at must be among `ids`.
-pub(super) fn read(node: &Node, ids: &[String]) -> Result<Condition, Diagnostic> {
+pub(super) fn read(node: &Node, about: About, ids: &[String]) -> Result<Condition, Diagnostic> {
     let kind = kind(node)?;
     Ok(match kind {
         Kind::Exists => {
             let fields = node.fields(&["type", "field"])?;
-            Condition::Exists { field: field(&fields, ids)? }
+            Condition::Exists { field: field(&fields, about, ids)? }
         }
         Kind::Not => {
             let fields = node.fields(&["type", "condition"])?;
             let inner = fields.require("condition", "write the condition that must not hold")?;
-            Condition::Not { condition: Box::new(read(inner, ids)?) }
+            Condition::Not { condition: Box::new(read(inner, about, ids)?) }
         }
         Kind::Eq => {
             let fields = node.fields(&["type", "field", "value"])?;
@@ -44,16 +55,16 @@ pub(super) fn read(node: &Node, ids: &[String]) -> Result<Condition, Diagnostic>
                 _ => None,
             };
             let value = value.map_or_else(|| fields.require("value", "write what to find"), Ok)?;
-            Condition::Eq { field: field(&fields, ids)?, value: value.to_json()? }
+            Condition::Eq { field: field(&fields, about, ids)?, value: value.to_json()? }
         }
         Kind::In => {
             let fields = node.fields(&["type", "field", "values"])?;
             let values = fields.require("values", "write the list to find one of")?.items()?;
             let values = values.iter().map(Node::to_json).collect::<Result<_, _>>()?;
-            Condition::In { field: field(&fields, ids)?, values }
+            Condition::In { field: field(&fields, about, ids)?, values }
         }
-        Kind::And => Condition::And { conditions: parts(node, ids)? },
-        Kind::Or => Condition::Or { conditions: parts(node, ids)? },
+        Kind::And => Condition::And { conditions: parts(node, about, ids)? },
+        Kind::Or => Condition::Or { conditions: parts(node, about, ids)? },
     })
 }
 
@@ -65,14 +76,14 @@ fn kind(node: &Node) -> Result<Kind, Diagnostic> {
     found.node.choice(&KINDS)
 }
 
-fn parts(node: &Node, ids: &[String]) -> Result<Vec<Condition>, Diagnostic> {
+fn parts(node: &Node, about: About, ids: &[String]) -> Result<Vec<Condition>, Diagnostic> {
     let fields = node.fields(&["type", "conditions"])?;
     let list = fields.require("conditions", "write the list of conditions")?;
-    list.items()?.iter().map(|n| read(n, ids)).collect()
+    list.items()?.iter().map(|n| read(n, about, ids)).collect()
 }
 
 /// A path as a text, or as `{ type = "field", path = "..." }`.
-fn field(fields: &Fields<'_>, ids: &[String]) -> Result<Field, Diagnostic> {
+fn field(fields: &Fields<'_>, about: About, ids: &[String]) -> Result<Field, Diagnostic> {
     let node = fields.require("field", "name the field to look at, such as state._last_error")?;
     let path = match &node.data {
         Data::Table(_) => {
@@ -88,10 +99,14 @@ fn field(fields: &Fields<'_>, ids: &[String]) -> Result<Field, Diagnostic> {
             let error = path.place.error(format!("there is no step `{id}`"));
             Err(error.help_with(did_you_mean_one_of(id, ids.iter().map(String::as_str))))
         }
-        Root::Item | Root::Index => Err(path
+        Root::Item | Root::Index if about != About::Item => Err(path
             .place
-            .error("a transition looks at no single item")
+            .error("there is no single item here")
             .help_with("use state.input, state.steps.ID or state._last_error")),
+        Root::Result if about == About::Step => Err(path
+            .place
+            .error("only `ensures` looks at the result of an attempt")
+            .help_with("use state.steps.ID.result")),
         _ => Ok(field),
     }
 }

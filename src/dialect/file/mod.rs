@@ -3,6 +3,7 @@
 mod action;
 mod condition;
 mod declarations;
+mod quorum;
 mod step;
 mod transition;
 
@@ -48,6 +49,8 @@ pub(super) struct StepPlace {
     pub(super) after: Place,
     /// The name of its action.
     pub(super) action: Place,
+    /// Its other keys that a graph may be refused for.
+    pub(super) keys: Vec<(&'static str, Place)>,
     /// Its policy, or its id.
     pub(super) policy: Place,
     /// Every text with a reference in it.
@@ -149,6 +152,8 @@ impl Graph<'_> {
             WorkflowError::Cycle { step: n, path } => {
                 self.edge_of(path).or_else(|| step(n).map(|p| &p.after))
             }
+            WorkflowError::LoneSuccess { step: n, .. } => step(n).map(|p| p.key("success")),
+            WorkflowError::JoinTooLarge { step: n, .. } => step(n).map(|p| p.key("join")),
             WorkflowError::UnknownReference { step: n, reference, .. }
             | WorkflowError::NotBefore { step: n, reference, .. } => {
                 step(n).map(|p| p.text_with(reference))
@@ -177,6 +182,16 @@ impl Graph<'_> {
 }
 
 impl StepPlace {
+    /// All of it in one place.
+    pub(super) fn at(place: &Place) -> Self {
+        let [id, after, policy, action] = [(); 4].map(|()| place.clone());
+        Self { id, after, policy, action, keys: Vec::new(), texts: Vec::new() }
+    }
+
+    fn key(&self, name: &str) -> &Place {
+        self.keys.iter().find(|(key, _)| *key == name).map_or(&self.id, |(_, place)| place)
+    }
+
     fn text_with(&self, reference: &str) -> &Place {
         let found = self.texts.iter().find(|(_, text)| text.contains(reference));
         found.map_or(&self.id, |(place, _)| place)

@@ -3,14 +3,29 @@
 use serde_json::Value;
 
 use super::action::heartbeat_timeout;
-use super::{Declarations, StepPlace, keep};
+use super::condition::About;
+use super::{Declarations, StepPlace, condition, keep, quorum};
 use crate::dialect::tree::{Data, Fields, Node, did_you_mean_one_of};
 use crate::dialect::{Diagnostic, Environment, Place, policy};
 use crate::policy::Defaults;
-use crate::workflow::{Root, Step, StepIx, Template};
+use crate::workflow::{Quorum, Root, Step, StepIx, Template};
 
-const KEYS: [&str; 8] =
-    ["id", "action", "args", "after", "for_each", "goal", "fail_fast", "heartbeat_timeout"];
+const KEYS: [&str; 12] = [
+    "id",
+    "action",
+    "args",
+    "after",
+    "join",
+    "for_each",
+    "success",
+    "fail_fast",
+    "goal",
+    "requires",
+    "ensures",
+    "heartbeat_timeout",
+];
+/// Those that a graph may be refused for.
+const PLACED: [&str; 2] = ["join", "success"];
 
 /// The ids of all steps in text order; empty where there is none to read.
 pub(super) fn ids(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Vec<String> {
@@ -76,26 +91,38 @@ impl Reader<'_> {
         let (policy, origin) = self.defaults.resolve(policy::own(&fields)?, kind);
         let flag = |key: &str| fields.get(key).map_or(Ok(false), Node::boolean);
         let (args, for_each) = (fields.get("args"), fields.get("for_each"));
+        let quorum = |key: &str| fields.get(key).map_or(Ok(Quorum::All), quorum::read);
+        let about = if for_each.is_some() { About::Item } else { About::Attempt };
+        let (requires, ensures) = (fields.get("requires"), fields.get("ensures"));
+        let condition =
+            |n: Option<&Node>, about| n.map(|n| condition::read(n, about, self.ids)).transpose();
         let step = Step {
             id: step_id(id)?,
             action: action.name()?.to_owned(),
             args: arguments(args, for_each.is_some())?,
             after: fields.get("after").map_or(Ok(Vec::new()), |n| self.after(n))?,
+            join: quorum("join")?,
             for_each: for_each.map(fan_out).transpose()?,
-            goal: flag("goal")?,
+            success: quorum("success")?,
             fail_fast: flag("fail_fast")?,
+            goal: flag("goal")?,
+            requires: condition(requires, About::Step)?,
+            ensures: condition(ensures, about)?,
             heartbeat_timeout: heartbeat_timeout(&fields, declared.map(|a| &a.target))?,
             policy,
             origin,
         };
         let mut texts = Vec::new();
-        [args, for_each].into_iter().flatten().for_each(|n| collect_texts(n, &mut texts));
+        let readers = [args, for_each, requires, ensures];
+        readers.into_iter().flatten().for_each(|n| collect_texts(n, &mut texts));
         let after = fields.get("after").unwrap_or(id).place.clone();
+        let keys = PLACED.iter().filter_map(|k| Some((*k, fields.get(k)?.place.clone())));
         let own = fields.at_most_one(&policy::KEYS)?;
         let place = StepPlace {
             id: id.place.clone(),
             after,
             action: action.place.clone(),
+            keys: keys.collect(),
             policy: own.map_or(&id.place, |(_, node)| &node.place).clone(),
             texts,
         };
@@ -163,10 +190,16 @@ fn check_text(place: &Place, text: &str, fans_out: bool) -> Result<(), Diagnosti
     let template = Template::try_from(Value::String(text.to_owned()));
     let template = template.map_err(|e| place.refuse(&e))?;
     let is_item = |root: &Root| matches!(root, Root::Item | Root::Index);
-    match template.paths().iter().find(|p| !fans_out && is_item(p.root())) {
-        Some(path) => Err(place
+    let paths = template.paths();
+    if let Some(path) = paths.iter().find(|p| !fans_out && is_item(p.root())) {
+        return Err(place
             .error(format!("`{path}` is only there in the arguments of a fanned-out step"))
-            .help_with("add `for_each` to the step")),
+            .help_with("add `for_each` to the step"));
+    }
+    match paths.iter().find(|p| *p.root() == Root::Result) {
+        Some(path) => Err(place
+            .error(format!("`{path}` is only there in `ensures`"))
+            .help_with("use ${steps.ID.result}")),
         None => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::condition::About;
 use super::{condition, keep, step};
 use crate::dialect::tree::{Data, Fields, Node};
 use crate::dialect::{Diagnostic, Place};
@@ -28,7 +29,10 @@ fn transition(node: &Node, ids: &[String]) -> Result<Transition, Diagnostic> {
         to: step::place_of(fields.require("to", "name the step it leads to")?, ids)?,
         priority: fields.get("priority").map_or(Ok(0), Node::whole)?,
         on_error: fields.get("on_error").map(errors_of).transpose()?,
-        condition: fields.get("condition").map(|n| condition::read(n, ids)).transpose()?,
+        condition: fields
+            .get("condition")
+            .map(|n| condition::read(n, About::Step, ids))
+            .transpose()?,
     })
 }
 

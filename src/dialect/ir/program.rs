@@ -39,13 +39,7 @@ pub fn parse_ir_program(
     let mut places = Vec::new();
     for (n, (place, statement)) in statements.into_iter().enumerate() {
         let at = place.child(&program.ids[n]).at(offset(&place, &statement.span));
-        places.push(StepPlace {
-            id: at.clone(),
-            after: at.clone(),
-            policy: at.clone(),
-            texts: Vec::new(),
-            action: at,
-        });
+        places.push(StepPlace::at(&at));
         if let Err(error) = program.add(n, &place, statement) {
             errors.push(error);
         }
@@ -131,16 +125,10 @@ impl Program<'_> {
         let args = self.template(n, &place.at(line.span()), &statement.args)?;
         let (policy, origin) = self.policy(&place, &statement.action.text, statement.brackets)?;
         self.steps.push(Step {
-            id,
-            action: statement.action.text,
             after: self.dependencies(&args),
             args,
-            for_each: None,
-            goal: false,
-            fail_fast: false,
-            heartbeat_timeout: None,
-            policy,
             origin,
+            ..Step::new(id, statement.action.text, policy)
         });
         Ok(())
     }
@@ -224,7 +212,10 @@ impl Program<'_> {
                 Root::Item | Root::Index => {
                     return Err(place.error(format!("`{path}` is only there in a fan-out")));
                 }
-                Root::Input | Root::LastError => {}
+                Root::Result => {
+                    return Err(place.error(format!("`{path}` is only there in a condition")));
+                }
+                Root::Input | Root::LastError | Root::Errors => {}
             }
         }
         Ok(value)

@@ -1,0 +1,114 @@
+//! What became of a run's steps, by its events alone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use retrial::failure::{ErrorContext, Failure};
+use retrial::run::{Event, Outcome, RouteCause, TaskId};
+use retrial::workflow::{Quorum, StepIx};
+
+use super::history::{Entry, TaskHistory};
+
+/// What became of the run's steps.
+#[derive(Default)]
+pub(super) struct Fate<'e> {
+    pub(super) entered: BTreeMap<StepIx, (Entry<'e>, u32)>,
+    pub(super) succeeded: BTreeMap<StepIx, Entry<'e>>,
+    pub(super) failed: BTreeMap<StepIx, (Entry<'e>, &'e ErrorContext)>,
+    pub(super) unreachable: BTreeSet<StepIx>,
+    pub(super) skipped: BTreeSet<StepIx>,
+    pub(super) routed: Vec<(Entry<'e>, StepIx, StepIx, RouteCause)>,
+    pub(super) cancelled: Option<Entry<'e>>,
+    pub(super) ended: Option<(Entry<'e>, &'e Outcome)>,
+    pub(super) tasks: BTreeMap<TaskId, Entry<'e>>,
+    /// How many tasks of each step succeeded.
+    pub(super) well: BTreeMap<StepIx, usize>,
+    /// The first failure for good of each step, with the attempt's failure.
+    pub(super) first_failure: BTreeMap<StepIx, Option<&'e Failure>>,
+}
+
+impl<'e> Fate<'e> {
+    pub(super) fn fold(&mut self, entry: &Entry<'e>, tasks: &[TaskHistory<'e>]) {
+        match entry.event {
+            Event::StepEntered { step, tasks } => {
+                self.entered.insert(*step, (*entry, *tasks));
+            }
+            Event::StepSucceeded { step } => {
+                self.succeeded.insert(*step, *entry);
+            }
+            Event::StepFailed { step, error } => {
+                self.failed.insert(*step, (*entry, error));
+            }
+            Event::StepUnreachable { step } => {
+                self.unreachable.insert(*step);
+            }
+            Event::StepSkipped { step } => {
+                self.skipped.insert(*step);
+            }
+            Event::Routed { from, to, cause } => self.routed.push((*entry, *from, *to, *cause)),
+            Event::CancelRequested { .. } => self.cancelled = Some(*entry),
+            Event::RunEnded { outcome } => self.ended = Some((*entry, outcome)),
+            Event::TaskFailed { task, .. } => {
+                self.tasks.insert(*task, *entry);
+                self.first_failure.entry(task.step).or_insert_with(|| last_failure(tasks, *task));
+            }
+            Event::TaskSucceeded { task, .. } => {
+                self.tasks.insert(*task, *entry);
+                *self.well.entry(task.step).or_default() += 1;
+            }
+            Event::TaskCancelled { task } => {
+                self.tasks.insert(*task, *entry);
+            }
+            _ => {}
+        }
+    }
+
+    /// The ends of a step's tasks, if all have ended.
+    pub(super) fn ended_tasks(&self, step: StepIx) -> Option<Vec<Entry<'e>>> {
+        let (_, count) = self.entered.get(&step)?;
+        (0..*count).map(|item| self.tasks.get(&TaskId { step, item }).copied()).collect()
+    }
+
+    pub(super) fn taken(&self, from: StepIx, cause: RouteCause) -> Vec<StepIx> {
+        let out = self.routed.iter().filter(|(_, f, _, c)| *f == from && *c == cause);
+        out.map(|(_, _, to, _)| *to).collect()
+    }
+
+    /// Whether the step was entered through a failure edge.
+    pub(super) fn is_handler(&self, step: StepIx, ended: &Entry<'e>) -> bool {
+        self.routed.iter().any(|(e, _, to, cause)| {
+            *to == step && *cause == RouteCause::Failure && e.number < ended.number
+        })
+    }
+
+    /// Whether the step has ended, been ruled out or been passed by.
+    pub(super) fn is_settled(&self, step: StepIx) -> bool {
+        self.succeeded.contains_key(&step) || self.skipped.contains(&step) || self.is_lost(step)
+    }
+
+    /// Whether a failure keeps what depends on the step from its result.
+    pub(super) fn is_lost(&self, step: StepIx) -> bool {
+        self.failed.contains_key(&step) || self.unreachable.contains(&step)
+    }
+
+    /// Whether nothing that its tasks still do changes how the step ends under `success` (C18).
+    pub(super) fn is_decided(&self, step: StepIx, success: Quorum) -> bool {
+        let count = self.entered.get(&step).map_or(0, |(_, n)| *n as usize);
+        let ended = self.tasks.keys().filter(|t| t.step == step).count();
+        let (well, needed) = (self.well.get(&step).copied().unwrap_or(0), needed(success, count));
+        well >= needed || well + count.saturating_sub(ended) < needed
+    }
+}
+
+/// How many of `count` must succeed.
+pub(super) fn needed(quorum: Quorum, count: usize) -> usize {
+    match quorum {
+        Quorum::All => count,
+        Quorum::Any => 1,
+        Quorum::AtLeast(k) => k.get() as usize,
+    }
+}
+
+fn last_failure<'e>(tasks: &[TaskHistory<'e>], task: TaskId) -> Option<&'e Failure> {
+    let history = tasks.iter().find(|t| t.task == task)?;
+    history.failed().pop().map(|f| f.failure)
+}

@@ -1,0 +1,73 @@
+//! Graphs that make no sense get an error that names file, line and field.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use retrial::dialect::{Environment, Format, parse_workflow};
+
+/// What is wrong with a step `c` of which `rest` is said, behind two that make sense.
+fn refused(rest: &str) -> String {
+    let step = |id: &str| format!("[[steps]]\nid = \"{id}\"\naction = \"x\"\n");
+    let text = format!("workflow = \"w\"\n{}{}{}{rest}", step("a"), step("b"), step("c"));
+    let parsed = parse_workflow("w.toml", &text, Format::Toml, &Environment::default());
+    let errors = parsed.err().unwrap_or_default();
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn listed(texts: &[&str]) -> String {
+    texts.iter().map(|t| format!("{t}\n  {}", refused(t))).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn c18_h10_partial_success_and_conditions_of_steps() {
+    let all = [
+        "success = \"any\"",
+        "for_each = [1]\nsuccess = \"most\"",
+        "for_each = [1]\nsuccess = 2",
+        "for_each = [1]\nsuccess = { at_least = 0 }",
+        "for_each = [1]\nsuccess = { atleast = 1 }",
+        "join = \"any\"",
+        "after = [\"a\", \"b\"]\njoin = { at_least = 3 }",
+        "requires = { type = \"exists\", field = \"state.result\" }",
+        "requires = { type = \"exists\", field = \"state.steps.a.result\" }",
+        "requires = { type = \"exists\", field = \"state.item\" }",
+        "ensures = { type = \"exists\", field = \"state.steps.aa.result\" }",
+        "ensures = { type = \"exists\", field = \"state.index\" }",
+        "ensures = true",
+        "args = { n = \"${result.x}\" }",
+    ];
+    insta::assert_snapshot!(listed(&all), @r#"
+    success = "any"
+      w.toml:11:11: steps.2.success: step `c` has one task, so `success` says nothing (add `for_each` or leave it out)
+    for_each = [1]
+    success = "most"
+      w.toml:12:11: steps.2.success: `most` is not known here (use all, any)
+    for_each = [1]
+    success = 2
+      w.toml:12:11: steps.2.success: expected how many must succeed (write "all", "any" or { at_least = 2 })
+    for_each = [1]
+    success = { at_least = 0 }
+      w.toml:12:24: steps.2.success.at_least: `0` is out of range (use 1 to 4294967295)
+    for_each = [1]
+    success = { atleast = 1 }
+      w.toml:12:13: steps.2.success.atleast: unknown key `atleast` (did you mean `at_least`?)
+    join = "any"
+      w.toml:11:8: steps.2.join: step `c` waits for 1 of 0 steps (name more of them in `after` or ask for fewer)
+    after = ["a", "b"]
+    join = { at_least = 3 }
+      w.toml:12:8: steps.2.join: step `c` waits for 3 of 2 steps (name more of them in `after` or ask for fewer)
+    requires = { type = "exists", field = "state.result" }
+      w.toml:11:39: steps.2.requires.field: only `ensures` looks at the result of an attempt (use state.steps.ID.result)
+    requires = { type = "exists", field = "state.steps.a.result" }
+      w.toml:11:39: steps.2.requires.field: step `c`: `steps.a.result` reads a step that need not have ended before it (put it in `after` or lead a transition from it)
+    requires = { type = "exists", field = "state.item" }
+      w.toml:11:39: steps.2.requires.field: there is no single item here (use state.input, state.steps.ID or state._last_error)
+    ensures = { type = "exists", field = "state.steps.aa.result" }
+      w.toml:11:38: steps.2.ensures.field: there is no step `aa` (did you mean `a`?)
+    ensures = { type = "exists", field = "state.index" }
+      w.toml:11:38: steps.2.ensures.field: there is no single item here (use state.input, state.steps.ID or state._last_error)
+    ensures = true
+      w.toml:11:11: steps.2.ensures: expected a table, found true
+    args = { n = "${result.x}" }
+      w.toml:11:14: steps.2.args.n: `result.x` is only there in `ensures` (use ${steps.ID.result})
+    "#);
+}
