@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use retrial::run::{Recorded, RunId, Version};
-use retrial::store::{QueueRow, ResultRow, Snapshot};
-use retrial::time::{Mono, Nanos};
+use retrial::run::{Letter, LetterId, Recorded, RunId, Version};
+use retrial::store::{LetterHead, Prune, QueueRow, ResultRow, RunHead, Snapshot};
+use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +44,8 @@ pub struct Evidence {
     pub secrets: Vec<String>,
     /// Every text that was put out.
     pub outputs: Vec<Output>,
+    /// What people did, and what the store keeps of failed work.
+    pub people: PeopleEvidence,
     /// How many commits were refused because a token was not good any more.
     pub fenced: u64,
 }
@@ -65,6 +67,10 @@ pub struct RunEvidence {
     pub cancels: Vec<Mono>,
     /// Whether it was deactivated and nobody has asked for it back (A12).
     pub left_alone: bool,
+    /// When its retries were paused: from the answer until the request to resume.
+    pub pauses: Vec<(Mono, Mono)>,
+    /// The dead letter that it redrives, by the store's word.
+    pub redrives: Option<LetterId>,
     /// The number of the first event that is kept; above zero when older ones were trimmed.
     pub first: Version,
     /// The events kept, in order.
@@ -95,6 +101,8 @@ impl RunEvidence {
             acknowledged: false,
             cancels: Vec::new(),
             left_alone: false,
+            pauses: Vec::new(),
+            redrives: None,
             first: Version::START,
             events: Vec::new(),
             version: Version::START,
@@ -105,6 +113,53 @@ impl RunEvidence {
             damaged: false,
         }
     }
+}
+
+/// What people did, and what the store keeps of failed work.
+#[derive(Clone, Debug, Default)]
+pub struct PeopleEvidence {
+    /// The dead letters; the second part is missing where it can't be read.
+    pub letters: Vec<(LetterHead, Option<Letter>)>,
+    /// Every answer to a redriving.
+    pub redriven: Vec<(LetterId, RedriveAnswer)>,
+    /// Letters whose discarding was answered well.
+    pub discarded: Vec<LetterId>,
+    /// Steps that were failed by hand, where that was answered well.
+    pub by_hand: u64,
+    /// What was pruned at the end.
+    pub pruned: Option<Pruning>,
+}
+
+/// The answer to a redriving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedriveAnswer {
+    /// This run redrives it.
+    By(RunId),
+    /// This run was first.
+    Before(RunId),
+    /// It was discarded.
+    Discarded,
+    /// Anything else.
+    Refused,
+}
+
+/// A pruning, and the store before and after it.
+#[derive(Clone, Debug)]
+pub struct Pruning {
+    /// What was asked for.
+    pub asked: Prune,
+    /// Store time of the answer that listed the runs before.
+    pub at: Timestamp,
+    /// The runs before.
+    pub before: Vec<RunHead>,
+    /// The runs that were said to be removed.
+    pub gone: Vec<RunId>,
+    /// The runs after.
+    pub after: Vec<RunHead>,
+    /// The letters after.
+    pub letters: Vec<LetterId>,
+    /// Runs of `gone` that can still be loaded.
+    pub readable: Vec<RunId>,
 }
 
 /// One event as an observer was told it.

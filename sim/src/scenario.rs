@@ -1,6 +1,7 @@
 //! Everything that one seed draws, as plain data: it can be saved, edited, shrunk and replayed.
 //! Times are true simulated time, counted from the start of the world.
 
+mod people;
 mod reply;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,7 @@ use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use people::{ByHand, Keeping, Mend, MendAct, Pause, People};
 pub use reply::{Reply, RetryAfter};
 
 use crate::fault::FaultKind;
@@ -41,6 +43,9 @@ pub struct Scenario {
     /// The runs that are left alone for a while.
     #[serde(default)]
     pub rests: Vec<Rest>,
+    /// What people do beside that.
+    #[serde(default)]
+    pub people: People,
     /// What goes wrong, besides what endpoints answer and what clocks show.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -202,6 +207,9 @@ pub struct Rest {
     pub node: u32,
     /// The run, by its submission's place in [`Scenario::submissions`].
     pub submission: usize,
+    /// Whether it is archived meanwhile.
+    #[serde(default)]
+    pub archive: bool,
 }
 
 /// Something that goes wrong. What `target`, `peer`, `when` and `lasts` mean, by kind:

@@ -147,10 +147,17 @@ fn results(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
 /// Queue rows follow the events: a waiting task is due, a started one leased, an ended one gone.
 fn queue(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
     let over = entries(run).any(|e| matches!(e.event, Event::RunEnded { .. }));
+    let turns =
+        entries(run).filter(|e| matches!(e.event, Event::RunPaused { .. } | Event::RunResumed));
+    let paused = turns.last().is_some_and(|e| matches!(e.event, Event::RunPaused { .. }));
     for task in tasks {
         let row = run.queue.iter().find(|r| r.task == task.task);
         let Some(last) = task.entries.last() else { continue };
-        let right = over && row.is_none() || !over && fits(last.event, row);
+        let held_back = paused && matches!(last.event, Event::RetryScheduled { .. });
+        let right = match over || held_back {
+            true => row.is_none(),
+            false => fits(last.event, row),
+        };
         report.check(right, run.id, QUEUE_ROW_WRONG, || {
             format!("its row is {row:?} after {}", last.show())
         });

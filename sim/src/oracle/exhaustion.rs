@@ -62,7 +62,9 @@ fn order(report: &mut Report, task: &TaskHistory<'_>) {
     if let (Some(first), true) = (task.entries.first(), task.whole) {
         let begins = matches!(
             first.event,
-            Event::AttemptStarted { attempt: 1, .. } | Event::TaskCancelled { .. }
+            Event::AttemptStarted { attempt: 1, .. }
+                | Event::TaskCancelled { .. }
+                | Event::TaskFailed { attempts: 0, reason: GiveUp::ByHand, .. }
         );
         report.check(begins, task.run.id, ATTEMPT_GAP, || {
             format!("the task begins with {}", first.show())
@@ -118,12 +120,27 @@ fn wrong_successor(
             let passed = task.deadline().is_none_or(|end| after.at >= end);
             ok(passed, GAVE_UP_EARLY).or(ok(*n == m + 1, ATTEMPTS_MISCOUNTED))
         }
+        // Somebody failed it while it waited (H17).
+        (
+            Event::RetryScheduled { attempt: n, .. },
+            Event::TaskFailed { attempts: m, reason: GiveUp::ByHand, .. },
+        ) => ok(was_asked(task, before.number, after.number), GAVE_UP_EARLY)
+            .or(ok(*n == m + 1, ATTEMPTS_MISCOUNTED)),
         (
             Event::AttemptStarted { .. } | Event::RetryScheduled { .. },
             Event::TaskCancelled { .. },
         ) => None,
         _ => Some(ATTEMPT_GAP),
     }
+}
+
+/// Whether somebody asked for the task to fail, between these two events.
+fn was_asked(task: &TaskHistory<'_>, from: u64, until: u64) -> bool {
+    let mut between = entries(task.run).filter(|e| (from..until).contains(&e.number));
+    between.any(|e| {
+        matches!(e.event, Event::FailRequested { step, item, .. }
+            if *step == task.task.step && item.is_none_or(|item| item == task.task.item))
+    })
 }
 
 /// Whether retrying or giving up is what the policy says.

@@ -13,6 +13,7 @@ pub mod exhaustion;
 mod fate;
 mod graph;
 mod history;
+pub mod interventions;
 pub mod isolation;
 pub mod jitter;
 mod ledger;
@@ -58,11 +59,13 @@ pub enum Promise {
     Isolation,
     /// 8: no secret shown.
     Silence,
+    /// 9: what people do happens as they asked.
+    Interventions,
 }
 
 impl Promise {
     /// All of them, in order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Termination,
         Self::Sequence,
         Self::Exhaustion,
@@ -71,6 +74,7 @@ impl Promise {
         Self::Ownership,
         Self::Isolation,
         Self::Silence,
+        Self::Interventions,
     ];
 
     /// Its number in the design, from 1.
@@ -204,5 +208,6 @@ pub fn judge_all(evidence: &Evidence, replayer: &dyn Replayer) -> Vec<Report> {
         ownership::judge(evidence),
         isolation::judge(evidence),
         silence::judge(evidence),
+        interventions::judge(evidence),
     ]
 }

@@ -90,7 +90,16 @@ fn is_deactivated(run: &RunEvidence) -> bool {
 
 fn kept(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
     let activations = entries(run)
-        .filter(|e| matches!(e.event, Event::RunActivated | Event::RunDeactivated))
+        .filter(|e| {
+            matches!(
+                e.event,
+                Event::RunActivated
+                    | Event::RunDeactivated
+                    | Event::RunPaused { .. }
+                    | Event::RunResumed
+                    | Event::FailRequested { .. }
+            )
+        })
         .count();
     let a_task = |t: &TaskHistory<'_>| {
         let attempts = model::limit(&t.step.policy).map_or(KEPT_ATTEMPTS, u64::from);

@@ -11,6 +11,7 @@ mod faults;
 mod functions;
 mod graphs;
 mod partial;
+mod people;
 mod policies;
 mod read;
 mod replies;
@@ -88,6 +89,7 @@ pub fn draw(seed: u64) -> Scenario {
     let submissions = submissions(seed, &swarm, &drafts);
     let cancels = cancels(seed, &swarm, &submissions);
     let rests = rests(seed, &swarm, &submissions);
+    let people = people::draw(seed, &swarm, &submissions);
     let mut formats = Draw::new(seed, "texts");
     Scenario {
         seed,
@@ -99,6 +101,7 @@ pub fn draw(seed: u64) -> Scenario {
         submissions,
         cancels,
         rests,
+        people,
         faults: faults::schedule(seed, &swarm),
         heal_at: swarm.heal_at,
         endpoints_heal: true,
@@ -156,5 +159,6 @@ fn rests(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Rest> {
     let asked = submissions.get(submission).map_or(Mono::from_nanos(0), |s| s.at);
     let from = asked.after(draw.millis(0, 3_000)).min(swarm.heal_at);
     let until = from.after(draw.millis(50, 6_000)).min(swarm.heal_at);
-    vec![Rest { from, until, node: draw.small(0, swarm.topology.nodes() - 1), submission }]
+    let node = draw.small(0, swarm.topology.nodes() - 1);
+    vec![Rest { from, until, node, submission, archive: draw.chance(40) }]
 }

@@ -11,7 +11,7 @@ use retrial::workflow::{Parts, Target, Workflow};
 use super::simulate::{Script, Table};
 use super::{Draw, Swarm, faults, replies};
 use crate::scenario::{
-    self, ENDPOINT_HOST, EndpointPlan, Reply, Scenario, Submission, Topology, WorkflowText,
+    self, ENDPOINT_HOST, EndpointPlan, People, Reply, Scenario, Submission, Topology, WorkflowText,
 };
 
 /// What a user's file says.
@@ -89,6 +89,7 @@ impl UserPlan {
             submissions: self.submissions(seed, &swarm),
             cancels: Vec::new(),
             rests: Vec::new(),
+            people: People::default(),
             faults: faults::schedule(seed, &swarm),
             heal_at: swarm.heal_at,
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),

@@ -1,9 +1,9 @@
 //! What a world leaves behind, brought together for the oracles.
 
 use metrics_util::debugging::DebugValue;
-use retrial::run::{self, Event, Recorded, RunState, Version};
-use retrial::store::StoreError;
-use retrial::time::Nanos;
+use retrial::run::{self, Event, Letter, Recorded, RunState, Version};
+use retrial::store::{LetterHead, StoreError};
+use retrial::time::{Mono, Nanos};
 use tokio::sync::oneshot;
 
 use super::drive::Users;
@@ -12,8 +12,8 @@ use super::program::{Notes, Order, Reading};
 use crate::clock::true_now;
 use crate::endpoint::{Delivery, Entry};
 use crate::evidence::{
-    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, Lifespan, METRICS, Output, Phases,
-    RunEvidence,
+    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, Lifespan, METRICS, Output, PeopleEvidence,
+    Phases, RedriveAnswer, RunEvidence,
 };
 use crate::oracle::Replayer;
 use crate::scenario::Scenario;
@@ -31,10 +31,16 @@ pub(super) async fn collect(
 ) -> Evidence {
     let ended_at = true_now();
     let mut runs = users.book();
+    let mut people = lock(&users.people).clone();
     if records.watch.findings().is_empty() {
+        runs.extend(redriven(users, &runs, &people).await);
         for run in &mut runs {
             read_back(run, users).await;
             run.snapshots = notes.seen.snapshots_of(run.id);
+        }
+        people.letters = letters(users).await;
+        if let Some(keeping) = scenario.people.keeping {
+            people.pruned = users.keep(keeping).await;
         }
     }
     // A node that was stopped no longer tells of its last life.
@@ -60,6 +66,7 @@ pub(super) async fn collect(
         rot: false,
         secrets: scenario.secrets.clone(),
         outputs,
+        people,
         fenced: notes.seen.fenced(),
     }
 }
@@ -79,6 +86,44 @@ fn counted(notes: &Notes) -> String {
     }
     lines.sort();
     lines.concat()
+}
+
+/// The runs that redrive letters: nobody but the store knew their ids.
+async fn redriven(
+    users: &Users,
+    known: &[RunEvidence],
+    people: &PeopleEvidence,
+) -> Vec<RunEvidence> {
+    let heads = users.heads().await.map(|heads| heads.runs).unwrap_or_default();
+    let mut found = Vec::new();
+    for head in heads.iter().filter(|head| head.redrives.is_some()) {
+        if known.iter().any(|run| run.id == head.run) {
+            continue;
+        }
+        let read = users.ask(0, |reply: oneshot::Sender<_>| Order::Read(head.run, reply)).await;
+        let Ok(Reading { loaded: Some(loaded), .. }) = read else { continue };
+        let first = loaded.tail.events.first().and_then(|bytes| run::decode(bytes).ok());
+        let Some(Event::RunCreated { workflow, seed, .. }) = first.map(|r| r.event) else {
+            continue;
+        };
+        let answer = RedriveAnswer::By(head.run);
+        let acknowledged = people.redriven.iter().any(|(_, given)| *given == answer);
+        let run = RunEvidence::new(head.run, seed, workflow, Mono::from_nanos(0));
+        found.push(RunEvidence { acknowledged, redrives: head.redrives, ..run });
+    }
+    found
+}
+
+/// Every dead letter.
+async fn letters(users: &Users) -> Vec<(LetterHead, Option<Letter>)> {
+    let page = users.ask(0, Order::Letters).await;
+    let mut found = Vec::new();
+    for head in page.map(|page| page.letters).unwrap_or_default() {
+        let id = head.id;
+        let letter = users.ask(0, |reply: oneshot::Sender<_>| Order::Letter(id, reply)).await;
+        found.push((head, letter.ok().map(|dead| dead.letter)));
+    }
+    found
 }
 
 async fn read_back(run: &mut RunEvidence, users: &Users) {

@@ -15,7 +15,7 @@ use super::nodes::Nodes;
 use super::program::{Counter, Notes, Order};
 use super::spans;
 use crate::clock::true_now;
-use crate::evidence::{Bound, Evidence, RunEvidence};
+use crate::evidence::{Bound, Evidence, PeopleEvidence, RunEvidence};
 use crate::runtime::mix;
 use crate::scenario::{Cancel, Rest, Scenario};
 use crate::sync::lock;
@@ -50,6 +50,18 @@ pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.rest(rest).await }));
     }
+    for pause in scenario.people.pauses.clone() {
+        let user = users.clone();
+        drop(madsim::task::spawn(async move { user.pause(pause).await }));
+    }
+    for by_hand in scenario.people.by_hand.clone() {
+        let user = users.clone();
+        drop(madsim::task::spawn(async move { user.fail_by_hand(by_hand).await }));
+    }
+    for mend in scenario.people.mends.clone() {
+        let user = users.clone();
+        drop(madsim::task::spawn(async move { user.mend(mend).await }));
+    }
     let end = async {
         until(scenario.heal_at).await;
         nodes.heal();
@@ -78,8 +90,9 @@ pub(super) struct Users {
     workflows: Arc<Vec<Arc<Workflow>>>,
     counters: Vec<Counter>,
     records: Records,
-    book: Arc<Mutex<Vec<RunEvidence>>>,
-    /// Submissions and activations that were answered, well or ill.
+    pub(super) book: Arc<Mutex<Vec<RunEvidence>>>,
+    pub(super) people: Arc<Mutex<PeopleEvidence>>,
+    /// What was waited for and has been answered, well or ill.
     answered: Arc<Mutex<usize>>,
 }
 
@@ -91,6 +104,7 @@ impl Users {
             counters: nodes.counters.clone(),
             records: records.clone(),
             book: Arc::default(),
+            people: Arc::default(),
             answered: Arc::default(),
         }
     }
@@ -118,7 +132,7 @@ impl Users {
             redrives: None,
         };
         let answer = self.ask(asked.node, |reply| Order::Submit(submission.clone(), reply)).await;
-        *lock(&self.answered) += 1;
+        self.done();
         match answer {
             Ok(run) => {
                 self.note(&format!("run {run} is acknowledged"));
@@ -147,9 +161,14 @@ impl Users {
         self.note(&format!("run {run} is deactivated"));
         self.leave_alone(run, true);
         self.ask(rest.node, |reply| Order::Deactivate(run, reply)).await;
+        if rest.archive {
+            self.note(&format!("run {run} is archived"));
+            // One that is active again was activated by another.
+            let _ = self.ask(rest.node, |reply| Order::Archive(run, reply)).await;
+        }
         until(rest.until).await;
         self.activate(rest.node, run).await;
-        *lock(&self.answered) += 1;
+        self.done();
     }
 
     async fn activate(&self, node: u32, run: RunId) {
@@ -164,12 +183,16 @@ impl Users {
         }
     }
 
-    fn id_of(&self, submission: usize) -> RunId {
+    pub(super) fn done(&self) {
+        *lock(&self.answered) += 1;
+    }
+
+    pub(super) fn id_of(&self, submission: usize) -> RunId {
         let draw = |n: u64| mix(self.scenario.seed, 3_000 + 4 * submission as u64 + n);
         RunId::from_random(draw(0), draw(1))
     }
 
-    fn note(&self, text: &str) {
+    pub(super) fn note(&self, text: &str) {
         self.records.trace.record(true_now(), "users", Kind::Input, text, &[]);
     }
 
@@ -212,13 +235,22 @@ impl Users {
             Bound::UnboundedByPolicy => Nanos::from_secs(600),
         };
         let last = self.scenario.heal_at.after(length);
-        let asked = self.scenario.submissions.len() + self.scenario.rests.len();
+        let people = self.scenario.people.asked();
+        let asked = self.scenario.submissions.len() + self.scenario.rests.len() + people;
         while true_now() < last {
             if *lock(&self.answered) >= asked && self.all_ended().await {
                 return;
             }
             sleep(LOOK.into()).await;
         }
+    }
+
+    /// The name of a step of a run, by place, counted round and round.
+    pub(super) fn step_of(&self, submission: usize, step: usize) -> String {
+        let asked = self.scenario.submissions.get(submission);
+        let workflow = asked.and_then(|s| self.workflows.get(s.workflow));
+        let steps = workflow.map(|w| w.steps()).unwrap_or_default();
+        steps.get(step % steps.len().max(1)).map(|s| s.id.clone()).unwrap_or_default()
     }
 
     async fn all_ended(&self) -> bool {
@@ -228,6 +260,9 @@ impl Users {
         for head in heads.runs.iter().filter(|h| h.phase == RunPhase::Deactivated) {
             // A slow node has carried an order out late: whoever gave it wants the run back.
             self.activate(0, head.run).await;
+        }
+        for head in heads.runs.iter().filter(|h| h.phase == RunPhase::Paused) {
+            self.ask(0, |reply| Order::Resume(head.run, reply)).await;
         }
         heads.runs.iter().all(|h| h.phase.is_terminal())
     }

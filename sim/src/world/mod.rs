@@ -8,6 +8,7 @@
 mod collect;
 mod drive;
 mod nodes;
+mod people;
 mod plan;
 mod program;
 mod spans;

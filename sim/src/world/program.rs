@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use metrics_util::debugging::DebuggingRecorder;
 use retrial::action::{ActionSet, HttpActions, Registry};
-use retrial::engine::{Config, Engine, Submission, SubmitError, World};
+use retrial::engine::{
+    CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError, Submitted, World,
+};
 use retrial::net::{Authority, Connect, ConnectError};
 use retrial::observe::metrics::Metrics;
 use retrial::observe::{JsonLines, Notice, Observer, Output as PrinterMode, Printer, json};
-use retrial::run::{Recorded, RunId};
+use retrial::run::{LetterId, Recorded, RunId};
 use retrial::runtime::Runtime as _;
-use retrial::store::{Heads, Loaded, QueueRow, Store, StoreError};
+use retrial::store::{
+    AskLetters, Heads, LetterFilter, Letters, Loaded, QueueRow, Store, StoreError,
+};
 use retrial::time::Nanos;
 use tokio::sync::{mpsc, oneshot};
 
@@ -34,6 +38,15 @@ pub(super) enum Order {
     Cancel(RunId, oneshot::Sender<()>),
     Deactivate(RunId, oneshot::Sender<()>),
     Activate(RunId, oneshot::Sender<()>),
+    Pause(RunId, oneshot::Sender<()>),
+    Resume(RunId, oneshot::Sender<()>),
+    Fail(RunId, String, oneshot::Sender<Result<(), CommandError>>),
+    Archive(RunId, oneshot::Sender<Result<(), CommandError>>),
+    Letters(oneshot::Sender<Result<Letters, CommandError>>),
+    Letter(LetterId, oneshot::Sender<Result<DeadLetter, CommandError>>),
+    Redrive(LetterId, oneshot::Sender<Result<Submitted, SubmitError>>),
+    Discard(LetterId, oneshot::Sender<Result<(), CommandError>>),
+    Prune(Retention, oneshot::Sender<Result<Vec<RunId>, CommandError>>),
     Heads(oneshot::Sender<Result<Heads, StoreError>>),
     Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
 }
@@ -190,6 +203,37 @@ async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<Witness<S>>, o
         Order::Activate(run, reply) => {
             let _ = engine.activate(run).await;
             let _ = reply.send(());
+        }
+        Order::Pause(run, reply) => {
+            let _ = engine.pause(run, "somebody looks at it").await;
+            let _ = reply.send(());
+        }
+        Order::Resume(run, reply) => {
+            let _ = engine.resume(run).await;
+            let _ = reply.send(());
+        }
+        Order::Fail(run, step, reply) => {
+            let _ = reply.send(engine.fail(run, &step, None, "somebody gave it up").await);
+        }
+        Order::Archive(run, reply) => {
+            let _ = reply.send(engine.archive(run).await);
+        }
+        Order::Letters(reply) => {
+            let filter = LetterFilter::default();
+            let ask = AskLetters { after: None, limit: 10_000, filter };
+            let _ = reply.send(engine.letters(ask).await);
+        }
+        Order::Letter(id, reply) => {
+            let _ = reply.send(engine.letter(id).await);
+        }
+        Order::Redrive(id, reply) => {
+            let _ = reply.send(engine.redrive(id).await);
+        }
+        Order::Discard(id, reply) => {
+            let _ = reply.send(engine.discard(id, "nobody wants it").await);
+        }
+        Order::Prune(retention, reply) => {
+            let _ = reply.send(engine.prune(retention).await);
         }
         Order::Heads(reply) => {
             let _ = reply.send(store.heads(None, 10_000).await);

@@ -58,6 +58,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         submissions: vec![submission],
         cancels: vec![],
         rests: vec![],
+        people: retrial_sim::scenario::People::default(),
         faults: vec![],
         // Long after the play is over: until then endpoints answer as they are told.
         heal_at: at(600),

@@ -5,6 +5,7 @@
 mod branches;
 mod durability;
 mod exhaustion;
+mod interventions;
 mod isolation;
 mod kit;
 mod ownership;

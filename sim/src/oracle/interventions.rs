@@ -1,0 +1,268 @@
+//! Promise 9: what people do to runs and failed work happens as they asked. Every final failure
+//! leaves one dead letter with what was invoked, a letter is redriven at most once (C18), nothing
+//! of a paused run's retries is sent (H17), and what is pruned is gone while all else stays (X9).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use retrial::failure::Failure;
+use retrial::run::{Event, Letter, LetterId, RunId, TaskId};
+use retrial::store::{LetterHead, LetterStatus, RunHead};
+use retrial::time::Nanos;
+use serde_json::Value;
+
+use super::history::{TaskHistory, entries, tasks};
+use super::ledger::Ledger;
+use super::{Promise, Report};
+use crate::evidence::{Evidence, Pruning, RedriveAnswer, RunEvidence};
+
+/// A task failed for good and left no letter.
+pub const LETTER_LOST: &str = "letter_lost";
+/// There is a letter of a task that did not fail for good.
+pub const LETTER_UNEARNED: &str = "letter_unearned";
+/// A letter can't be read although nothing rotted.
+pub const LETTER_DAMAGED: &str = "letter_damaged";
+/// A letter says something else than the run's history.
+pub const WRONG_LETTER: &str = "wrong_letter";
+/// A letter's payload is not what the endpoint was sent.
+pub const WRONG_PAYLOAD: &str = "wrong_payload";
+/// Two runs redrive one letter, or two callers were told that theirs does.
+pub const REDRIVEN_TWICE: &str = "redriven_twice";
+/// A letter's status, the answers and the runs do not agree.
+pub const WRONG_STATUS: &str = "wrong_status";
+/// A redriven run is another step, policy or payload than its letter's.
+pub const REDRIVEN_OTHERWISE: &str = "redriven_otherwise";
+/// A retry started while its run was paused.
+pub const STARTED_WHILE_PAUSED: &str = "started_while_paused";
+/// A retry arrived at an endpoint while its run was paused.
+pub const ARRIVED_WHILE_PAUSED: &str = "arrived_while_paused";
+/// A run was pruned that should have stayed.
+pub const PRUNED_TOO_MUCH: &str = "pruned_too_much";
+/// A run should have been pruned, or is not gone whole.
+pub const PRUNED_TOO_LITTLE: &str = "pruned_too_little";
+
+/// The longest that a pruning may come after the list of runs that it is compared with.
+const MEANWHILE: Nanos = Nanos::from_secs(120);
+
+/// Judges promise 9.
+#[must_use]
+pub fn judge(evidence: &Evidence) -> Report {
+    let mut report = Report::new(Promise::Interventions);
+    let ledger = Ledger::of(evidence);
+    for run in evidence.runs.iter().filter(|run| !run.damaged) {
+        for task in tasks(run) {
+            left(&mut report, evidence, &ledger, &task);
+        }
+        paused(&mut report, &ledger, run);
+    }
+    letters(&mut report, evidence);
+    redriven(&mut report, evidence, &ledger);
+    if let Some(pruning) = &evidence.people.pruned {
+        pruned(&mut report, pruning);
+        let known = evidence.people.letters.iter().map(|(head, _)| head.id);
+        let gone = removed(pruning);
+        let right: BTreeSet<LetterId> = known.filter(|id| !gone.contains(&id.run)).collect();
+        let after: BTreeSet<LetterId> = pruning.letters.iter().copied().collect();
+        report.check(right == after, None, PRUNED_TOO_LITTLE, || {
+            format!("{} letters are left, not {}", after.len(), right.len())
+        });
+    }
+    report
+}
+
+/// Each final failure left one letter, which says what the history and the endpoint say.
+fn left(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>, task: &TaskHistory<'_>) {
+    let failed = task.entries.iter().find(|e| matches!(e.event, Event::TaskFailed { .. }));
+    let Some(entry) = failed else { return };
+    let (run, id) = (task.run, LetterId { run: task.run.id, task: task.task });
+    let mut found = evidence.people.letters.iter().filter(|(head, _)| head.id == id);
+    let letter = found.next();
+    let one = letter.is_some() && found.next().is_none();
+    report
+        .check(one, run.id, LETTER_LOST, || format!("there is not one letter of {}", entry.show()));
+    let Some((head, letter)) = letter else { return };
+    report.check(letter.is_some() || evidence.rot, run.id, LETTER_DAMAGED, || entry.show());
+    let Some(letter) = letter else { return };
+    let wrong = differs(task, head, letter, entry.event);
+    report.check(wrong.is_none(), run.id, WRONG_LETTER, || {
+        format!("its {} is another than in {}", wrong.unwrap_or_default(), entry.show())
+    });
+    let last = ledger.last_attempt(run.id, task.task).unwrap_or(0);
+    for arrival in (1..=last).flat_map(|n| ledger.arrivals(run.id, task.task, n)) {
+        let sent = serde_json::from_slice::<Value>(&arrival.body).ok();
+        report.check(sent == letter.payload, run.id, WRONG_PAYLOAD, || {
+            format!("{} was sent something else than the letter of {}", arrival.path, entry.show())
+        });
+    }
+}
+
+/// What of a letter is not as the history has it.
+fn differs(
+    task: &TaskHistory<'_>,
+    head: &LetterHead,
+    letter: &Letter,
+    event: &Event,
+) -> Option<&'static str> {
+    let Event::TaskFailed { attempts, reason, error, .. } = event else { return None };
+    let failures: Vec<&Failure> = task.failed().iter().map(|failed| failed.failure).collect();
+    let run = task.run;
+    let names = head.workflow == run.workflow.name()
+        && letter.step == task.step.id
+        && [&letter.action, &head.action] == [&task.step.action; 2];
+    let parts = [
+        (names, "name"),
+        (letter.attempts == *attempts, "count of attempts"),
+        (letter.reason == *reason, "reason"),
+        (letter.error == *error && head.code == error.code.as_str(), "error"),
+        (letter.last.as_ref() == failures.last().copied(), "last failure"),
+        (!task.whole || letter.first.as_ref() == failures.first().copied(), "first failure"),
+        (head.redrives == run.redrives, "link"),
+    ];
+    parts.into_iter().find(|(right, _)| !right).map(|(_, what)| what)
+}
+
+/// No letter without a final failure.
+fn letters(report: &mut Report, evidence: &Evidence) {
+    for (head, _) in &evidence.people.letters {
+        let run = evidence.runs.iter().find(|run| run.id == head.id.run);
+        let failed = |run: &RunEvidence| {
+            entries(run)
+                .any(|e| matches!(e.event, Event::TaskFailed { task, .. } if *task == head.id.task))
+        };
+        let earned = run.is_some_and(|run| run.damaged || run.first.0 > 0 || failed(run));
+        report.check(earned, head.id.run, LETTER_UNEARNED, || format!("letter {}", head.id));
+    }
+}
+
+/// One run a letter, known to everybody, of the same step on the same payload.
+fn redriven(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>) {
+    let mut runs: BTreeMap<LetterId, Vec<&RunEvidence>> = BTreeMap::new();
+    for (letter, run) in evidence.runs.iter().filter_map(|run| Some((run.redrives?, run))) {
+        runs.entry(letter).or_default().push(run);
+    }
+    for (head, letter) in &evidence.people.letters {
+        let by = runs.get(&head.id).map_or(&[][..], Vec::as_slice);
+        let of = head.id.run;
+        let answers = evidence.people.redriven.iter().filter(|(id, _)| *id == head.id);
+        let answers: Vec<RedriveAnswer> = answers.map(|(_, answer)| *answer).collect();
+        let own = answers.iter().filter(|a| matches!(a, RedriveAnswer::By(_))).count();
+        report.check(by.len() <= 1 && own <= 1, of, REDRIVEN_TWICE, || {
+            format!("letter {}: {} runs, {own} callers", head.id, by.len())
+        });
+        let right = agrees(&head.status, by.first().map(|run| run.id), &answers)
+            && (!evidence.people.discarded.contains(&head.id)
+                || matches!(head.status, LetterStatus::Discarded { .. }));
+        report.check(right, of, WRONG_STATUS, || {
+            format!("letter {} is {:?}; answers: {answers:?}", head.id, head.status)
+        });
+        if let (Some(run), Some(letter)) = (by.first(), letter) {
+            let first = evidence.runs.iter().find(|run| run.id == of);
+            same_work(report, ledger, head.id, letter, run, first);
+        }
+    }
+}
+
+fn agrees(status: &LetterStatus, by: Option<RunId>, answers: &[RedriveAnswer]) -> bool {
+    let told = |answer: &RedriveAnswer| match (answer, status) {
+        (
+            RedriveAnswer::By(run) | RedriveAnswer::Before(run),
+            LetterStatus::Redriven { run: kept },
+        ) => run == kept,
+        (RedriveAnswer::By(_) | RedriveAnswer::Before(_), _) => false,
+        (RedriveAnswer::Discarded, status) => matches!(status, LetterStatus::Discarded { .. }),
+        (RedriveAnswer::Refused, _) => true,
+    };
+    let kept = match status {
+        LetterStatus::Redriven { run } => by == Some(*run),
+        LetterStatus::Waiting | LetterStatus::Discarded { .. } => by.is_none(),
+    };
+    kept && answers.iter().all(told)
+}
+
+/// The redriven run is the letter's step alone, on what the letter holds.
+fn same_work(
+    report: &mut Report,
+    ledger: &Ledger<'_>,
+    id: LetterId,
+    letter: &Letter,
+    run: &RunEvidence,
+    first: Option<&RunEvidence>,
+) {
+    let step = run.workflow.steps().first();
+    let was = first.and_then(|first| first.workflow.step(id.task.step));
+    let same = match (step, was) {
+        (Some(step), Some(was)) => {
+            (&step.id, &step.action, &step.policy) == (&was.id, &was.action, &was.policy)
+        }
+        _ => false,
+    };
+    let alone = same && run.workflow.steps().len() == 1;
+    report
+        .check(alone, run.id, REDRIVEN_OTHERWISE, || format!("it is not the step of letter {id}"));
+    let task = TaskId { step: retrial::workflow::StepIx(0), item: 0 };
+    let last = ledger.last_attempt(run.id, task).unwrap_or(0);
+    for arrival in (1..=last).flat_map(|n| ledger.arrivals(run.id, task, n)) {
+        let sent = serde_json::from_slice::<Value>(&arrival.body).ok();
+        report.check(sent == letter.payload, run.id, REDRIVEN_OTHERWISE, || {
+            format!("{} was sent something else than letter {id} holds", arrival.path)
+        });
+    }
+}
+
+/// No retry starts while the run is paused, and none that started later is sent between the pause's
+/// answer and the request to resume.
+fn paused(report: &mut Report, ledger: &Ledger<'_>, run: &RunEvidence) {
+    let mut is_paused = false;
+    let mut paused_at = None;
+    for entry in entries(run) {
+        match entry.event {
+            Event::RunPaused { .. } => (is_paused, paused_at) = (true, Some(entry.number)),
+            Event::RunResumed => is_paused = false,
+            Event::AttemptStarted { attempt, .. } if *attempt > 1 => {
+                report.check(!is_paused, run.id, STARTED_WHILE_PAUSED, || entry.show());
+            }
+            _ => {}
+        }
+    }
+    let (Some(paused_at), [(from, until)]) = (paused_at, run.pauses.as_slice()) else { return };
+    for entry in entries(run).filter(|e| e.number > paused_at) {
+        let Event::AttemptStarted { task, attempt, .. } = entry.event else { continue };
+        let sent = ledger.arrivals(run.id, *task, *attempt).iter();
+        let early = sent.filter(|arrival| *attempt > 1 && (*from..*until).contains(&arrival.at));
+        report.check(early.count() == 0, run.id, ARRIVED_WHILE_PAUSED, || entry.show());
+    }
+}
+
+fn removed(pruning: &Pruning) -> BTreeSet<RunId> {
+    let after: BTreeSet<RunId> = pruning.after.iter().map(|head| head.run).collect();
+    pruning.before.iter().map(|head| head.run).filter(|run| !after.contains(run)).collect()
+}
+
+/// What went had to go, what stayed had to stay, and what went is gone.
+fn pruned(report: &mut Report, pruning: &Pruning) {
+    let gone = removed(pruning);
+    let asked = &pruning.asked;
+    let may_go = |head: &RunHead| {
+        head.phase.is_terminal()
+            && (!asked.archived_only || head.archived.is_some())
+            && (asked.with_letters || head.letters == 0)
+    };
+    for head in &pruning.before {
+        let age = head.ended.map(|end| pruning.at.since(end));
+        let old = |more: Nanos| age.is_some_and(|a| a.saturating_add(more) >= asked.older_than);
+        let shown = || format!("{:?}, ended {age:?} before, {asked:?}", head.phase);
+        match gone.contains(&head.run) {
+            true => {
+                let right = may_go(head) && old(MEANWHILE);
+                report.check(right, head.run, PRUNED_TOO_MUCH, shown);
+            }
+            false => {
+                let right = !(may_go(head) && old(Nanos::ZERO));
+                report.check(right, head.run, PRUNED_TOO_LITTLE, shown);
+            }
+        }
+    }
+    let told = pruning.gone.iter().all(|run| gone.contains(run)) && pruning.readable.is_empty();
+    report.check(told, None, PRUNED_TOO_LITTLE, || {
+        format!("{:?} were said to be gone, {:?} can be read", pruning.gone, pruning.readable)
+    });
+}

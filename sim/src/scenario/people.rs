@@ -1,0 +1,96 @@
+//! What people do to runs and failed work, as plain data.
+
+use retrial::time::Mono;
+use serde::{Deserialize, Serialize};
+
+/// Everything that people do beside submitting, cancelling and leaving alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct People {
+    /// The runs whose retries are paused for a while (H17).
+    #[serde(default)]
+    pub pauses: Vec<Pause>,
+    /// The waiting tasks that are failed by hand (H17).
+    #[serde(default)]
+    pub by_hand: Vec<ByHand>,
+    /// What is done with the dead letters that wait (C18).
+    #[serde(default)]
+    pub mends: Vec<Mend>,
+    /// What is archived and pruned when all has ended (A12, X9).
+    #[serde(default)]
+    pub keeping: Option<Keeping>,
+}
+
+impl People {
+    /// How many of these are waited for.
+    #[must_use]
+    pub fn asked(&self) -> usize {
+        self.pauses.len() + self.by_hand.len() + self.mends.len()
+    }
+}
+
+/// A run whose retries are paused, and resumed before everything heals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// When it is paused.
+    pub from: Mono,
+    /// When it is resumed.
+    pub until: Mono,
+    /// The node that is asked first, from 0.
+    pub node: u32,
+    /// The run, by its submission's place.
+    pub submission: usize,
+}
+
+/// The waiting tasks of one step of a run are failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ByHand {
+    /// When.
+    pub at: Mono,
+    /// The node that is asked first, from 0.
+    pub node: u32,
+    /// The run, by its submission's place.
+    pub submission: usize,
+    /// The step, by its place, counted round and round.
+    pub step: usize,
+}
+
+/// Somebody goes through the letters that wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mend {
+    /// When.
+    pub at: Mono,
+    /// The node that is asked first, from 0.
+    pub node: u32,
+    /// What they do to each of them.
+    pub act: MendAct,
+}
+
+/// What somebody does to a letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MendAct {
+    /// Redrives it.
+    Redrive,
+    /// Redrives it at two nodes at once.
+    RedriveTwice,
+    /// Discards it.
+    Discard,
+    /// Discards it at one node and redrives it at another, at once.
+    Both,
+}
+
+/// What is archived and pruned when all has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keeping {
+    /// Of so many runs, by their ids, one is archived first; 0 for none.
+    pub archive_every: usize,
+    /// Whether only archived runs are pruned.
+    pub archived_only: bool,
+    /// Whether letters that wait do not keep their runs.
+    pub with_letters: bool,
+}

@@ -1,0 +1,72 @@
+//! What people do to runs and failed work. Each is rare, so that most seeds are left to themselves.
+
+use retrial::time::Mono;
+
+use super::{Draw, Swarm};
+use crate::scenario::{ByHand, Keeping, Mend, MendAct, Pause, People, Submission};
+
+pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> People {
+    let mut draw = Draw::new(seed, "people");
+    People {
+        pauses: pauses(&mut draw, swarm, submissions),
+        by_hand: by_hand(&mut draw, swarm, submissions),
+        mends: mends(&mut draw, swarm),
+        keeping: draw.chance(25).then(|| Keeping {
+            archive_every: draw.pick([0, 1, 2, 3]),
+            archived_only: draw.chance(50),
+            with_letters: draw.chance(50),
+        }),
+    }
+}
+
+fn node(draw: &mut Draw, swarm: &Swarm) -> u32 {
+    draw.small(0, swarm.topology.nodes() - 1)
+}
+
+/// One of the runs, and when it was asked for.
+fn run(draw: &mut Draw, submissions: &[Submission]) -> (usize, Mono) {
+    let submission = draw.index(submissions.len());
+    (submission, submissions.get(submission).map_or(Mono::from_nanos(0), |s| s.at))
+}
+
+/// Resumed by the time that everything heals, so the bound holds for them as well.
+fn pauses(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<Pause> {
+    if !draw.chance(20) {
+        return Vec::new();
+    }
+    let (submission, asked) = run(draw, submissions);
+    let from = asked.after(draw.millis(0, 3_000)).min(swarm.heal_at);
+    let until = from.after(draw.millis(50, 8_000)).min(swarm.heal_at);
+    vec![Pause { from, until, node: node(draw, swarm), submission }]
+}
+
+fn by_hand(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<ByHand> {
+    if !draw.chance(15) {
+        return Vec::new();
+    }
+    let (submission, asked) = run(draw, submissions);
+    let at = asked.after(draw.millis(50, 5_000));
+    vec![ByHand { at, node: node(draw, swarm), submission, step: draw.index(4) }]
+}
+
+/// Now and then somebody looks at the letters: while things go wrong, and when they have healed.
+fn mends(draw: &mut Draw, swarm: &Swarm) -> Vec<Mend> {
+    if !draw.chance(30) {
+        return Vec::new();
+    }
+    let count = draw.pick([1, 1, 2]);
+    let last = swarm.heal_at.after(retrial::time::Nanos::from_secs(3));
+    (0..count)
+        .map(|_| Mend {
+            at: draw.instant(last),
+            node: node(draw, swarm),
+            act: draw.pick([
+                MendAct::Redrive,
+                MendAct::Redrive,
+                MendAct::RedriveTwice,
+                MendAct::Discard,
+                MendAct::Both,
+            ]),
+        })
+        .collect()
+}

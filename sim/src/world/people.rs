@@ -1,0 +1,136 @@
+//! People who pause, resume, fail by hand, redrive, discard, archive and prune.
+
+use retrial::engine::{CommandError, Retention, SubmitError};
+use retrial::run::{LetterId, RunId};
+use retrial::store::{Heads, LetterStatus, Prune};
+use retrial::time::Nanos;
+
+use super::drive::{Users, until};
+use super::program::Order;
+use crate::clock::true_now;
+use crate::evidence::{Pruning, RedriveAnswer};
+use crate::scenario::{ByHand, Keeping, Mend, MendAct, Pause};
+use crate::sync::lock;
+
+impl Users {
+    /// Has a run's retries paused for a while.
+    pub(super) async fn pause(&self, pause: Pause) {
+        until(pause.from).await;
+        let run = self.id_of(pause.submission);
+        self.note(&format!("run {run} is paused"));
+        self.ask(pause.node, |reply| Order::Pause(run, reply)).await;
+        let answered = true_now();
+        until(pause.until).await;
+        self.note(&format!("run {run} is resumed"));
+        self.with_run(run, |found| found.pauses.push((answered, true_now())));
+        self.ask(pause.node, |reply| Order::Resume(run, reply)).await;
+        self.done();
+    }
+
+    /// Fails what waits of one step.
+    pub(super) async fn fail_by_hand(&self, by_hand: ByHand) {
+        until(by_hand.at).await;
+        let run = self.id_of(by_hand.submission);
+        let step = self.step_of(by_hand.submission, by_hand.step);
+        self.note(&format!("what waits of {step} of run {run} is failed by hand"));
+        let answer = self.ask(by_hand.node, |reply| Order::Fail(run, step.clone(), reply)).await;
+        lock(&self.people).by_hand += u64::from(answer.is_ok());
+        self.done();
+    }
+
+    /// Goes through the letters that wait.
+    pub(super) async fn mend(&self, mend: Mend) {
+        until(mend.at).await;
+        let letters = self.ask(mend.node, Order::Letters).await;
+        let waiting = letters.map(|page| page.letters).unwrap_or_default();
+        for head in waiting.iter().filter(|head| head.status == LetterStatus::Waiting).take(20) {
+            let (id, one, other) = (head.id, mend.node, mend.node + 1);
+            match mend.act {
+                MendAct::Redrive => self.redrive(one, id).await,
+                MendAct::RedriveTwice => {
+                    tokio::join!(self.redrive(one, id), self.redrive(other, id));
+                }
+                MendAct::Discard => self.discard(one, id).await,
+                MendAct::Both => {
+                    tokio::join!(self.redrive(one, id), self.discard(other, id));
+                }
+            }
+        }
+        self.done();
+    }
+
+    async fn redrive(&self, node: u32, id: LetterId) {
+        self.note(&format!("letter {id} is redriven"));
+        let answer = match self.ask(node, |reply| Order::Redrive(id, reply)).await {
+            Ok(submitted) => RedriveAnswer::By(submitted.run),
+            Err(SubmitError::AlreadyRedriven { run, .. }) => RedriveAnswer::Before(run),
+            Err(SubmitError::LetterDiscarded(_)) => RedriveAnswer::Discarded,
+            Err(error) => {
+                self.note(&format!("letter {id} is not redriven: {error}"));
+                RedriveAnswer::Refused
+            }
+        };
+        self.note(&format!("letter {id}: {answer:?}"));
+        lock(&self.people).redriven.push((id, answer));
+    }
+
+    async fn discard(&self, node: u32, id: LetterId) {
+        self.note(&format!("letter {id} is discarded"));
+        match self.ask(node, |reply| Order::Discard(id, reply)).await {
+            Ok(()) => lock(&self.people).discarded.push(id),
+            Err(error @ CommandError::AlreadyRedriven { .. }) => self.note(&error.to_string()),
+            Err(error) => self.note(&format!("letter {id} is not discarded: {error}")),
+        }
+    }
+
+    /// When all has ended and was read back: archives some runs and prunes.
+    pub(super) async fn keep(&self, keeping: Keeping) -> Option<Pruning> {
+        let ended = self.heads().await?;
+        if !ended.runs.iter().all(|head| head.phase.is_terminal()) {
+            return None;
+        }
+        let picked = ended.runs.iter().enumerate();
+        let picked =
+            picked.filter(|(n, _)| keeping.archive_every > 0 && n % keeping.archive_every == 0);
+        for (_, head) in picked {
+            let _ = self.ask(0, |reply| Order::Archive(head.run, reply)).await;
+        }
+        let before = self.heads().await?;
+        let Keeping { archived_only, with_letters, .. } = keeping;
+        // Of about half the runs the end is longer ago than that.
+        let mut ages: Vec<Nanos> =
+            before.runs.iter().map(|h| before.at.since(h.ended.unwrap_or(before.at))).collect();
+        ages.sort_unstable();
+        let older_than = ages.get(ages.len() / 2).copied().unwrap_or_default();
+        let retention = Retention { older_than, archived_only, with_letters };
+        self.note(&format!("what ended {older_than} ago is pruned"));
+        let gone = self.ask(0, |reply| Order::Prune(retention, reply)).await.ok()?;
+        let after = self.heads().await?;
+        let letters = self.ask(0, Order::Letters).await.ok()?.letters;
+        let mut readable = Vec::new();
+        for run in &gone {
+            let read = self.ask(0, |reply| Order::Read(*run, reply)).await.ok()?;
+            readable.extend(read.loaded.map(|_| *run));
+        }
+        let asked = Prune { after: None, limit: 0, older_than, archived_only, with_letters };
+        Some(Pruning {
+            asked,
+            at: before.at,
+            before: before.runs,
+            gone,
+            after: after.runs,
+            letters: letters.iter().map(|head| head.id).collect(),
+            readable,
+        })
+    }
+
+    pub(super) async fn heads(&self) -> Option<Heads> {
+        self.ask(0, Order::Heads).await.ok()
+    }
+
+    fn with_run(&self, run: RunId, note: impl FnOnce(&mut crate::evidence::RunEvidence)) {
+        if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
+            note(found);
+        }
+    }
+}
