@@ -62,6 +62,8 @@ async fn h17_what_was_not_due_waits_its_rest() {
     engine.pause(run, "wait").await.unwrap();
     pass(1_000).await;
     engine.resume(run).await.unwrap();
+    pass(1_000).await;
+    assert_eq!(acts.calls().len(), 3, "it is not due yet");
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
     let history = history(&store, run).await;
     let waited = started(&history, 4).since(failed(&history, 3)).as_millis();
