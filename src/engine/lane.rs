@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
 use super::draft::{Draft, phase_of};
@@ -53,11 +53,15 @@ enum End {
 pub(super) async fn live<W: World>(
     node: Arc<Node<W>>,
     run: RunId,
-    state: Option<RunState>,
+    created: Option<oneshot::Receiver<RunState>>,
     mut inbox: mpsc::Receiver<Message>,
 ) {
-    let lane = match state {
-        Some(state) => Ok(Lane::new(Arc::clone(&node), state)),
+    let lane = match created {
+        Some(created) => match created.await {
+            Ok(state) => Ok(Lane::new(Arc::clone(&node), state)),
+            // It was not created here after all.
+            Err(_) => return leave(&node, run, inbox, End::Idle).await,
+        },
         None => Lane::load(Arc::clone(&node), run).await,
     };
     let end = match lane {

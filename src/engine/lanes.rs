@@ -115,11 +115,22 @@ impl<W: World> Node<W> {
         }
     }
 
-    /// The inbox of `run`'s lane; `state` spares a new lane the load.
-    pub(super) fn lane(
+    /// Begins the lane of a run that is about to be created. It waits for the state: what reaches
+    /// it before the creation is known of and told comes after that. `None` where there is a lane.
+    pub(super) fn expect(self: &Arc<Self>, run: RunId) -> Option<oneshot::Sender<RunState>> {
+        if self.lanes.has(run) {
+            return None;
+        }
+        let (known, created) = oneshot::channel();
+        self.lane(run, Some(created));
+        Some(known)
+    }
+
+    /// The inbox of `run`'s lane; a new one waits for `created`, if given, else loads the run.
+    fn lane(
         self: &Arc<Self>,
         run: RunId,
-        state: Option<RunState>,
+        created: Option<oneshot::Receiver<RunState>>,
     ) -> mpsc::Sender<Message> {
         let mut lanes = self.lanes.map();
         let now = self.runtime.now();
@@ -128,7 +139,7 @@ impl<W: World> Node<W> {
             return lane.inbox.clone();
         }
         let (inbox, receive) = mpsc::channel(INBOX);
-        let live = lane::live(Arc::clone(self), run, state, receive);
+        let live = lane::live(Arc::clone(self), run, created, receive);
         let task = self.runtime.spawn(live.instrument(span::of_run(run)));
         lanes.insert(run, Lane { inbox: inbox.clone(), task, touched: now });
         inbox

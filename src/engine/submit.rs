@@ -171,12 +171,14 @@ impl<W: World> Node<W> {
             return Err(SubmitError::TooDeep { depth, most: MAX_NESTING });
         }
         let queue = create.queue.clone();
+        let known = self.expect(id);
         match self.create(create).await? {
             Created::New { at } => {
                 self.clock.hear(at, &self.runtime);
                 self.tell(id, &workflow, run::Version::START, &events);
-                if state.outcome().is_none() {
-                    self.lane(id, Some(state));
+                if let Some(known) = known {
+                    // Only the end of the node takes the lane away before that.
+                    let _ = known.send(state);
                 }
                 self.wake_for(&queue);
                 Ok(Submitted { run: id, existing: false })
