@@ -115,6 +115,7 @@ pub(crate) struct Watched {
     trouble: Mutex<Option<Trouble>>,
     hides_active: AtomicBool,
     hides_expired: AtomicBool,
+    late: Mutex<Duration>,
 }
 
 /// What is wrong with the way to a store.
@@ -145,7 +146,13 @@ impl Watched {
             trouble: Mutex::default(),
             hides_active: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
+            late: Mutex::default(),
         })
+    }
+
+    /// From now on a creation's answer takes this long.
+    pub(crate) fn answer_creations_late(&self, by: Duration) {
+        *self.late.lock().unwrap() = by;
     }
 
     pub(crate) fn commits(&self) -> usize {
@@ -214,7 +221,10 @@ impl Layer for Watched {
         self.pass_on(self.under().clock()).await
     }
     async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        self.pass_on(self.under().create(create)).await
+        let created = self.pass_on(self.under().create(create)).await;
+        let late = *self.late.lock().unwrap();
+        tokio::time::sleep(late).await;
+        created
     }
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         self.pass_on(self.under().claim(claim)).await
