@@ -167,6 +167,15 @@ proptest! {
 }
 
 #[test]
+fn a_name_may_hold_an_at_sign() {
+    let text = r#"[("@a", B) -> retry: 1]"#;
+    let Ok(Policies::One(read)) = parse_policy("p", text, None, &Environment::default()) else {
+        panic!("not one policy: {text}");
+    };
+    assert_eq!(write::own(&read).as_deref(), Some(r#"[("@a", "B") -> retry: 1, backoff: 0]"#));
+}
+
+#[test]
 fn the_texts_look_like_the_documents() {
     let read = |text: &str| match parse_policy("p", text, None, &Environment::default()) {
         Ok(Policies::One(policy)) => write::own(&policy).unwrap(),

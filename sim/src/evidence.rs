@@ -16,6 +16,9 @@ use crate::scenario::Reply;
 /// The name of the store's own node, where it has one.
 pub const STORE: &str = "store";
 
+/// The name of the endpoints' node.
+pub const ENDPOINTS: &str = "endpoints";
+
 /// How the source of a node's JSON lines begins: `json node-0/1` are those of its second life.
 pub const JSON_LINES: &str = "json";
 /// The source of what all nodes counted: `name{label=value,...} count`, a line a counter.

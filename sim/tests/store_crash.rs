@@ -12,16 +12,13 @@ use retrial::action::{Actions, Call, Outcome};
 use retrial::engine::{Config, Engine, Submission, World};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
-use retrial::run::{
-    self, Event, LetterId, Phase, Recorded, RunId, RunState, TaskId, Version, Waits,
-};
+use retrial::run::{self, Event, Phase, Recorded, RunId, RunState, TaskId, Version, Waits};
 use retrial::runtime::Runtime as _;
 use retrial::store::{
-    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
-    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, QueueState, RedbStore, Renewed,
-    ResultRow, RunPhase, Store, StoreError, StoredLetter,
+    Commit, Committed, Create, Created, Layer, Loaded, QueueRow, QueueState, RedbStore, ResultRow,
+    RunPhase, Store, StoreError,
 };
-use retrial::time::{Nanos, Timestamp};
+use retrial::time::Nanos;
 use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
 use retrial_sim::disk::{DiskPlan, FailedSync, Fate, OpAt, SimDisk};
 use retrial_sim::fault::FaultKind;
@@ -116,9 +113,11 @@ struct Booked {
     life: Life,
 }
 
-impl Store for Booked {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.store.clock().await
+impl Layer for Booked {
+    type Under = RedbStore;
+
+    fn under(&self) -> &RedbStore {
+        &self.store
     }
 
     async fn create(&self, create: Create) -> Result<Created, StoreError> {
@@ -129,10 +128,6 @@ impl Store for Booked {
             self.book.page(run, Page::created);
         }
         answer
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        self.store.claim(claim).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
@@ -155,50 +150,6 @@ impl Store for Booked {
             Err(_) => {}
         }
         answer
-    }
-
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.store.renew(held).await
-    }
-
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.store.expired(limit).await
-    }
-
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.store.load(run, after).await
-    }
-
-    async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        self.store.heads(after, limit).await
-    }
-
-    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        self.store.queue(run).await
-    }
-
-    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.store.trim(run, below).await
-    }
-
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        self.store.letters(ask).await
-    }
-
-    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.store.letter(id).await
-    }
-
-    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        self.store.discard(id, reason).await
-    }
-
-    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
-        self.store.archive(run).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        self.store.prune(prune).await
     }
 }
 

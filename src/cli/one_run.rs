@@ -1,12 +1,7 @@
 //! A store as one run sees it.
 
-use retrial::run::{LetterId, RunId, Version};
-use retrial::store::{
-    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
-    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, Renewed, Store, StoreError,
-    StoredLetter,
-};
-use retrial::time::Timestamp;
+use retrial::run::RunId;
+use retrial::store::{Claim, Claimed, Expired, Heads, Layer, Store, StoreError};
 
 /// Hides every other run of a store from the engine's loops: `retrial run` carries on the run that
 /// it was asked for, and no abandoned one beside it.
@@ -39,27 +34,17 @@ impl<S> OneRun<S> {
     }
 }
 
-impl<S: Store> Store for OneRun<S> {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.store.clock().await
-    }
+impl<S: Store> Layer for OneRun<S> {
+    type Under = S;
 
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        self.store.create(create).await
+    fn under(&self) -> &S {
+        &self.store
     }
 
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let mut claimed = self.store.claim(claim).await?;
         claimed.tasks.retain(|task| task.run == self.run);
         Ok(claimed)
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.store.commit(commit).await
-    }
-
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.store.renew(held).await
     }
 
     /// Looks at all of them, or the other runs' would crowd out this one's.
@@ -70,42 +55,10 @@ impl<S: Store> Store for OneRun<S> {
         Ok(expired)
     }
 
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.store.load(run, after).await
-    }
-
     async fn heads(&self, after: Option<RunId>, _: usize) -> Result<Heads, StoreError> {
         let mut page = self.store.heads(after.max(Some(self.before())), 1).await?;
         page.runs.retain(|head| head.run == self.run);
         page.damaged.retain(|run| *run == self.run);
         Ok(page)
-    }
-
-    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        self.store.queue(run).await
-    }
-
-    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.store.trim(run, below).await
-    }
-
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        self.store.letters(ask).await
-    }
-
-    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.store.letter(id).await
-    }
-
-    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        self.store.discard(id, reason).await
-    }
-
-    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
-        self.store.archive(run).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        self.store.prune(prune).await
     }
 }

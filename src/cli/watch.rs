@@ -34,7 +34,7 @@ impl Place {
         }
     }
 
-    /// Follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE and TERM, as anstream reads them.
+    /// Follows NO_COLOR, CLICOLOR, CLICOLOR_FORCE, TERM and CI, as anstream reads them.
     fn has_colour(self) -> bool {
         let choice = match self {
             Self::Stdout => AutoStream::choice(&stdout()),

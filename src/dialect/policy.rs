@@ -135,7 +135,10 @@ fn looks_like_ir(text: &str) -> bool {
 }
 
 fn ir_text(file: &str, text: &str, environment: &Environment) -> Result<Policies, Vec<Diagnostic>> {
-    if text.lines().any(|l| l.split('#').next().unwrap_or_default().contains('@')) {
+    // Brackets may name an error with an `@` in it; no program begins with a bracket.
+    let begins_with_bracket = text.trim_start().starts_with('[');
+    let calls = || text.lines().any(|l| l.split('#').next().unwrap_or_default().contains('@'));
+    if !begins_with_bracket && calls() {
         let declared = Declarations::default();
         return ir::parse_ir_program(file, text, &declared, environment).map(Policies::of);
     }

@@ -12,7 +12,7 @@ use super::tree::{Data, Fields, Node};
 use super::{Diagnostic, budget};
 use crate::policy::{AtDeadline, Counting, Jitter, Limit, Parts, Policy, Share};
 
-/// The keys of these settings.
+/// The keys of these settings. The first is the one that a dialect may have its own word for.
 pub(super) const KEYS: [&str; 10] = [
     "attempt_timeout",
     "total_timeout",

@@ -13,10 +13,6 @@ use crate::policy::{Functions, GiveUp, Policy, Used, Verdict};
 use crate::run::TaskId;
 use crate::runtime::{Runtime, TokioRuntime};
 use crate::time::{Mono, Nanos, Timestamp};
-use crate::workflow::StepIx;
-
-/// Chance is drawn as for a run's first task.
-const TASK: TaskId = TaskId { step: StepIx(0), item: 0 };
 
 /// One attempt, as the work sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -200,7 +196,8 @@ impl<'p, R: Runtime> Door<'p, R> {
             previous: progress.previous,
             first_started: stamp(progress.first_started),
         };
-        let chance = TASK.chance(seed, progress.attempt);
+        // Drawn as for a run's first task.
+        let chance = TaskId::FIRST.chance(seed, progress.attempt);
         self.policy.verdict(failure, &used, stamp(now), chance, &self.functions)
     }
 

@@ -80,11 +80,11 @@ impl<W: World> Node<W> {
 
     /// A heartbeat has come.
     fn beaten(&self, run: RunId, task: TaskId, token: Token) {
-        let mut held = self.held();
-        let found = held.get_mut(&(run, task)).filter(|h| h.token == token);
-        if let Some(beating) = found.and_then(|h| h.beating.as_mut()) {
-            beating.last = self.runtime.now();
-        }
+        self.with_held(run, task, token, |held| {
+            if let Some(beating) = &mut held.beating {
+                beating.last = self.runtime.now();
+            }
+        });
     }
 
     /// The attempt is over on this node, unless another has taken its place.

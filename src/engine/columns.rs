@@ -98,6 +98,5 @@ fn columns(
 /// The rule that decided the last retry; before one, the most generous.
 fn governing<'p>(policy: &'p Policy, task: &TaskState) -> Option<&'p Rule> {
     let last = task.failure.as_ref().and_then(|failure| policy.rule_for(failure));
-    let widest = || policy.rules().iter().reduce(|a, b| if b.limit > a.limit { b } else { a });
-    last.or_else(widest)
+    last.or_else(|| policy.most_generous())
 }

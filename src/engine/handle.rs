@@ -168,9 +168,15 @@ impl<W: World> Engine<W> {
         let node = &self.0.node;
         // A lane that can't load its run drops the reply; loading here tells why.
         let state = node.state_of(run).await?;
-        if state.outcome().is_some() {
-            return Ok(());
+        match state.outcome() {
+            Some(_) => Ok(()),
+            None => self.ask(run, command).await,
         }
+    }
+
+    /// Has the lane of a run that is known to be there and to go on take `command`.
+    pub(super) async fn ask(&self, run: RunId, command: Command) -> Result<(), CommandError> {
+        let node = &self.0.node;
         let (reply, answer) = oneshot::channel();
         node.send(run, Message::Command(command, reply)).await;
         match answer.await {

@@ -103,10 +103,19 @@ impl<W: World> Node<W> {
 
     /// Calls off the attempt of `task`, if this node runs it under `token`.
     pub(super) fn call_off(&self, run: RunId, task: TaskId, token: Token) {
-        let held = self.held();
-        let found = held.get(&(run, task)).filter(|h| h.token == token);
-        if let Some(found) = found {
-            found.canceller.cancel();
+        self.with_held(run, task, token, |held| held.canceller.cancel());
+    }
+
+    /// Does `act` to the attempt of `task`, if this node runs it under `token`.
+    pub(super) fn with_held(
+        &self,
+        run: RunId,
+        task: TaskId,
+        token: Token,
+        act: impl FnOnce(&mut Held),
+    ) {
+        if let Some(held) = self.held().get_mut(&(run, task)).filter(|h| h.token == token) {
+            act(held);
         }
     }
 
@@ -181,11 +190,6 @@ impl<W: World> Node<W> {
         let drawn = 1 + self.runtime.random() % most;
         self.sleep(Nanos::from_millis(drawn)).await;
     }
-}
-
-impl TaskId {
-    const FIRST: Self = Self { step: crate::workflow::StepIx(0), item: 0 };
-    const LAST: Self = Self { step: crate::workflow::StepIx(u16::MAX), item: u32::MAX };
 }
 
 /// When the claim loop must next ask the store.

@@ -45,6 +45,6 @@ impl<W: World> Engine<W> {
         if state.outcome().is_some() {
             return Err(CommandError::NothingWaits { run, step: name });
         }
-        self.command(run, Command::Fail { step, item, reason: reason.to_owned() }).await
+        self.ask(run, Command::Fail { step, item, reason: reason.to_owned() }).await
     }
 }

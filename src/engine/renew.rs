@@ -83,10 +83,6 @@ fn heed<W: World>(node: &Node<W>, held: &[Holding], renewed: &Renewed) {
 impl<W: World> Node<W> {
     /// The store has this progress of an attempt on this node, or the attempt is lost.
     fn kept(&self, run: RunId, task: TaskId, token: Token, number: u64) {
-        let mut held = self.held();
-        let found = held.get_mut(&(run, task)).filter(|h| h.token == token);
-        if let Some(found) = found {
-            found.kept = found.kept.max(number);
-        }
+        self.with_held(run, task, token, |held| held.kept = held.kept.max(number));
     }
 }

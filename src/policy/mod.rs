@@ -291,13 +291,24 @@ impl Policy {
         self.governing(failure).map(|(_, rule)| rule)
     }
 
+    /// The rule with the most attempts, on a tie the first in the text.
+    #[must_use]
+    pub fn most_generous(&self) -> Option<&Rule> {
+        most_attempts(self.places()).map(|(_, rule)| rule)
+    }
+
+    /// The rules with their places in the text, from 0.
+    fn places(&self) -> impl Iterator<Item = (u32, &Rule)> {
+        (0..).zip(&self.0.rules)
+    }
+
     /// The governing rule and its place in the text, from 0.
     fn governing(&self, failure: &Failure) -> Option<(u32, &Rule)> {
         let class = self.class_of(failure);
-        let rules = || (0..).zip(&self.0.rules);
-        most_attempts(rules().filter(|(_, r)| r.matcher.matches(failure, class))).or_else(|| {
+        let matching = self.places().filter(|(_, r)| r.matcher.matches(failure, class));
+        most_attempts(matching).or_else(|| {
             let lost = failure.code().as_str() == ErrorCode::LEASE_LOST;
-            most_attempts(rules().filter(|_| lost))
+            most_attempts(self.places().filter(|_| lost))
         })
     }
 }

@@ -68,6 +68,11 @@ pub struct TaskId {
 }
 
 impl TaskId {
+    /// The first in the order of tasks.
+    pub const FIRST: Self = Self { step: StepIx(0), item: 0 };
+    /// The last in the order of tasks.
+    pub const LAST: Self = Self { step: StepIx(u16::MAX), item: u32::MAX };
+
     /// The idempotency key that every attempt of this task of `run` sends (A14).
     #[must_use]
     pub fn receipt(self, run: RunId) -> Uuid {

@@ -8,7 +8,7 @@ use super::seam::Claimed;
 use crate::run::{RunId, TaskId};
 use crate::schedule::{DueQueue, Key};
 use crate::time::{Nanos, Timestamp};
-use crate::workflow::{Able, Need, StepIx};
+use crate::workflow::{Able, Need};
 
 /// A row's name.
 pub(super) type Place = (RunId, TaskId);
@@ -127,8 +127,7 @@ impl Index {
 
     /// When the next lease ends that has not.
     pub(super) fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
-        let first = (RunId::from_bytes([0; 16]), TaskId { step: StepIx(0), item: 0 });
-        let later = (now.after(Nanos::new(1)), first.0, first.1)..;
+        let later = (now.after(Nanos::new(1)), RunId::from_bytes([0; 16]), TaskId::FIRST)..;
         self.ends.range(later).next().map(|(end, ..)| *end)
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! Decides nothing about runs: it keeps what it is given, atomically, and answers with its own
 //! time. Must never know policies, workflows or what an event means. To add a store, implement
-//! [`Store`] and run the conformance suite (`retrial::store::conformance`) over it.
+//! [`Store`] and run the conformance suite (`retrial::store::conformance`) over it; to put something
+//! over a store, implement [`Layer`].
 //!
 //! Three rules hold in every implementation:
 //! - a claim is only a reservation; the commit of `AttemptStarted` is the lease;
@@ -15,6 +16,7 @@ pub mod conformance;
 mod index;
 mod keeper;
 mod keeping;
+mod layer;
 mod ledger;
 mod letters;
 mod memory;
@@ -22,11 +24,11 @@ mod queue;
 #[cfg(feature = "redb")]
 pub mod redb;
 mod seam;
-mod shared;
 
 #[cfg(feature = "redb")]
 pub use self::redb::{OpenError, RedbStore};
 pub use keeping::{Archived, Prune, Pruned};
+pub use layer::Layer;
 pub use letters::{
     AskLetters, Discarded, LetterFilter, LetterHead, LetterRow, LetterStatus, Letters, StoredLetter,
 };

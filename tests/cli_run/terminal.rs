@@ -22,7 +22,7 @@ const SHORT: &str = "work_config = { max_retries = 2, backoff = 20 }";
 struct Terminal {
     wire: File,
     screen: vt100::Parser,
-    raw: String,
+    raw: Vec<u8>,
     child: Child,
 }
 
@@ -40,12 +40,13 @@ impl Terminal {
         drop(command);
         let screen =
             vt100::Parser::new(NonZero::new(ROWS).unwrap(), NonZero::new(COLUMNS).unwrap(), 100);
-        Self { wire: ours.into(), screen, raw: String::new(), child }
+        Self { wire: ours.into(), screen, raw: Vec::new(), child }
     }
 
-    /// Reads until the screen shows `wanted`, or to the end.
+    /// Reads until the screen shows `wanted`, or to the end. A byte at a time: what is shown for a
+    /// moment only is seen however late this process gets to look.
     fn read(&mut self, wanted: Option<&str>) {
-        let mut bytes = [0; 4_096];
+        let mut bytes = [0; 1];
         while wanted.is_none_or(|wanted| !self.shown().contains(wanted)) {
             // Linux reports the end of a terminal as an error.
             match self.wire.read(&mut bytes) {
@@ -53,7 +54,7 @@ impl Terminal {
                 Ok(0) | Err(_) => panic!("it ended without {wanted:?}:\n{}", self.shown()),
                 Ok(n) => {
                     self.screen.process(&bytes[..n]);
-                    self.raw.push_str(&String::from_utf8_lossy(&bytes[..n]));
+                    self.raw.extend_from_slice(&bytes[..n]);
                 }
             }
         }
@@ -68,14 +69,15 @@ impl Terminal {
     fn end(mut self) -> (String, String) {
         self.read(None);
         self.child.wait().unwrap();
-        (self.shown(), self.raw)
+        (self.shown(), String::from_utf8(self.raw).unwrap())
     }
 }
 
 fn terminal(lab: &Lab, args: &[&str], term: &str) -> Command {
     let mut command = lab.command(args);
     command.env("TERM", term);
-    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+    // A build server shows colours whatever TERM says, which is what `CI` is read for.
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
         command.env_remove(name);
     }
     command

@@ -1,8 +1,6 @@
 //! One task's attempts: retried after its delays, cut at its timeout, cancelled at once, its failure
 //! routed to a handler.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use retrial::action::Call;
@@ -11,7 +9,7 @@ use retrial::failure::Failure;
 use retrial::policy::{ActionKind, Policy};
 use retrial::run::Outcome;
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, StepIx, Transition, Workflow};
+use retrial::workflow::StepIx;
 use serde_json::json;
 
 use crate::kit::*;
@@ -141,20 +139,8 @@ async fn c5_a_handler_sees_last_error() {
         "action": "${_last_error.action_id}",
     });
     let handler = step("handler", ActionKind::ToolCall.built_in(), &[], seen);
-    let edge = Transition {
-        from: StepIx(0),
-        to: StepIx(1),
-        priority: 0,
-        on_error: Some(BTreeSet::new()),
-        condition: None,
-    };
-    let parts = Parts {
-        name: "w".into(),
-        steps: vec![step("work", patient(2), &[], json!({})), handler],
-        transitions: vec![edge],
-        ..Parts::default()
-    };
-    let run = submit(&engine, Arc::new(Workflow::try_from(parts).unwrap())).await;
+    let workflow = handled(step("work", patient(2), &[], json!({})), handler);
+    let run = submit(&engine, workflow).await;
     let ended = soon(engine.outcome(run)).await.unwrap();
     assert_eq!(ended.outcome, Outcome::Completed);
     let result = &ended.state.left_by(StepIx(1)).unwrap()["result"];

@@ -10,15 +10,14 @@ use std::time::Duration;
 use retrial::action::{Actions, Call, Outcome};
 use retrial::engine::{Config, Engine, Submission, World};
 use retrial::policy::{Backoff, Policy};
-use retrial::run::{self, Event, LetterId, Recorded, RunId, TaskId, Version};
+use retrial::run::{self, Event, Recorded, RunId, TaskId, Version};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{
-    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
-    Heads, Holding, Letters, Loaded, MemoryStore, Prune, Pruned, QueueRow, Renewed, Store,
-    StoreError, StoredLetter,
+    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Layer, Loaded,
+    MemoryStore, QueueRow, Renewed, Store, StoreError,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
+use retrial::workflow::{Parts, Step, StepIx, Template, Transition, Workflow};
 use serde_json::Value;
 
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
@@ -116,6 +115,7 @@ pub(crate) struct Watched {
     trouble: Mutex<Option<Trouble>>,
     hides_active: AtomicBool,
     hides_expired: AtomicBool,
+    late: Mutex<Duration>,
 }
 
 /// What is wrong with the way to a store.
@@ -146,7 +146,13 @@ impl Watched {
             trouble: Mutex::default(),
             hides_active: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
+            late: Mutex::default(),
         })
+    }
+
+    /// From now on a creation's answer takes this long.
+    pub(crate) fn answer_creations_late(&self, by: Duration) {
+        *self.late.lock().unwrap() = by;
     }
 
     pub(crate) fn commits(&self) -> usize {
@@ -186,13 +192,13 @@ impl Watched {
         // The first version from which a tail can still be had, by halving.
         while step > 0 {
             let at = Version(floor + step - 1);
-            let whole = self.store.load(run, Some(at)).await.unwrap().unwrap();
+            let whole = self.under().load(run, Some(at)).await.unwrap().unwrap();
             if whole.snapshot.is_some() {
                 floor += step;
             }
             step /= 2;
         }
-        let newest = self.store.load(run, None).await.unwrap().unwrap().version;
+        let newest = self.under().load(run, None).await.unwrap().unwrap().version;
         newest.0 - floor
     }
 
@@ -205,60 +211,53 @@ impl Watched {
     }
 }
 
-impl Store for Watched {
+impl Layer for Watched {
+    type Under = MemoryStore<TokioRuntime>;
+
+    fn under(&self) -> &Self::Under {
+        &self.store
+    }
     async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.pass_on(self.store.clock()).await
+        self.pass_on(self.under().clock()).await
     }
     async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        self.pass_on(self.store.create(create)).await
+        let created = self.pass_on(self.under().create(create)).await;
+        let late = *self.late.lock().unwrap();
+        tokio::time::sleep(late).await;
+        created
     }
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        self.pass_on(self.store.claim(claim)).await
+        self.pass_on(self.under().claim(claim)).await
     }
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
         self.sent.lock().unwrap().push(commit.clone());
-        self.pass_on(self.store.commit(commit)).await
+        self.pass_on(self.under().commit(commit)).await
     }
     async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.pass_on(self.store.renew(held)).await
+        self.pass_on(self.under().renew(held)).await
     }
     async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        let found = self.pass_on(self.store.expired(limit)).await?;
+        let found = self.pass_on(self.under().expired(limit)).await?;
         Ok(match self.hides_expired.load(Ordering::SeqCst) {
             true => Expired { tasks: vec![], next: None, ..found },
             false => found,
         })
     }
     async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.pass_on(self.store.load(run, after)).await
+        self.pass_on(self.under().load(run, after)).await
     }
     async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        let mut page = self.pass_on(self.store.heads(after, limit)).await?;
+        let mut page = self.pass_on(self.under().heads(after, limit)).await?;
         if self.hides_active.load(Ordering::SeqCst) {
             page.runs.iter_mut().for_each(|head| head.active = false);
         }
         Ok(page)
     }
     async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        self.pass_on(self.store.queue(run)).await
+        self.pass_on(self.under().queue(run)).await
     }
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.pass_on(self.store.trim(run, below)).await
-    }
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        self.store.letters(ask).await
-    }
-    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.store.letter(id).await
-    }
-    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        self.store.discard(id, reason).await
-    }
-    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
-        self.store.archive(run).await
-    }
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        self.store.prune(prune).await
+        self.pass_on(self.under().trim(run, below)).await
     }
 }
 
@@ -295,6 +294,20 @@ pub(crate) fn step(id: &str, policy: Policy, after: &[u16], args: Value) -> Step
 
 pub(crate) fn workflow(steps: Vec<Step>) -> Arc<Workflow> {
     Arc::new(Workflow::try_from(Parts { name: "w".into(), steps, ..Parts::default() }).unwrap())
+}
+
+/// A step, and the handler that every failure of it is routed to.
+pub(crate) fn handled(work: Step, handler: Step) -> Arc<Workflow> {
+    let edge = Transition {
+        from: StepIx(0),
+        to: StepIx(1),
+        priority: 0,
+        on_error: Some(Default::default()),
+        condition: None,
+    };
+    let (steps, transitions) = (vec![work, handler], vec![edge]);
+    let parts = Parts { name: "handled".into(), steps, transitions, ..Parts::default() };
+    Arc::new(Workflow::try_from(parts).unwrap())
 }
 
 /// One step that fans out over `count` items.

@@ -6,7 +6,7 @@ use retrial::failure::Failure;
 use retrial::policy::GiveUp;
 use retrial::run::{Letter, LetterId, NotRedrivable, Outcome};
 use retrial::store::{AskLetters, LetterFilter, LetterStatus, Store as _};
-use retrial::workflow::{Parts, StepIx, Transition, Workflow};
+use retrial::workflow::{Parts, StepIx, Workflow};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -79,19 +79,8 @@ async fn c18_a_run_that_goes_on_leaves_its_letter_all_the_same() {
     });
     let engine = alone(&acts, Config::default()).await;
     let handler = step("mend", patient(1), &[], json!({ "why": "${_last_error.code}" }));
-    let parts = Parts {
-        name: "handled".into(),
-        steps: vec![step("first", patient(3), &[], json!({})), handler],
-        transitions: vec![Transition {
-            from: StepIx(0),
-            to: StepIx(1),
-            priority: 0,
-            on_error: Some(Default::default()),
-            condition: None,
-        }],
-        ..Parts::default()
-    };
-    let run = submit(&engine, Arc::new(Workflow::try_from(parts).unwrap())).await;
+    let first = step("first", patient(3), &[], json!({}));
+    let run = submit(&engine, handled(first, handler)).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
     let heads = engine.letters(ALL).await.unwrap().letters;
     assert_eq!(heads.iter().map(|head| head.id).collect::<Vec<_>>(), [of(run, 0)]);

@@ -1,14 +1,12 @@
 //! H17: a run's retries are paused while somebody decides, resumed, or failed by hand.
 
-use std::sync::Arc;
-
 use retrial::action::Call;
 use retrial::engine::{CommandError, Config};
 use retrial::failure::Failure;
 use retrial::policy::GiveUp;
 use retrial::run::{Event, LetterId, Outcome, TaskId, queue_of};
 use retrial::store::{RunPhase, Store as _};
-use retrial::workflow::{Parts, StepIx, Transition, Workflow};
+use retrial::workflow::StepIx;
 use serde_json::json;
 
 use crate::kit::*;
@@ -128,22 +126,9 @@ async fn h17_cancelling_works_while_paused() {
 async fn h17_a_waiting_task_failed_by_hand_is_routed_and_leaves_a_letter() {
     let (store, acts) = (Watched::new(), failing(1));
     let engine = start(&store, &acts, Config::default()).await;
-    let parts = Parts {
-        name: "handled".into(),
-        steps: vec![
-            step("a", patient(9), &[], json!({})),
-            step("mend", patient(2), &[], json!({ "why": "${_last_error.code}" })),
-        ],
-        transitions: vec![Transition {
-            from: StepIx(0),
-            to: StepIx(1),
-            priority: 0,
-            on_error: Some(Default::default()),
-            condition: None,
-        }],
-        ..Parts::default()
-    };
-    let run = submit(&engine, Arc::new(Workflow::try_from(parts).unwrap())).await;
+    let handler = step("mend", patient(2), &[], json!({ "why": "${_last_error.code}" }));
+    let work = step("a", patient(9), &[], json!({}));
+    let run = submit(&engine, handled(work, handler)).await;
     pass(500).await;
     engine.pause(run, "wait").await.unwrap();
     let unknown = engine.fail(run, "b", None, "no").await.unwrap_err();

@@ -1,10 +1,15 @@
 //! What is accepted, and what is refused with nothing added.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use retrial::action::Call;
-use retrial::engine::{Config, Submission, SubmitError, Submitted};
+use retrial::engine::{Config, Engine, Submission, SubmitError, Submitted};
 use retrial::failure::Failure;
+use retrial::observe::{History, Observer};
 use retrial::policy::{Backoff, Jitter, Policy, Shape};
 use retrial::run::Outcome;
+use retrial::runtime::TokioRuntime;
 use retrial::store::Store as _;
 use retrial::time::Nanos;
 use serde_json::{Map, Value, json};
@@ -87,4 +92,23 @@ async fn an_input_that_is_too_large_is_refused() {
     let refused = engine.submit(Submission::new(w).with_input(large)).await.unwrap_err();
     assert!(matches!(refused, SubmitError::InputTooLarge { size: 300_011, .. }), "{refused:?}");
     assert_eq!(store.heads(None, 9).await.unwrap().runs, []);
+}
+
+// A15: the store may answer long after it made the run, and this node may have claimed its tasks by
+// then. Observers hear of the creation first all the same.
+#[tokio::test(start_paused = true)]
+async fn a15_a_runs_creation_is_told_before_all_else() {
+    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
+    store.answer_creations_late(Duration::from_secs(5));
+    let history = Arc::new(History::new(100));
+    let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&history) as _];
+    let (runtime, config) = (TokioRuntime::current(), Config::default());
+    let engine: Engine<Test> =
+        Engine::start(runtime, Arc::clone(&store), acts.clone(), config, observers).await;
+    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    let submitted = engine.submit(Submission::new(w)).await.unwrap();
+    soon(engine.outcome(submitted.run)).await.unwrap();
+    let told: Vec<u64> = history.of(submitted.run).iter().map(|(number, _)| number.0).collect();
+    assert_eq!(told, (0..told.len() as u64).collect::<Vec<_>>());
+    assert_eq!(told.len(), 6);
 }

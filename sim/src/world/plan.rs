@@ -3,6 +3,7 @@
 use retrial::time::{Mono, Nanos};
 
 use crate::disk::{DiskPlan, Fate, OpAt};
+pub(super) use crate::evidence::ENDPOINTS;
 use crate::fault::FaultKind;
 use crate::net::{Direction, Effect, NetFault, NetPlan, Which, Window};
 use crate::node::{Crash, CrashAt, Pause, SimNode};
@@ -15,8 +16,6 @@ const ORIGIN: u64 = 1_735_689_600_000_000_000;
 
 /// The store's node in the shared topology.
 pub(super) const STORE: &str = crate::evidence::STORE;
-/// The endpoints' node.
-pub(super) const ENDPOINTS: &str = "endpoints";
 
 pub(super) fn node_name(number: u32) -> String {
     format!("node-{number}")

@@ -2,13 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use retrial::run::{LetterId, RunId, Version};
-use retrial::store::{
-    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
-    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, Renewed, Snapshot, Store, StoreError,
-    StoredLetter,
-};
-use retrial::time::Timestamp;
+use retrial::run::RunId;
+use retrial::store::{Commit, Committed, Layer, Snapshot, Store, StoreError};
 
 use crate::life::Life;
 use crate::sync::lock;
@@ -48,17 +43,11 @@ impl<S> Witness<S> {
     }
 }
 
-impl<S: Store> Store for Witness<S> {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.store.clock().await
-    }
+impl<S: Store> Layer for Witness<S> {
+    type Under = S;
 
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        self.store.create(create).await
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        self.store.claim(claim).await
+    fn under(&self) -> &S {
+        &self.store
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
@@ -77,49 +66,5 @@ impl<S: Store> Store for Witness<S> {
             _ => {}
         }
         answer
-    }
-
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.store.renew(held).await
-    }
-
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.store.expired(limit).await
-    }
-
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.store.load(run, after).await
-    }
-
-    async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        self.store.heads(after, limit).await
-    }
-
-    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        self.store.queue(run).await
-    }
-
-    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.store.trim(run, below).await
-    }
-
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        self.store.letters(ask).await
-    }
-
-    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.store.letter(id).await
-    }
-
-    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        self.store.discard(id, reason).await
-    }
-
-    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
-        self.store.archive(run).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        self.store.prune(prune).await
     }
 }

@@ -4,23 +4,17 @@ use std::ops::Range;
 
 use super::setting::Setting;
 use crate::dialect::scan::{Fault, Scan};
-use crate::dialect::settings::{COUNTINGS, DEADLINES};
+use crate::dialect::settings::{self, COUNTINGS, DEADLINES};
 use crate::policy::{AtDeadline, Budget, Counting, Limit, Parts};
 use crate::time::Nanos;
 
-/// The keys. All but `timeout` are ours, and mean what they mean in every dialect.
-pub(super) const KEYS: [&str; 10] = [
-    "timeout",
-    "total_timeout",
-    "timeout_retries",
-    "max_retry_after",
-    "counting",
-    "total_attempts",
-    "at_deadline",
-    "last_attempt_reserve",
-    "retry_unknown_outcome",
-    "retry_budget",
-];
+/// The keys: `timeout` (W5) and, but for `attempt_timeout`, which means the same, those of every
+/// dialect.
+pub(super) const KEYS: [&str; 10] = {
+    let mut keys = settings::KEYS;
+    keys[0] = "timeout";
+    keys
+};
 
 const BOOLEANS: [(&str, bool); 2] = [("true", true), ("false", false)];
 

@@ -20,13 +20,7 @@ pub(crate) fn did_you_mean<'k>(
     word: &str,
     known: impl IntoIterator<Item = &'k str> + Clone,
 ) -> String {
-    match nearest(word, known.clone()) {
-        Some(k) => format!("did you mean `{k}`?"),
-        None => {
-            let all: Vec<&str> = known.into_iter().take(20).collect();
-            if all.is_empty() { "there are none".into() } else { format!("use {}", all.join(", ")) }
-        }
-    }
+    suggest(word, known, |all| format!("use {}", all.join(", ")))
 }
 
 /// `did you mean ...?`, or what there is to name.
@@ -34,17 +28,23 @@ pub(crate) fn did_you_mean_one_of<'k>(
     word: &str,
     known: impl IntoIterator<Item = &'k str> + Clone,
 ) -> String {
-    match nearest(word, known.clone()) {
-        Some(k) => format!("did you mean `{k}`?"),
-        None => {
-            let all: Vec<String> = known.into_iter().take(20).map(|k| format!("`{k}`")).collect();
-            match all.len() {
-                0 => "there are none".into(),
-                1 => format!("there is {}", all.join("")),
-                _ => format!("there are {}", all.join(", ")),
-            }
-        }
+    suggest(word, known, |all| {
+        let verb = if all.len() == 1 { "is" } else { "are" };
+        format!("there {verb} `{}`", all.join("`, `"))
+    })
+}
+
+/// `did you mean ...?`, or what `list` says of all there is.
+fn suggest<'k>(
+    word: &str,
+    known: impl IntoIterator<Item = &'k str> + Clone,
+    list: impl FnOnce(&[&str]) -> String,
+) -> String {
+    if let Some(k) = nearest(word, known.clone()) {
+        return format!("did you mean `{k}`?");
     }
+    let all: Vec<&str> = known.into_iter().take(20).collect();
+    if all.is_empty() { "there are none".into() } else { list(&all) }
 }
 
 /// Edits of one character, and swaps of two neighbours, between `a` and `b`.

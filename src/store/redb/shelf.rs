@@ -16,11 +16,8 @@ use super::layout::{
 };
 use super::sheet::{Fault, Row, Sheet};
 use crate::run::{LetterId, RunId, TaskId, Version};
-use crate::workflow::StepIx;
 
 const LAST: Version = Version(u64::MAX);
-const FIRST_TASK: TaskId = TaskId { step: StepIx(0), item: 0 };
-const LAST_TASK: TaskId = TaskId { step: StepIx(u16::MAX), item: u32::MAX };
 const LETTER: &str = "a dead letter is not what was written";
 const RECORD: &str = "its record is not what was written";
 const RESULT: &str = "a result is not what was written";
@@ -284,7 +281,7 @@ impl Shelf for RedbShelf<'_> {
     }
 
     fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
-        let (first, last) = (row_key(run, FIRST_TASK), row_key(run, LAST_TASK));
+        let (first, last) = (row_key(run, TaskId::FIRST), row_key(run, TaskId::LAST));
         let rows = self.letters.range(&first, &last).map_err(|error| self.note(error))?;
         rows.map(|row| Ok(letter_of(&self.read(LETTER, row)?.0).task)).collect()
     }
@@ -319,11 +316,11 @@ impl Shelf for RedbShelf<'_> {
 
     fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
         let (events, results) = (event_key(run, Version::START), result_key(run, 0));
-        let letters = row_key(run, FIRST_TASK);
+        let letters = row_key(run, TaskId::FIRST);
         let gone = [
             self.events.forget(&events, &event_key(run, LAST)),
             self.results.forget(&results, &result_key(run, u64::MAX)),
-            self.letters.forget(&letters, &row_key(run, LAST_TASK)),
+            self.letters.forget(&letters, &row_key(run, TaskId::LAST)),
             self.snapshots.remove(&run.to_bytes()),
             self.heads.remove(&run.to_bytes()),
         ];
