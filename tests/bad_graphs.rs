@@ -34,6 +34,15 @@ fn c18_h10_partial_success_and_conditions_of_steps() {
         "ensures = { type = \"exists\", field = \"state.index\" }",
         "ensures = true",
         "args = { n = \"${result.x}\" }",
+        "compensates = \"aa\"",
+        "compensates = \"c\"",
+        "compensates = \"a\"\nafter = \"b\"",
+        "compensates = \"a\"\nrequires = { type = \"exists\", field = \"state.input.x\" }",
+        "compensates = \"a\"\nargs = { n = \"${item}\" }",
+        "compensates = \"a\"\nargs = { n = \"${steps.b.result}\" }",
+        "compensates = \"a\"\n[[steps]]\nid = \"d\"\naction = \"x\"\ncompensates = \"a\"",
+        "compensates = \"a\"\n[[steps]]\nid = \"d\"\naction = \"x\"\ncompensates = \"c\"",
+        "compensates = \"a\"\n[[transitions]]\nfrom = \"c\"\nto = \"b\"",
     ];
     insta::assert_snapshot!(listed(&all), @r#"
     success = "any"
@@ -68,6 +77,84 @@ fn c18_h10_partial_success_and_conditions_of_steps() {
     ensures = true
       w.toml:11:11: steps.2.ensures: expected a table, found true
     args = { n = "${result.x}" }
-      w.toml:11:14: steps.2.args.n: `result.x` is only there in `ensures` (use ${steps.ID.result})
+      w.toml:11:14: steps.2.args.n: `result.x` is only there in `ensures` and in a compensation (use ${steps.ID.result})
+    compensates = "aa"
+      w.toml:11:15: steps.2.compensates: there is no step `aa` (did you mean `a`?)
+    compensates = "c"
+      w.toml:11:15: steps.2.compensates: step `c` compensates `c`, which is a compensation itself (name a step of the ordinary flow)
+    compensates = "a"
+    after = "b"
+      w.toml:11:15: steps.2.compensates: step `c` compensates another and is entered in a rollback alone, so it can't have `after` (remove that)
+    compensates = "a"
+    requires = { type = "exists", field = "state.input.x" }
+      w.toml:11:15: steps.2.compensates: step `c` compensates another and is entered in a rollback alone, so it can't have `requires` (remove that)
+    compensates = "a"
+    args = { n = "${item}" }
+      w.toml:12:14: steps.2.args.n: `item` is only there in the arguments of a fanned-out step (add `for_each` to the step)
+    compensates = "a"
+    args = { n = "${steps.b.result}" }
+      w.toml:12:14: steps.2.args.n: step `c`: `steps.b.result` reads a step that need not have ended before it (put it in `after` or lead a transition from it)
+    compensates = "a"
+    [[steps]]
+    id = "d"
+    action = "x"
+    compensates = "a"
+      w.toml:15:15: steps.3.compensates: step `d` compensates `a`, which another step compensates already (make one step of both)
+    compensates = "a"
+    [[steps]]
+    id = "d"
+    action = "x"
+    compensates = "c"
+      w.toml:15:15: steps.3.compensates: step `d` compensates `c`, which is a compensation itself (name a step of the ordinary flow)
+    compensates = "a"
+    [[transitions]]
+    from = "c"
+    to = "b"
+      w.toml:11:15: steps.2.compensates: step `c` compensates another and is entered in a rollback alone, so it can't have a transition (remove that)
     "#);
+}
+
+#[test]
+fn c18_when_a_run_rolls_back() {
+    let text = |when: &str| {
+        format!("workflow = \"w\"\nrollback = {when}\n[[steps]]\nid = \"a\"\naction = \"x\"")
+    };
+    let parse =
+        |when: &str| parse_workflow("w.toml", &text(when), Format::Toml, &Environment::default());
+    for (when, expected) in [
+        ("\"never\"", (false, false)),
+        ("\"on_failure\"", (true, false)),
+        ("\"on_cancel\"", (false, true)),
+        ("\"always\"", (true, true)),
+    ] {
+        let rollback = parse(when).unwrap().workflow.rollback();
+        assert_eq!((rollback.on_failure(), rollback.on_cancel()), expected, "{when}");
+    }
+    let wrong = |when: &str| parse(when).err().unwrap_or_default()[0].to_string();
+    insta::assert_snapshot!(wrong("\"on_error\""), @"w.toml:2:12: rollback: `on_error` is not known here (use never, on_failure, on_cancel, always)");
+    insta::assert_snapshot!(wrong("true"), @"w.toml:2:12: rollback: expected a text, found true (use never, on_failure, on_cancel, always)");
+}
+
+/// Every example of the page about workflow files is one.
+#[test]
+fn the_examples_of_the_page_are_workflows() {
+    let page = include_str!("../docs/workflows.md");
+    let mut examples = 0;
+    for block in page.split("```toml\n").skip(1) {
+        let example = block.split("```").next().unwrap_or_default();
+        if !example.contains("[[steps]]") {
+            continue;
+        }
+        examples += 1;
+        let (head, rest) = example.split_at(example.find("[[").unwrap_or(0));
+        let head = if head.contains("workflow") { head } else { "workflow = \"w\"\n" };
+        // A part of a workflow stands beside the steps that it names.
+        let names = ["ask_a", "ask_b", "ask_c"].into_iter().filter(|n| rest.contains(n));
+        let others: String =
+            names.map(|n| format!("[[steps]]\nid = \"{n}\"\naction = \"{n}\"\n")).collect();
+        let text = format!("{head}{others}{rest}");
+        let parsed = parse_workflow("page.toml", &text, Format::Toml, &Environment::default());
+        assert!(parsed.is_ok(), "{:#?}\n{text}", parsed.err());
+    }
+    assert_eq!(examples, 4);
 }

@@ -130,7 +130,7 @@ fn steps() {
     id = "c"
     action = "x"
     retries = 3
-      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, join, for_each, success, fail_fast, goal, requires, ensures, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
+      w.toml:11:1: steps.2.retries: unknown key `retries` (use id, action, args, after, join, for_each, success, fail_fast, goal, requires, ensures, compensates, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
     [[steps]]
     id = "c"
     action = "x"

@@ -8,6 +8,9 @@
 
 #![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+#[path = "golden_records/whole.rs"]
+mod whole;
+
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -26,7 +29,7 @@ use retrial::run::{
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{
-    self, Action, Endpoint, HeaderText, Quorum, Step, StepIx, Target, Template,
+    self, Action, Endpoint, HeaderText, Quorum, Rollback, Step, StepIx, Target, Template,
 };
 use retrial::workflow::{Transition, Workflow};
 use serde_json::{Map, Value, json};
@@ -34,133 +37,6 @@ use serde_json::{Map, Value, json};
 const AT: Timestamp = Timestamp::from_nanos(1_700_000_000_123_456_789);
 const STEP: StepIx = StepIx(1);
 const TASK: TaskId = TaskId { step: STEP, item: 2 };
-
-/// A policy with one rule of each shape, jitter, scope and limit.
-fn policy() -> Policy {
-    let base = Nanos::from_millis(250);
-    let multiplier = Multiplier::from_millionths(1_500_000).expect("at least 1");
-    let rule = |matcher, limit, shape, jitter, cap| Rule {
-        matcher,
-        limit,
-        backoff: Backoff { shape, jitter, cap },
-    };
-    let mut excluding = Matcher::retryable();
-    excluding.except.insert("ValueError".into());
-    let three = Limit::attempts(3).expect("at least one");
-    let cap = Some(Nanos::from_secs(30));
-    let name = "sevens".to_owned();
-    let delays = DelayList::try_from(vec![base, Nanos::ZERO]).expect("not empty");
-    let rules = vec![
-        rule(Matcher::any(), three, Shape::None, Jitter::None, None),
-        rule(excluding, Limit::Unlimited, Shape::Fixed { base }, Jitter::Full, cap),
-        rule(
-            Matcher::named(["KeyError", "503"]),
-            three,
-            Shape::Linear { base, step: Nanos::from_secs(1) },
-            Jitter::Equal,
-            cap,
-        ),
-        rule(
-            Matcher::any(),
-            three,
-            Shape::Exponential { base, multiplier },
-            Jitter::Proportional(Share::QUARTER),
-            None,
-        ),
-        rule(Matcher::any(), three, Shape::Fibonacci { base }, Jitter::Decorrelated, cap),
-        rule(Matcher::any(), three, Shape::Custom { name }, Jitter::None, None),
-        rule(Matcher::any(), three, Shape::Polynomial { base, degree: 3 }, Jitter::None, cap),
-        rule(Matcher::any(), three, Shape::List { delays }, Jitter::None, cap),
-    ];
-    let parts = Parts {
-        dialect: Dialect::Execution,
-        rules,
-        attempt_timeout: Some(Nanos::from_secs(10)),
-        total_timeout: Some(Nanos::from_secs(3_600)),
-        timeout_retries: Some(2),
-        max_retry_after: Parts::MAX_RETRY_AFTER,
-        counting: Counting::PerRule { total: Limit::retries(40) },
-        at_deadline: AtDeadline::Truncate { reserve: base },
-        retry_unknown_outcome: true,
-        budget: Some(Budget::of_first_attempts(Share::TENTH)),
-    };
-    Policy::try_from(parts).expect("a policy that makes sense")
-}
-
-fn step(id: &str, policy: Policy) -> Step {
-    Step {
-        args: Template::try_from(json!({"text": "for ${input.name}", "x": 0.1})).expect("parses"),
-        ..Step::new(id, id, policy)
-    }
-}
-
-/// A workflow that says everything that one can say.
-fn workflow() -> Arc<Workflow> {
-    let condition = json!({"type": "and", "conditions": [
-        {"type": "exists", "field": "state._last_error"},
-        {"type": "not", "condition": {"type": "eq", "field": "state.input.name", "value": null}},
-        {"type": "or", "conditions": [
-            {"type": "in", "field": "state._last_error.code", "values": ["503", 503]}]},
-    ]});
-    let headers = [
-        ("accept".to_owned(), HeaderText::Literal("application/json".into())),
-        ("authorization".to_owned(), HeaderText::Env("TOKEN".into())),
-    ];
-    let endpoint = Endpoint {
-        method: "POST".into(),
-        url: "https://example.org/list".into(),
-        headers: headers.into_iter().collect(),
-    };
-    let list = Action {
-        kind: retrial::policy::ActionKind::LlmCall,
-        target: Target::Http(endpoint),
-        idempotent: Some(true),
-        inner_attempts: Some(2),
-        heartbeat_timeout: Some(Nanos::from_secs(20)),
-    };
-    let plain = Action {
-        kind: retrial::policy::ActionKind::ToolCall,
-        target: Target::Registered,
-        idempotent: None,
-        inner_attempts: None,
-        heartbeat_timeout: None,
-    };
-    let mut each = step("each", policy());
-    each.after = vec![StepIx(0)];
-    each.for_each = Some(Template::try_from(json!("${steps.list.result}")).expect("parses"));
-    each.fail_fast = true;
-    each.success = Quorum::AtLeast(NonZeroU32::MIN.saturating_add(1));
-    let exists = |field: &str| json!({"type": "exists", "field": field});
-    each.requires = serde_json::from_value(exists("state.steps.list.result")).expect("parses");
-    each.ensures = serde_json::from_value(exists("state.result")).expect("parses");
-    let mut next = step("next", Policy::no_retries(Dialect::Builder));
-    next.after = vec![StepIx(0), STEP];
-    next.join = Quorum::Any;
-    each.goal = true;
-    let edge = |to, priority, on_error: Option<&[&str]>, condition| Transition {
-        from: STEP,
-        to: StepIx(to),
-        priority,
-        on_error: on_error.map(|n| n.iter().map(|n| (*n).to_owned()).collect()),
-        condition,
-    };
-    let parts = workflow::Parts {
-        name: "golden".into(),
-        input: Map::from_iter([("name".to_owned(), json!("world"))]),
-        actions: [("list".to_owned(), list), ("each".to_owned(), plain)].into_iter().collect(),
-        steps: vec![
-            step("list", policy()),
-            each,
-            step("handler", Policy::no_retries(Dialect::Ir)),
-            next,
-        ],
-        transitions: vec![
-            edge(2, -1, Some(&["HTTPError", "KeyError"]), None),
-            edge(3, 5, None, Some(serde_json::from_value(condition).expect("a condition"))),
-        ],
-    };
-    Arc::new(Workflow::try_from(parts).expect("a workflow that makes sense"))
-}
 
 fn failure() -> Failure {
     Failure::http(503, "busy: \"later\"")
@@ -193,7 +69,7 @@ fn records() -> Vec<(&'static str, Event)> {
     let Value::Object(input) = input else { return Vec::new() };
     let cancelled = Outcome::Cancelled { reason: "enough".into() };
     vec![
-        ("run_created", Event::RunCreated { seed: u64::MAX, workflow: workflow(), input }),
+        ("run_created", Event::RunCreated { seed: u64::MAX, workflow: whole::workflow(), input }),
         ("run_activated", Event::RunActivated),
         ("run_deactivated", Event::RunDeactivated),
         ("step_entered", Event::StepEntered { step: STEP, tasks: 3 }),
@@ -264,6 +140,16 @@ fn records() -> Vec<(&'static str, Event)> {
             Event::FailRequested { step: STEP, item: Some(2), reason: "no use".into() },
         ),
         ("cancel_requested", Event::CancelRequested { reason: "enough".into() }),
+        (
+            "rollback_started",
+            Event::RollbackStarted { outcome: Outcome::Failed { error: error() } },
+        ),
+        ("rollback_started-cancelled", Event::RollbackStarted { outcome: cancelled.clone() }),
+        (
+            "compensation_started",
+            Event::CompensationStarted { task: TaskId { step: StepIx(4), item: 2 } },
+        ),
+        ("rollback_ended", Event::RollbackEnded { complete: true }),
         ("run_ended", Event::RunEnded { outcome: Outcome::Completed }),
         ("run_ended-failed", Event::RunEnded { outcome: Outcome::Failed { error: error() } }),
         ("run_ended-cancelled", Event::RunEnded { outcome: cancelled }),
@@ -274,7 +160,7 @@ fn records() -> Vec<(&'static str, Event)> {
 fn state() -> RunState {
     let functions = Functions::default();
     let (id, input) = (RunId::from_random(3, 4), Map::new());
-    let (mut state, _) = RunState::create(id, 7, workflow(), input, AT);
+    let (mut state, _) = RunState::create(id, 7, whole::workflow(), input, AT);
     let mut feed = |input: Input| state.handle(&input, AT, &functions);
     let token = |task: TaskId, attempt: u32| {
         Token::from_random(u64::from(task.step.0), u64::from(task.item) * 10 + u64::from(attempt))
@@ -356,7 +242,7 @@ fn golden_letters_stay_readable() {
 fn every_event_has_a_golden_record_and_every_record_an_event() {
     let records = records();
     let names: BTreeSet<&str> = records.iter().map(|(_, e)| e.name()).collect();
-    assert_eq!(names.len(), 20, "an event has no golden record: {names:?}");
+    assert_eq!(names.len(), 23, "an event has no golden record: {names:?}");
     let known: BTreeSet<String> = records
         .iter()
         .map(|(name, _)| format!("{name}.record"))

@@ -16,6 +16,8 @@ mod history;
 mod model;
 #[path = "properties/policies.rs"]
 mod policies;
+#[path = "properties/rollbacks.rs"]
+mod rollbacks;
 #[path = "properties/routes.rs"]
 mod routes;
 
@@ -125,8 +127,15 @@ fn check_state(world: &World) -> Result<(), TestCaseError> {
 fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
     match jolt {
         Jolt::Cancel => {
+            let rolled = world.state.rollback().is_some();
             world.handle(&Input::Cancel { reason: "enough".into() });
-            prop_assert!(world.state.outcome().is_some(), "cancelling does not end the run");
+            let rolls = !rolled && world.state.rollback().is_some();
+            let ended = world.state.outcome().is_some();
+            prop_assert!(ended || rolls, "cancelling does not end the run");
+        }
+        Jolt::Rollback => {
+            world.handle(&Input::Rollback { reason: "undo it".into() });
+            prop_assert!(world.state.rollback().is_some(), "it is not rolled back");
         }
         Jolt::Deactivate => {
             world.handle(&Input::Deactivate);
@@ -179,6 +188,7 @@ proptest! {
         let world = play(&case, |_| {})?;
         history::check(&world).map_err(|wrong| told(&world, &wrong))?;
         routes::check(&case, &world).map_err(|wrong| told(&world, &wrong))?;
+        rollbacks::check(&world).map_err(|wrong| told(&world, &wrong))?;
     }
 }
 

@@ -59,12 +59,16 @@ mod conditions;
 mod contracts;
 #[path = "run_flow/errors.rs"]
 mod errors;
+#[path = "run_flow/group_timing.rs"]
+mod group_timing;
 #[path = "run_flow/partial.rs"]
 mod partial;
 #[path = "run_flow/policies.rs"]
 mod policies;
 #[path = "run_flow/replay.rs"]
 mod replay;
+#[path = "run_flow/rollback.rs"]
+mod rollback;
 #[path = "run_flow/runs.rs"]
 mod runs;
 #[path = "run_flow/spent.rs"]

@@ -68,6 +68,8 @@ pub struct RunEvidence {
     pub acknowledged: bool,
     /// True times of requests to cancel it.
     pub cancels: Vec<Mono>,
+    /// True times of requests to roll it back.
+    pub rollbacks: Vec<Mono>,
     /// Whether it was deactivated and nobody has asked for it back (A12).
     pub left_alone: bool,
     /// When its retries were paused: from the answer until the request to resume.
@@ -103,6 +105,7 @@ impl RunEvidence {
             submitted_at,
             acknowledged: false,
             cancels: Vec::new(),
+            rollbacks: Vec::new(),
             left_alone: false,
             pauses: Vec::new(),
             redrives: None,

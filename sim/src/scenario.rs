@@ -193,6 +193,9 @@ pub struct Cancel {
     pub node: u32,
     /// The run, by its submission's place in [`Scenario::submissions`].
     pub submission: usize,
+    /// Whether what succeeded in it is to be undone, whatever its workflow says (C18).
+    #[serde(default)]
+    pub rollback: bool,
 }
 
 /// A run that is deactivated, and activated again (A12).

@@ -146,7 +146,7 @@ fn a_bad_scenario_ends_with_2_and_names_file_line_and_field() {
     let told: Vec<String> = all.iter().map(|text| refused("pay.toml", text)).collect();
     insta::assert_snapshot!(told.concat(), @r#"
     error: pay.toml:10:18: steps.0.retry: `retry` must be a whole number, found `-2` (use 0 to 4294967294)
-    error: pay.toml:10:1: steps.0.retries: unknown key `retries` (use id, action, args, after, join, for_each, success, fail_fast, goal, requires, ensures, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
+    error: pay.toml:10:1: steps.0.retries: unknown key `retries` (use id, action, args, after, join, for_each, success, fail_fast, goal, requires, ensures, compensates, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
     error: pay.toml:10:10: steps.0.after.0: there is no step `nothing` (there is `charge`)
     error: pay.toml:13:1: simulate.node: unknown field `node`, expected one of `nodes`, `runs`, `faults`, `heal_after_ms`, `endpoints_heal`, `endpoints`
     error: pay.toml:13:9: simulate.nodes: `nodes` must be 1, 2 or 3

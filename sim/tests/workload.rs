@@ -146,6 +146,8 @@ fn a_few_hundred_seeds_draw_every_policy_and_every_edge() {
     shown(steps().any(|s| s.goal), "a goal");
     shown(steps().any(|s| !s.success.is_all()), "a partial success");
     shown(steps().any(|s| !s.join.is_all()), "a join that can do without some");
+    shown(steps().any(|s| s.compensates.is_some()), "a compensation");
+    shown(all.iter().any(|w| w.rollback().on_failure()), "a rollback");
     shown(steps().any(|s| s.requires.is_some()), "a precondition");
     shown(steps().any(|s| s.ensures.is_some()), "a postcondition");
     shown(edges().any(|t| t.condition.is_some()), "a condition");

@@ -9,6 +9,7 @@ use retrial::workflow::StepIx;
 pub(super) fn lines(state: &RunState) -> Vec<String> {
     let workflow = state.workflow();
     let shown = workflow.places().filter(|at| match workflow.step(*at) {
+        Some(step) if step.compensates.is_some() => false,
         Some(step) if workflow.has_goals() => step.goal,
         _ => is_last(state, *at),
     });

@@ -1,7 +1,9 @@
 //! Finds the unfinished run that a repeated command means, and says how far it is.
 
 use retrial::observe::Notice;
-use retrial::run::{self, Digest, Recorded, RunId, RunState, StepPhase, TaskPhase, Version};
+use retrial::run::{
+    self, Digest, Recorded, RunId, RunState, StepPhase, StepState, TaskPhase, Version,
+};
 use retrial::store::{Loaded, QueueState, RunHead, Store, StoreError};
 use retrial::time::{Nanos, Timestamp};
 
@@ -99,12 +101,19 @@ impl Left {
 
     /// How far the run is: `1 of 3 steps done, 4 attempts made, the next is due in 1.2s`.
     pub(super) fn progress(&self) -> String {
-        let steps = self.state.steps();
+        // Compensations have no part in it unless the run rolls back.
+        let definitions = self.state.workflow().steps();
+        let ordinary = self.state.steps().iter().zip(definitions);
+        let steps = ordinary.filter(|(_, s)| s.compensates.is_none()).map(|(state, _)| state);
+        let steps: Vec<&StepState> = steps.collect();
         let is_done = |phase| !matches!(phase, StepPhase::Waiting | StepPhase::Active);
         let done = steps.iter().filter(|step| is_done(step.phase)).count();
         let made: u64 = self.state.tasks().map(|(_, task)| u64::from(made(task))).sum();
         let attempts = if made == 1 { "attempt" } else { "attempts" };
         let mut text = format!("{done} of {} steps done, {made} {attempts} made", steps.len());
+        if let Some(rollback) = self.state.rollback() {
+            text.push_str(&format!(", rolling back, {} undone", rollback.compensated));
+        }
         let cut = self.state.tasks().filter(|(_, t)| matches!(t.phase, TaskPhase::Running { .. }));
         match cut.count() {
             0 => {}
@@ -122,6 +131,7 @@ impl Left {
 /// Attempts started of a task.
 fn made(task: &run::TaskState) -> u32 {
     match task.phase {
+        TaskPhase::Idle => 0,
         TaskPhase::Queued | TaskPhase::Cancelled => task.attempt.saturating_sub(1),
         TaskPhase::Running { .. } | TaskPhase::Succeeded { .. } | TaskPhase::Failed { .. } => {
             task.attempt

@@ -74,7 +74,12 @@ impl Draft {
                 }));
             }
             (Event::AttemptStarted { token, .. }, _) => self.started.push(*token),
-            (Event::TaskCancelled { .. } | Event::RunEnded { .. }, _) => self.calls_off = true,
+            (
+                Event::TaskCancelled { .. }
+                | Event::RollbackStarted { .. }
+                | Event::RunEnded { .. },
+                _,
+            ) => self.calls_off = true,
             _ => {}
         }
     }
@@ -104,6 +109,7 @@ fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
         Message::Command(command, _) => {
             let input = match command {
                 Command::Cancel(reason) => Input::Cancel { reason: reason.clone() },
+                Command::Rollback(reason) => Input::Rollback { reason: reason.clone() },
                 Command::Deactivate => Input::Deactivate,
                 Command::Activate => Input::Activate,
                 Command::Pause(reason) => Input::Pause { reason: reason.clone() },

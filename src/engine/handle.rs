@@ -146,6 +146,16 @@ impl<W: World> Engine<W> {
         self.command(run, Command::Cancel(reason.to_owned())).await
     }
 
+    /// Cancels a run and undoes what succeeded in it first, whatever its workflow says about
+    /// rolling back (C18). Does nothing to a run that has ended or rolls back already; cancelling
+    /// that one stops the rollback.
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn rollback(&self, run: RunId, reason: &str) -> Result<(), CommandError> {
+        self.command(run, Command::Rollback(reason.to_owned())).await
+    }
+
     /// Takes a run out of recovery and claiming (A12).
     ///
     /// # Errors

@@ -48,6 +48,7 @@ pub(super) enum Message {
 #[derive(Clone, Debug)]
 pub(super) enum Command {
     Cancel(String),
+    Rollback(String),
     Deactivate,
     Activate,
     Pause(String),
@@ -204,7 +205,10 @@ pub(super) fn queue_changes(
             Event::TaskSucceeded { task, .. }
             | Event::TaskFailed { task, .. }
             | Event::TaskCancelled { task } => changes.push(QueueChange::Remove { task: *task }),
-            Event::RunEnded { .. } => {
+            Event::CompensationStarted { task } => {
+                changes.extend(due(state, *task, 1, Nanos::ZERO));
+            }
+            Event::RollbackStarted { .. } | Event::RunEnded { .. } => {
                 // Whatever was live then was called off by this event.
                 let off = state.tasks().filter(|(_, t)| t.phase == TaskPhase::Cancelled);
                 changes.extend(off.map(|(task, _)| QueueChange::Remove { task }));

@@ -268,6 +268,7 @@ fn made(task: &TaskState) -> u32 {
         // Given up in its last attempt, or while it waited for the next.
         TaskPhase::Failed { ref error } => error.attempt,
         TaskPhase::Queued | TaskPhase::Cancelled => task.attempt.saturating_sub(1),
+        TaskPhase::Idle => 0,
     }
 }
 
@@ -278,6 +279,7 @@ fn stands(task: &TaskState) -> &'static str {
         TaskPhase::Succeeded { .. } => "succeeded",
         TaskPhase::Failed { .. } => "failed",
         TaskPhase::Cancelled => "cancelled",
+        TaskPhase::Idle => "nothing to undo",
     }
 }
 

@@ -97,6 +97,9 @@ fn about(notice: &Notice<'_>) -> Value {
             json!({ "from": step(*from), "to": step(*to), "cause": cause })
         }
         Event::CancelRequested { reason } => json!({ "reason": clean(reason) }),
+        Event::RollbackStarted { outcome } => ended(outcome),
+        Event::CompensationStarted { task } => compensation(notice, *task),
+        Event::RollbackEnded { complete } => json!({ "complete": complete }),
         Event::RunEnded { outcome } => ended(outcome),
         Event::AttemptStarted { .. }
         | Event::AttemptFailed { .. }
@@ -104,6 +107,13 @@ fn about(notice: &Notice<'_>) -> Value {
         | Event::TaskSucceeded { .. }
         | Event::TaskFailed { .. } => attempt(notice.event),
     }
+}
+
+fn compensation(notice: &Notice<'_>, task: TaskId) -> Value {
+    let of = notice.workflow.step(task.step).and_then(|step| step.compensates);
+    let mut fields = whose(notice, task);
+    fields["compensates"] = of.map(|of| step_name(notice.workflow, of)).into();
+    fields
 }
 
 fn attempt(event: &Event) -> Value {

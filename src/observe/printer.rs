@@ -191,16 +191,19 @@ impl<W: Write> Desk<W> {
         let Some(line) = run_lines::line(notice, began, &self.prefix(notice.run)) else {
             return Followed::Nothing;
         };
-        if !matches!(notice.event, Event::RunEnded { .. }) {
-            return Followed::Run(vec![line]);
-        }
-        self.began.remove(&notice.run);
-        let mut lines = self.call_off(notice.run, notice.at);
+        let mut lines = match notice.event {
+            Event::RunEnded { .. } => {
+                self.began.remove(&notice.run);
+                self.call_off(notice.run, notice.at)
+            }
+            Event::RollbackStarted { .. } => self.call_off(notice.run, notice.at),
+            _ => Vec::new(),
+        };
         lines.push(line);
         Followed::Run(lines)
     }
 
-    /// The end of a run calls off whatever it has left, without an event for each task.
+    /// The end of a run, and a rollback, calls off whatever it has left, without an event for each task.
     fn call_off(&mut self, run: RunId, at: Timestamp) -> Vec<Line> {
         let left: Vec<Story> =
             self.stories.extract_if(.., |key, _| key.0 == run).map(|(_, story)| story).collect();

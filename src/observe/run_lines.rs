@@ -2,9 +2,9 @@
 
 use super::Notice;
 use super::line::{Line, Tone};
-use super::words::{clean, fans_out, seconds, step_name};
+use super::words::{clean, fans_out, seconds, step_name, task_name};
 use crate::failure::ErrorContext;
-use crate::run::{Event, Outcome, RouteCause};
+use crate::run::{Event, Outcome, RouteCause, TaskId};
 use crate::time::Timestamp;
 
 /// The line about an event that is not about one task; `None` where the tasks' lines say enough.
@@ -35,6 +35,26 @@ pub(super) fn line(notice: &Notice<'_>, began: Option<Timestamp>, prefix: &str) 
         }
         Event::CancelRequested { reason } => {
             faint(format!("⊘ {workflow} [CANCEL REQUESTED] - {}", clean(reason)))
+        }
+        Event::RollbackStarted { outcome } => {
+            let why = match outcome {
+                Outcome::Completed => String::new(),
+                Outcome::Failed { error } => format!(" - {}", cause(error)),
+                Outcome::Cancelled { reason } => format!(" - {}", clean(reason)),
+            };
+            Line::new(Tone::Retry, format!("↺ {prefix}{workflow} [ROLLING BACK]{why}"))
+        }
+        Event::CompensationStarted { task } => {
+            let of = notice.workflow.step(task.step)?.compensates?;
+            let undone = TaskId { step: of, item: task.item };
+            let (by, of) = (task_name(notice.workflow, *task), task_name(notice.workflow, undone));
+            Line::new(Tone::Retry, format!("↺ {prefix}{by} undoes {of}"))
+        }
+        Event::RollbackEnded { complete: true } => {
+            Line::new(Tone::Good, format!("✔ {prefix}{workflow} [ROLLED BACK]"))
+        }
+        Event::RollbackEnded { complete: false } => {
+            Line::new(Tone::Bad, format!("✖ {prefix}{workflow} [ROLLBACK INCOMPLETE]"))
         }
         Event::RunEnded { outcome } => {
             let total = began.map(|b| format!(" ({} total)", seconds(notice.at.since(b))));

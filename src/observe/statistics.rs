@@ -42,7 +42,7 @@ impl Statistics {
                 self.end((run, *task), Some(*attempts), &End::Failed);
             }
             Event::TaskCancelled { task } => self.end((run, *task), None, &End::Cancelled),
-            Event::RunEnded { .. } => self.end_run(run),
+            Event::RollbackStarted { .. } | Event::RunEnded { .. } => self.end_run(run),
             _ => {}
         }
     }
@@ -122,7 +122,7 @@ impl Statistics {
         }
     }
 
-    /// Whatever has not ended with its run was called off by it.
+    /// Whatever has not ended with its run, or before its rollback, was called off by it.
     fn end_run(&mut self, run: RunId) {
         let left: Vec<_> = self.going.keys().filter(|key| key.0 == run).copied().collect();
         for key in left {

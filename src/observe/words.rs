@@ -41,7 +41,7 @@ pub(super) fn task_name(workflow: &Workflow, task: TaskId) -> String {
 
 /// Whether the step has one task an item.
 pub(super) fn fans_out(workflow: &Workflow, at: StepIx) -> bool {
-    workflow.step(at).is_some_and(|step| step.for_each.is_some())
+    workflow.fans_out(at)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::ends::{end_of_step, step_refused};
 use super::route::{self, Next};
 use super::view::View;
-use super::{Event, Outcome, Phase, RunState, StepPhase, StepState};
+use super::{Event, Outcome, Phase, RunState, StepPhase, StepState, rollback};
 use crate::failure::{ErrorContext, Failure};
 use crate::time::Timestamp;
 use crate::workflow::StepIx;
@@ -18,6 +18,9 @@ pub fn advance(state: &RunState, now: Timestamp) -> Vec<Event> {
     if matches!(state.phase, Phase::Ended(_)) {
         return Vec::new();
     }
+    if let Some(rollback) = &state.rollback {
+        return rollback::advance(state, rollback);
+    }
     let places = || state.workflow.places();
     if let Some(events) = places().find_map(|at| end_of_step(state, at, now)) {
         return events;
@@ -30,7 +33,8 @@ pub fn advance(state: &RunState, now: Timestamp) -> Vec<Event> {
 
 /// A waiting step is entered, or turns out never to be.
 fn begin_of_step(state: &RunState, at: StepIx, now: Timestamp) -> Option<Vec<Event>> {
-    if state.steps.get(at.index())?.phase != StepPhase::Waiting {
+    let waits = state.steps.get(at.index())?.phase == StepPhase::Waiting;
+    if !waits || state.definition(at)?.compensates.is_some() {
         return None;
     }
     match route::next(state, at) {
@@ -86,7 +90,7 @@ fn end_of_run(state: &RunState) -> Option<Event> {
         Some(error) => Outcome::Failed { error: error.clone() },
         None => Outcome::Completed,
     };
-    Some(Event::RunEnded { outcome })
+    Some(rollback::conclude(state, outcome))
 }
 
 /// The failure that cost the run its first lost goal.

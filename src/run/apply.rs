@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::advance::MAX_ITEMS;
 use super::{
-    Event, Outcome, Phase, Recorded, RouteCause, RunState, StepPhase, StepState, TaskId, TaskPhase,
-    TaskState, Version,
+    Event, Outcome, Phase, Recorded, RollbackState, RouteCause, RunState, StepPhase, StepState,
+    TaskId, TaskPhase, TaskState, Version,
 };
 use crate::failure::RetryKind;
 use crate::workflow::StepIx;
@@ -91,20 +91,29 @@ impl RunState {
                 let state = self.running(*task, *attempt)?;
                 state.phase = TaskPhase::Succeeded { digest: *digest };
                 state.watch.spent = *spent;
+                if let Some(rollback) = &mut self.rollback {
+                    rollback.compensated += 1;
+                } else if self.workflow.compensation_of(task.step).is_some() {
+                    self.undo.push(*task);
+                }
             }
             Event::TaskFailed { task, error, spent, .. } => {
                 let state = self.live(*task)?;
                 state.phase = TaskPhase::Failed { error: Box::new(error.clone()) };
                 state.watch.spent = *spent;
                 self.steps.get_mut(task.step.index())?.first_failed.get_or_insert(task.item);
+                if let Some(rollback) = &mut self.rollback {
+                    rollback.failed += 1;
+                }
             }
             Event::TaskCancelled { task } => self.live(*task)?.phase = TaskPhase::Cancelled,
             Event::StepSucceeded { step } => {
                 let (needs, ended) = (self.definition(*step)?.success, self.version);
                 let state = self.step_in(*step, &[StepPhase::Active])?;
                 let done = |t: &&TaskState| matches!(t.phase, TaskPhase::Succeeded { .. });
+                let asked = state.tasks.iter().filter(|t| t.phase != TaskPhase::Idle).count();
                 ensure(!state.tasks.iter().any(TaskState::is_live))?;
-                ensure(state.tasks.iter().filter(done).count() >= needs.of(state.tasks.len()))?;
+                ensure(state.tasks.iter().filter(done).count() >= needs.of(asked))?;
                 state.phase = StepPhase::Succeeded;
                 state.ended = Some(ended);
                 state.last_error = None;
@@ -138,10 +147,17 @@ impl RunState {
                 self.step_in(*step, &[StepPhase::Active])?;
             }
             Event::CancelRequested { .. } => {}
+            Event::RollbackStarted { outcome } => {
+                ensure(self.rollback.is_none() && *outcome != Outcome::Completed)?;
+                self.steps.iter_mut().for_each(StepState::call_off);
+                self.rollback = Some(Box::new(RollbackState::new(outcome.clone())));
+            }
+            Event::CompensationStarted { task } => self.apply_compensation(*task)?,
+            Event::RollbackEnded { complete } => {
+                self.rollback.as_mut()?.complete = Some(*complete);
+            }
             Event::RunEnded { outcome } => {
-                let open =
-                    |s: &StepState| matches!(s.phase, StepPhase::Waiting | StepPhase::Active);
-                ensure(*outcome != Outcome::Completed || !self.steps.iter().any(open))?;
+                ensure(*outcome != Outcome::Completed || !self.has_open_steps())?;
                 self.steps.iter_mut().for_each(StepState::call_off);
                 self.paused = None;
                 self.phase = Phase::Ended(outcome.clone());
@@ -169,6 +185,33 @@ impl RunState {
             }
         }
         Some(())
+    }
+
+    /// The compensation of what succeeded last and is not undone yet is due.
+    fn apply_compensation(&mut self, task: TaskId) -> Option<()> {
+        let of = self.definition(task.step)?.compensates?;
+        ensure(self.rollback.as_ref()?.complete.is_none())?;
+        ensure(self.undo.last() == Some(&TaskId { step: of, item: task.item }))?;
+        let count = self.steps.get(of.index())?.tasks.len();
+        let state = self.step_in(task.step, &[StepPhase::Waiting, StepPhase::Active])?;
+        let item = task.item as usize;
+        let begins = state.phase == StepPhase::Waiting;
+        let idle = state.tasks.get(item).is_some_and(|t| t.phase == TaskPhase::Idle);
+        ensure(begins && item < count || idle)?;
+        if begins {
+            state.phase = StepPhase::Active;
+            state.tasks = vec![TaskState::idle(); count];
+        }
+        *state.tasks.get_mut(item)? = TaskState::new();
+        self.undo.pop();
+        Some(())
+    }
+
+    /// Whether a step of the ordinary flow waits or is at work.
+    fn has_open_steps(&self) -> bool {
+        let ordinary = self.workflow.steps().iter().map(|s| s.compensates.is_none());
+        let open = |s: &StepState| matches!(s.phase, StepPhase::Waiting | StepPhase::Active);
+        self.steps.iter().zip(ordinary).any(|(s, ordinary)| ordinary && open(s))
     }
 
     fn step_in(&mut self, at: StepIx, phases: &[StepPhase]) -> Option<&mut StepState> {

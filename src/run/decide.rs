@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::view::View;
 use super::{
     Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase, TaskState,
-    Token,
+    Token, rollback,
 };
 use crate::failure::{Class, ErrorContext, Failure, sanitise};
 use crate::policy::{Functions, GiveUp, Policy, Used, Verdict};
@@ -56,6 +56,12 @@ pub enum Input {
     },
     /// Somebody wants the run cancelled.
     Cancel {
+        /// In their words.
+        reason: String,
+    },
+    /// Somebody wants the run cancelled and what succeeded in it undone, whatever its workflow says
+    /// about rolling back (C18).
+    Rollback {
         /// In their words.
         reason: String,
     },
@@ -127,10 +133,12 @@ pub fn decide(
             }
             None => Vec::new(),
         },
-        Input::Cancel { reason } => {
+        Input::Cancel { reason } => cancelled(state, reason),
+        Input::Rollback { .. } if state.rollback.is_some() => Vec::new(),
+        Input::Rollback { reason } => {
             let reason = sanitise::message(reason, Failure::MAX_MESSAGE);
             let outcome = Outcome::Cancelled { reason: reason.clone() };
-            vec![Event::CancelRequested { reason }, Event::RunEnded { outcome }]
+            vec![Event::CancelRequested { reason }, Event::RollbackStarted { outcome }]
         }
         Input::Pause { reason } if state.paused.is_none() => {
             vec![Event::RunPaused { reason: sanitise::message(reason, Failure::MAX_MESSAGE) }]
@@ -142,6 +150,18 @@ pub fn decide(
         Input::Activate => vec![Event::RunActivated],
         Input::Deactivate => Vec::new(),
     }
+}
+
+/// The run ends, or rolls back to its end. A rollback that is cancelled stops where it is: how the
+/// run ends was settled when it began.
+fn cancelled(state: &RunState, reason: &str) -> Vec<Event> {
+    let reason = sanitise::message(reason, Failure::MAX_MESSAGE);
+    let asked = Event::CancelRequested { reason: reason.clone() };
+    let follows = match &state.rollback {
+        Some(rollback) => rollback::stop(rollback, false),
+        None => vec![rollback::conclude(state, Outcome::Cancelled { reason })],
+    };
+    [vec![asked], follows].concat()
 }
 
 /// The attempt and its timeout, where `token` is the one that may report on it (R7).

@@ -2,7 +2,8 @@
 
 use super::view::View;
 use super::{
-    Event, Outcome, RouteCause, RunState, StepPhase, StepState, TaskId, TaskPhase, TaskState, route,
+    Event, Outcome, RouteCause, RunState, StepPhase, StepState, TaskId, TaskPhase, TaskState,
+    rollback, route,
 };
 use crate::failure::{ErrorContext, Failure};
 use crate::time::Timestamp;
@@ -102,7 +103,7 @@ fn step_failed(state: &RunState, at: StepIx, error: ErrorContext, types: &[Strin
     if let Some(edge) = edge {
         events.push(Event::Routed { from: at, to: edge.to, cause: RouteCause::Failure });
     } else if fatal {
-        events.push(Event::RunEnded { outcome: Outcome::Failed { error } });
+        events.push(rollback::conclude(state, Outcome::Failed { error }));
     }
     events
 }

@@ -70,7 +70,7 @@ pub(super) fn all(state: &RunState, at: StepIx, own: Option<&ErrorContext>) -> O
 
 fn of(state: &RunState, at: StepIx, own: Option<&ErrorContext>) -> Vec<Value> {
     let Some(step) = state.steps.get(at.index()) else { return Vec::new() };
-    let fans_out = state.definition(at).is_some_and(|s| s.for_each.is_some());
+    let fans_out = state.workflow.fans_out(at);
     let failed = (0_u32..).zip(&step.tasks).filter_map(|(item, task)| match &task.phase {
         TaskPhase::Failed { error } => Some(described(error, fans_out.then_some(item))),
         _ => None,

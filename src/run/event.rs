@@ -182,6 +182,22 @@ pub enum Event {
         /// In their words, sanitised.
         reason: String,
     },
+    /// The run is to end, and what succeeded in it is undone first. Whatever was live is called off.
+    RollbackStarted {
+        /// How the run ends then.
+        outcome: Outcome,
+    },
+    /// The task, of a compensating step, begins to undo the same item of the step that it
+    /// compensates.
+    CompensationStarted {
+        /// The task.
+        task: TaskId,
+    },
+    /// Nothing is left to undo, or somebody stopped the rollback. The run's end follows.
+    RollbackEnded {
+        /// Whether everything was undone that had to be.
+        complete: bool,
+    },
     /// The run ended. Nothing follows.
     RunEnded {
         /// How.
@@ -250,6 +266,9 @@ impl Event {
             Self::RunResumed => "run_resumed",
             Self::FailRequested { .. } => "fail_requested",
             Self::CancelRequested { .. } => "cancel_requested",
+            Self::RollbackStarted { .. } => "rollback_started",
+            Self::CompensationStarted { .. } => "compensation_started",
+            Self::RollbackEnded { .. } => "rollback_ended",
             Self::RunEnded { .. } => "run_ended",
         }
     }

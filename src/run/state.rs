@@ -4,11 +4,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::spent::Watch;
-use super::{Digest, Event, Impossible, Input, Outcome, Recorded, RunId, TaskId, Token, Version};
-use crate::failure::{ErrorContext, Failure};
+use super::{
+    Event, Impossible, Input, Outcome, Recorded, RollbackState, RunId, TaskId, TaskState, Version,
+};
+use crate::failure::ErrorContext;
 use crate::policy::Functions;
-use crate::time::{Nanos, Timestamp};
+use crate::time::Timestamp;
 use crate::workflow::{StepIx, Workflow};
 
 /// Where a run stands: the fold of its events. O(tasks), never O(attempts).
@@ -25,6 +26,12 @@ pub struct RunState {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<String>,
     pub(super) steps: Vec<StepState>,
+    /// The succeeded tasks that a rollback would still have to undo, in the order in which they
+    /// succeeded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) undo: Vec<TaskId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rollback: Option<Box<RollbackState>>,
     /// Results live once, in the store's results table; the state holds their digests.
     #[serde(skip)]
     pub(super) results: BTreeMap<TaskId, Arc<Value>>,
@@ -86,64 +93,6 @@ pub enum StepPhase {
     Skipped,
 }
 
-/// Where a task stands.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskState {
-    /// How far it is.
-    pub phase: TaskPhase,
-    /// The attempt to come, in progress or last made, from 1.
-    pub attempt: u32,
-    /// When the first attempt started: the total timeout counts from here.
-    pub first_started: Option<Timestamp>,
-    /// Retries that timeouts have caused (R11).
-    pub timeout_retries: u32,
-    /// Retries by the place of the rule that caused them; empty where all share one count (X4).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub by_rule: Vec<u32>,
-    /// The backoff drawn last, which the next decorrelated draw starts from.
-    pub backoff: Option<Nanos>,
-    /// The delay before the attempt to come or in progress.
-    pub delay: Nanos,
-    /// When the attempt to come, or in progress, was due.
-    #[serde(default)]
-    pub due: Timestamp,
-    /// Where its time went so far.
-    #[serde(default)]
-    pub(super) watch: Watch,
-    /// The first attempt's failure: what compaction keeps of a long history beside the last (X9).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub first_failure: Option<Box<Failure>>,
-    /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
-    pub failure: Option<Box<Failure>>,
-}
-
-/// How far a task is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TaskPhase {
-    /// Waits for its next attempt.
-    Queued,
-    /// An attempt is in progress.
-    Running {
-        /// Who may report its outcome.
-        token: Token,
-        /// The time it may take.
-        timeout: Option<Nanos>,
-    },
-    /// Ended well.
-    Succeeded {
-        /// Of the result.
-        digest: Digest,
-    },
-    /// Failed for good.
-    Failed {
-        /// Its own record, whatever becomes of `_last_error`.
-        error: Box<ErrorContext>,
-    },
-    /// Called off.
-    Cancelled,
-}
-
 impl StepState {
     pub(super) const fn new() -> Self {
         Self {
@@ -157,40 +106,6 @@ impl StepState {
             ended: None,
             led_to: None,
         }
-    }
-}
-
-impl TaskState {
-    pub(super) const fn new() -> Self {
-        Self {
-            phase: TaskPhase::Queued,
-            attempt: 1,
-            first_started: None,
-            timeout_retries: 0,
-            by_rule: Vec::new(),
-            backoff: None,
-            delay: Nanos::ZERO,
-            due: Timestamp::from_nanos(0),
-            watch: Watch::ZERO,
-            first_failure: None,
-            failure: None,
-        }
-    }
-
-    /// One more retry that the rule at `place` has caused.
-    pub(super) fn count_against(&mut self, place: usize) {
-        if self.by_rule.len() <= place {
-            self.by_rule.resize(place + 1, 0);
-        }
-        if let Some(count) = self.by_rule.get_mut(place) {
-            *count = count.saturating_add(1);
-        }
-    }
-
-    /// Whether the task has work left.
-    #[must_use]
-    pub fn is_live(&self) -> bool {
-        matches!(self.phase, TaskPhase::Queued | TaskPhase::Running { .. })
     }
 }
 
@@ -220,6 +135,8 @@ impl RunState {
             seed: 0,
             steps: vec![StepState::new(); workflow.steps().len()],
             workflow,
+            undo: Vec::new(),
+            rollback: None,
             input: Arc::default(),
             version: Version::START,
             last_at: Timestamp::default(),
@@ -340,6 +257,12 @@ impl RunState {
     #[must_use]
     pub fn phase(&self) -> &Phase {
         &self.phase
+    }
+
+    /// The run's rollback, once one has begun.
+    #[must_use]
+    pub fn rollback(&self) -> Option<&RollbackState> {
+        self.rollback.as_deref()
     }
 
     /// How the run ended, if it has.

@@ -138,6 +138,15 @@ enum Stored {
     CancelRequested {
         reason: String,
     },
+    RollbackStarted {
+        outcome: Outcome,
+    },
+    CompensationStarted {
+        task: TaskId,
+    },
+    RollbackEnded {
+        complete: bool,
+    },
     RunEnded {
         outcome: Outcome,
     },

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::{Value, json};
 
-use super::{RunState, StepPhase, TaskId, TaskPhase, errors};
+use super::{Outcome, RunState, StepPhase, TaskId, TaskPhase, errors};
 use crate::failure::ErrorContext;
 use crate::time::Nanos;
 use crate::workflow::{Root, Step, StepIx, Values};
@@ -37,8 +37,18 @@ impl<'s> View<'s> {
         Self { last_error, errors: Some((at, None)), ..Self::after_success(state) }
     }
 
-    /// What a task sees: its step's view and its item.
+    /// What a task sees: its step's view and its item; where it undoes another, that one's, its
+    /// result, and what the run ends with.
     pub(super) fn of_task(state: &'s RunState, task: TaskId) -> Self {
+        if let Some(of) = state.definition(task.step).and_then(|s| s.compensates) {
+            let undone = TaskId { step: of, item: task.item };
+            let last_error = match state.rollback.as_ref().map(|r| &r.outcome) {
+                Some(Outcome::Failed { error }) => serde_json::to_value(error).ok(),
+                _ => None,
+            };
+            let result = state.results.get(&undone).map(|r| &**r);
+            return Self { last_error, errors: None, result, ..Self::of_task(state, undone) };
+        }
         let view = Self::of_step(state, task.step);
         let Some(list) = state.definition(task.step).and_then(|s| s.for_each.as_ref()) else {
             return view;
@@ -125,7 +135,7 @@ impl RunState {
             let found = self.results.get(&TaskId { step: at, item });
             found.map_or(Value::Null, |r| r.as_ref().clone())
         };
-        if self.definition(at)?.for_each.is_none() {
+        if !self.workflow.fans_out(at) {
             return Some(json!({ "result": result(0) }));
         }
         let count = u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);

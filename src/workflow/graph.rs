@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::saga;
 use super::{Condition, Parts, Path, Root, StepIx, Template, Workflow};
 
 /// What a workflow may not say. Places are indices into the text's lists, from 0.
@@ -80,6 +81,42 @@ pub enum WorkflowError {
         /// How many are before it.
         count: usize,
     },
+    /// A compensation of a compensation, or of itself.
+    #[error(
+        "step `{id}` compensates `{of}`, which is a compensation itself; name a step of the ordinary flow"
+    )]
+    CompensatesCompensation {
+        /// The place of the step.
+        step: usize,
+        /// Its id.
+        id: String,
+        /// What it compensates.
+        of: String,
+    },
+    /// Two compensations of one step.
+    #[error(
+        "step `{id}` compensates `{of}`, which another step compensates already; make one step of both"
+    )]
+    CompensatedTwice {
+        /// The place of the second one.
+        step: usize,
+        /// Its id.
+        id: String,
+        /// What both compensate.
+        of: String,
+    },
+    /// A compensation with a place in the ordinary flow.
+    #[error(
+        "step `{id}` compensates another and is entered in a rollback alone, so it can't have {what}; remove that"
+    )]
+    CompensationInFlow {
+        /// The place of the step.
+        step: usize,
+        /// Its id.
+        id: String,
+        /// What gives it a place there.
+        what: &'static str,
+    },
     /// Following dependencies and transitions leads back to where one began.
     #[error("steps {} form a cycle: none of them could ever start; remove one of its edges", path.join(" -> "))]
     Cycle {
@@ -101,6 +138,7 @@ impl TryFrom<Parts> for Workflow {
         check_ids(&parts)?;
         check_edges(&parts)?;
         check_quorums(&parts)?;
+        saga::check(&parts)?;
         let order = check_cycles(&parts)?;
         check_references(&parts, &order)?;
         Ok(Self(parts))
@@ -223,7 +261,10 @@ fn check_references(parts: &Parts, ancestors: &[BTreeSet<usize>]) -> Result<(), 
         let templates = templates.into_iter().flatten().flat_map(Template::paths);
         let conditions = [&s.requires, &s.ensures].into_iter().flatten();
         for path in templates.chain(conditions.flat_map(Condition::paths)) {
-            check_path(parts, step, path, |at| ancestors[step].contains(&at))?;
+            // A rollback reads what was there when the step that is undone had succeeded.
+            let of = s.compensates.map(StepIx::index);
+            let before = &ancestors[of.unwrap_or(step)];
+            check_path(parts, step, path, |at| before.contains(&at) || of == Some(at))?;
         }
     }
     for t in &parts.transitions {

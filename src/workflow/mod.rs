@@ -8,6 +8,7 @@ mod condition;
 mod graph;
 mod need;
 mod quorum;
+mod saga;
 mod template;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ pub use condition::{Condition, Field};
 pub use graph::WorkflowError;
 pub use need::{Able, Need, Via};
 pub use quorum::Quorum;
+pub use saga::Rollback;
 pub use template::{Path, Root, Template, TemplateError, Values};
 
 use crate::policy::{ActionKind, Origin, Policy};
@@ -124,6 +126,10 @@ pub struct Step {
     /// `POSTCONDITION_FAILED` and the result is not kept (H10).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ensures: Option<Condition>,
+    /// The step whose successes it undoes, each with a task of its own. Such a step is entered only
+    /// when the run rolls back (C18).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compensates: Option<StepIx>,
     /// The longest that an attempt may go on without a heartbeat (X1). Without one its node keeps
     /// the lease for as long as the attempt goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,6 +157,7 @@ impl Step {
             fail_fast: false,
             requires: None,
             ensures: None,
+            compensates: None,
             heartbeat_timeout: None,
             policy,
             origin: Origin::Task,
@@ -198,6 +205,9 @@ pub struct Parts {
     /// The transitions in text order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transitions: Vec<Transition>,
+    /// When a run rolls back by itself.
+    #[serde(default, skip_serializing_if = "Rollback::is_never")]
+    pub rollback: Rollback,
 }
 
 impl From<Workflow> for Parts {
@@ -235,6 +245,25 @@ impl Workflow {
     #[must_use]
     pub fn transitions(&self) -> &[Transition] {
         &self.0.transitions
+    }
+
+    /// When a run rolls back by itself.
+    #[must_use]
+    pub fn rollback(&self) -> Rollback {
+        self.0.rollback
+    }
+
+    /// The step that undoes `at`, if there is one.
+    #[must_use]
+    pub fn compensation_of(&self, at: StepIx) -> Option<StepIx> {
+        self.places().find(|to| self.step(*to).is_some_and(|s| s.compensates == Some(at)))
+    }
+
+    /// Whether the step has one task an item: its own items, or those of the step that it undoes.
+    #[must_use]
+    pub fn fans_out(&self, at: StepIx) -> bool {
+        let own = self.step(at).and_then(|s| s.compensates).unwrap_or(at);
+        self.step(own).is_some_and(|s| s.for_each.is_some())
     }
 
     /// Every step's place, in text order.

@@ -12,6 +12,7 @@ mod lab;
 mod lint;
 mod output;
 mod resume;
+mod rollback;
 mod secrets;
 mod store;
 #[cfg(target_os = "linux")]

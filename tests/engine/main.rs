@@ -19,6 +19,7 @@ mod platform;
 mod queue;
 #[cfg(feature = "redb")]
 mod restart;
+mod rollback;
 mod sharing;
 mod shutdown;
 mod submission;

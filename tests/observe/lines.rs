@@ -163,6 +163,34 @@ fn a_writer_that_fails_is_left_alone() {
     assert_eq!(printer.statistics().retries(), 1);
 }
 
+/// What was going when a rollback begins is called off, and the run's end comes after it.
+#[test]
+fn c18_a_rollback_is_told_from_its_start_to_its_end() {
+    let error = context(&slow(), 3);
+    let outcome = || Outcome::Failed { error: error.clone() };
+    let mut events = failing(task(FETCH), Some(3), &[2_000])[..3].to_vec();
+    events.extend([
+        (600, Event::RollbackStarted { outcome: outcome() }),
+        (600, Event::CompensationStarted { task: task(UNDO) }),
+        (600, started(task(UNDO), 1, Some(1))),
+        (700, succeeded(task(UNDO), 1)),
+        (700, Event::RollbackEnded { complete: false }),
+        (700, ended(outcome())),
+    ]);
+    assert_snapshot!(printed(PIPE, &events), @"
+    🔧 fetch_data [STARTED]
+    ✖ fetch_data [FAILED] (0.5s) - Connection timeout
+      ↻ Retrying (attempt 2/3) in 2.0s...
+    ⊘ fetch_data [CANCELLED] (0.6s total)
+    ↺ etl [ROLLING BACK] - fetch_data: TIMEOUT: Connection timeout
+    ↺ undo undoes once
+    🔧 undo [STARTED]
+    ✔ undo [COMPLETED] (0.1s)
+    ✖ etl [ROLLBACK INCOMPLETE]
+    ✖ etl [RUN FAILED] - fetch_data: TIMEOUT: Connection timeout
+    ");
+}
+
 /// A failure and the retry that follows it are told one after the other; what another run tells in
 /// between stands after both, and each line says whose it is.
 #[test]

@@ -18,6 +18,7 @@ pub(crate) const FETCH: StepIx = StepIx(0);
 pub(crate) const POLL: StepIx = StepIx(1);
 pub(crate) const EACH: StepIx = StepIx(2);
 pub(crate) const ONCE: StepIx = StepIx(3);
+pub(crate) const UNDO: StepIx = StepIx(4);
 
 pub(crate) fn workflow() -> Workflow {
     let three = || {
@@ -32,7 +33,8 @@ pub(crate) fn workflow() -> Workflow {
         step("fetch_data", three(), None),
         step("poll", unlimited.build().unwrap(), None),
         step("each", three(), Some(list)),
-        step("once", once, None),
+        step("once", once.clone(), None),
+        Step { compensates: Some(ONCE), ..step("undo", once, None) },
     ];
     Workflow::try_from(Parts { name: "etl".into(), steps, ..Parts::default() }).unwrap()
 }

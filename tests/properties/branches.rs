@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use retrial::workflow::{Quorum, Step};
 
 use super::super::graphs::Ask;
-use super::{Is, Oracle, needed};
+use super::{Is, Oracle};
 
 impl Oracle<'_> {
     /// How many of a step's tasks must succeed, and how many still may (C18).
@@ -76,5 +76,23 @@ impl Oracle<'_> {
             Some(Ask::Absent) => !error,
             _ => true,
         }
+    }
+}
+
+/// H17: whether the code is an HTTP status that the name stands for, of the two that are drawn.
+pub(super) fn among(code: &str, name: &str) -> bool {
+    let Some(status) = code.parse::<u32>().ok().filter(|_| code.len() == 3) else { return false };
+    match name {
+        "4xx" => (400..500).contains(&status),
+        "429-503" => (429..=503).contains(&status),
+        _ => false,
+    }
+}
+
+pub(super) fn needed(quorum: Quorum, count: usize) -> usize {
+    match quorum {
+        Quorum::All => count,
+        Quorum::Any => 1,
+        Quorum::AtLeast(k) => k.get() as usize,
     }
 }

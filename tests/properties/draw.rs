@@ -90,6 +90,7 @@ pub(crate) fn script() -> impl Strategy<Value = Vec<Shot>> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Jolt {
     Cancel,
+    Rollback,
     Deactivate,
     Activate,
     /// An outcome of the n-th task's attempt under a token that is not its own.
@@ -115,6 +116,7 @@ pub(crate) struct Case {
 pub(crate) fn case() -> impl Strategy<Value = Case> {
     let jolt = prop_oneof![
         1 => Just(Jolt::Cancel),
+        1 => Just(Jolt::Rollback),
         1 => Just(Jolt::Deactivate),
         1 => Just(Jolt::Activate),
         3 => (0..9_usize).prop_map(Jolt::Stale),

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use retrial::policy::{ActionKind, Policy};
 use retrial::workflow::{
-    self, Action, Condition, Quorum, Step, StepIx, Target, Template, Transition, Workflow,
+    self, Action, Condition, Quorum, Rollback, Step, StepIx, Target, Template, Transition, Workflow,
 };
 use serde_json::{Value, json};
 
@@ -75,6 +75,7 @@ struct Node {
     fail_fast: bool,
     requires: Option<Ask>,
     ensures: bool,
+    undone: bool,
     policy: usize,
 }
 
@@ -106,17 +107,10 @@ fn node() -> impl Strategy<Value = Node> {
     ];
     let requires = prop_oneof![5 => Just(None), 1 => ask.prop_map(Some)];
     let shape = (after, quorum(), items, quorum());
-    (shape, goal, any::<bool>(), requires, ensures, 0..2_usize).prop_map(
-        |((after, join, items, success), goal, fail_fast, requires, ensures, policy)| Node {
-            after,
-            join,
-            items,
-            success,
-            goal,
-            fail_fast,
-            requires,
-            ensures,
-            policy,
+    let undone = prop::bool::weighted(0.3);
+    (shape, goal, any::<bool>(), requires, ensures, undone, 0..2_usize).prop_map(
+        |((after, join, items, success), goal, fail_fast, requires, ensures, undone, policy)| {
+            Node { after, join, items, success, goal, fail_fast, requires, ensures, undone, policy }
         },
     )
 }
@@ -145,9 +139,17 @@ fn edge() -> impl Strategy<Value = Edge> {
 /// order in which steps can run.
 pub(crate) fn graph() -> impl Strategy<Value = Graph> {
     let harmful = prop::bool::weighted(0.3);
-    (vec(node(), 1..6), vec(edge(), 0..9), vec(policy(), 2), any::<bool>(), harmful).prop_map(
-        |(nodes, edges, policies, mirrored, harmful)| {
-            assemble(nodes, edges, &policies, mirrored, harmful)
+    let rollback = select(vec![
+        Rollback::Never,
+        Rollback::Never,
+        Rollback::OnFailure,
+        Rollback::OnCancel,
+        Rollback::Always,
+    ]);
+    let shape = (vec(node(), 1..6), vec(edge(), 0..9), any::<bool>());
+    (shape, vec(policy(), 2), harmful, rollback).prop_map(
+        |((nodes, edges, mirrored), policies, harmful, rollback)| {
+            assemble(nodes, edges, &policies, mirrored, harmful, rollback)
         },
     )
 }
@@ -158,6 +160,7 @@ fn assemble(
     policies: &[Policy],
     mirrored: bool,
     harmful: bool,
+    rollback: Rollback,
 ) -> Graph {
     let count = nodes.len();
     let place = |n: usize| if mirrored { count - 1 - n } else { n };
@@ -183,6 +186,14 @@ fn assemble(
     if mirrored {
         steps.reverse();
         requires.reverse();
+    }
+    let undone = nodes.iter().enumerate().filter(|(_, node)| node.undone);
+    for (n, node) in undone {
+        steps.push(Step {
+            compensates: Some(at(n)),
+            ..Step::new(format!("u{}", place(n)), "act", policies[node.policy].clone())
+        });
+        requires.push(None);
     }
     let edges: Vec<Edge> = edges
         .into_iter()
@@ -212,6 +223,7 @@ fn assemble(
         actions: [("act".to_owned(), action)].into(),
         steps,
         transitions: edges.iter().map(transition).collect(),
+        rollback,
         ..workflow::Parts::default()
     };
     Graph { workflow: Workflow::try_from(parts).expect("no cycle"), edges, requires }

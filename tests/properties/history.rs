@@ -52,6 +52,22 @@ pub(crate) fn check(world: &World) -> Result<(), String> {
                 tracks.insert(TaskId { step, item }, track);
             }
         }
+        if let Event::CompensationStarted { task } = recorded.event {
+            let at = At::Due { attempt: 1, at: now, delay: 0 };
+            let track = Track {
+                at,
+                first: None,
+                timeouts: 0,
+                causes: Vec::new(),
+                previous: None,
+                last: None,
+            };
+            let again = tracks.insert(task, track).is_some();
+            ensure(!again, "it is undone twice")?;
+        }
+        if let Event::RollbackStarted { .. } = recorded.event {
+            tracks.values_mut().for_each(|track| track.at = At::Ended);
+        }
         let Some(task) = recorded.event.task() else { continue };
         let track = tracks.get_mut(&task).ok_or_else(|| format!("{task} was never entered"))?;
         let step = world.state.workflow().step(task.step).ok_or("no such step")?;

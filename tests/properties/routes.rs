@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::failure::ErrorContext;
 use retrial::run::{Event, Outcome, RouteCause, TaskId};
-use retrial::workflow::Quorum;
 
 use super::draw::Case;
 use super::graphs::{Ask, Edge};
@@ -12,6 +11,8 @@ use crate::run_support::world::World;
 
 #[path = "branches.rs"]
 mod branches;
+
+use branches::{among, needed};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Is {
@@ -43,24 +44,8 @@ struct Oracle<'c> {
     errors: BTreeMap<usize, ErrorContext>,
     led: Vec<bool>,
     called_off: BTreeSet<usize>,
-}
-
-/// H17: whether the code is an HTTP status that the name stands for, of the two that are drawn.
-fn among(code: &str, name: &str) -> bool {
-    let Some(status) = code.parse::<u32>().ok().filter(|_| code.len() == 3) else { return false };
-    match name {
-        "4xx" => (400..500).contains(&status),
-        "429-503" => (429..=503).contains(&status),
-        _ => false,
-    }
-}
-
-fn needed(quorum: Quorum, count: usize) -> usize {
-    match quorum {
-        Quorum::All => count,
-        Quorum::Any => 1,
-        Quorum::AtLeast(k) => k.get() as usize,
-    }
+    /// Once set, all that follows is `rollbacks`' to judge.
+    rolling: bool,
 }
 
 /// Checks everything that happens between tasks.
@@ -81,6 +66,7 @@ pub(crate) fn check(case: &Case, world: &World) -> Result<(), String> {
         errors: BTreeMap::new(),
         led: vec![false; count],
         called_off: BTreeSet::new(),
+        rolling: false,
     };
     for (n, recorded) in world.log.iter().enumerate() {
         let (event, follows) = (&recorded.event, world.log.get(n + 1).map(|r| &r.event));
@@ -103,6 +89,12 @@ impl Oracle<'_> {
         before: Option<&Event>,
         follows: Option<&Event>,
     ) -> Result<(), String> {
+        if self.rolling {
+            return ensure(
+                !matches!(event, Event::RunEnded { .. }) || follows.is_none(),
+                "something follows the end",
+            );
+        }
         match event {
             Event::StepEntered { step, tasks } => self.entered(step.index(), *tasks)?,
             Event::StepUnreachable { step } => {
@@ -161,6 +153,10 @@ impl Oracle<'_> {
                     self.handles[to.index()] = true;
                     self.caught[to.index()].insert(from.index());
                 }
+            }
+            Event::RollbackStarted { outcome } => {
+                self.rolling = true;
+                self.ended(outcome, before)?;
             }
             Event::RunEnded { outcome } => {
                 ensure(follows.is_none(), "something follows the end")?;
@@ -297,7 +293,11 @@ impl Oracle<'_> {
         let workflow = &self.case.graph.workflow;
         let nobodys = !workflow.has_goals() && !self.is_taken_in(at);
         let fatal = self.handles[at] || workflow.steps()[at].goal || nobodys;
-        let ends = matches!(follows, Some(Event::RunEnded { outcome: Outcome::Failed { error: e } }) if e == error);
+        let ends = matches!(
+            follows,
+            Some(Event::RunEnded { outcome: Outcome::Failed { error: e } }
+                | Event::RollbackStarted { outcome: Outcome::Failed { error: e } }) if e == error
+        );
         ensure(edge.is_some() || !fatal || ends, "an unrouted failure does not end the run")
     }
 
@@ -382,8 +382,9 @@ impl Oracle<'_> {
                 ensure(self.lost_goal() || unrouted || nobodys, "nothing failed it")
             }
             Outcome::Completed => {
-                let open = |s: &Is| matches!(s, Is::Waiting | Is::Active);
-                ensure(!self.is.iter().any(open), "work is left")?;
+                let open = |at: usize| matches!(self.is[at], Is::Waiting | Is::Active);
+                let left = |at: usize| open(at) && self.step(at).compensates.is_none();
+                ensure(!(0..self.is.len()).any(left), "work is left")?;
                 ensure(!nobodys, "a failure is nobody's")?;
                 ensure(!self.lost_goal(), "a goal is lost")
             }

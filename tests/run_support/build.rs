@@ -99,6 +99,18 @@ impl Flow {
         self
     }
 
+    /// The last step undoes the one named `id`.
+    pub fn compensates(mut self, id: &str) -> Self {
+        self.last().compensates = Some(self.at(id));
+        self
+    }
+
+    /// When the run rolls back by itself: `"on_failure"` and so on.
+    pub fn rollback(mut self, when: &str) -> Self {
+        self.parts.rollback = serde_json::from_value(json!(when)).expect("a rollback");
+        self
+    }
+
     pub fn args(mut self, args: Value) -> Self {
         self.last().args = Template::try_from(args).expect("templates that parse");
         self

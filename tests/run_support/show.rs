@@ -22,9 +22,9 @@ pub fn show(events: &[Recorded], workflow: &Workflow) -> String {
 
 fn line(event: &Event, workflow: &Workflow) -> String {
     let step = |at: &StepIx| workflow.step(*at).map_or("?", |s| s.id.as_str()).to_owned();
-    let task = |t: &TaskId| match workflow.step(t.step).and_then(|s| s.for_each.as_ref()) {
-        Some(_) => format!("{}[{}]", step(&t.step), t.item),
-        None => step(&t.step),
+    let task = |t: &TaskId| match workflow.fans_out(t.step) {
+        true => format!("{}[{}]", step(&t.step), t.item),
+        false => step(&t.step),
     };
     match event {
         Event::RunCreated { .. } => "created".into(),
@@ -76,6 +76,16 @@ fn line(event: &Event, workflow: &Workflow) -> String {
             format!("fail requested {} {item:?}: {reason}", step(s))
         }
         Event::CancelRequested { reason } => format!("cancel requested: {reason}"),
+        Event::RollbackStarted { outcome } => {
+            let why = match outcome {
+                Outcome::Completed => "completed".to_owned(),
+                Outcome::Failed { error } => format!("failed {}", error.code),
+                Outcome::Cancelled { reason } => format!("cancelled: {reason}"),
+            };
+            format!("rolling back, {why}")
+        }
+        Event::CompensationStarted { task: t } => format!("compensating {}", task(t)),
+        Event::RollbackEnded { complete } => format!("rolled back complete={complete}"),
         Event::RunEnded { outcome: Outcome::Completed } => "ended completed".into(),
         Event::RunEnded { outcome: Outcome::Failed { error } } => {
             format!("ended failed {} of {}", error.code, error.node_id)

@@ -190,7 +190,10 @@ impl World {
             | Event::TaskCancelled { task } => {
                 self.rows.remove(task);
             }
-            Event::RunEnded { .. } => self.rows.clear(),
+            Event::CompensationStarted { task } => {
+                self.rows.insert(*task, Row::Due { attempt: 1, at });
+            }
+            Event::RollbackStarted { .. } | Event::RunEnded { .. } => self.rows.clear(),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use retrial::run::{Event, RunId, TaskId};
+use retrial::run::{Event, RunId, TaskId, Version};
 use retrial::time::{Mono, Nanos};
 
 use super::ledger::Ledger;
@@ -29,6 +29,9 @@ const DEAF: [FaultKind; 5] = [
 /// A node's name, its life, and the run or task that it called off.
 type Place<'e> = (&'e str, u32, RunId, Option<TaskId>);
 
+/// A node's name, its life, and a run that it began to roll back.
+type Life<'e> = (&'e str, u32, RunId);
+
 /// Judges every attempt that a node started and, in the same life, called off.
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     if DEAF.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
@@ -36,10 +39,15 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     }
     let ledger = Ledger::of(evidence);
     let ends: BTreeMap<Place<'_>, Mono> = evidence.told.iter().filter_map(end).collect();
+    let rolled: BTreeMap<_, _> = evidence.told.iter().filter_map(roll).collect();
     for told in &evidence.told {
         let Event::AttemptStarted { task, attempt, .. } = told.recorded.event else { continue };
         let end = |task| ends.get(&(told.node.as_str(), told.incarnation, told.run, task));
-        let Some(off) = end(None).into_iter().chain(end(Some(task))).min() else { continue };
+        let rolled = rolled.get(&(told.node.as_str(), told.incarnation, told.run));
+        // A rollback calls off what was at work before it, not what it does itself.
+        let rolled = rolled.filter(|(number, _)| told.number < *number).map(|(_, at)| at);
+        let off = end(None).into_iter().chain(end(Some(task))).chain(rolled).min();
+        let Some(off) = off else { continue };
         let most = off.after(NEWS);
         for arrival in ledger.arrivals(told.run, task, attempt) {
             let late = arrival.at > most || arrival.answered_at.is_some_and(|at| at > most);
@@ -53,6 +61,13 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
             });
         }
     }
+}
+
+/// The node, its life and the run that it began to roll back, with which event and when.
+fn roll(told: &Told) -> Option<(Life<'_>, (Version, Mono))> {
+    let started = matches!(told.recorded.event, Event::RollbackStarted { .. });
+    let place = (told.node.as_str(), told.incarnation, told.run);
+    started.then_some((place, (told.number, told.at)))
 }
 
 fn end(told: &Told) -> Option<(Place<'_>, Mono)> {

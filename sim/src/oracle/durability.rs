@@ -147,14 +147,17 @@ fn results(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
 /// Queue rows follow the events: a waiting task is due, a started one leased, an ended one gone.
 fn queue(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
     let over = entries(run).any(|e| matches!(e.event, Event::RunEnded { .. }));
+    let rolled = entries(run).find(|e| matches!(e.event, Event::RollbackStarted { .. }));
+    let rolled = rolled.map(|e| e.number);
     let turns =
         entries(run).filter(|e| matches!(e.event, Event::RunPaused { .. } | Event::RunResumed));
     let paused = turns.last().is_some_and(|e| matches!(e.event, Event::RunPaused { .. }));
     for task in tasks {
         let row = run.queue.iter().find(|r| r.task == task.task);
         let Some(last) = task.entries.last() else { continue };
+        let called_off = rolled.is_some_and(|number| last.number < number);
         let held_back = paused && matches!(last.event, Event::RetryScheduled { .. });
-        let right = match over || held_back {
+        let right = match over || called_off || held_back {
             true => row.is_none(),
             false => fits(last.event, row),
         };
@@ -163,15 +166,21 @@ fn queue(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
         });
     }
     if !over {
-        fresh(report, run, tasks);
+        fresh(report, run, tasks, rolled);
     }
 }
 
 /// A task that has not begun waits for its first attempt.
-fn fresh(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
-    for entry in entries(run) {
-        let Event::StepEntered { step, tasks: count } = entry.event else { continue };
-        for task in (0..*count).map(|item| TaskId { step: *step, item }) {
+fn fresh(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>], rolled: Option<u64>) {
+    for entry in entries(run).filter(|e| rolled.is_none_or(|number| e.number > number)) {
+        let fresh: Vec<TaskId> = match entry.event {
+            Event::StepEntered { step, tasks } => {
+                (0..*tasks).map(|item| TaskId { step: *step, item }).collect()
+            }
+            Event::CompensationStarted { task } => vec![*task],
+            _ => continue,
+        };
+        for task in fresh {
             let begun = tasks.iter().any(|t| t.task == task);
             let waits = run.queue.iter().any(|r| {
                 r.task == task && r.attempt == 1 && matches!(r.state, QueueState::Due { .. })

@@ -8,7 +8,7 @@ use retrial::time::Timestamp;
 
 use super::history::{Entry, Failed, TaskHistory, entries, tasks};
 use super::ledger::Ledger;
-use super::{OUTCOME_UNKNOWN, Promise, Report, calling_off, model, routing};
+use super::{OUTCOME_UNKNOWN, Promise, Report, calling_off, model, rollback, routing};
 use crate::evidence::{Evidence, RunEvidence};
 
 /// It was retried although the policy stops.
@@ -52,6 +52,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         last(&mut report, run);
         rest(&mut report, run);
         routing::judge(&mut report, run, &tasks, &ledger);
+        rollback::judge(&mut report, run, &ledger);
     }
     calling_off::judge(&mut report, evidence);
     report

@@ -18,6 +18,7 @@ pub(super) struct Fate<'e> {
     pub(super) skipped: BTreeSet<StepIx>,
     pub(super) routed: Vec<(Entry<'e>, StepIx, StepIx, RouteCause)>,
     pub(super) cancelled: Option<Entry<'e>>,
+    pub(super) rolls_back: Option<(Entry<'e>, &'e Outcome)>,
     pub(super) ended: Option<(Entry<'e>, &'e Outcome)>,
     pub(super) tasks: BTreeMap<TaskId, Entry<'e>>,
     /// How many tasks of each step succeeded.
@@ -46,6 +47,7 @@ impl<'e> Fate<'e> {
             }
             Event::Routed { from, to, cause } => self.routed.push((*entry, *from, *to, *cause)),
             Event::CancelRequested { .. } => self.cancelled = Some(*entry),
+            Event::RollbackStarted { outcome } => self.rolls_back = Some((*entry, outcome)),
             Event::RunEnded { outcome } => self.ended = Some((*entry, outcome)),
             Event::TaskFailed { task, .. } => {
                 self.tasks.insert(*task, *entry);

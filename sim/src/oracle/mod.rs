@@ -21,6 +21,7 @@ pub mod lines;
 mod model;
 pub mod ownership;
 pub mod replay;
+pub mod rollback;
 pub mod routing;
 pub mod sequence;
 pub mod silence;
@@ -137,7 +138,7 @@ pub struct Report {
 }
 
 /// Rare things whose being judged a sweep shows by name.
-pub const FEATURES: [&str; 10] = [
+pub const FEATURES: [&str; 12] = [
     COUNT_PER_RULE,
     TRUNCATED,
     WRITTEN_DELAYS,
@@ -148,7 +149,13 @@ pub const FEATURES: [&str; 10] = [
     GATHERED,
     REQUIRES,
     ENSURES,
+    ROLLBACK,
+    COMPENSATION,
 ];
+/// A run that was rolled back (C18).
+pub(crate) const ROLLBACK: &str = "rollback";
+/// Something that was undone (C18).
+pub(crate) const COMPENSATION: &str = "compensation";
 /// The end of a fan-out that need not succeed as a whole (C18).
 pub(crate) const PARTIAL: &str = "partial success";
 /// The beginning of a join that can do without some of its branches (C18).

@@ -53,7 +53,7 @@ pub(super) fn judge(
         return;
     };
     let mut fate = Fate::default();
-    for entry in entries(run) {
+    for entry in entries(run).filter(|e| !is_undoing(run, e.event)) {
         fate.judge_next(report, run, input, &entry);
         fate.fold(&entry, tasks);
     }
@@ -248,6 +248,8 @@ impl<'e> Fate<'e> {
     /// Whether nothing but calling off lies between `entry` and a run's end for another cause: its
     /// cancellation, or goals that are settled.
     fn ended_at_once(&self, run: &RunEvidence, entry: &Entry<'e>) -> bool {
+        // A rollback follows upon how the run ends, and changes nothing about it.
+        let end = self.rolls_back.map(|(e, _)| e.number).or(self.ended.map(|(e, _)| e.number));
         let tidying = |e: &Entry<'_>| {
             matches!(
                 e.event,
@@ -260,13 +262,15 @@ impl<'e> Fate<'e> {
         };
         let settled = self.cancelled.is_some() || run.workflow.steps().iter().any(|s| s.goal);
         settled
-            && self.ended.is_some()
-            && entries(run).filter(|e| e.number > entry.number).all(|e| tidying(&e))
+            && end.is_some_and(|end| {
+                let between = |e: &Entry<'_>| e.number > entry.number && e.number < end;
+                entries(run).filter(between).all(|e| tidying(&e))
+            })
     }
 
     /// Whether every step whose tasks have all ended has ended too.
     fn steps(&self, report: &mut Report, run: &RunEvidence) {
-        if self.ended.is_some() {
+        if self.ended.is_some() || self.rolls_back.is_some() {
             return;
         }
         for (step, (entry, _)) in &self.entered {
@@ -279,7 +283,9 @@ impl<'e> Fate<'e> {
     fn outcome(&self, report: &mut Report, run: &RunEvidence) {
         let Some((entry, outcome)) = &self.ended else { return };
         let cancelled = matches!(outcome, Outcome::Cancelled { .. });
-        let asked = self.cancelled.is_some();
+        // How a run ends is settled when it begins to roll back.
+        let settled = self.rolls_back.map_or(entry.number, |(e, _)| e.number);
+        let asked = self.cancelled_before(run, settled);
         report.check(cancelled == asked, run.id, WRONG_OUTCOME, || {
             format!("asked to cancel: {asked}, ended cancelled: {cancelled}: {}", entry.show())
         });
@@ -295,6 +301,11 @@ impl<'e> Fate<'e> {
         if !failed {
             self.completed(report, run, entry);
         }
+    }
+
+    /// Whether somebody asked for the run to be cancelled before that event.
+    fn cancelled_before(&self, run: &RunEvidence, number: u64) -> bool {
+        entries(run).any(|e| e.number < number && matches!(e.event, Event::CancelRequested { .. }))
     }
 
     /// Whether the run must end failed, and why; `None` where the evidence leaves it open: a goal
@@ -335,12 +346,27 @@ impl<'e> Fate<'e> {
                 || self.unreachable.contains(s)
         };
         let is_goal = |s: &StepIx| run.workflow.step(*s).is_some_and(|s| s.goal);
+        let is_ordinary =
+            |s: &StepIx| run.workflow.step(*s).is_some_and(|s| s.compensates.is_none());
         let has_goals = run.workflow.places().any(|s| is_goal(&s));
-        let open = run.workflow.places().find(|s| (!has_goals || is_goal(s)) && !settled(s));
+        let open = run
+            .workflow
+            .places()
+            .find(|s| is_ordinary(s) && (!has_goals || is_goal(s)) && !settled(s));
         report.check(open.is_none(), run.id, COMPLETED_TOO_SOON, || {
             format!("step {} is open: {}", open.map_or(0, |s| s.0), entry.show())
         });
     }
+}
+
+/// Whether the event is about a compensating step: those have no part in the ordinary flow.
+fn is_undoing(run: &RunEvidence, event: &Event) -> bool {
+    let step = match event {
+        Event::StepSucceeded { step } | Event::StepFailed { step, .. } => Some(*step),
+        _ => event.task().map(|t| t.step),
+    };
+    let compensates = |s: StepIx| run.workflow.step(s).is_some_and(|s| s.compensates.is_some());
+    step.is_some_and(compensates)
 }
 
 /// Whether something before the step is still open, through what a failure or a choice ruled out.

@@ -67,8 +67,11 @@ fn errors(run: &RunEvidence) -> Vec<(u64, String)> {
         Event::AttemptStarted { retry: Some(retry), .. } => Some(retry.original_error.clone()),
         Event::TaskFailed { error, .. } | Event::StepFailed { error, .. } => Some(context(error)),
         Event::CancelRequested { reason } => Some(reason.clone()),
-        Event::RunEnded { outcome: Outcome::Failed { error } } => Some(context(error)),
-        Event::RunEnded { outcome: Outcome::Cancelled { reason } } => Some(reason.clone()),
+        Event::RollbackStarted { outcome } | Event::RunEnded { outcome } => match outcome {
+            Outcome::Completed => None,
+            Outcome::Failed { error } => Some(context(error)),
+            Outcome::Cancelled { reason } => Some(reason.clone()),
+        },
         _ => None,
     };
     entries(run).filter_map(|e| Some((e.number, text(e.event)?))).collect()

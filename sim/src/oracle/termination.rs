@@ -23,7 +23,7 @@ const KEPT_ATTEMPTS: u64 = 220;
 /// Started, failed, scheduled.
 const EVENTS_AN_ATTEMPT: u64 = 3;
 /// Entered, ended, and a route for each edge are counted apart; this is for the run itself.
-const EVENTS_A_RUN: u64 = 8;
+const EVENTS_A_RUN: u64 = 12;
 
 /// Judges promise 1.
 #[must_use]

@@ -43,7 +43,10 @@ fn of_workflow(scenario: &Scenario, workflow: &Workflow) -> Option<Nanos> {
     let mut total = Nanos::ZERO;
     for step in workflow.steps() {
         let heals = scenario.endpoints_heal && heals(scenario, workflow, step);
-        total = total.saturating_add(of_task(scenario, &step.policy, heals)?);
+        let task = of_task(scenario, &step.policy, heals)?;
+        // Compensations come one after another.
+        let items = if step.compensates.is_some() { longest_list(scenario, workflow) } else { 1 };
+        total = total.saturating_add(task.saturating_mul(items));
     }
     Some(total)
 }
@@ -147,6 +150,13 @@ fn asked(scenario: &Scenario, most: Nanos) -> impl Iterator<Item = Nanos> {
 fn how_wrong(clock: &NodeClock) -> Nanos {
     let jumps = clock.jumps.iter().map(|j| j.by_ns.unsigned_abs());
     Nanos::new(jumps.fold(clock.skew_ns.unsigned_abs(), u64::saturating_add))
+}
+
+/// The most items that a step of the workflow fans out over, going by the lists in inputs.
+fn longest_list(scenario: &Scenario, workflow: &Workflow) -> u64 {
+    let submitted = scenario.submissions.iter().flat_map(|s| s.input.values());
+    let lists = workflow.input().values().chain(submitted).filter_map(Value::as_array);
+    lists.map(|l| l.len() as u64).max().unwrap_or(1).max(1)
 }
 
 /// About how many tasks there are in all, going by the lists in inputs.

@@ -6,7 +6,7 @@ use retrial::policy;
 use serde_json::{Map, Value, json};
 
 use super::policies::{self, PolicyDraft};
-use super::{Draw, Swarm, partial};
+use super::{Draw, Swarm, partial, sagas};
 use crate::scenario::ENDPOINT_HOST;
 
 /// A workflow before it is written down.
@@ -17,6 +17,8 @@ pub(super) struct Draft {
     pub(super) input: Map<String, Value>,
     pub(super) steps: Vec<StepDraft>,
     pub(super) transitions: Vec<Value>,
+    /// When a run of it rolls back by itself.
+    pub(super) rollback: Option<&'static str>,
 }
 
 /// A step before it is written down. Each has an action and an endpoint of its own.
@@ -159,6 +161,15 @@ impl Sketch<'_> {
         }
     }
 
+    /// The steps so far.
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.draft.steps.iter().map(|s| s.id.clone()).collect()
+    }
+
+    pub(super) fn rolls_back(&mut self, when: &'static str) {
+        self.draft.rollback = Some(when);
+    }
+
     /// Gives the last step another key.
     pub(super) fn word(&mut self, key: &str, value: Value) {
         if let Some(step) = self.draft.steps.last_mut() {
@@ -198,7 +209,7 @@ fn fine() -> Value {
 
 /// The `n`-th workflow of a scenario.
 pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
-    let shapes: [fn(&mut Sketch<'_>); 15] = [
+    let shapes: [fn(&mut Sketch<'_>); 17] = [
         single,
         chain,
         fan,
@@ -214,6 +225,8 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
         partial::fan,
         partial::join,
         partial::gather,
+        sagas::saga,
+        sagas::saga,
     ];
     let shape = draw.pick(shapes);
     let mut input = Map::from_iter([("n".to_owned(), json!(n))]);
@@ -222,11 +235,18 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
         input.insert(key.to_owned(), json!(secret));
     }
     let name = format!("w{n}");
-    let draft =
-        Draft { name, is_program: false, input, steps: Vec::new(), transitions: Vec::new() };
+    let draft = Draft {
+        name,
+        is_program: false,
+        input,
+        steps: Vec::new(),
+        transitions: Vec::new(),
+        rollback: None,
+    };
     let mut sketch = Sketch { draw, swarm, draft };
     shape(&mut sketch);
-    if !sketch.draft.is_program && sketch.draw.chance(12) {
+    let plain = !sketch.draft.is_program && sketch.draft.rollback.is_none();
+    if plain && sketch.draw.chance(12) {
         partial::conditions(&mut sketch);
     }
     sketch.draft

@@ -15,6 +15,7 @@ mod people;
 mod policies;
 mod read;
 mod replies;
+mod sagas;
 mod simulate;
 mod text;
 mod user;
@@ -145,7 +146,15 @@ fn cancels(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Cancel> 
     let submission = draw.index(submissions.len());
     let from = submissions.get(submission).map_or(Mono::from_nanos(0), |s| s.at);
     let at = from.after(draw.millis(0, 4_000));
-    vec![Cancel { at, node: draw.small(0, swarm.topology.nodes() - 1), submission }]
+    let node = draw.small(0, swarm.topology.nodes() - 1);
+    let first = Cancel { at, node, submission, rollback: draw.chance(40) };
+    // Calling a run off twice stops its rollback.
+    let again = draw.chance(30).then(|| Cancel {
+        at: at.after(draw.millis(0, 2_000)),
+        rollback: draw.chance(20),
+        ..first
+    });
+    [Some(first), again].into_iter().flatten().collect()
 }
 
 /// Now and then a run is left alone for a while. It is taken back by the time that everything heals,

@@ -41,6 +41,9 @@ fn tree(draft: &Draft) -> Value {
         "actions": actions,
         "steps": steps,
     });
+    if let (Some(top), Some(when)) = (top.as_object_mut(), draft.rollback) {
+        top.insert("rollback".to_owned(), json!(when));
+    }
     if let (Some(top), false) = (top.as_object_mut(), draft.transitions.is_empty()) {
         top.insert("transitions".to_owned(), json!(draft.transitions));
     }
@@ -78,6 +81,9 @@ fn step(step: &StepDraft) -> Map<String, Value> {
 fn toml(draft: &Draft) -> String {
     let tree = tree(draft);
     let mut text = format!("workflow = {}\n", inline(&tree["workflow"]));
+    if let Some(when) = tree.get("rollback") {
+        text += &format!("rollback = {}\n", inline(when));
+    }
     text += &declarations(&tree);
     for (name, header) in [("steps", "[[steps]]"), ("transitions", "[[transitions]]")] {
         for one in tree.get(name).and_then(Value::as_array).into_iter().flatten() {

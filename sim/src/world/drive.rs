@@ -147,11 +147,17 @@ impl Users {
     async fn cancel(&self, cancel: Cancel) {
         until(cancel.at).await;
         let run = self.id_of(cancel.submission);
-        self.note(&format!("run {run} is called off"));
+        let how = if cancel.rollback { "rolled back" } else { "called off" };
+        self.note(&format!("run {run} is {how}"));
         if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
             found.cancels.push(true_now());
+            found.rollbacks.extend(cancel.rollback.then(true_now));
         }
-        self.ask(cancel.node, |reply| Order::Cancel(run, reply)).await;
+        if cancel.rollback {
+            self.ask(cancel.node, |reply| Order::Rollback(run, reply)).await;
+        } else {
+            self.ask(cancel.node, |reply| Order::Cancel(run, reply)).await;
+        }
     }
 
     /// Has a run left alone for a while.

@@ -36,6 +36,7 @@ use crate::workload;
 pub(super) enum Order {
     Submit(Submission, oneshot::Sender<Result<RunId, SubmitError>>),
     Cancel(RunId, oneshot::Sender<()>),
+    Rollback(RunId, oneshot::Sender<()>),
     Deactivate(RunId, oneshot::Sender<()>),
     Activate(RunId, oneshot::Sender<()>),
     Pause(RunId, oneshot::Sender<()>),
@@ -194,6 +195,10 @@ async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<Witness<S>>, o
         Order::Cancel(run, reply) => {
             // An unknown run was never submitted; there is nothing to cancel.
             let _ = engine.cancel(run, "called off by its user").await;
+            let _ = reply.send(());
+        }
+        Order::Rollback(run, reply) => {
+            let _ = engine.rollback(run, "rolled back by its user").await;
             let _ = reply.send(());
         }
         Order::Deactivate(run, reply) => {

@@ -10,6 +10,7 @@ mod isolation;
 mod kit;
 mod ownership;
 mod replay;
+mod rollback;
 mod routing;
 mod sequence;
 mod silence;

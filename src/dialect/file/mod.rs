@@ -13,7 +13,7 @@ pub use declarations::{Declarations, parse_actions};
 
 use super::tree::{Fields, Format, Node, did_you_mean};
 use super::{Diagnostic, Environment, Place};
-use crate::workflow::{Parts, StepIx, Target, Transition, Workflow, WorkflowError};
+use crate::workflow::{Parts, Rollback, StepIx, Target, Transition, Workflow, WorkflowError};
 
 /// What a workflow's text says.
 #[derive(Clone, Debug)]
@@ -57,8 +57,15 @@ pub(super) struct StepPlace {
     pub(super) texts: Vec<(Place, String)>,
 }
 
-const KEYS: [&str; 7] =
-    ["workflow", "input", "actions", "defaults", "steps", "transitions", "simulate"];
+const KEYS: [&str; 8] =
+    ["workflow", "input", "actions", "defaults", "steps", "transitions", "rollback", "simulate"];
+
+const ROLLBACKS: [(&str, Rollback); 4] = [
+    ("never", Rollback::Never),
+    ("on_failure", Rollback::OnFailure),
+    ("on_cancel", Rollback::OnCancel),
+    ("always", Rollback::Always),
+];
 
 /// Parses a workflow file, called `file` in messages. Gives everything that is wrong with it, in
 /// text order.
@@ -80,6 +87,8 @@ pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document
         errors.push(e);
         String::new()
     });
+    let rollback = fields.get("rollback").map(|n| n.choice(&ROLLBACKS)).transpose();
+    let rollback = keep(rollback, &mut errors).flatten().unwrap_or_default();
     let declared = Declarations::read(&fields, &mut errors);
     let ids = step::ids(&fields, &mut errors);
     let (steps, places) = step::read(&fields, &ids, &declared, environment, &mut errors);
@@ -91,7 +100,7 @@ pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document
     let Declarations { input, actions, simulate, .. } = declared;
     let whole = fields.get("steps").map_or(&top.place, |n| &n.place).clone();
     let places = Places { steps: whole, step: places, transition: edges };
-    assemble(Parts { name, input, actions, steps, transitions }, &places, simulate)
+    assemble(Parts { name, input, actions, steps, transitions, rollback }, &places, simulate)
 }
 
 fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
@@ -151,6 +160,11 @@ impl Graph<'_> {
             WorkflowError::DuplicateStep { step: n, .. } => step(n).map(|p| &p.id),
             WorkflowError::Cycle { step: n, path } => {
                 self.edge_of(path).or_else(|| step(n).map(|p| &p.after))
+            }
+            WorkflowError::CompensatesCompensation { step: n, .. }
+            | WorkflowError::CompensatedTwice { step: n, .. }
+            | WorkflowError::CompensationInFlow { step: n, .. } => {
+                step(n).map(|p| p.key("compensates"))
             }
             WorkflowError::LoneSuccess { step: n, .. } => step(n).map(|p| p.key("success")),
             WorkflowError::JoinTooLarge { step: n, .. } => step(n).map(|p| p.key("join")),

@@ -1,5 +1,7 @@
 //! `[[steps]]`.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::action::heartbeat_timeout;
@@ -10,7 +12,7 @@ use crate::dialect::{Diagnostic, Environment, Place, policy};
 use crate::policy::Defaults;
 use crate::workflow::{Quorum, Root, Step, StepIx, Template};
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 13] = [
     "id",
     "action",
     "args",
@@ -22,10 +24,11 @@ const KEYS: [&str; 12] = [
     "goal",
     "requires",
     "ensures",
+    "compensates",
     "heartbeat_timeout",
 ];
 /// Those that a graph may be refused for.
-const PLACED: [&str; 2] = ["join", "success"];
+const PLACED: [&str; 3] = ["join", "success", "compensates"];
 
 /// The ids of all steps in text order; empty where there is none to read.
 pub(super) fn ids(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Vec<String> {
@@ -69,13 +72,21 @@ pub(super) fn read(
     errors: &mut Vec<Diagnostic>,
 ) -> (Vec<Step>, Vec<StepPlace>) {
     let nodes = fields.get("steps").and_then(|n| n.items().ok()).unwrap_or_default();
-    let reader = Reader { ids, declared, defaults: declared.defaults_in(environment) };
+    let fans_out = |n: &Node| n.entries().is_ok_and(|all| all.iter().any(|e| e.key == "for_each"));
+    let fanned = (0..)
+        .zip(nodes.iter().take(ids.len()))
+        .filter(|(_, n)| fans_out(n))
+        .map(|(at, _)| StepIx(at));
+    let defaults = declared.defaults_in(environment);
+    let reader = Reader { ids, fanned: fanned.collect(), declared, defaults };
     let read = nodes.iter().take(ids.len()).filter_map(|n| keep(reader.step(n), errors));
     read.unzip()
 }
 
 struct Reader<'r> {
     ids: &'r [String],
+    /// The steps that fan out.
+    fanned: BTreeSet<StepIx>,
     declared: &'r Declarations,
     defaults: Defaults,
 }
@@ -92,14 +103,17 @@ impl Reader<'_> {
         let flag = |key: &str| fields.get(key).map_or(Ok(false), Node::boolean);
         let (args, for_each) = (fields.get("args"), fields.get("for_each"));
         let quorum = |key: &str| fields.get(key).map_or(Ok(Quorum::All), quorum::read);
-        let about = if for_each.is_some() { About::Item } else { About::Attempt };
+        let compensates = fields.get("compensates").map(|n| place_of(n, self.ids)).transpose()?;
+        let item = for_each.is_some() || compensates.is_some_and(|of| self.fanned.contains(&of));
+        let scope = Scope { item, result: compensates.is_some() };
+        let about = if item { About::Item } else { About::Attempt };
         let (requires, ensures) = (fields.get("requires"), fields.get("ensures"));
         let condition =
             |n: Option<&Node>, about| n.map(|n| condition::read(n, about, self.ids)).transpose();
         let step = Step {
             id: step_id(id)?,
             action: action.name()?.to_owned(),
-            args: arguments(args, for_each.is_some())?,
+            args: arguments(args, scope)?,
             after: fields.get("after").map_or(Ok(Vec::new()), |n| self.after(n))?,
             join: quorum("join")?,
             for_each: for_each.map(fan_out).transpose()?,
@@ -108,6 +122,7 @@ impl Reader<'_> {
             goal: flag("goal")?,
             requires: condition(requires, About::Step)?,
             ensures: condition(ensures, about)?,
+            compensates,
             heartbeat_timeout: heartbeat_timeout(&fields, declared.map(|a| &a.target))?,
             policy,
             origin,
@@ -138,6 +153,15 @@ impl Reader<'_> {
     }
 }
 
+/// What a step's arguments can read besides the run's state.
+#[derive(Clone, Copy, Default)]
+struct Scope {
+    /// The fanned-out item and its place.
+    item: bool,
+    /// The result that a compensation undoes.
+    result: bool,
+}
+
 /// An id can stand in `${steps.ID.result}`.
 fn step_id(node: &Node) -> Result<String, Diagnostic> {
     let id = node.name()?;
@@ -151,10 +175,10 @@ fn step_id(node: &Node) -> Result<String, Diagnostic> {
         .help_with("use up to 100 letters, digits, `_` and `-`"))
 }
 
-fn arguments(node: Option<&Node>, fans_out: bool) -> Result<Template, Diagnostic> {
+fn arguments(node: Option<&Node>, scope: Scope) -> Result<Template, Diagnostic> {
     let Some(node) = node else { return Ok(Template::default()) };
     let raw = Value::Object(node.to_json_object()?);
-    check_templates(node, fans_out)?;
+    check_templates(node, scope)?;
     Template::try_from(raw).map_err(|e| node.place.refuse(&e))
 }
 
@@ -165,7 +189,7 @@ fn fan_out(node: &Node) -> Result<Template, Diagnostic> {
             .error("expected a reference to a list, or a list")
             .help_with("write ${input.NAME} or ${steps.ID.result.NAME}")
     };
-    check_templates(node, false)?;
+    check_templates(node, Scope::default())?;
     let template = Template::try_from(node.to_json()?).map_err(|e| node.place.refuse(&e))?;
     match &node.data {
         Data::List(_) => Ok(template),
@@ -177,28 +201,28 @@ fn fan_out(node: &Node) -> Result<Template, Diagnostic> {
 }
 
 /// Checks each text's references where it stands. `${item}` and `${index}` need a fan-out.
-fn check_templates(node: &Node, fans_out: bool) -> Result<(), Diagnostic> {
+fn check_templates(node: &Node, scope: Scope) -> Result<(), Diagnostic> {
     match &node.data {
-        Data::Text(text) => check_text(&node.place, text, fans_out),
-        Data::List(items) => items.iter().try_for_each(|n| check_templates(n, fans_out)),
-        Data::Table(entries) => entries.iter().try_for_each(|e| check_templates(&e.node, fans_out)),
+        Data::Text(text) => check_text(&node.place, text, scope),
+        Data::List(items) => items.iter().try_for_each(|n| check_templates(n, scope)),
+        Data::Table(entries) => entries.iter().try_for_each(|e| check_templates(&e.node, scope)),
         _ => Ok(()),
     }
 }
 
-fn check_text(place: &Place, text: &str, fans_out: bool) -> Result<(), Diagnostic> {
+fn check_text(place: &Place, text: &str, scope: Scope) -> Result<(), Diagnostic> {
     let template = Template::try_from(Value::String(text.to_owned()));
     let template = template.map_err(|e| place.refuse(&e))?;
     let is_item = |root: &Root| matches!(root, Root::Item | Root::Index);
     let paths = template.paths();
-    if let Some(path) = paths.iter().find(|p| !fans_out && is_item(p.root())) {
+    if let Some(path) = paths.iter().find(|p| !scope.item && is_item(p.root())) {
         return Err(place
             .error(format!("`{path}` is only there in the arguments of a fanned-out step"))
             .help_with("add `for_each` to the step"));
     }
-    match paths.iter().find(|p| *p.root() == Root::Result) {
+    match paths.iter().find(|p| !scope.result && *p.root() == Root::Result) {
         Some(path) => Err(place
-            .error(format!("`{path}` is only there in `ensures`"))
+            .error(format!("`{path}` is only there in `ensures` and in a compensation"))
             .help_with("use ${steps.ID.result}")),
         None => Ok(()),
     }

@@ -53,6 +53,7 @@ pub fn parse_ir_program(
         actions: declared.actions.clone(),
         steps: program.steps,
         transitions: Vec::new(),
+        rollback: workflow::Rollback::Never,
     };
     let places = Places { steps: Place::whole(&source), step: places, transition: Vec::new() };
     assemble(parts, &places, declared.simulate.clone())

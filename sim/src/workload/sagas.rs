@@ -1,0 +1,41 @@
+//! Shapes that are rolled back: steps with compensations, and a failure behind them (C18).
+
+use serde_json::json;
+
+use super::graphs::Sketch;
+
+/// A chain whose end may fail, steps beside it that may be cut off, and compensations for most.
+pub(super) fn saga(sketch: &mut Sketch<'_>) {
+    sketch.step("a", &[]);
+    sketch.step("b", &["a"]);
+    let fans = sketch.draw.chance(50);
+    if fans {
+        sketch.fan();
+    }
+    sketch.step("c", &["b"]);
+    if sketch.draw.chance(40) {
+        // It never holds, so what was done before is undone.
+        sketch.word("requires", json!({"type": "exists", "field": "state.input.none"}));
+    }
+    if sketch.draw.chance(50) {
+        sketch.step("d", &[]);
+    }
+    if sketch.draw.chance(30) {
+        sketch.step("h", &[]);
+        sketch.catch("c", "h", 1, json!(["503", "TIMEOUT", "PRECONDITION_FAILED"]));
+    }
+    let drawn: Vec<String> = sketch.ids();
+    for id in drawn {
+        if sketch.draw.chance(75) {
+            sketch.step(&format!("undo_{id}"), &[]);
+            sketch.word("compensates", json!(id));
+            sketch.arg("undone", json!("${result}"));
+            if fans && id == "b" {
+                sketch.arg("index", json!("${index}"));
+            }
+        }
+    }
+    let when = ["on_failure", "on_failure", "on_failure", "always", "always", "on_cancel", "never"];
+    let when = sketch.draw.pick(when);
+    sketch.rolls_back(when);
+}

@@ -1,0 +1,89 @@
+//! Rolling back: what a run does between the decision that it ends and its end (C18). One
+//! compensation after another, strictly backwards over what succeeded; none is routed.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Event, Outcome, RunState, StepPhase, TaskId, TaskPhase, TaskState};
+use crate::workflow::StepIx;
+
+/// A run's rollback, from its start on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RollbackState {
+    /// How the run ends once it is rolled back.
+    pub outcome: Outcome,
+    /// Compensations that succeeded.
+    pub compensated: u32,
+    /// Compensations that failed for good.
+    pub failed: u32,
+    /// Whether everything that had to be compensated was; `None` while it goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complete: Option<bool>,
+}
+
+impl RollbackState {
+    pub(super) fn new(outcome: Outcome) -> Self {
+        Self { outcome, compensated: 0, failed: 0, complete: None }
+    }
+}
+
+/// How the run goes on to end with `outcome`: at once, or through a rollback where the workflow asks
+/// for one.
+pub(super) fn conclude(state: &RunState, outcome: Outcome) -> Event {
+    let rollback = state.workflow.rollback();
+    let rolls_back = match outcome {
+        Outcome::Completed => false,
+        Outcome::Failed { .. } => rollback.on_failure(),
+        Outcome::Cancelled { .. } => rollback.on_cancel(),
+    };
+    match rolls_back && state.rollback.is_none() {
+        true => Event::RollbackStarted { outcome },
+        false => Event::RunEnded { outcome },
+    }
+}
+
+/// The next stage of a rollback: a compensating step ends, the compensation of what succeeded last
+/// begins, or the run ends. Nothing while a compensation is at work.
+pub(super) fn advance(state: &RunState, rollback: &RollbackState) -> Vec<Event> {
+    if state.tasks().any(|(_, task)| task.is_live()) {
+        return Vec::new();
+    }
+    if let Some(at) = state.workflow.places().find(|at| is_done(state, *at)) {
+        return vec![end_of_step(state, at)];
+    }
+    match state.undo.last().and_then(|task| compensation(state, *task)) {
+        Some(task) => vec![Event::CompensationStarted { task }],
+        None => stop(rollback, rollback.failed == 0),
+    }
+}
+
+/// The rollback is over, and with it the run.
+pub(super) fn stop(rollback: &RollbackState, complete: bool) -> Vec<Event> {
+    let outcome = rollback.outcome.clone();
+    vec![Event::RollbackEnded { complete }, Event::RunEnded { outcome }]
+}
+
+/// The task that undoes `task`.
+pub(super) fn compensation(state: &RunState, task: TaskId) -> Option<TaskId> {
+    let step = state.workflow.compensation_of(task.step)?;
+    Some(TaskId { step, item: task.item })
+}
+
+/// Whether a compensating step has nothing left to undo.
+fn is_done(state: &RunState, at: StepIx) -> bool {
+    let Some(of) = state.definition(at).and_then(|s| s.compensates) else { return false };
+    let active = state.steps.get(at.index()).is_some_and(|s| s.phase == StepPhase::Active);
+    active && !state.undo.iter().any(|task| task.step == of)
+}
+
+fn end_of_step(state: &RunState, at: StepIx) -> Event {
+    let failed = |t: &TaskState| match &t.phase {
+        TaskPhase::Failed { error } => Some((**error).clone()),
+        _ => None,
+    };
+    let step = state.steps.get(at.index());
+    let first = step.and_then(|s| s.tasks.get(s.first_failed? as usize)).and_then(failed);
+    match first {
+        Some(error) => Event::StepFailed { step: at, error },
+        None => Event::StepSucceeded { step: at },
+    }
+}

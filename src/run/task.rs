@@ -1,0 +1,106 @@
+//! Where one task of a run stands.
+
+use serde::{Deserialize, Serialize};
+
+use super::spent::Watch;
+use super::{Digest, Token};
+use crate::failure::{ErrorContext, Failure};
+use crate::time::{Nanos, Timestamp};
+
+/// Where a task stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskState {
+    /// How far it is.
+    pub phase: TaskPhase,
+    /// The attempt to come, in progress or last made, from 1.
+    pub attempt: u32,
+    /// When the first attempt started: the total timeout counts from here.
+    pub first_started: Option<Timestamp>,
+    /// Retries that timeouts have caused (R11).
+    pub timeout_retries: u32,
+    /// Retries by the place of the rule that caused them; empty where all share one count (X4).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_rule: Vec<u32>,
+    /// The backoff drawn last, which the next decorrelated draw starts from.
+    pub backoff: Option<Nanos>,
+    /// The delay before the attempt to come or in progress.
+    pub delay: Nanos,
+    /// When the attempt to come, or in progress, was due.
+    #[serde(default)]
+    pub due: Timestamp,
+    /// Where its time went so far.
+    #[serde(default)]
+    pub(super) watch: Watch,
+    /// The first attempt's failure: what compaction keeps of a long history beside the last (X9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_failure: Option<Box<Failure>>,
+    /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
+    pub failure: Option<Box<Failure>>,
+}
+
+/// How far a task is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskPhase {
+    /// Waits for its next attempt.
+    Queued,
+    /// An attempt is in progress.
+    Running {
+        /// Who may report its outcome.
+        token: Token,
+        /// The time it may take.
+        timeout: Option<Nanos>,
+    },
+    /// Ended well.
+    Succeeded {
+        /// Of the result.
+        digest: Digest,
+    },
+    /// Failed for good.
+    Failed {
+        /// Its own record, whatever becomes of `_last_error`.
+        error: Box<ErrorContext>,
+    },
+    /// Called off.
+    Cancelled,
+    /// Of a compensation: its turn in the rollback has not come, or there is nothing to undo.
+    Idle,
+}
+
+impl TaskState {
+    pub(super) fn idle() -> Self {
+        Self { phase: TaskPhase::Idle, ..Self::new() }
+    }
+
+    pub(super) const fn new() -> Self {
+        Self {
+            phase: TaskPhase::Queued,
+            attempt: 1,
+            first_started: None,
+            timeout_retries: 0,
+            by_rule: Vec::new(),
+            backoff: None,
+            delay: Nanos::ZERO,
+            due: Timestamp::from_nanos(0),
+            watch: Watch::ZERO,
+            first_failure: None,
+            failure: None,
+        }
+    }
+
+    /// One more retry that the rule at `place` has caused.
+    pub(super) fn count_against(&mut self, place: usize) {
+        if self.by_rule.len() <= place {
+            self.by_rule.resize(place + 1, 0);
+        }
+        if let Some(count) = self.by_rule.get_mut(place) {
+            *count = count.saturating_add(1);
+        }
+    }
+
+    /// Whether the task has work left.
+    #[must_use]
+    pub fn is_live(&self) -> bool {
+        matches!(self.phase, TaskPhase::Queued | TaskPhase::Running { .. })
+    }
+}

@@ -1,0 +1,84 @@
+//! What compensations make sense: each undoes one step of the ordinary flow, and is no part of it.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Parts, Step, StepIx, WorkflowError};
+
+/// When a run rolls back by itself: before it ends so, the compensations of what succeeded run
+/// (C18).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rollback {
+    /// Only when it is asked to.
+    #[default]
+    Never,
+    /// When it would end failed.
+    OnFailure,
+    /// When it is cancelled.
+    OnCancel,
+    /// Whenever it would end otherwise than completed.
+    Always,
+}
+
+impl Rollback {
+    /// Whether a failed run rolls back.
+    #[must_use]
+    pub fn on_failure(self) -> bool {
+        matches!(self, Self::OnFailure | Self::Always)
+    }
+
+    /// Whether a cancelled run rolls back.
+    #[must_use]
+    pub fn on_cancel(self) -> bool {
+        matches!(self, Self::OnCancel | Self::Always)
+    }
+
+    pub(super) fn is_never(&self) -> bool {
+        *self == Self::Never
+    }
+}
+
+/// Each compensation names a step of the ordinary flow that no other compensates, and has no place
+/// in that flow itself.
+pub(super) fn check(parts: &Parts) -> Result<(), WorkflowError> {
+    let mut undone = BTreeSet::new();
+    for (step, s) in parts.steps.iter().enumerate() {
+        let Some(of) = s.compensates else { continue };
+        let id = || s.id.clone();
+        let Some(target) = parts.steps.get(of.index()) else {
+            return Err(WorkflowError::UnknownStep {
+                what: format!("`compensates` of step `{}`", s.id),
+            });
+        };
+        if target.compensates.is_some() {
+            let of = target.id.clone();
+            return Err(WorkflowError::CompensatesCompensation { step, id: id(), of });
+        }
+        if !undone.insert(of) {
+            let of = target.id.clone();
+            return Err(WorkflowError::CompensatedTwice { step, id: id(), of });
+        }
+        if let Some(what) = out_of_place(parts, step, s) {
+            return Err(WorkflowError::CompensationInFlow { step, id: id(), what });
+        }
+    }
+    Ok(())
+}
+
+/// What would give a compensation a place in the ordinary flow.
+fn out_of_place(parts: &Parts, step: usize, s: &Step) -> Option<&'static str> {
+    let is_it = |at: &StepIx| at.index() == step;
+    let said = [
+        (!s.after.is_empty(), "`after`"),
+        (!s.join.is_all(), "`join`"),
+        (s.for_each.is_some(), "`for_each`"),
+        (s.fail_fast, "`fail_fast`"),
+        (s.goal, "`goal`"),
+        (s.requires.is_some(), "`requires`"),
+        (parts.transitions.iter().any(|t| is_it(&t.from) || is_it(&t.to)), "a transition"),
+        (parts.steps.iter().any(|other| other.after.iter().any(is_it)), "steps after it"),
+    ];
+    said.into_iter().find_map(|(is_said, what)| is_said.then_some(what))
+}

@@ -1,0 +1,106 @@
+//! A rolled back run as `retrial run` prints it (C18).
+
+use super::endpoint::{Answer, Endpoint};
+use super::lab::Lab;
+use super::output::plain;
+
+/// An order whose shipping fails, with compensations for what was done before.
+fn order(url: &str) -> String {
+    let action = |name: &str| format!("[actions.{name}]\nhttp = \"POST {url}/{name}\"\n");
+    let actions: String = ["charge", "reserve", "ship", "refund", "release"].map(action).concat();
+    format!(
+        r#"
+workflow = "order"
+rollback = "on_failure"
+
+{actions}
+[[steps]]
+id = "charge"
+action = "charge"
+
+[[steps]]
+id = "reserve"
+action = "reserve"
+after = ["charge"]
+for_each = ["left", "right"]
+
+[[steps]]
+id = "ship"
+action = "ship"
+after = ["reserve"]
+
+[[steps]]
+id = "refund"
+compensates = "charge"
+action = "refund"
+args = {{ charge = "${{result.id}}", why = "${{_last_error.code}}" }}
+retry = "[retry: 1, backoff: 100ms]"
+
+[[steps]]
+id = "release"
+compensates = "reserve"
+action = "release"
+args = {{ item = "${{item}}" }}
+"#
+    )
+}
+
+#[test]
+fn c18_a_rollback_is_printed_as_it_goes_and_the_run_ends_failed() {
+    let endpoint = Endpoint::new(|seen| match (seen.path.as_str(), seen.nth) {
+        ("/ship", _) => Answer::Status(409, r#"{"error":"sold out"}"#),
+        ("/refund", 1) => Answer::Status(503, r#"{"error":"busy"}"#),
+        _ => Answer::Status(200, r#"{"success":true,"id":"c7"}"#),
+    });
+    let lab = Lab::new();
+    lab.write("w.toml", order(&endpoint.url("")));
+    let done = lab.run(&["run", "w.toml", "--concurrency", "1"]);
+    assert_eq!(done.code, Some(1));
+    insta::assert_snapshot!(plain(&done), @"
+    Run ID of order, kept in .retrial/order.redb.
+    🔧 charge [STARTED]
+    ✔ charge [COMPLETED] (#s)
+    🔧 reserve [FANNED OUT into 2 tasks]
+    🔧 reserve[0] [STARTED]
+    ✔ reserve[0] [COMPLETED] (#s)
+    🔧 reserve[1] [STARTED]
+    ✔ reserve[1] [COMPLETED] (#s)
+    🔧 ship [STARTED]
+    ✖ ship [FAILED] (#s) - HTTP 409 Conflict: sold out
+    ↺ order [ROLLING BACK] - ship: 409: HTTP 409 Conflict: sold out
+    ↺ release[1] undoes reserve[1]
+    🔧 release[1] [STARTED]
+    ✔ release[1] [COMPLETED] (#s)
+    ↺ release[0] undoes reserve[0]
+    🔧 release[0] [STARTED]
+    ✔ release[0] [COMPLETED] (#s)
+    ↺ refund undoes charge
+    🔧 refund [STARTED]
+    ✔ refund [COMPLETED after 2 attempts] (#s total)
+      ↻ Recovered after 1 retry
+    ✔ order [ROLLED BACK]
+    ✖ order [RUN FAILED] (#s total) - ship: 409: HTTP 409 Conflict: sold out
+    📊 RETRY STATISTICS
+    ├─ Total events with retries: 1
+    ├─ Succeeded after retry: 1 (100%)
+    ├─ Failed after all retries: 0 (0%)
+    ├─ Total retry attempts: 1
+    └─ Avg retries per event: 1.0
+    ⏱ TIME OF TASKS
+    ├─ Working: #s
+    ├─ In attempts that failed: #s
+    └─ Waiting to retry: #s
+    ");
+    let seen = endpoint.seen();
+    let bodies: Vec<String> = seen.iter().map(|s| format!("{} {}", s.path, s.body)).collect();
+    insta::assert_snapshot!(bodies.join("\n"), @r#"
+    /charge {}
+    /reserve {}
+    /reserve {}
+    /ship {}
+    /release {"item":"right"}
+    /release {"item":"left"}
+    /refund {"charge":"c7","why":"409"}
+    /refund {"charge":"c7","why":"409"}
+    "#);
+}
