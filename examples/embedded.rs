@@ -94,11 +94,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let input = json!({ "item": "lamp", "cents": 4200 }).as_object().cloned().unwrap_or_default();
     let order = Submission::new(Arc::new(workflow()?)).with_input(input).with_key("order 7");
-    let submitted = engine.submit(order).await?;
-    if submitted.existing {
-        println!("order 7 was submitted before: run {}", submitted.run);
+    let order = engine.submit(order).await?;
+    if order.existing {
+        println!("order 7 was submitted before: run {}", order.id());
     }
-    let ended = engine.outcome(submitted.run).await?;
+    let ended = order.outcome().await?;
     println!("{:?}", ended.outcome);
     println!("{}", ended.state.left_by(StepIx(1)).unwrap_or_default());
     engine.shutdown().await;

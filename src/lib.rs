@@ -1,6 +1,55 @@
 //! Retrial: a retry engine. Policies in five dialects, durable runs, failure routing, replay.
 //!
-//! See `docs/architecture.md` for the rooms and their order.
+//! The shortest whole program: an action that fails once, a policy that tries it again, a run, and
+//! its result.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use retrial::action::{Context, Registry};
+//! use retrial::dialect::{Environment, Format, parse_workflow};
+//! use retrial::engine::{Config, Engine, Submission, World};
+//! use retrial::failure::Failure;
+//! use retrial::runtime::TokioRuntime;
+//! use retrial::store::MemoryStore;
+//!
+//! struct Here;
+//!
+//! impl World for Here {
+//!     type Runtime = TokioRuntime;
+//!     type Store = MemoryStore<TokioRuntime>;
+//!     type Actions = Registry;
+//! }
+//!
+//! const WORKFLOW: &str = r#"
+//!     workflow = "greeting"
+//!     steps = [{ id = "greet", action = "greet", retry = "[retry: 2, backoff: 10ms]" }]
+//! "#;
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut actions = Registry::new();
+//!     actions.register("greet", |context: Context| async move {
+//!         match context.attempt() {
+//!             1 => Err(Failure::http(503, "busy")),
+//!             n => Ok(format!("hello at attempt {n}")),
+//!         }
+//!     });
+//!     let read = parse_workflow("w.toml", WORKFLOW, Format::Toml, &Environment::default());
+//!     let workflow = read.map_err(|errors| format!("{errors:?}"))?.workflow;
+//!
+//!     let runtime = TokioRuntime::current();
+//!     let store = MemoryStore::new(runtime.clone());
+//!     let engine = Engine::<Here>::start(runtime, store, actions, Config::default(), vec![]).await;
+//!     let handle = engine.submit(Submission::new(Arc::new(workflow))).await?;
+//!     let greeting: String = handle.result("greet").await?;
+//!     assert_eq!(greeting, "hello at attempt 2");
+//!     Ok(())
+//! }
+//! ```
+//!
+//! `examples/` has longer ones: a durable store, heartbeats with progress, typed actions with the
+//! run's events. See `docs/architecture.md` for the rooms and their order.
 
 pub mod action;
 pub mod dialect;

@@ -340,6 +340,45 @@ async fn a14_h17_the_request_and_its_headers_are_as_the_contract_says() {
     }
 }
 
+// H17, A14, decision 15: `X-Retry-Attempt` counts retries, from 0; the keys stay the same.
+#[tokio::test]
+async fn h17_a14_x_retry_attempt_header_counts_retries() {
+    let server = serve(Script::Send(response("200 OK", "", "1"))).await;
+    let mut keys = Vec::new();
+    for attempt in 1..=3 {
+        let mut call = call(endpoint("POST", &server.url("/")));
+        call.attempt = attempt;
+        assert_eq!(actions().invoke(call).await, Ok(json!(1)));
+        let seen = server.request().await;
+        assert_eq!(seen.all("x-retry-attempt"), [(attempt - 1).to_string()]);
+        assert_eq!(seen.all("receipt-token"), seen.all("idempotency-key"));
+        keys.push(seen.all("idempotency-key").join(" "));
+    }
+    assert!(keys.iter().all(|key| *key == keys[0] && key.len() == 36), "{keys:?}");
+}
+
+// H17: an endpoint says in `X-Cost` what the attempt cost, whatever the status.
+#[tokio::test]
+async fn h17_x_cost_header_is_the_cost() {
+    let huge = "9".repeat(30);
+    let all = [
+        ("200 OK", "X-Cost: 1250000\r\n", Some(1_250_000)),
+        ("503 Service Unavailable", "x-cost: 7\r\n", Some(7)),
+        ("200 OK", "", None),
+        ("200 OK", "X-Cost: 1.5\r\n", None),
+        ("200 OK", "X-Cost: -1\r\n", None),
+        ("200 OK", "X-Cost: \r\n", None),
+        ("200 OK", &format!("X-Cost: {huge}\r\n"), Some(u64::MAX)),
+    ];
+    for (status, header, cost) in all {
+        let server = serve(Script::Send(response(status, header, "1"))).await;
+        let call = call(endpoint("POST", &server.url("/")));
+        let reports = call.reports.clone();
+        let _ = actions().invoke(call).await;
+        assert_eq!(reports.cost().map(|c| c.millionths()), cost, "{header}");
+    }
+}
+
 #[tokio::test]
 async fn get_and_head_send_no_body() {
     for method in ["GET", "HEAD"] {

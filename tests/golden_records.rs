@@ -23,7 +23,7 @@ use retrial::policy::{
 };
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
-    DecodeError, Digest, Event, Input, Letter, Outcome, Recorded, RetryOf, RouteCause, RunId,
+    Cost, DecodeError, Digest, Event, Input, Letter, Outcome, Recorded, RetryOf, RouteCause, RunId,
     RunState, Spent, TaskId, Token, decode, decode_letter, decode_snapshot, encode, encode_letter,
     encode_snapshot,
 };
@@ -106,6 +106,10 @@ fn records() -> Vec<(&'static str, Event)> {
                 code: failure().code().clone(),
                 rule: Some(4),
             },
+        ),
+        (
+            "cost_reported",
+            Event::CostReported { task: TASK, attempt: 3, cost: Cost::from_millionths(1_250_000) },
         ),
         (
             "task_succeeded",
@@ -242,7 +246,7 @@ fn golden_letters_stay_readable() {
 fn every_event_has_a_golden_record_and_every_record_an_event() {
     let records = records();
     let names: BTreeSet<&str> = records.iter().map(|(_, e)| e.name()).collect();
-    assert_eq!(names.len(), 23, "an event has no golden record: {names:?}");
+    assert_eq!(names.len(), 24, "an event has no golden record: {names:?}");
     let known: BTreeSet<String> = records
         .iter()
         .map(|(name, _)| format!("{name}.record"))

@@ -16,12 +16,12 @@ use bytes::Bytes;
 use madsim::runtime::Handle;
 use madsim::time::sleep;
 use net_world::*;
-use retrial::run::{LetterId, RunId, TaskId, Token, Version};
+use retrial::run::{LetterId, Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
     Archived, AskLetters, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed,
-    Create, Created, Discarded, Expired, Fence, Heads, Heartbeat, Holding, Letters, Loaded,
-    Progress, Prune, Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, ResultRow,
-    RunPhase, Store, StoreError, StoredLetter, Tail,
+    Create, Created, Discarded, Expired, Fence, Heads, Heartbeat, Holding, Letters, Loaded, Prune,
+    Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, ResultRow, RunPhase, Store,
+    StoreError, StoredLetter, Tail,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -52,7 +52,7 @@ fn need() -> Need {
 }
 
 fn progress() -> Progress {
-    Progress { number: 3, json: "{\"done\": 1}".into() }
+    Progress { number: 3, json: Some("{\"done\": 1}".into()), checked: true }
 }
 
 fn run_id() -> RunId {

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Call, Cancelled, Reports};
 use crate::failure::Failure;
-use crate::run::{RunId, TaskId};
+use crate::run::{Cost, RunId, TaskId};
 use crate::time::Nanos;
 
 /// One attempt, as a registered function sees it (W15).
@@ -94,6 +94,17 @@ impl Context {
         }
         self.0.reports.beat(Some(Arc::from(json)));
         Ok(())
+    }
+
+    /// Adds to what this attempt costs, in millionths of whatever the action counts in (H17). It is
+    /// recorded with the attempt's outcome, well or ill, and summed for the task and the run. An
+    /// attempt whose node is lost takes along what it said.
+    pub fn report_cost(&self, millionths: u64) {
+        self.0.reports.spend(Cost::from_millionths(millionths));
+    }
+
+    pub(super) fn reports(&self) -> &Reports {
+        &self.0.reports
     }
 
     /// Says that the attempt goes on; the progress given before stands (X1).

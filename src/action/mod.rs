@@ -13,6 +13,7 @@ mod reports;
 mod result;
 #[cfg(feature = "http")]
 mod set;
+mod staged;
 
 use std::future::Future;
 
@@ -25,6 +26,7 @@ pub use reports::Reports;
 pub use result::MAX_RESULT;
 #[cfg(feature = "http")]
 pub use set::ActionSet;
+pub use staged::{Runs, Staged};
 
 use crate::workflow::Able;
 

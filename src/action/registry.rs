@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::result::{exception, fitting};
 use super::{Actions, Call, Context, Outcome};
 use crate::failure::Failure;
 use crate::workflow::{Able, Target};
 
-type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(super) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 type Function = Arc<dyn Fn(Context) -> Attempt + Send + Sync>;
 
 /// Async Rust functions by name. Cloning shares the functions, not later registrations.
@@ -41,12 +42,46 @@ impl Registry {
         T: Serialize,
         E: Into<Failure>,
     {
-        let boxed = move |context: Context| -> Attempt {
+        self.register_raw(name, move |context| {
             let attempt = function(context);
             Box::pin(async move { read(attempt.await) })
-        };
-        self.functions.insert(name.to_owned(), Arc::new(boxed));
+        });
         self
+    }
+
+    /// Registers a function that takes its arguments as a type of its own (X11). Arguments that do
+    /// not fit are `BAD_ARGUMENTS`, permanent.
+    ///
+    /// ```
+    /// # use retrial::action::{Context, Registry};
+    /// #[derive(serde::Deserialize)]
+    /// struct Order { item: String, count: u32 }
+    ///
+    /// let mut registry = Registry::new();
+    /// registry.register_typed("ship", |_: Context, order: Order| async move {
+    ///     Ok::<_, String>(format!("{} of {}", order.count, order.item))
+    /// });
+    /// ```
+    pub fn register_typed<A, F, Fut, T, E>(&mut self, name: &str, function: F) -> &mut Self
+    where
+        A: DeserializeOwned,
+        F: Fn(Context, A) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize,
+        E: Into<Failure>,
+    {
+        self.register(name, move |context: Context| {
+            let begun = context.args::<A>().map(|args| function(context, args));
+            async move { begun?.await.map_err(Into::into) }
+        })
+    }
+
+    pub(super) fn register_raw(
+        &mut self,
+        name: &str,
+        function: impl Fn(Context) -> Attempt + Send + Sync + 'static,
+    ) {
+        self.functions.insert(name.to_owned(), Arc::new(function));
     }
 
     /// Whether there is a function under `name` (X12).
@@ -95,7 +130,7 @@ impl Actions for Registry {
     }
 }
 
-fn read<T: Serialize, E: Into<Failure>>(returned: Result<T, E>) -> Outcome {
+pub(super) fn read<T: Serialize, E: Into<Failure>>(returned: Result<T, E>) -> Outcome {
     let value = serde_json::to_value(returned.map_err(Into::into)?).map_err(|error| {
         let message = format!("the result can't be written as JSON: {error}");
         Failure::new("BAD_RESULT", &message).with_lineage(["BadResultError", "ValueError"])

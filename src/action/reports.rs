@@ -2,8 +2,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// What an attempt reports while it goes on: heartbeats, with or without progress (X1). Clones
-/// share it.
+use crate::run::{Cost, Progress};
+
+/// What an attempt reports while it goes on: heartbeats, with or without progress (X1), and what it
+/// costs (H17). Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Reports(Arc<Shared>);
 
@@ -16,21 +18,22 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Given {
     beats: u64,
-    /// The number of the newest progress of the task.
-    number: u64,
-    /// The newest progress of this attempt, as JSON text.
-    progress: Option<Arc<str>>,
+    /// The task's newest, from this attempt or one before.
+    progress: Progress,
+    /// Whether it is from this one.
+    is_own: bool,
+    cost: Option<Cost>,
 }
 
 impl Reports {
     /// The largest progress kept, as compact JSON text, in bytes: 16 KiB.
     pub const MAX_PROGRESS: usize = 16 * 1024;
 
-    /// Nothing reported yet. `number` is that of the newest progress of earlier attempts, 0 for
-    /// none.
+    /// Nothing reported yet, after what earlier attempts have.
     #[must_use]
-    pub fn after(number: u64) -> Self {
-        let given = Mutex::new(Given { number, ..Given::default() });
+    pub fn after(earlier: Option<Progress>) -> Self {
+        let progress = earlier.unwrap_or_default();
+        let given = Mutex::new(Given { progress, ..Given::default() });
         Self(Arc::new(Shared { given, waiters: Notify::new() }))
     }
 
@@ -39,22 +42,49 @@ impl Reports {
     }
 
     /// A heartbeat; with JSON text, progress that replaces what was given before.
-    pub fn beat(&self, progress: Option<Arc<str>>) {
+    pub fn beat(&self, json: Option<Arc<str>>) {
         let mut given = self.given();
         given.beats += 1;
-        if progress.is_some() {
-            given.number += 1;
-            given.progress = progress;
+        if json.is_some() {
+            given.progress.number += 1;
+            given.progress.json = json;
+            given.is_own = true;
         }
         drop(given);
         self.0.waiters.notify_waiters();
     }
 
-    /// The newest progress of this attempt and its number among the task's.
+    /// The action's preconditions have held: no attempt after this one looks at them again.
+    pub fn check(&self) {
+        let mut given = self.given();
+        given.progress.number += 1;
+        given.progress.checked = true;
+        given.is_own = true;
+    }
+
+    /// Whether the action's preconditions have held, in this attempt or one before.
     #[must_use]
-    pub fn progress(&self) -> Option<(u64, Arc<str>)> {
+    pub fn is_checked(&self) -> bool {
+        self.given().progress.checked
+    }
+
+    /// The newest progress, where this attempt has given any.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
         let given = self.given();
-        given.progress.clone().map(|json| (given.number, json))
+        given.is_own.then(|| given.progress.clone())
+    }
+
+    /// Adds to what the attempt costs.
+    pub fn spend(&self, cost: Cost) {
+        let mut given = self.given();
+        given.cost = Some(given.cost.unwrap_or_default().plus(cost));
+    }
+
+    /// What the attempt has cost so far, where it has said so.
+    #[must_use]
+    pub fn cost(&self) -> Option<Cost> {
+        self.given().cost
     }
 
     /// Ends when more than `seen` heartbeats were given, and says how many.

@@ -11,7 +11,7 @@ use crate::action::{Actions, Call, Cancelled, Canceller, Outcome, Reports};
 use crate::failure::Failure;
 use crate::run::{RunId, RunState, TaskId, Token};
 use crate::runtime::Runtime;
-use crate::store::{ClaimedTask, Progress};
+use crate::store::ClaimedTask;
 use crate::time::Nanos;
 
 /// How one attempt on this node ended.
@@ -56,7 +56,7 @@ impl<W: World> Node<W> {
 
     fn call(&self, state: &RunState, claimed: &ClaimedTask, cancelled: Cancelled) -> Option<Call> {
         let task = claimed.task;
-        let before = claimed.progress.as_ref();
+        let before = claimed.progress.clone();
         let prepared = state.prepare(task)?;
         let step = state.workflow().step(task.step)?;
         Some(Call {
@@ -70,8 +70,8 @@ impl<W: World> Node<W> {
             retries_left: prepared.retries_left,
             timeout: prepared.timeout,
             heartbeat_timeout: state.workflow().heartbeat_timeout(task.step),
-            progress: before.and_then(|p| serde_json::from_str(&p.json).ok()),
-            reports: Reports::after(before.map_or(0, |p| p.number)),
+            progress: before.as_ref().and_then(|p| serde_json::from_str(p.json.as_ref()?).ok()),
+            reports: Reports::after(before),
             receipt: task.receipt(state.id()),
             at: self.clock.now(&self.runtime),
             cancelled,
@@ -119,8 +119,8 @@ async fn attempt<W: World>(
     }
     if let End::Outcome(outcome) = end {
         let outcome = outcome.map(Arc::new);
-        let progress = reports.progress().map(|(number, json)| Progress { number, json });
-        node.send(run, Message::Ended { task, token, outcome, progress, slot }).await;
+        let (progress, cost) = (reports.progress(), reports.cost());
+        node.send(run, Message::Ended { task, token, outcome, progress, cost, slot }).await;
     }
     node.let_go(run, task, token);
 }

@@ -43,7 +43,11 @@ impl Draft {
     pub(super) fn take(&mut self, message: &Message, now: Timestamp, config: &Config) -> bool {
         let Some((input, fence)) = reading(message) else { return false };
         let input = &input;
-        let events = self.state.handle(input, now, &config.functions);
+        let cost = cost_of(message);
+        let mut events = Vec::new();
+        for input in cost.iter().chain([input]) {
+            events.extend(self.state.handle(input, now, &config.functions));
+        }
         if events.is_empty() {
             return false;
         }
@@ -82,6 +86,16 @@ impl Draft {
             ) => self.calls_off = true,
             _ => {}
         }
+    }
+}
+
+/// What an attempt that ended says that it cost.
+fn cost_of(message: &Message) -> Option<Input> {
+    match message {
+        Message::Ended { task, token, cost: Some(cost), .. } => {
+            Some(Input::Cost { task: *task, token: *token, cost: *cost })
+        }
+        _ => None,
     }
 }
 

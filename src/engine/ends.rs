@@ -5,8 +5,8 @@ use tokio::sync::Notify;
 
 use crate::run::RunId;
 
-/// Who waits for the end of which run. Each run has a bell of its own, so that its end does not
-/// wake those who wait for another's.
+/// Who waits for the end of which run, or for news of it. Each run has a bell of its own, so that
+/// its end does not wake those who wait for another's.
 #[derive(Debug, Default)]
 pub(super) struct Ends(Mutex<BTreeMap<RunId, Bell>>);
 

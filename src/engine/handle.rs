@@ -4,13 +4,13 @@ use tokio::sync::oneshot;
 
 use super::clock::StoreClock;
 use super::columns::{QueueColumns, queue_columns};
+use super::follow::Handle;
 use super::lane::LaneError;
 use super::lanes::{Command, Message};
 use super::node::Node;
 use super::restore::restore;
-use super::{
-    Config, Submission, SubmitError, Submitted, World, claim, keeping, recover, renew, sweep,
-};
+use super::submit::Submitted;
+use super::{Config, Submission, SubmitError, World, claim, keeping, recover, renew, sweep};
 use crate::observe::Observer;
 use crate::run::{self, LetterId, Outcome, RunId, RunState};
 use crate::runtime::{Runtime, Task};
@@ -133,8 +133,15 @@ impl<W: World> Engine<W> {
     ///
     /// # Errors
     /// See [`SubmitError`]. Nothing was added then.
-    pub async fn submit(&self, submission: Submission) -> Result<Submitted, SubmitError> {
-        self.0.node.submit(submission).await
+    pub async fn submit(&self, submission: Submission) -> Result<Handle<W>, SubmitError> {
+        let Submitted { run, existing } = self.0.node.submit(submission).await?;
+        Ok(Handle::new(self.clone(), run, existing))
+    }
+
+    /// A run that was submitted before, to follow; it need not exist.
+    #[must_use]
+    pub fn handle(&self, run: RunId) -> Handle<W> {
+        Handle::new(self.clone(), run, true)
     }
 
     /// Cancels a run, before, during or after a delay, and during an attempt, at once (H12). Does

@@ -10,9 +10,11 @@ use tracing::Instrument;
 use super::node::Node;
 use super::{CommandError, Config, World, lane, span};
 use crate::failure::Failure;
-use crate::run::{Event, Lapse, Recorded, RunId, RunState, TaskId, TaskPhase, Token};
+use crate::run::{
+    Cost, Event, Lapse, Progress, Recorded, RunId, RunState, TaskId, TaskPhase, Token,
+};
 use crate::runtime::{Runtime, Task};
-use crate::store::{ClaimedTask, Progress, QueueChange};
+use crate::store::{ClaimedTask, QueueChange};
 use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
@@ -30,6 +32,8 @@ pub(super) enum Message {
         outcome: Result<Arc<Value>, Failure>,
         /// The newest progress that it gave (X1).
         progress: Option<Progress>,
+        /// What it cost, where it said so (H17).
+        cost: Option<Cost>,
         /// Free again only when the outcome is durable, so that outcomes can't pile up.
         #[expect(dead_code, reason = "held, not read")]
         slot: OwnedSemaphorePermit,

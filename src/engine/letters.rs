@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{CommandError, Engine, Submission, SubmitError, Submitted, World};
+use super::{CommandError, Engine, Handle, Submission, SubmitError, World};
 use crate::failure::{Failure, sanitise};
 use crate::run::{self, Letter, LetterId};
 use crate::store::{AskLetters, Discarded, LetterHead, Letters, Store, StoreError, StoredLetter};
@@ -44,7 +44,7 @@ impl<W: World> Engine<W> {
     /// # Errors
     /// [`SubmitError::AlreadyRedriven`] names the run that was first, also where the caller crashed
     /// or an answer was lost in between.
-    pub async fn redrive(&self, id: LetterId) -> Result<Submitted, SubmitError> {
+    pub async fn redrive(&self, id: LetterId) -> Result<Handle<W>, SubmitError> {
         let asked = |error: CommandError| match error {
             CommandError::UnknownLetter(id) => SubmitError::UnknownLetter(id),
             CommandError::Closing => SubmitError::Closing,

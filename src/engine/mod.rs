@@ -15,6 +15,7 @@ mod columns;
 mod config;
 mod draft;
 mod ends;
+mod follow;
 mod handle;
 mod keeping;
 mod lane;
@@ -31,10 +32,11 @@ mod sweep;
 
 pub use columns::{QueueColumns, QueueStatus, queue_columns};
 pub use config::Config;
+pub use follow::{Events, EventsError, Handle, Happened, ResultError};
 pub use handle::{CommandError, Ended, Engine};
 pub use keeping::Retention;
 pub use letters::DeadLetter;
-pub use submit::{Submission, SubmitError, Submitted};
+pub use submit::{Submission, SubmitError};
 
 use crate::action::Actions;
 use crate::runtime::Runtime;

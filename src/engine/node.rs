@@ -41,6 +41,8 @@ pub(super) struct Node<W: World> {
     /// Woken when an attempt ends or the node begins to close.
     pub(super) changed: Notify,
     pub(super) ends: Ends,
+    /// Rung when something has happened to a run here.
+    pub(super) news: Ends,
 }
 
 /// An attempt in progress on this node.
@@ -90,6 +92,7 @@ impl<W: World> Node<W> {
             renewals: Notify::new(),
             changed: Notify::new(),
             ends: Ends::default(),
+            news: Ends::default(),
         }
     }
 
@@ -124,6 +127,7 @@ impl<W: World> Node<W> {
         self.alarm.ring();
         self.changed.notify_waiters();
         self.ends.ring_all();
+        self.news.ring_all();
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -143,6 +147,7 @@ impl<W: World> Node<W> {
             let notice = Notice { run, workflow, number, at: recorded.at, event: &recorded.event };
             self.observers.iter().for_each(|o| o.tell(&notice));
         }
+        self.news.ring(run);
     }
 
     /// Calls off what the run's end, or `fail_fast`, has left behind on this node.

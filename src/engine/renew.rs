@@ -4,7 +4,7 @@ use super::World;
 use super::node::{Beating, Held, Node};
 use crate::run::{RunId, TaskId, Token};
 use crate::runtime::Runtime;
-use crate::store::{Heartbeat, Holding, Progress, Renewed, Store};
+use crate::store::{Heartbeat, Holding, Renewed, Store};
 use crate::time::{Mono, Nanos};
 
 /// Extends the leases of the attempts in progress, at a third of a lease, and brings heartbeats to
@@ -58,8 +58,7 @@ fn holdings<W: World>(node: &Node<W>) -> Vec<Holding> {
 /// What the store has to know of the attempt's heartbeats: nothing, where it need give none and has
 /// given no progress of late.
 fn heartbeat<W: World>(node: &Node<W>, held: &Held) -> Option<Heartbeat> {
-    let progress = held.reports.progress().map(|(number, json)| Progress { number, json });
-    let progress = progress.filter(|p| p.number > held.kept);
+    let progress = held.reports.progress().filter(|p| p.number > held.kept);
     let left = |b: &Beating| b.last.after(b.limit).since(node.runtime.now());
     let within = held.beating.as_ref().map(|b| node.config.patience(left(b)));
     if within.is_none() && progress.is_none() {

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::World;
@@ -35,6 +36,18 @@ impl Submission {
         Self { workflow, input: Map::new(), key: None, id: None, redrives: None }
     }
 
+    /// A run of `workflow` on an input of a type of the caller's own (X11).
+    ///
+    /// # Errors
+    /// [`SubmitError::BadInput`] where that is no JSON object.
+    pub fn typed(workflow: Arc<Workflow>, input: &impl Serialize) -> Result<Self, SubmitError> {
+        match serde_json::to_value(input) {
+            Ok(Value::Object(input)) => Ok(Self::new(workflow).with_input(input)),
+            Ok(_) => Err(SubmitError::BadInput("it is not an object".to_owned())),
+            Err(error) => Err(SubmitError::BadInput(error.to_string())),
+        }
+    }
+
     /// The same with another input.
     #[must_use]
     pub fn with_input(mut self, input: Map<String, Value>) -> Self {
@@ -61,11 +74,10 @@ impl Submission {
 
 /// An accepted submission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Submitted {
-    /// The run.
-    pub run: RunId,
+pub(super) struct Submitted {
+    pub(super) run: RunId,
     /// Whether it is an earlier submission's, under the same key.
-    pub existing: bool,
+    pub(super) existing: bool,
 }
 
 /// Why a submission is refused.
@@ -89,6 +101,9 @@ pub enum SubmitError {
         /// The function.
         name: String,
     },
+    /// The input can't be written as a JSON object.
+    #[error("the input can't be written as a JSON object: {0}")]
+    BadInput(String),
     /// The input is too large to store.
     #[error("the input has {size} bytes; at most {most} are stored")]
     InputTooLarge {

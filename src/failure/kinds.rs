@@ -136,12 +136,14 @@ impl Failure {
         Self::new(ErrorCode::TIMEOUT, message).with_lineage(["TimeoutError"]).retryable()
     }
 
-    /// An attempt that gave no heartbeat for `limit` (X1): `HEARTBEAT_TIMEOUT`, retryable.
+    /// An attempt that gave no heartbeat for `limit` (X1): `HEARTBEAT_TIMEOUT`, retryable. What it
+    /// did is unknown.
     #[must_use]
     pub fn heartbeat_missed(limit: Nanos) -> Self {
         Self::new(ErrorCode::HEARTBEAT_TIMEOUT, &format!("gave no heartbeat for {limit}"))
             .with_lineage(["HeartbeatTimeoutError", "TimeoutError"])
             .retryable()
+            .with_unknown_outcome()
             .with_unknown_outcome()
     }
 

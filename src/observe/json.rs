@@ -104,6 +104,7 @@ fn about(notice: &Notice<'_>) -> Value {
         Event::AttemptStarted { .. }
         | Event::AttemptFailed { .. }
         | Event::RetryScheduled { .. }
+        | Event::CostReported { .. }
         | Event::TaskSucceeded { .. }
         | Event::TaskFailed { .. } => attempt(notice.event),
     }
@@ -136,6 +137,7 @@ fn attempt(event: &Event) -> Value {
             "retry_kind": kind,
             "reason": clean(code.as_str()),
         }),
+        Event::CostReported { cost, .. } => json!({ "cost_millionths": cost.millionths() }),
         Event::TaskSucceeded { attempt, spent, .. } => {
             json!({ "total_attempts": attempt, "result": MASK, "spent": told(*spent) })
         }
@@ -162,6 +164,7 @@ fn number(event: &Event) -> Option<u32> {
         Event::AttemptStarted { attempt, .. }
         | Event::AttemptFailed { attempt, .. }
         | Event::RetryScheduled { attempt, .. }
+        | Event::CostReported { attempt, .. }
         | Event::TaskSucceeded { attempt, .. } => Some(*attempt),
         Event::TaskFailed { attempts, .. } => Some(*attempts),
         _ => None,

@@ -3,7 +3,7 @@ use std::fmt;
 
 use super::Notice;
 use super::words::seconds;
-use crate::run::{Event, RunId, Spent, TaskId};
+use crate::run::{Cost, Event, RunId, Spent, TaskId};
 
 /// Retry statistics, in the words and the layout of the rh_agents document (H15), where an "event"
 /// is a task. Fed with notices, in order; the same notices give the same numbers.
@@ -15,6 +15,7 @@ pub struct Statistics {
     failed: u64,
     cancelled: u64,
     retries: u64,
+    cost: Cost,
     spent: Spent,
 }
 
@@ -41,6 +42,7 @@ impl Statistics {
                 self.spent = self.spent.and(*spent);
                 self.end((run, *task), Some(*attempts), &End::Failed);
             }
+            Event::CostReported { cost, .. } => self.cost = self.cost.plus(*cost),
             Event::TaskCancelled { task } => self.end((run, *task), None, &End::Cancelled),
             Event::RollbackStarted { .. } | Event::RunEnded { .. } => self.end_run(run),
             _ => {}
@@ -75,6 +77,12 @@ impl Statistics {
     #[must_use]
     pub fn unfinished(&self) -> u64 {
         self.going.values().filter(|attempt| **attempt > 1).count() as u64
+    }
+
+    /// What all attempts have cost, first ones and retries, as far as they said (H17).
+    #[must_use]
+    pub fn cost(&self) -> Cost {
+        self.cost
     }
 
     /// Attempts beyond each task's first.
@@ -136,8 +144,8 @@ fn rounded(part: u64, whole: u64) -> u64 {
     if whole == 0 { 0 } else { (part.saturating_mul(2) + whole) / (whole * 2) }
 }
 
-/// The tree of the document. Tasks called off or not ended get a line of their own, which the
-/// document does not have, only where there are any.
+/// The tree of the document. Tasks called off or not ended and costs get a line of their own, which
+/// the document does not have, only where there are any.
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = self.with_retries();
@@ -152,6 +160,9 @@ impl fmt::Display for Statistics {
             }
         }
         writeln!(f, "├─ Total retry attempts: {}", self.retries())?;
+        if !self.cost.is_zero() {
+            writeln!(f, "├─ Cost of all attempts: {}", self.cost)?;
+        }
         let tenths = self.average_tenths();
         writeln!(f, "└─ Avg retries per event: {}.{}", tenths / 10, tenths % 10)
     }

@@ -285,7 +285,7 @@ impl Policy {
 
     /// The rule that governs `failure`: of those that match, the one with the most attempts, on a
     /// tie the first in the text (W8, spec decision 5). A lost lease that no rule names falls to
-    /// the largest limit (spec decision 12).
+    /// the largest limit (spec decision 12). No rule retries a precondition (H10).
     #[must_use]
     pub fn rule_for(&self, failure: &Failure) -> Option<&Rule> {
         self.governing(failure).map(|(_, rule)| rule)
@@ -304,6 +304,9 @@ impl Policy {
 
     /// The governing rule and its place in the text, from 0.
     fn governing(&self, failure: &Failure) -> Option<(u32, &Rule)> {
+        if failure.code().as_str() == ErrorCode::PRECONDITION_FAILED {
+            return None;
+        }
         let class = self.class_of(failure);
         let matching = self.places().filter(|(_, r)| r.matcher.matches(failure, class));
         most_attempts(matching).or_else(|| {

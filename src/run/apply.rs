@@ -87,6 +87,10 @@ impl RunState {
                     state.count_against(at);
                 }
             }
+            Event::CostReported { task, attempt, cost } => {
+                let state = self.running(*task, *attempt)?;
+                state.cost = state.cost.plus(*cost);
+            }
             Event::TaskSucceeded { task, attempt, digest, spent } => {
                 let state = self.running(*task, *attempt)?;
                 state.phase = TaskPhase::Succeeded { digest: *digest };

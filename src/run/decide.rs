@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::view::View;
 use super::{
-    Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase, TaskState,
-    Token, rollback,
+    Cost, Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase,
+    TaskState, Token, rollback,
 };
 use crate::failure::{Class, ErrorContext, Failure, sanitise};
 use crate::policy::{Functions, GiveUp, Policy, Used, Verdict};
@@ -26,6 +26,15 @@ pub enum Input {
         attempt: u32,
         /// The reservation's token.
         token: Token,
+    },
+    /// The attempt under `token` says what it cost (H17); its outcome follows.
+    Cost {
+        /// The task.
+        task: TaskId,
+        /// The attempt's token.
+        token: Token,
+        /// What it cost.
+        cost: Cost,
     },
     /// The attempt under `token` succeeded.
     Succeeded {
@@ -113,6 +122,10 @@ pub fn decide(
     }
     match input {
         Input::Claimed { task, attempt, token } => claimed(state, *task, *attempt, *token, now),
+        Input::Cost { task, token, cost } => match running(state, *task, *token) {
+            Some((attempt, _)) => vec![Event::CostReported { task: *task, attempt, cost: *cost }],
+            None => Vec::new(),
+        },
         Input::Succeeded { task, token, result } => match running(state, *task, *token) {
             Some((attempt, _)) => succeeded(state, *task, attempt, result, now, functions),
             None => Vec::new(),

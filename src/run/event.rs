@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Digest, Spent, TaskId, Token};
+use super::{Cost, Digest, Spent, TaskId, Token};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
@@ -96,6 +96,16 @@ pub enum Event {
         /// rules share one count (X4).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<u32>,
+    },
+    /// The attempt in progress says what it cost (H17). In the commit of its outcome, before that. Of
+    /// an attempt whose lease was lost nothing is known.
+    CostReported {
+        /// The task.
+        task: TaskId,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// What it cost.
+        cost: Cost,
     },
     /// An attempt succeeded. The result is in the results table.
     TaskSucceeded {
@@ -254,6 +264,7 @@ impl Event {
             Self::AttemptStarted { .. } => "attempt_started",
             Self::AttemptFailed { .. } => "attempt_failed",
             Self::RetryScheduled { .. } => "retry_scheduled",
+            Self::CostReported { .. } => "cost_reported",
             Self::TaskSucceeded { .. } => "task_succeeded",
             Self::TaskFailed { .. } => "task_failed",
             Self::TaskCancelled { .. } => "task_cancelled",
@@ -280,6 +291,7 @@ impl Event {
             Self::AttemptStarted { task, .. }
             | Self::AttemptFailed { task, .. }
             | Self::RetryScheduled { task, .. }
+            | Self::CostReported { task, .. }
             | Self::TaskSucceeded { task, .. }
             | Self::TaskFailed { task, .. }
             | Self::TaskCancelled { task } => Some(*task),

@@ -12,12 +12,14 @@
 mod advance;
 mod apply;
 mod codec;
+mod cost;
 mod decide;
 mod ends;
 mod errors;
 mod event;
 mod ids;
 mod letter;
+mod progress;
 mod queue;
 mod rollback;
 mod route;
@@ -34,10 +36,12 @@ pub use codec::{
     DecodeError, decode, decode_letter, decode_snapshot, encode, encode_letter, encode_snapshot,
     nesting,
 };
+pub use cost::Cost;
 pub use decide::{Input, Lapse, decide};
 pub use event::{Event, Outcome, Recorded, RetryOf, RouteCause};
 pub use ids::{Digest, RunId, TaskId, Token, Version};
 pub use letter::{Letter, LetterId, NotALetter, NotRedrivable};
+pub use progress::Progress;
 pub use queue::{Waits, queue_of, waits_for};
 pub use rollback::RollbackState;
 pub use spent::Spent;

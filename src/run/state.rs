@@ -218,11 +218,6 @@ impl RunState {
         }
     }
 
-    /// Brings a stored result back, as read from the results table (W12).
-    pub fn restore_result(&mut self, task: TaskId, result: Arc<Value>) {
-        self.results.insert(task, result);
-    }
-
     /// The run's id.
     #[must_use]
     pub fn id(&self) -> RunId {
@@ -292,12 +287,6 @@ impl RunState {
             let items = 0..u32::try_from(state.tasks.len()).unwrap_or(u32::MAX);
             items.zip(&state.tasks).map(move |(item, task)| (TaskId { step, item }, task))
         })
-    }
-
-    /// A task's result, if it has one and it is at hand.
-    #[must_use]
-    pub fn result(&self, task: TaskId) -> Option<&Arc<Value>> {
-        self.results.get(&task)
     }
 
     /// Whether every part speaks of the same steps: bytes from outside may not.

@@ -8,7 +8,7 @@ use serde::ser::SerializeTuple;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Digest, Event, Outcome, Recorded, RetryOf, RouteCause, Spent, TaskId, Token};
+use super::{Cost, Digest, Event, Outcome, Recorded, RetryOf, RouteCause, Spent, TaskId, Token};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
@@ -88,6 +88,11 @@ enum Stored {
         code: ErrorCode,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<u32>,
+    },
+    CostReported {
+        task: TaskId,
+        attempt: u32,
+        cost: Cost,
     },
     TaskSucceeded {
         task: TaskId,

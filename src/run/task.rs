@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::spent::Watch;
-use super::{Digest, Token};
+use super::{Cost, Digest, Token};
 use crate::failure::{ErrorContext, Failure};
 use crate::time::{Nanos, Timestamp};
 
@@ -34,6 +34,9 @@ pub struct TaskState {
     /// The first attempt's failure: what compaction keeps of a long history beside the last (X9).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<Box<Failure>>,
+    /// What its attempts have cost, as far as they said (H17).
+    #[serde(default, skip_serializing_if = "Cost::is_zero")]
+    pub cost: Cost,
     /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
     pub failure: Option<Box<Failure>>,
 }
@@ -84,6 +87,7 @@ impl TaskState {
             due: Timestamp::from_nanos(0),
             watch: Watch::ZERO,
             first_failure: None,
+            cost: Cost::ZERO,
             failure: None,
         }
     }

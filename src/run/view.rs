@@ -1,6 +1,7 @@
 //! What templates and conditions see of a run.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -100,6 +101,17 @@ pub struct Prepared {
 }
 
 impl RunState {
+    /// Brings a stored result back, as read from the results table (W12).
+    pub fn restore_result(&mut self, task: TaskId, result: Arc<Value>) {
+        self.results.insert(task, result);
+    }
+
+    /// A task's result, if it has one and it is at hand.
+    #[must_use]
+    pub fn result(&self, task: TaskId) -> Option<&Arc<Value>> {
+        self.results.get(&task)
+    }
+
     pub(super) fn definition(&self, at: StepIx) -> Option<&Step> {
         self.workflow.step(at)
     }

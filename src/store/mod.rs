@@ -35,6 +35,6 @@ pub use letters::{
 pub use memory::MemoryStore;
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    ExpiredTask, Fence, Heads, Heartbeat, Holding, Loaded, Progress, QueueChange, QueueRow,
-    QueueState, Renewal, Renewed, ResultRow, RunHead, RunPhase, Snapshot, Store, StoreError, Tail,
+    ExpiredTask, Fence, Heads, Heartbeat, Holding, Loaded, QueueChange, QueueRow, QueueState,
+    Renewal, Renewed, ResultRow, RunHead, RunPhase, Snapshot, Store, StoreError, Tail,
 };

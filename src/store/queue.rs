@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::index::{Index, Place, Ticket};
 use super::seam::{
-    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, Progress, QueueChange,
-    QueueRow, QueueState, RunPhase,
+    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, QueueChange, QueueRow,
+    QueueState, RunPhase,
 };
-use crate::run::{Lapse, RunId, TaskId, Token};
+use crate::run::{Lapse, Progress, RunId, TaskId, Token};
 use crate::time::Timestamp;
 use crate::workflow::{Able, Need};
 

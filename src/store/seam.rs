@@ -12,7 +12,7 @@ mod queue;
 
 pub use queue::{
     Claim, ClaimId, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Heartbeat, Holding,
-    Progress, QueueChange, QueueRow, QueueState, Renewal, Renewed,
+    QueueChange, QueueRow, QueueState, Renewal, Renewed,
 };
 
 /// Durable state. Every method may be called again with the same argument after

@@ -9,6 +9,9 @@
 
 mod able;
 mod attempts;
+mod backoffs;
+mod conditions;
+mod costs;
 mod deactivation;
 mod heartbeats;
 mod keeping;
@@ -23,4 +26,5 @@ mod rollback;
 mod sharing;
 mod shutdown;
 mod submission;
+mod typed;
 mod width;

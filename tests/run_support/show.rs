@@ -53,6 +53,9 @@ fn line(event: &Event, workflow: &Workflow) -> String {
                 task(t)
             )
         }
+        Event::CostReported { task: t, attempt, cost } => {
+            format!("spent {} #{attempt} {cost}", task(t))
+        }
         Event::TaskSucceeded { task: t, attempt, .. } => {
             format!("succeeded {} #{attempt}", task(t))
         }

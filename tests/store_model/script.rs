@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
+use retrial::run::{Digest, LetterId, Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
     Archived, AskLetters, Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created,
     Discarded, Expired, Fence, Heads, Heartbeat, Holding, LetterFilter, LetterRow, Letters, Loaded,
-    Progress, Prune, Pruned, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError,
-    StoredLetter,
+    Prune, Pruned, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError, StoredLetter,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -352,6 +351,10 @@ impl Script {
     /// Its text goes with its number, as one task's would.
     fn progress(&self, n: u64) -> Progress {
         let number = self.asked / 2 + n % 3;
-        Progress { number, json: format!("{number}").into() }
+        Progress {
+            number,
+            json: Some(format!("{number}").into()),
+            checked: number.is_multiple_of(2),
+        }
     }
 }

@@ -62,7 +62,7 @@ impl Users {
     async fn redrive(&self, node: u32, id: LetterId) {
         self.note(&format!("letter {id} is redriven"));
         let answer = match self.ask(node, |reply| Order::Redrive(id, reply)).await {
-            Ok(submitted) => RedriveAnswer::By(submitted.run),
+            Ok(run) => RedriveAnswer::By(run),
             Err(SubmitError::AlreadyRedriven { run, .. }) => RedriveAnswer::Before(run),
             Err(SubmitError::LetterDiscarded(_)) => RedriveAnswer::Discarded,
             Err(error) => {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use metrics_util::debugging::DebuggingRecorder;
 use retrial::action::{ActionSet, HttpActions, Registry};
 use retrial::engine::{
-    CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError, Submitted, World,
+    CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError, World,
 };
 use retrial::net::{Authority, Connect, ConnectError};
 use retrial::observe::metrics::Metrics;
@@ -45,7 +45,7 @@ pub(super) enum Order {
     Archive(RunId, oneshot::Sender<Result<(), CommandError>>),
     Letters(oneshot::Sender<Result<Letters, CommandError>>),
     Letter(LetterId, oneshot::Sender<Result<DeadLetter, CommandError>>),
-    Redrive(LetterId, oneshot::Sender<Result<Submitted, SubmitError>>),
+    Redrive(LetterId, oneshot::Sender<Result<RunId, SubmitError>>),
     Discard(LetterId, oneshot::Sender<Result<(), CommandError>>),
     Prune(Retention, oneshot::Sender<Result<Vec<RunId>, CommandError>>),
     Heads(oneshot::Sender<Result<Heads, StoreError>>),
@@ -232,7 +232,7 @@ async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<Witness<S>>, o
             let _ = reply.send(engine.letter(id).await);
         }
         Order::Redrive(id, reply) => {
-            let _ = reply.send(engine.redrive(id).await);
+            let _ = reply.send(engine.redrive(id).await.map(|new| new.run));
         }
         Order::Discard(id, reply) => {
             let _ = reply.send(engine.discard(id, "nobody wants it").await);

@@ -6,6 +6,7 @@ use super::retry_after;
 use crate::action::Outcome;
 use crate::action::result::{exception, fitting};
 use crate::failure::{Failure, NetworkFault, sanitise};
+use crate::run::Cost;
 use crate::time::Timestamp;
 
 /// The most characters of a body that a failure's message shows.
@@ -29,6 +30,14 @@ pub(super) fn read(answer: &Answer, bodiless: bool, at: Timestamp) -> Outcome {
         Some(failure) => Err(failure),
         None => fitting(body),
     }
+}
+
+/// What the endpoint says the attempt cost: `X-Cost`, in millionths, digits alone (H17).
+pub(super) fn cost(answer: &Answer) -> Option<Cost> {
+    let text = answer.headers.get("x-cost")?.to_str().ok()?.trim();
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // A number that is too large for the sum is the largest.
+    digits.then(|| Cost::from_millionths(text.parse().unwrap_or(u64::MAX)))
 }
 
 /// What the body of a 2xx says went wrong. `success` decides before anything else (A3, A4).

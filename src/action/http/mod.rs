@@ -58,6 +58,9 @@ impl<C: Connect> HttpActions<C> {
         let without_body = request.method() == hyper::Method::HEAD;
         let stream = self.network.connect(to).await?;
         let answer = exchange::exchange(stream, request, to).await?;
+        if let Some(cost) = answer::cost(&answer) {
+            call.reports.spend(cost);
+        }
         span::status(&Span::current(), answer.status);
         answer::read(&answer, without_body, call.at)
     }

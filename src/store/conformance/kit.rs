@@ -3,11 +3,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Harness;
-use crate::run::{Digest, RunId, TaskId, Token, Version};
+use crate::run::{Digest, Progress, RunId, TaskId, Token, Version};
 use crate::store::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    Fence, Heartbeat, Holding, Loaded, Progress, QueueChange, QueueRow, Renewal, ResultRow,
-    RunPhase, Store, StoreError,
+    Fence, Heartbeat, Holding, Loaded, QueueChange, QueueRow, Renewal, ResultRow, RunPhase, Store,
+    StoreError,
 };
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Need, StepIx, Via};
@@ -87,7 +87,8 @@ pub(super) fn need(action: &str, via: Via) -> Need {
 }
 
 pub(super) fn progress(number: u64) -> Progress {
-    Progress { number, json: format!("{{\"done\": {number}}}").into() }
+    let json = format!("{{\"done\": {number}}}");
+    Progress { number, json: Some(json.into()), checked: number > 6 }
 }
 
 pub(super) fn lease(item: u32, token: Token, lasts: Nanos, timeout: Option<Nanos>) -> QueueChange {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::run::{Lapse, RunId, TaskId, Token};
+use crate::run::{Lapse, Progress, RunId, TaskId, Token};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Need};
 
@@ -65,16 +65,6 @@ pub struct ClaimedTask {
     pub token: Token,
     /// The task's newest progress, from earlier attempts (X1).
     pub progress: Option<Progress>,
-}
-
-/// What an attempt has said of its progress (X1). It lives in the task's queue row alone: it outlives
-/// the lease, and goes with the row. Of two the one with the larger number is newer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Progress {
-    /// Counted up over all attempts of the task, from 1.
-    pub number: u64,
-    /// JSON text.
-    pub json: Arc<str>,
 }
 
 /// A token that must still be good when a commit lands.
