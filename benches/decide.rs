@@ -42,7 +42,11 @@ fn running() -> Option<(RunState, Token)> {
         state.handle(&Input::Claimed { task: TASK, attempt, token }, NOW, &functions);
         if attempt < 3 {
             let failure = Failure::http(503, "busy");
-            state.handle(&Input::Failed { task: TASK, token, failure }, NOW, &functions);
+            state.handle(
+                &Input::Failed { task: TASK, token, failure, denied: false },
+                NOW,
+                &functions,
+            );
         }
     }
     Some((state, Token::from_random(1, 3)))
@@ -96,7 +100,7 @@ fn whole(c: &mut Criterion) {
     let Some((state, token)) = running() else { return };
     let functions = Functions::default();
     let failure = Failure::http(503, "busy");
-    let input = Input::Failed { task: TASK, token, failure };
+    let input = Input::Failed { task: TASK, token, failure, denied: false };
     let mut group = c.benchmark_group("run decision");
     group.bench_function("decide", |b| {
         b.iter(|| decide(black_box(&state), &input, NOW, &functions));

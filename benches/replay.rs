@@ -47,7 +47,12 @@ fn history() -> (RunId, Vec<Recorded>) {
             let task = TaskId { step: StepIx(0), item };
             let token = Token::from_random(u64::from(item), u64::from(attempt));
             let end = if attempt == 1 {
-                Input::Failed { task, token, failure: Failure::http(503, "busy, try again later") }
+                Input::Failed {
+                    task,
+                    token,
+                    failure: Failure::http(503, "busy, try again later"),
+                    denied: false,
+                }
             } else {
                 Input::Succeeded { task, token, result: Arc::new(Value::Null) }
             };

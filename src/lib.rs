@@ -57,6 +57,7 @@ pub mod door;
 pub mod engine;
 pub mod explain;
 pub mod failure;
+pub mod guard;
 pub mod net;
 pub mod observe;
 pub mod policy;

@@ -92,7 +92,7 @@ fn budgets() -> impl Strategy<Value = Budget> {
             throttling_cost: cost.div_ceil(2),
             refill: Refill { ratio, first_success, refund },
             scope: if group { BudgetScope::Group } else { BudgetScope::Action },
-            on_denied: if wait { Denied::Wait } else { Denied::Fail },
+            on_denied: if wait && !group { Denied::Wait } else { Denied::Fail },
         });
     prop_oneof![ratio.prop_map(Budget::of_first_attempts), full]
 }

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use retrial::failure::{ErrorContext, Failure, RetryKind};
+use retrial::guard::{Breaker, FailureRate, GuardRules, HeldBy, Pace};
 use retrial::policy::{
     AtDeadline, Backoff, Budget, Counting, DelayList, Dialect, GiveUp, Jitter, Matcher, Parts,
     Policy, Rule,
@@ -75,6 +76,7 @@ fn records() -> Vec<(&'static str, Event)> {
         ("step_entered", Event::StepEntered { step: STEP, tasks: 3 }),
         ("attempt_started", started(Some(Nanos::from_secs(10)), Some(1), Some(retry))),
         ("attempt_started-bare", started(None, None, None)),
+        ("task_held", Event::TaskHeld { task: TASK, attempt: 2, by: HeldBy::Breaker, until: AT }),
         (
             "attempt_failed",
             Event::AttemptFailed {
@@ -171,8 +173,12 @@ fn state() -> RunState {
     };
     let at = |step, item| TaskId { step: StepIx(step), item };
     let start = |task, attempt| Input::Claimed { task, attempt, token: token(task, attempt) };
-    let fail =
-        |task, attempt, failure| Input::Failed { task, token: token(task, attempt), failure };
+    let fail = |task, attempt, failure| Input::Failed {
+        task,
+        token: token(task, attempt),
+        failure,
+        denied: false,
+    };
     let succeed = |task, attempt, result: Value| Input::Succeeded {
         task,
         token: token(task, attempt),
@@ -246,7 +252,7 @@ fn golden_letters_stay_readable() {
 fn every_event_has_a_golden_record_and_every_record_an_event() {
     let records = records();
     let names: BTreeSet<&str> = records.iter().map(|(_, e)| e.name()).collect();
-    assert_eq!(names.len(), 24, "an event has no golden record: {names:?}");
+    assert_eq!(names.len(), 25, "an event has no golden record: {names:?}");
     let known: BTreeSet<String> = records
         .iter()
         .map(|(name, _)| format!("{name}.record"))

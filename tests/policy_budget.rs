@@ -39,7 +39,7 @@ fn c18_h17_a_retry_budget_in_every_dialect() {
 fn h17_a_retry_budget_in_full() {
     let text = r#"{"retry_config": {"retry_budget": {
         "initial": 20, "capacity": 500, "cost": 14, "throttling_cost": 5, "first_success": 1,
-        "refund": true, "scope": "group", "on_denied": "wait"}}}"#;
+        "refund": true, "scope": "action", "on_denied": "wait"}}}"#;
     let expected = Budget {
         capacity: 500,
         initial: 20,
@@ -47,7 +47,7 @@ fn h17_a_retry_budget_in_full() {
         throttling_cost: 5,
         // Another refill stands in place of the usual ratio.
         refill: Refill { ratio: Share::ZERO, first_success: 1, refund: true },
-        scope: BudgetScope::Group,
+        scope: BudgetScope::Action,
         on_denied: Denied::Wait,
     };
     assert_eq!(budget(text), expected);
@@ -122,8 +122,8 @@ fn h17_a_retry_budget_is_explained() {
     };
     insta::assert_snapshot!(shown("[retry: 1, backoff: 1] [retry_budget: 0.1]"), @"An attempt may take any time. For retries all tasks of the action share 10 tokens, at most 10: a retry takes 1, each first attempt adds 10 % of a token; who finds too few fails now. A Retry-After of up to 1h is obeyed.");
     insta::assert_snapshot!(
-        shown(r#"{"max_retries": 1, "retry_budget": {"capacity": 500, "cost": 14, "throttling_cost": 5, "first_success": 1, "refund": true, "scope": "group", "on_denied": "wait"}}"#),
-        @"An attempt may take any time. For retries the tasks of one fan-out share 500 tokens, at most 500: a retry takes 14, after throttling 5, a success at the first attempt adds 1, a success after retries gives the last retry's back; who finds too few waits. A Retry-After of up to 1h is obeyed."
+        shown(r#"{"max_retries": 1, "retry_budget": {"capacity": 500, "cost": 14, "throttling_cost": 5, "first_success": 1, "refund": true, "scope": "group", "on_denied": "fail"}}"#),
+        @"An attempt may take any time. For retries the tasks of one fan-out share 500 tokens, at most 500: a retry takes 14, after throttling 5, a success at the first attempt adds 1, a success after retries gives the last retry's back; who finds too few fails now. A Retry-After of up to 1h is obeyed."
     );
 }
 

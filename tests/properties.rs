@@ -152,11 +152,12 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
             let token = Token::from_random(9, 9);
             let failure = Failure::http(503, "late");
             let stale = match nth % 3 {
-                0 => Input::Failed { task, token, failure },
+                0 => Input::Failed { task, token, failure, denied: false },
                 1 => Input::Expired {
                     task,
                     token,
                     lapse: [Lapse::Lease, Lapse::Deadline, Lapse::Heartbeat][nth % 3],
+                    denied: false,
                 },
                 _ => Input::Succeeded { task, token, result: json!(1).into() },
             };

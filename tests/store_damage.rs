@@ -90,6 +90,7 @@ fn commit(n: u64, version: u64) -> Commit {
         results: vec![ResultRow { task: task(2), attempt: 1, result: text("result", version) }],
         phase: RunPhase::Running,
         snapshot: (version == 5).then(|| text("state", n)),
+        guards: vec![],
         letters: (version == 6).then(|| letter(n)).into_iter().collect(),
     }
 }

@@ -5,6 +5,7 @@
 
 mod store_model {
     pub(crate) mod naive;
+    mod naive_guards;
     pub(crate) mod script;
 }
 mod store_world;

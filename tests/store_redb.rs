@@ -58,6 +58,7 @@ fn commit(n: u64, version: u64) -> Commit {
         results: vec![],
         phase: RunPhase::Running,
         snapshot: None,
+        guards: vec![],
         letters: vec![],
     }
 }

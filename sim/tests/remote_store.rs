@@ -179,6 +179,7 @@ fn commit(n: u64) -> Commit {
         results: vec![ResultRow { task: TASK, attempt: 1, result: Bytes::from_static(b"{}") }],
         phase: RunPhase::Running,
         snapshot: Some(Bytes::from_static(b"state")),
+        guards: vec![],
         letters: vec![],
     }
 }

@@ -120,7 +120,8 @@ async fn attempt<W: World>(
     if let End::Outcome(outcome) = end {
         let outcome = outcome.map(Arc::new);
         let (progress, cost) = (reports.progress(), reports.cost());
-        node.send(run, Message::Ended { task, token, outcome, progress, cost, slot }).await;
+        let denied = false;
+        node.send(run, Message::Ended { task, token, outcome, denied, progress, cost, slot }).await;
     }
     node.let_go(run, task, token);
 }

@@ -5,9 +5,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Config;
+use super::guarding::{Guarded, Meanings};
 use super::lanes::{Command, Message, queue_changes};
-use crate::run::{self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, Token};
-use crate::store::{Fence, LetterRow, QueueChange, ResultRow, RunPhase};
+use crate::run::{
+    self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, TaskPhase, Token,
+};
+use crate::store::{Fence, Guarding, LetterRow, QueueChange, ResultRow, RunPhase};
 use crate::time::Timestamp;
 
 /// What a batch of messages comes to, before it is durable.
@@ -22,10 +25,12 @@ pub(super) struct Draft {
     pub(super) calls_off: bool,
     /// The messages that did something, by place.
     pub(super) changed: Vec<usize>,
+    pub(super) guards: Vec<Guarding>,
+    guarded: Guarded,
 }
 
 impl Draft {
-    pub(super) fn new(state: RunState) -> Self {
+    pub(super) fn new(state: RunState, guarded: Guarded) -> Self {
         Self {
             state,
             events: Vec::new(),
@@ -36,11 +41,19 @@ impl Draft {
             started: Vec::new(),
             calls_off: false,
             changed: Vec::new(),
+            guards: Vec::new(),
+            guarded,
         }
     }
 
-    /// Whether `message` does anything.
-    pub(super) fn take(&mut self, message: &Message, now: Timestamp, config: &Config) -> bool {
+    /// Whether `message` does anything. `before` is the run before the draft.
+    pub(super) fn take(
+        &mut self,
+        before: &RunState,
+        message: &Message,
+        now: Timestamp,
+        config: &Config,
+    ) -> bool {
         let Some((input, fence)) = reading(message) else { return false };
         let input = &input;
         let cost = cost_of(message);
@@ -52,6 +65,8 @@ impl Draft {
             return false;
         }
         self.fences.extend(fence);
+        let (guarded, queue, guards) = (&self.guarded, &self.queue[..], &mut self.guards);
+        Meanings { guarded, before, queue, guards }.add(input, &events);
         let progress = match message {
             Message::Ended { progress, .. } => progress.as_ref(),
             _ => None,
@@ -106,19 +121,27 @@ fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
             let (task, attempt, token) = (claimed.task, claimed.attempt, claimed.token);
             (Input::Claimed { task, attempt, token }, Some(Fence::Held { task, token }))
         }
-        Message::Ended { task, token, outcome, .. } => {
-            let (task, token) = (*task, *token);
+        Message::Held { task, attempt, by, until } => {
+            let (task, attempt, by, until) = (*task, *attempt, *by, *until);
+            (Input::Held { task, attempt, by, until }, None)
+        }
+        Message::Ended { task, token, outcome, denied, .. } => {
+            let (task, token, denied) = (*task, *token, *denied);
             let input = match outcome {
+                // A success that the budget had a say in is one that broke what its step ensures.
+                Ok(_) if denied => {
+                    Input::Failed { task, token, failure: run::broken_ensures(), denied }
+                }
                 Ok(result) => Input::Succeeded { task, token, result: Arc::clone(result) },
-                Err(failure) => Input::Failed { task, token, failure: failure.clone() },
+                Err(failure) => Input::Failed { task, token, failure: failure.clone(), denied },
             };
             (input, Some(Fence::Held { task, token }))
         }
-        Message::Expired { task, token, lapse, orphan } => {
-            let (task, token) = (*task, *token);
+        Message::Expired { task, token, lapse, orphan, denied } => {
+            let (task, token, lapse, denied) = (*task, *token, *lapse, *denied);
             let fence =
                 if *orphan { Fence::Held { task, token } } else { Fence::Lapsed { task, token } };
-            (Input::Expired { task, token, lapse: *lapse }, Some(fence))
+            (Input::Expired { task, token, lapse, denied }, Some(fence))
         }
         Message::Command(command, _) => {
             let input = match command {
@@ -147,5 +170,18 @@ pub(super) fn phase_of(state: &RunState) -> RunPhase {
         Phase::Ended(Outcome::Completed) => RunPhase::Completed,
         Phase::Ended(Outcome::Failed { .. }) => RunPhase::Failed,
         Phase::Ended(Outcome::Cancelled { .. }) => RunPhase::Cancelled,
+    }
+}
+
+/// Whether the store speaks of an attempt that `state` does not know: others have written. What
+/// means nothing to the state makes no commit, and so no conflict would tell.
+pub(super) fn is_behind(state: &RunState, message: &Message) -> bool {
+    let found = |task| state.task(task).map(|t| (&t.phase, t.attempt));
+    match message {
+        Message::Claimed(c, _) => found(c.task) != Some((&TaskPhase::Queued, c.attempt)),
+        Message::Expired { task, token, .. } => !found(*task).is_some_and(
+            |(phase, _)| matches!(phase, TaskPhase::Running { token: held, .. } if held == token),
+        ),
+        _ => false,
     }
 }

@@ -12,7 +12,7 @@ use super::restore::restore;
 use super::submit::Submitted;
 use super::{Config, Submission, SubmitError, World, claim, keeping, recover, renew, sweep};
 use crate::observe::Observer;
-use crate::run::{self, LetterId, Outcome, RunId, RunState};
+use crate::run::{self, LetterId, Outcome, RunId, RunState, Version};
 use crate::runtime::{Runtime, Task};
 use crate::store::{Loaded, QueueRow, Store, StoreError};
 use crate::workflow::Need;
@@ -303,13 +303,17 @@ async fn first_answer<R: Runtime>(runtime: &R, store: &impl Store) -> StoreClock
 impl<W: World> Node<W> {
     /// A run's state as the store has it.
     pub(super) async fn state_of(&self, run: RunId) -> Result<RunState, CommandError> {
-        let loaded = self.load(run).await.map_err(LaneError::from)?;
+        let loaded = self.load(run, None).await.map_err(LaneError::from)?;
         let loaded = loaded.ok_or(CommandError::UnknownRun(run))?;
         Ok(restore(run, &loaded)?)
     }
 
-    pub(super) async fn load(&self, run: RunId) -> Result<Option<Loaded>, StoreError> {
-        let loaded = self.until_answered(|| self.store.load(run, None)).await?;
+    pub(super) async fn load(
+        &self,
+        run: RunId,
+        after: Option<Version>,
+    ) -> Result<Option<Loaded>, StoreError> {
+        let loaded = self.until_answered(|| self.store.load(run, after)).await?;
         if let Some(loaded) = &loaded {
             self.clock.hear(loaded.at, &self.runtime);
         }

@@ -1,21 +1,22 @@
 //! One run on one node: at most one commit in flight; what arrives meanwhile goes into the next.
 
+mod upkeep;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
-use super::draft::{Draft, phase_of};
-use super::lanes::{Command, Message, due};
+use super::draft::{Draft, is_behind, phase_of};
+use super::guarding::{Guarded, frees};
+use super::lanes::{Command, Message};
 use super::node::Node;
 use super::restore::{extend, restore};
 use super::{CommandError, World, span};
-use crate::run::{self, Lapse, Phase, RunId, RunState, TaskPhase, Version, Waits};
+use crate::run::{self, Phase, RunId, RunState, TaskPhase};
 use crate::runtime::Runtime;
-use crate::store::{
-    Commit, Committed, Heartbeat, Holding, QueueChange, QueueState, Store, StoreError, Tail,
-};
+use crate::store::{Commit, Committed, Heartbeat, Holding, QueueChange, Store, StoreError, Tail};
 use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
@@ -38,6 +39,7 @@ struct Lane<W: World> {
     state: RunState,
     tail_bytes: usize,
     snapshot_bytes: usize,
+    guarded: Guarded,
 }
 
 /// Why a lane ends.
@@ -100,15 +102,15 @@ async fn leave<W: World>(
 
 impl<W: World> Lane<W> {
     fn new(node: Arc<Node<W>>, state: RunState) -> Self {
-        Self { node, state, tail_bytes: 0, snapshot_bytes: 0 }
+        let guarded = Guarded::of(state.workflow());
+        Self { node, state, tail_bytes: 0, snapshot_bytes: 0, guarded }
     }
 
     async fn load(node: Arc<Node<W>>, run: RunId) -> Result<Self, LaneError> {
-        let loaded = node.load(run).await?.ok_or(LaneError::Missing(run))?;
+        let loaded = node.load(run, None).await?.ok_or(LaneError::Missing(run))?;
         let tail_bytes = loaded.tail.events.iter().map(Bytes::len).sum();
         let snapshot_bytes = loaded.snapshot.as_ref().map_or(0, |s| s.state.len());
-        let state = restore(run, &loaded)?;
-        Ok(Self { node, state, tail_bytes, snapshot_bytes })
+        Ok(Self { tail_bytes, snapshot_bytes, ..Self::new(node, restore(run, &loaded)?) })
     }
 
     async fn work(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Result<End, LaneError> {
@@ -141,6 +143,9 @@ impl<W: World> Lane<W> {
             let found = self.look_over().await?;
             messages.extend(found);
         }
+        if messages.iter().any(|m| is_behind(&self.state, m)) {
+            self.refresh().await?;
+        }
         loop {
             let mut draft = self.draft(&messages);
             if draft.events.is_empty() {
@@ -160,17 +165,31 @@ impl<W: World> Lane<W> {
                     *self = Self::load(Arc::clone(&self.node), self.state.id()).await?;
                     self.node.call_off_ended(&self.state);
                 }
+                Committed::Held { holds, at } => self.node.hold(&mut messages, &holds, at),
                 Committed::Fenced { task, .. } => messages.retain(|m| !self.refused(m, task)),
             }
         }
     }
 
+    /// Takes in what others wrote.
+    async fn refresh(&mut self) -> Result<(), LaneError> {
+        let run = self.state.id();
+        let loaded = self.node.load(run, Some(self.state.version())).await?;
+        let loaded = loaded.ok_or(LaneError::Missing(run))?;
+        if loaded.snapshot.is_none() {
+            return self.catch_up(&loaded.tail);
+        }
+        *self = Self::load(Arc::clone(&self.node), run).await?;
+        self.node.call_off_ended(&self.state);
+        Ok(())
+    }
+
     /// Decides what the messages do, on a copy of the state.
     fn draft(&self, messages: &[Message]) -> Draft {
-        let mut draft = Draft::new(self.state.clone());
+        let mut draft = Draft::new(self.state.clone(), self.guarded.clone());
         let now = self.node.clock.now(&self.node.runtime);
         for (place, message) in messages.iter().enumerate() {
-            if draft.take(message, now, &self.node.config) {
+            if draft.take(&self.state, message, now, &self.node.config) {
                 draft.changed.push(place);
             }
         }
@@ -192,6 +211,7 @@ impl<W: World> Lane<W> {
             letters: draft.letters.clone(),
             phase: phase_of(&draft.state),
             snapshot: wanted.then(|| run::encode_snapshot(&draft.state)),
+            guards: draft.guards.clone(),
         }
     }
 
@@ -204,6 +224,7 @@ impl<W: World> Lane<W> {
         | Committed::Already { at, .. }
         | Committed::Conflict { at, .. }
         | Committed::Behind { at }
+        | Committed::Held { at, .. }
         | Committed::Fenced { at, .. }) = &answer;
         self.node.clock.hear(*at, &self.node.runtime);
         if matches!(answer, Committed::Applied { .. } | Committed::Already { .. }) {
@@ -246,6 +267,9 @@ impl<W: World> Lane<W> {
         let first = self.state.version();
         std::mem::swap(&mut self.state, &mut draft.state);
         self.node.wake_for(&draft.queue);
+        if frees(&draft.guards) {
+            self.node.alarm.ring();
+        }
         let finished = self.answer(messages, &draft);
         if draft.calls_off {
             self.node.call_off_ended(&self.state);
@@ -278,7 +302,7 @@ impl<W: World> Lane<W> {
                     let _ = done.send(());
                 }
                 Message::Ended { .. } => finished.push(message),
-                Message::Expired { .. } | Message::Retire => {}
+                Message::Held { .. } | Message::Expired { .. } | Message::Retire => {}
             }
         }
         finished
@@ -307,59 +331,14 @@ impl<W: World> Lane<W> {
             Message::Ended { task, token, .. } | Message::Expired { task, token, .. } => {
                 (*task, *token)
             }
-            Message::Command(..) | Message::Recover(_) | Message::Retire => return false,
+            Message::Held { .. } | Message::Command(..) | Message::Recover(_) | Message::Retire => {
+                return false;
+            }
         };
         if about == task {
             self.node.call_off(self.state.id(), task, token);
         }
         about == task
-    }
-
-    /// Compares the state with its queue rows; events win. Leases that a dead process left on a
-    /// store that only this one can use are over.
-    async fn look_over(&mut self) -> Result<Vec<Message>, LaneError> {
-        let rows = self.node.queue_rows(self.state.id()).await?;
-        let mut missing = Vec::new();
-        let mut orphans = Vec::new();
-        for (task, attempt, waits) in run::queue_of(&self.state) {
-            let row = rows.iter().find(|r| r.task == task);
-            match (waits, row.map(|r| &r.state)) {
-                (Waits::Due, Some(QueueState::Due { .. })) => {}
-                (Waits::Due, _) => {
-                    let after = self.state.task(task).map(|t| t.delay).unwrap_or_default();
-                    missing.extend(due(&self.state, task, attempt, after));
-                }
-                (Waits::Leased(token), _) if self.node.config.sole_owner => {
-                    let lapse = Lapse::Lease;
-                    orphans.push(Message::Expired { task, token, lapse, orphan: true });
-                }
-                (Waits::Leased(_), _) => {}
-            }
-        }
-        if !missing.is_empty() {
-            tracing::warn!(run = %self.state.id(), rows = missing.len(), "queue rows were missing");
-            let mut draft = Draft::new(self.state.clone());
-            draft.queue = missing;
-            let commit = self.commit(&draft);
-            // A conflict means that others are at work on the run: they write its rows.
-            self.send(commit).await?;
-            self.node.wake_for(&draft.queue);
-        }
-        Ok(orphans)
-    }
-
-    /// Forgets events that only a very long history still needs.
-    async fn trim(&self) -> Result<(), LaneError> {
-        let keep = self.node.config.keep_events;
-        let fresh_snapshot = self.tail_bytes == 0 && self.snapshot_bytes > 0;
-        let below = self.state.version().0.saturating_sub(keep);
-        if fresh_snapshot
-            && below > 0
-            && let Err(error) = self.node.store.trim(self.state.id(), Version(below)).await
-        {
-            tracing::warn!(%error, "old events could not be trimmed; the next snapshot tries again");
-        }
-        Ok(())
     }
 }
 

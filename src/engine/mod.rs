@@ -16,6 +16,7 @@ mod config;
 mod draft;
 mod ends;
 mod follow;
+mod guarding;
 mod handle;
 mod keeping;
 mod lane;

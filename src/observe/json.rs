@@ -9,7 +9,7 @@ use super::Notice;
 use super::words::{clean, fans_out, step_name};
 use crate::failure::{Class, ErrorContext, Failure};
 use crate::run::{Event, Outcome, Spent, TaskId};
-use crate::time::Nanos;
+use crate::time::{Nanos, Timestamp};
 
 /// What stands in the place of a masked value.
 pub const MASK: &str = "***";
@@ -102,11 +102,12 @@ fn about(notice: &Notice<'_>) -> Value {
         Event::RollbackEnded { complete } => json!({ "complete": complete }),
         Event::RunEnded { outcome } => ended(outcome),
         Event::AttemptStarted { .. }
+        | Event::TaskHeld { .. }
         | Event::AttemptFailed { .. }
         | Event::RetryScheduled { .. }
         | Event::CostReported { .. }
         | Event::TaskSucceeded { .. }
-        | Event::TaskFailed { .. } => attempt(notice.event),
+        | Event::TaskFailed { .. } => attempt(notice.event, notice.at),
     }
 }
 
@@ -117,13 +118,17 @@ fn compensation(notice: &Notice<'_>, task: TaskId) -> Value {
     fields
 }
 
-fn attempt(event: &Event) -> Value {
+fn attempt(event: &Event, at: Timestamp) -> Value {
     let mut fields = match event {
         Event::AttemptStarted { timeout, retries_left, retry, .. } => json!({
             "timeout_ms": timeout.map(Nanos::as_millis),
             "retries_left": retries_left,
             "retry_delay": retry.as_ref().map(|r| in_seconds(r.delay)),
             "original_error": retry.as_ref().map(|r| clean(&r.original_error)),
+        }),
+        Event::TaskHeld { by, until, .. } => json!({
+            "held_by": by,
+            "held_for": in_seconds(until.since(at)),
         }),
         Event::AttemptFailed { failure, will_retry, took, .. } => json!({
             "will_retry": will_retry,
@@ -162,6 +167,7 @@ fn attempt(event: &Event) -> Value {
 fn number(event: &Event) -> Option<u32> {
     match event {
         Event::AttemptStarted { attempt, .. }
+        | Event::TaskHeld { attempt, .. }
         | Event::AttemptFailed { attempt, .. }
         | Event::RetryScheduled { attempt, .. }
         | Event::CostReported { attempt, .. }

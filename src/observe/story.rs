@@ -4,6 +4,7 @@ use super::Notice;
 use super::line::{Held, Line, Tone};
 use super::words::{clean, counted, seconds, task_name};
 use crate::failure::Failure;
+use crate::guard::HeldBy;
 use crate::policy::GiveUp;
 use crate::run::{Event, TaskId};
 use crate::time::{Nanos, Timestamp};
@@ -75,6 +76,7 @@ impl Story {
             Event::AttemptStarted { attempt, retries_left, .. } => {
                 self.start(at, *attempt, *retries_left)
             }
+            Event::TaskHeld { by, until, .. } => self.hold(*by, until.since(at)),
             Event::AttemptFailed { task, failure, will_retry, .. } => {
                 let turn = self.fail(at, failure, limit(notice.workflow, task.step, failure));
                 if *will_retry { self.keep(turn) } else { turn }
@@ -130,6 +132,11 @@ impl Story {
             if attempt > 1 { format!(" (retry {})", self.count(attempt)) } else { String::new() };
         self.held.begin();
         self.say(Tone::Plain, format!("🔧 {} [STARTED]{retry}", self.name))
+    }
+
+    fn hold(&mut self, by: HeldBy, wait: Nanos) -> Turn {
+        let (name, wait) = (&self.name, seconds(wait));
+        self.say(Tone::Retry, format!("  ⏸ {name} held by the {by}, asking again in {wait}..."))
     }
 
     fn fail(&mut self, at: Timestamp, failure: &Failure, of: Option<u32>) -> Turn {

@@ -86,6 +86,11 @@ pub enum BudgetError {
         "nothing refills the retry budget; set a ratio, a refund or tokens for first successes"
     )]
     NeverRefilled,
+    /// All of a group's first attempts start together, so waiting would bring nothing.
+    #[error(
+        "the retries of one fan-out can't wait for their budget: no later first attempts refill it; let them fail, or use the scope of the action"
+    )]
+    GroupWaits,
 }
 
 impl Budget {
@@ -110,6 +115,17 @@ impl Budget {
         if failure.is_throttling() { self.throttling_cost } else { self.cost }
     }
 
+    /// The tokens that come back when the `attempt`-th attempt succeeds, `last` being the failure
+    /// before it.
+    #[must_use]
+    pub fn refill_of_success(&self, attempt: u32, last: Option<&Failure>) -> u32 {
+        match last {
+            _ if attempt <= 1 => self.refill.first_success,
+            Some(failure) if self.refill.refund => self.cost_of(failure),
+            _ => 0,
+        }
+    }
+
     /// Whether the budget makes sense.
     ///
     /// # Errors
@@ -122,6 +138,9 @@ impl Budget {
         }
         if cost > capacity {
             return Err(BudgetError::TooSmall { capacity, cost });
+        }
+        if self.scope == BudgetScope::Group && self.on_denied == Denied::Wait {
+            return Err(BudgetError::GroupWaits);
         }
         if initial > capacity {
             return Err(BudgetError::Overfull { initial, capacity });

@@ -90,6 +90,8 @@ pub enum GiveUp {
     TimeoutBudget,
     /// The next attempt would start at or after the total timeout (H5).
     TotalTimeout,
+    /// The retry budget has too few tokens left (C18).
+    RetryBudget,
     /// The endpoint asked for a longer wait than is obeyed (spec decision 7).
     RetryAfter,
     /// Somebody failed the waiting task by hand (H17).
@@ -104,6 +106,7 @@ impl fmt::Display for GiveUp {
             Self::OutcomeUnknown => "it may have taken effect, and the action is not idempotent",
             Self::TimeoutBudget => "the retries allowed for timeouts are used up",
             Self::TotalTimeout => "the total timeout leaves no time for another attempt",
+            Self::RetryBudget => "the retry budget allows no more retries now",
             Self::ByHand => "it was failed by hand",
             Self::RetryAfter => "the endpoint asks for a longer wait than is allowed",
         })

@@ -10,6 +10,7 @@ use super::{
     TaskId, TaskPhase, TaskState, Version,
 };
 use crate::failure::RetryKind;
+use crate::policy::Budget;
 use crate::workflow::StepIx;
 
 /// An event that can't follow the events before it: the history is damaged.
@@ -56,12 +57,21 @@ impl RunState {
                 state.tasks = vec![TaskState::new(); *tasks as usize];
             }
             Event::AttemptStarted { task, attempt, token, timeout, .. } => {
+                let budget = self.group_budget(task.step).filter(|_| *attempt == 1);
                 ensure(self.phase == Phase::Running)?;
                 let state = self.task_at(*task, *attempt)?;
                 ensure(state.phase == TaskPhase::Queued)?;
                 state.phase = TaskPhase::Running { token: *token, timeout: *timeout };
                 state.first_started.get_or_insert(recorded.at);
                 state.watch.start(recorded.at);
+                if let (Some(budget), Some(bucket)) = (budget, self.bucket(task.step)) {
+                    bucket.first_attempt(&budget, recorded.at);
+                }
+            }
+            Event::TaskHeld { task, attempt, by, .. } => {
+                let state = self.task_at(*task, *attempt)?;
+                ensure(state.phase == TaskPhase::Queued)?;
+                state.held = Some(*by);
             }
             Event::AttemptFailed { task, attempt, failure, .. } => {
                 let state = self.running(*task, *attempt)?;
@@ -79,6 +89,7 @@ impl RunState {
                 ensure(*attempt == state.attempt.saturating_add(1))?;
                 state.phase = TaskPhase::Queued;
                 state.attempt = *attempt;
+                state.held = None;
                 state.delay = *delay;
                 state.due = recorded.at.after(*delay);
                 state.backoff = Some(*backoff);
@@ -86,15 +97,23 @@ impl RunState {
                 if let Some(at) = place {
                     state.count_against(at);
                 }
+                self.spend(*task, recorded.at);
             }
             Event::CostReported { task, attempt, cost } => {
                 let state = self.running(*task, *attempt)?;
                 state.cost = state.cost.plus(*cost);
             }
             Event::TaskSucceeded { task, attempt, digest, spent } => {
+                let budget = self.group_budget(task.step);
                 let state = self.running(*task, *attempt)?;
                 state.phase = TaskPhase::Succeeded { digest: *digest };
                 state.watch.spent = *spent;
+                let refill = |b: &Budget| b.refill_of_success(*attempt, state.failure.as_deref());
+                let tokens = budget.as_ref().map_or(0, refill);
+                if let (Some(budget), Some(bucket), 1..) = (budget, self.bucket(task.step), tokens)
+                {
+                    bucket.refill(&budget, tokens, recorded.at);
+                }
                 if let Some(rollback) = &mut self.rollback {
                     rollback.compensated += 1;
                 } else if self.workflow.compensation_of(task.step).is_some() {

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::failing::{fail_by_hand, failed, out_of_time};
 use super::view::View;
 use super::{
     Cost, Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase,
     TaskState, Token, rollback,
 };
-use crate::failure::{Class, ErrorContext, Failure, sanitise};
-use crate::policy::{Functions, GiveUp, Policy, Used, Verdict};
+use crate::failure::{Failure, sanitise};
+use crate::guard::HeldBy;
+use crate::policy::{Functions, Policy};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::StepIx;
 
@@ -26,6 +28,17 @@ pub enum Input {
         attempt: u32,
         /// The reservation's token.
         token: Token,
+    },
+    /// A guard of its action refuses to let the task's attempt start.
+    Held {
+        /// The task.
+        task: TaskId,
+        /// The attempt.
+        attempt: u32,
+        /// The guard.
+        by: HeldBy,
+        /// When the guard is to be asked again, store time.
+        until: Timestamp,
     },
     /// The attempt under `token` says what it cost (H17); its outcome follows.
     Cost {
@@ -53,6 +66,8 @@ pub enum Input {
         token: Token,
         /// What went wrong.
         failure: Failure,
+        /// Whether the action's retry budget has denied a retry.
+        denied: bool,
     },
     /// The lease under `token` ended, or the attempt's deadline passed, without an outcome.
     Expired {
@@ -62,6 +77,8 @@ pub enum Input {
         token: Token,
         /// What passed.
         lapse: Lapse,
+        /// Whether the action's retry budget has denied a retry.
+        denied: bool,
     },
     /// Somebody wants the run cancelled.
     Cancel {
@@ -122,6 +139,7 @@ pub fn decide(
     }
     match input {
         Input::Claimed { task, attempt, token } => claimed(state, *task, *attempt, *token, now),
+        Input::Held { task, attempt, by, until } => held(state, *task, *attempt, *by, *until),
         Input::Cost { task, token, cost } => match running(state, *task, *token) {
             Some((attempt, _)) => vec![Event::CostReported { task: *task, attempt, cost: *cost }],
             None => Vec::new(),
@@ -130,11 +148,11 @@ pub fn decide(
             Some((attempt, _)) => succeeded(state, *task, attempt, result, now, functions),
             None => Vec::new(),
         },
-        Input::Failed { task, token, failure } => match running(state, *task, *token) {
-            Some(_) => failed(state, *task, failure, now, functions),
+        Input::Failed { task, token, failure, denied } => match running(state, *task, *token) {
+            Some(_) => failed(state, *task, failure, *denied, now, functions),
             None => Vec::new(),
         },
-        Input::Expired { task, token, lapse } => match running(state, *task, *token) {
+        Input::Expired { task, token, lapse, denied } => match running(state, *task, *token) {
             Some((_, timeout)) => {
                 let heartbeat = state.workflow.heartbeat_timeout(task.step);
                 let failure = match (lapse, timeout, heartbeat) {
@@ -142,7 +160,7 @@ pub fn decide(
                     (Lapse::Heartbeat, _, Some(limit)) => Failure::heartbeat_missed(limit),
                     _ => Failure::lease_lost(),
                 };
-                failed(state, *task, &failure, now, functions)
+                failed(state, *task, &failure, *denied, now, functions)
             }
             None => Vec::new(),
         },
@@ -222,6 +240,23 @@ fn claimed(
     }]
 }
 
+/// Said once an attempt, however often the guard is asked.
+fn held(state: &RunState, task: TaskId, attempt: u32, by: HeldBy, until: Timestamp) -> Vec<Event> {
+    let waits = state.task(task).is_some_and(|found| {
+        found.phase == TaskPhase::Queued && found.attempt == attempt && found.held.is_none()
+    });
+    match waits {
+        true => vec![Event::TaskHeld { task, attempt, by, until }],
+        false => Vec::new(),
+    }
+}
+
+/// The failure of an attempt whose result breaks what its step ensures (H10).
+#[must_use]
+pub fn broken_ensures() -> Failure {
+    Failure::postcondition("the result is not what the step ensures")
+}
+
 /// A success, unless the result breaks what the step ensures: that is a failure of the attempt, and
 /// nothing keeps the result (H10).
 fn succeeded(
@@ -234,8 +269,7 @@ fn succeeded(
 ) -> Vec<Event> {
     let ensures = state.definition(task.step).and_then(|s| s.ensures.as_ref());
     if ensures.is_some_and(|c| !c.holds(&View::of_task(state, task).with_result(result))) {
-        let failure = Failure::postcondition("the result is not what the step ensures");
-        return failed(state, task, &failure, now, functions);
+        return failed(state, task, &broken_ensures(), false, now, functions);
     }
     let digest = Digest::of(result.to_string().as_bytes());
     let spent = state.task(task).map(|t| t.watch.succeeded(now)).unwrap_or_default();
@@ -251,104 +285,13 @@ fn time_left(policy: &Policy, task: &TaskState, now: Timestamp) -> Option<Nanos>
     }
 }
 
-/// The attempt came up at or after the total timeout: it does not start (spec decision 8). The
-/// error is the last failure, as where the verdict gives up: routing must not depend on how late
-/// the claim was.
-fn out_of_time(state: &RunState, task: TaskId, found: &TaskState, now: Timestamp) -> Event {
-    let otherwise = || Failure::timed_out("the total timeout passed");
-    give_up(state, task, found, GiveUp::TotalTimeout, otherwise, now)
-}
-
-/// Each waiting task fails now and is routed like any other. An attempt in progress goes on.
-fn fail_by_hand(
-    state: &RunState,
-    step: StepIx,
-    item: Option<u32>,
-    reason: &str,
-    now: Timestamp,
-) -> Vec<Event> {
-    let reason = sanitise::message(reason, Failure::MAX_MESSAGE);
-    let meant = |task: TaskId| task.step == step && item.is_none_or(|item| item == task.item);
-    let waiting = state.tasks().filter(|(id, t)| meant(*id) && t.phase == TaskPhase::Queued);
-    let otherwise = || Failure::new("FAILED_BY_HAND", &reason);
-    let failed: Vec<Event> = waiting
-        .map(|(id, found)| give_up(state, id, found, GiveUp::ByHand, otherwise, now))
-        .collect();
-    let asked = Event::FailRequested { step, item, reason: reason.clone() };
-    if failed.is_empty() { failed } else { std::iter::once(asked).chain(failed).collect() }
-}
-
-/// The final failure of a task that waits: its error is its last failure, where it has one.
-fn give_up(
-    state: &RunState,
-    task: TaskId,
-    found: &TaskState,
-    reason: GiveUp,
-    otherwise: impl Fn() -> Failure,
-    now: Timestamp,
-) -> Event {
-    let attempts = found.attempt.saturating_sub(1);
-    let failure = found.failure.clone().unwrap_or_else(|| Box::new(otherwise()));
-    let error = error_context(state, task, &failure, attempts, now);
-    let spent = found.watch.waited(now);
-    Event::TaskFailed { task, attempts, reason, error, spent }
-}
-
-/// The failure, and the retry or the end that follows from it. One commit (spec decision 13).
-fn failed(
-    state: &RunState,
-    task: TaskId,
-    failure: &Failure,
-    now: Timestamp,
-    functions: &Functions,
-) -> Vec<Event> {
-    let (Some(found), Some(step)) = (state.task(task), state.definition(task.step)) else {
-        return Vec::new();
-    };
-    let attempt = found.attempt;
-    let used = Used {
-        attempt,
-        idempotent: state.workflow.is_idempotent(step),
-        timeout_retries: found.timeout_retries,
-        by_rule: &found.by_rule,
-        previous: found.backoff,
-        first_started: found.first_started.unwrap_or(now),
-    };
-    let chance = task.chance(state.seed, attempt);
-    let verdict = step.policy.verdict(failure, &used, now, chance, functions);
-    let will_retry = matches!(verdict, Verdict::Retry { .. });
-    let took = found.watch.passed(now);
-    let ended = Event::AttemptFailed { task, attempt, failure: failure.clone(), will_retry, took };
-    let follows = match verdict {
-        Verdict::Retry { delay, backoff, rule } => Event::RetryScheduled {
-            task,
-            attempt: attempt.saturating_add(1),
-            delay,
-            backoff,
-            kind: failure.kind(),
-            code: failure.code().clone(),
-            rule: (!step.policy.counting().is_shared()).then_some(rule),
-        },
-        Verdict::GiveUp(reason) => Event::TaskFailed {
-            task,
-            attempts: attempt,
-            reason,
-            error: error_context(state, task, failure, attempt, now),
-            spent: found.watch.failed(now),
-        },
-    };
-    vec![ended, follows]
-}
-
-fn error_context(
-    state: &RunState,
-    task: TaskId,
-    failure: &Failure,
-    attempt: u32,
-    now: Timestamp,
-) -> ErrorContext {
-    let step = state.definition(task.step);
-    let retryable = step.is_some_and(|s| s.policy.class_of(failure) == Class::Retryable);
-    let (id, action) = step.map_or(("", ""), |s| (s.id.as_str(), s.action.as_str()));
-    ErrorContext::new(failure, retryable, id, action, attempt, now)
+impl RunState {
+    /// The store says that a claimed task is due, so it is no earlier than that, whatever the node
+    /// believes: a store that was down is behind a node that was not.
+    pub(super) fn not_before(&self, input: &Input) -> Timestamp {
+        match input {
+            Input::Claimed { task, .. } => self.task(*task).map(|t| t.due).unwrap_or_default(),
+            _ => Timestamp::default(),
+        }
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{Cost, Digest, Spent, TaskId, Token};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
+use crate::guard::HeldBy;
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{StepIx, Workflow};
@@ -62,6 +63,18 @@ pub enum Event {
         /// For a retry: what it is a retry of (H9).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<RetryOf>,
+    },
+    /// A guard of its action holds the task's next attempt back. Said once an attempt, of circuit
+    /// breakers; a hold uses nothing up.
+    TaskHeld {
+        /// The task.
+        task: TaskId,
+        /// The attempt that may not start yet, from 1.
+        attempt: u32,
+        /// The guard.
+        by: HeldBy,
+        /// When the guard is to be asked again, store time.
+        until: Timestamp,
     },
     /// An attempt failed.
     AttemptFailed {
@@ -262,6 +275,7 @@ impl Event {
             Self::RunDeactivated => "run_deactivated",
             Self::StepEntered { .. } => "step_entered",
             Self::AttemptStarted { .. } => "attempt_started",
+            Self::TaskHeld { .. } => "task_held",
             Self::AttemptFailed { .. } => "attempt_failed",
             Self::RetryScheduled { .. } => "retry_scheduled",
             Self::CostReported { .. } => "cost_reported",
@@ -289,6 +303,7 @@ impl Event {
     pub fn task(&self) -> Option<TaskId> {
         match self {
             Self::AttemptStarted { task, .. }
+            | Self::TaskHeld { task, .. }
             | Self::AttemptFailed { task, .. }
             | Self::RetryScheduled { task, .. }
             | Self::CostReported { task, .. }

@@ -17,6 +17,8 @@ mod decide;
 mod ends;
 mod errors;
 mod event;
+mod failing;
+mod group;
 mod ids;
 mod letter;
 mod progress;
@@ -37,7 +39,7 @@ pub use codec::{
     nesting,
 };
 pub use cost::Cost;
-pub use decide::{Input, Lapse, decide};
+pub use decide::{Input, Lapse, broken_ensures, decide};
 pub use event::{Event, Outcome, Recorded, RetryOf, RouteCause};
 pub use ids::{Digest, RunId, TaskId, Token, Version};
 pub use letter::{Letter, LetterId, NotALetter, NotRedrivable};

@@ -8,6 +8,7 @@ use super::{
     Event, Impossible, Input, Outcome, Recorded, RollbackState, RunId, TaskId, TaskState, Version,
 };
 use crate::failure::ErrorContext;
+use crate::guard::Bucket;
 use crate::policy::Functions;
 use crate::time::Timestamp;
 use crate::workflow::{StepIx, Workflow};
@@ -67,6 +68,9 @@ pub struct StepState {
     pub routed: bool,
     /// Whether its branch began with a failure's handler.
     pub handling: bool,
+    /// The budget of its tasks' retries, where they share one of their own.
+    #[serde(default, skip_serializing_if = "Bucket::is_new")]
+    pub budget: Bucket,
     /// The number of the event that ended it, once tasks or a failure of its own have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Version>,
@@ -94,7 +98,7 @@ pub enum StepPhase {
 }
 
 impl StepState {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             phase: StepPhase::Waiting,
             tasks: Vec::new(),
@@ -103,6 +107,7 @@ impl StepState {
             last_error: None,
             routed: false,
             handling: false,
+            budget: Bucket::default(),
             ended: None,
             led_to: None,
         }
@@ -185,15 +190,6 @@ impl RunState {
             self.settle(now, &mut events);
         }
         events
-    }
-
-    /// The store says that a claimed task is due, so it is no earlier than that, whatever the node
-    /// believes: a store that was down is behind a node that was not.
-    fn not_before(&self, input: &Input) -> Timestamp {
-        match input {
-            Input::Claimed { task, .. } => self.task(*task).map(|t| t.due).unwrap_or_default(),
-            _ => Timestamp::default(),
-        }
     }
 
     fn settle(&mut self, now: Timestamp, events: &mut Vec<Recorded>) {

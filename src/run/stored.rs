@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{Cost, Digest, Event, Outcome, Recorded, RetryOf, RouteCause, Spent, TaskId, Token};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
+use crate::guard::HeldBy;
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{StepIx, Workflow};
@@ -70,6 +71,12 @@ enum Stored {
         retries_left: Option<u32>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<RetryOf>,
+    },
+    TaskHeld {
+        task: TaskId,
+        attempt: u32,
+        by: HeldBy,
+        until: Timestamp,
     },
     AttemptFailed {
         task: TaskId,

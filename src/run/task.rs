@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::spent::Watch;
 use super::{Cost, Digest, Token};
 use crate::failure::{ErrorContext, Failure};
+use crate::guard::HeldBy;
 use crate::time::{Nanos, Timestamp};
 
 /// Where a task stands.
@@ -18,7 +19,8 @@ pub struct TaskState {
     pub first_started: Option<Timestamp>,
     /// Retries that timeouts have caused (R11).
     pub timeout_retries: u32,
-    /// Retries by the place of the rule that caused them; empty where all share one count (X4).
+    /// Retries that each rule has caused, by its place in the text, up to the last that caused any;
+    /// empty where all rules share one count (X4).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_rule: Vec<u32>,
     /// The backoff drawn last, which the next decorrelated draw starts from.
@@ -28,6 +30,9 @@ pub struct TaskState {
     /// When the attempt to come, or in progress, was due.
     #[serde(default)]
     pub due: Timestamp,
+    /// The guard that was said to hold the attempt to come back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<HeldBy>,
     /// Where its time went so far.
     #[serde(default)]
     pub(super) watch: Watch,
@@ -85,6 +90,7 @@ impl TaskState {
             backoff: None,
             delay: Nanos::ZERO,
             due: Timestamp::from_nanos(0),
+            held: None,
             watch: Watch::ZERO,
             first_failure: None,
             cost: Cost::ZERO,

@@ -1,9 +1,10 @@
 //! When something next happens to queue rows, in memory: what waits for its time, what is due and
 //! waits for whoever can run it, what is leased.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{self, Excluded, Unbounded};
 
+use super::lines::Lines;
 use super::seam::Claimed;
 use crate::run::{RunId, TaskId};
 use crate::schedule::{DueQueue, Key};
@@ -18,14 +19,26 @@ pub(super) type Place = (RunId, TaskId);
 pub(super) struct Index {
     later: DueQueue<Waiter>,
     /// By what they need, so that what nobody here can run costs a claim nothing.
-    due: BTreeMap<Need, BTreeMap<Turn, Place>>,
+    due: BTreeMap<Need, Due>,
+    /// The run that was given out last.
+    last: Option<RunId>,
+    /// Rows that guards hold back.
+    pub(super) lines: Lines,
     /// Leased rows by when their lease ends.
     ends: BTreeSet<(Timestamp, RunId, TaskId)>,
     /// How many rows have begun to wait.
     waited: u64,
 }
 
-/// The order in which due rows are given out: by due time, then by who waited first.
+/// Due rows that need the same.
+#[derive(Debug, Default)]
+struct Due {
+    rows: BTreeMap<Turn, Place>,
+    /// No run is without rows.
+    runs: BTreeMap<RunId, BTreeSet<Turn>>,
+}
+
+/// The order in which a run's due rows are given out: by due time, then by who waited first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     due: Timestamp,
@@ -60,37 +73,42 @@ impl Index {
         if self.later.cancel(ticket.key).is_some() {
             return;
         }
-        if let Some(list) = self.due.get_mut(need) {
-            list.remove(&ticket.turn);
-            if list.is_empty() {
+        if let Some(due) = self.due.get_mut(need) {
+            due.remove(ticket.turn);
+            if due.rows.is_empty() {
                 self.due.remove(need);
             }
         }
     }
 
-    /// Takes out up to `limit` rows that are due and that `able` allows, earliest first.
+    /// Takes out up to `limit` rows that are due and that `able` allows. The runs take turns in the
+    /// order of their ids, each with its earliest first, so that one run's thousand rows do not
+    /// starve another's one (X6).
     pub(super) fn take(&mut self, able: &Able, limit: usize, now: Timestamp) -> Vec<Place> {
         self.come_due(now);
         let lists = self.due.iter_mut().filter(|(need, _)| able.can(need));
-        let mut lists: Vec<_> = lists.map(|(_, list)| list).collect();
-        let first = |list: &BTreeMap<Turn, Place>| list.keys().next().copied();
-        let heads = lists.iter().enumerate().filter_map(|(n, list)| Some((first(list)?, n)));
-        let mut heads: BinaryHeap<_> = heads.map(Reverse).collect();
+        let mut lists: Vec<&mut Due> = lists.map(|(_, due)| due).collect();
         let mut taken = Vec::new();
-        while taken.len() < limit
-            && let Some(Reverse((_, n))) = heads.pop()
-        {
-            taken.extend(lists[n].pop_first().map(|(_, place)| place));
-            heads.extend(first(lists[n]).map(|turn| Reverse((turn, n))));
+        while taken.len() < limit {
+            let after = self.last.map_or(Unbounded, Excluded);
+            let next = first_of(&lists, (after, Unbounded));
+            let Some((run, turn, n)) = next.or_else(|| first_of(&lists, (Unbounded, Unbounded)))
+            else {
+                break;
+            };
+            self.last = Some(run);
+            taken.extend(lists[n].remove(turn));
         }
-        self.due.retain(|_, list| !list.is_empty());
+        self.due.retain(|_, due| !due.rows.is_empty());
         taken
     }
 
     fn come_due(&mut self, now: Timestamp) {
         while let Some((due, waiter)) = self.later.pop(now) {
             let Waiter { place, number, need } = waiter;
-            self.due.entry(need).or_default().insert(Turn { due, number }, place);
+            let (turn, list) = (Turn { due, number }, self.due.entry(need).or_default());
+            list.rows.insert(turn, place);
+            list.runs.entry(place.0).or_default().insert(turn);
         }
     }
 
@@ -98,14 +116,15 @@ impl Index {
     pub(super) fn next_due(&mut self, able: &Able, now: Timestamp) -> Option<Timestamp> {
         self.come_due(now);
         let mine = self.due.iter().filter(|(need, _)| able.can(need));
-        let due = mine.filter_map(|(_, list)| list.keys().next()).map(|turn| turn.due).min();
+        let due = mine.filter_map(|(_, due)| due.rows.keys().next()).map(|turn| turn.due).min();
         due.or_else(|| self.later.next_due())
     }
 
     /// What is due that `able` does not allow, and since when.
     pub(super) fn unable(&self, able: &Able) -> Vec<(Need, Timestamp)> {
         let others = self.due.iter().filter(|(need, _)| !able.can(need));
-        let since = others.filter_map(|(need, list)| Some((need.clone(), list.keys().next()?.due)));
+        let since =
+            others.filter_map(|(need, due)| Some((need.clone(), due.rows.keys().next()?.due)));
         since.take(Claimed::MOST_UNABLE).collect()
     }
 
@@ -130,4 +149,29 @@ impl Index {
         let later = (now.after(Nanos::new(1)), RunId::from_bytes([0; 16]), TaskId::FIRST)..;
         self.ends.range(later).next().map(|(end, ..)| *end)
     }
+}
+
+impl Due {
+    fn remove(&mut self, turn: Turn) -> Option<Place> {
+        let place = self.rows.remove(&turn)?;
+        if let Some(turns) = self.runs.get_mut(&place.0) {
+            turns.remove(&turn);
+            if turns.is_empty() {
+                self.runs.remove(&place.0);
+            }
+        }
+        Some(place)
+    }
+}
+
+/// The first run within `bounds` that has due rows, its earliest, and which list that is in.
+fn first_of(
+    lists: &[&mut Due],
+    bounds: (Bound<RunId>, Bound<RunId>),
+) -> Option<(RunId, Turn, usize)> {
+    let firsts = lists.iter().enumerate().filter_map(|(n, due)| {
+        let (run, turns) = due.runs.range(bounds).next()?;
+        Some((*run, *turns.first()?, n))
+    });
+    firsts.min()
 }

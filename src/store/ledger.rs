@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+use super::guards::{Guards, State};
 use super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::queue::Queue;
 use super::seam::{
@@ -144,6 +145,10 @@ pub(super) trait Shelf {
         task: TaskId,
         row: Option<&QueueRow>,
     ) -> Result<(), StoreError>;
+    /// Whether an action's guards are whole.
+    fn check_guard(&self, action: &str) -> Result<(), StoreError>;
+    /// An action's guards, counted where they are the first of that action.
+    fn keep_guard(&mut self, action: &str, state: &State, is_new: bool) -> Result<(), StoreError>;
     fn forget_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError>;
     /// Exactly the events from `from` to the record's version.
     fn events(&self, run: RunId, record: &Record, from: Version) -> Result<Vec<Bytes>, StoreError>;
@@ -183,6 +188,7 @@ pub(super) struct Page {
 pub(super) struct Ledger<'a, S> {
     pub(super) shelf: &'a mut S,
     pub(super) queue: &'a mut Queue,
+    pub(super) guards: &'a mut Guards,
     pub(super) now: Timestamp,
 }
 
@@ -243,6 +249,9 @@ impl<S: Shelf> Ledger<'_, S> {
                 Decided::Refused(task) => Ok(Committed::Fenced { task, at }),
             };
         }
+        if let Some(held) = self.held_before(commit) {
+            return Ok(held);
+        }
         if record.version != commit.expect {
             return self.conflict(run, &record, commit.expect);
         }
@@ -252,7 +261,14 @@ impl<S: Shelf> Ledger<'_, S> {
             self.shelf.keep_record(run, &record)?;
             return Ok(Committed::Fenced { task, at });
         }
-        self.land(record, commit)
+        match self.guard(commit)? {
+            Ok(folded) => {
+                let landed = self.land(record, commit)?;
+                self.let_through(folded);
+                Ok(landed)
+            }
+            Err(holds) => Ok(self.hold(commit, holds)),
+        }
     }
 
     fn conflict(

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
+use super::guards::{Guards, State};
 use super::keeping::{Archived, Prune, Pruned};
 use super::ledger::{Ledger, Page, Record, Shelf};
 use super::letters::{AskLetters, Discarded, LetterFilter, LetterHead, Letters, StoredLetter};
@@ -31,6 +32,7 @@ pub struct MemoryStore<R> {
 struct Kept {
     shelf: MemoryShelf,
     queue: Queue,
+    guards: Guards,
 }
 
 impl<R: Runtime> MemoryStore<R> {
@@ -56,8 +58,8 @@ impl<R: Runtime> MemoryStore<R> {
 
     fn ledger<T>(&self, act: impl FnOnce(&mut Ledger<'_, MemoryShelf>) -> T) -> T {
         let (mut kept, now) = self.lock();
-        let Kept { shelf, queue } = &mut *kept;
-        act(&mut Ledger { shelf, queue, now })
+        let Kept { shelf, queue, guards } = &mut *kept;
+        act(&mut Ledger { shelf, queue, guards, now })
     }
 }
 
@@ -193,6 +195,14 @@ impl Shelf for MemoryShelf {
     }
 
     fn keep_row(&mut self, _: RunId, _: TaskId, _: Option<&QueueRow>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn check_guard(&self, _: &str) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn keep_guard(&mut self, _: &str, _: &State, _: bool) -> Result<(), StoreError> {
         Ok(())
     }
 

@@ -13,12 +13,14 @@
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod guards;
 mod index;
 mod keeper;
 mod keeping;
 mod layer;
 mod ledger;
 mod letters;
+mod lines;
 mod memory;
 mod queue;
 #[cfg(feature = "redb")]
@@ -35,6 +37,7 @@ pub use letters::{
 pub use memory::MemoryStore;
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    ExpiredTask, Fence, Heads, Heartbeat, Holding, Loaded, QueueChange, QueueRow, QueueState,
-    Renewal, Renewed, ResultRow, RunHead, RunPhase, Snapshot, Store, StoreError, Tail,
+    ExpiredTask, Fence, Guarding, Heads, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange,
+    QueueRow, QueueState, Renewal, Renewed, ResultRow, RunHead, RunPhase, Snapshot, Store,
+    StoreError, Tail,
 };

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::index::{Index, Place, Ticket};
+use super::lines::InLine;
 use super::seam::{
     Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, QueueChange, QueueRow,
     QueueState, RunPhase,
@@ -36,7 +37,14 @@ struct Row {
 
 #[derive(Debug)]
 enum State {
-    Waiting { at: Timestamp, need: Need, ticket: Option<Ticket>, reserved: Option<Reservation> },
+    Waiting {
+        at: Timestamp,
+        need: Need,
+        ticket: Option<Ticket>,
+        reserved: Option<Reservation>,
+        /// Its place in the line before a guard that held it back.
+        held: Option<InLine>,
+    },
     Leased(Lease),
 }
 
@@ -102,7 +110,7 @@ impl Queue {
         changed
     }
 
-    /// Reserves what is due, earliest first. A claim that is older than its writer's last gets
+    /// Reserves what is due. The runs take turns, each with its earliest first (X6). A claim that is older than its writer's last gets
     /// nothing: nobody waits for its answer.
     pub(super) fn claim(&mut self, claim: &Claim, now: Timestamp) -> Claimed {
         match self.given.get(&claim.id.writer) {
@@ -131,7 +139,10 @@ impl Queue {
         let (run, task) = place;
         let minted = self.mint(task, claim, now);
         let row = self.runs.get_mut(&run)?.rows.get_mut(&task)?;
-        let State::Waiting { need, ticket, reserved, .. } = &mut row.state else { return None };
+        let State::Waiting { need, ticket, reserved, held, .. } = &mut row.state else {
+            return None;
+        };
+        self.index.lines.leave(held.take());
         let until = now.after(claim.lasts);
         *reserved = Some(Reservation { token: minted, until });
         *ticket = Some(self.index.wait(place, until, need));
@@ -163,6 +174,50 @@ impl Queue {
             }
             (State::Waiting { .. }, _) => false,
         }
+    }
+
+    /// Ends the reservation of a task that the guard of `action` held back: it is due again at
+    /// `until`, or when the guard lets it through. Nothing of this is durable: a task that is not
+    /// held asks the guard again, which uses up nothing.
+    pub(super) fn hold(&mut self, place: Place, action: &str, until: Timestamp) {
+        let Some(rows) = self.runs.get_mut(&place.0).filter(|rows| !rows.at_rest) else { return };
+        let Some(row) = rows.rows.get_mut(&place.1) else { return };
+        if let State::Waiting { need, ticket, reserved, held, .. } = &mut row.state {
+            ticket.take().into_iter().for_each(|ticket| self.index.wait_no_more(ticket, need));
+            self.index.lines.leave(held.take());
+            *reserved = None;
+            *ticket = Some(self.index.wait(place, until, need));
+            *held = Some(self.index.lines.join(action, place));
+        }
+    }
+
+    /// How many tasks the guard of `action` holds back.
+    pub(super) fn held(&self, action: &str) -> u64 {
+        self.index.lines.length(action)
+    }
+
+    /// Makes the first `most` tasks that the guard of `action` holds back due now.
+    pub(super) fn let_through(&mut self, action: &str, most: usize, now: Timestamp) {
+        for place in self.index.lines.first(action, most) {
+            let row = self.runs.get_mut(&place.0).and_then(|rows| rows.rows.get_mut(&place.1));
+            let Some(State::Waiting { need, ticket, held, .. }) = row.map(|row| &mut row.state)
+            else {
+                continue;
+            };
+            ticket.take().into_iter().for_each(|ticket| self.index.wait_no_more(ticket, need));
+            self.index.lines.leave(held.take());
+            *ticket = Some(self.index.wait(place, now, need));
+        }
+    }
+
+    /// Whether the attempt under `token` may still be in progress: its lease stands and, where its
+    /// run is at rest and nobody looks for lost leases, has not passed.
+    pub(super) fn may_run(&self, run: RunId, task: TaskId, token: Token, now: Timestamp) -> bool {
+        let Some(rows) = self.runs.get(&run) else { return false };
+        rows.rows.get(&task).is_some_and(|row| match &row.state {
+            State::Leased(lease) => lease.token == token && (!rows.at_rest || now < lease.until),
+            State::Waiting { .. } => false,
+        })
     }
 
     /// Extends a lease whose token is good and whose attempt still has time; gives its row.
@@ -274,7 +329,7 @@ impl Rows {
     fn put(&mut self, index: &mut Index, run: RunId, row: QueueRow) {
         let state = match row.state {
             QueueState::Due { at, need } => {
-                State::Waiting { at, need, ticket: None, reserved: None }
+                State::Waiting { at, need, ticket: None, reserved: None, held: None }
             }
             QueueState::Leased { token, until, deadline, beat_by } => {
                 State::Leased(Lease { token, until, deadline, beat_by })
@@ -314,7 +369,7 @@ impl Row {
 impl Index {
     fn add(&mut self, run: RunId, task: TaskId, row: &mut Row) {
         match &mut row.state {
-            State::Waiting { at, need, ticket, reserved } => {
+            State::Waiting { at, need, ticket, reserved, .. } => {
                 let due = reserved.map_or(*at, |r| r.until);
                 *ticket = Some(self.wait((run, task), due, need));
             }
@@ -325,7 +380,8 @@ impl Index {
     /// Takes the row out of the index; one that is not in it stays so.
     fn drop(&mut self, run: RunId, task: TaskId, row: &mut Row) {
         match &mut row.state {
-            State::Waiting { need, ticket, .. } => {
+            State::Waiting { need, ticket, held, .. } => {
+                self.lines.leave(held.take());
                 if let Some(ticket) = ticket.take() {
                     self.wait_no_more(ticket, need);
                 }

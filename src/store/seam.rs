@@ -3,6 +3,7 @@ use std::future::Future;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
+pub use super::guards::{Guarding, Hold, Holder};
 use super::keeping::{Archived, Prune, Pruned};
 use super::letters::{AskLetters, Discarded, LetterRow, Letters, StoredLetter};
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
@@ -192,6 +193,9 @@ pub struct Commit {
     pub phase: RunPhase,
     /// The state after the events, encoded, when it is time for one.
     pub snapshot: Option<Bytes>,
+    /// What the events mean to the guards of actions, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub guards: Vec<Guarding>,
 }
 
 /// A successful result, append-only (W11).
@@ -265,6 +269,14 @@ pub enum Committed {
     /// Others wrote first, and what they wrote after the expected version was trimmed away: load
     /// the run again. This id did not and cannot land.
     Behind {
+        /// Store time.
+        at: Timestamp,
+    },
+    /// Guards hold something back, so nothing landed. A start that is held is not reserved any
+    /// more: its task is due again when the guard is to be asked again.
+    Held {
+        /// Everything that is held.
+        holds: Vec<Hold>,
         /// Store time.
         at: Timestamp,
     },

@@ -23,7 +23,8 @@ pub use quorum::Quorum;
 pub use saga::Rollback;
 pub use template::{Path, Root, Template, TemplateError, Values};
 
-use crate::policy::{ActionKind, Origin, Policy};
+use crate::guard::GuardRules;
+use crate::policy::{ActionKind, Budget, Origin, Policy};
 use crate::time::Nanos;
 
 /// A step's place in its workflow's text, from 0.
@@ -53,6 +54,9 @@ pub struct Action {
     /// Attempts that the action makes itself for each of ours.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner_attempts: Option<u32>,
+    /// What protects it from its callers.
+    #[serde(default, skip_serializing_if = "GuardRules::is_empty")]
+    pub guard: GuardRules,
     /// The [`Step::heartbeat_timeout`] of steps that have none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<Nanos>,
@@ -245,6 +249,14 @@ impl Workflow {
     #[must_use]
     pub fn transitions(&self) -> &[Transition] {
         &self.0.transitions
+    }
+
+    /// What bounds the retries of the step at `at`: its policy's budget, else its action's.
+    #[must_use]
+    pub fn retry_budget(&self, at: StepIx) -> Option<&Budget> {
+        let step = self.step(at)?;
+        let of_action = || self.0.actions.get(&step.action)?.guard.retry_budget.as_ref();
+        step.policy.budget().or_else(of_action)
     }
 
     /// When a run rolls back by itself.

@@ -93,6 +93,7 @@ async fn x12_an_http_action_needs_a_client() {
         idempotent: None,
         inner_attempts: None,
         heartbeat_timeout: None,
+        guard: Default::default(),
     };
     let parts = Parts {
         name: "w".into(),

@@ -142,6 +142,7 @@ async fn lose_rows(store: &Watched, run: RunId) {
         results: vec![],
         phase: RunPhase::Running,
         snapshot: None,
+        guards: vec![],
         letters: vec![],
     };
     assert!(matches!(store.commit(commit).await.unwrap(), Committed::Applied { .. }));

@@ -13,6 +13,7 @@ mod backoffs;
 mod conditions;
 mod costs;
 mod deactivation;
+mod guards;
 mod heartbeats;
 mod keeping;
 mod kit;

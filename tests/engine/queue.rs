@@ -109,6 +109,7 @@ fn commit(run: RunId, writer: u64, expect: u64, fence: Fence, queue: QueueChange
         letters: vec![],
         phase: RunPhase::Running,
         snapshot: None,
+        guards: vec![],
     }
 }
 

@@ -83,6 +83,7 @@ pub(super) fn workflow() -> Arc<Workflow> {
         target: Target::Http(endpoint),
         idempotent: Some(true),
         inner_attempts: Some(2),
+        guard: guard(),
         heartbeat_timeout: Some(Nanos::from_secs(20)),
     };
     let plain = Action {
@@ -90,6 +91,7 @@ pub(super) fn workflow() -> Arc<Workflow> {
         target: Target::Registered,
         idempotent: None,
         inner_attempts: None,
+        guard: GuardRules::default(),
         heartbeat_timeout: None,
     };
     let mut each = step("each", policy());
@@ -131,4 +133,14 @@ pub(super) fn workflow() -> Arc<Workflow> {
         ],
     };
     Arc::new(Workflow::try_from(parts).expect("a workflow that makes sense"))
+}
+
+fn guard() -> GuardRules {
+    let three = NonZeroU32::new(3);
+    let (share, window, min_calls) = (Share::QUARTER, Nanos::from_secs(30), NonZeroU32::MIN);
+    let rate = Some(FailureRate { share, window, min_calls });
+    let breaker = Breaker::new(three, rate, Nanos::from_secs(20), NonZeroU32::MIN);
+    let pace = Pace::new(NonZeroU32::MIN, Nanos::from_secs(1));
+    let retry_budget = Some(Budget::of_first_attempts(Share::TENTH));
+    GuardRules { breaker: breaker.ok(), concurrency: three, rate: pace.ok(), retry_budget }
 }

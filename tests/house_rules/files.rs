@@ -10,7 +10,7 @@ const LONGEST: usize = 600;
 const LONG_ENOUGH: usize = 400;
 
 /// Files over 400 lines and why. A file that has become shorter leaves the list.
-const LONG: [(&str, &str); 7] = [
+const LONG: [(&str, &str); 8] = [
     ("sim/tests/remote_store.rs", "one table of faults over one seam"),
     ("sim/tests/store_crash.rs", "one workload and the judge of its remains"),
     ("tests/action_http.rs", "one table of what servers do"),
@@ -18,6 +18,7 @@ const LONG: [(&str, &str); 7] = [
     ("tests/run_flow/steps.rs", "one table of graphs"),
     ("tests/sanitise.rs", "one table of the shapes of secrets"),
     ("tests/store_model/naive.rs", "the whole seam in plain words"),
+    ("tests/store_model/script.rs", "one arm an operation of the seam, in each table"),
 ];
 
 fn too_long(path: &str, lines: usize, listed: &[(&str, &str)]) -> Vec<String> {

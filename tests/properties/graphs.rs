@@ -217,6 +217,7 @@ fn assemble(
         idempotent: harmful.then_some(false),
         inner_attempts: None,
         heartbeat_timeout: None,
+        guard: Default::default(),
     };
     let parts = workflow::Parts {
         name: "drawn".into(),

@@ -155,6 +155,8 @@ impl Expected {
             GiveUp::OutcomeUnknown => self.harmful,
             GiveUp::TimeoutBudget => self.budget,
             GiveUp::RetryAfter => self.asked > self.obeyed && self.asked > self.low,
+            // No policy here has a budget.
+            GiveUp::RetryBudget => false,
             GiveUp::ByHand => false,
             GiveUp::TotalTimeout => {
                 let cut = self.last.filter(|last| *last >= self.asked);

@@ -84,6 +84,7 @@ fn harmful(policy: Policy, shots: Vec<Shot>) -> World {
         idempotent: Some(false),
         inner_attempts: None,
         heartbeat_timeout: None,
+        guard: Default::default(),
     };
     let mut parts = Parts::from(Flow::new().step("a", policy).build());
     parts.actions.insert("a".into(), action);

@@ -32,8 +32,12 @@ fn h11_what_failed_stays_failed_and_what_succeeded_stays_so() {
         let mut state = state;
         let token = token_of(task(0, 0), attempts);
         let claim = Input::Claimed { task: task(0, 0), attempt: attempts + 1, token };
-        let failed =
-            Input::Failed { task: task(0, 0), token, failure: Failure::http(500, "again") };
+        let failed = Input::Failed {
+            task: task(0, 0),
+            token,
+            failure: Failure::http(500, "again"),
+            denied: false,
+        };
         for input in [claim, failed] {
             assert!(state.handle(&input, world.now, &world.functions).is_empty());
         }

@@ -207,8 +207,8 @@ fn cancelling_an_ended_run_changes_nothing() {
         Input::Activate,
         Input::Claimed { task, attempt: 2, token },
         Input::Succeeded { task, token, result: std::sync::Arc::new(Value::Null) },
-        Input::Failed { task, token, failure: Failure::http(500, "late") },
-        Input::Expired { task, token, lapse: Lapse::Lease },
+        Input::Failed { task, token, failure: Failure::http(500, "late"), denied: false },
+        Input::Expired { task, token, lapse: Lapse::Lease, denied: false },
     ] {
         assert!(world.handle(&input).is_empty());
     }

@@ -287,10 +287,10 @@ fn r7_decision_16_a_stale_token_changes_nothing() {
         let task = task(0, 0);
         for input in [
             Input::Succeeded { task, token, result },
-            Input::Failed { task, token, failure: Failure::http(500, "late") },
-            Input::Expired { task, token, lapse: Lapse::Lease },
-            Input::Expired { task, token, lapse: Lapse::Deadline },
-            Input::Expired { task, token, lapse: Lapse::Heartbeat },
+            Input::Failed { task, token, failure: Failure::http(500, "late"), denied: false },
+            Input::Expired { task, token, lapse: Lapse::Lease, denied: false },
+            Input::Expired { task, token, lapse: Lapse::Deadline, denied: false },
+            Input::Expired { task, token, lapse: Lapse::Heartbeat, denied: false },
         ] {
             assert!(world.handle(&input).is_empty());
         }

@@ -15,7 +15,12 @@ fn decision_11_time_never_goes_back() {
     let before = world.log.last().expect("a start").at;
     world.now = run_support::world::START;
     let failure = Failure::http(500, "from a node whose clock is behind");
-    let told = world.handle(&Input::Failed { task, token: token_of(task, attempt), failure });
+    let told = world.handle(&Input::Failed {
+        task,
+        token: token_of(task, attempt),
+        failure,
+        denied: false,
+    });
     assert!(told.len() > 1 && told.iter().all(|r| r.at == before), "{told:#?}");
     assert!(world.log.is_sorted_by_key(|r| r.at));
 }

@@ -43,6 +43,9 @@ fn line(event: &Event, workflow: &Workflow) -> String {
             }
             text
         }
+        Event::TaskHeld { task: t, attempt, by, until } => {
+            format!("held {} #{attempt} by the {by} until {}", task(t), until.since(START))
+        }
         Event::AttemptFailed { task: t, attempt, failure, will_retry, .. } => {
             format!("failed {} #{attempt} {} will_retry={will_retry}", task(t), failure.code())
         }

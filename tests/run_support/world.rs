@@ -150,13 +150,15 @@ impl World {
     fn outcome(&self, task: TaskId, attempt: u32, token: Token, cut: Option<Nanos>) -> Input {
         let expired = |cut| {
             let lapse = if cut { Lapse::Deadline } else { Lapse::Lease };
-            Input::Expired { task, token, lapse }
+            Input::Expired { task, token, lapse, denied: false }
         };
         match (self.shot(task, attempt).end, cut) {
             (End::Lost | End::Hang, cut) => expired(cut.is_some()),
-            (_, Some(limit)) => Input::Failed { task, token, failure: Failure::timeout(limit) },
+            (_, Some(limit)) => {
+                Input::Failed { task, token, failure: Failure::timeout(limit), denied: false }
+            }
             (End::Ok(value), None) => Input::Succeeded { task, token, result: Arc::new(value) },
-            (End::Fail(failure), None) => Input::Failed { task, token, failure },
+            (End::Fail(failure), None) => Input::Failed { task, token, failure, denied: false },
         }
     }
 

@@ -5,11 +5,12 @@ mod keeping;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use retrial::guard::GuardState;
 use retrial::run::{Digest, Lapse, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
     Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    ExpiredTask, Fence, Holding, LetterHead, LetterStatus, Loaded, QueueChange, QueueRow,
-    QueueState, Renewal, Renewed, ResultRow, RunPhase, Snapshot, StoredLetter, Tail,
+    ExpiredTask, Fence, Hold, Holder, Holding, LetterHead, LetterStatus, Loaded, QueueChange,
+    QueueRow, QueueState, Renewal, Renewed, ResultRow, RunPhase, Snapshot, StoredLetter, Tail,
 };
 use retrial::time::Timestamp;
 use retrial::workflow::Need;
@@ -21,9 +22,14 @@ pub(crate) struct Naive {
     runs: BTreeMap<RunId, Run>,
     keys: BTreeMap<String, RunId>,
     letters: BTreeMap<LetterId, StoredLetter>,
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
     claims: Vec<(Claim, Claimed)>,
-    waited: u64,
+    pub(super) waited: u64,
+    /// Whose turn it was.
+    last: Option<RunId>,
+    pub(super) guards: BTreeMap<String, GuardState<Holder>>,
+    /// What was last told to be held, by run and writer.
+    pub(super) told: BTreeMap<(RunId, u64), (CommitId, Vec<Hold>)>,
 }
 
 struct Run {
@@ -42,18 +48,24 @@ struct Run {
     decided: Vec<(CommitId, Result<Version, TaskId>)>,
 }
 
-struct Row {
-    run: RunId,
-    shown: QueueRow,
+pub(super) struct Row {
+    pub(super) run: RunId,
+    pub(super) shown: QueueRow,
     /// Since when it waits where it waits now, to tell rows apart that are due at once.
-    order: u64,
-    reserved: Option<(Token, Timestamp)>,
+    pub(super) order: u64,
+    pub(super) reserved: Option<(Token, Timestamp)>,
+    /// The action whose guard holds it back; none once it was let through.
+    pub(super) held: Option<String>,
+    /// When it asks again.
+    pub(super) asks: Option<Timestamp>,
 }
 
 impl Row {
     fn due(&self) -> Option<Timestamp> {
         match self.shown.state {
-            QueueState::Due { at, .. } => Some(self.reserved.map_or(at, |(_, until)| until)),
+            QueueState::Due { at, .. } => {
+                Some(self.reserved.map(|(_, until)| until).or(self.asks).unwrap_or(at))
+            }
             QueueState::Leased { .. } => None,
         }
     }
@@ -65,7 +77,7 @@ impl Row {
         }
     }
 
-    fn end(&self) -> Option<Timestamp> {
+    pub(super) fn end(&self) -> Option<Timestamp> {
         match self.shown.state {
             QueueState::Due { .. } => None,
             QueueState::Leased { until, deadline, beat_by, .. } => {
@@ -85,6 +97,9 @@ impl Naive {
             rows: Vec::new(),
             claims: Vec::new(),
             waited: 0,
+            last: None,
+            guards: BTreeMap::new(),
+            told: BTreeMap::new(),
         }
     }
 
@@ -181,11 +196,12 @@ impl Naive {
         if let Some((attempt, state, progress)) = row {
             self.waited += 1;
             let shown = QueueRow { task, attempt, state, progress };
-            self.rows.push(Row { run, shown, order: self.waited, reserved: None });
+            let order = self.waited;
+            self.rows.push(Row { run, shown, order, reserved: None, held: None, asks: None });
         }
     }
 
-    fn is_running(&self, run: RunId) -> bool {
+    pub(super) fn is_running(&self, run: RunId) -> bool {
         self.runs.get(&run).is_some_and(|r| awake(r.phase))
     }
 
@@ -213,17 +229,23 @@ impl Naive {
         let Answer::Claimed(theirs) = theirs else { panic!("a claim is answered by {theirs:?}") };
         let now = self.now;
         let running: Vec<_> = self.runs.keys().filter(|r| self.is_running(**r)).copied().collect();
-        let mut due: Vec<_> = self.rows.iter_mut().collect();
-        due.retain(|row| running.contains(&row.run) && row.due().is_some_and(|due| due <= now));
-        due.retain(|row| row.need().is_some_and(|need| claim.able.can(need)));
-        due.sort_by_key(|row| (row.due(), row.order));
         let mut tasks = vec![];
-        for (row, theirs) in due.into_iter().take(claim.limit).zip(&theirs.tasks) {
+        let others = std::iter::repeat(Token::from_random(0, 0));
+        let tokens = theirs.tasks.iter().map(|t| t.token).chain(others);
+        for token in tokens.take(claim.limit) {
+            let mut due: Vec<_> = self.rows.iter_mut().collect();
+            due.retain(|row| running.contains(&row.run) && row.due().is_some_and(|due| due <= now));
+            due.retain(|row| row.need().is_some_and(|need| claim.able.can(need)));
+            // The runs take turns, each with its earliest first.
+            let last = self.last;
+            due.sort_by_key(|row| (Some(row.run) <= last, row.run, row.due(), row.order));
+            let Some(row) = due.into_iter().next() else { break };
+            self.last = Some(row.run);
             self.waited += 1;
             row.order = self.waited;
-            row.reserved = Some((theirs.token, now.after(claim.lasts)));
+            row.reserved = Some((token, now.after(claim.lasts)));
+            (row.held, row.asks) = (None, None);
             let QueueRow { task, attempt, progress, .. } = row.shown.clone();
-            let token = theirs.token;
             tasks.push(ClaimedTask { run: row.run, task, attempt, token, progress });
         }
         tasks
@@ -258,15 +280,29 @@ impl Naive {
                 return Answer::Committed(Committed::Fenced { task, at });
             }
             Some((id, _)) if id.counter > commit.id.counter => return self.conflict(commit),
-            _ if commit.expect.0 != run.events.len() as u64 => return self.conflict(commit),
             _ => {}
+        }
+        if let Some((id, holds)) = self.told.get(&(commit.run, commit.id.writer))
+            && *id == commit.id
+        {
+            return Answer::Committed(Committed::Held { holds: holds.clone(), at });
+        }
+        if commit.expect.0 != run.events.len() as u64 {
+            return self.conflict(commit);
         }
         if let Some(fence) = commit.fences.iter().find(|fence| !self.stands(commit.run, fence)) {
             let task = fence.task();
             self.run(commit.run).decided.push((commit.id, Err(task)));
             return Answer::Committed(Committed::Fenced { task, at });
         }
-        self.land(commit)
+        match self.guard(commit) {
+            Ok(guards) => {
+                let answer = self.land(commit);
+                self.let_through(commit, guards);
+                answer
+            }
+            Err(holds) => Answer::Committed(Committed::Held { holds, at }),
+        }
     }
 
     fn run(&mut self, run: RunId) -> &mut Run {
@@ -317,6 +353,10 @@ impl Naive {
         }
         let (workflow, redrives) = (run.workflow.clone(), run.redrives);
         run.decided.push((commit.id, Ok(version)));
+        if !awake(commit.phase) {
+            let rows = self.rows.iter_mut().filter(|row| row.run == commit.run);
+            rows.for_each(|row| (row.held, row.asks) = (None, None));
+        }
         for row in &commit.letters {
             let id = LetterId { run: commit.run, task: row.task };
             let (action, code) = (row.action.clone(), row.code.clone());

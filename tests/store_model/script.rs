@@ -1,14 +1,17 @@
 //! What is asked: small worlds, so that ids, tokens and versions meet again and again.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
+use retrial::guard::{Breaker, Ended, GuardInput, GuardRules, Pace};
 use retrial::run::{Digest, LetterId, Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
     Archived, AskLetters, Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created,
-    Discarded, Expired, Fence, Heads, Heartbeat, Holding, LetterFilter, LetterRow, Letters, Loaded,
-    Prune, Pruned, QueueChange, QueueRow, Renewed, ResultRow, RunPhase, StoreError, StoredLetter,
+    Discarded, Expired, Fence, Guarding, Heads, Heartbeat, Holder, Holding, LetterFilter,
+    LetterRow, Letters, Loaded, Prune, Pruned, QueueChange, QueueRow, Renewed, ResultRow, RunPhase,
+    StoreError, StoredLetter,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -232,6 +235,8 @@ impl Script {
     fn commit(&self, d: [u64; 12]) -> Commit {
         // Mostly about the run of the token that the fences and leases will name.
         let (claimed, ..) = self.token(d[6]);
+        let queue: Vec<_> =
+            (0..d[8] % 4).map(|n| self.change(d[9].rotate_left(n as u32), n)).collect();
         let at = if d[1].is_multiple_of(3) { run(d[1] / 3) } else { claimed };
         let place = place_of(at);
         let behind = if d[2].is_multiple_of(6) { d[2] % 4 } else { 0 };
@@ -244,11 +249,49 @@ impl Script {
             expect: Version(self.versions[place].saturating_sub(behind) + d[2] / 999_000),
             fences: (0..d[5] % 3).filter_map(|n| self.fence(d[6] + n * 3)).collect(),
             events: self.events(d[7] % 4),
-            queue: (0..d[8] % 4).map(|n| self.change(d[9].rotate_left(n as u32), n)).collect(),
+            guards: self.guards(at, &queue, d),
+            queue,
             results: (0..d[10] % 2).map(|n| self.result(d[10] + n)).collect(),
             phase: phase[(d[3] % 3) as usize],
             snapshot: d[11].is_multiple_of(4).then(|| format!("state {}", self.asked).into()),
             letters: (0..d[0] % 3 / 2).map(|_| self.letter_row(d)).collect(),
+        }
+    }
+
+    /// Starts ask to be admitted, and now and then some attempt is said to have ended.
+    fn guards(&self, run: RunId, queue: &[QueueChange], d: [u64; 12]) -> Vec<Guarding> {
+        let admit = queue.iter().filter_map(|change| match *change {
+            QueueChange::Lease { task, token, .. } => {
+                let attempt = Holder { run, task, token };
+                Some(GuardInput::Admit { attempt, first: true, tokens: 0 })
+            }
+            _ => None,
+        });
+        let hows = [Ended::Well, Ended::Badly, Ended::Badly, Ended::Silently];
+        let ended = (0..d[11] % 3).map(|n| {
+            let (_, task, token) = self.token(d[11] + n);
+            let how = hows[(d[10] + n) as usize % hows.len()];
+            GuardInput::Ended { attempt: Holder { run, task, token }, how, refill: 0 }
+        });
+        let inputs: Vec<_> = ended.chain(admit).collect();
+        let of = |action: &str, rules: GuardRules, inputs: &[GuardInput<Holder>]| Guarding {
+            action: action.to_owned(),
+            rules: Arc::new(rules),
+            inputs: inputs.to_vec(),
+        };
+        let n = NonZeroU32::new;
+        let breaker = Breaker::new(n(2), None, Nanos::new(30_000), n(1).unwrap()).ok();
+        let rate = Pace::new(n(2).unwrap(), Nanos::new(40_000)).ok();
+        let strict = || GuardRules { breaker, concurrency: n(2), ..GuardRules::default() };
+        let paced = || GuardRules { rate, ..GuardRules::default() };
+        match d[8] / 4 % 4 {
+            0 if !inputs.is_empty() => vec![of("strict", strict(), &inputs)],
+            1 if !inputs.is_empty() => vec![of("paced", paced(), &inputs)],
+            2 if inputs.len() > 1 => {
+                let (first, rest) = inputs.split_at(1);
+                vec![of("strict", strict(), first), of("paced", paced(), rest)]
+            }
+            _ => vec![],
         }
     }
 

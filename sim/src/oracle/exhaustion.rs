@@ -178,12 +178,17 @@ fn ruling(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, fail
         });
         return;
     }
-    report.check(!ruling.reasons.is_empty(), run, GAVE_UP_EARLY, || {
-        format!("the policy goes on after {}", shown())
-    });
     let given = task.entries.iter().find_map(|e| match e.event {
         Event::TaskFailed { reason, .. } => Some(*reason),
         _ => None,
+    });
+    // Whether the budget was used up is the guards' oracle to say.
+    let budget = task.run.workflow.retry_budget(task.task.step);
+    if given == Some(GiveUp::RetryBudget) && budget.is_some() && !ruling.must_stop {
+        return;
+    }
+    report.check(!ruling.reasons.is_empty(), run, GAVE_UP_EARLY, || {
+        format!("the policy goes on after {}", shown())
     });
     if let (Some(given), false) = (given, ruling.reasons.is_empty()) {
         report.check(ruling.reasons.contains(&given), run, WRONG_REASON, || {

@@ -37,6 +37,7 @@ impl Entry<'_> {
 pub(super) fn attempt_of(event: &Event) -> Option<u32> {
     match event {
         Event::AttemptStarted { attempt, .. }
+        | Event::TaskHeld { attempt, .. }
         | Event::AttemptFailed { attempt, .. }
         | Event::RetryScheduled { attempt, .. }
         | Event::TaskSucceeded { attempt, .. } => Some(*attempt),
@@ -61,16 +62,23 @@ pub(super) struct TaskHistory<'e> {
     pub(super) whole: bool,
 }
 
-/// Every task that has an event.
+/// Every task that has an event. That a guard holds a task is no step of it: guards have an oracle
+/// of their own.
 pub(super) fn tasks(run: &RunEvidence) -> Vec<TaskHistory<'_>> {
-    let ids: BTreeSet<TaskId> = entries(run).filter_map(|e| e.event.task()).collect();
+    let ids: BTreeSet<TaskId> =
+        entries(run).filter(|e| !is_hold(e.event)).filter_map(|e| e.event.task()).collect();
     ids.into_iter().filter_map(|task| history_of(run, task)).collect()
 }
 
 fn history_of(run: &RunEvidence, task: TaskId) -> Option<TaskHistory<'_>> {
     let step = run.workflow.step(task.step)?;
-    let entries = entries(run).filter(|e| e.event.task() == Some(task)).collect();
+    let of_task = |e: &Entry<'_>| e.event.task() == Some(task) && !is_hold(e.event);
+    let entries = entries(run).filter(of_task).collect();
     Some(TaskHistory { run, task, step, entries, whole: run.first.0 == 0 })
+}
+
+fn is_hold(event: &Event) -> bool {
+    matches!(event, Event::TaskHeld { .. })
 }
 
 /// A retry and the failure that it follows.

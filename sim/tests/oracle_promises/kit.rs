@@ -66,6 +66,7 @@ pub(crate) fn workflow(steps: Vec<Step>) -> Parts {
             target,
             idempotent: None,
             inner_attempts: None,
+            guard: Default::default(),
             heartbeat_timeout: None,
         };
         (s.action.clone(), action)

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::declarations::KINDS;
+use super::guard;
 use crate::dialect::Diagnostic;
 use crate::dialect::number::SECOND;
 use crate::dialect::tree::{Fields, Node};
@@ -10,8 +11,18 @@ use crate::policy::ActionKind;
 use crate::time::Nanos;
 use crate::workflow::{Action, Endpoint, HeaderText, Target};
 
-const KEYS: [&str; 6] =
-    ["http", "headers", "kind", "idempotent", "inner_attempts", "heartbeat_timeout"];
+const KEYS: [&str; 10] = [
+    "http",
+    "headers",
+    "kind",
+    "idempotent",
+    "inner_attempts",
+    "breaker",
+    "concurrency",
+    "rate",
+    "retry_budget",
+    "heartbeat_timeout",
+];
 
 /// Headers that the HTTP client sets itself.
 const OWN_HEADERS: [&str; 9] = [
@@ -40,6 +51,7 @@ pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
         target,
         idempotent: fields.get("idempotent").map(Node::boolean).transpose()?,
         inner_attempts: inner,
+        guard: guard::read(&fields)?,
     })
 }
 

@@ -3,6 +3,7 @@
 mod action;
 mod condition;
 mod declarations;
+mod guard;
 mod quorum;
 mod step;
 mod transition;

@@ -174,6 +174,7 @@ impl<'a, H: Harness> Bench<'a, H> {
             letters: vec![],
             phase: RunPhase::Running,
             snapshot: None,
+            guards: vec![],
         }
     }
 

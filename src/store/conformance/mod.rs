@@ -4,6 +4,7 @@
 //! add a case, write a function over `Bench` and add it to [`cases`]. Waits are short and only
 //! ever waited out, never raced, so that the suite runs against real clocks as well as turned ones.
 
+mod guards;
 mod heartbeat;
 mod kit;
 mod letters;
@@ -86,6 +87,15 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         queue::a_removed_task_is_gone,
         queue::a12_a_run_at_rest_is_not_claimed,
         queue::reopening_forgets_reservations_but_keeps_leases,
+        guards::a_held_start_leaves_everything_as_it_was,
+        guards::x6_an_end_lets_the_first_that_waits_through,
+        guards::what_a_commit_means_counts_once_however_often_it_is_sent,
+        guards::guards_are_shared_by_all_writers_and_survive_reopening,
+        guards::c18_probes_are_bounded_across_writers,
+        guards::x6_a_rate_lets_its_calls_through_one_interval_apart,
+        guards::h17_a_budget_holds_a_withdrawal_and_not_the_lease,
+        guards::a_place_is_free_again_when_a_run_at_rest_has_lost_its_lease,
+        guards::x6_runs_take_turns,
         heartbeat::x1_a_missed_heartbeat_ends_a_lease,
         heartbeat::x1_no_heartbeat_revives_a_lease,
         heartbeat::x1_progress_reaches_the_next_attempt,

@@ -94,29 +94,32 @@ pub(super) fn read_snapshot(value: &[u8]) -> Option<Snapshot> {
     Some(Snapshot { version, state: Bytes::copy_from_slice(state) })
 }
 
-/// What the store keeps about itself: its time, and how many runs, submission keys and dead letters
-/// it holds, so that a missing one is noticed.
+/// What the store keeps about itself: its time, and how many runs, submission keys, dead letters and
+/// guarded actions it holds, so that a missing one is noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) clock: Timestamp,
     pub(super) runs: u64,
     pub(super) keys: u64,
     pub(super) letters: u64,
+    pub(super) guards: u64,
 }
 
 impl Totals {
-    /// `clock | runs | keys | letters`.
+    /// `clock | runs | keys | letters | guards`.
     pub(super) fn value(self) -> Vec<u8> {
-        [self.clock.as_nanos(), self.runs, self.keys, self.letters].map(u64::to_be_bytes).concat()
+        let Self { clock, runs, keys, letters, guards } = self;
+        [clock.as_nanos(), runs, keys, letters, guards].map(u64::to_be_bytes).concat()
     }
 
     pub(super) fn read(value: &[u8]) -> Option<Self> {
         let (clock, rest) = value.split_first_chunk()?;
         let (runs, rest) = rest.split_first_chunk()?;
         let (keys, rest) = rest.split_first_chunk()?;
-        let letters = u64::from_be_bytes(rest.try_into().ok()?);
-        let (runs, keys) = (u64::from_be_bytes(*runs), u64::from_be_bytes(*keys));
+        let (letters, rest) = rest.split_first_chunk()?;
+        let guards = u64::from_be_bytes(rest.try_into().ok()?);
         let clock = Timestamp::from_nanos(u64::from_be_bytes(*clock));
-        Some(Self { clock, runs, keys, letters })
+        let [runs, keys, letters] = [*runs, *keys, *letters].map(u64::from_be_bytes);
+        Some(Self { clock, runs, keys, letters, guards })
     }
 }

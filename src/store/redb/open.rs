@@ -8,6 +8,7 @@ use std::path::Path;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableHandle};
 
+use super::super::guards::Guards;
 use super::super::ledger::Record;
 use super::super::queue::Queue;
 use super::super::seam::{QueueRow, RunPhase};
@@ -28,6 +29,7 @@ const WHOLE: (Bound<u64>, Bound<u64>) = (Bound::Unbounded, Bound::Unbounded);
 pub(super) struct Open {
     pub(super) db: Database,
     pub(super) queue: Queue,
+    pub(super) guards: Guards,
     pub(super) known: Known,
     pub(super) totals: Totals,
 }
@@ -123,10 +125,11 @@ fn read(place: &str, db: Database) -> Result<Open, OpenError> {
     check_format(place, &shelf)?;
     let totals = meta(place, &shelf, "totals")?;
     let totals = Totals::read(&totals).ok_or_else(|| OpenError::damaged(place, "its totals"))?;
-    let (queue, known) = survey(place, &shelf, totals)?;
+    let (queue, mut known) = survey(place, &shelf, totals)?;
+    let guards = survey_guards(place, &shelf, totals, &mut known)?;
     drop(shelf);
     txn.abort().map_err(storage)?;
-    Ok(Open { db, queue, known, totals })
+    Ok(Open { db, queue, guards, known, totals })
 }
 
 /// Whether the database holds nothing at all. One that holds only what others wrote is foreign.
@@ -276,6 +279,33 @@ fn survey_rows(
         }
     }
     Ok(rows)
+}
+
+/// Reads every action's guards. Where one is damaged, runs that don't use the action go on.
+fn survey_guards(
+    place: &str,
+    shelf: &RedbShelf<'_>,
+    totals: Totals,
+    known: &mut Known,
+) -> Result<Guards, OpenError> {
+    let (mut guards, mut count) = (Guards::default(), 0);
+    for row in shelf.guards.all().map_err(|e| OpenError::from_storage(place, e))? {
+        count += 1;
+        let state = row.as_ref().ok().and_then(|(_, value)| serde_json::from_slice(value).ok());
+        let action = String::from_utf8_lossy(&key_of(place, row)?).into_owned();
+        match state {
+            Some(state) => {
+                guards.states.insert(action, state);
+            }
+            None => {
+                known.guards_damaged.insert(action);
+            }
+        }
+    }
+    match count == totals.guards {
+        true => Ok(guards),
+        false => Err(OpenError::damaged(place, "guards of actions are missing")),
+    }
 }
 
 fn key_of(place: &str, row: Result<super::sheet::Row, Fault>) -> Result<Vec<u8>, OpenError> {

@@ -6,6 +6,7 @@ use redb::{StorageError, TableError, WriteTransaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::super::guards::State;
 use super::super::ledger::{Page, Record, Shelf};
 use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
@@ -30,6 +31,7 @@ pub(super) struct RedbShelf<'txn> {
     pub(super) heads: Sheet<'txn>,
     pub(super) keys: Sheet<'txn>,
     pub(super) rows: Sheet<'txn>,
+    pub(super) guards: Sheet<'txn>,
     events: Sheet<'txn>,
     results: Sheet<'txn>,
     snapshots: Sheet<'txn>,
@@ -49,6 +51,8 @@ pub(super) struct Known {
     pub(super) damaged: BTreeSet<RunId>,
     /// Whether a submission key was lost.
     pub(super) keys_damaged: bool,
+    /// Actions whose guards are not whole.
+    pub(super) guards_damaged: BTreeSet<String>,
 }
 
 impl<'txn> RedbShelf<'txn> {
@@ -63,6 +67,7 @@ impl<'txn> RedbShelf<'txn> {
             heads: Sheet::open(txn, "heads")?,
             keys: Sheet::open(txn, "keys")?,
             rows: Sheet::open(txn, "queue")?,
+            guards: Sheet::open(txn, "guards")?,
             events: Sheet::open(txn, "events")?,
             results: Sheet::open(txn, "results")?,
             snapshots: Sheet::open(txn, "snapshots")?,
@@ -212,6 +217,22 @@ impl Shelf for RedbShelf<'_> {
             Some(row) => self.rows.put(&key, &self.encode(row)?),
             None => self.rows.remove(&key),
         };
+        self.write(done)
+    }
+
+    fn check_guard(&self, action: &str) -> Result<(), StoreError> {
+        match self.known.guards_damaged.contains(action) {
+            true => {
+                let what = format!("the store: the guards of action `{action}`");
+                Err(StoreError::Broken(what))
+            }
+            false => Ok(()),
+        }
+    }
+
+    fn keep_guard(&mut self, action: &str, state: &State, is_new: bool) -> Result<(), StoreError> {
+        self.totals.guards += u64::from(is_new);
+        let done = self.guards.put(action.as_bytes(), &self.encode(state)?);
         self.write(done)
     }
 

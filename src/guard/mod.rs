@@ -1,0 +1,29 @@
+//! What protects an action from those who call it: circuit breaker, concurrency and rate limits,
+//! retry budget.
+//!
+//! Decides, from what an action's attempts have come to, whether another may start now. Must never
+//! know runs, stores, text syntaxes or clocks: time is an argument, an attempt whatever names it. To
+//! add a guard, add its rules to [`GuardRules`], its part to [`GuardState`], its word to [`HeldBy`]
+//! and its check to `admit`.
+//!
+//! One [`GuardState`] is kept for each action by the store, which folds every [`GuardInput`] of a
+//! commit in the commit's own transaction, at its own time. So all nodes share it, it outlives
+//! them, and each attempt counts exactly once. [`GuardState::take`] either takes an input or
+//! refuses it and changes nothing.
+
+mod breaker;
+mod bucket;
+mod pace;
+mod rules;
+mod state;
+mod window;
+
+pub use bucket::Bucket;
+pub use rules::{Breaker, FailureRate, GuardError, GuardRules, Pace};
+pub use state::{Ended, GuardInput, GuardState, HeldBy, Refusal};
+
+use crate::time::Nanos;
+
+/// When to look again where nobody can tell: an attempt in progress has to end first, and its end
+/// is announced sooner where the store can.
+pub const RECHECK: Nanos = Nanos::from_secs(1);

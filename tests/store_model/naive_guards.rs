@@ -1,0 +1,112 @@
+//! When a store asks guards, and what follows from their answers.
+
+use std::collections::BTreeMap;
+
+use retrial::guard::{Ended, GuardInput, GuardState, HeldBy};
+use retrial::run::RunId;
+use retrial::store::{Commit, Guarding, Hold, Holder, QueueState};
+use retrial::time::Nanos;
+
+use super::naive::{Naive, Row};
+
+impl Naive {
+    /// The guards after the commit, or what they hold back. What a guard decides is the guard
+    /// room's own business; this is about when it is asked and what follows.
+    pub(super) fn guard(
+        &mut self,
+        commit: &Commit,
+    ) -> Result<BTreeMap<String, GuardState<Holder>>, Vec<Hold>> {
+        let mut guards = self.guards.clone();
+        let (mut held, mut holds) = (vec![], vec![]);
+        for Guarding { action, rules, inputs } in &commit.guards {
+            for input in inputs {
+                let state = guards.entry(action.clone()).or_default();
+                let mut answer = state.take(rules, input, self.now);
+                if answer.is_err() {
+                    for lost in
+                        state.running().filter(|h| self.is_lost(commit.run, h)).collect::<Vec<_>>()
+                    {
+                        let how = Ended::Silently;
+                        state
+                            .take(
+                                rules,
+                                &GuardInput::Ended { attempt: lost, how, refill: 0 },
+                                self.now,
+                            )
+                            .unwrap();
+                    }
+                    answer = state.take(rules, input, self.now);
+                }
+                let Err(refusal) = answer else { continue };
+                let waiting = self.rows.iter().filter(|r| r.held.as_ref() == Some(action));
+                let ahead = (waiting.count() + held.iter().filter(|a| *a == action).count()) as u64;
+                let turn = match refusal.by {
+                    HeldBy::Rate => rules.rate.unwrap().interval().saturating_mul(ahead),
+                    _ => Nanos::ZERO,
+                };
+                let (attempt, by, until) = (input.attempt(), refusal.by, refusal.until.after(turn));
+                held.push(action.clone());
+                holds.push(Hold { attempt, by, until });
+            }
+        }
+        if holds.is_empty() {
+            return Ok(guards);
+        }
+        let running = self.is_running(commit.run);
+        for (action, hold) in held.into_iter().zip(&holds) {
+            let of = (commit.run, hold.attempt.task);
+            let row = self.rows.iter_mut().find(|r| (r.run, r.shown.task) == of);
+            let waits = |r: &&mut Row| matches!(r.shown.state, QueueState::Due { .. });
+            if let Some(row) = row.filter(waits).filter(|_| running) {
+                self.waited += 1;
+                (row.order, row.reserved) = (self.waited, None);
+                (row.held, row.asks) = (Some(action), Some(hold.until));
+            }
+        }
+        let now = self.now;
+        self.told.retain(|_, (_, holds)| holds.iter().any(|hold| hold.until > now));
+        self.told.insert((commit.run, commit.id.writer), (commit.id, holds.clone()));
+        Err(holds)
+    }
+
+    fn is_lost(&self, committing: RunId, holder: &Holder) -> bool {
+        let of = (holder.run, holder.task);
+        let row = self.rows.iter().find(|row| (row.run, row.shown.task) == of);
+        let runs = row.is_some_and(|row| match row.shown.state {
+            QueueState::Leased { token, .. } => {
+                let over = row.end().is_some_and(|end| end <= self.now);
+                token == holder.token && (self.is_running(row.run) || !over)
+            }
+            QueueState::Due { .. } => false,
+        });
+        holder.run != committing && !runs
+    }
+
+    pub(super) fn let_through(
+        &mut self,
+        commit: &Commit,
+        guards: BTreeMap<String, GuardState<Holder>>,
+    ) {
+        self.guards = guards;
+        let mut actions: Vec<_> = commit.guards.iter().map(|g| &g.action).collect();
+        actions.sort();
+        actions.dedup();
+        for action in actions {
+            let all = || commit.guards.iter().filter(|g| g.action == *action);
+            let ended = |input: &GuardInput<Holder>| matches!(input, GuardInput::Ended { .. });
+            if !all().flat_map(|g| &g.inputs).any(ended) {
+                continue;
+            }
+            let rules = &all().next_back().unwrap().rules;
+            let room = self.guards[action].room(rules, self.now);
+            let mut line: Vec<_> = self.rows.iter_mut().collect();
+            line.retain(|r| r.held.as_ref() == Some(action));
+            line.sort_by_key(|row| row.order);
+            for row in line.into_iter().take(room) {
+                self.waited += 1;
+                row.order = self.waited;
+                (row.held, row.asks) = (None, Some(self.now));
+            }
+        }
+    }
+}
