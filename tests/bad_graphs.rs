@@ -90,7 +90,7 @@ fn c18_h10_partial_success_and_conditions_of_steps() {
       w.toml:11:15: steps.2.compensates: step `c` compensates another and is entered in a rollback alone, so it can't have `requires` (remove that)
     compensates = "a"
     args = { n = "${item}" }
-      w.toml:12:14: steps.2.args.n: `item` is only there in the arguments of a fanned-out step (add `for_each` to the step)
+      w.toml:12:14: steps.2.args.n: `item` is only there where the step that is undone fans out (use ${result})
     compensates = "a"
     args = { n = "${steps.b.result}" }
       w.toml:12:14: steps.2.args.n: step `c`: `steps.b.result` reads a step that need not have ended before it (put it in `after` or lead a transition from it)

@@ -69,6 +69,8 @@ mod policies;
 mod replay;
 #[path = "run_flow/rollback.rs"]
 mod rollback;
+#[path = "run_flow/rollback_by_hand.rs"]
+mod rollback_by_hand;
 #[path = "run_flow/runs.rs"]
 mod runs;
 #[path = "run_flow/spent.rs"]

@@ -11,8 +11,8 @@ use super::words::{clean, counted, seconds, task_name};
 use crate::failure::{Class, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
 use crate::run::{
-    Event, Letter, Outcome, Phase, Recorded, RunState, StepPhase, StepState, TaskId, TaskPhase,
-    TaskState,
+    Cost, Event, Letter, Outcome, Phase, Recorded, RunState, StepPhase, StepState, TaskId,
+    TaskPhase, TaskState,
 };
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::StepIx;
@@ -104,6 +104,7 @@ impl<'r> Inspection<'r> {
             "paused": state.paused().map(clean),
             "version": state.version().0,
             "last_event_at": state.last_at().to_string(),
+            "cost_millionths": cost(state.cost()),
             "_last_error": self.last_error().map(context),
             "steps": steps,
         }))
@@ -159,6 +160,7 @@ impl<'r> Inspection<'r> {
             "item": id.item,
             "phase": stands(task),
             "attempts": made(task),
+            "cost_millionths": cost(task.cost),
             "compacted": (compacted > 0).then_some(compacted),
             "first_error": task.first_failure.as_deref().map(described),
             "last_error": task.failure.as_deref().map(described),
@@ -175,6 +177,7 @@ impl<'r> Inspection<'r> {
         let mut lines = vec![format!("Run {} of {name}: {}", state.id(), self.phase())];
         lines.extend(state.paused().map(|reason| format!("Retries are paused: {}", clean(reason))));
         lines.extend(self.last_error().map(|error| format!("_last_error: {}", shown(error))));
+        lines.extend(cost(state.cost()).map(|_| format!("Cost: {}", state.cost())));
         let width = state.workflow().steps().iter().map(|s| clean(&s.id).chars().count()).max();
         let width = width.unwrap_or_default();
         for (at, found) in self.steps() {
@@ -205,7 +208,8 @@ impl<'r> Inspection<'r> {
     fn task_lines(&self, id: TaskId, task: &TaskState) -> Vec<String> {
         let name = task_name(self.state.workflow(), id);
         let made = counted(made(task), "attempt", "attempts");
-        let mut lines = vec![format!("    {name}: {}, {made}", stands(task))];
+        let cost = cost(task.cost).map(|_| format!(", cost {}", task.cost)).unwrap_or_default();
+        let mut lines = vec![format!("    {name}: {}, {made}{cost}", stands(task))];
         let kept = self.attempts(id);
         if let (Some(first), Some(error)) = (kept.first(), &task.first_failure)
             && first.number > 1
@@ -259,6 +263,11 @@ impl Attempt<'_> {
         }
         lines
     }
+}
+
+/// The millionths, where anything was reported (H17).
+fn cost(cost: Cost) -> Option<u64> {
+    (!cost.is_zero()).then(|| cost.millionths())
 }
 
 /// Attempts started.

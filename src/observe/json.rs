@@ -135,12 +135,13 @@ fn attempt(event: &Event, at: Timestamp) -> Value {
             "error": described(failure),
             "took": in_seconds(*took),
         }),
-        Event::RetryScheduled { attempt, delay, backoff, kind, code, .. } => json!({
+        Event::RetryScheduled { attempt, delay, backoff, kind, code, rule, .. } => json!({
             "next_attempt": attempt,
             "retry_delay": in_seconds(*delay),
             "backoff": in_seconds(*backoff),
             "retry_kind": kind,
             "reason": clean(code.as_str()),
+            "rule": rule,
         }),
         Event::CostReported { cost, .. } => json!({ "cost_millionths": cost.millionths() }),
         Event::TaskSucceeded { attempt, spent, .. } => {

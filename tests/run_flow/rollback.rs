@@ -5,13 +5,13 @@ use insta::assert_snapshot;
 use super::*;
 
 /// `a`, then `b`, then `c`; `ua` and `ub` undo the first two.
-fn chain() -> Flow {
+pub(super) fn chain() -> Flow {
     let flow = Flow::new().step("a", once()).step("b", once()).after(&["a"]);
     let flow = flow.step("c", once()).after(&["b"]);
     flow.step("ua", once()).compensates("a").step("ub", once()).compensates("b")
 }
 
-fn bad() -> Vec<Shot> {
+pub(super) fn bad() -> Vec<Shot> {
     vec![status(500)]
 }
 
@@ -222,102 +222,6 @@ fn c18_what_is_at_work_is_called_off_before_the_rollback() {
     let (it, token) = (task(0, 0), token_of(task(0, 0), 1));
     let late = Input::Succeeded { task: it, token, result: std::sync::Arc::new(json!(1)) };
     assert!(world.handle(&late).is_empty());
-}
-
-#[test]
-fn c18_a_rollback_on_demand_whatever_the_workflow_says() {
-    let mut world = set(chain().build(), [("c", 0, vec![ok().taking(Nanos::from_secs(9))])]);
-    world.run_to(3);
-    world.handle(&Input::Rollback { reason: "wrong customer".into() });
-    let again = Input::Rollback { reason: "again".into() };
-    assert!(world.handle(&again).is_empty(), "it rolls back already");
-    assert!(world.run(100));
-    assert_snapshot!(history(&world), @"
-    0s created
-    0s entered a x1
-    0s started a #1 left=0
-    1s succeeded a #1
-    1s step succeeded a
-    1s entered b x1
-    1s started b #1 left=0
-    2s succeeded b #1
-    2s step succeeded b
-    2s entered c x1
-    2s started c #1 left=0
-    3s cancel requested: wrong customer
-    3s rolling back, cancelled: wrong customer
-    3s compensating ub
-    3s started ub #1 left=0
-    4s succeeded ub #1
-    4s step succeeded ub
-    4s compensating ua
-    4s started ua #1 left=0
-    5s succeeded ua #1
-    5s step succeeded ua
-    5s rolled back complete=true
-    5s ended cancelled: wrong customer
-    ");
-    assert!(world.handle(&again).is_empty(), "it has ended");
-}
-
-#[test]
-fn c18_a_cancelled_run_is_rolled_back_where_its_workflow_says_so() {
-    for (rollback, rolls) in [("on_cancel", true), ("always", true), ("on_failure", false)] {
-        let slow = vec![ok().taking(Nanos::from_secs(9))];
-        let mut world = set(chain().rollback(rollback).build(), [("c", 0, slow)]);
-        world.run_to(3);
-        world.handle(&Input::Cancel { reason: "enough".into() });
-        assert_eq!(world.state.outcome().is_none(), rolls, "{rollback}");
-        assert!(world.run(100));
-        assert_eq!(phase(&world, "ua") == StepPhase::Succeeded, rolls, "{rollback}");
-        assert!(matches!(world.state.outcome(), Some(Outcome::Cancelled { .. })));
-    }
-}
-
-#[test]
-fn c18_h12_cancelling_a_rollback_stops_it_at_once() {
-    // The compensation at work is called off, the rest is not begun; how the run ends stays.
-    let slow = vec![ok().taking(Nanos::from_secs(9))];
-    let mut world = set(chain().rollback("on_failure").build(), [("c", 0, bad()), ("ub", 0, slow)]);
-    world.run_to(5);
-    world.handle(&Input::Cancel { reason: "leave it".into() });
-    assert_snapshot!(history(&world), @"
-    0s created
-    0s entered a x1
-    0s started a #1 left=0
-    1s succeeded a #1
-    1s step succeeded a
-    1s entered b x1
-    1s started b #1 left=0
-    2s succeeded b #1
-    2s step succeeded b
-    2s entered c x1
-    2s started c #1 left=0
-    3s failed c #1 500 will_retry=false
-    3s gave up c after 1: NotRetryable 500
-    3s step failed c 500
-    3s rolling back, failed 500
-    3s compensating ub
-    3s started ub #1 left=0
-    5s cancel requested: leave it
-    5s rolled back complete=false
-    5s ended failed 500 of c
-    ");
-}
-
-#[test]
-fn c18_a_deactivated_rollback_goes_on_when_it_is_activated() {
-    let mut world = set(chain().rollback("on_failure").build(), [("c", 0, bad())]);
-    world.run_to(3);
-    assert!(world.state.rollback().is_some());
-    world.handle(&Input::Deactivate);
-    world.paused = true;
-    world.run_to(60);
-    assert_eq!(world.state.outcome(), None);
-    world.handle(&Input::Activate);
-    world.paused = false;
-    assert!(world.run(100));
-    assert_eq!(world.state.rollback().and_then(|r| r.complete), Some(true));
 }
 
 #[test]

@@ -22,6 +22,11 @@ use retrial::explain::explain_all;
 use retrial::policy::Functions;
 use stage::{Played, Stage};
 
+/// A store's file, in the stage's folder.
+const KEPT: &str = "kept.redb";
+/// What commands over a store log. Some have nothing to log.
+const LOG: &str = "the log of a command over a store";
+
 /// Something that goes out, and what it says.
 struct Output {
     name: &'static str,
@@ -50,10 +55,37 @@ fn outputs(stage: &Stage, played: &Played) -> Vec<Output> {
         ("retrial run --events -", &["run", "w.toml", "--new", "--events", "-"]),
         ("retrial explain", &["explain", "w.toml"]),
         ("retrial explain --json", &["explain", "w.toml", "--json"]),
+        ("retrial lint", &["lint", "w.toml"]),
     ] {
         let done = stage.command(args);
         all.push(output(name, done.out));
         all.push(output(name, done.err));
+    }
+    all.extend(over_a_store(stage));
+    all
+}
+
+/// What the commands that look into a store say of a run that is kept there.
+fn over_a_store(stage: &Stage) -> Vec<Output> {
+    stage.command(&["run", "w.toml", "--store", KEPT]);
+    let listed = stage.command(&["list", "--store", KEPT, "--json"]).out;
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    let run = listed["runs"][0]["run"].as_str().unwrap();
+    let letter = &format!("{run}/1/0")[..];
+    let mut all = Vec::new();
+    for (name, args) in [
+        ("retrial list", &["list"][..]),
+        ("retrial inspect", &["inspect", run]),
+        ("retrial inspect --json", &["inspect", run, "--json"]),
+        ("retrial dlq list", &["dlq", "list"]),
+        ("retrial dlq list --json", &["dlq", "list", "--json"]),
+        ("retrial dlq show", &["dlq", "show", letter]),
+        ("retrial dlq show --json", &["dlq", "show", letter, "--json"]),
+    ] {
+        let done = stage.command(&[args, &["--store", KEPT]].concat());
+        assert_eq!(done.code, Some(0), "{name}: {done:?}");
+        all.push(output(name, done.out));
+        all.push(output(LOG, done.err));
     }
     all
 }
@@ -104,7 +136,13 @@ async fn c14_decision_20_no_output_shows_a_secret() {
     let outputs = outputs(&stage, &played);
     check(&outputs, &stage.needles());
     // What was looked through said something: an output that is empty proves nothing.
-    let silent = ["retrial run --events -", "retrial run", "retrial run --output detailed"];
+    let silent = [
+        "retrial lint",
+        LOG,
+        "retrial run --events -",
+        "retrial run",
+        "retrial run --output detailed",
+    ];
     for Output { name, text } in &outputs {
         let may_be_empty = name.starts_with("retrial explain") || silent.contains(name);
         assert!(may_be_empty || !text.is_empty(), "{name} says nothing");

@@ -1,13 +1,13 @@
 //! The five test scenarios of Capability 5 (C9). What the document asks to verify stands beside each.
 
 use insta::assert_snapshot;
-use retrial::run::Outcome;
+use retrial::run::{Event, Outcome, Recorded};
 use retrial::time::Nanos;
 use retrial_sim::evidence::ArrivalEnd;
 use retrial_sim::scenario::Reply;
 use serde_json::json;
 
-use crate::stage::{after, check_waits, play, status};
+use crate::stage::{Played, after, check_waits, play, status};
 
 /// One node, `a`, with the document's policy and this in place of `…`.
 fn alone(execution: &str) -> String {
@@ -210,6 +210,7 @@ fn c9_timeout_enforcement() {
     run_ended failed: a TIMEOUT
     ");
     aborted_after_five_seconds(played.arrivals("llm")[0]);
+    check_waits(&took(&played), &[5_000]);
     let error = played.error();
     assert_eq!((error.code.as_str(), error.attempt, error.retryable), ("TIMEOUT", 1, true));
 }
@@ -218,6 +219,15 @@ fn aborted_after_five_seconds(arrival: &retrial_sim::evidence::Arrival) {
     assert_eq!(arrival.end, ArrivalEnd::CallerGone, "the caller hung up");
     assert_eq!(arrival.answered_at, None);
     assert_eq!(arrival.retry_timeout_ms, Some(5_000));
+}
+
+/// How long each attempt that failed took.
+fn took(played: &Played) -> Vec<Nanos> {
+    let took = |recorded: &Recorded| match recorded.event {
+        Event::AttemptFailed { took, .. } => Some(took),
+        _ => None,
+    };
+    played.run().events.iter().filter_map(took).collect()
 }
 
 /// Test 4: a retry follows if configured.

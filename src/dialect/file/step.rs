@@ -216,9 +216,12 @@ fn check_text(place: &Place, text: &str, scope: Scope) -> Result<(), Diagnostic>
     let is_item = |root: &Root| matches!(root, Root::Item | Root::Index);
     let paths = template.paths();
     if let Some(path) = paths.iter().find(|p| !scope.item && is_item(p.root())) {
-        return Err(place
-            .error(format!("`{path}` is only there in the arguments of a fanned-out step"))
-            .help_with("add `for_each` to the step"));
+        let (where_, help) = match scope.result {
+            false => ("in the arguments of a fanned-out step", "add `for_each` to the step"),
+            true => ("where the step that is undone fans out", "use ${result}"),
+        };
+        let only = format!("`{path}` is only there {where_}");
+        return Err(place.error(only).help_with(help));
     }
     match paths.iter().find(|p| !scope.result && *p.root() == Root::Result) {
         Some(path) => Err(place
