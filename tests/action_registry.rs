@@ -123,6 +123,20 @@ async fn a_result_may_be_256_kib_and_no_more() {
     check(sized(MAX_RESULT - 1).await, "RESULT_TOO_LARGE", Class::Permanent, "256 KiB");
 }
 
+/// Deeper JSON could be written and never read back.
+#[tokio::test]
+async fn a_result_may_be_nested_as_deep_as_can_be_read_back() {
+    let nested = |levels: usize| {
+        run(move |_| async move {
+            let inside = Value::from("[[\"[");
+            Ok::<_, Failure>((0..levels).fold(inside, |inside, _| Value::Array(vec![inside])))
+        })
+    };
+    assert!(nested(100).await.is_ok());
+    check(nested(101).await, "RESULT_TOO_DEEP", Class::Permanent, "100 levels");
+    check(nested(1_000).await, "RESULT_TOO_DEEP", Class::Permanent, "100 levels");
+}
+
 #[tokio::test]
 async fn an_action_that_is_not_here_fails_for_good() {
     let mut registry = Registry::new();

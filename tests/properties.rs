@@ -29,7 +29,7 @@ use proptest::test_runner::TestCaseError;
 use retrial::failure::Failure;
 use retrial::policy::Policy;
 use retrial::run::{
-    Event, Input, Lapse, Phase, Recorded, RunState, StepPhase, TaskId, Token, decode,
+    Event, Input, Lapse, Phase, Recorded, RunState, StepPhase, TaskId, TaskPhase, Token, decode,
     decode_snapshot, encode, encode_snapshot, queue_of,
 };
 use retrial::time::Nanos;
@@ -75,7 +75,7 @@ fn begin(case: &Case) -> World {
 fn bound(case: &Case) -> usize {
     let longest = case.scripts.iter().map(Vec::len).max().unwrap_or(0);
     let tasks = 4 * case.graph.workflow.steps().len();
-    2 * tasks * (longest + 2) + 3 * case.jolts.len() + 9
+    2 * tasks * (longest + 2) + 4 * case.jolts.len() + 9
 }
 
 /// Plays the case to its end; `seen` looks on after each input.
@@ -104,6 +104,7 @@ fn play(case: &Case, mut seen: impl FnMut(&World)) -> Result<World, TestCaseErro
             None if *world.state.phase() == Phase::Deactivated => {
                 strike(&mut world, Jolt::Activate)?;
             }
+            None if world.state.paused().is_some() => strike(&mut world, Jolt::Resume)?,
             None => return Err(fails("the run is stuck: nothing is due and it has not ended")),
         }
         check_state(&world)?;
@@ -146,6 +147,31 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
         }
         Jolt::Activate => {
             world.handle(&Input::Activate);
+        }
+        Jolt::Pause => {
+            world.handle(&Input::Pause { reason: "let me look".into() });
+            let waiting = world.state.waiting_retries().map(|(task, t)| (task, t.attempt));
+            for (task, attempt) in waiting.collect::<Vec<_>>() {
+                let claim = Input::Claimed { task, attempt, token: Token::from_random(9, 9) };
+                prop_assert!(world.handle(&claim).is_empty(), "a paused run starts a retry");
+            }
+        }
+        Jolt::Resume => {
+            world.handle(&Input::Resume);
+            prop_assert!(world.state.paused().is_none(), "it is still paused");
+        }
+        Jolt::Fail(nth) => {
+            let Some(task) = nth_task(world, nth) else { return Ok(()) };
+            let item = (nth % 2 == 0).then_some(task.item);
+            let waits = |world: &World| {
+                let mut tasks = world.state.tasks();
+                let meant = |t: TaskId| t.step == task.step && item.is_none_or(|i| i == t.item);
+                tasks.any(|(id, t)| meant(id) && t.phase == TaskPhase::Queued)
+            };
+            let waited = waits(world);
+            let fail = Input::Fail { step: task.step, item, reason: "no use".into() };
+            let did = !world.handle(&fail).is_empty();
+            prop_assert!(did == waited && !waits(world), "what waits fails, and nothing else");
         }
         Jolt::Stale(nth) => {
             let Some(task) = nth_task(world, nth) else { return Ok(()) };

@@ -10,7 +10,7 @@ use std::task::Poll;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::result::{exception, fitting};
+use super::result::{Measure, exception};
 use super::{Actions, Call, Context, Outcome};
 use crate::failure::Failure;
 use crate::workflow::{Able, Target};
@@ -131,13 +131,16 @@ impl Actions for Registry {
 }
 
 pub(super) fn read<T: Serialize, E: Into<Failure>>(returned: Result<T, E>) -> Outcome {
-    let value = serde_json::to_value(returned.map_err(Into::into)?).map_err(|error| {
+    let returned = returned.map_err(Into::into)?;
+    let measure = Measure::of(&returned);
+    measure.depth()?;
+    let value = serde_json::to_value(returned).map_err(|error| {
         let message = format!("the result can't be written as JSON: {error}");
         Failure::new("BAD_RESULT", &message).with_lineage(["BadResultError", "ValueError"])
     })?;
     match exception(&value) {
         Some(failure) => Err(failure),
-        None => fitting(value),
+        None => measure.size().map(|()| value),
     }
 }
 

@@ -2,26 +2,22 @@
 
 use std::io;
 
+use serde::Serialize;
 use serde_json::Value;
 
 use super::Outcome;
 use crate::failure::Failure;
+use crate::run::{MAX_NESTING, Nesting};
 
 /// The largest result kept, as compact JSON text, in bytes: 256 KiB.
 pub const MAX_RESULT: usize = 256 * 1024;
 
-/// `value` as a result, unless it is too large to keep: `RESULT_TOO_LARGE`, permanent.
+/// `value` as a result, unless it can't be kept.
 pub(super) fn fitting(value: Value) -> Outcome {
-    let mut size = Counter(0);
-    if serde_json::to_writer(&mut size, &value).is_ok() {
-        return Ok(value);
-    }
-    let message = format!(
-        "the result is larger than {} KiB of JSON; store it elsewhere and return a reference",
-        MAX_RESULT / 1024
-    );
-    Err(Failure::new("RESULT_TOO_LARGE", &message)
-        .with_lineage(["ResultTooLargeError", "ValueError"]))
+    let measure = Measure::of(&value);
+    measure.depth()?;
+    measure.size()?;
+    Ok(value)
 }
 
 /// The failure that `value` stands for: an object whose `type` and `message` are texts (W7). Its
@@ -38,16 +34,55 @@ pub(super) fn exception(value: &Value) -> Option<Failure> {
     })
 }
 
-/// Counts bytes and refuses to go past the limit, so nothing is held.
-struct Counter(usize);
+/// What a value is as JSON text, of which nothing is held.
+#[derive(Default)]
+pub(super) struct Measure {
+    size: usize,
+    nesting: Nesting,
+}
 
-impl io::Write for Counter {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        if self.0 > MAX_RESULT {
-            return Err(io::ErrorKind::FileTooLarge.into());
+impl Measure {
+    /// Goes through `value` until it has ended or is too deep; so no depth can exhaust the stack.
+    pub(super) fn of(value: &impl Serialize) -> Self {
+        let mut measure = Self::default();
+        // Whoever makes a result of it says why a value can't be written at all.
+        let _ = serde_json::to_writer(&mut measure, value);
+        measure
+    }
+
+    /// Whether it can be read back once it is stored: `RESULT_TOO_DEEP` where not, permanent.
+    pub(super) fn depth(&self) -> Result<(), Failure> {
+        if self.nesting.deepest() <= MAX_NESTING {
+            return Ok(());
         }
-        Ok(bytes.len())
+        let message =
+            format!("the result is nested deeper than {MAX_NESTING} levels; return a flatter one");
+        Err(Failure::new("RESULT_TOO_DEEP", &message)
+            .with_lineage(["ResultTooDeepError", "ValueError"]))
+    }
+
+    /// Whether it is small enough to keep: `RESULT_TOO_LARGE` where not, permanent.
+    pub(super) fn size(&self) -> Result<(), Failure> {
+        if self.size <= MAX_RESULT {
+            return Ok(());
+        }
+        let message = format!(
+            "the result is larger than {} KiB of JSON; store it elsewhere and return a reference",
+            MAX_RESULT / 1024
+        );
+        Err(Failure::new("RESULT_TOO_LARGE", &message)
+            .with_lineage(["ResultTooLargeError", "ValueError"]))
+    }
+}
+
+impl io::Write for Measure {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.size = self.size.saturating_add(bytes.len());
+        self.nesting.take(bytes);
+        match self.nesting.deepest() > MAX_NESTING {
+            true => Err(io::ErrorKind::InvalidData.into()),
+            false => Ok(bytes.len()),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -152,10 +152,6 @@ pub enum SubmitError {
 
 /// The largest input stored, in bytes of JSON.
 const MAX_INPUT: usize = 256 * 1_024;
-/// The deepest nesting of a run's first event: what is read back stands a little deeper in a state,
-/// and JSON nested 128 deep is not read.
-const MAX_NESTING: usize = 100;
-
 impl<W: World> Node<W> {
     /// Adds a run; returns once it is durable. Sends the same bytes until the store answers.
     pub(super) async fn submit(
@@ -181,9 +177,9 @@ impl<W: World> Node<W> {
             phase: phase_of(&state),
             redrives,
         };
-        let depth = create.events.iter().map(|event| run::nesting(event)).max().unwrap_or(0);
-        if depth > MAX_NESTING {
-            return Err(SubmitError::TooDeep { depth, most: MAX_NESTING });
+        let depth = create.events.iter().map(|event| run::Nesting::of(event)).max().unwrap_or(0);
+        if depth > run::MAX_NESTING {
+            return Err(SubmitError::TooDeep { depth, most: run::MAX_NESTING });
         }
         let queue = create.queue.clone();
         let known = self.expect(id);

@@ -74,25 +74,50 @@ pub fn decode_letter(bytes: &[u8]) -> Result<Letter, DecodeError> {
     read(bytes)
 }
 
-/// How deep the JSON of stored bytes is nested. What is nested deeper than 127 can't be read back.
-#[must_use]
-pub fn nesting(bytes: &[u8]) -> usize {
-    let (mut depth, mut deepest) = (0_usize, 0);
-    let (mut in_text, mut escaped) = (false, false);
-    for byte in bytes {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_text => escaped = true,
-            b'"' => in_text = !in_text,
-            b'[' | b'{' if !in_text => {
-                depth += 1;
-                deepest = deepest.max(depth);
+/// The deepest nesting of what is to be stored, in levels. JSON nested deeper than 127 can't be read
+/// back; the rest is for what the stored form puts around it.
+pub const MAX_NESTING: usize = 100;
+
+/// How deep JSON text is nested, found as its bytes come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nesting {
+    depth: usize,
+    deepest: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    /// The deepest level so far.
+    #[must_use]
+    pub fn deepest(&self) -> usize {
+        self.deepest
+    }
+
+    /// Takes the next bytes in.
+    pub fn take(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_text => self.escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                b'[' | b'{' if !self.in_text => {
+                    self.depth += 1;
+                    self.deepest = self.deepest.max(self.depth);
+                }
+                b']' | b'}' if !self.in_text => self.depth = self.depth.saturating_sub(1),
+                _ => {}
             }
-            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
         }
     }
-    deepest
+
+    /// Of bytes that are whole.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> usize {
+        let mut nesting = Self::default();
+        nesting.take(bytes);
+        nesting.deepest
+    }
 }
 
 fn write(value: &impl Serialize) -> Bytes {

@@ -35,8 +35,8 @@ mod view;
 pub use advance::advance;
 pub use apply::Impossible;
 pub use codec::{
-    DecodeError, decode, decode_letter, decode_snapshot, encode, encode_letter, encode_snapshot,
-    nesting,
+    DecodeError, MAX_NESTING, Nesting, decode, decode_letter, decode_snapshot, encode,
+    encode_letter, encode_snapshot,
 };
 pub use cost::Cost;
 pub use decide::{Input, Lapse, broken_ensures, decide};

@@ -59,4 +59,6 @@ async fn h17_decorrelated_jitter_grows_from_the_delay_before() {
         before = *delay;
     }
     assert!(given.windows(2).any(|w| w[0] != w[1]), "{given:?}");
+    let first = base.saturating_mul(3);
+    assert!(given.iter().any(|delay| *delay > first), "none grows from a longer one: {given:?}");
 }

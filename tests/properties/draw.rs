@@ -93,6 +93,10 @@ pub(crate) enum Jolt {
     Rollback,
     Deactivate,
     Activate,
+    Pause,
+    Resume,
+    /// The n-th task's step, or that task alone, is failed by hand.
+    Fail(usize),
     /// An outcome of the n-th task's attempt under a token that is not its own.
     Stale(usize),
     /// A reservation of the n-th task for another attempt than the one it is at.
@@ -119,6 +123,9 @@ pub(crate) fn case() -> impl Strategy<Value = Case> {
         1 => Just(Jolt::Rollback),
         1 => Just(Jolt::Deactivate),
         1 => Just(Jolt::Activate),
+        1 => Just(Jolt::Pause),
+        1 => Just(Jolt::Resume),
+        1 => (0..9_usize).prop_map(Jolt::Fail),
         3 => (0..9_usize).prop_map(Jolt::Stale),
         3 => (0..9_usize).prop_map(Jolt::Misclaim),
     ];

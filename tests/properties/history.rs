@@ -32,7 +32,7 @@ struct Track {
 /// Checks every task's part of the history.
 pub(crate) fn check(world: &World) -> Result<(), String> {
     let mut tracks: BTreeMap<TaskId, Track> = BTreeMap::new();
-    let mut now = 0;
+    let (mut now, mut paused, mut asked) = (0, false, false);
     for (n, recorded) in world.log.iter().enumerate() {
         if recorded.at.as_nanos() < now {
             return Err(format!("event {n} is earlier than the one before"));
@@ -67,6 +67,23 @@ pub(crate) fn check(world: &World) -> Result<(), String> {
         }
         if let Event::RollbackStarted { .. } = recorded.event {
             tracks.values_mut().for_each(|track| track.at = At::Ended);
+        }
+        // What somebody fails by hand fails at once, before anything else happens.
+        asked = match &recorded.event {
+            Event::FailRequested { .. } => true,
+            Event::TaskFailed { reason: GiveUp::ByHand, .. } if asked => true,
+            Event::TaskFailed { reason: GiveUp::ByHand, .. } => {
+                return Err(format!("event {n}: nobody asked for it"));
+            }
+            _ => false,
+        };
+        match &recorded.event {
+            Event::RunPaused { .. } => paused = true,
+            Event::RunResumed => paused = false,
+            Event::AttemptStarted { attempt, .. } => {
+                ensure(!paused || *attempt == 1, "a retry starts while the run is paused")?;
+            }
+            _ => {}
         }
         let Some(task) = recorded.event.task() else { continue };
         let track = tracks.get_mut(&task).ok_or_else(|| format!("{task} was never entered"))?;
@@ -181,11 +198,14 @@ impl Track {
                 At::Ended
             }
             (Event::TaskFailed { attempts, reason, error, .. }, At::Due { attempt, .. }) => {
-                ensure(*reason == GiveUp::TotalTimeout, "given up while it waits")?;
-                ensure(end.is_some_and(|end| now >= end), "the total timeout has not passed")?;
+                let by_hand = *reason == GiveUp::ByHand;
+                ensure(by_hand || *reason == GiveUp::TotalTimeout, "given up while it waits")?;
+                let passed = end.is_some_and(|end| now >= end);
+                ensure(by_hand || passed, "the total timeout has not passed")?;
                 ensure(*attempts == attempt - 1, "wrong total")?;
-                let last = self.last.as_ref().map(Failure::code);
-                ensure(last == Some(&error.code), "another code than the last failure's")?;
+                let last = self.last.as_ref().map(|failure| failure.code().as_str());
+                let code = last.or(by_hand.then_some("FAILED_BY_HAND"));
+                ensure(code == Some(error.code.as_str()), "another code than the last failure's")?;
                 At::Ended
             }
             (Event::TaskSucceeded { attempt, .. }, At::Running { attempt: running, cut }) => {
