@@ -32,19 +32,28 @@ impl History {
     #[must_use]
     pub fn words(&self) -> String {
         let mut text = format!("drawn {}\n", self.drawn);
+        self.lines.iter().for_each(|line| write(&mut text, line));
+        text
+    }
+
+    /// The same, each line after the head of the fingerprint so far: two histories that differ in
+    /// anything differ here.
+    #[must_use]
+    pub fn marked(&self) -> String {
+        let mut text = format!("drawn {}\n", self.drawn);
         for line in &self.lines {
-            let at = Nanos::new(line.at.as_nanos());
-            let (secs, nanos) = (at.get() / 1_000_000_000, at.get() % 1_000_000_000);
-            let _ = writeln!(
-                text,
-                "{secs:>6}.{nanos:09} {:<10} {} {}",
-                line.lane,
-                sign(line.kind),
-                line.text
-            );
+            let _ = write!(text, "{:016x} ", line.mark);
+            write(&mut text, line);
         }
         text
     }
+}
+
+fn write(text: &mut String, line: &Line) {
+    let at = Nanos::new(line.at.as_nanos());
+    let (secs, nanos) = (at.get() / 1_000_000_000, at.get() % 1_000_000_000);
+    let (lane, sign) = (&line.lane, sign(line.kind));
+    let _ = writeln!(text, "{secs:>6}.{nanos:09} {lane:<10} {sign} {}", line.text);
 }
 
 fn sign(kind: Kind) -> &'static str {

@@ -5,6 +5,7 @@ compile_error!(
      RUSTDOCFLAGS) replaces that file's flags, so add it there: RUSTFLAGS=\"--cfg madsim $RUSTFLAGS\""
 );
 
+pub mod capsule;
 pub mod clock;
 pub mod disk;
 pub mod endpoint;
@@ -19,10 +20,12 @@ pub mod remote;
 pub mod report;
 pub mod runtime;
 pub mod scenario;
+pub mod shrink;
 pub mod source;
 pub mod sweep;
 mod sync;
 pub mod trace;
+pub mod verify;
 pub mod watch;
 pub mod workload;
 pub mod world;

@@ -1,8 +1,11 @@
-//! The `retrial-sim` binary: sweeps seeds, and replays one.
+//! The `retrial-sim` binary: sweeps seeds, replays one, and packs failures up.
+
+mod junit;
+mod packing;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,7 +15,8 @@ use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use retrial_sim::report::{SweepReport, Verdict};
 use retrial_sim::source::Source;
-use retrial_sim::sweep::Sweep;
+use retrial_sim::sweep::{Surroundings, Sweep};
+use retrial_sim::verify::{self, Receipt};
 use retrial_sim::world;
 
 /// Runs the whole retrial engine in simulated worlds, one a seed, and judges what happened.
@@ -28,19 +32,27 @@ enum Command {
     /// Sweeps seeds. Exit 0: all held. 1: wrong. 2: bad usage or input. 3: stuck. 4: panic. 5:
     /// nothing was tested.
     Run(Run),
-    /// Replays one seed: its whole history, its verdict and its fingerprint.
+    /// Replays a seed or a capsule: its whole history, its verdict and its fingerprint.
     Repro {
-        /// The seed.
-        seed: u64,
+        /// The seed, or a capsule's file.
+        what: String,
         /// Simulate this workflow file instead of drawn workflows.
         #[arg(long)]
         scenario: Option<PathBuf>,
     },
-    /// Reads seeds from standard input and writes reports, as a sweep's worker.
+    /// Shrinks a failing seed or capsule and writes it as a capsule, with a test beside it. Exit 0:
+    /// written. 2: nothing fails, bad usage or input.
+    Shrink(Shrink),
+    /// Runs each seed twice, in two processes: alone, and as one of many in another folder and
+    /// environment. Exit 0: the same histories. 1: not. 2: bad usage or input.
+    Verify(Verify),
+    /// Reads seeds and scenarios from standard input and writes reports, as a sweep's worker.
     #[command(hide = true)]
     Worker {
         #[arg(long)]
         scenario: Option<PathBuf>,
+        #[arg(long)]
+        histories: Option<PathBuf>,
     },
 }
 
@@ -61,9 +73,44 @@ struct Run {
     /// Write the summary as JSON to this file too.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Shrink the first failure of each cause, and write it as a capsule, with a test beside it, into
+    /// this folder.
+    #[arg(long)]
+    capsules: Option<PathBuf>,
+    /// Write a test report in JUnit's XML to this file too, a test case a seed.
+    #[arg(long)]
+    junit: Option<PathBuf>,
     /// Real seconds after which a seed that has not ended is called stuck.
     #[arg(long, default_value_t = 60)]
     watchdog: u64,
+}
+
+#[derive(Args)]
+struct Verify {
+    /// `N` seeds from 0, or a range `A..B`.
+    #[arg(long, default_value = "256")]
+    seeds: Seeds,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// Worker processes; the default is one a core.
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+#[derive(Args)]
+struct Shrink {
+    /// The seed, or a capsule's file.
+    what: String,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// The folder to write to.
+    #[arg(long, default_value = ".")]
+    into: PathBuf,
+    /// The most scenarios to try.
+    #[arg(long, default_value_t = packing::TRIES)]
+    tries: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -106,8 +153,10 @@ const FULL_SWEEP: u64 = 64;
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(run) => sweep(&run),
-        Command::Repro { seed, scenario } => repro(seed, scenario),
-        Command::Worker { scenario } => worker(scenario),
+        Command::Repro { what, scenario } => repro(&what, scenario.as_deref()),
+        Command::Shrink(asked) => packing::shrink(&asked),
+        Command::Verify(asked) => verify(&asked),
+        Command::Worker { scenario, histories } => worker(scenario, histories.as_deref()),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error}");
@@ -121,12 +170,11 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mine = |seed: &u64| run.shard.is_none_or(|s| seed % s.of == s.part - 1);
     let seeds: Vec<u64> = range.filter(mine).collect();
     let sweep = Sweep {
-        jobs: run
-            .jobs
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+        jobs: run.jobs.unwrap_or_else(cores),
         watchdog: Duration::from_secs(run.watchdog.max(1)),
         program: std::env::current_exe()?,
         scenario: run.scenario.clone(),
+        surroundings: Surroundings::default(),
         seeds,
     };
     let bar = progress(sweep.seeds.len() as u64);
@@ -139,11 +187,17 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
     })?;
     bar.finish_and_clear();
     let count = reports.len() as u64;
+    if let Some(file) = &run.junit {
+        std::fs::write(file, junit::written(&reports, &source.repro_command())?)?;
+    }
     let report = SweepReport::of(reports);
     print!("{}", report.words(&source.repro_command()));
     let full = count >= FULL_SWEEP && run.shard.is_none() && !source.is_fault_free();
     for gap in report.untested() {
         println!("{}: {gap}", if full { "nothing tested" } else { "note" });
+    }
+    if let Some(folder) = &run.capsules {
+        packing::of_sweep(&source, &sweep, &report, folder)?;
     }
     if let Some(file) = &run.json {
         std::fs::write(file, serde_json::to_vec_pretty(&report)?)?;
@@ -161,9 +215,10 @@ fn progress(seeds: u64) -> ProgressBar {
     )
 }
 
-fn repro(seed: u64, scenario: Option<PathBuf>) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let source = Source::read(scenario.as_deref())?;
-    let (report, history) = world::run_seed(&source, seed, true);
+fn repro(what: &str, scenario: Option<&Path>) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (scenario, before) = packing::meant(what, scenario)?;
+    let seed = scenario.seed;
+    let (report, history) = world::run_scenario(scenario, true);
     let mut out = io::stdout().lock();
     write!(out, "{}", history.words())?;
     for breach in &report.breaches {
@@ -171,6 +226,9 @@ fn repro(seed: u64, scenario: Option<PathBuf>) -> Result<ExitCode, Box<dyn std::
     }
     writeln!(out, "seed {seed}: {}", report.verdict.words())?;
     writeln!(out, "fingerprint {}", report.fingerprint)?;
+    if let Some(capsule) = before {
+        writeln!(out, "{}", packing::compared(&capsule, &report))?;
+    }
     Ok(ExitCode::from(match report.verdict {
         Verdict::Held | Verdict::Unbounded => 0,
         Verdict::Wrong => 1,
@@ -179,12 +237,39 @@ fn repro(seed: u64, scenario: Option<PathBuf>) -> Result<ExitCode, Box<dyn std::
     }))
 }
 
-fn worker(scenario: Option<PathBuf>) -> Result<ExitCode, Box<dyn std::error::Error>> {
+fn verify(asked: &Verify) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let bar = progress(asked.seeds.0.end - asked.seeds.0.start);
+    let receipt = Receipt::of(
+        asked.seeds.0.clone(),
+        asked.scenario.as_deref(),
+        &std::env::current_exe()?,
+        asked.jobs.unwrap_or_else(cores),
+        |seeds| bar.inc(seeds),
+    )?;
+    bar.finish_and_clear();
+    print!("{}", receipt.words());
+    Ok(ExitCode::from(u8::from(!receipt.differing.is_empty())))
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn worker(
+    scenario: Option<PathBuf>,
+    histories: Option<&Path>,
+) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let source = Source::read(scenario.as_deref())?;
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
-        let seed = line?.trim().parse()?;
-        let (report, _) = world::run_seed(&source, seed, false);
+        let line = line?;
+        let (report, history) = match line.trim().parse() {
+            Ok(seed) => world::run_seed(&source, seed, histories.is_some()),
+            Err(_) => world::run_scenario(serde_json::from_str(&line)?, histories.is_some()),
+        };
+        if let Some(folder) = histories {
+            std::fs::write(verify::file(folder, report.seed), history.marked())?;
+        }
         serde_json::to_writer(&mut out, &report)?;
         writeln!(out)?;
         out.flush()?;

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::report::{SeedReport, Verdict};
+use crate::scenario::Scenario;
 
 /// How a sweep is run.
 #[derive(Clone, Debug)]
@@ -26,12 +27,35 @@ pub struct Sweep {
     pub program: PathBuf,
     /// Passed to the workers.
     pub scenario: Option<PathBuf>,
+    /// What the workers find around them.
+    pub surroundings: Surroundings,
 }
 
-struct Worker {
+/// What workers find around them. Nothing of it may make a difference.
+#[derive(Clone, Debug, Default)]
+pub struct Surroundings {
+    /// Their working folder; the parent's where none is given.
+    pub folder: Option<PathBuf>,
+    /// Their environment, in place of the parent's.
+    pub variables: Option<Vec<(&'static str, &'static str)>>,
+    /// Where they write each seed's history, marked.
+    pub histories: Option<PathBuf>,
+}
+
+/// A process that runs what it is sent, a line each. Ends when it is dropped.
+#[derive(Debug)]
+pub struct Worker {
     child: Child,
     stdin: ChildStdin,
     lines: Receiver<io::Result<String>>,
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Whether it had ended before makes no difference.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 impl Sweep {
@@ -49,10 +73,6 @@ impl Sweep {
                 seen(&report);
                 lock(&reports).push(report);
             }
-            if let Some(Worker { mut child, stdin, .. }) = worker {
-                drop(stdin);
-                child.wait()?;
-            }
             Ok(())
         };
         let jobs = self.jobs.clamp(1, self.seeds.len().max(1));
@@ -65,12 +85,30 @@ impl Sweep {
         Ok(reports.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// Runs one scenario in a worker of its own, which is kept in `slot` for the next.
+    ///
+    /// # Errors
+    /// When a worker process can't be started.
+    pub fn run_scenario(
+        &self,
+        slot: &mut Option<Worker>,
+        scenario: &Scenario,
+    ) -> io::Result<SeedReport> {
+        let text = serde_json::to_string(scenario).map_err(io::Error::other)?;
+        self.ask(slot, scenario.seed, &text)
+    }
+
     fn run_seed(&self, slot: &mut Option<Worker>, seed: u64) -> io::Result<SeedReport> {
+        self.ask(slot, seed, &seed.to_string())
+    }
+
+    /// Sends a line to a worker: a seed, or a scenario in JSON.
+    fn ask(&self, slot: &mut Option<Worker>, seed: u64, line: &str) -> io::Result<SeedReport> {
         let mut worker = match slot.take() {
             Some(worker) => worker,
             None => self.start()?,
         };
-        let asked = writeln!(worker.stdin, "{seed}").and_then(|()| worker.stdin.flush());
+        let asked = writeln!(worker.stdin, "{line}").and_then(|()| worker.stdin.flush());
         let answer = match asked {
             Ok(()) => worker.lines.recv_timeout(self.watchdog),
             Err(_) => Err(RecvTimeoutError::Disconnected),
@@ -82,8 +120,7 @@ impl Sweep {
             }
             Ok(Err(error)) => Err(error),
             Err(RecvTimeoutError::Timeout) => {
-                worker.child.kill()?;
-                worker.child.wait()?;
+                drop(worker);
                 let text = format!("no end within {} s of real time", self.watchdog.as_secs());
                 Ok(SeedReport::broken_off(seed, Verdict::Stuck, "watchdog", text))
             }
@@ -101,6 +138,16 @@ impl Sweep {
         command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(file) = &self.scenario {
             command.arg("--scenario").arg(file);
+        }
+        let Surroundings { folder, variables, histories } = &self.surroundings;
+        if let Some(folder) = folder {
+            command.current_dir(folder);
+        }
+        if let Some(variables) = variables {
+            command.env_clear().envs(variables.iter().copied());
+        }
+        if let Some(histories) = histories {
+            command.arg("--histories").arg(histories);
         }
         let mut child = command.spawn()?;
         let missing = || io::Error::other("the worker has no pipes");

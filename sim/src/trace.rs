@@ -48,6 +48,8 @@ pub struct Line {
     pub kind: Kind,
     /// What, in words.
     pub text: String,
+    /// The head of the fingerprint after it: tells also what the words leave out.
+    pub mark: u64,
 }
 
 /// The fingerprint of everything recorded so far.
@@ -97,10 +99,13 @@ impl Trace {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        inner.chain = hash.finalize().into();
+        let chain: [u8; 32] = hash.finalize().into();
+        inner.chain = chain;
         inner.count += 1;
         if let Some(lines) = &mut inner.lines {
-            lines.push(Line { at, lane: lane.to_owned(), kind, text: text.to_owned() });
+            let mark = chain[..8].iter().fold(0, |mark, byte| mark << 8 | u64::from(*byte));
+            let (lane, text) = (lane.to_owned(), text.to_owned());
+            lines.push(Line { at, lane, kind, text, mark });
         }
     }
 

@@ -11,7 +11,7 @@ use retrial_sim::fault::FaultKind;
 use retrial_sim::oracle::Promise;
 use retrial_sim::report::{Breach, SeedReport, SweepReport, Verdict};
 use retrial_sim::source::Source;
-use retrial_sim::sweep::Sweep;
+use retrial_sim::sweep::{Surroundings, Sweep};
 use retrial_sim::world::run_seed;
 use tempfile::TempDir;
 
@@ -326,6 +326,7 @@ fn a_worker_that_ends_in_the_middle_of_a_seed_counts_as_a_panic() {
         watchdog: Duration::from_secs(60),
         program: "true".into(),
         scenario: None,
+        surroundings: Surroundings::default(),
     };
     let report = SweepReport::of(sweep.run(|_| ()).unwrap());
     assert_eq!((report.exit_code(true), report.failing.len()), (4, 2));

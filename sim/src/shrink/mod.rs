@@ -1,0 +1,126 @@
+//! From a scenario that fails to the smallest that fails for the same cause.
+//!
+//! Decides what to leave out and in which order, and whether what is left still fails. Must never
+//! know why it fails: whoever asks brings the answer as a function, so any check can be shrunk. What
+//! is left out are whole things (a fault, a submission, a step, a setting), by delta debugging: halves
+//! first, then ever smaller pieces (Zeller and Hildebrandt, "Simplifying and Isolating
+//! Failure-Inducing Input", 2002). To shrink one thing more, add it to a table in `lists`, or a way of
+//! being simpler to `simpler` or `steps`.
+
+mod lists;
+mod simpler;
+mod steps;
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::scenario::{Reply, Scenario};
+
+/// How large a scenario is, in what a reader has to keep in mind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Size {
+    /// Scheduled faults, bad replies and wrong clocks.
+    pub faults: usize,
+    /// What users and other people ask for.
+    pub operations: usize,
+    /// Steps of all workflows, as far as they can be counted.
+    pub steps: usize,
+}
+
+impl Size {
+    /// The size of `scenario`.
+    #[must_use]
+    pub fn of(scenario: &Scenario) -> Self {
+        let people = &scenario.people;
+        let bad = scenario.replies().filter(|reply| reply.fault().is_some()).count();
+        let wrong = scenario.clocks.iter().filter(|clock| **clock != Default::default()).count();
+        Self {
+            faults: scenario.faults.len() + bad + wrong,
+            operations: scenario.submissions.len()
+                + scenario.cancels.len()
+                + scenario.rests.len()
+                + people.asked()
+                + usize::from(people.keeping.is_some()),
+            steps: scenario.workflows.iter().map(steps::count).sum(),
+        }
+    }
+}
+
+/// What shrinking came to.
+#[derive(Clone, Debug)]
+pub struct Shrunk {
+    /// The smallest scenario found that fails.
+    pub scenario: Scenario,
+    /// Scenarios that were tried.
+    pub tried: u64,
+    /// Whether nothing more can be left out; not where the tries ended before.
+    pub is_smallest: bool,
+}
+
+/// Shrinks `scenario`, which `fails`, by at most `most` tries.
+pub fn shrink(scenario: Scenario, most: u64, fails: impl FnMut(&Scenario) -> bool) -> Shrunk {
+    let mut search = Search { found: scenario, left: most, fails };
+    let mut before = None;
+    while before.as_ref() != Some(&search.found) && search.left > 0 {
+        before = Some(search.found.clone());
+        for list in &lists::ALL {
+            search.thin(list.count, list.without);
+        }
+        search.thin(steps::all, steps::without);
+        search.simplify(simpler::world);
+        search.simplify(steps::settings);
+        search.simplify(simpler::replies);
+    }
+    let Search { found, left, .. } = search;
+    let is_smallest = before.as_ref() == Some(&found);
+    Shrunk { scenario: found, tried: most - left, is_smallest }
+}
+
+/// The scenario without some of its things of one kind; none where that makes no sense.
+type Without = fn(&Scenario, Range<usize>) -> Option<Scenario>;
+
+struct Search<F> {
+    found: Scenario,
+    left: u64,
+    fails: F,
+}
+
+impl<F: FnMut(&Scenario) -> bool> Search<F> {
+    /// Takes `candidate` where it fails too.
+    fn take(&mut self, candidate: Scenario) -> bool {
+        if self.left == 0 || candidate == self.found {
+            return false;
+        }
+        self.left -= 1;
+        let fails = (self.fails)(&candidate);
+        if fails {
+            self.found = candidate;
+        }
+        fails
+    }
+
+    /// Leaves out as many of the things of one kind as it can.
+    fn thin(&mut self, count: fn(&Scenario) -> usize, without: Without) {
+        let mut size = count(&self.found);
+        while size > 0 {
+            let mut at = 0;
+            while at < count(&self.found) {
+                let piece = at..(at + size).min(count(&self.found));
+                // What follows a piece that is left out has taken its place.
+                if !without(&self.found, piece).is_some_and(|smaller| self.take(smaller)) {
+                    at += size;
+                }
+            }
+            size /= 2;
+        }
+    }
+
+    /// Tries each way of being simpler, again and again while one is found.
+    fn simplify(&mut self, ways: fn(&Scenario) -> Vec<Scenario>) {
+        while ways(&self.found).into_iter().any(|simpler| self.take(simpler)) && self.left > 0 {}
+    }
+}
+
+/// A reply that does no harm.
+const WELL: Reply = Reply::SuccessTrue;

@@ -1,0 +1,96 @@
+//! Ways in which a scenario can be simpler with as many things in it.
+
+use retrial::time::Nanos;
+
+use super::WELL;
+use crate::scenario::{NodeClock, People, Place, Reply, Scenario, Topology};
+
+/// Fewer nodes, right clocks, nothing kept or pruned, faults that last no time.
+pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
+    let mut ways: Vec<Scenario> = topologies(scenario).collect();
+    for (at, clock) in scenario.clocks.iter().enumerate() {
+        for right in [
+            NodeClock::default(),
+            NodeClock { jumps: Vec::new(), ..clock.clone() },
+            NodeClock { skew_ns: 0, ..clock.clone() },
+            NodeClock { drift_ppm: 0, ..clock.clone() },
+        ] {
+            ways.push(with(scenario, |s| s.clocks[at] = right));
+        }
+    }
+    ways.push(with(scenario, |s| s.people = People { keeping: None, ..s.people.clone() }));
+    for at in 0..scenario.faults.len() {
+        ways.push(with(scenario, |s| s.faults[at].peer = None));
+        ways.push(with(scenario, |s| s.faults[at].lasts = Nanos::ZERO));
+    }
+    for at in 0..scenario.submissions.len() {
+        ways.push(with(scenario, |s| s.submissions[at].key = None));
+        ways.push(with(scenario, |s| s.submissions[at].node = 0));
+    }
+    different(scenario, ways)
+}
+
+fn with(scenario: &Scenario, change: impl FnOnce(&mut Scenario)) -> Scenario {
+    let mut changed = scenario.clone();
+    change(&mut changed);
+    changed
+}
+
+fn different(scenario: &Scenario, mut ways: Vec<Scenario>) -> Vec<Scenario> {
+    ways.retain(|way| way != scenario);
+    ways
+}
+
+/// One node on its own store, else one fewer on the shared one. What was asked of a node that is
+/// gone is asked of another; what befell it is left out.
+fn topologies(scenario: &Scenario) -> impl Iterator<Item = Scenario> + '_ {
+    let fewer = match scenario.topology {
+        Topology::Embedded => vec![],
+        Topology::Shared { nodes } if nodes > 2 => {
+            vec![Topology::Embedded, Topology::Shared { nodes: nodes - 1 }]
+        }
+        Topology::Shared { .. } => vec![Topology::Embedded],
+    };
+    fewer.into_iter().map(move |topology| {
+        with(scenario, |s| {
+            let there = |place: Place| match place {
+                Place::Node(n) => n < topology.nodes(),
+                Place::Store => topology != Topology::Embedded,
+                Place::Endpoints => true,
+            };
+            s.topology = topology;
+            s.faults.retain(|f| there(f.target) && f.peer.is_none_or(there));
+            s.clocks.truncate(topology.clocks() as usize);
+            let nodes = topology.nodes();
+            s.submissions.iter_mut().for_each(|asked| asked.node %= nodes);
+            s.cancels.iter_mut().for_each(|cancel| cancel.node %= nodes);
+            s.rests.iter_mut().for_each(|rest| rest.node %= nodes);
+            s.people.pauses.iter_mut().for_each(|pause| pause.node %= nodes);
+            s.people.by_hand.iter_mut().for_each(|by_hand| by_hand.node %= nodes);
+            s.people.mends.iter_mut().for_each(|mend| mend.node %= nodes);
+        })
+    })
+}
+
+/// Endpoints that answer well, sooner, or follow fewer and shorter scripts.
+pub(super) fn replies(scenario: &Scenario) -> Vec<Scenario> {
+    let mut ways = Vec::new();
+    for (at, endpoint) in scenario.endpoints.iter().enumerate() {
+        ways.push(with(scenario, |s| s.endpoints[at].scripts.truncate(1)));
+        ways.push(with(scenario, |s| s.endpoints[at].then = WELL));
+        for (n, script) in endpoint.scripts.iter().enumerate() {
+            ways.push(with(scenario, |s| s.endpoints[at].scripts[n].clear()));
+            ways.push(with(scenario, |s| drop(s.endpoints[at].scripts[n].pop())));
+            for (k, reply) in script.iter().enumerate() {
+                ways.push(with(scenario, |s| drop(s.endpoints[at].scripts[n].remove(k))));
+                ways.push(with(scenario, |s| s.endpoints[at].scripts[n][k] = WELL));
+                if let Reply::Delay { then, .. } = reply {
+                    ways.push(with(scenario, |s| {
+                        s.endpoints[at].scripts[n][k] = (**then).clone();
+                    }));
+                }
+            }
+        }
+    }
+    different(scenario, ways)
+}

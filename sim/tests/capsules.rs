@@ -1,0 +1,102 @@
+//! Capsules: packing failures up, and the worlds of `sim/capsules`, in which something once went
+//! wrong and nothing may again.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use retrial_sim::capsule::{Capsule, NothingFails};
+use retrial_sim::report::SeedReport;
+use retrial_sim::scenario::Scenario;
+use retrial_sim::shrink::Size;
+use retrial_sim::workload::draw;
+use retrial_sim::world::run_scenario;
+
+fn corpus() -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("capsules");
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn what_once_failed_holds() {
+    let files = corpus();
+    assert!(!files.is_empty());
+    let broken = files.iter().filter_map(|file| {
+        let capsule = Capsule::read(file).unwrap();
+        assert_eq!(file.file_stem().unwrap().to_str().unwrap(), capsule.name());
+        capsule.holds().err()
+    });
+    let broken: Vec<String> = broken.collect();
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// A world that fails with a right engine: what every output shows is called a secret.
+fn failing() -> Scenario {
+    let seed = (0..).find(|seed| Size::of(&draw(*seed)).faults > 3).unwrap();
+    Scenario { secrets: vec!["attempt_started".to_owned()], ..draw(seed) }
+}
+
+fn packed() -> Capsule {
+    let run = |s: &Scenario| Ok::<SeedReport, NothingFails>(run_scenario(s.clone(), false).0);
+    Capsule::pack(failing(), 500, run).unwrap()
+}
+
+#[test]
+fn a_failure_is_packed_up_small_and_fails_for_the_same_cause() {
+    let capsule = packed();
+    assert_eq!(capsule.cause.oracle, "silence");
+    let left = capsule.shrinking.to;
+    assert_eq!((left.faults, left.operations, left.steps), (0, 1, 1), "{:#?}", capsule.scenario);
+    assert!(capsule.shrinking.is_smallest && capsule.shrinking.from.faults > 3);
+    let again = Capsule::parse(&serde_json::to_string(&capsule).unwrap()).unwrap();
+    assert_eq!(again, capsule);
+    let said = again.holds().unwrap_err();
+    assert!(said.contains("silence"), "{said}");
+}
+
+#[test]
+fn what_holds_is_not_packed_up() {
+    let run = |s: &Scenario| Ok::<SeedReport, NothingFails>(run_scenario(s.clone(), false).0);
+    assert_eq!(Capsule::pack(draw(0), 500, run), Err(NothingFails));
+}
+
+/// From red to a capsule that is seen again, by the command line alone.
+#[test]
+fn a_failure_is_shrunk_written_and_seen_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = Capsule { scenario: failing(), ..packed() };
+    std::fs::write(folder.path().join("large.json"), serde_json::to_string(&large).unwrap())
+        .unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
+        let ran = command.current_dir(folder.path()).args(arguments).output().unwrap();
+        (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
+    };
+    let (code, said) = run(&["shrink", "large.json", "--into", "out"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains(": 0 faults, 1 operations and 1 steps of "), "{said}");
+    let file = format!("out/{}.json", large.name());
+    let (code, said) = run(&["repro", &file]);
+    assert!(code == 1 && said.ends_with("as it was packed up: the same fingerprint\n"), "{said}");
+    let small = Capsule::read(&folder.path().join(&file)).unwrap();
+    assert!(said.contains(&small.history[0]), "the history is in it: {:?}", small.history);
+    let test = std::fs::read_to_string(folder.path().join(format!("out/{}.rs", large.name())));
+    let wanted = format!("fn {}() -> Result<(), String> {{", large.name());
+    assert!(test.unwrap().contains(&wanted));
+    assert_eq!(run(&["shrink", "3", "--into", "out"]).0, 2, "nothing fails");
+}
+
+#[test]
+fn a_file_that_is_no_capsule_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.json");
+    std::fs::write(&file, "{}").unwrap();
+    let said = Capsule::read(&file).unwrap_err();
+    assert!(said.contains("x.json: it is no capsule: missing field"), "{said}");
+    let newer = serde_json::to_string(&Capsule { capsule: 2, ..packed() }).unwrap();
+    let said = Capsule::parse(&newer).unwrap_err();
+    assert!(said.contains("format 2"), "{said}");
+}
