@@ -419,7 +419,7 @@ fn actions() {
       a.toml:2:8: actions.x.http: the IPv6 address has no `]` (write a method and a URL, such as POST http://host/path)
     [actions.x]
     url = "POST http://host/"
-      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, kind, idempotent, inner_attempts, breaker, concurrency, rate, retry_budget, heartbeat_timeout)
+      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, kind, idempotent, inner_attempts, breaker, concurrency, rate, retry_budget, error_budget, heartbeat_timeout)
     [actions.x]
     kind = "toolcall"
       a.toml:2:8: actions.x.kind: `toolcall` is not known here (did you mean `tool_call`?)

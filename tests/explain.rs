@@ -142,6 +142,24 @@ action = "x"
     insta::assert_snapshot!(json, @r#"{"steps":[{"at_deadline":"give_up","attempt_timeout_ms":null,"counting":"shared","dialect":"work_config","max_attempts":2,"origin":"task","preset":null,"retry_budget":null,"retry_unknown_outcome":false,"rules":[{"delays_ms":[{"max":100,"min":100,"retry":1}],"matches":["retryable"],"max_attempts":2}],"step":"own","total_timeout_ms":null,"warnings":[]},{"at_deadline":"give_up","attempt_timeout_ms":null,"counting":"shared","dialect":"retry_config","max_attempts":3,"origin":"built_in","preset":null,"retry_budget":null,"retry_unknown_outcome":false,"rules":[{"delays_ms":[{"max":1250,"min":750,"retry":1}],"matches":["retryable","!AttributeError","!KeyError","!TypeError","!ValidationError","!ValueError"],"max_attempts":3}],"step":"built_in","total_timeout_ms":null,"warnings":[]}],"workflow":"w"}"#);
 }
 
+#[test]
+fn c18_an_error_budget_is_explained() {
+    let file = r#"
+workflow = "w"
+[actions.pay]
+error_budget = { target = 0.995, window = "30m", alerts = [0.5, 2], webhook = "notify" }
+[actions.notify]
+[[steps]]
+id = "pay"
+action = "pay"
+retry = "[retry: 0]"
+"#;
+    let told = words(file).lines().find(|line| line.contains("budget")).unwrap().to_owned();
+    insta::assert_snapshot!(told, @"An attempt may take any time. At most 0.5 % of the action's attempts within 30m may fail; when 50 %, 200 % of this error budget are burnt, that is told to `notify`, from 20 attempts on. A Retry-After of up to 1h is obeyed.");
+    let json = &explained(file, None).to_json()["steps"][0];
+    insta::assert_snapshot!(format!("{} {}", json["error_budget"], json["webhook"]), @r#"{"alerts_millionths":[500000,2000000],"min_calls":20,"target_millionths":995000,"window":1800000000000} "notify""#);
+}
+
 /// Decision 4: decorrelated jitter reaches from the base to three times the latest before.
 #[test]
 fn h17_decorrelated_grows_from_the_latest_before() {

@@ -17,10 +17,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use retrial::failure::{ErrorContext, Failure, RetryKind};
-use retrial::guard::{Breaker, FailureRate, GuardRules, HeldBy, Pace};
+use retrial::guard::{Alert, Breaker, ErrorBudget, FailureRate, GuardRules, HeldBy, Pace};
 use retrial::policy::{
-    AtDeadline, Backoff, Budget, Counting, DelayList, Dialect, GiveUp, Jitter, Matcher, Parts,
-    Policy, Rule,
+    AtDeadline, Backoff, Budget, Counting, DelayList, Dialect, GiveUp, Jitter, Matcher, Origin,
+    Parts, Policy, Rule,
 };
 use retrial::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial::run::{
@@ -32,7 +32,7 @@ use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{
     self, Action, Endpoint, HeaderText, Quorum, Rollback, Step, StepIx, Target, Template,
 };
-use retrial::workflow::{Transition, Workflow};
+use retrial::workflow::{Transition, Webhook, Workflow};
 use serde_json::{Map, Value, json};
 
 const AT: Timestamp = Timestamp::from_nanos(1_700_000_000_123_456_789);
@@ -57,6 +57,8 @@ fn spent(working_ms: u64) -> Spent {
 /// One record of each event, some with and without what is optional; the name is the file's.
 fn records() -> Vec<(&'static str, Event)> {
     let token = Token::from_random(1, 2);
+    let alert = Alert { threshold: 500_000, burnt: 1_333_333, failures: 4, calls: 30 };
+    let told_by = RunId::from_random(3, 4);
     let retry = RetryOf { delay: Nanos::from_secs(7), original_error: "503: busy".into() };
     let started = |timeout, retries_left, retry| Event::AttemptStarted {
         task: TASK,
@@ -112,6 +114,14 @@ fn records() -> Vec<(&'static str, Event)> {
         (
             "cost_reported",
             Event::CostReported { task: TASK, attempt: 3, cost: Cost::from_millionths(1_250_000) },
+        ),
+        (
+            "error_budget_burnt",
+            Event::ErrorBudgetBurnt { task: TASK, attempt: 3, alert, webhook: Some(told_by) },
+        ),
+        (
+            "error_budget_burnt-bare",
+            Event::ErrorBudgetBurnt { task: TASK, attempt: 3, alert, webhook: None },
         ),
         (
             "task_succeeded",
@@ -252,7 +262,7 @@ fn golden_letters_stay_readable() {
 fn every_event_has_a_golden_record_and_every_record_an_event() {
     let records = records();
     let names: BTreeSet<&str> = records.iter().map(|(_, e)| e.name()).collect();
-    assert_eq!(names.len(), 25, "an event has no golden record: {names:?}");
+    assert_eq!(names.len(), 26, "an event has no golden record: {names:?}");
     let known: BTreeSet<String> = records
         .iter()
         .map(|(name, _)| format!("{name}.record"))

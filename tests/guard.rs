@@ -56,7 +56,10 @@ impl Lab {
         let input = GuardInput::Admit { attempt: self.next, first: true, tokens: 0 };
         let before = self.state.clone();
         match self.state.take(&self.rules, &input, self.now) {
-            Ok(()) => Ok(self.next),
+            Ok(alerts) => {
+                assert_eq!(alerts, [], "a start raises no alert");
+                Ok(self.next)
+            }
             Err(refusal) => {
                 assert_eq!(self.state, before, "a refusal changes nothing");
                 Err((refusal.by, refusal.until.since(self.now)))
@@ -301,6 +304,7 @@ retry_budget = 0.1"#;
         concurrency: Some(many(4)),
         rate: Pace::new(many(10), secs(1)).ok(),
         retry_budget: Some(Budget::of_first_attempts(Share::TENTH)),
+        error_budget: None,
     };
     assert_eq!(guards(text), Ok(expected.clone()));
     let stored = serde_json::to_string(&expected).unwrap();

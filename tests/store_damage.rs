@@ -91,6 +91,8 @@ fn commit(n: u64, version: u64) -> Commit {
         phase: RunPhase::Running,
         snapshot: (version == 5).then(|| text("state", n)),
         guards: vec![],
+        raised: vec![],
+        creates: vec![],
         letters: (version == 6).then(|| letter(n)).into_iter().collect(),
     }
 }

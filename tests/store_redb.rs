@@ -59,6 +59,8 @@ fn commit(n: u64, version: u64) -> Commit {
         phase: RunPhase::Running,
         snapshot: None,
         guards: vec![],
+        raised: vec![],
+        creates: vec![],
         letters: vec![],
     }
 }

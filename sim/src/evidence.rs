@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use retrial::run::{Letter, LetterId, Recorded, RunId, Version};
-use retrial::store::{LetterHead, Prune, QueueRow, ResultRow, RunHead, Snapshot};
+use retrial::run::{Letter, LetterId, Recorded, RunId, TaskId, Version};
+use retrial::store::{Hold, LetterHead, Prune, QueueRow, ResultRow, RunHead, Snapshot};
 use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::Workflow;
 use serde::{Deserialize, Serialize};
@@ -51,6 +51,64 @@ pub struct Evidence {
     pub people: PeopleEvidence,
     /// How many commits were refused because a token was not good any more.
     pub fenced: u64,
+    /// What registered functions did.
+    pub works: Vec<Work>,
+    /// What the store answered to commits, where a run's actions are guarded.
+    pub answers: Vec<StoreAnswer>,
+}
+
+/// Something that an attempt of a registered function did.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    /// True time.
+    pub at: Mono,
+    /// The run.
+    pub run: RunId,
+    /// The task.
+    pub task: TaskId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// What.
+    pub did: Did,
+}
+
+/// What a registered function did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// Its precondition was looked at.
+    Checked,
+    /// It began, with this progress of earlier attempts.
+    Began(Option<u64>),
+    /// It gave a heartbeat with this progress.
+    Beat(u64),
+    /// It said that it cost so many millionths more.
+    Spent(u64),
+}
+
+/// What the store answered to a commit, as seen beside the store. In the order of the answers: those
+/// of one instant may have been decided in another.
+#[derive(Clone, Debug)]
+pub enum StoreAnswer {
+    /// The store began anew, or did not know what became of a commit. What landed without an answer
+    /// landed at such a place.
+    Unsure,
+    /// What was asked for landed.
+    Landed(Ask),
+    /// Guards held something back, so nothing landed.
+    Held(Ask, Vec<Hold>),
+}
+
+/// What was to be recorded of a run.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// Store time of the answer: exact, where it is the first to this.
+    pub at: Timestamp,
+    /// The run.
+    pub run: RunId,
+    /// The number of the first event.
+    pub first: Version,
+    /// The events.
+    pub events: Vec<Recorded>,
 }
 
 /// One run, as asked for and as read back from the store at the end.
@@ -76,6 +134,8 @@ pub struct RunEvidence {
     pub pauses: Vec<(Mono, Mono)>,
     /// The dead letter that it redrives, by the store's word.
     pub redrives: Option<LetterId>,
+    /// Whether nobody asked for it: it tells a webhook of an alert.
+    pub is_webhook: bool,
     /// The number of the first event that is kept; above zero when older ones were trimmed.
     pub first: Version,
     /// The events kept, in order.
@@ -109,6 +169,7 @@ impl RunEvidence {
             left_alone: false,
             pauses: Vec::new(),
             redrives: None,
+            is_webhook: false,
             first: Version::START,
             events: Vec::new(),
             version: Version::START,

@@ -180,6 +180,8 @@ fn commit(n: u64) -> Commit {
         phase: RunPhase::Running,
         snapshot: Some(Bytes::from_static(b"state")),
         guards: vec![],
+        raised: vec![],
+        creates: vec![],
         letters: vec![],
     }
 }

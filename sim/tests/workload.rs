@@ -43,11 +43,11 @@ fn check_references(scenario: &Scenario) {
     }
     for workflow in workflows(scenario) {
         for step in workflow.steps() {
-            let Target::Http(to) = &workflow.actions()[&step.action].target else {
-                panic!("`{}` is no endpoint", step.action);
+            let path = match &workflow.actions()[&step.action].target {
+                Target::Http(to) => to.url.strip_prefix("http://api.test").unwrap(),
+                Target::Registered => step.args.raw()["to"].as_str().unwrap(),
             };
-            let path = to.url.strip_prefix("http://api.test").unwrap();
-            assert!(paths.contains(path), "{}", to.url);
+            assert!(paths.contains(path), "{path}");
         }
     }
 }

@@ -1,20 +1,25 @@
 //! A store as one run sees it.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use retrial::run::RunId;
-use retrial::store::{Claim, Claimed, Expired, Heads, Layer, Store, StoreError};
+use retrial::store::{Claim, Claimed, Commit, Committed, Expired, Heads, Layer, Store, StoreError};
 
 /// Hides every other run of a store from the engine's loops: `retrial run` carries on the run that
-/// it was asked for, and no abandoned one beside it.
+/// it was asked for and those that tell its alerts, and no abandoned one beside it.
 ///
 /// Due tasks of other runs are reserved all the same and left to lapse, which uses up nothing.
 pub(super) struct OneRun<S> {
     store: S,
     run: RunId,
+    /// The runs that it has added.
+    added: Mutex<BTreeSet<RunId>>,
 }
 
 impl<S> OneRun<S> {
     pub(super) fn new(store: S, run: RunId) -> Self {
-        Self { store, run }
+        Self { store, run, added: Mutex::default() }
     }
 
     /// Hides every run.
@@ -25,6 +30,15 @@ impl<S> OneRun<S> {
     /// The store with all its runs.
     pub(super) fn inner(&self) -> &S {
         &self.store
+    }
+
+    /// The runs that the run has added, which tell its alerts.
+    pub(super) fn added(&self) -> BTreeSet<RunId> {
+        self.added.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn shows(&self, run: RunId) -> bool {
+        run == self.run || self.added().contains(&run)
     }
 
     /// The id before this run's, in the order of ids.
@@ -43,14 +57,26 @@ impl<S: Store> Layer for OneRun<S> {
 
     async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
         let mut claimed = self.store.claim(claim).await?;
-        claimed.tasks.retain(|task| task.run == self.run);
+        claimed.tasks.retain(|task| self.shows(task.run));
         Ok(claimed)
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+        let added = || self.added.lock().unwrap_or_else(PoisonError::into_inner);
+        let creates: Vec<RunId> = commit.creates.iter().map(|create| create.run).collect();
+        // Before they are there to be claimed.
+        added().extend(&creates);
+        let committed = self.store.commit(commit).await?;
+        if !matches!(committed, Committed::Applied { .. } | Committed::Already { .. }) {
+            added().retain(|run| !creates.contains(run));
+        }
+        Ok(committed)
     }
 
     /// Looks at all of them, or the other runs' would crowd out this one's.
     async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
         let mut expired = self.store.expired(usize::MAX).await?;
-        expired.tasks.retain(|task| task.run == self.run);
+        expired.tasks.retain(|task| self.shows(task.run));
         expired.tasks.truncate(limit);
         Ok(expired)
     }

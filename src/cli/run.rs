@@ -309,6 +309,7 @@ async fn finish(
             let ended = ended.map_err(lost)?;
             // The store knows of the end before the observers do.
             watch.ended().await;
+            tell_alerts(engine, signals).await?;
             return Ok(summarise(watch, &ended.state, &ended.outcome));
         }
     };
@@ -323,6 +324,19 @@ async fn finish(
         Some(outcome) => Ok(summarise(watch, &state, outcome)),
         None => Ok(leave(watch, id, stop)),
     }
+}
+
+/// Waits until the run's alerts are told, or for somebody who wants the process to stop: what is not
+/// told yet stays in the store.
+async fn tell_alerts(engine: &Engine<Real>, signals: &mut Signals) -> Result<(), Trouble> {
+    for run in engine.store().added() {
+        tokio::select! {
+            biased;
+            _ = signals.next() => return Ok(()),
+            told = engine.outcome(run) => drop(told.map_err(lost)?),
+        }
+    }
+    Ok(())
 }
 
 fn leave(watch: &Watch, id: RunId, stop: Stop) -> ExitCode {

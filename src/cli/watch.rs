@@ -1,11 +1,12 @@
 //! The printer of one command, and who waits for its last line.
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write, stderr, stdout};
 use std::sync::{Mutex, PoisonError};
 
 use anstream::{AutoStream, ColorChoice};
 use retrial::observe::{Notice, Observer, Output, Printer};
-use retrial::run::Event;
+use retrial::run::{Event, Outcome, RunId};
 use terminal_size::terminal_size_of;
 use tokio::sync::Notify;
 
@@ -58,6 +59,8 @@ pub(super) struct Watch {
     printer: Printer<Box<dyn Write + Send>>,
     /// Printed before anything else, once something is durable.
     first: Mutex<Option<String>>,
+    /// The runs that tell the run's alerts.
+    webhooks: Mutex<BTreeSet<RunId>>,
     ended: Notify,
 }
 
@@ -69,7 +72,7 @@ impl Watch {
         let printer = Printer::new(place.out(), output)
             .with_colour(place.has_colour())
             .with_sight(move || place.size());
-        Self { printer, first: Mutex::default(), ended: Notify::new() }
+        Self { printer, first: Mutex::default(), webhooks: Mutex::default(), ended: Notify::new() }
     }
 
     pub(super) fn printer(&self) -> &Printer<Box<dyn Write + Send>> {
@@ -81,6 +84,15 @@ impl Watch {
         *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
     }
 
+    /// Whether the notice is of a run that tells an alert: of that only its end is worth a line.
+    fn is_of_webhook(&self, notice: &Notice<'_>) -> bool {
+        let mut webhooks = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Event::ErrorBudgetBurnt { webhook, .. } = notice.event {
+            webhooks.extend(*webhook);
+        }
+        webhooks.contains(&notice.run)
+    }
+
     /// Waits until the run's end is printed.
     pub(super) async fn ended(&self) {
         self.ended.notified().await;
@@ -89,6 +101,15 @@ impl Watch {
 
 impl Observer for Watch {
     fn tell(&self, notice: &Notice<'_>) {
+        if self.is_of_webhook(notice) {
+            if let Event::RunEnded { outcome } = notice.event {
+                self.printer.say(&match outcome {
+                    Outcome::Completed => format!("Alert told by run {}.", notice.run),
+                    _ => format!("Alert not told: run {} failed.", notice.run),
+                });
+            }
+            return;
+        }
         let first = self.first.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(line) = first {
             self.printer.say(&line);

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Config;
+use super::alerts::{self, Birth};
 use super::guarding::{Guarded, Meanings};
 use super::lanes::{Command, Message, queue_changes};
 use crate::run::{
     self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, TaskPhase, Token,
 };
-use crate::store::{Fence, Guarding, LetterRow, QueueChange, ResultRow, RunPhase};
+use crate::store::{Fence, Guarding, LetterRow, QueueChange, Raised, ResultRow, RunPhase};
 use crate::time::Timestamp;
 
 /// What a batch of messages comes to, before it is durable.
@@ -26,6 +27,10 @@ pub(super) struct Draft {
     /// The messages that did something, by place.
     pub(super) changed: Vec<usize>,
     pub(super) guards: Vec<Guarding>,
+    /// The alerts that are told.
+    pub(super) raised: Vec<Raised>,
+    /// The runs that tell webhooks.
+    pub(super) births: Vec<Birth>,
     guarded: Guarded,
 }
 
@@ -42,15 +47,19 @@ impl Draft {
             calls_off: false,
             changed: Vec::new(),
             guards: Vec::new(),
+            raised: Vec::new(),
+            births: Vec::new(),
             guarded,
         }
     }
 
-    /// Whether `message` does anything. `before` is the run before the draft.
+    /// Whether `message` does anything. `before` is the run before the draft, `raised` what the store
+    /// has said that it raises.
     pub(super) fn take(
         &mut self,
         before: &RunState,
         message: &Message,
+        raised: &[Raised],
         now: Timestamp,
         config: &Config,
     ) -> bool {
@@ -58,9 +67,11 @@ impl Draft {
         let input = &input;
         let cost = cost_of(message);
         let mut events = Vec::new();
-        for input in cost.iter().chain([input]) {
-            events.extend(self.state.handle(input, now, &config.functions));
+        events.extend(cost.iter().flat_map(|c| self.state.handle(c, now, &config.functions)));
+        for raised in raised.iter().filter(|raised| alerts::is_about(raised, message)) {
+            events.extend(self.tell(raised, now, config));
         }
+        events.extend(self.state.handle(input, now, &config.functions));
         if events.is_empty() {
             return false;
         }
@@ -77,6 +88,16 @@ impl Draft {
         }
         self.events.extend(events);
         true
+    }
+
+    fn tell(&mut self, raised: &Raised, now: Timestamp, config: &Config) -> Vec<Recorded> {
+        let (input, birth) = alerts::telling(&self.state, raised, now, config);
+        let events = self.state.handle(&input, now, &config.functions);
+        if !events.is_empty() {
+            self.raised.push(*raised);
+            self.births.extend(birth);
+        }
+        events
     }
 
     fn note(&mut self, event: &Event, input: &Input) {

@@ -213,8 +213,12 @@ impl<W: World> Engine<W> {
         loop {
             let ended = waiter.rings.notified();
             let state = node.state_of(run).await?;
-            if let Some(outcome) = state.outcome().filter(|_| !node.lanes.has(run)) {
-                return Ok(Ended { outcome: outcome.clone(), state });
+            if let Some(outcome) = state.outcome() {
+                if !node.lanes.has(run) {
+                    return Ok(Ended { outcome: outcome.clone(), state });
+                }
+                // Where another node wrote the end, nothing else tells the lane here.
+                node.retire(run);
             }
             if node.is_closing() {
                 return Err(CommandError::Closing);

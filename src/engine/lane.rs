@@ -8,6 +8,7 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
+use super::alerts::Expected;
 use super::draft::{Draft, is_behind, phase_of};
 use super::guarding::{Guarded, frees};
 use super::lanes::{Command, Message};
@@ -16,7 +17,9 @@ use super::restore::{extend, restore};
 use super::{CommandError, World, span};
 use crate::run::{self, Phase, RunId, RunState, TaskPhase};
 use crate::runtime::Runtime;
-use crate::store::{Commit, Committed, Heartbeat, Holding, QueueChange, Store, StoreError, Tail};
+use crate::store::{
+    Commit, Committed, Heartbeat, Holding, QueueChange, Raised, Store, StoreError, Tail,
+};
 use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
@@ -146,18 +149,22 @@ impl<W: World> Lane<W> {
         if messages.iter().any(|m| is_behind(&self.state, m)) {
             self.refresh().await?;
         }
+        let (mut raised, mut expected) = (Vec::new(), Expected::new());
         loop {
-            let mut draft = self.draft(&messages);
+            let mut draft = self.draft(&messages, &raised);
             if draft.events.is_empty() {
                 self.answer(messages, &draft);
                 return Ok(());
             }
+            self.node.expect_all(&draft.births, &mut expected);
             let commit = self.commit(&draft);
             let begun = self.node.runtime.now();
+            // They were counted for this very draft.
+            raised.clear();
             match self.send(commit).await? {
                 Committed::Applied { .. } | Committed::Already { .. } => {
                     self.confirm(&mut draft, begun).await?;
-                    self.land(draft, messages);
+                    self.land(draft, messages, expected);
                     return self.trim().await;
                 }
                 Committed::Conflict { tail, .. } => self.catch_up(&tail)?,
@@ -166,6 +173,7 @@ impl<W: World> Lane<W> {
                     self.node.call_off_ended(&self.state);
                 }
                 Committed::Held { holds, at } => self.node.hold(&mut messages, &holds, at),
+                Committed::Untold { raised: all, .. } => raised = all,
                 Committed::Fenced { task, .. } => messages.retain(|m| !self.refused(m, task)),
             }
         }
@@ -185,11 +193,11 @@ impl<W: World> Lane<W> {
     }
 
     /// Decides what the messages do, on a copy of the state.
-    fn draft(&self, messages: &[Message]) -> Draft {
+    fn draft(&self, messages: &[Message], raised: &[Raised]) -> Draft {
         let mut draft = Draft::new(self.state.clone(), self.guarded.clone());
         let now = self.node.clock.now(&self.node.runtime);
         for (place, message) in messages.iter().enumerate() {
-            if draft.take(&self.state, message, now, &self.node.config) {
+            if draft.take(&self.state, message, raised, now, &self.node.config) {
                 draft.changed.push(place);
             }
         }
@@ -212,6 +220,8 @@ impl<W: World> Lane<W> {
             phase: phase_of(&draft.state),
             snapshot: wanted.then(|| run::encode_snapshot(&draft.state)),
             guards: draft.guards.clone(),
+            raised: draft.raised.clone(),
+            creates: draft.births.iter().map(|birth| birth.create.clone()).collect(),
         }
     }
 
@@ -225,6 +235,7 @@ impl<W: World> Lane<W> {
         | Committed::Conflict { at, .. }
         | Committed::Behind { at }
         | Committed::Held { at, .. }
+        | Committed::Untold { at, .. }
         | Committed::Fenced { at, .. }) = &answer;
         self.node.clock.hear(*at, &self.node.runtime);
         if matches!(answer, Committed::Applied { .. } | Committed::Already { .. }) {
@@ -263,7 +274,7 @@ impl<W: World> Lane<W> {
     }
 
     /// What follows once the events are durable: act, then tell.
-    fn land(&mut self, mut draft: Draft, messages: Vec<Message>) {
+    fn land(&mut self, mut draft: Draft, messages: Vec<Message>, expected: Expected) {
         let first = self.state.version();
         std::mem::swap(&mut self.state, &mut draft.state);
         self.node.wake_for(&draft.queue);
@@ -275,6 +286,7 @@ impl<W: World> Lane<W> {
             self.node.call_off_ended(&self.state);
         }
         self.node.tell(self.state.id(), self.state.workflow(), first, &draft.events);
+        self.node.born(draft.births, expected);
         drop(finished);
     }
 

@@ -8,6 +8,7 @@
 //! durable. Each run has one lane per node: at most one commit in flight, and what arrives meanwhile
 //! is folded, in order, into the next.
 
+mod alerts;
 mod attempt;
 mod claim;
 mod clock;

@@ -3,12 +3,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::World;
 use super::draft::phase_of;
 use super::lanes::queue_changes;
 use super::node::Node;
+use super::{Config, World};
 use crate::policy::Shape;
-use crate::run::{self, Digest, Letter, LetterId, NotRedrivable, RunId, RunState};
+use crate::run::{self, Digest, Letter, LetterId, NotRedrivable, Recorded, RunId, RunState};
 use crate::runtime::Runtime;
 use crate::store::{Create, Created, Store, StoreError};
 use crate::workflow::Workflow;
@@ -96,7 +96,7 @@ pub enum SubmitError {
     /// A policy names a backoff function that this node does not have.
     #[error("step `{step}` uses the backoff function `{name}`, which is not registered here")]
     UnknownFunction {
-        /// The step.
+        /// The step, or the webhook.
         step: String,
         /// The function.
         name: String,
@@ -150,6 +150,25 @@ pub enum SubmitError {
     Broken(StoreError),
 }
 
+/// What adds a new run, without key or letter.
+pub(super) fn creation(
+    state: &RunState,
+    events: &[Recorded],
+    digest: Digest,
+    config: &Config,
+) -> Create {
+    Create {
+        run: state.id(),
+        key: None,
+        digest,
+        workflow: state.workflow().name().to_owned(),
+        events: events.iter().map(run::encode).collect(),
+        queue: queue_changes(state, events, config, None),
+        phase: phase_of(state),
+        redrives: None,
+    }
+}
+
 /// The largest input stored, in bytes of JSON.
 const MAX_INPUT: usize = 256 * 1_024;
 impl<W: World> Node<W> {
@@ -168,14 +187,9 @@ impl<W: World> Node<W> {
         let now = self.clock.now(&self.runtime);
         let (state, events) = RunState::create(id, seed, Arc::clone(&workflow), input, now);
         let create = Create {
-            run: id,
             key: key.clone(),
-            digest,
-            workflow: workflow.name().to_owned(),
-            events: events.iter().map(run::encode).collect(),
-            queue: queue_changes(&state, &events, &self.config, None),
-            phase: phase_of(&state),
             redrives,
+            ..creation(&state, &events, digest, &self.config)
         };
         let depth = create.events.iter().map(|event| run::Nesting::of(event)).max().unwrap_or(0);
         if depth > run::MAX_NESTING {
@@ -229,12 +243,15 @@ impl<W: World> Node<W> {
         if size > most {
             return Err(SubmitError::InputTooLarge { size, most });
         }
-        for step in submission.workflow.steps() {
-            for rule in step.policy.rules() {
+        let steps = submission.workflow.steps().iter().map(|step| (&*step.id, &step.policy));
+        let actions = submission.workflow.actions().values();
+        let webhooks = actions.filter_map(|a| a.webhook.as_ref()).map(|w| (w.name(), w.policy()));
+        for (step, policy) in steps.chain(webhooks) {
+            for rule in policy.rules() {
                 if let Shape::Custom { name } = &rule.backoff.shape
                     && self.config.functions.get(name).is_none()
                 {
-                    let (step, name) = (step.id.clone(), name.clone());
+                    let (step, name) = (step.to_owned(), name.clone());
                     return Err(SubmitError::UnknownFunction { step, name });
                 }
             }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{Delay, Explained, Explanation};
 use crate::policy::{Matcher, Preset, Rule, Scope};
 use crate::time::Nanos;
+use crate::workflow::Webhook;
 
 impl Explained {
     /// One policy's object, or `workflow` and one such object a step, with its `step` and `origin`.
@@ -43,6 +44,12 @@ impl Explanation {
         if let (Some(step), Some(map)) = (&self.step, object.as_object_mut()) {
             map.insert("step".into(), json!(step.step));
             map.insert("origin".into(), json!(step.origin));
+            let action = step.action.as_ref();
+            if let Some(budget) = action.and_then(|a| a.guard.error_budget.as_ref()) {
+                map.insert("error_budget".into(), json!(budget));
+                let webhook = action.and_then(|a| a.webhook.as_ref()).map(Webhook::name);
+                map.insert("webhook".into(), json!(webhook));
+            }
         }
         object
     }

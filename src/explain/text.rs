@@ -71,6 +71,9 @@ impl Explanation {
         let harmful = declared.and_then(|action| action.idempotent) == Some(false);
         parts.extend(words::unknown_outcome(harmful, self.policy.retries_unknown_outcome()));
         parts.extend(self.policy.budget().map(words::budget));
+        let alerts =
+            declared.and_then(|a| Some((a.guard.error_budget.as_ref()?, a.webhook.as_ref())));
+        parts.extend(alerts.map(|(budget, webhook)| words::error_budget(budget, webhook)));
         parts.push(format!("A Retry-After of up to {} is obeyed.", self.policy.max_retry_after()));
         parts.join(" ")
     }

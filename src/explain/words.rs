@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 
 use crate::dialect::{DEFAULT_RETRYABLE, jitter_words};
+use crate::guard::ErrorBudget;
 use crate::policy::{
     Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Multiplier, Rule, Scope,
     Shape,
 };
 use crate::time::Nanos;
+use crate::workflow::Webhook;
 
 /// Which failures a rule is for.
 pub(super) fn matcher(matcher: &Matcher, dialect: Dialect) -> String {
@@ -168,6 +170,21 @@ pub(super) fn budget(budget: &Budget) -> String {
     format!(
         "For retries {whose} {initial} tokens, at most {capacity}: {took}, {}; who finds too few {denied}.",
         gives.join(", ")
+    )
+}
+
+/// When an action's failures are told of.
+pub(super) fn error_budget(budget: &ErrorBudget, webhook: Option<&Webhook>) -> String {
+    let percent = |n: u64| format!("{} %", crate::dialect::millionths(n.saturating_mul(100)));
+    let allowed = 1_000_000 - u64::from(budget.target().millionths());
+    let alerts: Vec<String> = budget.alerts().iter().map(|share| percent(*share)).collect();
+    let whom = webhook.map(|w| format!(" to `{}`", w.name())).unwrap_or_default();
+    format!(
+        "At most {} of the action's attempts within {} may fail; when {} of this error budget are burnt, that is told{whom}, from {} attempts on.",
+        percent(allowed),
+        budget.window(),
+        alerts.join(", "),
+        budget.min_calls(),
     )
 }
 

@@ -1,5 +1,5 @@
 //! What protects an action from those who call it: circuit breaker, concurrency and rate limits,
-//! retry budget.
+//! retry budget; and its error budget, which holds nothing back and raises alerts.
 //!
 //! Decides, from what an action's attempts have come to, whether another may start now. Must never
 //! know runs, stores, text syntaxes or clocks: time is an argument, an attempt whatever names it. To
@@ -9,8 +9,9 @@
 //! One [`GuardState`] is kept for each action by the store, which folds every [`GuardInput`] of a
 //! commit in the commit's own transaction, at its own time. So all nodes share it, it outlives
 //! them, and each attempt counts exactly once. [`GuardState::take`] either takes an input or
-//! refuses it and changes nothing.
+//! refuses it and changes nothing; taken, it may raise alerts.
 
+mod alerts;
 mod breaker;
 mod bucket;
 mod pace;
@@ -18,6 +19,7 @@ mod rules;
 mod state;
 mod window;
 
+pub use alerts::{Alert, ErrorBudget};
 pub use bucket::Bucket;
 pub use rules::{Breaker, FailureRate, GuardError, GuardRules, Pace};
 pub use state::{Ended, GuardInput, GuardState, HeldBy, Refusal};

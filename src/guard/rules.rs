@@ -2,6 +2,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
+use super::ErrorBudget;
 use crate::policy::{Budget, Share};
 use crate::time::Nanos;
 
@@ -20,6 +21,9 @@ pub struct GuardRules {
     /// What bounds the retries of steps whose own policy does not say it (C18, H17).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<Budget>,
+    /// How many failures are too many, and when to tell (C18). Holds nothing back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_budget: Option<ErrorBudget>,
 }
 
 impl GuardRules {
@@ -197,4 +201,21 @@ pub enum GuardError {
     /// A rate limit over no time limits nothing.
     #[error("a rate over no time limits nothing; use a time such as 1s")]
     NoTime,
+    /// An error budget of nothing, or of everything.
+    #[error(
+        "the target leaves nothing to burn, or asks for nothing; use more than 0 and less than 1, such as 0.99"
+    )]
+    NoErrorBudget,
+    /// An error budget over no time.
+    #[error("an error budget over no time says nothing; use a time such as 1h")]
+    NoWindow,
+    /// No alert, or one that is always raised.
+    #[error("an alert is a share of the budget above 0; write alerts = [0.5, 0.9, 1.0]")]
+    NoAlert,
+    /// More alerts than anybody reads.
+    #[error("there are more than 10 alerts; leave some out")]
+    TooManyAlerts,
+    /// Even if every outcome were a failure, less would be burnt.
+    #[error("an alert is out of reach even if everything fails; use at most 1 / (1 - target)")]
+    AlertOutOfReach,
 }

@@ -2,6 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::alerts::{Alert, Burning};
 use super::breaker::Circuit;
 use super::bucket::Bucket;
 use super::pace::Meter;
@@ -16,6 +17,8 @@ pub struct GuardState<K> {
     meter: Meter,
     #[serde(default, skip_serializing_if = "Bucket::is_new")]
     bucket: Bucket,
+    #[serde(default, skip_serializing_if = "Burning::is_new")]
+    burning: Burning,
     /// In the order of admission.
     running: Vec<Admitted<K>>,
 }
@@ -130,13 +133,14 @@ impl<K> Default for GuardState<K> {
             circuit: Circuit::default(),
             meter: Meter::default(),
             bucket: Bucket::default(),
+            burning: Burning::default(),
             running: Vec::new(),
         }
     }
 }
 
 impl<K: Copy + Eq> GuardState<K> {
-    /// Takes `input` in at `now`.
+    /// Takes `input` in at `now`, and gives the alerts that it raises.
     ///
     /// # Errors
     /// When a guard holds it back; then nothing has changed.
@@ -145,17 +149,17 @@ impl<K: Copy + Eq> GuardState<K> {
         rules: &GuardRules,
         input: &GuardInput<K>,
         now: Timestamp,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<Alert>, Refusal> {
         match *input {
             GuardInput::Admit { attempt, first, tokens } => {
-                self.admit(rules, attempt, first, tokens, now)
+                self.admit(rules, attempt, first, tokens, now)?;
             }
-            GuardInput::Withdraw { tokens, .. } => self.withdraw(rules, tokens, now),
+            GuardInput::Withdraw { tokens, .. } => self.withdraw(rules, tokens, now)?,
             GuardInput::Ended { attempt, how, refill } => {
-                self.end(rules, attempt, how, refill, now);
-                Ok(())
+                return Ok(self.end(rules, attempt, how, refill, now));
             }
         }
+        Ok(Vec::new())
     }
 
     /// The attempts in progress.
@@ -219,8 +223,17 @@ impl<K: Copy + Eq> GuardState<K> {
         Ok(())
     }
 
-    fn end(&mut self, rules: &GuardRules, attempt: K, how: Ended, refill: u32, now: Timestamp) {
-        let Some(at) = self.running.iter().position(|a| a.attempt == attempt) else { return };
+    fn end(
+        &mut self,
+        rules: &GuardRules,
+        attempt: K,
+        how: Ended,
+        refill: u32,
+        now: Timestamp,
+    ) -> Vec<Alert> {
+        let Some(at) = self.running.iter().position(|a| a.attempt == attempt) else {
+            return Vec::new();
+        };
         if let Some(budget) = rules.retry_budget.as_ref().filter(|_| refill > 0) {
             self.bucket.refill(budget, refill, now);
         }
@@ -228,12 +241,14 @@ impl<K: Copy + Eq> GuardState<K> {
         let failed = match how {
             Ended::Well => false,
             Ended::Badly => true,
-            Ended::Silently => return,
+            Ended::Silently => return Vec::new(),
         };
         if let Some(breaker) = &rules.breaker
             && epoch == self.circuit.epoch
         {
             self.circuit.hear(breaker, failed, now);
         }
+        let budget = rules.error_budget.as_ref();
+        budget.map_or_else(Vec::new, |budget| self.burning.hear(budget, failed, now))
     }
 }

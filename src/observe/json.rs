@@ -99,6 +99,16 @@ fn about(notice: &Notice<'_>) -> Value {
         Event::CancelRequested { reason } => json!({ "reason": clean(reason) }),
         Event::RollbackStarted { outcome } => ended(outcome),
         Event::CompensationStarted { task } => compensation(notice, *task),
+        Event::ErrorBudgetBurnt { task, attempt, alert, webhook } => {
+            let mut fields = whose(notice, *task);
+            fields["attempt"] = (*attempt).into();
+            fields["threshold"] = share(alert.threshold);
+            fields["burnt"] = share(alert.burnt);
+            fields["failures"] = alert.failures.into();
+            fields["calls"] = alert.calls.into();
+            fields["webhook"] = webhook.map(|run| run.to_string()).into();
+            fields
+        }
         Event::RollbackEnded { complete } => json!({ "complete": complete }),
         Event::RunEnded { outcome } => ended(outcome),
         Event::AttemptStarted { .. }
@@ -221,6 +231,11 @@ fn ended(outcome: &Outcome) -> Value {
             json!({ "outcome": "cancelled", "reason": clean(reason) })
         }
     }
+}
+
+/// A share as a JSON number, written exactly.
+fn share(millionths: u64) -> Value {
+    serde_json::from_str(&crate::dialect::millionths(millionths)).unwrap_or_default()
 }
 
 /// Seconds as a JSON number: only output is a fraction, never time that anything is computed from.

@@ -48,6 +48,7 @@ pub struct Metric {
 const ATTEMPTS: &str = "retrial_attempts_total";
 const IN_PROGRESS: &str = "retrial_attempts_in_progress";
 const DURATION: &str = "retrial_attempt_duration_seconds";
+const ALERTS: &str = "retrial_error_budget_alerts_total";
 const RETRIES: &str = "retrial_retries_total";
 const DELAY: &str = "retrial_retry_delay_seconds";
 const TIMEOUTS: &str = "retrial_timeouts_total";
@@ -57,7 +58,7 @@ const TIME: &str = "retrial_task_time_seconds";
 const RUNS: &str = "retrial_runs_total";
 
 /// Every metric, by name.
-pub const METRICS: [Metric; 10] = [
+pub const METRICS: [Metric; 11] = [
     metric(
         DURATION,
         Kind::Histogram,
@@ -72,6 +73,13 @@ pub const METRICS: [Metric; 10] = [
         Unit::Count,
         &["action", "outcome", "code"],
         "Attempts that ended",
+    ),
+    metric(
+        ALERTS,
+        Kind::Counter,
+        Unit::Count,
+        &["action"],
+        "Alerts of error budgets that were raised",
     ),
     metric(RETRIES, Kind::Counter, Unit::Count, &["action", "kind"], "Retries that were scheduled"),
     metric(DELAY, Kind::Histogram, Unit::Seconds, &["action"], "Delays before retries"),
@@ -201,6 +209,11 @@ impl Observer for Metrics {
     fn tell(&self, notice: &Notice<'_>) {
         if let Some(task) = notice.event.task() {
             return self.about_task(notice, task);
+        }
+        if let Event::ErrorBudgetBurnt { task, .. } = notice.event {
+            let step = notice.workflow.step(task.step);
+            let action = self.name(step.map_or("", |step| step.action.as_str()));
+            counter!(ALERTS, "action" => action).increment(1);
         }
         if let Event::RunEnded { outcome, .. } = notice.event {
             let outcome = match outcome {

@@ -2,8 +2,9 @@
 
 use super::Notice;
 use super::line::{Line, Tone};
-use super::words::{clean, fans_out, seconds, step_name, task_name};
+use super::words::{clean, fans_out, percent, seconds, step_name, task_name};
 use crate::failure::ErrorContext;
+use crate::guard::Alert;
 use crate::run::{Event, Outcome, RouteCause, TaskId};
 use crate::time::Timestamp;
 
@@ -56,12 +57,26 @@ pub(super) fn line(notice: &Notice<'_>, began: Option<Timestamp>, prefix: &str) 
         Event::RollbackEnded { complete: false } => {
             Line::new(Tone::Bad, format!("✖ {prefix}{workflow} [ROLLBACK INCOMPLETE]"))
         }
+        Event::ErrorBudgetBurnt { task, alert, .. } => {
+            let action = &notice.workflow.step(task.step)?.action;
+            burnt(&format!("{prefix}{}", clean(action)), alert)
+        }
         Event::RunEnded { outcome } => {
             let total = began.map(|b| format!(" ({} total)", seconds(notice.at.since(b))));
             ended(&format!("{prefix}{workflow}"), &total.unwrap_or_default(), outcome)
         }
         _ => return None,
     })
+}
+
+/// `⚠ charge [ERROR BUDGET 50% BURNT] - 6 of 400 calls failed, 150% of the budget`.
+fn burnt(action: &str, alert: &Alert) -> Line {
+    let Alert { threshold, burnt, failures, calls } = *alert;
+    let (threshold, burnt) = (percent(threshold), percent(burnt));
+    let text = format!(
+        "⚠ {action} [ERROR BUDGET {threshold} BURNT] - {failures} of {calls} calls failed, {burnt} of the budget"
+    );
+    Line::new(Tone::Bad, text)
 }
 
 fn ended(name: &str, total: &str, outcome: &Outcome) -> Line {

@@ -23,6 +23,14 @@ pub(super) fn seconds(length: Nanos) -> String {
     format!("{}.{}s", tenths / 10, tenths % 10)
 }
 
+/// Millionths as whole percents, rounded down, unless that would say nothing: `50%`, `0.5%`.
+pub(super) fn percent(millionths: u64) -> String {
+    match millionths {
+        0..10_000 => format!("{}%", crate::dialect::millionths(millionths.saturating_mul(100))),
+        _ => format!("{}%", millionths / 10_000),
+    }
+}
+
 /// `1 retry`, `2 retries`.
 pub(super) fn counted(n: u32, one: &str, many: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
@@ -58,6 +66,15 @@ mod tests {
         assert_eq!(shown(1_950), "2.0s");
         assert_eq!(shown(3_600_000), "3600.0s");
         assert_eq!(seconds(Nanos::MAX), "18446744073.7s");
+    }
+
+    #[test]
+    fn shares_are_whole_percents_where_they_can_be() {
+        assert_eq!(
+            [0, 1, 5_000, 10_000, 999_999].map(percent),
+            ["0%", "0.0001%", "0.5%", "1%", "99%"]
+        );
+        assert_eq!(percent(15_000_000), "1500%");
     }
 
     #[test]

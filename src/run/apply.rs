@@ -103,6 +103,9 @@ impl RunState {
                 let state = self.running(*task, *attempt)?;
                 state.cost = state.cost.plus(*cost);
             }
+            Event::ErrorBudgetBurnt { task, attempt, .. } => {
+                self.running(*task, *attempt)?;
+            }
             Event::TaskSucceeded { task, attempt, digest, spent } => {
                 let budget = self.group_budget(task.step);
                 let state = self.running(*task, *attempt)?;

@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::failing::{fail_by_hand, failed, out_of_time};
 use super::view::View;
 use super::{
-    Cost, Digest, Event, Outcome, Phase, RetryOf, RunState, StepPhase, TaskId, TaskPhase,
+    Cost, Digest, Event, Outcome, Phase, RetryOf, RunId, RunState, StepPhase, TaskId, TaskPhase,
     TaskState, Token, rollback,
 };
 use crate::failure::{Failure, sanitise};
-use crate::guard::HeldBy;
+use crate::guard::{Alert, HeldBy};
 use crate::policy::{Functions, Policy};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::StepIx;
@@ -48,6 +48,17 @@ pub enum Input {
         token: Token,
         /// What it cost.
         cost: Cost,
+    },
+    /// The failure of the attempt under `token`, which follows, raises an alert (C18).
+    Burnt {
+        /// The task.
+        task: TaskId,
+        /// The attempt's token.
+        token: Token,
+        /// What was counted.
+        alert: Alert,
+        /// The run that tells the webhook.
+        webhook: Option<RunId>,
     },
     /// The attempt under `token` succeeded.
     Succeeded {
@@ -142,6 +153,13 @@ pub fn decide(
         Input::Held { task, attempt, by, until } => held(state, *task, *attempt, *by, *until),
         Input::Cost { task, token, cost } => match running(state, *task, *token) {
             Some((attempt, _)) => vec![Event::CostReported { task: *task, attempt, cost: *cost }],
+            None => Vec::new(),
+        },
+        Input::Burnt { task, token, alert, webhook } => match running(state, *task, *token) {
+            Some((attempt, _)) => {
+                let (task, alert, webhook) = (*task, *alert, *webhook);
+                vec![Event::ErrorBudgetBurnt { task, attempt, alert, webhook }]
+            }
             None => Vec::new(),
         },
         Input::Succeeded { task, token, result } => match running(state, *task, *token) {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Cost, Digest, Spent, TaskId, Token};
+use super::{Cost, Digest, RunId, Spent, TaskId, Token};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
-use crate::guard::HeldBy;
+use crate::guard::{Alert, HeldBy};
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{StepIx, Workflow};
@@ -119,6 +119,19 @@ pub enum Event {
         attempt: u32,
         /// What it cost.
         cost: Cost,
+    },
+    /// The attempt in progress raises an alert of its action's error budget (C18). In the commit of
+    /// its failure, before that.
+    ErrorBudgetBurnt {
+        /// The task.
+        task: TaskId,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// What was counted over all runs and nodes when it was raised.
+        alert: Alert,
+        /// The run that tells the action's webhook, where it has one. Added in the same commit.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        webhook: Option<RunId>,
     },
     /// An attempt succeeded. The result is in the results table.
     TaskSucceeded {
@@ -279,6 +292,7 @@ impl Event {
             Self::AttemptFailed { .. } => "attempt_failed",
             Self::RetryScheduled { .. } => "retry_scheduled",
             Self::CostReported { .. } => "cost_reported",
+            Self::ErrorBudgetBurnt { .. } => "error_budget_burnt",
             Self::TaskSucceeded { .. } => "task_succeeded",
             Self::TaskFailed { .. } => "task_failed",
             Self::TaskCancelled { .. } => "task_cancelled",
@@ -298,7 +312,7 @@ impl Event {
         }
     }
 
-    /// The task it is about, if it is about one.
+    /// The task it is about, if it is about one. An alert is about an action.
     #[must_use]
     pub fn task(&self) -> Option<TaskId> {
         match self {

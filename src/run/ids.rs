@@ -58,6 +58,25 @@ macro_rules! uuid_newtype {
 uuid_newtype!(RunId);
 uuid_newtype!(Token);
 
+impl Token {
+    /// The run that tells a webhook of an alert that the attempt raised, and where its chance comes
+    /// from: the same ones however often that is decided.
+    #[must_use]
+    pub fn telling(self, threshold: u64) -> (RunId, u64) {
+        let mut hash = Sha256::new();
+        hash.update(b"retrial alert 1");
+        hash.update(self.to_bytes());
+        hash.update(threshold.to_be_bytes());
+        let hash = hash.finalize();
+        let part = |n: usize| {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&hash[8 * n..8 * (n + 1)]);
+            u64::from_be_bytes(bytes)
+        };
+        (RunId::from_random(part(0), part(1)), part(2))
+    }
+}
+
 /// One retryable unit of a step: `item` is its place in the fanned-out list, 0 without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {

@@ -8,9 +8,11 @@ use serde::ser::SerializeTuple;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
-use super::{Cost, Digest, Event, Outcome, Recorded, RetryOf, RouteCause, Spent, TaskId, Token};
+use super::{
+    Cost, Digest, Event, Outcome, Recorded, RetryOf, RouteCause, RunId, Spent, TaskId, Token,
+};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
-use crate::guard::HeldBy;
+use crate::guard::{Alert, HeldBy};
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{StepIx, Workflow};
@@ -100,6 +102,13 @@ enum Stored {
         task: TaskId,
         attempt: u32,
         cost: Cost,
+    },
+    ErrorBudgetBurnt {
+        task: TaskId,
+        attempt: u32,
+        alert: Alert,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        webhook: Option<RunId>,
     },
     TaskSucceeded {
         task: TaskId,

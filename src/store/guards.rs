@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::ledger::{Ledger, Shelf};
 use super::seam::{Commit, CommitId, Committed, StoreError};
-use crate::guard::{Bucket, Ended, GuardInput, GuardRules, GuardState, HeldBy, Refusal};
+use crate::guard::{Alert, Bucket, Ended, GuardInput, GuardRules, GuardState, HeldBy, Refusal};
 use crate::run::{RunId, TaskId, Token};
-use crate::time::Timestamp;
+use crate::time::{Nanos, Timestamp};
 
 /// One attempt, as the guards know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -45,6 +45,23 @@ pub struct Hold {
     pub until: Timestamp,
 }
 
+/// An alert that the end of an attempt raises. The commit that records the end must tell it: an
+/// alert is raised by the store exactly where the run's events say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raised {
+    /// The attempt whose failure raises it.
+    pub attempt: Holder,
+    /// What is told. A commit's numbers may be a little old; whether it is raised may not.
+    pub alert: Alert,
+}
+
+impl Raised {
+    /// What must be told: the rest may have changed since it was counted.
+    fn what(&self) -> (Holder, u64) {
+        (self.attempt, self.alert.threshold)
+    }
+}
+
 /// An action's guards.
 pub(super) type State = GuardState<Holder>;
 
@@ -52,11 +69,41 @@ pub(super) type State = GuardState<Holder>;
 #[derive(Debug, Default)]
 pub(super) struct Guards {
     pub(super) states: BTreeMap<String, State>,
-    /// What each writer was last told to be held of a run, told again when it asks again. Nothing
+    /// Why each writer's last commit to a run did not land, told again when it asks again. Nothing
     /// of this is durable: what is not known any more is judged anew, and what was held then has no
     /// reservation any more.
-    told: BTreeMap<(RunId, u64), (CommitId, Vec<Hold>)>,
+    told: BTreeMap<(RunId, u64), Told>,
 }
+
+/// Why a commit did not land.
+#[derive(Debug)]
+struct Told {
+    id: CommitId,
+    why: Refused,
+    /// Forgotten then.
+    until: Timestamp,
+}
+
+/// What keeps a commit from landing.
+#[derive(Clone, Debug)]
+pub(super) enum Refused {
+    /// Guards hold these back.
+    Held(Vec<Hold>),
+    /// It raises these alerts, and tells others.
+    Untold(Vec<Raised>),
+}
+
+impl Refused {
+    fn answer(self, at: Timestamp) -> Committed {
+        match self {
+            Self::Held(holds) => Committed::Held { holds, at },
+            Self::Untold(raised) => Committed::Untold { raised, at },
+        }
+    }
+}
+
+/// How long a writer may ask again why a commit did not land, where no time is told with it.
+const REMEMBERED: Nanos = Nanos::from_secs(60);
 
 /// What the guards come to if a commit lands.
 pub(super) type Folded<'c> = BTreeMap<&'c str, Change<'c>>;
@@ -71,7 +118,8 @@ pub(super) struct Change<'c> {
 }
 
 impl Guards {
-    /// What the guards come to if `commit` lands at `now`, or what they hold back. `may_run` says
+    /// What the guards come to if `commit` lands at `now`, or what they hold back or it leaves
+    /// untold. `may_run` says
     /// whether another run's attempt may still be in progress; one that can't be is forgotten
     /// before anything is held back on its account. `held` is how many wait for an action already.
     pub(super) fn fold<'c>(
@@ -81,7 +129,7 @@ impl Guards {
         may_run: impl Fn(&Holder) -> bool,
         held: impl Fn(&str) -> u64,
     ) -> Judged<'c> {
-        let (mut folded, mut holds) = (Folded::new(), Vec::new());
+        let (mut folded, mut holds, mut raised) = (Folded::new(), Vec::new(), Vec::new());
         for Guarding { action, rules, inputs } in &commit.guards {
             let change = folded.entry(action.as_str()).or_insert_with(|| Change {
                 state: self.states.get(action).cloned().unwrap_or_default(),
@@ -91,15 +139,25 @@ impl Guards {
             change.rules = rules;
             for input in inputs {
                 let lost = |holder: &Holder| holder.run != commit.run && !may_run(holder);
-                if let Err(refusal) = change.take(input, now, lost) {
-                    let ahead = holds.iter().filter(|(other, _)| other == action).count() as u64;
-                    let until = turn(refusal, rules, held(action) + ahead);
-                    let hold = Hold { attempt: input.attempt(), by: refusal.by, until };
-                    holds.push((action.as_str(), hold));
+                let attempt = input.attempt();
+                match change.take(input, now, lost) {
+                    Ok(alerts) => {
+                        raised.extend(alerts.into_iter().map(|alert| Raised { attempt, alert }));
+                    }
+                    Err(refusal) => {
+                        let same = |(other, _): &&(&str, Hold)| other == action;
+                        let ahead = holds.iter().filter(same).count() as u64;
+                        let until = turn(refusal, rules, held(action) + ahead);
+                        holds.push((action.as_str(), Hold { attempt, by: refusal.by, until }));
+                    }
                 }
             }
         }
-        if holds.is_empty() { Ok(folded) } else { Err(holds) }
+        match raised.iter().map(Raised::what).eq(commit.raised.iter().map(Raised::what)) {
+            _ if !holds.is_empty() => Judged::Held(holds),
+            true => Judged::Lands(folded),
+            false => Judged::Untold(raised),
+        }
     }
 }
 
@@ -109,9 +167,12 @@ impl Change<'_> {
         input: &GuardInput<Holder>,
         now: Timestamp,
         lost: impl Fn(&Holder) -> bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<Alert>, Refusal> {
         self.frees |= matches!(input, GuardInput::Ended { .. });
-        let Err(refusal) = self.state.take(self.rules, input, now) else { return Ok(()) };
+        let refusal = match self.state.take(self.rules, input, now) {
+            Err(refusal) => refusal,
+            taken => return taken,
+        };
         let lost: Vec<Holder> = self.state.running().filter(lost).collect();
         if lost.is_empty() {
             return Err(refusal);
@@ -137,11 +198,19 @@ fn turn(refusal: Refusal, rules: &GuardRules, ahead: u64) -> Timestamp {
     }
 }
 
-/// What the guards come to, or what they hold back.
-type Judged<'c> = Result<Folded<'c>, Vec<(&'c str, Hold)>>;
+/// What guards have to say about a commit.
+#[derive(Debug)]
+pub(super) enum Judged<'c> {
+    /// It lands, and they come to this.
+    Lands(Folded<'c>),
+    /// They hold this back, by action.
+    Held(Vec<(&'c str, Hold)>),
+    /// It raises these alerts and tells others.
+    Untold(Vec<Raised>),
+}
 
 impl<S: Shelf> Ledger<'_, S> {
-    /// What `commit` means to guards, kept where they hold nothing back.
+    /// What `commit` means to guards, kept where it lands.
     pub(super) fn guard<'c>(&mut self, commit: &'c Commit) -> Result<Judged<'c>, StoreError> {
         for Guarding { action, .. } in &commit.guards {
             self.shelf.check_guard(action)?;
@@ -149,9 +218,11 @@ impl<S: Shelf> Ledger<'_, S> {
         let (queue, now) = (&*self.queue, self.now);
         let may_run = |h: &Holder| queue.may_run(h.run, h.task, h.token, now);
         let judged = self.guards.fold(commit, now, may_run, |action| queue.held(action));
-        for (action, change) in judged.iter().flatten() {
-            let is_new = !self.guards.states.contains_key(*action);
-            self.shelf.keep_guard(action, &change.state, is_new)?;
+        if let Judged::Lands(folded) = &judged {
+            for (action, change) in folded {
+                let is_new = !self.guards.states.contains_key(*action);
+                self.shelf.keep_guard(action, &change.state, is_new)?;
+            }
         }
         Ok(judged)
     }
@@ -172,16 +243,26 @@ impl<S: Shelf> Ledger<'_, S> {
         for (action, hold) in &holds {
             self.queue.hold((commit.run, hold.attempt.task), action, hold.until);
         }
-        let (at, holds) = (self.now, holds.into_iter().map(|(_, hold)| hold).collect::<Vec<_>>());
-        self.guards.told.retain(|_, (_, holds)| holds.iter().any(|hold| hold.until > at));
-        let told = (commit.id, holds.clone());
-        self.guards.told.insert((commit.run, commit.id.writer), told);
-        Committed::Held { holds, at }
+        let holds: Vec<Hold> = holds.into_iter().map(|(_, hold)| hold).collect();
+        let until = holds.iter().map(|hold| hold.until).max().unwrap_or_default();
+        self.refuse(commit, Refused::Held(holds), until)
     }
 
-    /// What was held of the same commit, if it is sent again.
-    pub(super) fn held_before(&self, commit: &Commit) -> Option<Committed> {
-        let (id, holds) = self.guards.told.get(&(commit.run, commit.id.writer))?;
-        (*id == commit.id).then(|| Committed::Held { holds: holds.clone(), at: self.now })
+    /// Says what `commit` must tell.
+    pub(super) fn untold(&mut self, commit: &Commit, raised: Vec<Raised>) -> Committed {
+        self.refuse(commit, Refused::Untold(raised), self.now.after(REMEMBERED))
+    }
+
+    fn refuse(&mut self, commit: &Commit, why: Refused, until: Timestamp) -> Committed {
+        let (id, at, told) = (commit.id, self.now, &mut self.guards.told);
+        told.retain(|_, told| told.until > at);
+        told.insert((commit.run, id.writer), Told { id, why: why.clone(), until });
+        why.answer(at)
+    }
+
+    /// Why the same commit did not land, if it is sent again.
+    pub(super) fn refused_before(&self, commit: &Commit) -> Option<Committed> {
+        let told = self.guards.told.get(&(commit.run, commit.id.writer))?;
+        (told.id == commit.id).then(|| told.why.clone().answer(self.now))
     }
 }

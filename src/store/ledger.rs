@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::guards::{Guards, State};
+use super::guards::{Guards, Judged, State};
 use super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::queue::Queue;
 use super::seam::{
@@ -203,12 +203,16 @@ impl<S: Shelf> Ledger<'_, S> {
         {
             return Ok(refused);
         }
+        self.add(create)?;
+        Ok(Created::New { at: self.now })
+    }
+
+    fn add(&mut self, create: &Create) -> Result<(), StoreError> {
         let (run, mut record) = (create.run, Record::new(create, self.now));
         self.shelf.keep_new(run, create.key.as_deref())?;
         self.shelf.keep_events(run, Version::START, &create.events)?;
         self.change_queue(run, &mut record, &create.queue)?;
-        self.shelf.keep_record(run, &record)?;
-        Ok(Created::New { at: self.now })
+        self.shelf.keep_record(run, &record)
     }
 
     fn known(&self, create: &Create) -> Result<Option<Created>, StoreError> {
@@ -249,8 +253,8 @@ impl<S: Shelf> Ledger<'_, S> {
                 Decided::Refused(task) => Ok(Committed::Fenced { task, at }),
             };
         }
-        if let Some(held) = self.held_before(commit) {
-            return Ok(held);
+        if let Some(refused) = self.refused_before(commit) {
+            return Ok(refused);
         }
         if record.version != commit.expect {
             return self.conflict(run, &record, commit.expect);
@@ -261,13 +265,21 @@ impl<S: Shelf> Ledger<'_, S> {
             self.shelf.keep_record(run, &record)?;
             return Ok(Committed::Fenced { task, at });
         }
+        let mut new = Vec::new();
+        for create in &commit.creates {
+            if self.known(create)?.is_none() {
+                new.push(create);
+            }
+        }
         match self.guard(commit)? {
-            Ok(folded) => {
+            Judged::Lands(folded) => {
                 let landed = self.land(record, commit)?;
+                new.into_iter().try_for_each(|create| self.add(create))?;
                 self.let_through(folded);
                 Ok(landed)
             }
-            Err(holds) => Ok(self.hold(commit, holds)),
+            Judged::Held(holds) => Ok(self.hold(commit, holds)),
+            Judged::Untold(raised) => Ok(self.untold(commit, raised)),
         }
     }
 

@@ -38,6 +38,6 @@ pub use memory::MemoryStore;
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
     ExpiredTask, Fence, Guarding, Heads, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange,
-    QueueRow, QueueState, Renewal, Renewed, ResultRow, RunHead, RunPhase, Snapshot, Store,
+    QueueRow, QueueState, Raised, Renewal, Renewed, ResultRow, RunHead, RunPhase, Snapshot, Store,
     StoreError, Tail,
 };

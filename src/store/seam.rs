@@ -3,7 +3,7 @@ use std::future::Future;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-pub use super::guards::{Guarding, Hold, Holder};
+pub use super::guards::{Guarding, Hold, Holder, Raised};
 use super::keeping::{Archived, Prune, Pruned};
 use super::letters::{AskLetters, Discarded, LetterRow, Letters, StoredLetter};
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
@@ -196,6 +196,13 @@ pub struct Commit {
     /// What the events mean to the guards of actions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guards: Vec<Guarding>,
+    /// The alerts that the events tell, in the order in which `guards` raise them. Where it raises
+    /// others it does not land.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub raised: Vec<Raised>,
+    /// Runs that are added with it, without key or letter, unless they are known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub creates: Vec<Create>,
 }
 
 /// A successful result, append-only (W11).
@@ -277,6 +284,13 @@ pub enum Committed {
     Held {
         /// Everything that is held.
         holds: Vec<Hold>,
+        /// Store time.
+        at: Timestamp,
+    },
+    /// The alerts that it raises are not those that its events tell, so nothing landed.
+    Untold {
+        /// What its events must tell.
+        raised: Vec<Raised>,
         /// Store time.
         at: Timestamp,
     },

@@ -10,6 +10,7 @@ mod need;
 mod quorum;
 mod saga;
 mod template;
+mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +23,7 @@ pub use need::{Able, Need, Via};
 pub use quorum::Quorum;
 pub use saga::Rollback;
 pub use template::{Path, Root, Template, TemplateError, Values};
+pub use webhook::Webhook;
 
 use crate::guard::GuardRules;
 use crate::policy::{ActionKind, Budget, Origin, Policy};
@@ -60,6 +62,9 @@ pub struct Action {
     /// The [`Step::heartbeat_timeout`] of steps that have none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<Nanos>,
+    /// Whom the alerts of its error budget are told to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook: Option<Webhook>,
 }
 
 /// Where an action is.

@@ -18,6 +18,7 @@ pub(crate) fn call(target: Target) -> Call {
         target,
         idempotent: None,
         inner_attempts: None,
+        webhook: None,
         guard: Default::default(),
         heartbeat_timeout: None,
     };

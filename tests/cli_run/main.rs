@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod alerts;
 mod endings;
 mod endpoint;
 mod events;

@@ -92,6 +92,7 @@ async fn x12_an_http_action_needs_a_client() {
         target: Target::Http(endpoint),
         idempotent: None,
         inner_attempts: None,
+        webhook: None,
         heartbeat_timeout: None,
         guard: Default::default(),
     };

@@ -143,6 +143,8 @@ async fn lose_rows(store: &Watched, run: RunId) {
         phase: RunPhase::Running,
         snapshot: None,
         guards: vec![],
+        raised: vec![],
+        creates: vec![],
         letters: vec![],
     };
     assert!(matches!(store.commit(commit).await.unwrap(), Committed::Applied { .. }));

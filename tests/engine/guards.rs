@@ -25,8 +25,9 @@ fn many(n: u32) -> NonZeroU32 {
 fn guarded(workflow: &Arc<Workflow>, guard: GuardRules) -> Arc<Workflow> {
     let mut parts = Parts::from((**workflow).clone());
     let (kind, target) = (Default::default(), Target::Registered);
-    let (idempotent, inner_attempts, heartbeat_timeout) = (None, None, None);
-    let action = Action { kind, target, idempotent, inner_attempts, heartbeat_timeout, guard };
+    let (idempotent, inner_attempts, heartbeat_timeout, webhook) = (None, None, None, None);
+    let action =
+        Action { kind, target, idempotent, inner_attempts, heartbeat_timeout, guard, webhook };
     parts.actions.insert("act".into(), action);
     Arc::new(Workflow::try_from(parts).unwrap())
 }
@@ -164,6 +165,7 @@ async fn c18_permanent_failures_do_not_open_it() {
 
 #[tokio::test(start_paused = true)]
 async fn x6_concurrency_is_limited_over_runs_and_nodes() {
+    let began = tokio::time::Instant::now();
     let acts = Acts::new(|call: Call| async move {
         pass(50 + u64::from(call.task.item % 7)).await;
         Ok(json!(1))
@@ -180,6 +182,9 @@ async fn x6_concurrency_is_limited_over_runs_and_nodes() {
         assert_eq!(soon(nodes[1].outcome(run)).await.unwrap().outcome, Outcome::Completed);
     }
     assert_eq!((acts.most(), acts.calls().len()), (4, 60));
+    // A place is taken as soon as it is free: sixty of about 53 ms each, four at a time.
+    let took = began.elapsed();
+    assert!(took.as_millis() < 1_900, "it took {took:?}");
 }
 
 #[tokio::test(start_paused = true)]

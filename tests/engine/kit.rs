@@ -116,6 +116,7 @@ pub(crate) struct Watched {
     hides_active: AtomicBool,
     hides_expired: AtomicBool,
     late: Mutex<Duration>,
+    late_commits: Mutex<Option<(RunId, Duration)>>,
 }
 
 /// What is wrong with the way to a store.
@@ -127,6 +128,8 @@ pub(crate) enum Trouble {
     RequestLost,
     /// The store does it, and its answer is lost.
     AnswerLost,
+    /// The store does it, and of a commit that lands its answer is lost.
+    LandingLost,
 }
 
 impl Watched {
@@ -147,12 +150,18 @@ impl Watched {
             hides_active: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
             late: Mutex::default(),
+            late_commits: Mutex::default(),
         })
     }
 
     /// From now on a creation's answer takes this long.
     pub(crate) fn answer_creations_late(&self, by: Duration) {
         *self.late.lock().unwrap() = by;
+    }
+
+    /// From now on the answers to this run's commits take this long.
+    pub(crate) fn answer_commits_late(&self, of: RunId, by: Duration) {
+        *self.late_commits.lock().unwrap() = Some((of, by));
     }
 
     pub(crate) fn commits(&self) -> usize {
@@ -175,7 +184,7 @@ impl Watched {
     ) -> Result<T, StoreError> {
         let trouble = *self.trouble.lock().unwrap();
         match trouble {
-            None => ask.await,
+            None | Some(Trouble::LandingLost) => ask.await,
             Some(Trouble::NotDone) => Err(StoreError::NotDone("out of reach".into())),
             Some(Trouble::RequestLost) => Err(StoreError::Unknown("out of reach".into())),
             Some(Trouble::AnswerLost) => {
@@ -231,7 +240,18 @@ impl Layer for Watched {
     }
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
         self.sent.lock().unwrap().push(commit.clone());
-        self.pass_on(self.under().commit(commit)).await
+        let late = self.late_commits.lock().unwrap().filter(|(run, _)| *run == commit.run);
+        let answer = self.pass_on(self.under().commit(commit)).await;
+        if let Some((_, by)) = late {
+            tokio::time::sleep(by).await;
+        }
+        let lost = *self.trouble.lock().unwrap() == Some(Trouble::LandingLost);
+        match answer {
+            Ok(Committed::Applied { .. } | Committed::Already { .. }) if lost => {
+                Err(StoreError::Unknown("out of reach".into()))
+            }
+            answer => answer,
+        }
     }
     async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
         self.pass_on(self.under().renew(held)).await

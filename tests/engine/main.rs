@@ -8,6 +8,7 @@
 )]
 
 mod able;
+mod alerts;
 mod attempts;
 mod backoffs;
 mod conditions;
@@ -28,4 +29,5 @@ mod sharing;
 mod shutdown;
 mod submission;
 mod typed;
+mod webhooks;
 mod width;

@@ -110,6 +110,8 @@ fn commit(run: RunId, writer: u64, expect: u64, fence: Fence, queue: QueueChange
         phase: RunPhase::Running,
         snapshot: None,
         guards: vec![],
+        raised: vec![],
+        creates: vec![],
     }
 }
 

@@ -51,6 +51,26 @@ async fn two_engines_share_the_work_of_one_store() {
     assert!(!by_first.ever_twice());
 }
 
+// A node that worked on a run which another one ended has nothing to tell of it, so nobody waits
+// for it there.
+#[tokio::test(start_paused = true)]
+async fn each_node_that_shared_a_run_knows_its_outcome_at_once() {
+    let store = Watched::new();
+    let acts = Acts::new(|call: Call| async move {
+        pass(20 + u64::from(call.task.item % 7)).await;
+        Ok(json!(1))
+    });
+    let began = tokio::time::Instant::now();
+    let engines = [start(&store, &acts, shared(4)).await, start(&store, &acts, shared(4)).await];
+    let run = submit(&engines[0], fan_out(30, patient(2))).await;
+    for engine in &engines {
+        assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    }
+    // Thirty at eight a time, and a second until a node asks the store again.
+    let took = began.elapsed();
+    assert!(took.as_millis() < 2_000, "it took {took:?}");
+}
+
 // Decision 12, R10: the lease of a node that is gone ends; the attempt counts, and another follows.
 #[tokio::test(start_paused = true)]
 async fn decision_12_the_work_of_a_lost_node_is_taken_over_after_its_lease() {

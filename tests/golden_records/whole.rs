@@ -78,21 +78,25 @@ pub(super) fn workflow() -> Arc<Workflow> {
         url: "https://example.org/list".into(),
         headers: headers.into_iter().collect(),
     };
-    let list = Action {
-        kind: retrial::policy::ActionKind::LlmCall,
-        target: Target::Http(endpoint),
-        idempotent: Some(true),
-        inner_attempts: Some(2),
-        guard: guard(),
-        heartbeat_timeout: Some(Nanos::from_secs(20)),
-    };
     let plain = Action {
         kind: retrial::policy::ActionKind::ToolCall,
         target: Target::Registered,
         idempotent: None,
         inner_attempts: None,
+        webhook: None,
         guard: GuardRules::default(),
         heartbeat_timeout: None,
+    };
+    let no_retries = Policy::no_retries(Dialect::Ir);
+    let webhook = Webhook::new("each", plain.clone(), no_retries, Origin::BuiltIn);
+    let list = Action {
+        kind: retrial::policy::ActionKind::LlmCall,
+        target: Target::Http(endpoint),
+        idempotent: Some(true),
+        inner_attempts: Some(2),
+        webhook: Some(webhook),
+        guard: guard(),
+        heartbeat_timeout: Some(Nanos::from_secs(20)),
     };
     let mut each = step("each", policy());
     each.after = vec![StepIx(0)];
@@ -142,5 +146,9 @@ fn guard() -> GuardRules {
     let breaker = Breaker::new(three, rate, Nanos::from_secs(20), NonZeroU32::MIN);
     let pace = Pace::new(NonZeroU32::MIN, Nanos::from_secs(1));
     let retry_budget = Some(Budget::of_first_attempts(Share::TENTH));
-    GuardRules { breaker: breaker.ok(), concurrency: three, rate: pace.ok(), retry_budget }
+    let (target, hour) = (Share::QUARTER, ErrorBudget::WINDOW);
+    let error_budget =
+        ErrorBudget::new(target, hour, ErrorBudget::MIN_CALLS, ErrorBudget::ALERTS).ok();
+    let (breaker, rate) = (breaker.ok(), pace.ok());
+    GuardRules { breaker, concurrency: three, rate, retry_budget, error_budget }
 }

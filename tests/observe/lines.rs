@@ -1,6 +1,7 @@
 //! The printer's lines about a run, and what a caller adds.
 
 use insta::assert_snapshot;
+use retrial::guard::Alert;
 use retrial::observe::{Output, Printer};
 use retrial::run::{Event, Outcome, RouteCause};
 use serde_json::json;
@@ -42,6 +43,22 @@ fn other_ends_and_turns_of_a_run() {
     assert_snapshot!(last(Event::CancelRequested { reason: "not needed".into() }), @"⊘ etl [CANCEL REQUESTED] - not needed");
     assert_snapshot!(last(Event::RunActivated), @"▶ etl [RUN ACTIVATED] 00000001-0000-4000-8000-000000000001");
     assert_snapshot!(last(Event::RunDeactivated), @"⊘ etl [RUN DEACTIVATED] 00000001-0000-4000-8000-000000000001");
+}
+
+/// An alert is about an action: its line stands by itself, whatever becomes of the task.
+#[test]
+fn c18_an_alert_is_told_at_once() {
+    let alert = Alert { threshold: 500_000, burnt: 1_250_000, failures: 5, calls: 400 };
+    let burnt = Event::ErrorBudgetBurnt { task: task(FETCH), attempt: 1, alert, webhook: None };
+    let mut events = failing(task(FETCH), Some(3), &[2_000])[..3].to_vec();
+    events.insert(1, (500, burnt));
+    events.push((2_600, succeeded(task(FETCH), 2)));
+    assert_snapshot!(printed(PIPE, &events), @"
+    ⚠ do_fetch_data [ERROR BUDGET 50% BURNT] - 5 of 400 calls failed, 125% of the budget
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED after 2 attempts] (2.6s total)
+      ↻ Recovered after 1 retry
+    ");
 }
 
 /// The end of a run calls off what it leaves unfinished; that is said, and what was held is shown.

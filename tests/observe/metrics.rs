@@ -8,6 +8,7 @@ use std::path::Path;
 use insta::assert_snapshot;
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 use retrial::failure::Failure;
+use retrial::guard::Alert;
 use retrial::observe::Observer;
 use retrial::observe::metrics::{KNOWN_CODES, Kind, METRICS, Metrics};
 use retrial::policy::GiveUp;
@@ -43,6 +44,8 @@ fn shown(snapshotter: &Snapshotter) -> String {
     lines.concat()
 }
 
+const ALERT: Alert = Alert { threshold: 500_000, burnt: 1_250_000, failures: 5, calls: 400 };
+
 /// A task that fails, one that recovers, one that ends at once.
 fn told(metrics: &impl Observer) {
     let busy = Failure::http(503, "busy");
@@ -58,6 +61,7 @@ fn told(metrics: &impl Observer) {
         (0, started(task(ONCE), 1, Some(1))),
         (250, succeeded(task(ONCE), 1)),
         (300, Event::TaskCancelled { task: task(POLL) }),
+        (7_000, Event::ErrorBudgetBurnt { task: t, attempt: 1, alert: ALERT, webhook: None }),
         (8_000, ended(Outcome::Failed { error: context(&slow(), 3) })),
     ]);
     tell(metrics, run(1), &events);
@@ -74,6 +78,7 @@ fn c16_h17_retries_errors_timeouts_and_attempts_until_success_are_counted() {
     retrial_attempts_total{action=do_fetch_data,outcome=failure,code=503} 1
     retrial_attempts_total{action=do_fetch_data,outcome=success,code=none} 1
     retrial_attempts_total{action=do_once,outcome=success,code=none} 1
+    retrial_error_budget_alerts_total{action=do_fetch_data} 1
     retrial_retries_total{action=do_each,kind=timeout} 2
     retrial_retries_total{action=do_fetch_data,kind=timeout} 1
     retrial_retry_delay_seconds{action=do_each} [2.0, 4.0]

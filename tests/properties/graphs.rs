@@ -216,6 +216,7 @@ fn assemble(
         target: Target::Registered,
         idempotent: harmful.then_some(false),
         inner_attempts: None,
+        webhook: None,
         heartbeat_timeout: None,
         guard: Default::default(),
     };

@@ -83,6 +83,7 @@ fn harmful(policy: Policy, shots: Vec<Shot>) -> World {
         target: Target::Registered,
         idempotent: Some(false),
         inner_attempts: None,
+        webhook: None,
         heartbeat_timeout: None,
         guard: Default::default(),
     };

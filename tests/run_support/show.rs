@@ -59,6 +59,9 @@ fn line(event: &Event, workflow: &Workflow) -> String {
         Event::CostReported { task: t, attempt, cost } => {
             format!("spent {} #{attempt} {cost}", task(t))
         }
+        Event::ErrorBudgetBurnt { task: t, attempt, alert, .. } => {
+            format!("burnt {} #{attempt} {alert:?}", task(t))
+        }
         Event::TaskSucceeded { task: t, attempt, .. } => {
             format!("succeeded {} #{attempt}", task(t))
         }

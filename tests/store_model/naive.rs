@@ -10,7 +10,8 @@ use retrial::run::{Digest, Lapse, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
     Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
     ExpiredTask, Fence, Hold, Holder, Holding, LetterHead, LetterStatus, Loaded, QueueChange,
-    QueueRow, QueueState, Renewal, Renewed, ResultRow, RunPhase, Snapshot, StoredLetter, Tail,
+    QueueRow, QueueState, Raised, Renewal, Renewed, ResultRow, RunPhase, Snapshot, StoredLetter,
+    Tail,
 };
 use retrial::time::Timestamp;
 use retrial::workflow::Need;
@@ -28,8 +29,31 @@ pub(crate) struct Naive {
     /// Whose turn it was.
     last: Option<RunId>,
     pub(super) guards: BTreeMap<String, GuardState<Holder>>,
-    /// What was last told to be held, by run and writer.
-    pub(super) told: BTreeMap<(RunId, u64), (CommitId, Vec<Hold>)>,
+    /// Why the last commit of a writer to a run did not land.
+    pub(super) told: BTreeMap<(RunId, u64), Told>,
+}
+
+/// Why a commit did not land, and until when that is known.
+#[derive(Clone)]
+pub(super) struct Told {
+    pub(super) id: CommitId,
+    pub(super) why: Why,
+    pub(super) until: Timestamp,
+}
+
+#[derive(Clone)]
+pub(super) enum Why {
+    Held(Vec<Hold>),
+    Untold(Vec<Raised>),
+}
+
+impl Why {
+    fn answer(self, at: Timestamp) -> Answer {
+        Answer::Committed(match self {
+            Self::Held(holds) => Committed::Held { holds, at },
+            Self::Untold(raised) => Committed::Untold { raised, at },
+        })
+    }
 }
 
 struct Run {
@@ -282,10 +306,10 @@ impl Naive {
             Some((id, _)) if id.counter > commit.id.counter => return self.conflict(commit),
             _ => {}
         }
-        if let Some((id, holds)) = self.told.get(&(commit.run, commit.id.writer))
-            && *id == commit.id
+        if let Some(told) = self.told.get(&(commit.run, commit.id.writer))
+            && told.id == commit.id
         {
-            return Answer::Committed(Committed::Held { holds: holds.clone(), at });
+            return told.why.clone().answer(at);
         }
         if commit.expect.0 != run.events.len() as u64 {
             return self.conflict(commit);
@@ -298,10 +322,14 @@ impl Naive {
         match self.guard(commit) {
             Ok(guards) => {
                 let answer = self.land(commit);
+                for create in &commit.creates {
+                    // One that is known stays as it is.
+                    self.create(create);
+                }
                 self.let_through(commit, guards);
                 answer
             }
-            Err(holds) => Answer::Committed(Committed::Held { holds, at }),
+            Err(why) => why.answer(at),
         }
     }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use retrial::guard::{Ended, GuardInput, GuardState, HeldBy};
 use retrial::run::RunId;
-use retrial::store::{Commit, Guarding, Hold, Holder, QueueState};
-use retrial::time::Nanos;
+use retrial::store::{Commit, Guarding, Hold, Holder, QueueState, Raised};
+use retrial::time::{Nanos, Timestamp};
 
-use super::naive::{Naive, Row};
+use super::naive::{Naive, Row, Told, Why};
 
 impl Naive {
     /// The guards after the commit, or what they hold back. What a guard decides is the guard
@@ -15,9 +15,9 @@ impl Naive {
     pub(super) fn guard(
         &mut self,
         commit: &Commit,
-    ) -> Result<BTreeMap<String, GuardState<Holder>>, Vec<Hold>> {
+    ) -> Result<BTreeMap<String, GuardState<Holder>>, Why> {
         let mut guards = self.guards.clone();
-        let (mut held, mut holds) = (vec![], vec![]);
+        let (mut held, mut holds, mut raised) = (vec![], vec![], vec![]);
         for Guarding { action, rules, inputs } in &commit.guards {
             for input in inputs {
                 let state = guards.entry(action.clone()).or_default();
@@ -37,20 +37,33 @@ impl Naive {
                     }
                     answer = state.take(rules, input, self.now);
                 }
-                let Err(refusal) = answer else { continue };
+                let attempt = input.attempt();
+                let refusal = match answer {
+                    Ok(alerts) => {
+                        raised.extend(alerts.into_iter().map(|alert| Raised { attempt, alert }));
+                        continue;
+                    }
+                    Err(refusal) => refusal,
+                };
                 let waiting = self.rows.iter().filter(|r| r.held.as_ref() == Some(action));
                 let ahead = (waiting.count() + held.iter().filter(|a| *a == action).count()) as u64;
                 let turn = match refusal.by {
                     HeldBy::Rate => rules.rate.unwrap().interval().saturating_mul(ahead),
                     _ => Nanos::ZERO,
                 };
-                let (attempt, by, until) = (input.attempt(), refusal.by, refusal.until.after(turn));
+                let (by, until) = (refusal.by, refusal.until.after(turn));
                 held.push(action.clone());
                 holds.push(Hold { attempt, by, until });
             }
         }
-        if holds.is_empty() {
+        let names =
+            |all: &[Raised]| all.iter().map(|r| (r.attempt, r.alert.threshold)).collect::<Vec<_>>();
+        if holds.is_empty() && names(&raised) == names(&commit.raised) {
             return Ok(guards);
+        }
+        if holds.is_empty() {
+            let until = self.now.after(Nanos::from_secs(60));
+            return Err(self.remember(commit, Why::Untold(raised), until));
         }
         let running = self.is_running(commit.run);
         for (action, hold) in held.into_iter().zip(&holds) {
@@ -63,10 +76,15 @@ impl Naive {
                 (row.held, row.asks) = (Some(action), Some(hold.until));
             }
         }
-        let now = self.now;
-        self.told.retain(|_, (_, holds)| holds.iter().any(|hold| hold.until > now));
-        self.told.insert((commit.run, commit.id.writer), (commit.id, holds.clone()));
-        Err(holds)
+        let until = holds.iter().map(|hold| hold.until).max().unwrap();
+        Err(self.remember(commit, Why::Held(holds), until))
+    }
+
+    fn remember(&mut self, commit: &Commit, why: Why, until: Timestamp) -> Why {
+        let (id, now) = (commit.id, self.now);
+        self.told.retain(|_, told| told.until > now);
+        self.told.insert((commit.run, id.writer), Told { id, why: why.clone(), until });
+        why
     }
 
     fn is_lost(&self, committing: RunId, holder: &Holder) -> bool {

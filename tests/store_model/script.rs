@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use retrial::guard::{Breaker, Ended, GuardInput, GuardRules, Pace};
+use retrial::guard::{Breaker, Ended, ErrorBudget, GuardInput, GuardRules, Pace};
+use retrial::policy::Share;
 use retrial::run::{Digest, LetterId, Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
     Archived, AskLetters, Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created,
@@ -107,6 +108,8 @@ pub(crate) struct Script {
     claims: Vec<Claim>,
     creates: Vec<Create>,
     letters: Vec<LetterId>,
+    /// Left an alert untold, which it tells now.
+    untold: Option<Commit>,
 }
 
 fn run(n: u64) -> RunId {
@@ -149,6 +152,10 @@ impl Script {
         match op.kind {
             0..=1 => Call::Create(again(&self.creates, d[0]).unwrap_or_else(|| self.create(d))),
             2..=6 => Call::Claim(again(&self.claims, d[0]).unwrap_or_else(|| self.claim(d))),
+            7..=13 if self.untold.is_some() && !d[0].is_multiple_of(4) => {
+                let id = CommitId { writer: d[4] % WRITERS, counter: self.asked };
+                Call::Commit(Commit { id, ..self.untold.take().unwrap() })
+            }
             7..=13 => Call::Commit(again(&self.commits, d[0]).unwrap_or_else(|| self.commit(d))),
             14..=15 => Call::Renew(vec![self.holding(d), self.holding([d[7]; 12])]),
             16 => Call::Expired(d[0] as usize % 4),
@@ -181,8 +188,15 @@ impl Script {
             (Call::Commit(commit), Answer::Committed(Committed::Applied { version, .. })) => {
                 let place = place_of(commit.run);
                 self.versions[place] = version.0;
+                for create in &commit.creates {
+                    let place = &mut self.versions[place_of(create.run)];
+                    *place = (*place).max(create.events.len() as u64);
+                }
                 let letters = commit.letters.iter();
                 self.letters.extend(letters.map(|l| LetterId { run: commit.run, task: l.task }));
+            }
+            (Call::Commit(commit), Answer::Committed(Committed::Untold { raised, .. })) => {
+                self.untold = Some(Commit { raised: raised.clone(), ..commit.clone() });
             }
             (_, Answer::Pruned(pruned)) => {
                 pruned.runs.iter().for_each(|run| self.versions[place_of(*run)] = 0);
@@ -255,7 +269,16 @@ impl Script {
             phase: phase[(d[3] % 3) as usize],
             snapshot: d[11].is_multiple_of(4).then(|| format!("state {}", self.asked).into()),
             letters: (0..d[0] % 3 / 2).map(|_| self.letter_row(d)).collect(),
+            raised: vec![],
+            creates: (0..d[1] % 5 / 4).map(|_| self.creation(d)).collect(),
         }
+    }
+
+    /// A run that a commit adds: without key or letter.
+    fn creation(&self, d: [u64; 12]) -> Create {
+        let queue = (0..d[4] % 3).map(|n| self.change(d[5].rotate_left(n as u32), 10 + n));
+        let queue = queue.collect();
+        Create { run: run(d[2]), key: None, redrives: None, queue, ..self.create(d) }
     }
 
     /// Starts ask to be admitted, and now and then some attempt is said to have ended.
@@ -282,7 +305,15 @@ impl Script {
         let n = NonZeroU32::new;
         let breaker = Breaker::new(n(2), None, Nanos::new(30_000), n(1).unwrap()).ok();
         let rate = Pace::new(n(2).unwrap(), Nanos::new(40_000)).ok();
-        let strict = || GuardRules { breaker, concurrency: n(2), ..GuardRules::default() };
+        let half = Share::from_millionths(500_000).unwrap();
+        let window = Nanos::new(40_000);
+        let budget = || ErrorBudget::new(half, window, n(1).unwrap(), [600_000, 1_000_000]).ok();
+        let strict = || GuardRules {
+            breaker,
+            concurrency: n(2),
+            error_budget: budget(),
+            ..GuardRules::default()
+        };
         let paced = || GuardRules { rate, ..GuardRules::default() };
         match d[8] / 4 % 4 {
             0 if !inputs.is_empty() => vec![of("strict", strict(), &inputs)],

@@ -8,7 +8,7 @@ use retrial::store::{QueueRow, QueueState};
 
 use super::history::{TaskHistory, entries, tasks};
 use super::ledger::{Ledger, receipts};
-use super::{Promise, Report, lines};
+use super::{Promise, Report, error_budget, lines};
 use crate::evidence::{Evidence, RunEvidence, STORE, Told};
 
 /// An acknowledged run is gone.
@@ -67,6 +67,7 @@ pub fn judge(evidence: &Evidence) -> Report {
     told(&mut report, evidence);
     untold(&mut report, evidence);
     lines::judge(&mut report, evidence);
+    error_budget::judge(&mut report, evidence);
     arrivals(&mut report, evidence);
     report
 }

@@ -182,7 +182,7 @@ fn ruling(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, fail
         Event::TaskFailed { reason, .. } => Some(*reason),
         _ => None,
     });
-    // Whether the budget was used up is the guards' oracle to say.
+    // Whether its budget was used up is for the oracle of guards to say.
     let budget = task.run.workflow.retry_budget(task.task.step);
     if given == Some(GiveUp::RetryBudget) && budget.is_some() && !ruling.must_stop {
         return;

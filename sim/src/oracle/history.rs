@@ -38,8 +38,10 @@ pub(super) fn attempt_of(event: &Event) -> Option<u32> {
     match event {
         Event::AttemptStarted { attempt, .. }
         | Event::TaskHeld { attempt, .. }
+        | Event::CostReported { attempt, .. }
         | Event::AttemptFailed { attempt, .. }
         | Event::RetryScheduled { attempt, .. }
+        | Event::ErrorBudgetBurnt { attempt, .. }
         | Event::TaskSucceeded { attempt, .. } => Some(*attempt),
         Event::TaskFailed { attempts, .. } => Some(*attempts),
         _ => None,
@@ -62,23 +64,23 @@ pub(super) struct TaskHistory<'e> {
     pub(super) whole: bool,
 }
 
-/// Every task that has an event. That a guard holds a task is no step of it: guards have an oracle
-/// of their own.
+/// Every task that has an event. That a guard holds a task, or what it cost, is no step of it:
+/// guards and functions have oracles of their own.
 pub(super) fn tasks(run: &RunEvidence) -> Vec<TaskHistory<'_>> {
     let ids: BTreeSet<TaskId> =
-        entries(run).filter(|e| !is_hold(e.event)).filter_map(|e| e.event.task()).collect();
+        entries(run).filter(|e| !is_aside(e.event)).filter_map(|e| e.event.task()).collect();
     ids.into_iter().filter_map(|task| history_of(run, task)).collect()
 }
 
 fn history_of(run: &RunEvidence, task: TaskId) -> Option<TaskHistory<'_>> {
     let step = run.workflow.step(task.step)?;
-    let of_task = |e: &Entry<'_>| e.event.task() == Some(task) && !is_hold(e.event);
+    let of_task = |e: &Entry<'_>| e.event.task() == Some(task) && !is_aside(e.event);
     let entries = entries(run).filter(of_task).collect();
     Some(TaskHistory { run, task, step, entries, whole: run.first.0 == 0 })
 }
 
-fn is_hold(event: &Event) -> bool {
-    matches!(event, Event::TaskHeld { .. })
+fn is_aside(event: &Event) -> bool {
+    matches!(event, Event::TaskHeld { .. } | Event::CostReported { .. })
 }
 
 /// A retry and the failure that it follows.

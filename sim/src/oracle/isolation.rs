@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::graph::is_ensured;
 use super::history::{Entry, TaskHistory, tasks};
 use super::ledger::Ledger;
-use super::{ENSURES, Promise, Report};
+use super::{ENSURES, Promise, Report, functions};
 use crate::evidence::{Arrival, Evidence, Told};
 use crate::fault::FaultKind;
 use crate::scenario::Reply;
@@ -54,6 +54,7 @@ pub fn judge(evidence: &Evidence) -> Report {
             judge_task(&mut report, evidence, &ledger, &task);
         }
     }
+    functions::judge(&mut report, evidence, &ledger);
     report
 }
 

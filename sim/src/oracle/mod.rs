@@ -9,9 +9,12 @@
 pub mod branches;
 pub mod calling_off;
 pub mod durability;
+pub mod error_budget;
 pub mod exhaustion;
 mod fate;
+pub mod functions;
 mod graph;
+pub mod guards;
 mod history;
 pub mod interventions;
 pub mod isolation;
@@ -35,6 +38,7 @@ use retrial::run::RunId;
 use serde::Serialize;
 
 pub(crate) use graph::is_ensured;
+pub(crate) use guards::is_guarded;
 pub use model::{Delays, delays};
 pub use replay::Replayer;
 
@@ -62,11 +66,13 @@ pub enum Promise {
     Silence,
     /// 9: what people do happens as they asked.
     Interventions,
+    /// 10: guards hold.
+    Guards,
 }
 
 impl Promise {
     /// All of them, in order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Termination,
         Self::Sequence,
         Self::Exhaustion,
@@ -76,6 +82,7 @@ impl Promise {
         Self::Isolation,
         Self::Silence,
         Self::Interventions,
+        Self::Guards,
     ];
 
     /// Its number in the design, from 1.
@@ -138,7 +145,7 @@ pub struct Report {
 }
 
 /// Rare things whose being judged a sweep shows by name.
-pub const FEATURES: [&str; 12] = [
+pub const FEATURES: [&str; 26] = [
     COUNT_PER_RULE,
     TRUNCATED,
     WRITTEN_DELAYS,
@@ -151,7 +158,27 @@ pub const FEATURES: [&str; 12] = [
     ENSURES,
     ROLLBACK,
     COMPENSATION,
+    ALERT,
+    ALERTS_TO_COME,
+    WEBHOOK,
+    guards::BREAKER,
+    guards::PROBE,
+    guards::CONCURRENCY,
+    guards::RATE,
+    guards::DENIED,
+    guards::WAITED,
+    guards::GROUP,
+    functions::FUNCTION,
+    functions::CHECKED,
+    functions::COST,
+    functions::HEARTBEAT,
 ];
+/// An alert that was told (C18).
+pub(crate) const ALERT: &str = "alert";
+/// The alerts of an action whose outcomes are all known in their order (C18).
+pub(crate) const ALERTS_TO_COME: &str = "alerts foretold";
+/// A webhook's run (C18).
+pub(crate) const WEBHOOK: &str = "webhook";
 /// A run that was rolled back (C18).
 pub(crate) const ROLLBACK: &str = "rollback";
 /// Something that was undone (C18).
@@ -216,5 +243,6 @@ pub fn judge_all(evidence: &Evidence, replayer: &dyn Replayer) -> Vec<Report> {
         isolation::judge(evidence),
         silence::judge(evidence),
         interventions::judge(evidence),
+        guards::judge(evidence),
     ]
 }

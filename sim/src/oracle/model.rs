@@ -289,7 +289,8 @@ pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation<'_>) -> O
     let (surely, possibly) = unknown(failure, s.arrived);
     let bars = found.is_some() && s.harmful && !policy.retries_unknown_outcome();
     ruling.add(bars && surely, bars && possibly, GiveUp::OutcomeUnknown);
-    let spent = failure.code().as_str() == "TIMEOUT"
+    // A missed heartbeat is a timeout too (R10, X1).
+    let spent = ["TIMEOUT", "HEARTBEAT_TIMEOUT"].contains(&failure.code().as_str())
         && policy.timeout_retries().is_some_and(|most| s.timeout_retries >= most);
     ruling.add(spent, spent, GiveUp::TimeoutBudget);
     let asked = u128::from(failure.retry_after().unwrap_or(Nanos::ZERO).get());

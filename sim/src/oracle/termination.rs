@@ -20,8 +20,8 @@ pub const UNBOUNDED_HISTORY: &str = "unbounded_history";
 /// The most attempts of one task whose events are kept: twice the first 10 and last 100 that
 /// trimming keeps, because trimming waits for the next snapshot.
 const KEPT_ATTEMPTS: u64 = 220;
-/// Started, failed, scheduled. That an attempt is held is said at most once: the guards' oracle sees
-/// to that, and such events are not counted here.
+/// Started, failed, scheduled. That an attempt is held, and what it cost, is said at most once: their
+/// own oracles see to that, and such events are not counted here.
 const EVENTS_AN_ATTEMPT: u64 = 3;
 /// Entered, ended, and a route for each edge are counted apart; this is for the run itself.
 const EVENTS_A_RUN: u64 = 12;
@@ -100,6 +100,7 @@ fn kept(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
                     | Event::RunResumed
                     | Event::FailRequested { .. }
                     | Event::TaskHeld { .. }
+                    | Event::CostReported { .. }
             )
         })
         .count();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use retrial::guard::{Bucket, GuardRules, RECHECK};
 use retrial::policy::{Limit, Policy};
 use retrial::time::Nanos;
 use retrial::workflow::{Step, Target, Workflow};
@@ -34,7 +35,12 @@ pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> Bound {
     }
     let last = scenario.submissions.iter().map(|s| s.at).max();
     let late = last.map_or(Nanos::ZERO, |at| at.since(scenario.heal_at));
-    let crowd = TASK.saturating_mul(tasks(scenario, workflows));
+    let mut each = TASK;
+    for workflow in workflows {
+        let Some(time) = one_by_one(scenario, workflow) else { return Bound::UnboundedByPolicy };
+        each = each.max(time);
+    }
+    let crowd = each.saturating_mul(tasks(scenario, workflows));
     Bound::Within(START.saturating_add(late).saturating_add(crowd).saturating_add(longest))
 }
 
@@ -48,7 +54,37 @@ fn of_workflow(scenario: &Scenario, workflow: &Workflow) -> Option<Nanos> {
         let items = if step.compensates.is_some() { longest_list(scenario, workflow) } else { 1 };
         total = total.saturating_add(task.saturating_mul(items));
     }
+    // An alert that the last failure raises is told after that, in a run of its own.
+    for webhook in workflow.actions().values().filter_map(|action| action.webhook.as_ref()) {
+        let task = of_task(scenario, webhook.policy(), scenario.endpoints_heal)?;
+        total = total.saturating_add(task);
+    }
     Some(total)
+}
+
+/// How long the tasks of a guarded action may take, each after the other; none where no action is
+/// guarded.
+fn one_by_one(scenario: &Scenario, workflow: &Workflow) -> Option<Nanos> {
+    let guarded = |step: &&Step| {
+        let of_action = workflow.actions().get(&step.action).map(|a| !a.guard.is_empty());
+        of_action.unwrap_or(false) || step.policy.budget().is_some()
+    };
+    let mut times = workflow.steps().iter().filter(guarded).map(|step| {
+        let heals = scenario.endpoints_heal && heals(scenario, workflow, step);
+        let task = of_task(scenario, &step.policy, heals)?;
+        let attempts = if heals { LEFTOVER } else { u64::from(most_attempts(&step.policy)?) };
+        let held = workflow.actions().get(&step.action).map_or(Nanos::ZERO, |a| held(&a.guard));
+        Some(task.saturating_add(held.saturating_mul(attempts)))
+    });
+    times.try_fold(Nanos::ZERO, |longest, time| Some(longest.max(time?)))
+}
+
+/// How long a guard may hold an attempt back that is next in line.
+fn held(guard: &GuardRules) -> Nanos {
+    let breaker = guard.breaker.map_or(Nanos::ZERO, |breaker| breaker.open());
+    let rate = guard.rate.map_or(Nanos::ZERO, |rate| rate.per());
+    // Time alone refills what is waited for by one retry a second.
+    RECHECK.saturating_add(Bucket::TRICKLE).saturating_add(breaker).saturating_add(rate)
 }
 
 /// Whether what the step's endpoint answers once healed is what the step ensures.

@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::policies::{self, PolicyDraft};
 use super::{Draw, Swarm, partial, sagas};
-use crate::scenario::ENDPOINT_HOST;
 
 /// A workflow before it is written down.
+#[derive(Default)]
 pub(super) struct Draft {
     pub(super) name: String,
     /// Whether it is written as an IR program, which has calls and nothing else.
@@ -19,6 +19,8 @@ pub(super) struct Draft {
     pub(super) transitions: Vec<Value>,
     /// When a run of it rolls back by itself.
     pub(super) rollback: Option<&'static str>,
+    /// Declarations of actions that no step invokes.
+    pub(super) others: Map<String, Value>,
 }
 
 /// A step before it is written down. Each has an action and an endpoint of its own.
@@ -34,6 +36,8 @@ pub(super) struct StepDraft {
     pub(super) words: Map<String, Value>,
     /// More arguments.
     pub(super) more: Map<String, Value>,
+    /// Whether its action is a registered function that asks its endpoint.
+    pub(super) is_function: bool,
     /// An action's declaration besides its URL.
     pub(super) action: Map<String, Value>,
     pub(super) policy: PolicyDraft,
@@ -59,31 +63,6 @@ impl Draft {
             _ => None,
         });
         built.collect()
-    }
-}
-
-impl StepDraft {
-    /// The declaration of its action.
-    pub(super) fn declaration(&self) -> Value {
-        let mut action = self.action.clone();
-        action
-            .insert("http".to_owned(), json!(format!("POST http://{ENDPOINT_HOST}{}", self.path)));
-        Value::Object(action)
-    }
-
-    /// What it is called with.
-    pub(super) fn args(&self) -> Value {
-        let mut args = Map::new();
-        args.insert("n".to_owned(), json!("${input.n}"));
-        if self.items.is_some() {
-            args.insert("item".to_owned(), json!("${item}"));
-            args.insert("index".to_owned(), json!("item ${index} of ${input.n}"));
-        }
-        for id in &self.after {
-            args.insert(format!("from_{id}"), json!(format!("${{steps.{id}.result}}")));
-        }
-        args.extend(self.more.clone());
-        Value::Object(args)
     }
 }
 
@@ -118,6 +97,7 @@ impl Sketch<'_> {
             fail_fast: false,
             words: Map::new(),
             more: Map::new(),
+            is_function: false,
             action,
             policy,
         });
@@ -234,15 +214,7 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
         let key = draw.pick(["password", "api_key", "token"]);
         input.insert(key.to_owned(), json!(secret));
     }
-    let name = format!("w{n}");
-    let draft = Draft {
-        name,
-        is_program: false,
-        input,
-        steps: Vec::new(),
-        transitions: Vec::new(),
-        rollback: None,
-    };
+    let draft = Draft { name: format!("w{n}"), input, ..Draft::default() };
     let mut sketch = Sketch { draw, swarm, draft };
     shape(&mut sketch);
     let plain = !sketch.draft.is_program && sketch.draft.rollback.is_none();

@@ -5,15 +5,18 @@
 //! one kind alone and others see many meet. To add a fault, add its kind to `FaultKind` and an arm
 //! in `faults` (or `replies`, if an endpoint does it); to add a shape of graph, add it to `graphs`.
 
+mod alerts;
 mod bound;
 mod draw;
 mod faults;
 mod functions;
 mod graphs;
+mod guards;
 mod partial;
 mod people;
 mod policies;
 mod read;
+mod registered;
 mod replies;
 mod sagas;
 mod simulate;
@@ -28,6 +31,7 @@ pub use bound::bound;
 pub use draw::Draw;
 pub use functions::functions;
 pub use read::workflow;
+pub use registered::names as registered;
 pub use user::UserPlan;
 
 use crate::fault::FaultKind;
@@ -80,12 +84,16 @@ pub fn draw(seed: u64) -> Scenario {
     let swarm = Swarm::draw(seed);
     let mut work = Draw::new(seed, "workflows");
     let count = work.pick([1, 1, 1, 2, 2, 3]);
-    let drafts: Vec<Draft> = (0..count).map(|n| graphs::draw(&mut work, &swarm, n)).collect();
+    let mut drafts: Vec<Draft> = (0..count).map(|n| graphs::draw(&mut work, &swarm, n)).collect();
+    guards::draw(seed, &mut drafts);
+    registered::draw(seed, &mut drafts);
+    let webhooks = alerts::add(seed, &swarm, &mut drafts);
     let mut answers = Draw::new(seed, "replies");
     let endpoints = drafts
         .iter()
         .flat_map(|d| &d.steps)
         .map(|step| replies::plan(&mut answers, &swarm, step))
+        .chain(webhooks)
         .collect();
     let submissions = submissions(seed, &swarm, &drafts);
     let cancels = cancels(seed, &swarm, &submissions);

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::Draw;
 use super::graphs::{Draft, StepDraft};
 use super::policies::PolicyDraft;
-use crate::scenario::{Format, WorkflowText};
+use crate::scenario::{ENDPOINT_HOST, Format, WorkflowText};
 
 /// The draft as a file, in one of the syntaxes that can say it.
 pub(super) fn write(draw: &mut Draw, draft: &Draft) -> WorkflowText {
@@ -32,8 +32,9 @@ fn call(step: &StepDraft) -> String {
 
 /// The file's contents as one value.
 fn tree(draft: &Draft) -> Value {
-    let actions: Map<String, Value> =
+    let mut actions: Map<String, Value> =
         draft.steps.iter().map(|s| (action_name(s), s.declaration())).collect();
+    actions.extend(draft.others.clone());
     let steps: Vec<Value> = draft.steps.iter().map(|s| Value::Object(step(s))).collect();
     let mut top = json!({
         "workflow": draft.name,
@@ -48,6 +49,33 @@ fn tree(draft: &Draft) -> Value {
         top.insert("transitions".to_owned(), json!(draft.transitions));
     }
     top
+}
+
+impl StepDraft {
+    /// The declaration of its action.
+    fn declaration(&self) -> Value {
+        let mut action = self.action.clone();
+        if !self.is_function {
+            let http = format!("POST http://{ENDPOINT_HOST}{}", self.path);
+            action.insert("http".to_owned(), json!(http));
+        }
+        Value::Object(action)
+    }
+
+    /// What it is called with.
+    fn args(&self) -> Value {
+        let mut args = Map::new();
+        args.insert("n".to_owned(), json!("${input.n}"));
+        if self.items.is_some() {
+            args.insert("item".to_owned(), json!("${item}"));
+            args.insert("index".to_owned(), json!("item ${index} of ${input.n}"));
+        }
+        for id in &self.after {
+            args.insert(format!("from_{id}"), json!(format!("${{steps.{id}.result}}")));
+        }
+        args.extend(self.more.clone());
+        Value::Object(args)
+    }
 }
 
 fn action_name(step: &StepDraft) -> String {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use retrial::dialect::tree::Node;
 use retrial::dialect::{self, Declarations, Diagnostic, Document, Environment, Format};
 use retrial::time::{Mono, Nanos};
-use retrial::workflow::{Parts, Target, Workflow};
+use retrial::workflow::{Action, Parts, Target, Webhook, Workflow};
 
 use super::simulate::{Script, Table};
 use super::{Draw, Swarm, faults, replies};
@@ -152,7 +152,10 @@ pub(super) fn lines(diagnostics: &[Diagnostic]) -> String {
 fn routes(workflow: &Workflow, table: &Table) -> BTreeMap<String, Route> {
     let may_hang = |action: &str| {
         let mut steps = workflow.steps().iter().filter(|s| s.action == action);
-        steps.all(|s| s.policy.attempt_timeout().or(s.policy.total_timeout()).is_some())
+        // A webhook's policy has no such limits.
+        let is_webhook = |a: &Action| a.webhook.as_ref().is_some_and(|w| w.name() == action);
+        !workflow.actions().values().any(is_webhook)
+            && steps.all(|s| s.policy.attempt_timeout().or(s.policy.total_timeout()).is_some())
     };
     let route = |name: &String| Route {
         may_hang: may_hang(name),
@@ -167,6 +170,13 @@ fn lead_to_simulation(workflow: Workflow) -> Parts {
     for (name, action) in &mut parts.actions {
         if let Target::Http(endpoint) = &mut action.target {
             endpoint.url = format!("http://{ENDPOINT_HOST}/{name}");
+        }
+    }
+    let led = parts.actions.clone();
+    for webhook in parts.actions.values_mut().filter_map(|action| action.webhook.as_mut()) {
+        if let Some(action) = led.get(webhook.name()) {
+            let (name, policy) = (webhook.name().to_owned(), webhook.policy().clone());
+            *webhook = Webhook::new(name, action.clone(), policy, webhook.origin());
         }
     }
     parts

@@ -15,7 +15,7 @@ use crate::evidence::{
     Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, Lifespan, METRICS, Output, PeopleEvidence,
     Phases, RedriveAnswer, RunEvidence,
 };
-use crate::oracle::Replayer;
+use crate::oracle::{Replayer, is_guarded};
 use crate::scenario::Scenario;
 use crate::sync::lock;
 use crate::watch::Records;
@@ -33,7 +33,7 @@ pub(super) async fn collect(
     let mut runs = users.book();
     let mut people = lock(&users.people).clone();
     if records.watch.findings().is_empty() {
-        runs.extend(redriven(users, &runs, &people).await);
+        runs.extend(unasked(users, &runs, &people).await);
         for run in &mut runs {
             read_back(run, users).await;
             run.snapshots = notes.seen.snapshots_of(run.id);
@@ -49,6 +49,7 @@ pub(super) async fn collect(
     for node in &nodes.all {
         node.stop().await;
     }
+    let guarded = runs.iter().any(|run| is_guarded(&run.workflow));
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     let mut outputs: Vec<Output> = lock(&notes.outputs)
         .iter()
@@ -68,6 +69,8 @@ pub(super) async fn collect(
         outputs,
         people,
         fenced: notes.seen.fenced(),
+        works: lock(&notes.works).clone(),
+        answers: if guarded { notes.seen.answers() } else { Vec::new() },
     }
 }
 
@@ -88,15 +91,15 @@ fn counted(notes: &Notes) -> String {
     lines.concat()
 }
 
-/// The runs that redrive letters: nobody but the store knew their ids.
-async fn redriven(
+/// The runs that redrive letters or tell alerts: nobody but the store knew their ids.
+async fn unasked(
     users: &Users,
     known: &[RunEvidence],
     people: &PeopleEvidence,
 ) -> Vec<RunEvidence> {
     let heads = users.heads().await.map(|heads| heads.runs).unwrap_or_default();
     let mut found = Vec::new();
-    for head in heads.iter().filter(|head| head.redrives.is_some()) {
+    for head in &heads {
         if known.iter().any(|run| run.id == head.run) {
             continue;
         }
@@ -109,7 +112,8 @@ async fn redriven(
         let answer = RedriveAnswer::By(head.run);
         let acknowledged = people.redriven.iter().any(|(_, given)| *given == answer);
         let run = RunEvidence::new(head.run, seed, workflow, Mono::from_nanos(0));
-        found.push(RunEvidence { acknowledged, redrives: head.redrives, ..run });
+        let (redrives, is_webhook) = (head.redrives, head.redrives.is_none());
+        found.push(RunEvidence { acknowledged, redrives, is_webhook, ..run });
     }
     found
 }

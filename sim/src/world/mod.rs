@@ -7,6 +7,7 @@
 
 mod collect;
 mod drive;
+mod functions;
 mod nodes;
 mod people;
 mod plan;

@@ -10,6 +10,7 @@ use retrial::time::Nanos;
 
 use super::plan::{self, ENDPOINTS, STORE};
 use super::program::{self, Counter, Member, Notes};
+use super::witness::Witness;
 use crate::clock::true_now;
 use crate::disk::SimDisk;
 use crate::endpoint::Endpoint;
@@ -64,7 +65,7 @@ impl Nodes {
         match scenario.topology {
             Topology::Embedded => nodes.start_embedded(scenario, notes, records),
             Topology::Shared { nodes: count } => {
-                nodes.start_store(scenario, records);
+                nodes.start_store(scenario, notes, records);
                 (0..count).for_each(|n| nodes.start_member(scenario, n, notes, records));
             }
         }
@@ -104,6 +105,7 @@ impl Nodes {
                 member.net.node_restarted(life.node());
                 let records = member.records.clone();
                 let store = open(runtime.clone(), disk, life.clone(), records).await;
+                let store = Witness::new(store, member.notes.seen.clone(), life.clone());
                 program::run(runtime, life, store, member).await;
             }
         };
@@ -132,17 +134,19 @@ impl Nodes {
         }
     }
 
-    fn start_store(&mut self, scenario: &Scenario, records: &Records) {
+    fn start_store(&mut self, scenario: &Scenario, notes: &Notes, records: &Records) {
         let place = Place::Store;
         let disk = SimDisk::new(STORE, plan::disk(scenario, place), records);
-        let world = (self.net.clone(), self.store_faults.clone(), records.clone());
+        let seen = notes.seen.clone();
+        let world = (self.net.clone(), self.store_faults.clone(), records.clone(), seen);
         let opened = disk.clone();
         let boot = move |runtime: SimRuntime, life: Life| {
-            let (net, faults, records) = world.clone();
+            let (net, faults, records, seen) = world.clone();
             let disk = opened.clone();
             async move {
                 net.node_restarted(STORE);
                 let store = open(runtime.clone(), disk, life.clone(), records.clone()).await;
+                let store = Witness::new(store, seen, life.clone());
                 if let Ok(listener) = net.listen(life, STORE_PORT).await {
                     // It ends only with the node.
                     let _ = remote::serve(Arc::new(store), listener, faults).await;

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
 use metrics_util::debugging::DebuggingRecorder;
-use retrial::action::{ActionSet, HttpActions, Registry};
+use retrial::action::HttpActions;
 use retrial::engine::{
     CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError, World,
 };
@@ -21,7 +21,8 @@ use retrial::store::{
 use retrial::time::Nanos;
 use tokio::sync::{mpsc, oneshot};
 
-use super::witness::{Seen, Witness};
+use super::functions::{Acts, Works};
+use super::witness::Seen;
 use crate::clock::true_now;
 use crate::evidence::{JSON_LINES, Told};
 use crate::life::Life;
@@ -78,6 +79,8 @@ pub(super) struct Notes {
     pub(super) outputs: Outputs,
     /// What all nodes count.
     pub(super) metrics: Arc<DebuggingRecorder>,
+    /// What registered functions did.
+    pub(super) works: Works,
 }
 
 /// Texts that were put out, by source.
@@ -88,8 +91,8 @@ struct Simulated<S>(PhantomData<S>);
 
 impl<S: Store> World for Simulated<S> {
     type Runtime = SimRuntime;
-    type Store = Arc<Witness<S>>;
-    type Actions = ActionSet<Wires>;
+    type Store = Arc<S>;
+    type Actions = Acts;
 }
 
 /// The network as actions see it.
@@ -126,10 +129,11 @@ pub(super) struct Member {
 /// Runs the engine on `store` and takes orders until the life ends.
 pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, member: Member) {
     let Member { lease, sole_owner, secret, net, notes, records, counter } = member;
-    let store = Arc::new(Witness::new(store, notes.seen.clone(), life.clone()));
+    let store = Arc::new(store);
     let environment = move |_: &str| secret.clone();
     let http = HttpActions::new(Wires(net.connector(life.clone())), environment);
-    let actions = ActionSet::new(Registry::new(), http);
+    let works = Arc::clone(&notes.works);
+    let actions = Acts::new(runtime.clone(), life.clone(), works, http);
     let config = Config {
         lease,
         sole_owner,
@@ -186,7 +190,7 @@ impl Observer for Counted {
     }
 }
 
-async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<Witness<S>>, order: Order) {
+async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<S>, order: Order) {
     // Whoever asked may be gone by then.
     match order {
         Order::Submit(submission, reply) => {

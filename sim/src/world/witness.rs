@@ -1,10 +1,14 @@
-//! A store as a node sees it, with a witness beside it that writes down what the oracles need.
+//! The store, with a witness beside it that writes down what the oracles need.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use retrial::run::RunId;
-use retrial::store::{Commit, Committed, Layer, Snapshot, Store, StoreError};
+use bytes::Bytes;
+use retrial::run::{self, Recorded, RunId, Version};
+use retrial::store::{Commit, CommitId, Committed, Hold, Layer, Snapshot, Store, StoreError};
+use retrial::time::Timestamp;
 
+use crate::evidence::{Ask, StoreAnswer};
 use crate::life::Life;
 use crate::sync::lock;
 
@@ -16,6 +20,34 @@ pub(super) struct Seen(Arc<Mutex<Inner>>);
 struct Inner {
     snapshots: Vec<(RunId, Snapshot)>,
     fenced: u64,
+    answers: Vec<Answer>,
+    /// The commits of `answers`, by whether they landed.
+    known: BTreeSet<(RunId, CommitId, bool)>,
+}
+
+/// An answer as it was given: its events are read when somebody asks.
+#[derive(Debug)]
+enum Answer {
+    Unsure,
+    Landed(Encoded),
+    Held(Encoded, Vec<Hold>),
+}
+
+#[derive(Debug)]
+struct Encoded {
+    at: Timestamp,
+    run: RunId,
+    first: Version,
+    events: Vec<Bytes>,
+}
+
+impl Encoded {
+    /// Nothing where an event can't be read: the run's own bytes say so too.
+    fn read(&self) -> Option<Ask> {
+        let Self { at, run, first, .. } = *self;
+        let events: Result<Vec<Recorded>, _> = self.events.iter().map(|b| run::decode(b)).collect();
+        Some(Ask { at, run, first, events: events.ok()? })
+    }
 }
 
 impl Seen {
@@ -26,6 +58,43 @@ impl Seen {
 
     pub(super) fn fenced(&self) -> u64 {
         lock(&self.0).fenced
+    }
+
+    pub(super) fn answers(&self) -> Vec<StoreAnswer> {
+        let read = |answer: &Answer| match answer {
+            Answer::Unsure => Some(StoreAnswer::Unsure),
+            Answer::Landed(ask) => ask.read().map(StoreAnswer::Landed),
+            Answer::Held(ask, holds) => Some(StoreAnswer::Held(ask.read()?, holds.clone())),
+        };
+        lock(&self.0).answers.iter().filter_map(read).collect()
+    }
+}
+
+impl Inner {
+    /// Notes an answer. One that says again what was said before, or that it was said, is none.
+    fn note(
+        &mut self,
+        id: CommitId,
+        ask: impl FnOnce(Timestamp) -> Encoded,
+        answer: &Result<Committed, StoreError>,
+    ) {
+        match answer {
+            Ok(Committed::Applied { at, .. }) => {
+                let ask = ask(*at);
+                if self.known.insert((ask.run, id, true)) {
+                    self.answers.push(Answer::Landed(ask));
+                }
+            }
+            Ok(Committed::Held { at, holds }) => {
+                let ask = ask(*at);
+                if self.known.insert((ask.run, id, false)) {
+                    self.answers.push(Answer::Held(ask, holds.clone()));
+                }
+            }
+            Ok(Committed::Fenced { .. }) => self.fenced += 1,
+            Ok(_) => {}
+            Err(_) => self.answers.push(Answer::Unsure),
+        }
     }
 }
 
@@ -39,6 +108,7 @@ pub(super) struct Witness<S> {
 
 impl<S> Witness<S> {
     pub(super) fn new(store: S, seen: Seen, life: Life) -> Self {
+        lock(&seen.0).answers.push(Answer::Unsure);
         Self { store, seen, life }
     }
 }
@@ -51,19 +121,20 @@ impl<S: Store> Layer for Witness<S> {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        let (run, state) = (commit.run, commit.snapshot.clone());
+        let (id, run, state) = (commit.id, commit.run, commit.snapshot.clone());
+        let (first, events) = (commit.expect, commit.events.clone());
         let answer = self.store.commit(commit).await;
         if self.life.is_over() {
             return answer;
         }
         let mut seen = lock(&self.seen.0);
-        match (&answer, state) {
-            (
-                Ok(Committed::Applied { version, .. } | Committed::Already { version, .. }),
-                Some(state),
-            ) => seen.snapshots.push((run, Snapshot { version: *version, state })),
-            (Ok(Committed::Fenced { .. }), _) => seen.fenced += 1,
-            _ => {}
+        seen.note(id, |at| Encoded { at, run, first, events }, &answer);
+        if let (
+            Ok(Committed::Applied { version, .. } | Committed::Already { version, .. }),
+            Some(state),
+        ) = (&answer, state)
+        {
+            seen.snapshots.push((run, Snapshot { version: *version, state }));
         }
         answer
     }

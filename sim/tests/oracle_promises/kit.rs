@@ -11,7 +11,9 @@ use retrial::run::{Digest, Event, Outcome, Recorded, RunId, Spent, TaskId, Token
 use retrial::store::ResultRow;
 use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::{Action, Endpoint, Parts, Step, StepIx, Target, Template, Workflow};
-use retrial_sim::evidence::{Arrival, ArrivalEnd, Evidence, Lifespan, RunEvidence, Told};
+use retrial_sim::evidence::{
+    Arrival, ArrivalEnd, Ask, Evidence, Lifespan, RunEvidence, StoreAnswer, Told,
+};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::oracle::Report;
 use retrial_sim::scenario::Reply;
@@ -66,6 +68,7 @@ pub(crate) fn workflow(steps: Vec<Step>) -> Parts {
             target,
             idempotent: None,
             inner_attempts: None,
+            webhook: None,
             guard: Default::default(),
             heartbeat_timeout: None,
         };
@@ -91,6 +94,7 @@ impl Script {
         let mut run = RunEvidence::new(id, 42, Arc::clone(&workflow), at(0));
         run.acknowledged = true;
         let mut world = Evidence { runs: vec![run], ..Evidence::default() };
+        world.answers.push(StoreAnswer::Unsure);
         world.lives.push(Lifespan {
             node: "n0".to_owned(),
             incarnation: 0,
@@ -163,6 +167,9 @@ impl Script {
             number,
             recorded: recorded.clone(),
         });
+        let (at, first) = (recorded.at, number);
+        let ask = Ask { at, run: id, first, events: vec![recorded.clone()] };
+        self.world.answers.push(StoreAnswer::Landed(ask));
         self.run_mut().events.push(recorded);
         self.run_mut().version = number.after(1);
         self

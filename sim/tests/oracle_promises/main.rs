@@ -4,7 +4,10 @@
 
 mod branches;
 mod durability;
+mod error_budget;
 mod exhaustion;
+mod functions;
+mod guards;
 mod interventions;
 mod isolation;
 mod kit;

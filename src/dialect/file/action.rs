@@ -11,7 +11,7 @@ use crate::policy::ActionKind;
 use crate::time::Nanos;
 use crate::workflow::{Action, Endpoint, HeaderText, Target};
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "http",
     "headers",
     "kind",
@@ -21,6 +21,7 @@ const KEYS: [&str; 10] = [
     "concurrency",
     "rate",
     "retry_budget",
+    "error_budget",
     "heartbeat_timeout",
 ];
 
@@ -52,6 +53,7 @@ pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
         idempotent: fields.get("idempotent").map(Node::boolean).transpose()?,
         inner_attempts: inner,
         guard: guard::read(&fields)?,
+        webhook: None,
     })
 }
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{action, keep};
-use crate::dialect::tree::{Fields, Format, Node};
-use crate::dialect::{Diagnostic, Environment, policy};
+use super::{action, guard, keep};
+use crate::dialect::tree::{Fields, Format, Node, did_you_mean_one_of};
+use crate::dialect::{Diagnostic, Environment, Place, policy};
 use crate::policy::{ActionKind, Defaults};
-use crate::workflow::Action;
+use crate::workflow::{Action, Webhook};
 
 /// What a file says beside its steps.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,15 @@ pub struct Declarations {
     pub defaults: Defaults,
     /// The `[simulate]` table as it stands.
     pub simulate: Option<Value>,
+    /// By action, the one that its alerts are told to.
+    pub(super) webhooks: BTreeMap<String, Named>,
+}
+
+/// The name of an action, and where it stands.
+#[derive(Clone, Debug)]
+pub(in crate::dialect) struct Named {
+    pub(in crate::dialect) name: String,
+    pub(in crate::dialect) place: Place,
 }
 
 const KEYS: [&str; 4] = ["input", "actions", "defaults", "simulate"];
@@ -51,12 +60,38 @@ impl Declarations {
     pub(super) fn read(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Self {
         let input = fields.get("input").map(Node::to_json_object).unwrap_or_else(|| Ok(Map::new()));
         let simulate = fields.get("simulate").map(|n| n.to_json_object().map(Value::Object));
+        let actions = actions(fields, errors);
         Self {
             input: keep(input, errors).unwrap_or_default(),
-            actions: actions(fields, errors),
+            webhooks: webhooks(fields, errors),
+            actions,
             defaults: defaults(fields, errors),
             simulate: keep(simulate.transpose(), errors).flatten(),
         }
+    }
+
+    /// The actions, each with whom its alerts are told to. A webhook has the policy of a step
+    /// without one of its own.
+    pub(in crate::dialect) fn actions_in(
+        &self,
+        environment: &Environment,
+    ) -> BTreeMap<String, Action> {
+        let defaults = self.defaults_in(environment);
+        let webhook = |of: &String| {
+            let Named { name, .. } = self.webhooks.get(of)?;
+            let action = self.actions.get(name)?;
+            let (policy, origin) = defaults.resolve(None, action.kind);
+            Some(Webhook::new(name.as_str(), action.clone(), policy, origin))
+        };
+        let with = |(name, action): (&String, &Action)| {
+            (name.clone(), Action { webhook: webhook(name), ..action.clone() })
+        };
+        self.actions.iter().map(with).collect()
+    }
+
+    /// The webhooks that are named.
+    pub(in crate::dialect) fn webhooks(&self) -> impl Iterator<Item = &Named> {
+        self.webhooks.values()
     }
 
     /// The defaults, with those of the environment where the file has no global one.
@@ -74,6 +109,26 @@ fn actions(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String
     let read =
         entries.iter().filter_map(|e| Some((e.key.clone(), keep(action::read(&e.node), errors)?)));
     read.collect()
+}
+
+/// Whom each action's alerts are told to: another action, by its name.
+fn webhooks(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String, Named> {
+    let entries = fields.get("actions").and_then(|n| n.entries().ok()).unwrap_or_default();
+    let read = |of: &str, node: &Node| {
+        let name = node.name()?;
+        if name == of {
+            let error = node.place.error("the alerts of an action can't be told to that action");
+            return Err(error.help_with("name another one: this one is failing"));
+        }
+        if !entries.iter().any(|e| e.key == name) {
+            let others = entries.iter().map(|e| e.key.as_str()).filter(|k| *k != of);
+            let error = node.place.error(format!("there is no action `{name}` in [actions]"));
+            return Err(error.help_with(did_you_mean_one_of(name, others)));
+        }
+        Ok(Named { name: name.to_owned(), place: node.place.clone() })
+    };
+    let named = entries.iter().filter_map(|e| Some((&e.key, guard::webhook(&e.node)?)));
+    named.filter_map(|(of, node)| Some((of.clone(), keep(read(of, node), errors)?))).collect()
 }
 
 /// `[defaults]`: at most one dialect's key for all, and a table with one for each kind.

@@ -5,17 +5,19 @@
 //! concurrency = 4
 //! rate = { calls = 10, per = "1s" }
 //! retry_budget = 0.1
+//! error_budget = { target = 0.99, window = "1h", min_calls = 20, alerts = [0.5, 0.9, 1.0], webhook = "notify" }
 //! ```
 
 use std::num::NonZeroU32;
 
 use crate::dialect::tree::{Fields, Node};
 use crate::dialect::{Diagnostic, budget};
-use crate::guard::{Breaker, FailureRate, GuardRules, Pace};
+use crate::guard::{Breaker, ErrorBudget, FailureRate, GuardError, GuardRules, Pace};
 use crate::policy::{Budget, Share};
 
 const SECOND: u64 = 1_000_000_000;
 const BREAKER: [&str; 6] = ["failures", "rate", "window", "min_calls", "open", "probes"];
+const ERROR_BUDGET: [&str; 5] = ["target", "window", "min_calls", "alerts", "webhook"];
 const RATE: [&str; 2] = ["calls", "per"];
 
 /// Reads the guards among an action's fields.
@@ -25,6 +27,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<GuardRules, Diagnostic> {
         concurrency: fields.get("concurrency").map(many).transpose()?,
         rate: fields.get("rate").map(pace).transpose()?,
         retry_budget: fields.get("retry_budget").map(retry_budget).transpose()?,
+        error_budget: fields.get("error_budget").map(error_budget).transpose()?,
     })
 }
 
@@ -64,6 +67,34 @@ fn retry_budget(node: &Node) -> Result<Budget, Diagnostic> {
     let budget = budget::read(node)?;
     budget.check().map_err(|error| node.place.refuse(&error))?;
     Ok(budget)
+}
+
+/// Its webhook is the declarations' matter, which know the other actions.
+fn error_budget(node: &Node) -> Result<ErrorBudget, Diagnostic> {
+    let fields = node.fields(&ERROR_BUDGET)?;
+    let target = share(fields.require("target", "write target = 0.99")?)?;
+    let window = fields.get("window").map_or(Ok(ErrorBudget::WINDOW), |n| n.duration(SECOND))?;
+    let min_calls = fields.get("min_calls").map_or(Ok(ErrorBudget::MIN_CALLS), many)?;
+    let alerts = match fields.get("alerts") {
+        Some(list) => list.items()?.iter().map(Node::millionths).collect::<Result<_, _>>()?,
+        None => ErrorBudget::ALERTS.to_vec(),
+    };
+    ErrorBudget::new(target, window, min_calls, alerts).map_err(|error| {
+        let key = match error {
+            GuardError::NoErrorBudget => "target",
+            GuardError::NoWindow => "window",
+            _ => "alerts",
+        };
+        fields.get(key).unwrap_or(node).place.refuse(&error)
+    })
+}
+
+/// The name of the webhook in an action's error budget.
+pub(super) fn webhook(action: &Node) -> Option<&Node> {
+    fn field<'n>(node: &'n Node, key: &str) -> Option<&'n Node> {
+        node.entries().ok()?.iter().find(|e| e.key == key).map(|e| &e.node)
+    }
+    field(field(action, "error_budget")?, "webhook")
 }
 
 /// A count of at least 1.

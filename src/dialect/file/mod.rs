@@ -10,6 +10,7 @@ mod transition;
 
 use serde_json::Value;
 
+pub(super) use declarations::Named;
 pub use declarations::{Declarations, parse_actions};
 
 use super::tree::{Fields, Format, Node, did_you_mean};
@@ -23,7 +24,7 @@ pub struct Document {
     pub workflow: Workflow,
     /// The `[simulate]` table as it stands.
     pub simulate: Option<Value>,
-    /// One for every step whose action is no HTTP endpoint. For a program that registers functions
+    /// One for every step, and every webhook, whose action is no HTTP endpoint. For a program that registers functions
     /// they mean nothing; for one that registers none they are errors.
     pub registered: Vec<Diagnostic>,
     /// Where each step's policy stands, or the step where it has none of its own.
@@ -39,6 +40,8 @@ pub(super) struct Places {
     pub(super) step: Vec<StepPlace>,
     /// Every transition, in text order.
     pub(super) transition: Vec<Place>,
+    /// The actions that alerts are told to.
+    pub(super) webhooks: Vec<Named>,
 }
 
 /// Where the parts of a step stand, for what is found wrong with the whole graph.
@@ -98,9 +101,11 @@ pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document
         errors.sort_by_key(|e| e.span().start);
         return Err(errors);
     }
-    let Declarations { input, actions, simulate, .. } = declared;
+    let actions = declared.actions_in(environment);
     let whole = fields.get("steps").map_or(&top.place, |n| &n.place).clone();
-    let places = Places { steps: whole, step: places, transition: edges };
+    let webhooks = declared.webhooks().cloned().collect();
+    let places = Places { steps: whole, step: places, transition: edges, webhooks };
+    let Declarations { input, simulate, .. } = declared;
     assemble(Parts { name, input, actions, steps, transitions, rollback }, &places, simulate)
 }
 
@@ -129,9 +134,12 @@ pub(super) fn assemble(
         workflow.actions().get(action).is_some_and(|a| matches!(a.target, Target::Http(_)))
     };
     let steps = workflow.steps().iter().zip(&places.step);
+    let steps = steps.map(|(step, place)| (step.action.as_str(), &place.action));
+    let webhooks = places.webhooks.iter().map(|named| (named.name.as_str(), &named.place));
     let registered = steps
-        .filter(|(step, _)| !is_http(&step.action))
-        .map(|(step, place)| unregistered(&step.action, &place.action))
+        .chain(webhooks)
+        .filter(|(action, _)| !is_http(action))
+        .map(|(action, place)| unregistered(action, place))
         .collect();
     let policies = places.step.iter().map(|p| p.policy.clone()).collect();
     Ok(Document { workflow, simulate, registered, policies })

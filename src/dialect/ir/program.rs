@@ -50,12 +50,17 @@ pub fn parse_ir_program(
     let parts = workflow::Parts {
         name: name_of(file),
         input: declared.input.clone(),
-        actions: declared.actions.clone(),
+        actions: declared.actions_in(environment),
         steps: program.steps,
         transitions: Vec::new(),
         rollback: workflow::Rollback::Never,
     };
-    let places = Places { steps: Place::whole(&source), step: places, transition: Vec::new() };
+    let places = Places {
+        steps: Place::whole(&source),
+        step: places,
+        transition: Vec::new(),
+        webhooks: declared.webhooks().cloned().collect(),
+    };
     assemble(parts, &places, declared.simulate.clone())
 }
 

@@ -175,6 +175,8 @@ impl<'a, H: Harness> Bench<'a, H> {
             phase: RunPhase::Running,
             snapshot: None,
             guards: vec![],
+            raised: vec![],
+            creates: vec![],
         }
     }
 

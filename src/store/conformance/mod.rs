@@ -4,6 +4,7 @@
 //! add a case, write a function over `Bench` and add it to [`cases`]. Waits are short and only
 //! ever waited out, never raced, so that the suite runs against real clocks as well as turned ones.
 
+mod alerts;
 mod guards;
 mod heartbeat;
 mod kit;
@@ -96,6 +97,10 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         guards::h17_a_budget_holds_a_withdrawal_and_not_the_lease,
         guards::a_place_is_free_again_when_a_run_at_rest_has_lost_its_lease,
         guards::x6_runs_take_turns,
+        alerts::c18_an_alert_is_raised_exactly_where_it_is_told,
+        alerts::c18_a_commit_that_left_an_alert_untold_never_lands,
+        alerts::c18_alerts_are_shared_by_all_writers_and_survive_reopening,
+        alerts::c18_a_commit_adds_its_runs_once_and_only_where_it_lands,
         heartbeat::x1_a_missed_heartbeat_ends_a_lease,
         heartbeat::x1_no_heartbeat_revives_a_lease,
         heartbeat::x1_progress_reaches_the_next_attempt,

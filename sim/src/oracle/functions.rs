@@ -1,0 +1,227 @@
+//! What is recorded of a registered function's attempt is what that attempt said and did: its
+//! outcome, its cost (H17), its progress (X1); and what had held before is not looked at again (H10).
+
+use std::collections::BTreeMap;
+
+use retrial::run::{Event, RunId, TaskId};
+use retrial::time::Nanos;
+use retrial::workflow::{Step, Target};
+
+use super::Report;
+use super::history::{Entry, entries, tasks};
+use super::ledger::Ledger;
+use crate::evidence::{Did, Evidence, RunEvidence, Work};
+use crate::fault::FaultKind;
+
+/// An outcome of an attempt that never began.
+pub const NEVER_BEGAN: &str = "never_began";
+/// What an attempt cost is not what it said.
+pub const COST_MISCOUNTED: &str = "cost_miscounted";
+/// Progress did not reach the next attempt.
+pub const PROGRESS_LOST: &str = "progress_lost";
+/// An attempt saw progress that nobody had made.
+pub const PROGRESS_FROM_NOWHERE: &str = "progress_from_nowhere";
+/// A precondition that had held was looked at again.
+pub const CHECKED_AGAIN: &str = "checked_again";
+/// A missed heartbeat where none is asked for.
+pub const NO_HEARTBEAT_ASKED: &str = "no_heartbeat_asked";
+/// An attempt went on for too long without a heartbeat.
+pub const SILENT_TOO_LONG: &str = "silent_too_long";
+
+/// The outcome of a function's attempt.
+pub(super) const FUNCTION: &str = "function";
+/// An attempt of a function whose precondition had held before (H10).
+pub(super) const CHECKED: &str = "precondition once";
+/// What an attempt cost (H17).
+pub(super) const COST: &str = "cost";
+/// Progress that reached the next attempt, or a missed heartbeat (X1).
+pub(super) const HEARTBEAT: &str = "heartbeat";
+
+/// Beyond the limit: what a wake-up and the way to the endpoint and back may add.
+const SLACK: Nanos = Nanos::from_millis(250);
+
+type ByAttempt<'e> = BTreeMap<u32, Vec<&'e Work>>;
+
+pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>) {
+    let mut works: BTreeMap<(RunId, TaskId), ByAttempt<'_>> = BTreeMap::new();
+    for work in &evidence.works {
+        let of_task = works.entry((work.run, work.task)).or_default();
+        of_task.entry(work.attempt).or_default().push(work);
+    }
+    for run in &evidence.runs {
+        for task in tasks(run).into_iter().filter(|task| task.whole) {
+            let declared = run.workflow.actions().get(&task.step.action);
+            if declared.is_none_or(|action| action.target != Target::Registered) {
+                continue;
+            }
+            let done = works.remove(&(run.id, task.task)).unwrap_or_default();
+            let of_task = Task { run, task: task.task, step: task.step, done };
+            of_task.judge(report, &task.entries);
+            of_task.beats(report, evidence, ledger, &task.entries);
+        }
+    }
+}
+
+struct Task<'e> {
+    run: &'e RunEvidence,
+    task: TaskId,
+    step: &'e Step,
+    done: ByAttempt<'e>,
+}
+
+impl Task<'_> {
+    fn judge(&self, report: &mut Report, entries_of_task: &[Entry<'_>]) {
+        let (mut known, mut held, mut last) = (None, false, 0);
+        for entry in entries_of_task {
+            let (attempt, own) = match entry.event {
+                Event::AttemptStarted { attempt, .. } => {
+                    // What was reported is not carried over a pause (docs/operations.md).
+                    if self.was_resumed(last, entry.number) {
+                        (known, held) = (None, false);
+                    }
+                    self.begins(report, entry, *attempt, known, held);
+                    continue;
+                }
+                Event::AttemptFailed { attempt, failure, .. } => {
+                    // Where the attempt's time or lease was over, what it said may be lost.
+                    let lost = ["LEASE_LOST", "TIMEOUT", "HEARTBEAT_TIMEOUT"];
+                    (*attempt, !lost.contains(&failure.code().as_str()))
+                }
+                Event::TaskSucceeded { attempt, .. } => (*attempt, true),
+                _ => continue,
+            };
+            last = entry.number;
+            let began = self.did(attempt).any(|did| matches!(did, Did::Began(_)));
+            report.check(began || !own, self.run.id, NEVER_BEGAN, || entry.show());
+            report.met(FUNCTION);
+            self.cost(report, entry, attempt, own);
+            if own {
+                held = true;
+                known = self.last_beat(attempt).or(known);
+            }
+        }
+    }
+
+    /// Whether the run was resumed between these two events.
+    fn was_resumed(&self, from: u64, until: u64) -> bool {
+        let mut between = entries(self.run).filter(|e| from < e.number && e.number < until);
+        between.any(|e| matches!(e.event, Event::RunResumed))
+    }
+
+    fn did(&self, attempt: u32) -> impl Iterator<Item = Did> {
+        self.done.get(&attempt).into_iter().flatten().map(|work| work.did)
+    }
+
+    fn last_beat(&self, attempt: u32) -> Option<u64> {
+        let beats = self.did(attempt).filter_map(|did| match did {
+            Did::Beat(done) => Some(done),
+            _ => None,
+        });
+        beats.last()
+    }
+
+    /// What an attempt finds: the progress that was recorded, or newer; and nothing to look at
+    /// again.
+    fn begins(
+        &self,
+        report: &mut Report,
+        entry: &Entry<'_>,
+        attempt: u32,
+        known: Option<u64>,
+        held: bool,
+    ) {
+        let made = (1..attempt).filter_map(|n| self.last_beat(n)).max();
+        for did in self.did(attempt) {
+            match did {
+                Did::Checked => {
+                    report.check(!held, self.run.id, CHECKED_AGAIN, || entry.show());
+                }
+                Did::Began(seen) => {
+                    report.check(seen >= known, self.run.id, PROGRESS_LOST, || {
+                        format!("it had come to {known:?}, not {seen:?}: {}", entry.show())
+                    });
+                    report.check(seen <= made, self.run.id, PROGRESS_FROM_NOWHERE, || {
+                        format!("it had come to {made:?}, not {seen:?}: {}", entry.show())
+                    });
+                    if seen.is_some() {
+                        report.met(HEARTBEAT);
+                    }
+                    if held {
+                        report.met(CHECKED);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The cost is recorded before the outcome, and is what the attempt said.
+    fn cost(&self, report: &mut Report, outcome: &Entry<'_>, attempt: u32, own: bool) {
+        let said: u64 = self
+            .did(attempt)
+            .filter_map(|did| match did {
+                Did::Spent(cost) => Some(cost),
+                _ => None,
+            })
+            .sum();
+        let recorded = entries(self.run).find_map(|e| match e.event {
+            Event::CostReported { task, attempt: n, cost }
+                if (*task, *n) == (self.task, attempt) && e.number < outcome.number =>
+            {
+                Some(cost.millionths())
+            }
+            _ => None,
+        });
+        let right = match recorded {
+            Some(cost) => cost == said,
+            None => !own || said == 0,
+        };
+        report.check(right, self.run.id, COST_MISCOUNTED, || {
+            format!("it cost {said} millionths, not {recorded:?}: {}", outcome.show())
+        });
+        if recorded.is_some() {
+            report.met(COST);
+        }
+    }
+
+    /// A heartbeat is missed only where one is asked for, and then it is.
+    fn beats(
+        &self,
+        report: &mut Report,
+        evidence: &Evidence,
+        ledger: &Ledger<'_>,
+        entries_of_task: &[Entry<'_>],
+    ) {
+        let of_action = self.run.workflow.actions().get(&self.step.action);
+        let of_action = of_action.and_then(|action| action.heartbeat_timeout);
+        let limit = self.step.heartbeat_timeout.or(of_action);
+        for entry in entries_of_task {
+            match entry.event {
+                Event::AttemptFailed { failure, .. }
+                    if failure.code().as_str() == "HEARTBEAT_TIMEOUT" =>
+                {
+                    report.met(HEARTBEAT);
+                    report.check(limit.is_some(), self.run.id, NO_HEARTBEAT_ASKED, || entry.show());
+                }
+                Event::TaskSucceeded { attempt, .. } => {
+                    let Some(limit) = limit else { continue };
+                    // A node that stood still had its timers stand still as well.
+                    if evidence.strikes.get(&FaultKind::Pause).is_some_and(|n| *n > 0) {
+                        continue;
+                    }
+                    let arrivals = ledger.arrivals(self.run.id, self.task, *attempt);
+                    let answered = arrivals.iter().filter_map(|a| a.answered_at).min();
+                    let last = self.done.get(attempt).and_then(|done| done.last());
+                    let (Some(at), Some(last)) = (answered, last) else { continue };
+                    let most = limit.saturating_add(evidence.clock.tolerance(limit));
+                    let silent = at.since(last.at);
+                    let right = silent <= most.saturating_add(SLACK);
+                    report.check(right, self.run.id, SILENT_TOO_LONG, || {
+                        format!("no heartbeat for {silent}, {limit} allowed: {}", entry.show())
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! What happened to one action, in the order of the store's answers. Answers of one instant may
+//! have been decided in another order, and what landed without an answer landed where the store
+//! began anew: there every order is tried, and one must be right.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use retrial::guard::HeldBy;
+use retrial::run::{Event, Recorded, RunId, TaskId, Version};
+use retrial::store::Hold;
+use retrial::time::Timestamp;
+
+use super::action::{Breach, Moment, State};
+use super::{BREAKER, CONCURRENCY, DENIED, PROBE, RATE, Rules, WAITED, rules};
+use crate::evidence::{Ask, Evidence, RunEvidence, StoreAnswer};
+use crate::oracle::Report;
+
+/// More ways than this to order what happened at one instant are not tried.
+const MOST_WAYS: usize = 4_000;
+
+/// What happened to one action.
+pub(super) struct Timeline<'e> {
+    groups: Vec<Group<'e>>,
+}
+
+/// What happened in an order that is not known, but for each run's own.
+struct Group<'e> {
+    /// Without answers: between these two times.
+    between: Option<(Timestamp, Timestamp)>,
+    entries: Vec<Entry<'e>>,
+}
+
+/// A commit, as far as it is about the action.
+#[derive(Clone)]
+struct Entry<'e> {
+    at: Timestamp,
+    run: RunId,
+    first: Version,
+    /// The number after its last event.
+    end: Version,
+    events: Vec<&'e Event>,
+    /// What was held back; `None` where it landed.
+    holds: Option<&'e [Hold]>,
+}
+
+/// The timeline of `action`, if it can be known.
+pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Option<Timeline<'e>> {
+    let users: BTreeMap<RunId, &RunEvidence> = evidence
+        .runs
+        .iter()
+        .filter(|run| {
+            let uses = |step| run.workflow.step(step).is_some_and(|s| s.action == action);
+            run.workflow.places().any(|at| uses(at) && rules(run, at).as_ref() == Some(same))
+        })
+        .map(|run| (run.id, run))
+        .collect();
+    if users.values().any(|run| run.damaged) {
+        return None;
+    }
+    let about = |run: &RunEvidence, event: &Event| match event {
+        Event::RunEnded { .. } | Event::RunDeactivated => true,
+        event => event.task().is_some_and(|task| concerns(run, task, action)),
+    };
+    let entry = |ask: &'e Ask, holds: Option<&'e [Hold]>| {
+        let run = users.get(&ask.run)?;
+        let events: Vec<&Event> =
+            ask.events.iter().map(|r| &r.event).filter(|e| about(run, e)).collect();
+        let (first, end) = (ask.first, ask.first.after(ask.events.len()));
+        Some(Entry { at: ask.at, run: ask.run, first, end, events, holds })
+    };
+    let mut parts: Vec<Vec<Entry<'e>>> = Vec::new();
+    for answer in &evidence.answers {
+        match answer {
+            StoreAnswer::Unsure if parts.last().is_none_or(|part| !part.is_empty()) => {
+                parts.push(Vec::new());
+            }
+            StoreAnswer::Unsure => {}
+            StoreAnswer::Landed(ask) => parts.last_mut()?.extend(entry(ask, None)),
+            StoreAnswer::Held(ask, holds) => parts.last_mut()?.extend(entry(ask, Some(holds))),
+        }
+    }
+    let mut missing: Vec<Vec<Entry<'e>>> = parts.iter().map(|_| Vec::new()).collect();
+    missing.push(Vec::new());
+    for run in users.values() {
+        for (from, until, place) in gaps(run, &parts) {
+            let start = usize::try_from(from.0.checked_sub(run.first.0)?).ok()?;
+            let len = usize::try_from(until.0 - from.0).ok()?;
+            let lost: &[Recorded] = run.events.get(start..start + len)?;
+            let events: Vec<&Event> =
+                lost.iter().map(|r| &r.event).filter(|e| about(run, e)).collect();
+            // What a run was created with starts nothing.
+            if from > Version::START && !events.is_empty() {
+                let (first, end, at) = (from, until, lost.first()?.at);
+                let entry = Entry { at, run: run.id, first, end, events, holds: None };
+                missing.get_mut(place?)?.push(entry);
+            }
+        }
+    }
+    Some(Timeline { groups: groups(parts, missing) })
+}
+
+fn concerns(run: &RunEvidence, task: TaskId, action: &str) -> bool {
+    run.workflow.step(task.step).is_some_and(|s| s.action == action)
+        && rules(run, task.step).is_some()
+}
+
+/// The ranges of a run's events that landed without an answer, each with the part before which that
+/// was; no part where it can't be known.
+fn gaps(run: &RunEvidence, parts: &[Vec<Entry<'_>>]) -> Vec<(Version, Version, Option<usize>)> {
+    // Which part each answered commit belongs to.
+    let mut landed: BTreeMap<Version, (Version, usize)> = BTreeMap::new();
+    for (n, part) in parts.iter().enumerate() {
+        for entry in part.iter().filter(|e| e.run == run.id && e.holds.is_none()) {
+            landed.insert(entry.first, (entry.end, n));
+        }
+    }
+    let mut found = Vec::new();
+    let (mut at, mut part) = (Version::START, 0);
+    let end = (run.version, (run.version, parts.len()));
+    for (first, (until, n)) in landed.into_iter().chain([end]) {
+        if first > at {
+            // It landed at one of the places where the store was unsure: after part `part`, and no
+            // later than the beginning of part `n`.
+            let place = (n == part + 1).then_some(n);
+            found.push((at, first, place));
+        }
+        (at, part) = (until, n);
+    }
+    found
+}
+
+fn groups<'e>(parts: Vec<Vec<Entry<'e>>>, missing: Vec<Vec<Entry<'e>>>) -> Vec<Group<'e>> {
+    let mut found: Vec<Group<'e>> = Vec::new();
+    let mut last = Timestamp::default();
+    let mut parts = parts.into_iter();
+    for lost in missing {
+        let mut part = parts.next().unwrap_or_default();
+        part.retain(|entry| !entry.events.is_empty());
+        part.sort_by_key(|entry| entry.at);
+        if !lost.is_empty() {
+            let next = part.first().map_or(Timestamp::from_nanos(u64::MAX), |entry| entry.at);
+            found.push(Group { between: Some((last, next)), entries: lost });
+        }
+        for entry in part {
+            last = entry.at;
+            match found.last_mut() {
+                Some(group) if group.between.is_none() && group.entries[0].at == entry.at => {
+                    group.entries.push(entry);
+                }
+                _ => found.push(Group { between: None, entries: vec![entry] }),
+            }
+        }
+    }
+    found
+}
+
+impl Timeline<'_> {
+    pub(super) fn judge(&self, report: &mut Report, action: &str, rules: &Rules) {
+        let mut states = BTreeSet::from([State::new(rules)]);
+        for group in &self.groups {
+            let vague = group.between.is_some();
+            if vague && rules.breaker.is_some_and(|breaker| breaker.rate().is_some()) {
+                return;
+            }
+            let phase = states.iter().map(State::probes).min();
+            states = match group.follow(rules, states) {
+                Ok(Some(states)) => states,
+                Ok(None) => return,
+                Err((run, breach)) => {
+                    report.check(false, run, breach.reason, || {
+                        format!("`{action}`: {}", breach.text)
+                    });
+                    return;
+                }
+            };
+            if vague {
+                states = states.into_iter().map(State::vague).collect();
+            }
+            group.entries.iter().for_each(|entry| entry.meet(report));
+            let probes = states.iter().map(State::probes).min();
+            for _ in phase.unwrap_or(0)..probes.unwrap_or(0) {
+                report.met(PROBE);
+            }
+        }
+    }
+}
+
+impl Group<'_> {
+    /// The states that may follow `states`; none where there are too many ways, and what is wrong
+    /// where none is right.
+    fn follow(
+        &self,
+        rules: &Rules,
+        states: BTreeSet<State>,
+    ) -> Result<Option<BTreeSet<State>>, (RunId, Breach)> {
+        let lines = self.lines();
+        let start = vec![0_usize; lines.len()];
+        let mut ways: BTreeSet<(Vec<usize>, State)> =
+            states.into_iter().map(|state| (start.clone(), state)).collect();
+        for _ in 0..self.entries.len() {
+            let (mut next, mut wrong) = (BTreeSet::new(), None);
+            for (done, state) in &ways {
+                for (n, line) in lines.iter().enumerate() {
+                    let Some(entry) = line.get(done[n]) else { continue };
+                    match entry.follow(rules, state, self.between) {
+                        Ok(after) => {
+                            let mut done = done.clone();
+                            done[n] += 1;
+                            next.extend(after.into_iter().map(|state| (done.clone(), state)));
+                        }
+                        Err(breach) => wrong = wrong.or(Some((entry.run, breach))),
+                    }
+                }
+            }
+            match wrong {
+                Some(wrong) if next.is_empty() => return Err(wrong),
+                _ if next.len() > MOST_WAYS => return Ok(None),
+                _ => ways = next,
+            }
+        }
+        Ok(Some(ways.into_iter().map(|(_, state)| state).collect()))
+    }
+
+    /// Each run's own order.
+    fn lines(&self) -> Vec<Vec<&Entry<'_>>> {
+        let mut lines: BTreeMap<RunId, Vec<&Entry<'_>>> = BTreeMap::new();
+        for entry in &self.entries {
+            lines.entry(entry.run).or_default().push(entry);
+        }
+        for line in lines.values_mut() {
+            line.sort_by_key(|entry| (entry.first, entry.holds.is_none()));
+        }
+        lines.into_values().collect()
+    }
+}
+
+impl Entry<'_> {
+    fn follow(
+        &self,
+        rules: &Rules,
+        state: &State,
+        between: Option<(Timestamp, Timestamp)>,
+    ) -> Result<Vec<State>, Breach> {
+        let moment = match between {
+            Some((from, until)) => Moment { from, until, exact: false },
+            None => Moment { from: self.at, until: self.at, exact: true },
+        };
+        let holds = self.holds.unwrap_or_default();
+        let mut states = vec![state.clone()];
+        for event in &self.events {
+            let mut next = Vec::new();
+            for state in states {
+                next.extend(state.take(rules, self.run, event, holds, moment)?);
+            }
+            states = next;
+        }
+        // What was held changed nothing.
+        Ok(if self.holds.is_some() { vec![state.clone()] } else { states })
+    }
+
+    /// Says which guards were met.
+    fn meet(&self, report: &mut Report) {
+        for event in &self.events {
+            let held = |token| {
+                self.holds.into_iter().flatten().find(|h| h.attempt.token == token).map(|h| h.by)
+            };
+            let Event::AttemptStarted { token, .. } = event else { continue };
+            report.judged += 1;
+            match held(*token) {
+                Some(HeldBy::Breaker) => report.met(BREAKER),
+                Some(HeldBy::Concurrency) => report.met(CONCURRENCY),
+                Some(HeldBy::Rate) => report.met(RATE),
+                Some(HeldBy::RetryBudget) => report.met(WAITED),
+                None => {}
+            }
+        }
+        let retries = self.events.iter().filter(|e| matches!(e, Event::RetryScheduled { .. }));
+        let tasks: BTreeSet<TaskId> = retries.filter_map(|e| e.task()).collect();
+        let denied = self.holds.into_iter().flatten().filter(|h| tasks.contains(&h.attempt.task));
+        denied.for_each(|_| report.met(DENIED));
+    }
+}

@@ -1,0 +1,36 @@
+//! Actions that are registered functions (H10, H17, X1). Drawn apart from everything else, and
+//! seldom: most actions are endpoints.
+
+use serde_json::json;
+
+use super::Draw;
+use super::graphs::Draft;
+
+/// The functions that every simulated program has: one for each step that is ever drawn.
+pub fn names() -> impl Iterator<Item = String> {
+    let ids = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    ids.into_iter().flat_map(|id| [format!("do_{id}"), format!("do_undo_{id}")])
+}
+
+/// Makes some steps of some seeds call functions. What a step ensures is said of its endpoint's
+/// answer, and a program has no word for where a function is to ask.
+pub(super) fn draw(seed: u64, drafts: &mut [Draft]) {
+    let mut draw = Draw::new(seed, "registered");
+    if !draw.chance(15) {
+        return;
+    }
+    for draft in drafts.iter_mut().filter(|draft| !draft.is_program) {
+        for step in draft.steps.iter_mut().filter(|s| !s.words.contains_key("ensures")) {
+            if !draw.chance(60) {
+                continue;
+            }
+            step.is_function = true;
+            step.more.insert("to".to_owned(), json!(step.path));
+            step.action.remove("headers");
+            if draw.chance(60) {
+                let limit = draw.pick(["600ms", "1500ms", "5s"]);
+                step.action.insert("heartbeat_timeout".to_owned(), json!(limit));
+            }
+        }
+    }
+}

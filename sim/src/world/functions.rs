@@ -1,0 +1,153 @@
+//! The registered functions that every simulated program has. Each works for a while, saying how far
+//! it is and what it costs (X1, H17), and then asks the endpoint that its arguments name, so that
+//! what it met is known as it is of an HTTP action.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use retrial::action::{ActionSet, Actions, Call, Context, HttpActions, Outcome, Registry, Reports};
+use retrial::failure::Failure;
+use retrial::runtime::Runtime as _;
+use retrial::time::Timestamp;
+use retrial::workflow::{Able, Action, Endpoint, Target};
+use serde_json::json;
+
+use super::program::Wires;
+use crate::clock::true_now;
+use crate::evidence::{Did, Work};
+use crate::life::Life;
+use crate::runtime::SimRuntime;
+use crate::scenario::ENDPOINT_HOST;
+use crate::sync::lock;
+use crate::workload::{self, Draw};
+
+/// What all functions of a world did. Clones share it.
+pub(super) type Works = Arc<Mutex<Vec<Work>>>;
+
+/// When each attempt was dispatched, by its receipt and number.
+type Dispatched = Arc<Mutex<BTreeMap<(u128, u32), Timestamp>>>;
+
+/// Registered functions and HTTP endpoints.
+pub(super) struct Acts {
+    set: ActionSet<Wires>,
+    dispatched: Dispatched,
+}
+
+/// What a function needs.
+#[derive(Clone)]
+struct Hands {
+    runtime: SimRuntime,
+    life: Life,
+    works: Works,
+    http: HttpActions<Wires>,
+    dispatched: Dispatched,
+}
+
+impl Acts {
+    pub(super) fn new(
+        runtime: SimRuntime,
+        life: Life,
+        works: Works,
+        http: HttpActions<Wires>,
+    ) -> Self {
+        let dispatched = Dispatched::default();
+        let hands =
+            Hands { runtime, life, works, http: http.clone(), dispatched: Arc::clone(&dispatched) };
+        let mut registry = Registry::new();
+        for name in workload::registered() {
+            let (before, after) = (hands.clone(), hands.clone());
+            registry
+                .action(&name)
+                .precondition(move |context: Context| {
+                    before.note(&context, Did::Checked);
+                    std::future::ready(Ok::<_, Failure>(()))
+                })
+                .run(move |context: Context| {
+                    let hands = after.clone();
+                    async move { hands.work(context).await }
+                })
+                .register();
+        }
+        Self { set: ActionSet::new(registry, http), dispatched }
+    }
+}
+
+impl Actions for Acts {
+    async fn invoke(&self, call: Call) -> Outcome {
+        lock(&self.dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
+        self.set.invoke(call).await
+    }
+
+    fn able(&self) -> Able {
+        self.set.able()
+    }
+}
+
+impl Hands {
+    fn note(&self, context: &Context, did: Did) {
+        if !self.life.is_over() {
+            let (run, task, attempt) = (context.run(), context.task(), context.attempt());
+            lock(&self.works).push(Work { at: true_now(), run, task, attempt, did });
+        }
+    }
+
+    async fn work(&self, context: Context) -> Outcome {
+        let (seed, attempt) = (context.receipt_token(), context.attempt());
+        let mut draw = Draw::new(seed.as_u64_pair().0, &format!("attempt {attempt}"));
+        let seen: Option<u64> = context.progress()?;
+        self.note(&context, Did::Began(seen));
+        let mut done = seen.unwrap_or(0);
+        for _ in 0..draw.small(0, 3) {
+            let wait = draw.millis(1, 400);
+            self.runtime.sleep_until(self.runtime.now().after(wait)).await;
+            if draw.chance(40) {
+                let cost = draw.below(1_000_000);
+                self.note(&context, Did::Spent(cost));
+                context.report_cost(cost);
+            }
+            done += 1;
+            self.note(&context, Did::Beat(done));
+            context.heartbeat(done)?;
+        }
+        // An answer that looks like an exception is none here.
+        self.http.invoke(self.call(&context)).await.map(|answer| json!({"answer": answer}))
+    }
+
+    /// The request to the endpoint that the arguments name.
+    fn call(&self, context: &Context) -> Call {
+        let args = context.raw_args().clone();
+        let path = args.get("to").and_then(|to| to.as_str()).unwrap_or_default();
+        let url = format!("http://{ENDPOINT_HOST}{path}");
+        let endpoint = Endpoint { method: "POST".to_owned(), url, headers: BTreeMap::new() };
+        let action = Action {
+            kind: Default::default(),
+            target: Target::Http(endpoint),
+            idempotent: None,
+            inner_attempts: None,
+            webhook: None,
+            heartbeat_timeout: None,
+            guard: Default::default(),
+        };
+        let (receipt, attempt) = (context.receipt_token(), context.attempt());
+        Call {
+            run: context.run(),
+            task: context.task(),
+            step: context.step().to_owned(),
+            name: "relay".to_owned(),
+            action: Some(Arc::new(action)),
+            args,
+            attempt,
+            retries_left: context.retries_left(),
+            timeout: context.timeout(),
+            heartbeat_timeout: None,
+            progress: None,
+            reports: Reports::default(),
+            receipt,
+            at: lock(&self.dispatched)
+                .get(&(receipt.as_u128(), attempt))
+                .copied()
+                .unwrap_or_default(),
+            cancelled: context.cancelled().clone(),
+        }
+    }
+}

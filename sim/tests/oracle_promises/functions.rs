@@ -1,0 +1,119 @@
+use retrial::failure::Failure;
+use retrial::run::{Cost, Event};
+use retrial::workflow::Target;
+use retrial_sim::evidence::{Did, Work};
+use retrial_sim::oracle::functions::{
+    CHECKED_AGAIN, COST_MISCOUNTED, NEVER_BEGAN, NO_HEARTBEAT_ASKED, PROGRESS_FROM_NOWHERE,
+    PROGRESS_LOST, SILENT_TOO_LONG,
+};
+use retrial_sim::oracle::isolation::judge;
+use retrial_sim::scenario::Reply;
+
+use crate::kit::{
+    Script, at, found, healthy, ms, policy, server_error, status, step, task, workflow,
+};
+
+/// A run of one function that must give a heartbeat each second.
+fn function() -> Script {
+    let mut parts = workflow(vec![step("a", policy(9))]);
+    let action = parts.actions.get_mut("do_a").unwrap();
+    action.target = Target::Registered;
+    action.heartbeat_timeout = Some(ms(1_000));
+    let mut script = Script::new(parts);
+    script.enter(0, 1);
+    script
+}
+
+fn did(script: &mut Script, attempt: u32, all: &[Did]) {
+    let (run, at) = (script.run().id, at(script.now));
+    let work = |did: &Did| Work { at, run, task: task(0, 0), attempt, did: *did };
+    script.world.works.extend(all.iter().map(work));
+}
+
+fn costs(script: &mut Script, attempt: u32, millionths: u64) {
+    let cost = Cost::from_millionths(millionths);
+    script.event(Event::CostReported { task: task(0, 0), attempt, cost });
+}
+
+/// A first attempt that comes to 3 at a cost of 7 and fails, and a second one that does `second`.
+fn retried(cost: u64, second: &[Did]) -> Script {
+    let mut script = function();
+    let it = task(0, 0);
+    script.start(it, 1, status(503));
+    did(
+        &mut script,
+        1,
+        &[Did::Checked, Did::Began(None), Did::Spent(5), Did::Beat(3), Did::Spent(2)],
+    );
+    costs(&mut script, 1, cost);
+    script.retry(it, 1, &server_error()).start(it, 2, Reply::SuccessTrue);
+    did(&mut script, 2, second);
+    script.succeed(it, 2);
+    script
+}
+
+#[test]
+fn x1_h10_h17_what_a_function_says_is_recorded() {
+    let report = judge(&retried(7, &[Did::Began(Some(3))]).world);
+    healthy(&report);
+    for feature in ["function", "precondition once", "cost", "heartbeat"] {
+        assert!(report.features[feature] > 0, "{feature}");
+    }
+}
+
+#[test]
+fn h17_a_cost_that_is_miscounted_or_missing_is_found() {
+    found(&judge(&retried(6, &[Did::Began(Some(3))]).world), COST_MISCOUNTED);
+    let script = retried(7, &[Did::Began(Some(3))]);
+    let script = script.without(|e| matches!(e, Event::CostReported { .. }));
+    found(&judge(&script.world), COST_MISCOUNTED);
+}
+
+#[test]
+fn x1_progress_that_does_not_reach_the_next_attempt_is_found() {
+    found(&judge(&retried(7, &[Did::Began(None)]).world), PROGRESS_LOST);
+    found(&judge(&retried(7, &[Did::Began(Some(2))]).world), PROGRESS_LOST);
+    found(&judge(&retried(7, &[Did::Began(Some(4))]).world), PROGRESS_FROM_NOWHERE);
+}
+
+#[test]
+fn h10_a_precondition_that_is_looked_at_again_is_found() {
+    found(&judge(&retried(7, &[Did::Checked, Did::Began(Some(3))]).world), CHECKED_AGAIN);
+}
+
+#[test]
+fn x1_a_success_of_an_attempt_that_never_began_is_found() {
+    found(&judge(&retried(7, &[]).world), NEVER_BEGAN);
+}
+
+#[test]
+fn x1_silence_for_longer_than_allowed_is_found() {
+    let silent = |millis: u64| {
+        let mut script = function();
+        script.start(task(0, 0), 1, Reply::SuccessTrue);
+        did(&mut script, 1, &[Did::Began(None)]);
+        script.pass(millis);
+        script.world.ledger[0].answered_at = Some(at(millis));
+        script.succeed(task(0, 0), 1);
+        judge(&script.world)
+    };
+    healthy(&silent(900));
+    found(&silent(2_500), SILENT_TOO_LONG);
+}
+
+#[test]
+fn x1_a_missed_heartbeat_where_none_is_asked_for_is_found() {
+    let missed = |asked: bool| {
+        let mut parts = workflow(vec![step("a", policy(9))]);
+        let action = parts.actions.get_mut("do_a").unwrap();
+        action.target = Target::Registered;
+        action.heartbeat_timeout = asked.then(|| ms(1_000));
+        let mut script = Script::new(parts);
+        script.enter(0, 1).start(task(0, 0), 1, Reply::Hang);
+        did(&mut script, 1, &[Did::Began(None)]);
+        script.pass(1_000).retry(task(0, 0), 1, &Failure::heartbeat_missed(ms(1_000)));
+        judge(&script.world)
+    };
+    healthy(&missed(true));
+    found(&missed(false), NO_HEARTBEAT_ASKED);
+}

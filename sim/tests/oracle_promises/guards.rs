@@ -1,0 +1,301 @@
+use std::num::NonZeroU32;
+
+use retrial::failure::Failure;
+use retrial::guard::{Breaker, FailureRate, GuardRules, HeldBy, Pace};
+use retrial::policy::{Budget, BudgetScope, Denied, GiveUp, Share};
+use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
+use retrial::store::{Hold, Holder};
+use retrial::workflow::{Parts, Template};
+use retrial_sim::evidence::{Ask, StoreAnswer};
+use retrial_sim::oracle::guards::{
+    DENIED_WITHOUT_NEED, HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID,
+    OVER_BUDGET, STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE, TOO_MANY_PROBES, WRONG_HOLD,
+    judge,
+};
+use retrial_sim::scenario::Reply;
+use serde_json::json;
+
+use crate::kit::{
+    Script, found, healthy, ms, policy, server_error, status, step, store, task, workflow,
+};
+
+fn many(n: u32) -> NonZeroU32 {
+    NonZeroU32::new(n).unwrap()
+}
+
+/// Three tasks of one guarded action.
+fn fan(guard: GuardRules) -> Script {
+    let mut one = step("a", policy(9));
+    one.for_each = Some(Template::try_from(json!("${input.items}")).unwrap());
+    let mut parts: Parts = workflow(vec![one]);
+    parts.actions.get_mut("do_a").unwrap().guard = guard;
+    let mut script = Script::new(parts);
+    script.enter(0, 3);
+    script
+}
+
+fn item(n: u32) -> TaskId {
+    task(0, n)
+}
+
+/// So many failures open it for a second.
+fn breaker(failures: u32, probes: u32) -> GuardRules {
+    let breaker = Breaker::new(Some(many(failures)), None, ms(1_000), many(probes)).ok();
+    GuardRules { breaker, ..GuardRules::default() }
+}
+
+fn limit(n: u32) -> GuardRules {
+    GuardRules { concurrency: Some(many(n)), ..GuardRules::default() }
+}
+
+/// Half a token for each first attempt.
+fn budget(initial: u32, on_denied: Denied, scope: BudgetScope) -> GuardRules {
+    let share = Share::from_millionths(500_000).unwrap();
+    let usual = Budget::of_first_attempts(share);
+    let retry_budget = Some(Budget { initial, on_denied, scope, ..usual });
+    GuardRules { retry_budget, ..GuardRules::default() }
+}
+
+/// The store holds a start back until then.
+fn hold(script: &mut Script, task: TaskId, attempt: u32, by: HeldBy, until: u64) {
+    let (at, run, first) = (store(script.now), script.run().id, script.run().version);
+    let token = Token::from_random(7, u64::from(attempt) + u64::from(task.item) * 100);
+    let retries_left = None;
+    let event =
+        Event::AttemptStarted { task, attempt, token, timeout: None, retries_left, retry: None };
+    let ask = Ask { at, run, first, events: vec![Recorded { at, event }] };
+    let attempt = Holder { run, task, token };
+    let holds = vec![Hold { attempt, by, until: store(until) }];
+    script.world.answers.push(StoreAnswer::Held(ask, holds));
+}
+
+fn say(script: &mut Script, attempt: u32, until: u64) {
+    let (task, by, until) = (item(0), HeldBy::Breaker, store(until));
+    script.event(Event::TaskHeld { task, attempt, by, until });
+}
+
+/// A failure opens it at 0; held at 100 until 1,000, said so, and a success then.
+fn held() -> Script {
+    let mut script = fan(breaker(1, 1));
+    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
+    hold(&mut script, item(0), 2, HeldBy::Breaker, 1_000);
+    say(&mut script, 2, 1_000);
+    script.pass(900).start(item(0), 2, Reply::SuccessTrue).succeed(item(0), 2);
+    script
+}
+
+#[test]
+fn c18_what_waits_until_it_may_passes() {
+    let report = judge(&held().world);
+    healthy(&report);
+    assert_eq!(report.features["breaker hold"], 1);
+    assert_eq!(report.features["breaker probe"], 1);
+}
+
+#[test]
+fn c18_an_attempt_while_the_breaker_is_open_is_found() {
+    let mut script = fan(breaker(1, 1));
+    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
+    script.start(item(1), 1, Reply::SuccessTrue);
+    found(&judge(&script.world), STARTED_WHILE_OPEN);
+}
+
+#[test]
+fn c18_a_breaker_opens_at_its_failure_rate() {
+    let share = Share::from_millionths(500_000).unwrap();
+    let rate = FailureRate { share, window: ms(10_000), min_calls: many(2) };
+    let breaker = Breaker::new(None, Some(rate), ms(1_000), many(1)).ok();
+    let mut script = fan(GuardRules { breaker, ..GuardRules::default() });
+    script.start(item(0), 1, Reply::SuccessTrue).succeed(item(0), 1);
+    script.start(item(1), 1, status(503)).retry(item(1), 1, &server_error());
+    script.start(item(1), 2, Reply::SuccessTrue);
+    found(&judge(&script.world), STARTED_WHILE_OPEN);
+}
+
+#[test]
+fn c18_a_second_probe_beside_the_first_is_found() {
+    let mut script = held();
+    script.pass(5).start(item(1), 1, status(503)).retry(item(1), 1, &server_error());
+    script.pass(1_000).start(item(1), 2, Reply::SuccessTrue);
+    healthy(&judge(&script.world));
+    script.start(item(2), 1, Reply::SuccessTrue);
+    found(&judge(&script.world), TOO_MANY_PROBES);
+}
+
+#[test]
+fn c18_permanent_failures_and_lost_leases_do_not_open_it() {
+    let lost = Failure::lease_lost();
+    for failure in [Failure::http(404, "not here"), lost] {
+        let mut script = fan(breaker(1, 1));
+        script.start(item(0), 1, status(404)).retry(item(0), 1, &failure);
+        script.start(item(0), 2, Reply::SuccessTrue);
+        healthy(&judge(&script.world));
+        hold(&mut script, item(1), 1, HeldBy::Breaker, 1_000);
+        found(&judge(&script.world), HELD_WITHOUT_NEED);
+    }
+}
+
+#[test]
+fn c18_what_started_before_it_opened_can_not_close_it() {
+    let mut script = fan(breaker(1, 1));
+    script.start(item(1), 1, Reply::SuccessTrue);
+    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
+    script.succeed(item(1), 1);
+    healthy(&judge(&script.world));
+    script.start(item(0), 2, Reply::SuccessTrue);
+    found(&judge(&script.world), STARTED_WHILE_OPEN);
+}
+
+#[test]
+fn c18_a_hold_for_longer_than_it_is_open_is_found() {
+    let mut script = fan(breaker(1, 1));
+    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
+    hold(&mut script, item(0), 2, HeldBy::Breaker, 1_001);
+    found(&judge(&script.world), HELD_TOO_LONG);
+}
+
+#[test]
+fn c18_a_hold_said_twice_is_found() {
+    let script = held().twice(|e| matches!(e, Event::TaskHeld { .. }));
+    found(&judge(&script.world), WRONG_HOLD);
+}
+
+#[test]
+fn c18_a_hold_that_uses_an_attempt_up_is_found() {
+    let script = held().alter(|r| {
+        if let Event::AttemptStarted { attempt: attempt @ 2, .. } = &mut r.event {
+            *attempt = 3;
+        }
+    });
+    found(&judge(&script.world), WRONG_HOLD);
+}
+
+#[test]
+fn c18_a_hold_that_nobody_said_is_found() {
+    let script = held().without(|e| matches!(e, Event::TaskHeld { .. }));
+    found(&judge(&script.world), HOLD_UNSAID);
+}
+
+#[test]
+fn c18_a_hold_without_a_guard_is_found() {
+    let mut script = fan(limit(3));
+    say(&mut script, 1, 1_000);
+    found(&judge(&script.world), HELD_BY_NOTHING);
+}
+
+#[test]
+fn x6_more_at_once_than_allowed_is_found() {
+    let mut script = fan(limit(2));
+    script.start(item(0), 1, Reply::SuccessTrue).start(item(1), 1, Reply::SuccessTrue);
+    hold(&mut script, item(2), 1, HeldBy::Concurrency, 1_000);
+    healthy(&judge(&script.world));
+    script.start(item(2), 1, Reply::SuccessTrue);
+    found(&judge(&script.world), TOO_MANY_AT_ONCE);
+}
+
+#[test]
+fn x6_a_place_that_is_free_again_holds_nothing_back() {
+    let mut script = fan(limit(1));
+    script.start(item(0), 1, Reply::SuccessTrue).succeed(item(0), 1);
+    hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
+    found(&judge(&script.world), HELD_WITHOUT_NEED);
+}
+
+#[test]
+fn x6_the_end_of_a_run_frees_its_places() {
+    let mut script = fan(limit(1));
+    script.start(item(0), 1, Reply::Hang).end(Outcome::Cancelled { reason: String::new() });
+    healthy(&judge(&script.world));
+    hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
+    found(&judge(&script.world), HELD_WITHOUT_NEED);
+}
+
+#[test]
+fn x6_starts_that_are_too_fast_are_found() {
+    let rate = Pace::new(many(2), ms(1_000)).ok();
+    let mut script = fan(GuardRules { rate, ..GuardRules::default() });
+    script.start(item(0), 1, Reply::SuccessTrue).start(item(1), 1, Reply::SuccessTrue);
+    hold(&mut script, item(2), 1, HeldBy::Rate, 500);
+    script.pass(499);
+    let mut early = script;
+    early.start(item(2), 1, Reply::SuccessTrue);
+    found(&judge(&early.world), TOO_FAST);
+}
+
+#[test]
+fn x6_a_rate_that_has_room_holds_nothing_back() {
+    let rate = Pace::new(many(2), ms(1_000)).ok();
+    let mut script = fan(GuardRules { rate, ..GuardRules::default() });
+    script.start(item(0), 1, Reply::SuccessTrue).start(item(1), 1, Reply::SuccessTrue);
+    script.pass(500).start(item(2), 1, Reply::SuccessTrue);
+    healthy(&judge(&script.world));
+    script.pass(510);
+    hold(&mut script, item(2), 2, HeldBy::Rate, 1_500);
+    found(&judge(&script.world), HELD_WITHOUT_NEED);
+}
+
+/// Two failures of one task; a first attempt gives half a token.
+fn retried(guard: GuardRules) -> Script {
+    let mut script = fan(guard);
+    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
+    script.start(item(0), 2, status(503)).retry(item(0), 2, &server_error());
+    script
+}
+
+#[test]
+fn h17_more_retries_than_the_budget_allows_are_found() {
+    for scope in [BudgetScope::Action, BudgetScope::Group] {
+        healthy(&judge(&retried(budget(2, Denied::Fail, scope)).world));
+        found(&judge(&retried(budget(1, Denied::Fail, scope)).world), OVER_BUDGET);
+    }
+}
+
+#[test]
+fn h17_a_retry_denied_without_need_is_found() {
+    let denied = |initial| {
+        let mut script = fan(budget(initial, Denied::Fail, BudgetScope::Group));
+        script.start(item(0), 1, status(503));
+        script.give_up(item(0), 1, &server_error(), GiveUp::RetryBudget);
+        judge(&script.world)
+    };
+    healthy(&denied(0));
+    assert_eq!(denied(0).features["group budget"], 1);
+    found(&denied(1), DENIED_WITHOUT_NEED);
+}
+
+#[test]
+fn h17_a_retry_that_the_store_did_not_deny_is_found() {
+    let mut script = fan(budget(1, Denied::Fail, BudgetScope::Action));
+    script.start(item(0), 1, status(503));
+    script.give_up(item(0), 1, &server_error(), GiveUp::RetryBudget);
+    found(&judge(&script.world), DENIED_WITHOUT_NEED);
+}
+
+#[test]
+fn h17_a_retry_that_starts_without_its_tokens_is_found() {
+    let mut script = fan(budget(0, Denied::Wait, BudgetScope::Action));
+    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
+    // Half a token at first, and a tenth for the 100 ms since.
+    hold(&mut script, item(0), 2, HeldBy::RetryBudget, 500);
+    healthy(&judge(&script.world));
+    script.pass(400);
+    let at = script.now;
+    script.start(item(0), 2, Reply::SuccessTrue);
+    healthy(&judge(&script.world));
+    let mut early = fan(budget(0, Denied::Wait, BudgetScope::Action));
+    early.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
+    early.pass(at - 150).start(item(0), 2, Reply::SuccessTrue);
+    found(&judge(&early.world), OVER_BUDGET);
+}
+
+#[test]
+fn c18_what_landed_unseen_is_known_from_the_history() {
+    // The store began anew, and the answer that told of the failure was lost with it.
+    let mut script = fan(breaker(1, 1));
+    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
+    let lost = script.world.answers.len() - 2;
+    script.world.answers.truncate(lost);
+    script.world.answers.push(StoreAnswer::Unsure);
+    script.start(item(0), 2, Reply::SuccessTrue);
+    found(&judge(&script.world), STARTED_WHILE_OPEN);
+}
