@@ -27,10 +27,10 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use retrial::failure::Failure;
-use retrial::policy::Policy;
+use retrial::policy::{GiveUp, Policy};
 use retrial::run::{
-    Event, Input, Lapse, Phase, Recorded, RunState, StepPhase, TaskId, TaskPhase, Token, decode,
-    decode_snapshot, encode, encode_snapshot, queue_of,
+    Event, Input, Lapse, Phase, Recorded, RunState, StepPhase, TaskId, TaskPhase, TaskState, Token,
+    decode, decode_snapshot, encode, encode_snapshot, queue_of,
 };
 use retrial::time::Nanos;
 use retrial::workflow::StepIx;
@@ -163,15 +163,23 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
         Jolt::Fail(nth) => {
             let Some(task) = nth_task(world, nth) else { return Ok(()) };
             let item = (nth % 2 == 0).then_some(task.item);
-            let waits = |world: &World| {
-                let mut tasks = world.state.tasks();
-                let meant = |t: TaskId| t.step == task.step && item.is_none_or(|i| i == t.item);
-                tasks.any(|(id, t)| meant(id) && t.phase == TaskPhase::Queued)
+            let meant = |t: TaskId| t.step == task.step && item.is_none_or(|i| i == t.item);
+            let waits = |world: &World| -> Vec<TaskId> {
+                let queued = |t: &TaskState| t.phase == TaskPhase::Queued;
+                world.state.tasks().filter(|(_, t)| queued(t)).map(|(id, _)| id).collect()
             };
-            let waited = waits(world);
+            let before: Vec<TaskId> = waits(world).into_iter().filter(|t| meant(*t)).collect();
             let fail = Input::Fail { step: task.step, item, reason: "no use".into() };
-            let did = !world.handle(&fail).is_empty();
-            prop_assert!(did == waited && !waits(world), "what waits fails, and nothing else");
+            let events = world.handle(&fail);
+            let by_hand = events.iter().filter_map(|recorded| match recorded.event {
+                Event::TaskFailed { task, reason: GiveUp::ByHand, .. } => Some(task),
+                _ => None,
+            });
+            prop_assert_eq!(&by_hand.collect::<Vec<_>>(), &before, "what waits fails, and no more");
+            prop_assert_eq!(events.is_empty(), before.is_empty(), "else nothing happens");
+            // What follows may wait, as the next compensation of a step that is undone.
+            let after = waits(world);
+            prop_assert!(!before.iter().any(|t| after.contains(t)), "it does not wait any more");
         }
         Jolt::Stale(nth) => {
             let Some(task) = nth_task(world, nth) else { return Ok(()) };

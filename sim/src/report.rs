@@ -230,11 +230,7 @@ impl SweepReport {
             let found = self.found.get(&oracle).copied().unwrap_or(0);
             let _ = writeln!(out, "  {oracle:<20} {judged:>8} / {found}");
         }
-        let _ = writeln!(out, "features judged");
-        for feature in FEATURES {
-            let judged = self.features.get(feature).copied().unwrap_or(0);
-            let _ = writeln!(out, "  {feature:<20} {judged:>8}");
-        }
+        self.feature_words(out);
         line(out, "fingerprint", &self.fingerprint);
         for seed in &self.failing {
             let _ = writeln!(
@@ -249,6 +245,21 @@ impl SweepReport {
             }
         }
         text
+    }
+}
+
+impl SweepReport {
+    /// A workflow of one's own may well have none of them.
+    fn feature_words(&self, out: &mut String) {
+        if self.features.is_empty() {
+            return;
+        }
+        let _ = writeln!(out, "features judged");
+        for feature in FEATURES {
+            let judged = self.features.get(feature).copied().unwrap_or(0);
+            let note = if judged == 0 { "  never judged" } else { "" };
+            let _ = writeln!(out, "  {feature:<20} {judged:>8}{note}");
+        }
     }
 }
 

@@ -26,7 +26,8 @@ pub struct QueueColumns {
     pub backoff_base_delay_ms: u64,
     /// What triggered this attempt; absent for the first.
     pub retry_kind: Option<RetryKind>,
-    /// When the task is due, by the store's clock; absent while an attempt is in progress.
+    /// When the task is due, by the store's clock; absent while an attempt is in progress, and of
+    /// a retry that a pause holds back.
     pub scheduled_at: Option<Timestamp>,
     /// When the attempt's time or its lease ends or its heartbeat is missed, whichever is earliest, by
     /// the store's clock.
@@ -57,7 +58,11 @@ pub fn queue_columns(
 ) -> Vec<QueueColumns> {
     let columns = |row: &QueueRow| {
         let step = state.workflow().step(row.task.step)?;
-        Some(columns(&step.policy, state.task(row.task)?, row, functions))
+        let mut columns = columns(&step.policy, state.task(row.task)?, row, functions);
+        if state.paused().is_some() && row.attempt > 1 {
+            columns.scheduled_at = None;
+        }
+        Some(columns)
     };
     rows.iter().filter_map(columns).collect()
 }

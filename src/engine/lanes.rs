@@ -167,6 +167,10 @@ pub(super) fn due(
     Some(QueueChange::Due { task, attempt, after, need, progress: None })
 }
 
+/// When a retry is due that a pause holds back: not before somebody resumes the run (H17). It keeps
+/// its row, and with it what its attempts reported.
+pub(super) const HELD_BACK: Nanos = Nanos::from_secs(100 * 365 * 24 * 3_600);
+
 /// What `events`, which led to `state`, change in the queue. `progress` is that of the attempt
 /// whose outcome led to them.
 pub(super) fn queue_changes(
@@ -182,13 +186,15 @@ pub(super) fn queue_changes(
                 let tasks = (0..*tasks).map(|item| TaskId { step: *step, item });
                 changes.extend(tasks.filter_map(|task| due(state, task, 1, Nanos::ZERO)));
             }
-            // No retry starts: neither the lease nor the retry has a row (H17).
-            Event::RetryScheduled { task, .. } if state.paused().is_some() => {
-                changes.push(QueueChange::Remove { task: *task });
+            Event::RetryScheduled { task, attempt, .. } if state.paused().is_some() => {
+                changes.extend(due(state, *task, *attempt, HELD_BACK).map(|c| c.with(progress)));
             }
             Event::RunPaused { .. } => {
                 let held_back = state.waiting_retries();
-                changes.extend(held_back.map(|(task, _)| QueueChange::Remove { task }));
+                changes.extend(
+                    held_back
+                        .filter_map(|(task, found)| due(state, task, found.attempt, HELD_BACK)),
+                );
             }
             Event::RunResumed => {
                 let again = state.waiting_retries().filter_map(|(task, found)| {

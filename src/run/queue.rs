@@ -7,7 +7,7 @@ use crate::workflow::{Able, Need};
 /// What a task waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waits {
-    /// Its next attempt.
+    /// Its next attempt, or that somebody resumes the run.
     Due,
     /// The end of the attempt under this token.
     Leased(Token),
@@ -20,10 +20,7 @@ pub fn queue_of(state: &RunState) -> Vec<(TaskId, u32, Waits)> {
     if matches!(state.phase, Phase::Ended(_)) {
         return Vec::new();
     }
-    // What a pause holds back has no row until it is resumed.
-    let held_back = |task: &TaskState| state.paused().is_some() && task.attempt > 1;
     let row = |(id, task): (TaskId, &TaskState)| match task.phase {
-        TaskPhase::Queued if held_back(task) => None,
         TaskPhase::Queued => Some((id, task.attempt, Waits::Due)),
         TaskPhase::Running { token, .. } => Some((id, task.attempt, Waits::Leased(token))),
         _ => None,

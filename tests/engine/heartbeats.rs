@@ -216,6 +216,32 @@ async fn x1_progress_reaches_the_next_attempt() {
     assert_eq!(seen(&store, &engine, run).await, json!({ "seen": [1, 2], "attempt": 3 }));
 }
 
+// X1, H17: what was reported outlives a pause, whether the run was paused before the failure or in
+// the delay after it.
+#[tokio::test(start_paused = true)]
+async fn x1_h17_progress_is_carried_over_a_pause() {
+    for pause_at in [200, 1_000] {
+        let store = Watched::new();
+        let mut registry = Registry::new();
+        registry.register("act", |context: Context| async move {
+            let seen: Option<u32> = context.progress()?;
+            if context.attempt() == 1 {
+                context.heartbeat(7)?;
+                pass(500).await;
+                return Err(Failure::http(503, "busy"));
+            }
+            Ok(json!(seen))
+        });
+        let engine = registered(&store, registry).await;
+        let run = submit(&engine, workflow(vec![step("a", patient(2), &[], json!({}))])).await;
+        pass(pause_at).await;
+        engine.pause(run, "let me look").await.unwrap();
+        pass(600_000).await;
+        engine.resume(run).await.unwrap();
+        assert_eq!(seen(&store, &engine, run).await, json!(7), "paused at {pause_at} ms");
+    }
+}
+
 // X1: what is too large or of another shape is a permanent failure of the action's own.
 #[tokio::test(start_paused = true)]
 async fn x1_progress_is_bounded_and_typed() {

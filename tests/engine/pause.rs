@@ -4,8 +4,8 @@ use retrial::action::Call;
 use retrial::engine::{CommandError, Config};
 use retrial::failure::Failure;
 use retrial::policy::GiveUp;
-use retrial::run::{Event, LetterId, Outcome, TaskId, queue_of};
-use retrial::store::{RunPhase, Store as _};
+use retrial::run::{Event, LetterId, Outcome, TaskId, Waits, queue_of};
+use retrial::store::{QueueRow, QueueState, RunPhase, Store as _};
 use retrial::workflow::StepIx;
 use serde_json::json;
 
@@ -39,7 +39,9 @@ async fn h17_no_retry_starts_while_a_run_is_paused_also_after_a_restart() {
     let state = engine.state(run).await.unwrap();
     assert!(state.paused().unwrap().ends_with("wait for Ann"));
     assert!(!state.paused().unwrap().contains("hunter2"));
-    assert_eq!((queue_of(&state), store.queue(run).await.unwrap()), (vec![], vec![]));
+    let rows = store.queue(run).await.unwrap();
+    assert_eq!(queue_of(&state), [(TaskId { step: StepIx(0), item: 0 }, 2, Waits::Due)]);
+    assert!(matches!(rows[..], [QueueRow { attempt: 2, state: QueueState::Due { .. }, .. }]));
     engine.resume(run).await.unwrap();
     engine.resume(run).await.unwrap();
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);

@@ -1,7 +1,6 @@
 //! What people do to a run that is, or is to be, rolled back (C18).
 
 use insta::assert_snapshot;
-use retrial::run::queue_of;
 
 use super::rollback::{bad, chain};
 use super::*;
@@ -22,12 +21,11 @@ fn waiting() -> World {
 fn c18_h17_a_paused_rollback_waits_before_its_retry() {
     let mut world = waiting();
     world.handle(&Input::Pause { reason: "let me look".into() });
-    assert_eq!(queue_of(&world.state), [], "the retry is held back");
-    world.paused = true;
+    let claim = Input::Claimed { task: task(4, 0), attempt: 2, token: token_of(task(4, 0), 2) };
+    assert!(world.handle(&claim).is_empty(), "the retry is held back");
     world.run_to(600);
     assert_eq!((phase(&world, "ua"), world.state.outcome()), (StepPhase::Waiting, None));
     world.handle(&Input::Resume);
-    world.paused = false;
     assert!(world.run(100));
     let rollback = world.state.rollback().expect("it is rolled back");
     assert_eq!((rollback.compensated, rollback.complete), (2, Some(true)));

@@ -38,8 +38,8 @@ pub struct World {
     /// How attempts go that no script speaks of.
     pub beyond: Shot,
     scripts: BTreeMap<TaskId, Vec<Shot>>,
-    /// While the run's retries are paused: the rows of those that wait.
-    held_back: Option<BTreeMap<TaskId, Row>>,
+    /// While the run is paused: no retry falls due.
+    held_back: bool,
 }
 
 impl World {
@@ -60,7 +60,7 @@ impl World {
             paused: false,
             beyond: ok(),
             scripts: BTreeMap::new(),
-            held_back: None,
+            held_back: false,
         };
         world.note(events);
         world
@@ -125,6 +125,7 @@ impl World {
     pub fn next(&self) -> Option<(Timestamp, TaskId)> {
         let when = |row: &Row| match row {
             Row::Due { .. } if self.paused => None,
+            Row::Due { attempt, .. } if self.held_back && *attempt > 1 => None,
             Row::Due { at, .. } => Some(at.after(self.lag)),
             Row::Leased { ends, .. } => Some(*ends),
         };
@@ -188,32 +189,19 @@ impl World {
             }
             Event::RetryScheduled { task, attempt, delay, .. } => {
                 let row = Row::Due { attempt: *attempt, at: at.after(*delay) };
-                self.rows.remove(task);
-                match &mut self.held_back {
-                    Some(held_back) => held_back.insert(*task, row),
-                    None => self.rows.insert(*task, row),
-                };
+                self.rows.insert(*task, row);
             }
             Event::TaskSucceeded { task, .. }
             | Event::TaskFailed { task, .. }
             | Event::TaskCancelled { task } => {
                 self.rows.remove(task);
-                if let Some(held_back) = &mut self.held_back {
-                    held_back.remove(task);
-                }
             }
-            Event::RunPaused { .. } => {
-                let retry = |_: &TaskId, row: &mut Row| matches!(row, Row::Due { attempt, .. } if *attempt > 1);
-                self.held_back = Some(self.rows.extract_if(.., retry).collect());
-            }
-            Event::RunResumed => self.rows.extend(self.held_back.take().unwrap_or_default()),
+            Event::RunPaused { .. } => self.held_back = true,
+            Event::RunResumed => self.held_back = false,
             Event::CompensationStarted { task } => {
                 self.rows.insert(*task, Row::Due { attempt: 1, at });
             }
-            Event::RollbackStarted { .. } | Event::RunEnded { .. } => {
-                self.rows.clear();
-                self.held_back.iter_mut().for_each(BTreeMap::clear);
-            }
+            Event::RollbackStarted { .. } | Event::RunEnded { .. } => self.rows.clear(),
             _ => {}
         }
     }

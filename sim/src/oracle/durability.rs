@@ -150,15 +150,11 @@ fn queue(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
     let over = entries(run).any(|e| matches!(e.event, Event::RunEnded { .. }));
     let rolled = entries(run).find(|e| matches!(e.event, Event::RollbackStarted { .. }));
     let rolled = rolled.map(|e| e.number);
-    let turns =
-        entries(run).filter(|e| matches!(e.event, Event::RunPaused { .. } | Event::RunResumed));
-    let paused = turns.last().is_some_and(|e| matches!(e.event, Event::RunPaused { .. }));
     for task in tasks {
         let row = run.queue.iter().find(|r| r.task == task.task);
         let Some(last) = task.entries.last() else { continue };
         let called_off = rolled.is_some_and(|number| last.number < number);
-        let held_back = paused && matches!(last.event, Event::RetryScheduled { .. });
-        let right = match over || called_off || held_back {
+        let right = match over || called_off {
             true => row.is_none(),
             false => fits(last.event, row),
         };

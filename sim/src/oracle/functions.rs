@@ -71,14 +71,10 @@ struct Task<'e> {
 
 impl Task<'_> {
     fn judge(&self, report: &mut Report, entries_of_task: &[Entry<'_>]) {
-        let (mut known, mut held, mut last) = (None, false, 0);
+        let (mut known, mut held) = (None, false);
         for entry in entries_of_task {
             let (attempt, own) = match entry.event {
                 Event::AttemptStarted { attempt, .. } => {
-                    // What was reported is not carried over a pause (docs/operations.md).
-                    if self.was_resumed(last, entry.number) {
-                        (known, held) = (None, false);
-                    }
                     self.begins(report, entry, *attempt, known, held);
                     continue;
                 }
@@ -90,7 +86,6 @@ impl Task<'_> {
                 Event::TaskSucceeded { attempt, .. } => (*attempt, true),
                 _ => continue,
             };
-            last = entry.number;
             let began = self.did(attempt).any(|did| matches!(did, Did::Began(_)));
             report.check(began || !own, self.run.id, NEVER_BEGAN, || entry.show());
             report.met(FUNCTION);
@@ -100,12 +95,6 @@ impl Task<'_> {
                 known = self.last_beat(attempt).or(known);
             }
         }
-    }
-
-    /// Whether the run was resumed between these two events.
-    fn was_resumed(&self, from: u64, until: u64) -> bool {
-        let mut between = entries(self.run).filter(|e| from < e.number && e.number < until);
-        between.any(|e| matches!(e.event, Event::RunResumed))
     }
 
     fn did(&self, attempt: u32) -> impl Iterator<Item = Did> {

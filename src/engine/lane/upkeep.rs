@@ -4,7 +4,7 @@ use super::{Lane, LaneError};
 use crate::engine::World;
 use crate::engine::draft::Draft;
 use crate::engine::guarding::Guarded;
-use crate::engine::lanes::{Message, due};
+use crate::engine::lanes::{HELD_BACK, Message, due};
 use crate::run::{self, Lapse, Version, Waits};
 use crate::store::{QueueState, Store as _};
 
@@ -20,7 +20,9 @@ impl<W: World> Lane<W> {
             match (waits, row.map(|r| &r.state)) {
                 (Waits::Due, Some(QueueState::Due { .. })) => {}
                 (Waits::Due, _) => {
-                    let after = self.state.task(task).map(|t| t.delay).unwrap_or_default();
+                    let delay = self.state.task(task).map(|t| t.delay).unwrap_or_default();
+                    let held_back = self.state.paused().is_some() && attempt > 1;
+                    let after = if held_back { HELD_BACK } else { delay };
                     missing.extend(due(&self.state, task, attempt, after));
                 }
                 (Waits::Leased(token), _) if self.node.config.sole_owner => {

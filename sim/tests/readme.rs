@@ -1,0 +1,22 @@
+//! The sweep that README.md shows is what is printed.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
+
+use std::path::Path;
+use std::process::Command;
+
+const SHOWN: &str = "$ retrial-sim run --scenario examples/payment.toml ";
+
+#[test]
+fn the_readme_shows_the_sweep_that_is_printed() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let page = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let (_, rest) = page.split_once(SHOWN).unwrap();
+    let (command, rest) = rest.split_once('\n').unwrap();
+    let (expected, _) = rest.split_once("```").unwrap();
+    let mut program = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
+    program.current_dir(root).args(SHOWN.split_whitespace().skip(2));
+    let ran = program.args(command.split_whitespace()).output().unwrap();
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    assert!(ran.status.success());
+    assert_eq!(printed, expected, "README.md is old; it prints:\n{printed}");
+}
