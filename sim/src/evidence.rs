@@ -1,6 +1,6 @@
 //! All that a simulated run of the world leaves behind, as plain data: what oracles judge.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -33,6 +33,8 @@ pub struct Evidence {
     pub told: Vec<Told>,
     /// What truly arrived at the endpoints, in the order of arrival.
     pub ledger: Vec<Arrival>,
+    /// The registered functions that some node had not.
+    pub lacking: BTreeSet<String>,
     /// How often each kind of fault struck.
     pub strikes: BTreeMap<FaultKind, u64>,
     /// Every incarnation of every node.

@@ -46,6 +46,9 @@ pub struct Scenario {
     /// What people do beside that.
     #[serde(default)]
     pub people: People,
+    /// The registered functions that some nodes have not (X12).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lacking: Vec<Lacking>,
     /// What goes wrong, besides what endpoints answer and what clocks show.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -213,6 +216,16 @@ pub struct Rest {
     /// Whether it is archived meanwhile.
     #[serde(default)]
     pub archive: bool,
+}
+
+/// A registered function that one node has not. Another has it, or nobody could run it (X12).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lacking {
+    /// The node, from 0.
+    pub node: u32,
+    /// The function's name.
+    pub function: String,
 }
 
 /// Something that goes wrong. What `target`, `peer`, `when` and `lasts` mean, by kind:

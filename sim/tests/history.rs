@@ -56,6 +56,7 @@ fn scenario() -> Scenario {
         faults: vec![],
         heal_at: at(10_000),
         endpoints_heal: true,
+        lacking: vec![],
         secrets: vec![],
     }
 }

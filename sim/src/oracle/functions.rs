@@ -25,6 +25,8 @@ pub const PROGRESS_FROM_NOWHERE: &str = "progress_from_nowhere";
 pub const CHECKED_AGAIN: &str = "checked_again";
 /// A missed heartbeat where none is asked for.
 pub const NO_HEARTBEAT_ASKED: &str = "no_heartbeat_asked";
+/// An attempt was made where its function is not registered (X12).
+pub const NOT_REGISTERED_THERE: &str = "not_registered_there";
 /// An attempt went on for too long without a heartbeat.
 pub const SILENT_TOO_LONG: &str = "silent_too_long";
 
@@ -36,6 +38,9 @@ pub(super) const CHECKED: &str = "precondition once";
 pub(super) const COST: &str = "cost";
 /// Progress that reached the next attempt, or a missed heartbeat (X1).
 pub(super) const HEARTBEAT: &str = "heartbeat";
+
+/// The outcome of an attempt whose function some node has not (X12).
+pub(super) const ELSEWHERE: &str = "function elsewhere";
 
 /// Beyond the limit: what a wake-up and the way to the endpoint and back may add.
 const SLACK: Nanos = Nanos::from_millis(250);
@@ -55,9 +60,25 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_
                 continue;
             }
             let done = works.remove(&(run.id, task.task)).unwrap_or_default();
+            placed(report, run.id, evidence.lacking.contains(&task.step.action), &task.entries);
             let of_task = Task { run, task: task.task, step: task.step, done };
             of_task.judge(report, &task.entries);
             of_task.beats(report, evidence, ledger, &task.entries);
+        }
+    }
+}
+
+/// Every function is registered on some node, so a task waits for that one (X12).
+fn placed(report: &mut Report, run: RunId, is_elsewhere: bool, entries_of_task: &[Entry<'_>]) {
+    for entry in entries_of_task {
+        if let Event::AttemptFailed { failure, .. } = entry.event {
+            let there = failure.code().as_str() != "UNKNOWN_ACTION";
+            report.check(there, run, NOT_REGISTERED_THERE, || entry.show());
+        }
+        if is_elsewhere
+            && matches!(entry.event, Event::TaskSucceeded { .. } | Event::AttemptFailed { .. })
+        {
+            report.met(ELSEWHERE);
         }
     }
 }

@@ -145,7 +145,7 @@ pub struct Report {
 }
 
 /// Rare things whose being judged a sweep shows by name.
-pub const FEATURES: [&str; 26] = [
+pub const FEATURES: [&str; 27] = [
     COUNT_PER_RULE,
     TRUNCATED,
     WRITTEN_DELAYS,
@@ -172,6 +172,7 @@ pub const FEATURES: [&str; 26] = [
     functions::CHECKED,
     functions::COST,
     functions::HEARTBEAT,
+    functions::ELSEWHERE,
 ];
 /// An alert that was told (C18).
 pub(crate) const ALERT: &str = "alert";

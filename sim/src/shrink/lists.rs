@@ -25,7 +25,7 @@ macro_rules! list {
 }
 
 /// Every list, what hurts most and is needed least first.
-pub(super) const ALL: [List; 10] = [
+pub(super) const ALL: [List; 11] = [
     list!(faults),
     List { count: |s| s.submissions.len(), without: without_submissions },
     list!(people.pauses),
@@ -34,6 +34,7 @@ pub(super) const ALL: [List; 10] = [
     list!(cancels),
     list!(rests),
     list!(secrets),
+    list!(lacking),
     List { count: |s| s.workflows.len(), without: without_workflows },
     List { count: |s| s.endpoints.len(), without: without_endpoints },
 ];

@@ -60,6 +60,7 @@ fn topologies(scenario: &Scenario) -> impl Iterator<Item = Scenario> + '_ {
             };
             s.topology = topology;
             s.faults.retain(|f| there(f.target) && f.peer.is_none_or(there));
+            s.lacking.retain(|l| topology.nodes() > 1 && l.node < topology.nodes());
             s.clocks.truncate(topology.clocks() as usize);
             let nodes = topology.nodes();
             s.submissions.iter_mut().for_each(|asked| asked.node %= nodes);

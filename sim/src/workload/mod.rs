@@ -113,6 +113,7 @@ pub fn draw(seed: u64) -> Scenario {
         people,
         faults: faults::schedule(seed, &swarm),
         heal_at: swarm.heal_at,
+        lacking: registered::lacking(seed, swarm.topology, &drafts),
         endpoints_heal: true,
         secrets: swarm.secrets,
     }

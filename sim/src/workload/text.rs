@@ -78,7 +78,7 @@ impl StepDraft {
     }
 }
 
-fn action_name(step: &StepDraft) -> String {
+pub(super) fn action_name(step: &StepDraft) -> String {
     format!("do_{}", step.id)
 }
 

@@ -92,6 +92,7 @@ impl UserPlan {
             people: People::default(),
             faults: faults::schedule(seed, &swarm),
             heal_at: swarm.heal_at,
+            lacking: Vec::new(),
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),
             secrets: swarm.secrets.clone(),
         }

@@ -69,6 +69,7 @@ pub(super) async fn collect(
         outputs,
         people,
         fenced: notes.seen.fenced(),
+        lacking: scenario.lacking.iter().map(|l| l.function.clone()).collect(),
         works: lock(&notes.works).clone(),
         answers: if guarded { notes.seen.answers() } else { Vec::new() },
     }

@@ -2,7 +2,7 @@
 //! it is and what it costs (X1, H17), and then asks the endpoint that its arguments name, so that
 //! what it met is known as it is of an HTTP action.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use retrial::action::{ActionSet, Actions, Call, Context, HttpActions, Outcome, Registry, Reports};
@@ -49,12 +49,13 @@ impl Acts {
         life: Life,
         works: Works,
         http: HttpActions<Wires>,
+        lacking: &BTreeSet<String>,
     ) -> Self {
         let dispatched = Dispatched::default();
         let hands =
             Hands { runtime, life, works, http: http.clone(), dispatched: Arc::clone(&dispatched) };
         let mut registry = Registry::new();
-        for name in workload::registered() {
+        for name in workload::registered().filter(|name| !lacking.contains(name)) {
             let (before, after) = (hands.clone(), hands.clone());
             registry
                 .action(&name)

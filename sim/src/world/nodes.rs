@@ -19,7 +19,7 @@ use crate::net::Net;
 use crate::node::{NodeParts, SimNode};
 use crate::remote::{self, RemoteStore, StoreFaults};
 use crate::runtime::SimRuntime;
-use crate::scenario::{ENDPOINT_HOST, Place, Scenario, Topology};
+use crate::scenario::{ENDPOINT_HOST, Lacking, Place, Scenario, Topology};
 use crate::trace::Kind;
 use crate::watch::Records;
 
@@ -122,11 +122,14 @@ impl Nodes {
         records: &Records,
     ) -> Member {
         let counter = Counter::default();
+        let lacks = |l: &&Lacking| l.node as usize == self.counters.len();
+        let lacking = scenario.lacking.iter().filter(lacks).map(|l| l.function.clone()).collect();
         self.counters.push(counter.clone());
         Member {
             lease: scenario.lease,
             sole_owner,
             secret: scenario.secrets.first().cloned(),
+            lacking,
             net: self.net.clone(),
             notes: notes.clone(),
             records: records.clone(),

@@ -1,6 +1,6 @@
 //! The program of an engine's node: the real engine, and a counter at which it takes orders.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
@@ -120,6 +120,8 @@ pub(super) struct Member {
     pub(super) sole_owner: bool,
     /// What the environment holds, whatever variable is asked for.
     pub(super) secret: Option<String>,
+    /// The functions that it has not.
+    pub(super) lacking: BTreeSet<String>,
     pub(super) net: Net,
     pub(super) notes: Notes,
     pub(super) records: Records,
@@ -128,12 +130,12 @@ pub(super) struct Member {
 
 /// Runs the engine on `store` and takes orders until the life ends.
 pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, member: Member) {
-    let Member { lease, sole_owner, secret, net, notes, records, counter } = member;
+    let Member { lease, sole_owner, secret, lacking, net, notes, records, counter } = member;
     let store = Arc::new(store);
     let environment = move |_: &str| secret.clone();
     let http = HttpActions::new(Wires(net.connector(life.clone())), environment);
     let works = Arc::clone(&notes.works);
-    let actions = Acts::new(runtime.clone(), life.clone(), works, http);
+    let actions = Acts::new(runtime.clone(), life.clone(), works, http, &lacking);
     let config = Config {
         lease,
         sole_owner,

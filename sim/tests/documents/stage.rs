@@ -63,6 +63,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         // Long after the play is over: until then endpoints answer as they are told.
         heal_at: at(600),
         endpoints_heal: true,
+        lacking: vec![],
         secrets: vec![],
     };
     let lived = live_scenario(scenario, false);

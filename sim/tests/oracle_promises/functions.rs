@@ -3,8 +3,8 @@ use retrial::run::{Cost, Event};
 use retrial::workflow::Target;
 use retrial_sim::evidence::{Did, Work};
 use retrial_sim::oracle::functions::{
-    CHECKED_AGAIN, COST_MISCOUNTED, NEVER_BEGAN, NO_HEARTBEAT_ASKED, PROGRESS_FROM_NOWHERE,
-    PROGRESS_LOST, SILENT_TOO_LONG,
+    CHECKED_AGAIN, COST_MISCOUNTED, NEVER_BEGAN, NO_HEARTBEAT_ASKED, NOT_REGISTERED_THERE,
+    PROGRESS_FROM_NOWHERE, PROGRESS_LOST, SILENT_TOO_LONG,
 };
 use retrial_sim::oracle::isolation::judge;
 use retrial_sim::scenario::Reply;
@@ -84,6 +84,20 @@ fn h10_a_precondition_that_is_looked_at_again_is_found() {
 #[test]
 fn x1_a_success_of_an_attempt_that_never_began_is_found() {
     found(&judge(&retried(7, &[]).world), NEVER_BEGAN);
+}
+
+#[test]
+fn x12_an_attempt_where_its_function_is_not_is_found() {
+    let mut script = retried(7, &[Did::Began(Some(3))]);
+    script.world.lacking.insert("do_a".to_owned());
+    let report = judge(&script.world);
+    healthy(&report);
+    assert_eq!(report.features["function elsewhere"], 2);
+    let mut script = function();
+    script.start(task(0, 0), 1, status(503));
+    let nowhere = Failure::new("UNKNOWN_ACTION", "no action `do_a` is registered on this node");
+    script.retry(task(0, 0), 1, &nowhere);
+    found(&judge(&script.world), NOT_REGISTERED_THERE);
 }
 
 #[test]
