@@ -46,12 +46,14 @@ fn w2_named_type() {
     check("[\"LLM-LIMIT\" -> retry: 1]", vec![rule(&["LLM-LIMIT"], 1, 0)], None);
 }
 
+// W3
 #[test]
 fn w3_several_types() {
     let expected = vec![rule(&["ValueError", "KeyError"], 3, 30)];
     check("[(ValueError, KeyError) -> retry: 3, backoff: 30s]", expected, None);
 }
 
+// W4
 #[test]
 fn w4_several_brackets_keep_their_order() {
     check(

@@ -63,6 +63,7 @@ fn d5_cargo_bench_measures_the_scheduler() {
     assert!(read(".ci/run").contains("cargo clippy --workspace --all-targets"));
 }
 
+// D6
 #[test]
 fn d6_built_on_the_libraries_that_the_field_trusts() {
     let (root, sim) = (manifest("Cargo.toml"), manifest("sim/Cargo.toml"));

@@ -59,7 +59,7 @@ pub fn queue_columns(
     let columns = |row: &QueueRow| {
         let step = state.workflow().step(row.task.step)?;
         let mut columns = columns(&step.policy, state.task(row.task)?, row, functions);
-        if state.paused().is_some() && row.attempt > 1 {
+        if state.holds_back(row.attempt) {
             columns.scheduled_at = None;
         }
         Some(columns)

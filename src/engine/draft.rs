@@ -9,7 +9,7 @@ use super::alerts::{self, Birth};
 use super::guarding::{Guarded, Meanings};
 use super::lanes::{Command, Message, queue_changes};
 use crate::run::{
-    self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, TaskPhase, Token,
+    self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, TaskPhase, TaskState, Token,
 };
 use crate::store::{Fence, Guarding, LetterRow, QueueChange, Raised, ResultRow, RunPhase};
 use crate::time::Timestamp;
@@ -197,12 +197,14 @@ pub(super) fn phase_of(state: &RunState) -> RunPhase {
 /// Whether the store speaks of an attempt that `state` does not know: others have written. What
 /// means nothing to the state makes no commit, and so no conflict would tell.
 pub(super) fn is_behind(state: &RunState, message: &Message) -> bool {
-    let found = |task| state.task(task).map(|t| (&t.phase, t.attempt));
+    let found = |task| state.task(task);
     match message {
-        Message::Claimed(c, _) => found(c.task) != Some((&TaskPhase::Queued, c.attempt)),
-        Message::Expired { task, token, .. } => !found(*task).is_some_and(
-            |(phase, _)| matches!(phase, TaskPhase::Running { token: held, .. } if held == token),
-        ),
+        Message::Claimed(c, _) => {
+            !found(c.task).is_some_and(|t| t.phase == TaskPhase::Queued && t.attempt == c.attempt)
+        }
+        Message::Expired { task, token, .. } => {
+            found(*task).and_then(TaskState::token) != Some(*token)
+        }
         _ => false,
     }
 }

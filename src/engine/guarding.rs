@@ -9,7 +9,7 @@ use super::node::Node;
 use crate::failure::{Class, ErrorCode, Failure};
 use crate::guard::{Ended, GuardInput, GuardRules, HeldBy};
 use crate::policy::{Budget, BudgetScope, Denied};
-use crate::run::{Event, Input, Recorded, RunState, TaskId, TaskPhase, Token};
+use crate::run::{Event, Input, Recorded, RunState, TaskId, Token};
 use crate::runtime::Runtime;
 use crate::store::{Guarding, Hold, Holder, QueueChange};
 use crate::time::Timestamp;
@@ -129,11 +129,7 @@ impl Meanings<'_> {
             QueueChange::Lease { task: other, token, .. } if *other == task => Some(*token),
             _ => None,
         });
-        let running = || match self.before.task(task)?.phase {
-            TaskPhase::Running { token, .. } => Some(token),
-            _ => None,
-        };
-        started.or_else(running)
+        started.or_else(|| self.before.task(task)?.token())
     }
 
     /// Whatever is still running is called off. An attempt that has ended before is nobody's.
@@ -142,10 +138,7 @@ impl Meanings<'_> {
             QueueChange::Lease { task, token, .. } => Some((*task, *token)),
             _ => None,
         });
-        let running = self.before.tasks().filter_map(|(task, state)| match state.phase {
-            TaskPhase::Running { token, .. } => Some((task, token)),
-            _ => None,
-        });
+        let running = self.before.tasks().filter_map(|(task, state)| Some((task, state.token()?)));
         let all: Vec<_> = running.chain(started).collect();
         for (task, token) in all {
             self.end(task, token, Ended::Silently);

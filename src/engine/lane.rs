@@ -168,10 +168,7 @@ impl<W: World> Lane<W> {
                     return self.trim().await;
                 }
                 Committed::Conflict { tail, .. } => self.catch_up(&tail)?,
-                Committed::Behind { .. } => {
-                    *self = Self::load(Arc::clone(&self.node), self.state.id()).await?;
-                    self.node.call_off_ended(&self.state);
-                }
+                Committed::Behind { .. } => self.reload().await?,
                 Committed::Held { holds, at } => self.node.hold(&mut messages, &holds, at),
                 Committed::Untold { raised: all, .. } => raised = all,
                 Committed::Fenced { task, .. } => messages.retain(|m| !self.refused(m, task)),
@@ -187,7 +184,12 @@ impl<W: World> Lane<W> {
         if loaded.snapshot.is_none() {
             return self.catch_up(&loaded.tail);
         }
-        *self = Self::load(Arc::clone(&self.node), run).await?;
+        self.reload().await
+    }
+
+    /// Begins again from what is stored: what came between is compacted away.
+    async fn reload(&mut self) -> Result<(), LaneError> {
+        *self = Self::load(Arc::clone(&self.node), self.state.id()).await?;
         self.node.call_off_ended(&self.state);
         Ok(())
     }

@@ -236,8 +236,7 @@ fn claimed(
     };
     let active = state.steps.get(task.step.index()).is_some_and(|s| s.phase == StepPhase::Active);
     let waits = found.phase == TaskPhase::Queued && found.attempt == attempt;
-    let held_back = state.paused.is_some() && attempt > 1;
-    if state.phase != Phase::Running || !active || !waits || held_back {
+    if state.phase != Phase::Running || !active || !waits || state.holds_back(attempt) {
         return Vec::new();
     }
     let left = match time_left(&step.policy, found, now) {

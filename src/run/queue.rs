@@ -51,6 +51,12 @@ impl RunState {
         self.paused.as_deref()
     }
 
+    /// Whether a pause holds back this attempt of any of its tasks: first attempts go on.
+    #[must_use]
+    pub fn holds_back(&self, attempt: u32) -> bool {
+        self.paused.is_some() && attempt > 1
+    }
+
     /// The tasks that wait for a retry, which a pause holds back.
     pub fn waiting_retries(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
         self.tasks().filter(|(_, task)| task.phase == TaskPhase::Queued && task.attempt > 1)

@@ -108,6 +108,15 @@ impl TaskState {
         }
     }
 
+    /// Who may report on the attempt in progress; none where none is.
+    #[must_use]
+    pub fn token(&self) -> Option<Token> {
+        match self.phase {
+            TaskPhase::Running { token, .. } => Some(token),
+            _ => None,
+        }
+    }
+
     /// Whether the task has work left.
     #[must_use]
     pub fn is_live(&self) -> bool {

@@ -119,9 +119,9 @@ pub(super) struct Change<'c> {
 
 impl Guards {
     /// What the guards come to if `commit` lands at `now`, or what they hold back or it leaves
-    /// untold. `may_run` says
-    /// whether another run's attempt may still be in progress; one that can't be is forgotten
-    /// before anything is held back on its account. `held` is how many wait for an action already.
+    /// untold. `may_run` says whether another run's attempt may still be in progress; one that
+    /// can't be is forgotten before anything is held back on its account. `held` is how many wait
+    /// for an action already.
     pub(super) fn fold<'c>(
         &self,
         commit: &'c Commit,

@@ -12,7 +12,7 @@ fn check(lab: &Lab, args: &[&str], code: i32, says: &[&str]) {
     says.iter().for_each(|text| assert!(all.contains(text), "`{text}` is not in:\n{all}"));
 }
 
-// An answer that comes slowly is cut at the attempt's time, whether its header has come or not.
+// C13: an answer that comes slowly is cut at the attempt's time, whether its header has come or not.
 #[test]
 fn c13_a_slow_answer_is_cut_by_the_timeout() {
     let (header, body) =

@@ -21,8 +21,7 @@ impl<W: World> Lane<W> {
                 (Waits::Due, Some(QueueState::Due { .. })) => {}
                 (Waits::Due, _) => {
                     let delay = self.state.task(task).map(|t| t.delay).unwrap_or_default();
-                    let held_back = self.state.paused().is_some() && attempt > 1;
-                    let after = if held_back { HELD_BACK } else { delay };
+                    let after = if self.state.holds_back(attempt) { HELD_BACK } else { delay };
                     missing.extend(due(&self.state, task, attempt, after));
                 }
                 (Waits::Leased(token), _) if self.node.config.sole_owner => {
