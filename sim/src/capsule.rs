@@ -30,6 +30,13 @@ impl Cause {
         Some(Self { oracle: found.oracle.clone(), reason: found.reason.clone() })
     }
 
+    /// The name of what is written of it, where `seed` fails of it.
+    #[must_use]
+    pub fn name(&self, seed: u64) -> String {
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+        format!("seed_{seed}_{}_{}", self.oracle, self.reason).chars().map(plain).collect()
+    }
+
     /// Whether it is among what was found.
     #[must_use]
     pub fn is_in(&self, report: &SeedReport) -> bool {
@@ -146,10 +153,7 @@ impl Capsule {
     /// The name of its files and its test: `seed_12_durability_never_told`.
     #[must_use]
     pub fn name(&self) -> String {
-        let Self { scenario, cause, .. } = self;
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-        let name = format!("seed_{}_{}_{}", scenario.seed, cause.oracle, cause.reason);
-        name.chars().map(plain).collect()
+        self.cause.name(self.scenario.seed)
     }
 
     /// Whether the world in it holds today.

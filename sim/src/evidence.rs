@@ -269,6 +269,8 @@ pub struct Arrival {
     pub reply: Reply,
     /// True time at which it had given all of its answer, if it did.
     pub answered_at: Option<Mono>,
+    /// True time at which the exchange ended, well or not, if it did.
+    pub ended_at: Option<Mono>,
     /// How it ended, as the endpoint saw it.
     pub end: ArrivalEnd,
 }

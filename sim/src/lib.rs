@@ -16,6 +16,7 @@ pub mod life;
 pub mod net;
 pub mod node;
 pub mod oracle;
+pub mod page;
 pub mod remote;
 pub mod report;
 pub mod runtime;

@@ -40,9 +40,12 @@ enum Command {
         #[arg(long)]
         scenario: Option<PathBuf>,
     },
-    /// Shrinks a failing seed or capsule and writes it as a capsule, with a test beside it. Exit 0:
-    /// written. 2: nothing fails, bad usage or input.
+    /// Shrinks a failing seed or capsule and writes it as a capsule, with a test and a page beside it.
+    /// Exit 0: written. 2: nothing fails, bad usage or input.
     Shrink(Shrink),
+    /// Writes a page for a browser of a seed or a capsule, whether or not it fails: a timeline, and
+    /// what was broken. Exit 0: written. 2: bad usage or input.
+    Report(Report),
     /// Runs each seed twice, in two processes: alone, and as one of many in another folder and
     /// environment. Exit 0: the same histories. 1: not. 2: bad usage or input.
     Verify(Verify),
@@ -73,8 +76,8 @@ struct Run {
     /// Write the summary as JSON to this file too.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Shrink the first failure of each cause, and write it as a capsule, with a test beside it, into
-    /// this folder.
+    /// Shrink the first failure of each cause, and write it as a capsule, with a test and a page beside
+    /// it, into this folder.
     #[arg(long)]
     capsules: Option<PathBuf>,
     /// Write a test report in JUnit's XML to this file too, a test case a seed.
@@ -111,6 +114,18 @@ struct Shrink {
     /// The most scenarios to try.
     #[arg(long, default_value_t = packing::TRIES)]
     tries: u64,
+}
+
+#[derive(Args)]
+struct Report {
+    /// The seed, or a capsule's file.
+    what: String,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// The folder to write to.
+    #[arg(long, default_value = ".")]
+    into: PathBuf,
 }
 
 #[derive(Clone, Debug)]
@@ -155,6 +170,7 @@ fn main() -> ExitCode {
         Command::Run(run) => sweep(&run),
         Command::Repro { what, scenario } => repro(&what, scenario.as_deref()),
         Command::Shrink(asked) => packing::shrink(&asked),
+        Command::Report(asked) => packing::report(&asked),
         Command::Verify(asked) => verify(&asked),
         Command::Worker { scenario, histories } => worker(scenario, histories.as_deref()),
     };

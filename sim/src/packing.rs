@@ -8,13 +8,14 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use retrial_sim::capsule::{Capsule, Cause, NothingFails};
+use retrial_sim::page::Page;
 use retrial_sim::report::{SeedReport, SweepReport};
 use retrial_sim::scenario::Scenario;
 use retrial_sim::source::Source;
 use retrial_sim::sweep::{Surroundings, Sweep};
-use retrial_sim::world;
+use retrial_sim::world::{self, Lived};
 
-use crate::Shrink;
+use crate::{Report, Shrink};
 
 /// The most scenarios that are tried to make one smaller, unless told.
 pub(crate) const TRIES: u64 = 2_000;
@@ -88,7 +89,29 @@ pub(crate) fn of_sweep(
     Ok(())
 }
 
-/// Writes a capsule and its test, and says so.
+/// Writes the page of a seed or capsule, whether or not it fails, and says where.
+pub(crate) fn report(asked: &Report) -> Result<ExitCode, Box<dyn Error>> {
+    let (scenario, _) = meant(&asked.what, asked.scenario.as_deref())?;
+    let lived = world::live_scenario(scenario.clone(), true);
+    let name = match Cause::of(&lived.report) {
+        Some(cause) => cause.name(scenario.seed),
+        None => format!("seed_{}", scenario.seed),
+    };
+    std::fs::create_dir_all(&asked.into)?;
+    let file = asked.into.join(format!("{name}.html"));
+    std::fs::write(&file, Page::of(&scenario, &lived).html())?;
+    println!("{}: {}", file.display(), lived.report.verdict.words());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is known of a capsule whose world is not lived through again.
+fn report_of(capsule: &Capsule) -> SeedReport {
+    let (seed, breaches) = (capsule.scenario.seed, capsule.breaches.clone());
+    let report = SeedReport::broken_off(seed, capsule.verdict, "world", String::new());
+    SeedReport { breaches, ..report }
+}
+
+/// Writes a capsule, its test and its page, and says so.
 fn pack(
     sweep: &Sweep,
     scenario: Scenario,
@@ -102,14 +125,16 @@ fn pack(
     let mut capsule = Capsule::pack(scenario, tries, run)?;
     capsule.commit = commit();
     // Without one it broke off, and could do so to this process too.
-    if !capsule.fingerprint.is_empty() {
-        let (_, history) = world::run_scenario(capsule.scenario.clone(), true);
-        capsule.history = history.words().lines().skip(1).map(str::to_owned).collect();
-    }
+    let lived = match capsule.fingerprint.is_empty() {
+        true => Lived::unseen(&capsule.scenario, report_of(&capsule)),
+        false => world::live_scenario(capsule.scenario.clone(), true),
+    };
+    capsule.history = lived.history.words().lines().skip(1).map(str::to_owned).collect();
     std::fs::create_dir_all(folder)?;
     let file = |ending: &str| -> PathBuf { folder.join(format!("{}.{ending}", capsule.name())) };
     std::fs::write(file("json"), serde_json::to_string_pretty(&capsule)? + "\n")?;
     std::fs::write(file("rs"), capsule.test())?;
+    std::fs::write(file("html"), Page::of(&capsule.scenario, &lived).html())?;
     let (from, to) = (capsule.shrinking.from, capsule.shrinking.to);
     Ok(format!(
         "{}: {} faults, {} operations and {} steps of {}, {} and {} ({} tried{})",

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use retrial::run::{RunId, Version};
 use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -55,6 +56,19 @@ pub struct Breach {
     pub reason: String,
     /// A sentence with the events that prove it.
     pub text: String,
+    /// Those events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proof: Vec<Proof>,
+}
+
+/// An event that proves a breach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    /// Its run.
+    pub run: RunId,
+    /// Its number within the run, from 0.
+    pub number: Version,
 }
 
 /// What one seed came to.
@@ -90,7 +104,12 @@ impl SeedReport {
     /// A seed that ended before it could be judged.
     #[must_use]
     pub fn broken_off(seed: u64, verdict: Verdict, oracle: &str, text: String) -> Self {
-        let breach = Breach { oracle: oracle.to_owned(), reason: verdict.words().to_owned(), text };
+        let breach = Breach {
+            oracle: oracle.to_owned(),
+            reason: verdict.words().to_owned(),
+            text,
+            proof: Vec::new(),
+        };
         Self {
             seed,
             verdict,

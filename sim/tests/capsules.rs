@@ -86,7 +86,30 @@ fn a_failure_is_shrunk_written_and_seen_again() {
     let test = std::fs::read_to_string(folder.path().join(format!("out/{}.rs", large.name())));
     let wanted = format!("fn {}() -> Result<(), String> {{", large.name());
     assert!(test.unwrap().contains(&wanted));
+    let page = std::fs::read_to_string(folder.path().join(format!("out/{}.html", large.name())));
+    assert!(page.unwrap().contains(&format!("<title>Seed {}: wrong</title>", small.scenario.seed)));
     assert_eq!(run(&["shrink", "3", "--into", "out"]).0, 2, "nothing fails");
+}
+
+/// A page alone, of a capsule as of a seed, also of one that holds.
+#[test]
+fn a_report_is_written_of_a_seed_and_of_a_capsule() {
+    let folder = tempfile::tempdir().unwrap();
+    let capsule = packed();
+    std::fs::write(folder.path().join("c.json"), serde_json::to_string(&capsule).unwrap()).unwrap();
+    let report = |what: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
+        let command = command.current_dir(folder.path()).args(["report", what, "--into", "out"]);
+        let ran = command.output().unwrap();
+        (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
+    };
+    assert_eq!(report("c.json"), (0, format!("out/{}.html: wrong\n", capsule.name())));
+    assert_eq!(report("3"), (0, "out/seed_3.html: all promises held\n".to_owned()));
+    assert_eq!(report("none.json"), (2, String::new()));
+    for name in [capsule.name(), "seed_3".to_owned()] {
+        let page = std::fs::read_to_string(folder.path().join(format!("out/{name}.html"))).unwrap();
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{name}");
+    }
 }
 
 #[test]

@@ -339,6 +339,7 @@ fn seed(seed: u64, verdict: Verdict) -> SeedReport {
         oracle: oracle.to_owned(),
         reason: "why".to_owned(),
         text: "because".to_owned(),
+        proof: Vec::new(),
     };
     SeedReport {
         breaches: verdict.is_failure().then(|| breach("sequence")).into_iter().collect(),

@@ -23,6 +23,7 @@ mod ledger;
 pub mod lines;
 mod model;
 pub mod ownership;
+pub mod proof;
 pub mod replay;
 pub mod rollback;
 pub mod routing;
@@ -41,6 +42,7 @@ pub(crate) use graph::is_ensured;
 pub(crate) use guards::is_guarded;
 pub use model::{Delays, delays};
 pub use replay::Replayer;
+pub(crate) use silence::forms as spellings;
 
 use crate::evidence::Evidence;
 
@@ -89,6 +91,50 @@ impl Promise {
     #[must_use]
     pub fn number(self) -> usize {
         self as usize + 1
+    }
+
+    /// What is promised, in a sentence.
+    #[must_use]
+    pub fn says(self) -> &'static str {
+        match self {
+            Self::Termination => {
+                "No infinite loop: attempts never exceed the policy's limit, the events kept of a \
+                 run are bounded, and every run ends once faults stop."
+            }
+            Self::Sequence => {
+                "Each delay is what the policy says, and no attempt starts before it is due or \
+                 after the total timeout."
+            }
+            Self::Exhaustion => {
+                "A task fails for good exactly once, after exactly the allowed attempts; then the \
+                 failure is routed, and nothing starts after an end."
+            }
+            Self::Replay => {
+                "A snapshot and the events after it give the live state, byte for byte, without \
+                 invoking an action or waiting."
+            }
+            Self::Durability => {
+                "Nothing is lost: what was acknowledged or told survives any crash, nothing is done \
+                 before it is written, and what succeeded is not run again."
+            }
+            Self::Ownership => {
+                "Each attempt has one owner: a stale delivery token changes nothing, whatever the \
+                 clocks say."
+            }
+            Self::Isolation => {
+                "One branch's retries and failures do not change another's history, and what is \
+                 recorded of an attempt is what that attempt met, said and cost."
+            }
+            Self::Silence => "Secrets in errors, URLs, headers and payloads appear in no output.",
+            Self::Interventions => {
+                "What people do to runs and failed work happens as they asked, once, and touches \
+                 nothing else."
+            }
+            Self::Guards => {
+                "No attempt starts that a guard of its action forbids, and none is held back or \
+                 denied without need."
+            }
+        }
     }
 }
 

@@ -41,7 +41,7 @@ pub fn judge(evidence: &Evidence) -> Report {
 }
 
 /// The ways in which an output may spell a secret: as it is, in JSON, and percent-encoded.
-fn forms(secret: &str) -> Vec<String> {
+pub(crate) fn forms(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
     let mut encoded = String::new();
     for byte in secret.bytes() {

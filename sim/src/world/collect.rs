@@ -163,10 +163,10 @@ async fn read_back(run: &mut RunEvidence, users: &Users) {
 }
 
 fn arrival(entry: Entry) -> Arrival {
-    let (answered_at, end) = match entry.delivery {
-        Some(Delivery::Handed(at)) => (Some(at), ArrivalEnd::Answered),
-        Some(Delivery::Cut(_)) => (None, ArrivalEnd::CallerGone),
-        None => (None, ArrivalEnd::Open),
+    let (answered_at, ended_at, end) = match entry.delivery {
+        Some(Delivery::Handed(at)) => (Some(at), Some(at), ArrivalEnd::Answered),
+        Some(Delivery::Cut(at)) => (None, Some(at), ArrivalEnd::CallerGone),
+        None => (None, None, ArrivalEnd::Open),
     };
     Arrival {
         at: entry.at,
@@ -178,6 +178,7 @@ fn arrival(entry: Entry) -> Arrival {
         body: entry.body,
         reply: entry.reply,
         answered_at,
+        ended_at,
         end,
     }
 }

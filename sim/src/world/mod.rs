@@ -15,6 +15,8 @@ mod program;
 mod spans;
 mod witness;
 
+pub(crate) use plan::name_of;
+
 use std::collections::BTreeMap;
 
 use retrial::run::Event;
@@ -23,7 +25,7 @@ use retrial::time::{Mono, Nanos};
 use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence};
 use crate::history::History;
-use crate::oracle::{Finding, judge_all};
+use crate::oracle::{Finding, judge_all, proof};
 use crate::report::{Breach, SeedReport, Verdict};
 use crate::runtime::run_seed as on_a_thread;
 use crate::scenario::Scenario;
@@ -59,6 +61,14 @@ pub struct Lived {
     pub history: History,
     /// What it left behind; none where the world broke off.
     pub evidence: Option<Evidence>,
+}
+
+impl Lived {
+    /// A scenario of which nothing but this report is known.
+    #[must_use]
+    pub fn unseen(scenario: &Scenario, report: SeedReport) -> Self {
+        Self { report, history: History::new(scenario, Vec::new()), evidence: None }
+    }
 }
 
 /// Runs a scenario as [`run_scenario`] does, and gives what it left behind as well.
@@ -122,11 +132,13 @@ fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> Seed
         oracle: f.oracle.to_string(),
         reason: f.reason.to_owned(),
         text: f.run.map_or_else(|| f.text.clone(), |run| format!("run {run}: {}", f.text)),
+        proof: proof::named(f, evidence),
     });
     let harness = watched.iter().map(|w| Breach {
         oracle: "harness".to_owned(),
         reason: if w.is_stuck() { "livelock" } else { "stragglers" }.to_owned(),
         text: w.to_string(),
+        proof: Vec::new(),
     });
     let events = || evidence.runs.iter().flat_map(|r| &r.events).map(|r| &r.event);
     let mut retries: BTreeMap<String, u64> = BTreeMap::new();

@@ -21,7 +21,7 @@ pub(super) fn node_name(number: u32) -> String {
     format!("node-{number}")
 }
 
-pub(super) fn name_of(place: Place) -> String {
+pub(crate) fn name_of(place: Place) -> String {
     match place {
         Place::Node(number) => node_name(number),
         Place::Store => STORE.to_owned(),

@@ -12,6 +12,7 @@ use retrial_sim::oracle::guards::{
     OVER_BUDGET, STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE, TOO_MANY_PROBES, WRONG_HOLD,
     judge,
 };
+use retrial_sim::oracle::proof::named;
 use retrial_sim::scenario::Reply;
 use serde_json::json;
 
@@ -97,7 +98,11 @@ fn c18_an_attempt_while_the_breaker_is_open_is_found() {
     let mut script = fan(breaker(1, 1));
     script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
     script.start(item(1), 1, Reply::SuccessTrue);
-    found(&judge(&script.world), STARTED_WHILE_OPEN);
+    let report = judge(&script.world);
+    found(&report, STARTED_WHILE_OPEN);
+    let started = script.run().events.len() - 1;
+    let [proof] = named(&report.findings[0], &script.world)[..] else { panic!("{report:?}") };
+    assert_eq!(proof.number.0, started as u64, "the start itself");
 }
 
 #[test]

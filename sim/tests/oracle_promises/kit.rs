@@ -213,8 +213,7 @@ impl Script {
         timeout: Option<Nanos>,
         reply: Reply,
     ) -> &mut Self {
-        let token = task.receipt(self.run().id).to_string();
-        let answered = !matches!(reply, Reply::Hang);
+        let (token, hangs) = (task.receipt(self.run().id).to_string(), reply == Reply::Hang);
         self.world.ledger.push(Arrival {
             at: at(self.now),
             path: format!("/{}", self.definition(task).id),
@@ -224,8 +223,9 @@ impl Script {
             retry_timeout_ms: timeout.map(Nanos::as_millis),
             body: Bytes::from_static(b"{}"),
             reply,
-            answered_at: answered.then(|| at(self.now)),
-            end: if answered { ArrivalEnd::Answered } else { ArrivalEnd::CallerGone },
+            answered_at: (!hangs).then(|| at(self.now)),
+            ended_at: Some(at(self.now)),
+            end: if hangs { ArrivalEnd::CallerGone } else { ArrivalEnd::Answered },
         });
         self
     }

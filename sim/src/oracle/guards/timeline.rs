@@ -207,7 +207,9 @@ impl Group<'_> {
                             done[n] += 1;
                             next.extend(after.into_iter().map(|state| (done.clone(), state)));
                         }
-                        Err(breach) => wrong = wrong.or(Some((entry.run, breach))),
+                        Err(breach) => {
+                            wrong = wrong.or_else(|| Some((entry.run, entry.named(breach))));
+                        }
                     }
                 }
             }
@@ -255,6 +257,17 @@ impl Entry<'_> {
         }
         // What was held changed nothing.
         Ok(if self.holds.is_some() { vec![state.clone()] } else { states })
+    }
+
+    /// Names the events of what landed.
+    fn named(&self, breach: Breach) -> Breach {
+        let (first, last) = (self.first.0, self.end.0.saturating_sub(1));
+        let events = match self.holds {
+            Some(_) => return breach,
+            None if first == last => format!("#{first}"),
+            None => format!("#{first} to #{last}"),
+        };
+        Breach { text: format!("{}, by the commit of {events}", breach.text), ..breach }
     }
 
     /// Says which guards were met.

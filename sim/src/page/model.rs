@@ -1,0 +1,267 @@
+//! What a page shows, as data: places are places in [`Page`]'s lists, times are true simulated time
+//! in nanoseconds since the world began.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+
+use crate::fault::FaultKind;
+use crate::trace::Kind;
+
+/// One world.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Page {
+    /// The seed and its verdict.
+    pub title: String,
+    /// Whether every promise held.
+    pub holds: bool,
+    /// What the world came to, in numbers.
+    pub facts: Vec<Detail>,
+    /// Where the timeline ends.
+    pub until: u64,
+    /// The runs.
+    pub runs: Vec<Run>,
+    /// The lanes, from top to bottom.
+    pub lanes: Vec<Lane>,
+    /// What concerns all lanes at once.
+    pub lines: Vec<Line>,
+    /// What took its time, by its beginning.
+    pub bars: Vec<Bar>,
+    /// What went wrong for a while.
+    pub spans: Vec<Span>,
+    /// What happened in an instant, by its time.
+    pub marks: Vec<Mark>,
+    /// What was broken.
+    pub findings: Vec<Finding>,
+    /// The kinds of faults that were drawn.
+    pub strikes: Vec<Strikes>,
+    /// The scenario's JSON.
+    pub scenario: String,
+}
+
+/// A name and its value, for a reader.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Detail {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: String,
+}
+
+impl Detail {
+    /// `name: value`.
+    #[must_use]
+    pub fn new(name: &str, value: impl Display) -> Self {
+        Self { name: name.to_owned(), value: value.to_string() }
+    }
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Run {
+    /// Its id.
+    pub id: String,
+    /// Its workflow's name.
+    pub workflow: String,
+}
+
+/// A lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Lane {
+    /// What it is called.
+    pub name: String,
+    /// Whose it is.
+    pub kind: LaneKind,
+}
+
+/// Whose a lane is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LaneKind {
+    /// Whoever submits, cancels and heals.
+    People,
+    /// A node with an engine.
+    Node,
+    /// The store's own node.
+    Store,
+    /// The endpoints' node.
+    Host,
+    /// One endpoint.
+    Endpoint,
+    /// Anything else that the history names.
+    Other,
+}
+
+/// An instant that concerns all lanes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// When.
+    pub at: u64,
+    /// What.
+    pub name: String,
+}
+
+/// Something that took its time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Bar {
+    /// The place of its lane.
+    pub lane: usize,
+    /// When it began.
+    pub from: u64,
+    /// When it ended; none where nobody knows.
+    pub until: Option<u64>,
+    /// What.
+    pub kind: BarKind,
+    /// How it ended.
+    pub end: BarEnd,
+    /// A few words.
+    pub name: String,
+    /// The place of its run, where that is known.
+    pub run: Option<usize>,
+    /// The numbers of its first and its last event, as far as it has them.
+    pub numbers: Vec<u64>,
+    /// More.
+    pub details: Vec<Detail>,
+}
+
+/// What took its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BarKind {
+    /// An attempt, on the node that ran it.
+    Attempt,
+    /// The delay before a retry, as it was scheduled.
+    Delay,
+    /// A task was due and waited to be claimed.
+    Due,
+    /// A request, at its endpoint.
+    Arrival,
+}
+
+/// How something ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BarEnd {
+    /// Well.
+    Well,
+    /// Badly.
+    Badly,
+    /// It was called off, or its caller went away.
+    CalledOff,
+    /// Nothing is known of its end.
+    Open,
+}
+
+/// Something that went wrong for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Span {
+    /// The place of its lane.
+    pub lane: usize,
+    /// From here.
+    pub from: u64,
+    /// Until here; none where it lasts to the end.
+    pub until: Option<u64>,
+    /// What.
+    pub kind: SpanKind,
+    /// In words.
+    pub name: String,
+}
+
+/// What kind of thing went wrong for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpanKind {
+    /// The node was dead.
+    Dead,
+    /// The node stood still.
+    Still,
+    /// A fault was on, and struck whatever it met.
+    Window,
+}
+
+/// Something that happened in an instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Mark {
+    /// The place of its lane.
+    pub lane: usize,
+    /// When.
+    pub at: u64,
+    /// What kind of thing.
+    pub kind: MarkKind,
+    /// What.
+    pub name: String,
+    /// The place of its run, for an event of one.
+    pub run: Option<usize>,
+    /// The event's number.
+    pub number: Option<u64>,
+    /// More.
+    pub details: Vec<Detail>,
+}
+
+/// What kind of thing happened in an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkKind {
+    /// Something reached the system from outside.
+    Input,
+    /// An event of a run.
+    Event,
+    /// Bytes crossed the network, or a connection changed.
+    Message,
+    /// A disk call.
+    Disk,
+    /// A fault struck.
+    Fault,
+    /// A node's wall clock jumped.
+    Clock,
+    /// A note.
+    Note,
+}
+
+impl From<Kind> for MarkKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Input => Self::Input,
+            Kind::Event => Self::Event,
+            Kind::Message => Self::Message,
+            Kind::Disk => Self::Disk,
+            Kind::Fault => Self::Fault,
+            Kind::Note => Self::Note,
+        }
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// The oracle that found it.
+    pub oracle: String,
+    /// What was promised, in a sentence.
+    pub promise: String,
+    /// The short stable code of what was found.
+    pub reason: String,
+    /// What was found.
+    pub text: String,
+    /// The events that prove it.
+    pub proof: Vec<EventAt>,
+}
+
+/// One event of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct EventAt {
+    /// The place of the run.
+    pub run: usize,
+    /// The event's number.
+    pub number: u64,
+}
+
+/// How often a kind of fault was drawn and struck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Strikes {
+    /// The kind.
+    pub kind: FaultKind,
+    /// How often it was drawn.
+    pub drawn: u64,
+    /// How often it struck.
+    pub struck: u64,
+}
