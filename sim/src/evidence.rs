@@ -43,8 +43,12 @@ pub struct Evidence {
     pub phases: Phases,
     /// How far the clocks may be from the truth.
     pub clock: ClockBounds,
-    /// Whether bit rot was drawn: then a run reported as damaged may be lost (spec decision 19).
+    /// Whether a bit rotted: then what is reported as damaged may be lost (spec decision 19).
     pub rot: bool,
+    /// Whether the store said that it could not be opened, and nothing was read back.
+    pub store_lost: bool,
+    /// Every event that somebody asked the store to keep, where something was to rot.
+    pub sent: Vec<Ask>,
     /// What no output may show.
     pub secrets: Vec<String>,
     /// Every text that was put out.
@@ -57,6 +61,17 @@ pub struct Evidence {
     pub works: Vec<Work>,
     /// What the store answered to commits, where a run's actions are guarded.
     pub answers: Vec<StoreAnswer>,
+    /// How many polls and disk calls each node had made when everything healed.
+    pub steps: BTreeMap<String, Steps>,
+}
+
+/// How many moments a node has had at which it might have died.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Polls of its tasks.
+    pub polls: u64,
+    /// Calls of its disk.
+    pub calls: u64,
 }
 
 /// Something that an attempt of a registered function did.

@@ -14,6 +14,10 @@ pub enum FaultKind {
     Crash,
     /// A node stood still for a while.
     Pause,
+    /// A node was slow: it stood still again and again, each time only briefly.
+    SlowNode,
+    /// A node was shut down in good order in the middle of its work, and started again.
+    Shutdown,
     /// A connection was refused.
     Refuse,
     /// A connection attempt hung.
@@ -28,6 +32,10 @@ pub enum FaultKind {
     Delay,
     /// Two nodes could not reach each other.
     Partition,
+    /// What one node sent did not reach another, while the other way was open.
+    OneWay,
+    /// Packets were lost and sent again, later each time.
+    Loss,
     /// The endpoint answered 5xx.
     ServerError,
     /// The endpoint answered 4xx.
@@ -40,14 +48,24 @@ pub enum FaultKind {
     Malformed,
     /// The endpoint never answered.
     EndpointHang,
+    /// The endpoint did as it was asked after its caller had given up.
+    LateSuccess,
     /// A write that was not synced was torn by a crash.
     TornWrite,
     /// A write that was not synced was lost by a crash.
     LostWrite,
     /// A disk call failed with EIO.
     Eio,
-    /// A node's wall clock is wrong or jumped.
+    /// A write found no room on the disk (ENOSPC).
+    DiskFull,
+    /// A sync took long.
+    SlowSync,
+    /// A bit on the disk flipped.
+    BitRot,
+    /// A node's wall clock is wrong from the beginning.
     Skew,
+    /// A node's wall clock jumped, forward or back.
+    Jump,
     /// A node's monotonic clock runs fast or slow.
     Drift,
     /// A request to the store was lost.
@@ -60,9 +78,11 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 32] = [
         Self::Crash,
         Self::Pause,
+        Self::SlowNode,
+        Self::Shutdown,
         Self::Refuse,
         Self::ConnectHang,
         Self::Reset,
@@ -70,16 +90,23 @@ impl FaultKind {
         Self::Cut,
         Self::Delay,
         Self::Partition,
+        Self::OneWay,
+        Self::Loss,
         Self::ServerError,
         Self::ClientError,
         Self::RateLimit,
         Self::SlowStream,
         Self::Malformed,
         Self::EndpointHang,
+        Self::LateSuccess,
         Self::TornWrite,
         Self::LostWrite,
         Self::Eio,
+        Self::DiskFull,
+        Self::SlowSync,
+        Self::BitRot,
         Self::Skew,
+        Self::Jump,
         Self::Drift,
         Self::StoreRequestLost,
         Self::StoreAnswerLost,

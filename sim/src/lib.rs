@@ -7,7 +7,9 @@ compile_error!(
 
 pub mod capsule;
 pub mod clock;
+pub mod crash_points;
 pub mod disk;
+pub mod disk_states;
 pub mod endpoint;
 pub mod evidence;
 pub mod fault;

@@ -2,6 +2,8 @@
 
 mod junit;
 mod packing;
+mod points;
+mod states;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::ops::Range;
@@ -49,6 +51,13 @@ enum Command {
     /// Runs each seed twice, in two processes: alone, and as one of many in another folder and
     /// environment. Exit 0: the same histories. 1: not. 2: bad usage or input.
     Verify(Verify),
+    /// Lives through a seed's or a capsule's world once for each moment at which a node of it may die:
+    /// before each poll of its tasks, in the middle of each call of its disk. Exit 0: all held. 1: not.
+    /// 2: bad usage or input.
+    CrashPoints(CrashPoints),
+    /// Opens and judges every state that a power failure may leave of an embedded store's disk. Exit
+    /// 0: all held. 1: wrong. 2: bad usage.
+    DiskStates(states::DiskStates),
     /// Reads seeds and scenarios from standard input and writes reports, as a sweep's worker.
     #[command(hide = true)]
     Worker {
@@ -117,6 +126,23 @@ struct Shrink {
 }
 
 #[derive(Args)]
+struct CrashPoints {
+    /// Seeds, or capsules' files.
+    #[arg(default_values_t = [String::from("2"), String::from("5")])]
+    what: Vec<String>,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// Worker processes; the default is one a core.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Shrink the first failure of each cause, and write it as a capsule, with a test beside it, into
+    /// this folder.
+    #[arg(long)]
+    capsules: Option<PathBuf>,
+}
+
+#[derive(Args)]
 struct Report {
     /// The seed, or a capsule's file.
     what: String,
@@ -172,6 +198,8 @@ fn main() -> ExitCode {
         Command::Shrink(asked) => packing::shrink(&asked),
         Command::Report(asked) => packing::report(&asked),
         Command::Verify(asked) => verify(&asked),
+        Command::CrashPoints(asked) => points::crash(&asked),
+        Command::DiskStates(asked) => states::disk_states(&asked),
         Command::Worker { scenario, histories } => worker(scenario, histories.as_deref()),
     };
     done.unwrap_or_else(|error| {
@@ -221,7 +249,7 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(ExitCode::from(report.exit_code(full)))
 }
 
-fn progress(seeds: u64) -> ProgressBar {
+pub(crate) fn progress(seeds: u64) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -267,7 +295,7 @@ fn verify(asked: &Verify) -> Result<ExitCode, Box<dyn std::error::Error>> {
     Ok(ExitCode::from(u8::from(!receipt.differing.is_empty())))
 }
 
-fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

@@ -4,19 +4,21 @@
 //! node, 1 ms passes, every old task must be gone, and a new life starts. A kill alone would let the
 //! old program close its files cleanly, and let the new one open them before that.
 
+mod planned;
+
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex};
 
 use madsim::runtime::{Handle, NodeHandle};
 use madsim::task::NodeId;
 use madsim::time::TimeHandle;
 use retrial::runtime::Runtime as _;
 use retrial::time::{Mono, Nanos};
-use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
+
+pub use planned::{Crash, CrashAt, Pause};
 
 use crate::clock::{true_now, true_time};
 use crate::disk::{Fate, SimDisk};
@@ -30,40 +32,6 @@ use crate::watch::{Finding, Records};
 
 /// How long a killed node's tasks have to go.
 const BURIAL: Nanos = Nanos::from_millis(1);
-
-/// When a crash happens. Numbers count from 0, over all the node's lives.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CrashAt {
-    /// At this true time, or at once when it has passed.
-    Time(Mono),
-    /// Just before this poll of the node.
-    Poll(u64),
-    /// In the middle of this call of the node's disk.
-    DiskOp(u64),
-}
-
-/// A crash as data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Crash {
-    /// When.
-    pub at: CrashAt,
-    /// What becomes of writes that are not synced.
-    pub fate: Fate,
-    /// How long the node stays down.
-    pub down: Nanos,
-}
-
-/// A pause as data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pause {
-    /// The true time from which the node stands still.
-    pub at: Mono,
-    /// For how long.
-    pub lasts: Nanos,
-}
 
 type Program = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Boot = Box<dyn Fn(SimRuntime, Life) -> Program + Send + Sync>;
@@ -219,62 +187,24 @@ impl SimNode {
         spans
     }
 
-    /// Plans a crash. One that is due while the node is down, or after it healed, does not happen.
-    pub fn plan_crash(&self, crash: Crash) {
-        let (dead, died) = oneshot::channel();
-        let node = Arc::downgrade(&self.0);
-        let die = move || {
-            let may = |node: &Arc<Inner>| !lock(&node.state).healed;
-            if node.upgrade().filter(may).is_some_and(|node| node.die(crash.fate)) {
-                // Nobody listens any more once the world has ended.
-                let _ = dead.send(());
-            }
-        };
-        match crash.at {
-            CrashAt::Poll(poll) => self.0.pulse.at_poll(poll, die),
-            CrashAt::DiskOp(op) => {
-                if let Some(disk) = &self.0.disk {
-                    disk.at_op(op, die);
-                }
-            }
-            CrashAt::Time(at) => supervise(async move {
-                until(at).await;
-                die();
-            }),
-        }
-        let node = Arc::downgrade(&self.0);
-        supervise(async move {
-            if let (Ok(()), Some(node)) = (died.await, Weak::upgrade(&node)) {
-                Self(node).bury_and_revive(crash.down).await;
-            }
-        });
-    }
-
-    /// Plans a crash just before the node's poll number `poll`, from 0 and over all its lives.
-    pub fn crash_at_poll(&self, poll: u64, fate: Fate, down: Nanos) {
-        self.plan_crash(Crash { at: CrashAt::Poll(poll), fate, down });
-    }
-
-    /// Plans a pause.
-    pub fn plan_pause(&self, pause: Pause) {
-        let node = self.clone();
-        supervise(async move {
-            until(pause.at).await;
-            if lock(&node.0.state).healed {
-                return;
-            }
-            node.pause();
-            until(pause.at.after(pause.lasts)).await;
-            node.resume();
-        });
-    }
-
     /// Lets the node stand still: none of its tasks runs until it is resumed or crashes.
     pub fn pause(&self) {
         if !self.life().is_over() {
             self.0.fault(FaultKind::Pause, "paused");
-            Handle::current().pause(self.0.id);
+            self.freeze();
         }
+    }
+
+    /// Its program has ended in good order: the process goes, what the system still holds of its
+    /// writes stays, and it starts again after `down`. Does nothing to a node that is down.
+    pub async fn leave_and_return(&self, down: Nanos) {
+        if self.0.end(FaultKind::Shutdown, "left in good order", Fate::KeepAll) {
+            self.bury_and_revive(down).await;
+        }
+    }
+
+    fn freeze(&self) {
+        Handle::current().pause(self.0.id);
     }
 
     /// Lets a paused node go on.
@@ -349,6 +279,10 @@ impl Inner {
     /// Ends the present life and lets `fate` decide over its disk. False when it was over already.
     /// Needs nothing of madsim's context, so it may happen inside any poll, disk call or drop.
     fn die(&self, fate: Fate) -> bool {
+        self.end(FaultKind::Crash, "crashed", fate)
+    }
+
+    fn end(&self, kind: FaultKind, how: &str, fate: Fate) -> bool {
         let life = lock(&self.state).life.clone();
         if life.is_over() {
             return false;
@@ -359,7 +293,7 @@ impl Inner {
             let span = state.span(&self.name, Some(true_time(&self.time)));
             state.past.push(span);
         }
-        self.fault(FaultKind::Crash, &format!("incarnation {} crashed", life.incarnation()));
+        self.fault(kind, &format!("incarnation {} {how}", life.incarnation()));
         if let Some(disk) = &self.disk {
             disk.crash(fate);
         }
@@ -374,15 +308,6 @@ impl Inner {
     fn record(&self, kind: Kind, text: &str) {
         self.records.trace.record(true_time(&self.time), &self.name, kind, text, &[]);
     }
-}
-
-/// Runs `future` in the world outside every node.
-fn supervise(future: impl Future<Output = ()> + Send + 'static) {
-    drop(madsim::task::spawn(future));
-}
-
-async fn until(at: Mono) {
-    madsim::time::sleep(at.since(true_now()).into()).await;
 }
 
 impl fmt::Debug for SimNode {

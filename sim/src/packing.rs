@@ -72,18 +72,28 @@ pub(crate) fn shrink(asked: &Shrink) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shrinks the first failure of each cause and writes them.
+/// Packs up what a sweep found.
 pub(crate) fn of_sweep(
     source: &Source,
     sweep: &Sweep,
     report: &SweepReport,
     folder: &Path,
 ) -> Result<(), Box<dyn Error>> {
+    let failing = report.failing.iter().map(|f| (source.scenario(f.seed), f.clone()));
+    of_failures(sweep, &failing.collect::<Vec<_>>(), folder)
+}
+
+/// Shrinks the first failure of each cause and writes them.
+pub(crate) fn of_failures(
+    sweep: &Sweep,
+    failures: &[(Scenario, SeedReport)],
+    folder: &Path,
+) -> Result<(), Box<dyn Error>> {
     let mut causes = BTreeSet::new();
-    for failing in &report.failing {
-        let Some(cause) = Cause::of(failing) else { continue };
+    for (scenario, report) in failures {
+        let Some(cause) = Cause::of(report) else { continue };
         if causes.len() < MOST && causes.insert(cause) {
-            println!("{}", pack(sweep, source.scenario(failing.seed), TRIES, folder)?);
+            println!("{}", pack(sweep, scenario.clone(), TRIES, folder)?);
         }
     }
     Ok(())

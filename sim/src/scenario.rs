@@ -234,9 +234,17 @@ pub struct Lacking {
 /// - `torn_write`, `lost_write`: the same at the n-th call of its disk, with that fate for what was
 ///   not synced;
 /// - `eio`: the n-th call of the target's disk fails;
+/// - `disk_full`: during a window the target's disk has no room for what was never written before;
+/// - `slow_sync`: the n-th sync of the target's disk takes `lasts` longer;
+/// - `bit_rot`: at the n-th call of the target's disk a bit of what is durable flips; where `lasts` is
+///   more than nothing the target dies of it, and starts again after that;
 /// - `pause`: the target stands still for `lasts`;
+/// - `slow_node`: during a window the target stands still for `lasts` again and again;
+/// - `shutdown`: the target is shut down in good order and starts again after `lasts`;
 /// - `refuse`, `connect_hang`, `stall`, `partition`: what the target sends to the peer meets this
 ///   during a window;
+/// - `one_way`: what the target sends does not reach the peer during a window;
+/// - `loss`: during a window packets between the two are lost and sent again;
 /// - `delay`: likewise, each piece taking `lasts` longer;
 /// - `reset`, `cut`: the target's n-th connection to the peer breaks after byte n of the answer;
 /// - `store_request_lost`, `store_answer_lost`: the target's n-th request to the store meets this;
@@ -305,8 +313,11 @@ impl Scenario {
     pub fn kinds(&self) -> BTreeSet<FaultKind> {
         let mut kinds: BTreeSet<_> = self.faults.iter().map(|f| f.kind).collect();
         kinds.extend(self.replies().filter_map(Reply::fault));
-        if self.clocks.iter().any(|c| c.skew_ns != 0 || !c.jumps.is_empty()) {
+        if self.clocks.iter().any(|c| c.skew_ns != 0) {
             kinds.insert(FaultKind::Skew);
+        }
+        if self.clocks.iter().any(|c| !c.jumps.is_empty()) {
+            kinds.insert(FaultKind::Jump);
         }
         if self.clocks.iter().any(|c| c.drift_ppm != 0) {
             kinds.insert(FaultKind::Drift);

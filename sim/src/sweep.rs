@@ -64,18 +64,43 @@ impl Sweep {
     /// # Errors
     /// When worker processes can't be started.
     pub fn run(&self, seen: impl Fn(&SeedReport) + Sync) -> io::Result<Vec<SeedReport>> {
-        let queue = Mutex::new(VecDeque::from(self.seeds.clone()));
+        let one = |slot: &mut Option<Worker>, seed: &u64| self.run_seed(slot, *seed);
+        let ran = self.share_out(self.seeds.clone(), one, seen)?;
+        Ok(ran.into_iter().map(|(_, report)| report).collect())
+    }
+
+    /// Runs every scenario; `seen` hears of each as it ends. Gives each with its report, in no
+    /// particular order.
+    ///
+    /// # Errors
+    /// When worker processes can't be started.
+    pub fn run_scenarios(
+        &self,
+        scenarios: Vec<Scenario>,
+        seen: impl Fn(&SeedReport) + Sync,
+    ) -> io::Result<Vec<(Scenario, SeedReport)>> {
+        self.share_out(scenarios, |slot, scenario| self.run_scenario(slot, scenario), seen)
+    }
+
+    /// Shares `work` out among the workers.
+    fn share_out<T: Send>(
+        &self,
+        work: Vec<T>,
+        one: impl Fn(&mut Option<Worker>, &T) -> io::Result<SeedReport> + Sync,
+        seen: impl Fn(&SeedReport) + Sync,
+    ) -> io::Result<Vec<(T, SeedReport)>> {
+        let jobs = self.jobs.clamp(1, work.len().max(1));
+        let queue = Mutex::new(VecDeque::from(work));
         let reports = Mutex::new(Vec::new());
         let work = || -> io::Result<()> {
             let mut worker = None;
-            while let Some(seed) = lock(&queue).pop_front() {
-                let report = self.run_seed(&mut worker, seed)?;
+            loop {
+                let Some(next) = lock(&queue).pop_front() else { return Ok(()) };
+                let report = one(&mut worker, &next)?;
                 seen(&report);
-                lock(&reports).push(report);
+                lock(&reports).push((next, report));
             }
-            Ok(())
         };
-        let jobs = self.jobs.clamp(1, self.seeds.len().max(1));
         thread::scope(|scope| {
             let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(work)).collect();
             workers.into_iter().try_for_each(|w| {

@@ -152,7 +152,7 @@ fn a_bad_scenario_ends_with_2_and_names_file_line_and_field() {
     error: pay.toml:13:9: simulate.nodes: `nodes` must be 1, 2 or 3
     error: pay.toml:13:8: simulate.runs: `runs` must be 1 to 100
     error: pay.toml:13:8: simulate.runs: invalid type: string "many", expected u32
-    error: pay.toml:14:10: simulate.faults: unknown variant `flood`, expected one of `crash`, `pause`, `refuse`, `connect_hang`, `reset`, `stall`, `cut`, `delay`, `partition`, `server_error`, `client_error`, `rate_limit`, `slow_stream`, `malformed`, `endpoint_hang`, `torn_write`, `lost_write`, `eio`, `skew`, `drift`, `store_request_lost`, `store_answer_lost`, `store_duplicate`
+    error: pay.toml:14:10: simulate.faults: unknown variant `flood`, expected one of `crash`, `pause`, `slow_node`, `shutdown`, `refuse`, `connect_hang`, `reset`, `stall`, `cut`, `delay`, `partition`, `one_way`, `loss`, `server_error`, `client_error`, `rate_limit`, `slow_stream`, `malformed`, `endpoint_hang`, `late_success`, `torn_write`, `lost_write`, `eio`, `disk_full`, `slow_sync`, `bit_rot`, `skew`, `jump`, `drift`, `store_request_lost`, `store_answer_lost`, `store_duplicate`
     error: pay.toml:13:17: simulate.heal_after_ms: invalid value: integer `-1`, expected u64
     error: pay.toml:13:11: simulate.endpoints.refund: no action has the name `refund`
     error: pay.toml:13:21: simulate.endpoints.charge: unknown field `reply`, expected `replies` or `then`

@@ -3,12 +3,13 @@
 
 use proptest::prelude::*;
 use redb::StorageBackend;
-use retrial::time::Nanos;
+use retrial::time::{Mono, Nanos};
 use retrial_sim::disk::{
     Change, DiskPlan, FailedSync, Fate, Image, OpAt, OpKind, SECTOR, SimDisk, Slow,
 };
 use retrial_sim::fault::FaultKind;
 use retrial_sim::life::Life;
+use retrial_sim::net::Window;
 use retrial_sim::watch::Records;
 
 /// Three sectors of `a`, durable, over which `b`, `c` and `d` are written without a sync: `b` over
@@ -198,7 +199,8 @@ fn calls_add_to_the_latency_debt_until_healed() {
         slow: vec![Slow { at: OpAt::Nth(OpKind::Sync, 1), by: Nanos::new(5_000) }],
         ..DiskPlan::default()
     };
-    let disk = SimDisk::new("n", plan, &Records::new(false, 0));
+    let records = Records::new(false, 0);
+    let disk = SimDisk::new("n", plan, &records);
     let file = disk.open(&Life::new("n", 0));
     file.write(0, b"x").unwrap();
     file.set_len(2).unwrap();
@@ -207,6 +209,7 @@ fn calls_add_to_the_latency_debt_until_healed() {
     assert_eq!(disk.debt().take(), Nanos::new(123));
     file.sync_data().unwrap();
     assert_eq!(disk.debt().take(), Nanos::new(5_100));
+    assert_eq!(records.strikes.counts()[&FaultKind::SlowSync], 1);
     disk.heal();
     file.sync_data().unwrap();
     assert_eq!(disk.debt().take(), Nanos::ZERO);
@@ -223,6 +226,29 @@ fn a_full_disk_says_so() {
     }
 }
 
+/// ENOSPC: what was written once has its room; what never was finds none, and nothing changes.
+#[test]
+fn a_disk_without_room_takes_only_what_has_room_already() {
+    let plan = DiskPlan { full: vec![Window::ALWAYS], ..DiskPlan::default() };
+    let records = Records::new(false, 0);
+    let disk = SimDisk::holding(Vec::new(), "n", plan, &records);
+    let file = disk.open(&Life::new("n", 0));
+    file.set_len(9_000).unwrap();
+    let refused = file.write(100, b"one").unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
+    assert!(disk.image().seen().iter().all(|byte| *byte == 0));
+    assert_eq!(records.strikes.counts()[&FaultKind::DiskFull], 1);
+    disk.heal();
+    file.write(100, b"one").unwrap();
+    assert_eq!(&disk.image().seen()[100..103], b"one");
+
+    let half = Window { from: Mono::from_nanos(0), until: Mono::from_nanos(0) };
+    let plan = DiskPlan { full: vec![half], ..DiskPlan::default() };
+    let disk = SimDisk::new("n", plan, &records);
+    disk.open(&Life::new("n", 0)).write(0, b"x").unwrap();
+    assert_eq!(records.strikes.counts()[&FaultKind::DiskFull], 1, "the window is empty");
+}
+
 #[test]
 fn plans_are_plain_data() {
     let plan = DiskPlan {
@@ -232,7 +258,7 @@ fn plans_are_plain_data() {
         ..DiskPlan::default()
     };
     let json = serde_json::to_string(&plan).unwrap();
-    insta::assert_snapshot!(json, @r#"{"eio":[{"number":3},{"nth":["sync",1]}],"failed_sync":{"settled":{"drawn":7}},"read_latency":0,"write_latency":0,"sync_latency":2000000,"slow":[]}"#);
+    insta::assert_snapshot!(json, @r#"{"eio":[{"number":3},{"nth":["sync",1]}],"failed_sync":{"settled":{"drawn":7}},"read_latency":0,"write_latency":0,"sync_latency":2000000,"slow":[],"rot":[],"full":[]}"#);
     assert_eq!(serde_json::from_str::<DiskPlan>(&json).unwrap(), plan);
     assert!(serde_json::from_str::<DiskPlan>(r#"{"eoi": []}"#).is_err());
 }

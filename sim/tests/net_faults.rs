@@ -153,7 +153,7 @@ fn what_hangs_goes_on_when_its_window_ends() {
     for (effect, kind) in [
         (Effect::Hang, FaultKind::ConnectHang),
         (Effect::Partition, FaultKind::Partition),
-        (Effect::OneWay, FaultKind::Partition),
+        (Effect::OneWay, FaultKind::OneWay),
     ] {
         let fault = NetFault { window: window(0, 5_000), ..NetFault::always(effect) };
         let (client, _, at, counts) = exchange(vec![fault]);
@@ -180,7 +180,8 @@ fn pings(faults: Vec<NetFault>, heal_at: u64) -> (Vec<u64>, Vec<u64>, u64) {
         madsim::time::sleep(millis(heal_at)).await;
         world.net.heal();
         let (at_a, at_b) = (connects.await.unwrap(), listens.await.unwrap());
-        (at_a, at_b, world.struck(FaultKind::Partition))
+        let kinds = [FaultKind::Partition, FaultKind::OneWay, FaultKind::Loss];
+        (at_a, at_b, kinds.into_iter().map(|kind| world.struck(kind)).sum())
     })
 }
 
@@ -227,6 +228,31 @@ fn one_way_stalls_only_that_way() {
     assert_eq!(at_a, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!(at_b, [0, 1, 2, 4, 4, 5, 6, 7, 8, 9]);
     assert_eq!(struck, 1);
+}
+
+/// TCP's view of loss: nothing is lost for good, each piece comes later by 200, 600, 1,400 ms and so on, what is behind it
+/// waits, and in order.
+#[test]
+fn what_is_lost_is_sent_again_later_each_time() {
+    let lossy = |percent| {
+        let fault =
+            NetFault { window: window(0, 60_000), ..NetFault::always(Effect::Loss { percent }) };
+        pings(vec![fault], 60_000)
+    };
+    let none = lossy(0);
+    assert_eq!((none.0.as_slice(), none.2), ([0, 1, 2, 3, 4, 5, 6, 7, 8, 9].as_slice(), 0));
+    let (at_a, at_b, struck) = lossy(70);
+    for at in [&at_a, &at_b] {
+        assert_eq!(at.len(), 10, "nothing is lost for good");
+        assert!(at.is_sorted());
+        // Sent once a second, lost at most six times: 200 ms * (2^6 - 1).
+        assert!(at.iter().zip(0..).all(|(at, sent)| (sent..=sent + 13).contains(at)), "{at:?}");
+    }
+    assert!(at_a != none.0 && at_b != none.0, "{at_a:?} {at_b:?}");
+    assert!(struck >= 1);
+    // Each sending is lost by itself: with every one lost, each piece is 12.6 s late.
+    let (at_a, ..) = lossy(100);
+    assert_eq!(at_a, [12, 13, 14, 15, 16, 17, 18, 19, 20, 21]);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Crashes, restarts and pauses of a node, and that they repeat.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use redb::StorageBackend;
@@ -10,6 +11,7 @@ use retrial_sim::clock::true_now;
 use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::life::Life;
+use retrial_sim::net::Window;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, Pause, SimNode};
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
 use retrial_sim::trace::{Fingerprint, Kind, Line};
@@ -62,9 +64,19 @@ struct Ran {
     durable: Vec<u8>,
     findings: usize,
     crashes: u64,
+    struck: BTreeMap<FaultKind, u64>,
+    /// When the last step was acknowledged.
+    last: Mono,
 }
 
 fn run(seed: u64, crashes: Vec<Crash>, pauses: Vec<Pause>) -> Ran {
+    run_with(seed, move |node| {
+        crashes.into_iter().for_each(|crash| node.plan_crash(crash));
+        pauses.into_iter().for_each(|pause| node.plan_pause(pause));
+    })
+}
+
+fn run_with(seed: u64, plan_for: impl FnOnce(&SimNode) + Send + 'static) -> Ran {
     let ran = run_seed(seed, LIMIT, move || async move {
         let records = Records::new(true, 1_000_000);
         let plan = DiskPlan {
@@ -83,12 +95,12 @@ fn run(seed: u64, crashes: Vec<Crash>, pauses: Vec<Pause>) -> Ran {
             let (disk, records) = (disk.clone(), records.clone());
             move |runtime, life| counter(runtime, life, disk.clone(), records.clone())
         });
-        crashes.into_iter().for_each(|crash| node.plan_crash(crash));
-        pauses.into_iter().for_each(|pause| node.plan_pause(pause));
+        plan_for(&node);
         madsim::time::sleep(Nanos::from_secs(30).into()).await;
         node.stop().await;
         let told = |line: &Line| line.kind == Kind::Event || line.text.ends_with("crashed");
         let lines = records.trace.lines().into_iter().filter(told);
+        let last = lines.clone().filter(|l| l.kind == Kind::Event).map(|l| l.at).max();
         Ran {
             print: records.trace.fingerprint(),
             lives: node.incarnation() + 1,
@@ -97,6 +109,8 @@ fn run(seed: u64, crashes: Vec<Crash>, pauses: Vec<Pause>) -> Ran {
             events: lines.map(|line| (line.lane, line.text)).collect(),
             durable: disk.image().durable().to_vec(),
             findings: records.watch.findings().len(),
+            struck: records.strikes.counts(),
+            last: last.unwrap(),
             crashes: records.strikes.counts().get(&FaultKind::Crash).copied().unwrap_or(0),
         }
     });
@@ -189,6 +203,38 @@ fn a_paused_node_does_nothing_and_then_goes_on() {
     let ran = run(3, plan, vec![pause]);
     assert_eq!(ran.lives, 2);
     judge(&ran, "killed while paused");
+}
+
+/// What a slow node does takes longer, it is the same node, and nobody calls it paused.
+#[test]
+fn a_slow_node_stands_still_again_and_again() {
+    let at = |ms| Mono::from_nanos(Nanos::from_millis(ms).get());
+    let window = Window { from: at(10), until: at(200) };
+    let slow = run_with(3, move |node| node.plan_slowness(window, Nanos::from_millis(50)));
+    let plain = run_with(3, |_| ());
+    assert_eq!((slow.lives, slow.durable.clone()), (1, vec![20]));
+    assert_eq!(plain.durable, vec![20]);
+    // 50 ms of standing still, 20 ms of running.
+    assert_eq!(slow.struck, [(FaultKind::SlowNode, 3)].into());
+    assert!(plain.struck.is_empty());
+    assert!(slow.last > plain.last.after(Nanos::from_millis(100)), "{:?}", (slow.last, plain.last));
+}
+
+/// A node that leaves in good order loses no write, not even one that was not synced, and comes back.
+#[test]
+fn a_node_that_leaves_returns_with_all_that_it_wrote() {
+    let left = run_with(3, |node| {
+        let node = node.clone();
+        drop(madsim::task::spawn(async move {
+            madsim::time::sleep(Nanos::from_millis(25).into()).await;
+            let ops = node.disk().unwrap().ops();
+            node.leave_and_return(Nanos::from_millis(5)).await;
+            assert!(ops > 0 && node.incarnation() == 1);
+        }));
+    });
+    assert_eq!(left.lives, 2);
+    assert_eq!(left.struck, [(FaultKind::Shutdown, 1)].into());
+    judge(&left, "left");
 }
 
 #[test]

@@ -8,9 +8,7 @@ use super::Config;
 use super::alerts::{self, Birth};
 use super::guarding::{Guarded, Meanings};
 use super::lanes::{Command, Message, queue_changes};
-use crate::run::{
-    self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, TaskPhase, TaskState, Token,
-};
+use crate::run::{self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, Token};
 use crate::store::{Fence, Guarding, LetterRow, QueueChange, Raised, ResultRow, RunPhase};
 use crate::time::Timestamp;
 
@@ -125,6 +123,19 @@ impl Draft {
     }
 }
 
+impl Draft {
+    /// Whether the run knows nothing of what one of `messages` is about. Where others may write to
+    /// the store too, the lane may have fallen behind them: what comes to nothing makes no commit, so
+    /// no conflict would tell.
+    pub(super) fn is_at_a_loss(&self, messages: &[Message]) -> bool {
+        messages.iter().enumerate().any(|(place, message)| {
+            use Message::{Claimed, Command, Ended, Expired};
+            matches!(message, Claimed(..) | Expired { .. } | Ended { .. } | Command(..))
+                && !self.changed.contains(&place)
+        })
+    }
+}
+
 /// What an attempt that ended says that it cost.
 fn cost_of(message: &Message) -> Option<Input> {
     match message {
@@ -191,20 +202,5 @@ pub(super) fn phase_of(state: &RunState) -> RunPhase {
         Phase::Ended(Outcome::Completed) => RunPhase::Completed,
         Phase::Ended(Outcome::Failed { .. }) => RunPhase::Failed,
         Phase::Ended(Outcome::Cancelled { .. }) => RunPhase::Cancelled,
-    }
-}
-
-/// Whether the store speaks of an attempt that `state` does not know: others have written. What
-/// means nothing to the state makes no commit, and so no conflict would tell.
-pub(super) fn is_behind(state: &RunState, message: &Message) -> bool {
-    let found = |task| state.task(task);
-    match message {
-        Message::Claimed(c, _) => {
-            !found(c.task).is_some_and(|t| t.phase == TaskPhase::Queued && t.attempt == c.attempt)
-        }
-        Message::Expired { task, token, .. } => {
-            found(*task).and_then(TaskState::token) != Some(*token)
-        }
-        _ => false,
     }
 }

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
 use super::alerts::Expected;
-use super::draft::{Draft, is_behind, phase_of};
+use super::draft::{Draft, phase_of};
 use super::guarding::{Guarded, frees};
 use super::lanes::{Command, Message};
 use super::node::Node;
@@ -146,12 +146,15 @@ impl<W: World> Lane<W> {
             let found = self.look_over().await?;
             messages.extend(found);
         }
-        if messages.iter().any(|m| is_behind(&self.state, m)) {
-            self.refresh().await?;
-        }
+        let mut may_be_behind = !self.node.config.sole_owner;
         let (mut raised, mut expected) = (Vec::new(), Expected::new());
         loop {
             let mut draft = self.draft(&messages, &raised);
+            if may_be_behind && draft.is_at_a_loss(&messages) {
+                may_be_behind = false;
+                self.refresh().await?;
+                continue;
+            }
             if draft.events.is_empty() {
                 self.answer(messages, &draft);
                 return Ok(());

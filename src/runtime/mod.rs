@@ -1,8 +1,10 @@
 //! The seam to clocks, timers, tasks and chance.
 //!
 //! Decides nothing. Must never know runs, stores or actions. To add a runtime, implement
-//! [`Runtime`] and run `tests/runtime_conformance.rs` over it.
+//! [`Runtime`] and run the conformance suite (`retrial::runtime::conformance`) over it.
 
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod tokio;
 
 use std::fmt;

@@ -11,6 +11,7 @@ mod able;
 mod alerts;
 mod attempts;
 mod backoffs;
+mod behind;
 mod conditions;
 mod costs;
 mod deactivation;

@@ -68,7 +68,8 @@ impl StorageBackend for DiskHandle {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         fits(offset.checked_add(data.len() as u64))?;
         let text = format!("write {}+{}", offset, data.len());
-        self.call(OpKind::Write, &text, |image, op| {
+        let extent = offset..offset.saturating_add(data.len() as u64);
+        self.disk.call_over(&self.life, OpKind::Write, &text, extent, |image, op| {
             let data: Arc<[u8]> = Arc::from(data);
             image.change(op, Change::Write(offset, Arc::clone(&data)));
             Ok(data)

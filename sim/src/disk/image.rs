@@ -119,6 +119,17 @@ impl Image {
         self.unsynced.push(Unsynced { op, change });
     }
 
+    /// Flips a bit of what is durable, and of what reads see. Whether there is such a byte.
+    pub fn flip(&mut self, byte: u64, bit: u32) -> bool {
+        let at = usize::try_from(byte).unwrap_or(usize::MAX);
+        let Some(durable) = self.durable.get_mut(at) else { return false };
+        *durable ^= 1 << (bit % 8);
+        if let Some(seen) = self.seen.get_mut(at) {
+            *seen ^= 1 << (bit % 8);
+        }
+        true
+    }
+
     /// Makes every change durable.
     pub fn sync(&mut self) {
         for Unsynced { change, .. } in self.unsynced.drain(..) {
@@ -159,7 +170,7 @@ impl Image {
 
 /// Makes the sectors of `change` that `keep` keeps, and says whether that changed anything. A
 /// change of length counts as sector 0.
-fn apply(bytes: &mut Vec<u8>, change: &Change, keep: impl Fn(u64) -> bool) -> bool {
+pub(crate) fn apply(bytes: &mut Vec<u8>, change: &Change, keep: impl Fn(u64) -> bool) -> bool {
     match change {
         Change::SetLen(len) => {
             let changes = keep(0) && bytes.len() as u64 != *len;

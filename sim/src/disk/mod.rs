@@ -9,27 +9,32 @@ mod handle;
 mod image;
 mod plan;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use retrial::time::Mono;
 
 pub use self::handle::DiskHandle;
+pub(crate) use self::image::apply;
 pub use self::image::{Aftermath, Change, Fate, Image, SECTOR, Unsynced};
 use self::plan::Numbered;
-pub use self::plan::{DiskPlan, FailedSync, OpAt, OpKind, Slow};
+pub use self::plan::{DiskPlan, FailedSync, OpAt, OpKind, Rot, Slow};
 use crate::clock::try_true_now;
 use crate::fault::FaultKind;
 use crate::life::Life;
-use crate::runtime::Debt;
+use crate::runtime::{Debt, mix};
 use crate::sync::lock;
 use crate::trace::Kind;
 use crate::watch::Records;
 
 /// No disk grows beyond this many bytes.
 const CAPACITY: u64 = 1 << 30;
+
+/// Room on a disk is given out in blocks of this many bytes.
+const BLOCK: u64 = 4_096;
 
 /// A node's disk, over all its lives. Clones share it.
 #[derive(Clone)]
@@ -46,6 +51,8 @@ struct Shared {
 struct State {
     plan: DiskPlan,
     image: Image,
+    /// The blocks that were ever written, which need no more room.
+    taken: BTreeSet<u64>,
     ops: u64,
     by_kind: BTreeMap<OpKind, u64>,
     planned: BTreeMap<u64, Vec<Then>>,
@@ -171,12 +178,43 @@ impl SimDisk {
         text: &str,
         effect: impl FnOnce(&mut Image, u64) -> io::Result<Arc<[u8]>>,
     ) -> io::Result<Arc<[u8]>> {
+        self.call_over(life, kind, text, 0..0, effect)
+    }
+
+    /// The same of a call that writes to `extent`, which may take room.
+    fn call_over(
+        &self,
+        life: &Life,
+        kind: OpKind,
+        text: &str,
+        extent: Range<u64>,
+        effect: impl FnOnce(&mut Image, u64) -> io::Result<Arc<[u8]>>,
+    ) -> io::Result<Arc<[u8]>> {
         alive(life)?;
         let mut call = self.begin(kind, text);
-        let done = (!call.fails).then(|| effect(&mut lock(&self.0.state).image, call.op.number));
-        let bytes = done.as_ref().and_then(|done| done.as_deref().ok());
+        if call.failure.is_none() && !self.takes_room(extent) {
+            call.failure = Some(FaultKind::DiskFull);
+        }
+        let done = match call.failure {
+            None => Ok(effect(&mut lock(&self.0.state).image, call.op.number)),
+            Some(kind) => Err(kind),
+        };
+        let bytes = done.as_ref().ok().and_then(|done| done.as_deref().ok());
         self.happen(life, &mut call, bytes.unwrap_or_default())?;
-        done.unwrap_or_else(|| Err(self.fail(&call.text)))
+        done.unwrap_or_else(|kind| Err(self.fail(kind, &call.text)))
+    }
+
+    /// Takes the room that a write to `extent` needs, unless the disk is full.
+    fn takes_room(&self, extent: Range<u64>) -> bool {
+        let now = self.time();
+        let mut state = lock(&self.0.state);
+        let blocks = extent.start / BLOCK..extent.end.div_ceil(BLOCK);
+        let new: Vec<u64> = blocks.filter(|block| !state.taken.contains(block)).collect();
+        let fits = new.is_empty() || !state.plan.is_full(now);
+        if fits {
+            state.taken.extend(new);
+        }
+        fits
     }
 
     /// A sync of `life`. What is planned for the call happens before anything is durable.
@@ -185,15 +223,15 @@ impl SimDisk {
         let mut call = self.begin(OpKind::Sync, "sync");
         self.happen(life, &mut call, &[])?;
         let mut state = lock(&self.0.state);
-        if !call.fails {
+        let Some(kind) = call.failure else {
             state.image.sync();
             return Ok(());
-        }
+        };
         if let FailedSync::Settled(fate) = state.plan.failed_sync {
             self.settle(&mut state, fate);
         }
         drop(state);
-        Err(self.fail(&call.text))
+        Err(self.fail(kind, &call.text))
     }
 
     /// Counts a call, adds its latency, and takes what was planned for it.
@@ -203,9 +241,22 @@ impl SimDisk {
         let nth = std::mem::replace(nth, *nth + 1);
         let op = Numbered { kind, number: state.ops, nth };
         state.ops += 1;
-        self.0.debt.add(state.plan.latency(&op));
+        let (takes, is_slow) = state.plan.latency(&op);
+        self.0.debt.add(takes);
         let then = state.planned.remove(&op.number).unwrap_or_default();
-        Call { op, text: format!("{text} #{}", op.number), fails: state.plan.fails(&op), then }
+        let rotted = state.rot(&op);
+        let failure = state.plan.fails(&op).then_some(FaultKind::Eio);
+        drop(state);
+        let text = format!("{text} #{}", op.number);
+        for (byte, bit) in rotted {
+            self.0.records.strikes.strike(FaultKind::BitRot);
+            self.record(Kind::Fault, &format!("bit {bit} of byte {byte} flips"), &[]);
+        }
+        if is_slow {
+            self.0.records.strikes.strike(FaultKind::SlowSync);
+            self.record(Kind::Fault, &format!("{text} takes {takes}"), &[]);
+        }
+        Call { op, text, failure, then }
     }
 
     /// Records a call and lets what was planned for it happen, perhaps the end of `life`.
@@ -215,11 +266,34 @@ impl SimDisk {
         alive(life)
     }
 
-    /// Makes a call fail with EIO.
-    fn fail(&self, text: &str) -> io::Error {
-        self.0.records.strikes.strike(FaultKind::Eio);
-        self.record(Kind::Fault, &format!("EIO on {text}"), &[]);
-        io::Error::other(format!("simulated EIO on {text}"))
+    /// Makes a call fail of `kind`.
+    fn fail(&self, kind: FaultKind, text: &str) -> io::Error {
+        let (name, error) = match kind {
+            FaultKind::DiskFull => ("ENOSPC", io::ErrorKind::StorageFull),
+            _ => ("EIO", io::ErrorKind::Other),
+        };
+        self.0.records.strikes.strike(kind);
+        self.record(Kind::Fault, &format!("{name} on {text}"), &[]);
+        io::Error::new(error, format!("simulated {name} on {text}"))
+    }
+}
+
+impl State {
+    /// Flips the bits that rot before this call, and says which.
+    fn rot(&mut self, op: &Numbered) -> Vec<(u64, u32)> {
+        let drawn: Vec<u64> =
+            self.plan.rot.iter().filter(|r| op.is(r.at)).map(|r| r.chance).collect();
+        let mut flipped = Vec::new();
+        for chance in drawn {
+            let nth = usize::try_from(chance % (self.taken.len().max(1) as u64)).unwrap_or(0);
+            let Some(block) = self.taken.iter().nth(nth) else { continue };
+            let byte = block * BLOCK + mix(chance, 1) % BLOCK;
+            let bit = u32::try_from(mix(chance, 2) % 8).unwrap_or(0);
+            if self.image.flip(byte, bit) {
+                flipped.push((byte, bit));
+            }
+        }
+        flipped
     }
 }
 
@@ -227,7 +301,8 @@ impl SimDisk {
 struct Call {
     op: Numbered,
     text: String,
-    fails: bool,
+    /// Of what it fails.
+    failure: Option<FaultKind>,
     then: Vec<Then>,
 }
 

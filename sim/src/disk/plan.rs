@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use retrial::time::Nanos;
+use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 
 use super::image::Fate;
+use crate::net::Window;
 
 /// What a disk call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -61,6 +62,16 @@ pub struct Slow {
     pub by: Nanos,
 }
 
+/// A bit that flips just before a call, in a block that was ever written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rot {
+    /// Which call.
+    pub at: OpAt,
+    /// Which block, byte and bit are drawn from it.
+    pub chance: u64,
+}
+
 /// What goes wrong on a disk, and how slow it is. The default is a perfect disk that takes no time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -77,10 +88,16 @@ pub struct DiskPlan {
     pub sync_latency: Nanos,
     /// Calls that take longer than that.
     pub slow: Vec<Slow>,
+    /// Bits that flip.
+    pub rot: Vec<Rot>,
+    /// When there is no room: a write to where nothing was ever written fails with ENOSPC and has no
+    /// effect. A greater length alone takes no room.
+    pub full: Vec<Window>,
 }
 
 impl DiskPlan {
-    pub(super) fn latency(&self, op: &Numbered) -> Nanos {
+    /// How long the call takes, and whether that is longer than usual.
+    pub(super) fn latency(&self, op: &Numbered) -> (Nanos, bool) {
         let usual = match op.kind {
             OpKind::Len => Nanos::ZERO,
             OpKind::Read => self.read_latency,
@@ -88,11 +105,16 @@ impl DiskPlan {
             OpKind::Sync => self.sync_latency,
         };
         let slow = self.slow.iter().filter(|slow| op.is(slow.at));
-        slow.fold(usual, |sum, slow| sum.saturating_add(slow.by))
+        let takes = slow.fold(usual, |sum, slow| sum.saturating_add(slow.by));
+        (takes, takes > usual)
     }
 
     pub(super) fn fails(&self, op: &Numbered) -> bool {
         self.eio.iter().any(|at| op.is(*at))
+    }
+
+    pub(super) fn is_full(&self, now: Mono) -> bool {
+        self.full.iter().any(|window| window.holds(now))
     }
 }
 

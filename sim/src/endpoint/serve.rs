@@ -20,7 +20,7 @@ use super::answer::{Answer, Pieces};
 use super::ledger::Place;
 use super::{Delivery, EndpointScript, Entry, Ledger, Route};
 use crate::clock::true_now;
-use crate::fault::Strikes;
+use crate::fault::{FaultKind, Strikes};
 use crate::net::{Breaker, ShimStream, SimListener};
 use crate::scenario::Reply;
 use crate::trace::{Kind, Trace};
@@ -241,6 +241,9 @@ impl Endpoint {
         let (pieces, rest) = mpsc::unbounded_channel();
         let Ok(response) = ready.response(rest) else { return };
         if answer.send(response).is_err() {
+            if reply.is_success() {
+                self.0.strikes.strike(FaultKind::LateSuccess);
+            }
             return self.record(Kind::Note, "the caller had given up", &[]);
         }
         self.strike(reply);

@@ -179,11 +179,16 @@ impl Conn {
         }
     }
 
+    /// Chance of what begins at `position`, its own.
+    pub(super) fn chance(&self, seed: u64, direction: Direction, position: u64) -> u64 {
+        mix(mix(seed ^ self.key) ^ mix(position ^ ((direction as u64) << 63)))
+    }
+
     /// The most bytes that one call may move at `position`: a pure function of the seed, the
     /// connection and the position. Every fourth call is tiny, every fourth small.
     pub(super) fn step(&self, seed: u64, direction: Direction, position: u64) -> usize {
         const LARGE: usize = 16 * 1024;
-        let drawn = mix(mix(seed ^ self.key) ^ mix(position ^ ((direction as u64) << 63)));
+        let drawn = self.chance(seed, direction, position);
         let size = (drawn >> 8) as usize;
         match drawn % 4 {
             0 => 1 + size % 16,

@@ -171,6 +171,12 @@ pub enum Effect {
         /// How much.
         by: Nanos,
     },
+    /// Pieces are lost and sent again: each arrives later by 200 ms, 600 ms, 1.4 s and so on, as
+    /// often as it is lost, in both directions.
+    Loss {
+        /// How many of a hundred sendings are lost.
+        percent: u8,
+    },
     /// `from` and `to` can't reach each other. Connections hang and streams fall silent until the
     /// window ends or the network heals; then both go on and nothing is lost.
     Partition,
@@ -190,7 +196,9 @@ impl Effect {
             Self::CutAt { .. } => FaultKind::Cut,
             Self::Stall { .. } => FaultKind::Stall,
             Self::Delay { .. } => FaultKind::Delay,
-            Self::Partition | Self::OneWay => FaultKind::Partition,
+            Self::Loss { .. } => FaultKind::Loss,
+            Self::Partition => FaultKind::Partition,
+            Self::OneWay => FaultKind::OneWay,
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use madsim::time::{Sleep, TimeHandle, sleep_until};
-use retrial::time::Mono;
+use retrial::time::{Mono, Nanos};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::Net;
@@ -100,7 +100,7 @@ impl ShimStream {
         state.pipe(way).reader = Some(cx.waker().clone());
         if let Some((fault, until)) = parted {
             if state.pipe(way).has_news() && state.struck.insert(fault) {
-                self.net.strike(self.life().node(), FaultKind::Partition, &conn.name);
+                self.net.strike(self.life().node(), self.net.kind(fault), &conn.name);
             }
             return Gate::Shut(until);
         }
@@ -173,10 +173,16 @@ impl ShimStream {
             if !here || !fault.covers(&conn.from, conn.to.node(), conn.number, now) {
                 continue;
             }
-            if let Effect::Delay { by } = fault.effect {
-                state.pipe(out).holds.push_back((sent, now.after(by)));
+            let late = match fault.effect {
+                Effect::Delay { by } => by,
+                Effect::Loss { percent } => self.net.lost(conn, out, sent, percent),
+                _ => Nanos::ZERO,
+            };
+            if !late.is_zero() {
+                state.pipe(out).holds.push_back((sent, now.after(late)));
             }
-            if fault.effect.touches_streams() && state.struck.insert(i) {
+            let strikes = !late.is_zero() || fault.effect.place().is_some();
+            if strikes && state.struck.insert(i) {
                 self.strike(fault.effect.kind(), sent);
                 match fault.effect {
                     Effect::ResetAt { .. } => state.reset(out),
@@ -220,7 +226,7 @@ impl ShimStream {
         let node = self.life().node();
         let Some((fault, _)) = self.net.parted(node, self.peer(), now) else { return };
         if state.struck.insert(fault) {
-            self.net.strike(node, FaultKind::Partition, &self.end.conn.name);
+            self.net.strike(node, self.net.kind(fault), &self.end.conn.name);
         }
     }
 }
@@ -295,12 +301,6 @@ impl AsyncWrite for ShimStream {
 impl Drop for ShimStream {
     fn drop(&mut self) {
         self.net.dropped(&self.end);
-    }
-}
-
-impl Effect {
-    fn touches_streams(self) -> bool {
-        self.place().is_some() || matches!(self, Self::Delay { .. })
     }
 }
 

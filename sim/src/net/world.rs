@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use madsim::net::TcpStream;
-use retrial::time::Mono;
+use retrial::time::{Mono, Nanos};
 use tokio::sync::Notify;
 
 use super::conn::{Conn, End, Ending};
@@ -44,6 +44,9 @@ struct Books {
     ends: BTreeMap<u64, Arc<End>>,
     next_end: u64,
 }
+
+/// How long a sender waits before it sends a lost piece again; then twice as long each time.
+const RESEND: Nanos = Nanos::from_millis(200);
 
 /// A host name's node and address.
 #[derive(Clone, Debug)]
@@ -251,7 +254,7 @@ impl Net {
                     return Some(Obstacle::Waits { until });
                 }
                 Effect::Partition | Effect::OneWay if parted => {
-                    self.strike(from, FaultKind::Partition, &format!("{link} finds no way"));
+                    self.strike(from, fault.effect.kind(), &format!("{link} finds no way"));
                     return Some(Obstacle::Waits { until });
                 }
                 _ => {}
@@ -270,6 +273,33 @@ impl Net {
     pub(super) fn faults(&self) -> impl Iterator<Item = (usize, &super::NetFault)> {
         let on = !self.is_healed();
         self.0.plan.faults.iter().enumerate().filter(move |_| on)
+    }
+
+    /// The kind of the fault at this place in the plan.
+    pub(super) fn kind(&self, fault: usize) -> FaultKind {
+        self.0.plan.faults[fault].effect.kind()
+    }
+
+    /// How much later what begins at `position` arrives when so many sendings of a hundred are lost.
+    pub(super) fn lost(
+        &self,
+        conn: &Conn,
+        direction: Direction,
+        position: u64,
+        percent: u8,
+    ) -> Nanos {
+        let mut chance = conn.chance(self.0.seed, direction, position);
+        let (mut late, mut wait) = (Nanos::ZERO, RESEND);
+        // A sender gives up some time; no piece is lost more often than this.
+        for _ in 0..6 {
+            chance = mix(chance);
+            if chance % 100 >= u64::from(percent) {
+                break;
+            }
+            late = late.saturating_add(wait);
+            wait = wait.saturating_add(wait);
+        }
+        late
     }
 
     /// The most bytes that one call may move.

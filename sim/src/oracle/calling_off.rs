@@ -18,11 +18,14 @@ pub const NOT_CALLED_OFF: &str = "not_called_off";
 const NEWS: Nanos = Nanos::from_millis(500);
 
 /// What keeps the news that a caller has gone from its endpoint, or a node from acting.
-const DEAF: [FaultKind; 5] = [
+const DEAF: [FaultKind; 8] = [
     FaultKind::Delay,
     FaultKind::Stall,
     FaultKind::Partition,
+    FaultKind::OneWay,
+    FaultKind::Loss,
     FaultKind::Pause,
+    FaultKind::SlowNode,
     FaultKind::ConnectHang,
 ];
 

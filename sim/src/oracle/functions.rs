@@ -216,7 +216,8 @@ impl Task<'_> {
                 Event::TaskSucceeded { attempt, .. } => {
                     let Some(limit) = limit else { continue };
                     // A node that stood still had its timers stand still as well.
-                    if evidence.strikes.get(&FaultKind::Pause).is_some_and(|n| *n > 0) {
+                    let stood = [FaultKind::Pause, FaultKind::SlowNode];
+                    if stood.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
                         continue;
                     }
                     let arrivals = ledger.arrivals(self.run.id, self.task, *attempt);

@@ -26,6 +26,7 @@ pub mod ownership;
 pub mod proof;
 pub mod replay;
 pub mod rollback;
+pub mod rot;
 pub mod routing;
 pub mod sequence;
 pub mod silence;
@@ -191,7 +192,7 @@ pub struct Report {
 }
 
 /// Rare things whose being judged a sweep shows by name.
-pub const FEATURES: [&str; 27] = [
+pub const FEATURES: [&str; 29] = [
     COUNT_PER_RULE,
     TRUNCATED,
     WRITTEN_DELAYS,
@@ -219,6 +220,8 @@ pub const FEATURES: [&str; 27] = [
     functions::COST,
     functions::HEARTBEAT,
     functions::ELSEWHERE,
+    rot::REPORTED,
+    rot::SURVIVED,
 ];
 /// An alert that was told (C18).
 pub(crate) const ALERT: &str = "alert";
@@ -280,6 +283,9 @@ impl Report {
 /// Every oracle's report, in the order of the promises.
 #[must_use]
 pub fn judge_all(evidence: &Evidence, replayer: &dyn Replayer) -> Vec<Report> {
+    if evidence.rot {
+        return rot::judge_all(evidence, replayer);
+    }
     vec![
         termination::judge(evidence),
         sequence::judge(evidence),

@@ -15,7 +15,10 @@ pub(super) fn windows(scenario: &Scenario, lanes: &mut Lanes) -> Vec<Span> {
     for fault in &scenario.faults {
         let (kind, from, until) = match (fault.kind, fault.when) {
             (FaultKind::Pause, When::At(at)) => (SpanKind::Still, at, at.after(fault.lasts)),
-            (FaultKind::Crash | FaultKind::TornWrite | FaultKind::LostWrite, _) => continue,
+            (FaultKind::SlowNode, When::During { from, until }) => (SpanKind::Still, from, until),
+            // A death is drawn as it was.
+            (FaultKind::Crash | FaultKind::Shutdown, _) => continue,
+            (FaultKind::TornWrite | FaultKind::LostWrite, _) => continue,
             (_, When::At(at)) => (SpanKind::Window, at, scenario.heal_at),
             (_, When::During { from, until }) => (SpanKind::Window, from, until),
             (_, When::Poll(_) | When::Call(_) | When::Byte { .. }) => continue,

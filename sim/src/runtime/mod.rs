@@ -65,6 +65,7 @@ struct Process {
     latency: Mutex<SplitMix64>,
     drifted: AtomicBool,
     skewed: AtomicBool,
+    jumped: AtomicBool,
 }
 
 impl SimRuntime {
@@ -94,6 +95,7 @@ impl SimRuntime {
             latency: Mutex::new(SplitMix64::new(mix(stream, 1))),
             drifted: AtomicBool::new(false),
             skewed: AtomicBool::new(false),
+            jumped: AtomicBool::new(false),
         }))
     }
 
@@ -148,8 +150,11 @@ impl Runtime for SimRuntime {
 
     fn wall(&self) -> Timestamp {
         let at = true_time(&self.0.time);
-        if self.0.clock.error(at) != 0 {
+        if self.0.clock.is_skewed() {
             self.strike_once(&self.0.skewed, FaultKind::Skew);
+        }
+        if self.0.clock.has_jumped(at) {
+            self.strike_once(&self.0.jumped, FaultKind::Jump);
         }
         self.0.clock.wall(at)
     }

@@ -137,6 +137,18 @@ impl NodeClock {
         i128::from(self.plan.skew) + jumped.sum::<i128>()
     }
 
+    /// Whether the wall clock is wrong from the beginning.
+    #[must_use]
+    pub fn is_skewed(&self) -> bool {
+        self.plan.skew != 0
+    }
+
+    /// Whether the wall clock has jumped by true time `at`.
+    #[must_use]
+    pub fn has_jumped(&self, at: Mono) -> bool {
+        self.plan.jumps.iter().any(|jump| jump.at <= at)
+    }
+
     /// Whether the monotonic clock runs fast or slow.
     #[must_use]
     pub fn drifts(&self) -> bool {

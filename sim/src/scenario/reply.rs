@@ -90,6 +90,9 @@ fn final_status<'d, D: serde::Deserializer<'d>>(from: D) -> Result<u16, D::Error
     Err(serde::de::Error::custom(wrong))
 }
 
+/// An answer that takes this long may find its caller gone, in milliseconds.
+const LATE_MS: u64 = 2_000;
+
 impl Reply {
     /// The reply after all delays.
     #[must_use]
@@ -103,6 +106,11 @@ impl Reply {
     /// The fault that it is, if it is one.
     #[must_use]
     pub fn fault(&self) -> Option<FaultKind> {
+        if let Self::Delay { ms: LATE_MS.., then } = self
+            && then.is_success()
+        {
+            return Some(FaultKind::LateSuccess);
+        }
         Some(match self.last() {
             Self::Status { code: 429, .. } => FaultKind::RateLimit,
             Self::Status { code: 400..=499, .. } => FaultKind::ClientError,

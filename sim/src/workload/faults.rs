@@ -38,6 +38,21 @@ fn fault(draw: &mut Draw, swarm: &Swarm, kind: FaultKind) -> Option<Fault> {
             let stands = draw.millis(100, 6_000);
             fault(either, None, When::At(draw.instant(swarm.heal_at)), stands)
         }
+        FaultKind::SlowNode => {
+            let stands = draw.millis(5, 300);
+            fault(either, None, window(draw, swarm.heal_at), stands)
+        }
+        FaultKind::Shutdown => fault(node, None, When::At(draw.instant(swarm.heal_at)), down),
+        FaultKind::DiskFull => fault(keeper, None, window(draw, swarm.heal_at), Nanos::ZERO),
+        FaultKind::BitRot => {
+            let most = draw.pick([60, 200, 600]);
+            let dies = if draw.chance(70) { down } else { Nanos::ZERO };
+            fault(keeper, None, When::Call(draw.between(20, most)), dies)
+        }
+        FaultKind::SlowSync => {
+            let call = When::Call(draw.between(1, 60));
+            fault(keeper, None, call, draw.millis(50, 6_000))
+        }
         FaultKind::TornWrite | FaultKind::LostWrite => {
             let most = draw.pick([20, 200, 1_000]);
             fault(keeper, None, When::Call(draw.between(1, most)), down)
@@ -54,6 +69,11 @@ fn fault(draw: &mut Draw, swarm: &Swarm, kind: FaultKind) -> Option<Fault> {
         }
         FaultKind::Refuse | FaultKind::ConnectHang | FaultKind::Stall | FaultKind::Partition => {
             fault(node, Some(peer), window(draw, swarm.heal_at), Nanos::ZERO)
+        }
+        FaultKind::Loss => fault(node, Some(peer), window(draw, swarm.heal_at), Nanos::ZERO),
+        FaultKind::OneWay => {
+            let (from, to) = if draw.chance(50) { (node, peer) } else { (peer, node) };
+            fault(from, Some(to), window(draw, swarm.heal_at), Nanos::ZERO)
         }
         FaultKind::Delay => {
             let late = draw.millis(1, 400);
@@ -75,7 +95,7 @@ fn window(draw: &mut Draw, heal_at: Mono) -> When {
     When::During { from, until }
 }
 
-/// A wrong wall clock, and one that runs fast or slow, where those are switched on.
+/// A wrong wall clock, one that jumps, and one that runs fast or slow, where those are switched on.
 pub(super) fn clocks(seed: u64, swarm: &Swarm) -> Vec<NodeClock> {
     let count = swarm.topology.clocks();
     let mut clocks = vec![NodeClock::default(); count as usize];
@@ -84,7 +104,16 @@ pub(super) fn clocks(seed: u64, swarm: &Swarm) -> Vec<NodeClock> {
         let at = draw.index(clocks.len());
         for (n, clock) in clocks.iter_mut().enumerate() {
             if n == at || draw.chance(40) {
-                skew(&mut draw, swarm, clock);
+                clock.skew_ns = signed(&mut draw, 3_600_000);
+            }
+        }
+    }
+    if swarm.on(FaultKind::Jump) {
+        let mut draw = Draw::new(seed, "jump");
+        let at = draw.index(clocks.len());
+        for (n, clock) in clocks.iter_mut().enumerate() {
+            if n == at || draw.chance(40) {
+                clock.jumps = jumps(&mut draw, swarm);
             }
         }
     }
@@ -98,13 +127,13 @@ pub(super) fn clocks(seed: u64, swarm: &Swarm) -> Vec<NodeClock> {
     clocks
 }
 
-fn skew(draw: &mut Draw, swarm: &Swarm, clock: &mut NodeClock) {
-    clock.skew_ns = signed(draw, 3_600_000);
-    for _ in 0..draw.below(3) {
-        let at = draw.instant(swarm.heal_at);
-        clock.jumps.push(Jump { at, by_ns: signed(draw, 600_000) });
-    }
-    clock.jumps.sort_by_key(|j| j.at);
+fn jumps(draw: &mut Draw, swarm: &Swarm) -> Vec<Jump> {
+    let count = draw.small(1, 3);
+    let mut jumps: Vec<Jump> = (0..count)
+        .map(|_| Jump { at: draw.instant(swarm.heal_at), by_ns: signed(draw, 600_000) })
+        .collect();
+    jumps.sort_by_key(|j| j.at);
+    jumps
 }
 
 /// Up to `millis` milliseconds, forward or back, never nothing.

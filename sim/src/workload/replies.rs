@@ -47,12 +47,13 @@ type Make = fn(&mut Draw, &Swarm) -> Reply;
 
 fn reply(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Reply {
     let mut choices: Vec<Make> = vec![good, good];
-    let kinds: [(FaultKind, Make); 6] = [
+    let kinds: [(FaultKind, Make); 7] = [
         (FaultKind::ServerError, server_error),
         (FaultKind::ClientError, client_error),
         (FaultKind::RateLimit, rate_limit),
         (FaultKind::Malformed, |draw, _| draw.pick([Reply::Malformed, Reply::Truncated])),
         (FaultKind::Reset, |_, _| Reply::ResetAfterHandling),
+        (FaultKind::LateSuccess, late),
         (FaultKind::SlowStream, |draw, _| Reply::SlowStream {
             every_ms: draw.between(1, 50),
             total_ms: draw.pick([100, 1_000, 5_000]),
@@ -71,7 +72,8 @@ fn reply(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Reply {
     choices.push(work_failed);
     let at = draw.index(choices.len());
     let made = choices[at](draw, swarm);
-    if draw.chance(if swarm.slow { 70 } else { 15 }) {
+    let slow = draw.chance(if swarm.slow { 70 } else { 15 });
+    if slow && !matches!(made, Reply::Delay { .. }) {
         return Reply::Delay { ms: draw.between(1, 1_500), then: Box::new(made) };
     }
     made
@@ -79,6 +81,11 @@ fn reply(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Reply {
 
 fn hang(_: &mut Draw, _: &Swarm) -> Reply {
     Reply::Hang
+}
+
+/// Success, when the caller may have given up.
+fn late(draw: &mut Draw, swarm: &Swarm) -> Reply {
+    Reply::Delay { ms: draw.between(2_000, 8_000), then: Box::new(good(draw, swarm)) }
 }
 
 fn good(draw: &mut Draw, swarm: &Swarm) -> Reply {

@@ -15,6 +15,7 @@ use crate::evidence::{
     Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, Lifespan, METRICS, Output, PeopleEvidence,
     Phases, RedriveAnswer, RunEvidence,
 };
+use crate::fault::FaultKind;
 use crate::oracle::{Replayer, is_guarded};
 use crate::scenario::Scenario;
 use crate::sync::lock;
@@ -32,11 +33,15 @@ pub(super) async fn collect(
     let ended_at = true_now();
     let mut runs = users.book();
     let mut people = lock(&users.people).clone();
-    if records.watch.findings().is_empty() {
+    let rot = records.strikes.counts().contains_key(&FaultKind::BitRot);
+    if notes.lost.is_said() {
+        runs.iter_mut().for_each(|run| run.damaged = true);
+    } else if records.watch.findings().is_empty() {
         runs.extend(unasked(users, &runs, &people).await);
         for run in &mut runs {
             read_back(run, users).await;
-            run.snapshots = notes.seen.snapshots_of(run.id);
+            // With rot, a snapshot may be of events that were taken back.
+            run.snapshots = if rot { Vec::new() } else { notes.seen.snapshots_of(run.id) };
         }
         people.letters = letters(users).await;
         if let Some(keeping) = scenario.people.keeping {
@@ -64,7 +69,9 @@ pub(super) async fn collect(
         lives,
         phases: Phases { healed_at: scenario.heal_at, ended_at, bound },
         clock,
-        rot: false,
+        rot,
+        store_lost: notes.lost.is_said(),
+        sent: notes.seen.sent(),
         secrets: scenario.secrets.clone(),
         outputs,
         people,
@@ -72,6 +79,7 @@ pub(super) async fn collect(
         lacking: scenario.lacking.iter().map(|l| l.function.clone()).collect(),
         works: lock(&notes.works).clone(),
         answers: if guarded { notes.seen.answers() } else { Vec::new() },
+        steps: lock(&users.steps).clone(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Who uses the world: submits, cancels, heals it, and waits for its end.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use madsim::time::{TimeHandle, sleep};
@@ -12,12 +13,14 @@ use tokio::sync::oneshot;
 
 use super::collect;
 use super::nodes::Nodes;
+use super::plan;
 use super::program::{Counter, Notes, Order};
 use super::spans;
 use crate::clock::true_now;
-use crate::evidence::{Bound, Evidence, PeopleEvidence, RunEvidence};
+use crate::evidence::{Bound, Evidence, PeopleEvidence, RunEvidence, Steps};
+use crate::fault::FaultKind;
 use crate::runtime::mix;
-use crate::scenario::{Cancel, Rest, Scenario};
+use crate::scenario::{Cancel, Fault, Place, Rest, Scenario, When};
 use crate::sync::lock;
 use crate::trace::Kind;
 use crate::watch::Records;
@@ -36,6 +39,9 @@ const SETTLE: Nanos = Nanos::from_secs(5);
 pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -> Evidence {
     let notes = Notes::default();
     let _spans = spans::written(&notes.outputs);
+    if scenario.faults.iter().any(|fault| fault.kind == FaultKind::BitRot) {
+        notes.seen.keep_sent();
+    }
     let nodes = Nodes::start(scenario, &notes, records);
     let users = Users::new(scenario, &nodes, records);
     for number in 0..scenario.submissions.len() {
@@ -62,8 +68,12 @@ pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.mend(mend).await }));
     }
+    for fault in scenario.faults.iter().filter(|f| f.kind == FaultKind::Shutdown) {
+        shutdown(*fault, &nodes);
+    }
     let end = async {
         until(scenario.heal_at).await;
+        *lock(&users.steps) = nodes.steps();
         nodes.heal();
         records.trace.record(true_now(), "world", Kind::Input, "everything heals", &[]);
         users.wait_for_end(bound).await;
@@ -73,9 +83,29 @@ pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -
         biased;
         // A livelock: the nodes take no more polls, so nothing can be asked of them.
         _ = records.watch.alarm() => {}
+        // What rotted can't be read, and the store says so: nobody can go on.
+        () = notes.lost.said() => {}
         () = end => {}
     }
     collect::collect(scenario, bound, &nodes, &users, &notes, records).await
+}
+
+/// Has a node shut down in good order, as whoever installs another version does. One that is down is
+/// let be.
+fn shutdown(fault: Fault, nodes: &Nodes) {
+    let (When::At(at), Place::Node(number)) = (fault.when, fault.target) else { return };
+    let name = plan::name_of(fault.target);
+    let node = nodes.all.iter().find(|node| node.name() == name).cloned();
+    let counter = nodes.counters.get(number as usize).cloned();
+    let (Some(node), Some(counter)) = (node, counter) else { return };
+    drop(madsim::task::spawn(async move {
+        until(at).await;
+        let (reply, done) = oneshot::channel();
+        let asked = counter.open().is_some_and(|c| c.try_send(Order::Shutdown(reply)).is_ok());
+        if asked && done.await.is_ok() {
+            node.leave_and_return(fault.lasts).await;
+        }
+    }));
 }
 
 /// How long after healing the scenario's runs must have ended.
@@ -94,6 +124,8 @@ pub(super) struct Users {
     pub(super) people: Arc<Mutex<PeopleEvidence>>,
     /// What was waited for and has been answered, well or ill.
     answered: Arc<Mutex<usize>>,
+    /// How far each node had come when everything healed.
+    pub(super) steps: Arc<Mutex<BTreeMap<String, Steps>>>,
 }
 
 impl Users {
@@ -106,6 +138,7 @@ impl Users {
             book: Arc::default(),
             people: Arc::default(),
             answered: Arc::default(),
+            steps: Arc::default(),
         }
     }
 

@@ -1,19 +1,21 @@
 //! The nodes of a world: endpoints, engines, and a store where it is a node of its own.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 
 use retrial::runtime::Runtime as _;
-use retrial::store::RedbStore;
+use retrial::store::{OpenError, RedbStore};
 use retrial::time::Nanos;
 
 use super::plan::{self, ENDPOINTS, STORE};
-use super::program::{self, Counter, Member, Notes};
+use super::program::{self, Counter, Lost, Member, Notes};
 use super::witness::Witness;
 use crate::clock::true_now;
 use crate::disk::SimDisk;
 use crate::endpoint::Endpoint;
+use crate::evidence::Steps;
 use crate::life::Life;
 use crate::net::Net;
 use crate::node::{NodeParts, SimNode};
@@ -104,8 +106,9 @@ impl Nodes {
             async move {
                 member.net.node_restarted(life.node());
                 let records = member.records.clone();
-                let store = open(runtime.clone(), disk, life.clone(), records).await;
-                let store = Witness::new(store, member.notes.seen.clone(), life.clone());
+                let lost = member.notes.lost.clone();
+                let store = open(runtime.clone(), disk, life.clone(), records, lost).await;
+                let store = Witness::new(store, &member.notes, life.clone());
                 program::run(runtime, life, store, member).await;
             }
         };
@@ -140,16 +143,16 @@ impl Nodes {
     fn start_store(&mut self, scenario: &Scenario, notes: &Notes, records: &Records) {
         let place = Place::Store;
         let disk = SimDisk::new(STORE, plan::disk(scenario, place), records);
-        let seen = notes.seen.clone();
-        let world = (self.net.clone(), self.store_faults.clone(), records.clone(), seen);
+        let world = (self.net.clone(), self.store_faults.clone(), records.clone(), notes.clone());
         let opened = disk.clone();
         let boot = move |runtime: SimRuntime, life: Life| {
-            let (net, faults, records, seen) = world.clone();
+            let (net, faults, records, notes) = world.clone();
+            let lost = notes.lost.clone();
             let disk = opened.clone();
             async move {
                 net.node_restarted(STORE);
-                let store = open(runtime.clone(), disk, life.clone(), records.clone()).await;
-                let store = Witness::new(store, seen, life.clone());
+                let store = open(runtime.clone(), disk, life.clone(), records.clone(), lost).await;
+                let store = Witness::new(store, &notes, life.clone());
                 if let Ok(listener) = net.listen(life, STORE_PORT).await {
                     // It ends only with the node.
                     let _ = remote::serve(Arc::new(store), listener, faults).await;
@@ -195,6 +198,16 @@ impl Nodes {
         self.all.push(node);
     }
 
+    /// How far each engine's and store's node has come.
+    pub(super) fn steps(&self) -> BTreeMap<String, Steps> {
+        let nodes = self.all.iter().filter(|node| node.name() != ENDPOINTS);
+        let steps = |node: &SimNode| Steps {
+            polls: node.polls(),
+            calls: node.disk().map_or(0, SimDisk::ops),
+        };
+        nodes.map(|node| (node.name().to_owned(), steps(node))).collect()
+    }
+
     /// Ends every planned fault that has not struck.
     pub(super) fn heal(&self) {
         self.net.heal();
@@ -213,6 +226,7 @@ fn open(
     disk: SimDisk,
     life: Life,
     records: Records,
+    lost: Lost,
 ) -> Pin<Box<dyn Future<Output = RedbStore> + Send>> {
     Box::pin(async move {
         loop {
@@ -224,6 +238,9 @@ fn open(
                 Err(error) => {
                     let text = format!("the store does not open: {error}");
                     records.trace.record(true_now(), life.node(), Kind::Note, &text, &[]);
+                    if !matches!(error, OpenError::Io { .. } | OpenError::Locked { .. }) {
+                        lost.say();
+                    }
                 }
             }
             runtime.sleep_until(runtime.now().after(Nanos::from_millis(200))).await;

@@ -2,7 +2,7 @@
 
 use retrial::time::{Mono, Nanos};
 
-use crate::disk::{DiskPlan, Fate, OpAt};
+use crate::disk::{DiskPlan, Fate, OpAt, OpKind, Rot, Slow};
 pub(super) use crate::evidence::ENDPOINTS;
 use crate::fault::FaultKind;
 use crate::net::{Direction, Effect, NetFault, NetPlan, Which, Window};
@@ -14,6 +14,9 @@ use crate::scenario::{Fault, Place, Scenario, When};
 /// The wall clocks' common origin: 2025-01-01T00:00:00Z, in nanoseconds.
 const ORIGIN: u64 = 1_735_689_600_000_000_000;
 
+/// How many packets of a hundred are lost where some are.
+const LOSS: u8 = 30;
+
 /// The store's node in the shared topology.
 pub(super) const STORE: &str = crate::evidence::STORE;
 
@@ -21,6 +24,7 @@ pub(super) fn node_name(number: u32) -> String {
     format!("node-{number}")
 }
 
+/// The name of the node at `place`.
 pub(crate) fn name_of(place: Place) -> String {
     match place {
         Place::Node(number) => node_name(number),
@@ -47,14 +51,23 @@ pub(super) fn runtime(scenario: &Scenario, clock: usize) -> RuntimePlan {
 
 /// What the disk at `place` does wrong, and how slow it is.
 pub(super) fn disk(scenario: &Scenario, place: Place) -> DiskPlan {
-    let eio = scenario.faults.iter().filter(|f| f.target == place && f.kind == FaultKind::Eio);
+    let of = |kind| scenario.faults.iter().filter(move |f| f.target == place && f.kind == kind);
+    let slow = |f: &Fault| Some(Slow { at: OpAt::Nth(OpKind::Sync, call(f.when)?), by: f.lasts });
     DiskPlan {
-        eio: eio.filter_map(|f| call(f.when)).map(OpAt::Number).collect(),
+        eio: of(FaultKind::Eio).filter_map(|f| call(f.when)).map(OpAt::Number).collect(),
+        slow: of(FaultKind::SlowSync).filter_map(slow).collect(),
+        rot: of(FaultKind::BitRot).filter_map(|f| rot(scenario.seed, f)).collect(),
+        full: of(FaultKind::DiskFull).map(|f| window(f.when)).collect(),
         read_latency: Nanos::new(20_000),
         write_latency: Nanos::new(50_000),
         sync_latency: Nanos::from_millis(2),
         ..DiskPlan::default()
     }
+}
+
+fn rot(seed: u64, fault: &Fault) -> Option<Rot> {
+    let number = call(fault.when)?;
+    Some(Rot { at: OpAt::Number(number), chance: mix(seed, 4_000 + number) })
 }
 
 fn call(when: When) -> Option<u64> {
@@ -92,6 +105,8 @@ fn net_fault(fault: &Fault) -> Option<NetFault> {
         FaultKind::Stall => Effect::Stall { byte, direction, lasts: stall(fault) },
         FaultKind::Delay => Effect::Delay { by: fault.lasts },
         FaultKind::Partition => Effect::Partition,
+        FaultKind::OneWay => Effect::OneWay,
+        FaultKind::Loss => Effect::Loss { percent: LOSS },
         _ => return None,
     };
     let which = match fault.when {
@@ -143,10 +158,15 @@ pub(super) fn lives(scenario: &Scenario, place: Place, node: &SimNode) {
         let fate = match fault.kind {
             FaultKind::Crash | FaultKind::TornWrite => drawn,
             FaultKind::LostWrite => Fate::LoseAll,
+            FaultKind::BitRot if !fault.lasts.is_zero() => Fate::KeepAll,
             FaultKind::Pause => {
                 if let When::At(at) = fault.when {
                     node.plan_pause(Pause { at, lasts: fault.lasts });
                 }
+                continue;
+            }
+            FaultKind::SlowNode => {
+                node.plan_slowness(window(fault.when), fault.lasts);
                 continue;
             }
             _ => continue,

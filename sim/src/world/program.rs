@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use metrics_util::debugging::DebuggingRecorder;
@@ -19,7 +20,7 @@ use retrial::store::{
     AskLetters, Heads, LetterFilter, Letters, Loaded, QueueRow, Store, StoreError,
 };
 use retrial::time::Nanos;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::functions::{Acts, Works};
 use super::witness::Seen;
@@ -51,6 +52,7 @@ pub(super) enum Order {
     Prune(Retention, oneshot::Sender<Result<Vec<RunId>, CommandError>>),
     Heads(oneshot::Sender<Result<Heads, StoreError>>),
     Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
+    Shutdown(oneshot::Sender<()>),
 }
 
 /// What the store keeps of a run.
@@ -81,6 +83,32 @@ pub(super) struct Notes {
     pub(super) metrics: Arc<DebuggingRecorder>,
     /// What registered functions did.
     pub(super) works: Works,
+    /// Whether the store says that it is damaged as a whole.
+    pub(super) lost: Lost,
+}
+
+/// That the store can't be opened any more. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lost(Arc<(AtomicBool, Notify)>);
+
+impl Lost {
+    pub(super) fn say(&self) {
+        self.0.0.store(true, Ordering::SeqCst);
+        self.0.1.notify_waiters();
+    }
+
+    pub(super) fn is_said(&self) -> bool {
+        self.0.0.load(Ordering::SeqCst)
+    }
+
+    /// Ends when it is said.
+    pub(super) async fn said(&self) {
+        // Enlisted before the look, so that what is said between the two is not missed.
+        let said = self.0.1.notified();
+        if !self.is_said() {
+            said.await;
+        }
+    }
 }
 
 /// Texts that were put out, by source.
@@ -251,6 +279,10 @@ async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<S>, order: Ord
         }
         Order::Read(run, reply) => {
             let _ = reply.send(read(&*store, run).await);
+        }
+        Order::Shutdown(reply) => {
+            engine.shutdown().await;
+            let _ = reply.send(());
         }
     }
 }

@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use retrial::run::{self, Recorded, RunId, Version};
-use retrial::store::{Commit, CommitId, Committed, Hold, Layer, Snapshot, Store, StoreError};
+use retrial::store::{
+    Commit, CommitId, Committed, Create, Created, Hold, Layer, Snapshot, Store, StoreError,
+};
 use retrial::time::Timestamp;
 
+use super::program::{Lost, Notes};
 use crate::evidence::{Ask, StoreAnswer};
 use crate::life::Life;
 use crate::sync::lock;
@@ -21,6 +24,8 @@ struct Inner {
     snapshots: Vec<(RunId, Snapshot)>,
     fenced: u64,
     answers: Vec<Answer>,
+    /// What was to be kept, whatever became of it; only where somebody asks for it.
+    sent: Option<Vec<Encoded>>,
     /// The commits of `answers`, by whether they landed.
     known: BTreeSet<(RunId, CommitId, bool)>,
 }
@@ -51,6 +56,22 @@ impl Encoded {
 }
 
 impl Seen {
+    /// Keeps all that is sent from now on.
+    pub(super) fn keep_sent(&self) {
+        lock(&self.0).sent = Some(Vec::new());
+    }
+
+    pub(super) fn sent(&self) -> Vec<Ask> {
+        lock(&self.0).sent.iter().flatten().filter_map(Encoded::read).collect()
+    }
+
+    fn send(&self, run: RunId, first: Version, events: &[Bytes]) {
+        if let Some(sent) = &mut lock(&self.0).sent {
+            let (at, events) = (Timestamp::default(), events.to_vec());
+            sent.push(Encoded { at, run, first, events });
+        }
+    }
+
     pub(super) fn snapshots_of(&self, run: RunId) -> Vec<Snapshot> {
         let inner = lock(&self.0);
         inner.snapshots.iter().filter(|(of, _)| *of == run).map(|(_, s)| s.clone()).collect()
@@ -104,12 +125,14 @@ pub(super) struct Witness<S> {
     store: S,
     seen: Seen,
     life: Life,
+    lost: Lost,
 }
 
 impl<S> Witness<S> {
-    pub(super) fn new(store: S, seen: Seen, life: Life) -> Self {
+    pub(super) fn new(store: S, notes: &Notes, life: Life) -> Self {
+        let (seen, lost) = (notes.seen.clone(), notes.lost.clone());
         lock(&seen.0).answers.push(Answer::Unsure);
-        Self { store, seen, life }
+        Self { store, seen, life, lost }
     }
 }
 
@@ -120,9 +143,27 @@ impl<S: Store> Layer for Witness<S> {
         &self.store
     }
 
+    async fn clock(&self) -> Result<Timestamp, StoreError> {
+        let answer = self.store.clock().await;
+        // No run's damage keeps a store from saying its time.
+        if matches!(answer, Err(StoreError::Broken(_))) {
+            self.lost.say();
+        }
+        answer
+    }
+
+    async fn create(&self, create: Create) -> Result<Created, StoreError> {
+        self.seen.send(create.run, Version::START, &create.events);
+        self.store.create(create).await
+    }
+
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
         let (id, run, state) = (commit.id, commit.run, commit.snapshot.clone());
         let (first, events) = (commit.expect, commit.events.clone());
+        self.seen.send(run, first, &events);
+        for birth in &commit.creates {
+            self.seen.send(birth.run, Version::START, &birth.events);
+        }
         let answer = self.store.commit(commit).await;
         if self.life.is_over() {
             return answer;

@@ -215,6 +215,37 @@ fn x6_the_end_of_a_run_frees_its_places() {
     found(&judge(&script.world), HELD_WITHOUT_NEED);
 }
 
+/// What undoes the run begins with none of its attempts in progress.
+#[test]
+fn x6_the_beginning_of_a_rollback_frees_a_runs_places() {
+    let mut script = fan(limit(1));
+    let outcome = Outcome::Cancelled { reason: "undone".into() };
+    script.start(item(0), 1, Reply::Hang).event(Event::RollbackStarted { outcome });
+    healthy(&judge(&script.world));
+    hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
+    found(&judge(&script.world), HELD_WITHOUT_NEED);
+}
+
+/// The run's first commit after its creation was in doubt, and landed.
+#[test]
+fn x6_a_start_in_doubt_takes_a_place_from_the_first() {
+    let mut script = fan(limit(1));
+    script.world.answers.truncate(1);
+    // Something was asked before the doubt.
+    let (at, run) = (store(script.now), script.run().id);
+    let nothing = Ask { at, run, first: script.run().version, events: Vec::new() };
+    script.world.answers.push(StoreAnswer::Held(nothing, Vec::new()));
+    script.start(item(0), 1, Reply::SuccessTrue);
+    script.world.answers.pop();
+    script.world.answers.push(StoreAnswer::Unsure);
+    script.pass(10);
+    hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
+    script.pass(10).succeed(item(0), 1);
+    healthy(&judge(&script.world));
+    hold(&mut script, item(2), 1, HeldBy::Concurrency, 1_000);
+    found(&judge(&script.world), HELD_WITHOUT_NEED);
+}
+
 #[test]
 fn x6_starts_that_are_too_fast_are_found() {
     let rate = Pace::new(many(2), ms(1_000)).ok();

@@ -14,6 +14,7 @@ mod kit;
 mod ownership;
 mod replay;
 mod rollback;
+mod rot;
 mod routing;
 mod sequence;
 mod silence;

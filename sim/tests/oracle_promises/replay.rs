@@ -11,7 +11,7 @@ use crate::kit::{Script, found, healthy, recovered};
 
 /// A state that is the names of its events; it forgets or refuses where told.
 #[derive(Default)]
-struct Names {
+pub(crate) struct Names {
     /// What a state that was stored and read again has lost.
     forgets: Option<&'static str>,
     refuses: Option<&'static str>,

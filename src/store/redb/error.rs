@@ -1,5 +1,5 @@
 use std::any::Any;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use redb::{DatabaseError, StorageError};
 
@@ -77,10 +77,12 @@ impl OpenError {
         }
     }
 
-    pub(super) fn from_storage(place: &str, error: StorageError) -> Self {
+    /// What redb's answer to reading `place`, or to writing its beginning, means.
+    pub(super) fn from_storage(place: &str, error: impl Into<redb::Error>) -> Self {
         let place = place.to_owned();
-        match error {
-            StorageError::Io(source) if !is_damage(source.kind()) => Self::Io { place, source },
+        match error.into() {
+            redb::Error::Io(source) if !is_damage(source.kind()) => Self::Io { place, source },
+            error @ redb::Error::PreviousIo => Self::Io { place, source: io::Error::other(error) },
             other => Self::Damaged { place, why: other.to_string() },
         }
     }

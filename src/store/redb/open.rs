@@ -118,10 +118,10 @@ fn read(place: &str, db: Database) -> Result<Open, OpenError> {
         begin(place, &db)?;
     }
     let storage = |error| OpenError::from_storage(place, error);
-    let txn = db.begin_write().map_err(|e| OpenError::damaged(place, e.to_string()))?;
+    let txn = db.begin_write().map_err(|e| OpenError::from_storage(place, e))?;
     let known = Known::default();
     let shelf = RedbShelf::open(&txn, &known, Totals::default());
-    let shelf = shelf.map_err(|e| OpenError::damaged(place, e.to_string()))?;
+    let shelf = shelf.map_err(|e| OpenError::from_storage(place, e))?;
     check_format(place, &shelf)?;
     let totals = meta(place, &shelf, "totals")?;
     let totals = Totals::read(&totals).ok_or_else(|| OpenError::damaged(place, "its totals"))?;
@@ -134,7 +134,7 @@ fn read(place: &str, db: Database) -> Result<Open, OpenError> {
 
 /// Whether the database holds nothing at all. One that holds only what others wrote is foreign.
 fn is_empty(place: &str, db: &Database) -> Result<bool, OpenError> {
-    let txn = db.begin_read().map_err(|e| OpenError::damaged(place, e.to_string()))?;
+    let txn = db.begin_read().map_err(|e| OpenError::from_storage(place, e))?;
     let tables = txn.list_tables().map_err(|e| OpenError::from_storage(place, e))?;
     let names: Vec<_> = tables.map(|table| table.name().to_owned()).collect();
     if !names.is_empty() && !names.iter().any(|name| name == "meta") {
@@ -145,19 +145,15 @@ fn is_empty(place: &str, db: &Database) -> Result<bool, OpenError> {
 }
 
 fn begin(place: &str, db: &Database) -> Result<(), OpenError> {
-    let other = |e: redb::Error| OpenError::damaged(place, e.to_string());
-    let txn = db.begin_write().map_err(|e| other(e.into()))?;
+    let txn = db.begin_write().map_err(|e| OpenError::from_storage(place, e))?;
     let known = Known::default();
-    let mut shelf =
-        RedbShelf::open(&txn, &known, Totals::default()).map_err(|e| other(e.into()))?;
+    let mut shelf = RedbShelf::open(&txn, &known, Totals::default())
+        .map_err(|e| OpenError::from_storage(place, e))?;
     let storage = |error| OpenError::from_storage(place, error);
     shelf.write_format().map_err(storage)?;
     shelf.write_totals().map_err(storage)?;
     drop(shelf);
-    txn.commit().map_err(|e| match e {
-        redb::CommitError::Storage(error) => OpenError::from_storage(place, error),
-        e => other(e.into()),
-    })
+    txn.commit().map_err(|e| OpenError::from_storage(place, e))
 }
 
 fn meta(place: &str, shelf: &RedbShelf<'_>, key: &str) -> Result<Vec<u8>, OpenError> {

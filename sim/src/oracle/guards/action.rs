@@ -158,7 +158,10 @@ impl State {
             Event::TaskCancelled { task } => {
                 self.running.remove(&(run, *task));
             }
-            Event::RunEnded { .. } => self.running.retain(|(of, _), _| *of != run),
+            // Either calls off what is in progress.
+            Event::RunEnded { .. } | Event::RollbackStarted { .. } => {
+                self.running.retain(|(of, _), _| *of != run)
+            }
             Event::RunDeactivated => {
                 for ((of, _), running) in &mut self.running {
                     running.forgotten |= *of == run;

@@ -57,7 +57,7 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
         return None;
     }
     let about = |run: &RunEvidence, event: &Event| match event {
-        Event::RunEnded { .. } | Event::RunDeactivated => true,
+        Event::RunEnded { .. } | Event::RollbackStarted { .. } | Event::RunDeactivated => true,
         event => event.task().is_some_and(|task| concerns(run, task, action)),
     };
     let entry = |ask: &'e Ask, holds: Option<&'e [Hold]>| {
@@ -87,8 +87,8 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
             let lost: &[Recorded] = run.events.get(start..start + len)?;
             let events: Vec<&Event> =
                 lost.iter().map(|r| &r.event).filter(|e| about(run, e)).collect();
-            // What a run was created with starts nothing.
-            if from > Version::START && !events.is_empty() {
+            // What a run was created with starts nothing; the commit after it may be in doubt.
+            if !events.is_empty() {
                 let (first, end, at) = (from, until, lost.first()?.at);
                 let entry = Entry { at, run: run.id, first, end, events, holds: None };
                 missing.get_mut(place?)?.push(entry);

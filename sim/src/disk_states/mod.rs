@@ -1,0 +1,157 @@
+//! Every state that a power failure may leave of an embedded store's disk, within bounds, each
+//! opened and judged.
+//!
+//! Decides which states there are, and by the words of the store's seam what must be there in each.
+//! Must never know how a store keeps anything. To add something that stores are asked, add a
+//! [`Call`], its line in the model and its place in the script; to add a kind of state, a [`Left`].
+//!
+//! A workload is done once on the real redb store over the simulated disk, every disk call written
+//! down. Then for each call, as if the power failed in its middle (a write is made, a sync has made
+//! nothing durable yet), and for the end:
+//!
+//! - of the changes that are not durable the newest eight (`window`) are kept in every subset, all
+//!   older ones kept, and all of them lost;
+//! - each write of the window is torn before each of its sectors but the first, its head kept and
+//!   its tail kept, while all other changes are kept, while all are lost, and while those before it
+//!   are kept and those after it lost.
+//!
+//! A change of length counts as a change and is not torn. Not covered are several torn writes at
+//! once, a write of which sectors in its middle are lost or kept alone, a torn write together with
+//! any subset of the others, subsets of the changes that are older than the window, and a second power
+//! failure while the store opens: those are drawn at random in whole simulated worlds.
+//!
+//! States with equal bytes and equally far in the workload are judged once. In each the store must
+//! open without a panic or a word of damage; hold every acknowledged step byte for byte and of the
+//! one in flight each call whole or not at all; hold rows, phases and snapshots that follow from the
+//! events; take a new run, its guards holding back what they must; answer commits that are sent
+//! again as the seam says; and hold all of that when it is opened again.
+
+mod judge;
+mod marks;
+mod model;
+mod pen;
+mod report;
+mod script;
+mod states;
+mod tape;
+mod walk;
+
+use std::num::NonZeroUsize;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use madsim::runtime::Handle;
+use redb::StorageBackend;
+use retrial::store::RedbStore;
+use retrial::time::Nanos;
+
+pub use self::model::{Call, Made, Shown, ShownRun};
+pub use self::pen::NotRecorded;
+pub use self::report::{Breach, Counts, Report};
+pub use self::script::Length;
+pub use self::states::{Left, Others, Part, all};
+pub use self::tape::{Effect, Op, Recorded, Recording, Tape};
+
+use self::judge::judge;
+use self::pen::Pen;
+use self::walk::{State, walk};
+use crate::disk::{DiskPlan, SimDisk};
+use crate::life::Life;
+use crate::runtime::{Debt, Pulse, RuntimePlan, SimRuntime, run_seed};
+use crate::sync::lock;
+use crate::watch::Records;
+
+/// As many newest changes as every subset is tried of, unless told.
+pub const WINDOW: usize = 8;
+/// The largest window: 65,536 subsets a disk call.
+pub const LARGEST_WINDOW: usize = 16;
+
+/// The simulated time and the polls that one workload or one judgement may take.
+const TIME: Nanos = Nanos::from_secs(1_000_000);
+const POLLS: u64 = 10_000_000;
+
+/// Does the workload on an empty disk that `wrap` may spoil.
+///
+/// # Errors
+/// When the store answers otherwise than it does on a disk without faults.
+pub fn record<B: StorageBackend>(
+    length: Length,
+    wrap: impl Fn(Recorded) -> B + Clone + Send + Sync + 'static,
+) -> Result<Tape, NotRecorded> {
+    let recording = Recording::default();
+    let written = recording.clone();
+    let worked = run_seed(0, TIME, move || async move {
+        let runtime = runtime();
+        let disk = SimDisk::new("disk", DiskPlan::default(), &Records::new(false, 0));
+        let open = async || {
+            let (disk, life) = (disk.clone(), runtime.life().clone());
+            let (recording, wrap) = (recording.clone(), wrap.clone());
+            let backend = move || Ok(wrap(Recorded::new(disk.open(&life), recording.clone())));
+            let opened = RedbStore::open_with_backend(runtime.clone(), "the disk", backend).await;
+            opened.map_err(|error| NotRecorded(error.to_string()))
+        };
+        let pen = Pen::new(open().await?, runtime.clone(), recording.clone());
+        script::work(pen, length, open).await
+    });
+    worked.unwrap_or_else(|panic| Err(NotRecorded(panic.to_string())))?;
+    Ok(written.tape())
+}
+
+/// A runtime on a node of its own.
+fn runtime() -> SimRuntime {
+    let (node, life) = (Handle::current().create_node().name("n").build(), Life::new("n", 0));
+    let records = Records::new(false, POLLS);
+    let (plan, pulse) = (RuntimePlan::default(), Pulse::default());
+    SimRuntime::new(&life, node, &plan, &pulse, &Debt::default(), &records)
+}
+
+/// How many states `tape`'s disk may be left in, none of them judged.
+#[must_use]
+pub fn count(tape: &Tape, window: usize) -> Counts {
+    walk(tape, window.min(LARGEST_WINDOW), |_| ())
+}
+
+/// Judges every distinct state that `tape`'s disk may be left in, on `jobs` threads. `tell` is called
+/// after each.
+#[must_use]
+pub fn examine(tape: &Tape, window: usize, jobs: NonZeroUsize, tell: impl Fn() + Sync) -> Report {
+    let tape = Arc::new(tape.clone());
+    // A bound, so that states don't pile up before they are judged.
+    let (send, receive) = sync_channel(jobs.get() * 4);
+    let receive = Mutex::new(receive);
+    let (counts, mut breaches) = std::thread::scope(|scope| {
+        let judge = || scope.spawn(|| judged(&tape, &receive, &tell));
+        let judges: Vec<_> = (0..jobs.get()).map(|_| judge()).collect();
+        let mut number = 0_u64;
+        let counts = walk(&tape, window.min(LARGEST_WINDOW), |state| {
+            // The judges are there until the sender is gone.
+            let _ = send.send((number, state));
+            number += 1;
+        });
+        drop(send);
+        let found = judges.into_iter().filter_map(|judge| judge.join().ok()).flatten();
+        (counts, found.collect::<Vec<_>>())
+    });
+    breaches.sort_by_key(|(number, _)| *number);
+    Report { counts, breaches: breaches.into_iter().map(|(_, breach)| breach).collect() }
+}
+
+/// Judges states until no more come, and gives what is wrong with them, each with its number.
+fn judged(
+    tape: &Arc<Tape>,
+    states: &Mutex<Receiver<(u64, State)>>,
+    tell: &impl Fn(),
+) -> Vec<(u64, Breach)> {
+    let next = || lock(states).recv();
+    let mut breaches = Vec::new();
+    while let Ok((number, State { op, left, remains })) = next() {
+        let tape = Arc::clone(tape);
+        let verdict =
+            run_seed(0, TIME, move || async move { judge(&runtime(), &tape, remains).await });
+        if let Err(why) = verdict.unwrap_or_else(|panic| Err(panic.to_string())) {
+            breaches.push((number, Breach { op, left, why }));
+        }
+        tell();
+    }
+    breaches
+}

@@ -1,0 +1,73 @@
+//! Goes through a tape call by call and makes every state that a power failure may leave.
+
+use super::judge::Remains;
+use super::marks::{Bench, Met};
+use super::report::Counts;
+use super::states::{Left, all};
+use super::tape::{Effect, Op, Tape};
+use crate::disk::Image;
+
+/// A state that was not met before.
+pub(super) struct State {
+    pub(super) op: usize,
+    pub(super) left: Left,
+    pub(super) remains: Remains,
+}
+
+/// Hands every distinct state to `each`, in order, and counts them all.
+pub(super) fn walk(tape: &Tape, window: usize, mut each: impl FnMut(State)) -> Counts {
+    let mut counts = Counts::of(tape, window);
+    let mut walker =
+        Walker { window, bench: Bench::new(&[]), image: Image::default(), met: Met::default() };
+    let end = Op { effect: Effect::Read, begun: tape.steps.len(), acked: tape.steps.len() };
+    let mut before = None;
+    for (number, op) in tape.ops.iter().chain([&end]).enumerate() {
+        if let Effect::Change(change) = &op.effect {
+            walker.image.change(number as u64, change.clone());
+        }
+        let lefts = all(walker.image.unsynced(), window);
+        counts.add(&lefts, walker.image.unsynced().len());
+        // A call that changes nothing leaves the states of the call before it.
+        let is_same =
+            !matches!(op.effect, Effect::Change(_)) && before == Some((op.begun, op.acked));
+        if !is_same {
+            counts.distinct += walker.each(number, op, &lefts, &mut each);
+        }
+        before = Some((op.begun, op.acked));
+        if op.effect == Effect::Sync {
+            walker.image.sync();
+            walker.bench = Bench::new(walker.image.durable());
+            before = None;
+        }
+    }
+    counts
+}
+
+struct Walker {
+    window: usize,
+    bench: Bench,
+    image: Image,
+    met: Met,
+}
+
+impl Walker {
+    fn each(
+        &mut self,
+        number: usize,
+        op: &Op,
+        lefts: &[Left],
+        each: &mut impl FnMut(State),
+    ) -> u64 {
+        let (begun, acked) = (op.begun, op.acked);
+        let mut new = 0;
+        for &left in lefts {
+            let (mark, bytes) = self.bench.make(&self.image, left, self.window);
+            if self.met.is_new(mark, begun, acked) {
+                new += 1;
+                let remains = Remains { bytes: bytes.to_vec(), begun, acked };
+                each(State { op: number, left, remains });
+            }
+        }
+        new
+    }
+}

@@ -1,0 +1,132 @@
+//! What is planned to befall a node.
+
+use std::future::Future;
+use std::sync::{Arc, Weak};
+
+use retrial::time::{Mono, Nanos};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use super::{Inner, SimNode};
+use crate::clock::true_now;
+use crate::disk::Fate;
+use crate::fault::FaultKind;
+use crate::net::Window;
+use crate::sync::lock;
+
+/// How long a slow node runs between two times that it stands still.
+const RUNS: Nanos = Nanos::from_millis(20);
+
+/// When a crash happens. Numbers count from 0, over all the node's lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CrashAt {
+    /// At this true time, or at once when it has passed.
+    Time(Mono),
+    /// Just before this poll of the node.
+    Poll(u64),
+    /// In the middle of this call of the node's disk.
+    DiskOp(u64),
+}
+
+/// A crash as data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Crash {
+    /// When.
+    pub at: CrashAt,
+    /// What becomes of writes that are not synced.
+    pub fate: Fate,
+    /// How long the node stays down.
+    pub down: Nanos,
+}
+
+/// A pause as data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pause {
+    /// The true time from which the node stands still.
+    pub at: Mono,
+    /// For how long.
+    pub lasts: Nanos,
+}
+
+impl SimNode {
+    /// Plans a crash. One that is due while the node is down, or after it healed, does not happen.
+    pub fn plan_crash(&self, crash: Crash) {
+        let (dead, died) = oneshot::channel();
+        let node = Arc::downgrade(&self.0);
+        let die = move || {
+            let may = |node: &Arc<Inner>| !lock(&node.state).healed;
+            if node.upgrade().filter(may).is_some_and(|node| node.die(crash.fate)) {
+                // Nobody listens any more once the world has ended.
+                let _ = dead.send(());
+            }
+        };
+        match crash.at {
+            CrashAt::Poll(poll) => self.0.pulse.at_poll(poll, die),
+            CrashAt::DiskOp(op) => {
+                if let Some(disk) = &self.0.disk {
+                    disk.at_op(op, die);
+                }
+            }
+            CrashAt::Time(at) => supervise(async move {
+                until(at).await;
+                die();
+            }),
+        }
+        let node = Arc::downgrade(&self.0);
+        supervise(async move {
+            if let (Ok(()), Some(node)) = (died.await, Weak::upgrade(&node)) {
+                Self(node).bury_and_revive(crash.down).await;
+            }
+        });
+    }
+
+    /// Plans a crash just before the node's poll number `poll`, from 0 and over all its lives.
+    pub fn crash_at_poll(&self, poll: u64, fate: Fate, down: Nanos) {
+        self.plan_crash(Crash { at: CrashAt::Poll(poll), fate, down });
+    }
+
+    /// Plans a pause.
+    pub fn plan_pause(&self, pause: Pause) {
+        let node = self.clone();
+        supervise(async move {
+            until(pause.at).await;
+            if lock(&node.0.state).healed {
+                return;
+            }
+            node.pause();
+            until(pause.at.after(pause.lasts)).await;
+            node.resume();
+        });
+    }
+
+    /// Plans that the node is slow for a while: it stands still for `stands`, runs a little, and
+    /// stands still again.
+    pub fn plan_slowness(&self, window: Window, stands: Nanos) {
+        let node = self.clone();
+        supervise(async move {
+            until(window.from).await;
+            while window.holds(true_now()) && !lock(&node.0.state).healed {
+                if node.life().is_over() {
+                    return;
+                }
+                node.0.fault(FaultKind::SlowNode, "stands still");
+                node.freeze();
+                madsim::time::sleep(stands.into()).await;
+                node.resume();
+                madsim::time::sleep(RUNS.into()).await;
+            }
+        });
+    }
+}
+
+/// Runs `future` in the world outside every node.
+fn supervise(future: impl Future<Output = ()> + Send + 'static) {
+    drop(madsim::task::spawn(future));
+}
+
+async fn until(at: Mono) {
+    madsim::time::sleep(at.since(true_now()).into()).await;
+}
