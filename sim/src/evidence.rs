@@ -1,16 +1,21 @@
 //! All that a simulated run of the world leaves behind, as plain data: what oracles judge.
 
+mod people;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use retrial::run::{Letter, LetterId, Recorded, RunId, TaskId, Version};
-use retrial::store::{Hold, LetterHead, Prune, QueueRow, ResultRow, RunHead, Snapshot};
+use retrial::run::{LetterId, Recorded, RunId, TaskId, Version};
+use retrial::store::{Hold, QueueRow, ResultRow, Snapshot};
 use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
+pub use people::{PeopleEvidence, Pruning, RedriveAnswer};
+
 use crate::fault::FaultKind;
+use crate::own::{OwnEvidence, Request, Response};
 use crate::scenario::Reply;
 
 /// The name of the store's own node, where it has one.
@@ -63,6 +68,12 @@ pub struct Evidence {
     pub answers: Vec<StoreAnswer>,
     /// How many polls and disk calls each node had made when everything healed.
     pub steps: BTreeMap<String, Steps>,
+    /// What became of a user's own part.
+    pub own: OwnEvidence,
+    /// The requests that reached a user's own services, in the order of arrival.
+    pub requests: Vec<Asked>,
+    /// Panics of registered functions that their attempts outlived.
+    pub panics: Vec<FunctionPanic>,
 }
 
 /// How many moments a node has had at which it might have died.
@@ -72,6 +83,34 @@ pub struct Steps {
     pub polls: u64,
     /// Calls of its disk.
     pub calls: u64,
+}
+
+/// A panic in a registered function, which its attempt outlived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionPanic {
+    /// The function's name.
+    pub function: String,
+    /// What it said.
+    pub message: String,
+    /// Source file and line.
+    pub place: String,
+}
+
+/// A request that reached a user's own service.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// True time at which the request was whole.
+    pub at: Mono,
+    /// The service's host.
+    pub service: String,
+    /// The node that sent it.
+    pub node: String,
+    /// The request.
+    pub request: Request,
+    /// What the service answered; `None` where it was not asked or had not answered.
+    pub response: Option<Response>,
+    /// Whether the whole answer was given. It may still have been lost on the way.
+    pub is_handed_over: bool,
 }
 
 /// Something that an attempt of a registered function did.
@@ -197,53 +236,6 @@ impl RunEvidence {
             damaged: false,
         }
     }
-}
-
-/// What people did, and what the store keeps of failed work.
-#[derive(Clone, Debug, Default)]
-pub struct PeopleEvidence {
-    /// The dead letters; the second part is missing where it can't be read.
-    pub letters: Vec<(LetterHead, Option<Letter>)>,
-    /// Every answer to a redriving.
-    pub redriven: Vec<(LetterId, RedriveAnswer)>,
-    /// Letters whose discarding was answered well.
-    pub discarded: Vec<LetterId>,
-    /// Steps that were failed by hand, where that was answered well.
-    pub by_hand: u64,
-    /// What was pruned at the end.
-    pub pruned: Option<Pruning>,
-}
-
-/// The answer to a redriving.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RedriveAnswer {
-    /// This run redrives it.
-    By(RunId),
-    /// This run was first.
-    Before(RunId),
-    /// It was discarded.
-    Discarded,
-    /// Anything else.
-    Refused,
-}
-
-/// A pruning, and the store before and after it.
-#[derive(Clone, Debug)]
-pub struct Pruning {
-    /// What was asked for.
-    pub asked: Prune,
-    /// Store time of the answer that listed the runs before.
-    pub at: Timestamp,
-    /// The runs before.
-    pub before: Vec<RunHead>,
-    /// The runs that were said to be removed.
-    pub gone: Vec<RunId>,
-    /// The runs after.
-    pub after: Vec<RunHead>,
-    /// The letters after.
-    pub letters: Vec<LetterId>,
-    /// Runs of `gone` that can still be loaded.
-    pub readable: Vec<RunId>,
 }
 
 /// One event as an observer was told it.

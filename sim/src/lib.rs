@@ -6,6 +6,7 @@ compile_error!(
 );
 
 pub mod capsule;
+pub mod check;
 pub mod clock;
 pub mod crash_points;
 pub mod disk;
@@ -18,6 +19,7 @@ pub mod life;
 pub mod net;
 pub mod node;
 pub mod oracle;
+pub mod own;
 pub mod page;
 pub mod remote;
 pub mod report;

@@ -42,6 +42,13 @@ pub(crate) fn meant(
         return Ok((Source::read(scenario)?.scenario(seed), None));
     }
     let capsule = Capsule::read(Path::new(what))?;
+    if let Some(own) = &capsule.scenario.own {
+        let name = &own.check;
+        return Err(format!(
+            "{what}: it is of the check `{name}`, whose code only its own test has: run that with \
+             RETRIAL_CAPSULE={what}"
+        ));
+    }
     Ok((capsule.scenario.clone(), Some(capsule)))
 }
 

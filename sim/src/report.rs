@@ -274,8 +274,13 @@ impl SweepReport {
             return;
         }
         let _ = writeln!(out, "features judged");
+        // What rots is no matter of workflows.
+        let of_workflows = self.features.keys().any(|feature| !feature.starts_with("rot "));
         for feature in FEATURES {
             let judged = self.features.get(feature).copied().unwrap_or(0);
+            if judged == 0 && !of_workflows {
+                continue;
+            }
             let note = if judged == 0 { "  never judged" } else { "" };
             let _ = writeln!(out, "  {feature:<20} {judged:>8}{note}");
         }

@@ -1,6 +1,7 @@
 //! Everything that one seed draws, as plain data: it can be saved, edited, shrunk and replayed.
 //! Times are true simulated time, counted from the start of the world.
 
+mod own;
 mod people;
 mod reply;
 
@@ -11,6 +12,7 @@ use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+pub use own::{OwnPart, OwnStrike};
 pub use people::{ByHand, Keeping, Mend, MendAct, Pause, People};
 pub use reply::{Reply, RetryAfter};
 
@@ -60,6 +62,9 @@ pub struct Scenario {
     /// What no output may ever show.
     #[serde(default)]
     pub secrets: Vec<String>,
+    /// The part that a user's check brings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<OwnPart>,
 }
 
 fn yes() -> bool {

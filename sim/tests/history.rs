@@ -58,6 +58,7 @@ fn scenario() -> Scenario {
         endpoints_heal: true,
         lacking: vec![],
         secrets: vec![],
+        own: None,
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use retrial::policy::{
-    Backoff, Dialect, Jitter, Limit, Matcher, Parts as PolicyParts, Policy, Rule, Shape,
+    Backoff, Dialect, Functions, Jitter, Limit, Matcher, Parts as PolicyParts, Policy, Rule, Shape,
 };
 use retrial::time::Nanos;
 use retrial::workflow::{Parts, Step, Target, Template, Workflow};
@@ -221,8 +221,8 @@ fn within(bound: Bound) -> Nanos {
 
 #[test]
 fn bound_grows_with_delays_and_is_finite_once_endpoints_heal() {
-    let scenario = draw(1);
-    let of = |limit, base| bound(&scenario, &one_step(fixed(limit, base)));
+    let (scenario, none) = (draw(1), Functions::default());
+    let of = |limit, base| bound(&scenario, &one_step(fixed(limit, base)), &none);
     let short = within(of(Limit::retries(3), Nanos::from_millis(10)));
     let long = within(of(Limit::retries(3), Nanos::from_secs(600)));
     assert!(long >= short.saturating_add(Nanos::from_secs(500)), "{short} {long}");
@@ -231,13 +231,13 @@ fn bound_grows_with_delays_and_is_finite_once_endpoints_heal() {
 
 #[test]
 fn bound_is_none_for_unlimited_retries_of_what_never_heals() {
-    let mut scenario = draw(1);
+    let (mut scenario, none) = (draw(1), Functions::default());
     scenario.endpoints_heal = false;
     let delay = Nanos::from_secs(1);
-    let unlimited = bound(&scenario, &one_step(fixed(Limit::Unlimited, delay)));
+    let unlimited = bound(&scenario, &one_step(fixed(Limit::Unlimited, delay)), &none);
     assert_eq!(unlimited, Bound::UnboundedByPolicy);
-    within(bound(&scenario, &one_step(fixed(Limit::retries(3), delay))));
+    within(bound(&scenario, &one_step(fixed(Limit::retries(3), delay)), &none));
     let mut parts = PolicyParts::from(fixed(Limit::Unlimited, delay));
     parts.total_timeout = Some(Nanos::from_secs(5));
-    within(bound(&scenario, &one_step(Policy::try_from(parts).unwrap())));
+    within(bound(&scenario, &one_step(Policy::try_from(parts).unwrap()), &none));
 }

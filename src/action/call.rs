@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::Reports;
+use super::{Lent, Reports};
 use crate::failure::Failure;
 use crate::run::{RunId, TaskId};
 use crate::time::{Nanos, Timestamp};
@@ -48,6 +48,8 @@ pub struct Call {
     pub at: Timestamp,
     /// Fires when the attempt is called off.
     pub cancelled: Cancelled,
+    /// The node's clocks, timers and chance.
+    pub lent: Lent,
 }
 
 /// Tells an attempt that it is called off.

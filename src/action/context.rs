@@ -5,18 +5,22 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::lent::Network;
 use super::{Call, Cancelled, Reports};
 use crate::failure::Failure;
+use crate::net::{Authority, BoxStream, UrlError};
 use crate::run::{Cost, RunId, TaskId};
-use crate::time::Nanos;
+use crate::time::{Mono, Nanos, Timestamp};
 
-/// One attempt, as a registered function sees it (W15).
+/// One attempt, as a registered function sees it (W15), and the world around it: clocks, timers,
+/// chance and network. A function that takes all of these from here runs unchanged in a simulated
+/// world. Clones are the same attempt.
 #[derive(Clone, Debug)]
-pub struct Context(Call);
+pub struct Context(Call, Network);
 
 impl Context {
-    pub(super) fn new(call: Call) -> Self {
-        Self(call)
+    pub(super) fn new(call: Call, network: Network) -> Self {
+        Self(call, network)
     }
 
     /// The arguments as a type of the action's own.
@@ -142,6 +146,82 @@ impl Context {
     #[must_use]
     pub fn cancelled(&self) -> &Cancelled {
         &self.0.cancelled
+    }
+
+    /// The node's monotonic clock. It may drift; it never jumps.
+    #[must_use]
+    pub fn now(&self) -> Mono {
+        self.0.lent.now()
+    }
+
+    /// The node's wall clock. It may be wrong and may jump.
+    #[must_use]
+    pub fn wall(&self) -> Timestamp {
+        self.0.lent.wall()
+    }
+
+    /// 64 bits of chance, not fit for secrets.
+    #[must_use]
+    pub fn random(&self) -> u64 {
+        self.0.lent.random()
+    }
+
+    /// Waits for `length`.
+    pub async fn sleep(&self, length: Nanos) {
+        self.0.lent.sleep_until(self.now().after(length)).await;
+    }
+
+    /// Waits until [`Context::now`] has reached `at`.
+    pub async fn sleep_until(&self, at: Mono) {
+        self.0.lent.sleep_until(at).await;
+    }
+
+    /// What `work` gives, where it ends within `limit`; else it is dropped.
+    ///
+    /// # Errors
+    /// `TIMEOUT`, retryable; what had been done of `work` is unknown.
+    pub async fn within<T>(
+        &self,
+        limit: Nanos,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            () = self.sleep(limit) => Err(Failure::timeout(limit)),
+        }
+    }
+
+    /// Opens a stream of bytes to `host:port`, or to the host of an `http` or `https` URL, where
+    /// TLS is already agreed on.
+    ///
+    /// # Errors
+    /// `BAD_ADDRESS`, permanent, for an address that makes no sense; else as the network failed:
+    /// `NETWORK_ERROR` or `TIMEOUT`, retryable, or `NO_TLS`, permanent.
+    pub async fn connect(&self, to: &str) -> Result<BoxStream, Failure> {
+        let to: Authority = to.parse().map_err(|error: UrlError| {
+            Failure::new("BAD_ADDRESS", &format!("an address can't be read: {error}"))
+                .with_lineage(["BadAddressError", "ValueError"])
+        })?;
+        Ok(self.1.connect(&to).await?)
+    }
+
+    /// An HTTP client: one request on one fresh connection, which reports failures as HTTP actions
+    /// do.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn http(&self) -> super::Http<'_> {
+        super::Http::of(self)
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) fn call(&self) -> &Call {
+        &self.0
+    }
+
+    #[cfg(feature = "http")]
+    pub(super) fn network(&self) -> &Network {
+        &self.1
     }
 }
 

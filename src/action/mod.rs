@@ -8,6 +8,7 @@ mod call;
 mod context;
 #[cfg(feature = "http")]
 mod http;
+mod lent;
 mod registry;
 mod reports;
 mod result;
@@ -20,7 +21,8 @@ use std::future::Future;
 pub use call::{Call, Cancelled, Canceller, Outcome};
 pub use context::Context;
 #[cfg(feature = "http")]
-pub use http::HttpActions;
+pub use http::{Http, HttpActions, Request, Response};
+pub use lent::Lent;
 pub use registry::Registry;
 pub use reports::Reports;
 pub use result::MAX_RESULT;

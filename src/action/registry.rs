@@ -10,18 +10,22 @@ use std::task::Poll;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::lent::Network;
 use super::result::{Measure, exception};
 use super::{Actions, Call, Context, Outcome};
 use crate::failure::Failure;
+use crate::net::Connect;
 use crate::workflow::{Able, Target};
 
 pub(super) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 type Function = Arc<dyn Fn(Context) -> Attempt + Send + Sync>;
 
-/// Async Rust functions by name. Cloning shares the functions, not later registrations.
+/// Async Rust functions by name, and the network that they use. Cloning shares the functions, not
+/// later registrations.
 #[derive(Clone, Default)]
 pub struct Registry {
     functions: BTreeMap<String, Function>,
+    network: Network,
 }
 
 impl Registry {
@@ -29,6 +33,22 @@ impl Registry {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Gives the functions this network, for [`Context::connect`] and `Context::http`. Without one
+    /// they use that of the `ActionSet` around them, else the system's.
+    pub fn over(&mut self, network: impl Connect) -> &mut Self {
+        self.network = Network::over(network);
+        self
+    }
+
+    /// Gives the functions this network where they were given none.
+    #[cfg(feature = "http")]
+    pub(super) fn over_unless_given(mut self, network: impl Connect) -> Self {
+        if !self.network.is_given() {
+            self.network = Network::over(network);
+        }
+        self
     }
 
     /// Registers `function` under `name`; a second one under the same name replaces the first.
@@ -122,7 +142,8 @@ impl fmt::Debug for Registry {
 impl Actions for Registry {
     async fn invoke(&self, call: Call) -> Outcome {
         let function = Arc::clone(self.find(&call)?);
-        unwinding(move || function(Context::new(call))).await
+        let network = self.network.clone();
+        unwinding(move || function(Context::new(call, network))).await
     }
 
     fn able(&self) -> Able {

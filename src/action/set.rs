@@ -14,9 +14,11 @@ pub struct ActionSet<C> {
 }
 
 impl<C: Connect> ActionSet<C> {
-    /// The functions of `registry` and the endpoints that `http` reaches.
+    /// The functions of `registry` and the endpoints that `http` reaches. Functions that were given
+    /// no network use that of `http`.
     #[must_use]
     pub fn new(registry: Registry, http: HttpActions<C>) -> Self {
+        let registry = registry.over_unless_given(http.network().clone());
         Self { registry, http }
     }
 }

@@ -75,6 +75,7 @@ impl<W: World> Node<W> {
             receipt: task.receipt(state.id()),
             at: self.clock.now(&self.runtime),
             cancelled,
+            lent: self.lent.clone(),
         })
     }
 

@@ -10,7 +10,7 @@ use super::clock::StoreClock;
 use super::ends::Ends;
 use super::lanes::Lanes;
 use super::{Config, World};
-use crate::action::{Actions, Canceller, Reports};
+use crate::action::{Actions, Canceller, Lent, Reports};
 use crate::observe::{Notice, Observer};
 use crate::run::{Recorded, RunId, RunState, TaskId, Token, Version};
 use crate::runtime::{Runtime, Task};
@@ -23,6 +23,8 @@ pub(super) struct Node<W: World> {
     pub(super) runtime: W::Runtime,
     pub(super) store: W::Store,
     pub(super) actions: W::Actions,
+    /// What functions are lent.
+    pub(super) lent: Lent,
     /// What `actions` can run.
     pub(super) able: Arc<Able>,
     pub(super) config: Config,
@@ -77,6 +79,7 @@ impl<W: World> Node<W> {
         Self {
             writer: runtime.random(),
             slots: Arc::new(Semaphore::new(config.concurrency.max(1))),
+            lent: Lent::by(runtime.clone()),
             runtime,
             store,
             able: Arc::new(actions.able()),

@@ -3,7 +3,7 @@
 //! Decides how an address is read from a URL and how a transport failure is named. Must never know
 //! HTTP, actions or runs. To add a network, implement [`Connect`].
 
-#[cfg(feature = "http")]
+mod stream;
 mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
@@ -14,7 +14,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-#[cfg(feature = "http")]
+pub use stream::{BoxStream, ByteStream};
 pub use tcp::{TcpConnect, TcpOrTls};
 pub use url::{Authority, Url, UrlError};
 

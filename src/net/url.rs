@@ -40,6 +40,23 @@ impl fmt::Display for Authority {
     }
 }
 
+/// `host:port`, in the clear, or `http://host` and `https://host`, with or without a port.
+impl FromStr for Authority {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        if text.contains("://") {
+            return text.parse::<Url>().map(|url| url.authority);
+        }
+        if !text.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(UrlError::Character);
+        }
+        let (host, port) = host_and_port(text)?;
+        let port = port_number(port.ok_or(UrlError::Port)?)?;
+        Ok(Self { host: host.to_ascii_lowercase(), port, tls: false })
+    }
+}
+
 /// An absolute `http` or `https` URL. Not `Display`: it may hold secrets.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Url {
@@ -203,6 +220,16 @@ mod tests {
         ] {
             check(text, Err(error));
         }
+    }
+
+    #[test]
+    fn authorities_are_read() {
+        let read = |text: &str| text.parse::<Authority>().map(|a| (a.host, a.port, a.tls));
+        assert_eq!(read("Bank.test:7000"), Ok(("bank.test".into(), 7000, false)));
+        assert_eq!(read("[::1]:1"), Ok(("::1".into(), 1, false)));
+        assert_eq!(read("https://h/path"), Ok(("h".into(), 443, true)));
+        assert_eq!(read("h"), Err(UrlError::Port));
+        assert_eq!(read("h :1"), Err(UrlError::Character));
     }
 
     #[test]

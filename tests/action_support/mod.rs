@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use retrial::action::{Call, Canceller, Reports};
+use retrial::action::{Call, Canceller, Lent, Reports};
 use retrial::run::{RunId, TaskId};
+use retrial::runtime::TokioRuntime;
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Action, StepIx, Target};
 use serde_json::json;
@@ -38,5 +39,6 @@ pub(crate) fn call(target: Target) -> Call {
         receipt: task.receipt(run),
         at: Timestamp::from_nanos(Nanos::from_secs(1_000).get()),
         cancelled,
+        lent: Lent::by(TokioRuntime::current()),
     }
 }

@@ -38,7 +38,12 @@ fn lab(server: SocketAddr) -> Lab {
     std::fs::create_dir(lab.path("examples")).unwrap();
     for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples")).unwrap()
     {
-        let name = entry.unwrap().file_name().into_string().unwrap();
+        let entry = entry.unwrap();
+        // The folder of programs for the simulated world holds nothing that is shown here.
+        if entry.file_type().unwrap().is_dir() {
+            continue;
+        }
+        let name = entry.file_name().into_string().unwrap();
         let text = read(&format!("examples/{name}"));
         lab.write(&format!("examples/{name}"), text.replace("localhost:8080", &server.to_string()));
     }

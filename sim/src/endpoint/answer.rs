@@ -68,6 +68,15 @@ impl Answer {
         })
     }
 
+    /// What a user's service answers. Headers that HTTP does not know are left out.
+    pub(super) fn of(response: &crate::own::Response) -> Self {
+        let mut answer = Self::whole(response.status, response.body.clone());
+        answer.headers.extend(response.headers.iter().filter_map(|(name, value)| {
+            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value.clone()))
+        }));
+        answer
+    }
+
     fn json(value: &Value) -> Self {
         Self::whole(200, value.to_string().into())
     }

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use retrial::time::Mono;
 use serde_json::Value;
 
+use crate::own::{Request, Response};
 use crate::scenario::Reply;
 
 /// One request that arrived whole.
@@ -37,6 +38,10 @@ pub struct Entry {
     pub ended: Option<Mono>,
     /// What became of the answer, once that is known.
     pub delivery: Option<Delivery>,
+    /// The user's own service that it was sent to, by host, and the whole request.
+    pub service: Option<(String, Request)>,
+    /// What that service answered.
+    pub response: Option<Response>,
 }
 
 impl Entry {
@@ -77,10 +82,18 @@ impl Ledger {
         Place(entries.len() - 1)
     }
 
-    /// Healing changed the reply that was chosen when the request arrived.
+    /// Another reply than the one that was chosen when the request arrived: it has healed, or a
+    /// user's service has answered.
     pub(super) fn gives(&self, place: Place, reply: Reply) {
         if let Some(entry) = self.lock().get_mut(place.0) {
             entry.reply = reply;
+        }
+    }
+
+    /// A user's service has answered.
+    pub(super) fn answered(&self, place: Place, response: Response) {
+        if let Some(entry) = self.lock().get_mut(place.0) {
+            entry.response = Some(response);
         }
     }
 

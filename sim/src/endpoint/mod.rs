@@ -7,6 +7,7 @@
 
 mod answer;
 mod ledger;
+mod own;
 mod script;
 mod serve;
 

@@ -1,6 +1,7 @@
 //! The endpoint's server.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -9,6 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{HeaderMap, Request, Response};
@@ -18,18 +20,26 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::answer::{Answer, Pieces};
 use super::ledger::Place;
+use super::own::{self, Own};
 use super::{Delivery, EndpointScript, Entry, Ledger, Route};
 use crate::clock::true_now;
 use crate::fault::{FaultKind, Strikes};
 use crate::net::{Breaker, ShimStream, SimListener};
+use crate::own::Service;
 use crate::scenario::Reply;
 use crate::trace::{Kind, Trace};
+use crate::watch::Watch;
 
-/// A scripted HTTP endpoint. Clones are the same endpoint.
-#[derive(Clone, Debug)]
+/// A scripted HTTP endpoint, and beside it a user's own services. Clones are the same endpoint.
+#[derive(Clone)]
 pub struct Endpoint(Arc<Shared>);
 
-#[derive(Debug)]
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
 struct Shared {
     name: String,
     script: EndpointScript,
@@ -38,7 +48,9 @@ struct Shared {
     strikes: Strikes,
     healed: AtomicBool,
     changed: Notify,
-    /// Arrivals by path and token.
+    /// The user's own services, by host.
+    services: BTreeMap<String, Service>,
+    watch: Option<Watch>,
     /// By path, the tokens in the order of their first arrival, each with its count.
     arrivals: Mutex<BTreeMap<String, Vec<(String, u64)>>>,
 }
@@ -50,6 +62,7 @@ struct Exchange {
     reply: Reply,
     args: Bytes,
     breaker: Breaker,
+    own: Option<Own>,
 }
 
 /// Nobody will answer: the connection ends.
@@ -61,8 +74,28 @@ impl Endpoint {
     /// An endpoint under `script`; `name` is its lane in the history.
     #[must_use]
     pub fn new(name: &str, script: EndpointScript, trace: Trace, strikes: Strikes) -> Self {
+        Self::made(name, script, trace, strikes, BTreeMap::new(), None)
+    }
+
+    /// An endpoint that is a user's services as well, by host. `watch` counts their polls.
+    pub(crate) fn with_services(self, services: BTreeMap<String, Service>, watch: Watch) -> Self {
+        let Shared { name, script, trace, strikes, .. } = &*self.0;
+        let (trace, strikes) = (trace.clone(), strikes.clone());
+        Self::made(name, script.clone(), trace, strikes, services, Some(watch))
+    }
+
+    fn made(
+        name: &str,
+        script: EndpointScript,
+        trace: Trace,
+        strikes: Strikes,
+        services: BTreeMap<String, Service>,
+        watch: Option<Watch>,
+    ) -> Self {
         Self(Arc::new(Shared {
             name: name.to_owned(),
+            services,
+            watch,
             script,
             ledger: Ledger::default(),
             trace,
@@ -71,6 +104,11 @@ impl Endpoint {
             changed: Notify::new(),
             arrivals: Mutex::default(),
         }))
+    }
+
+    /// The hosts of the user's services.
+    pub(crate) fn services(&self) -> Vec<String> {
+        self.0.services.keys().cloned().collect()
     }
 
     /// What truly arrived.
@@ -129,24 +167,40 @@ impl Endpoint {
         node: &str,
         connection: &str,
         breaker: Breaker,
-        place: &OnceLock<Place>,
+        placed: &OnceLock<Place>,
     ) -> Result<Response<Pieces>, Silent> {
         let (head, body) = request.into_parts();
         let args = body.collect().await.map_err(|_| Silent)?.to_bytes();
-        let entry = self.enter(head.uri.path(), &head.headers, args.clone(), node, connection);
-        let route = self.route(&entry.path);
+        let own = self.own(&head, &args);
+        let host = own.as_ref().map(|own| own.host.as_str());
+        let route = self.route(host.unwrap_or(head.uri.path()));
+        let mut entry =
+            self.enter(head.uri.path(), host, &head.headers, args.clone(), node, connection);
+        entry.service = own.as_ref().map(|own| (own.host.clone(), own.request.clone()));
         let reply = entry.reply.clone();
-        let exchange = Exchange { place: self.0.ledger.add(entry), route, reply, args, breaker };
-        let _ = place.set(exchange.place);
+        let place = self.0.ledger.add(entry);
+        let exchange = Exchange { place, route, reply, args, breaker, own };
+        let _ = placed.set(exchange.place);
         let (answer, answered) = oneshot::channel();
         // A task of its own: the handling goes on when the caller gives up.
         madsim::task::spawn(self.clone().handle(exchange, answer));
         answered.await.map_err(|_| Silent)
     }
 
+    /// The user's service that the request is sent to, if it is.
+    fn own(&self, head: &Parts, body: &Bytes) -> Option<Own> {
+        let watch = self.0.watch.clone()?;
+        let host = head.headers.get(hyper::header::HOST)?.to_str().ok()?;
+        let host = host.rsplit_once(':').map_or(host, |(host, _)| host).to_ascii_lowercase();
+        let service = Arc::clone(self.0.services.get(&host)?);
+        let request = own::request(head.method.as_str(), &head.uri, &head.headers, body);
+        Some(Own { host, request, service, watch })
+    }
+
     fn enter(
         &self,
         path: &str,
+        host: Option<&str>,
         headers: &HeaderMap,
         body: Bytes,
         node: &str,
@@ -154,11 +208,14 @@ impl Endpoint {
     ) -> Entry {
         let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         let token = text("receipt-token");
-        let (place, arrival) = self.arrival(path, token.as_deref().unwrap_or_default());
-        let route = self.route(path);
+        let key = host.unwrap_or(path);
+        let (place, arrival) = self.arrival(key, token.as_deref().unwrap_or_default());
+        let route = self.route(key);
         let reply =
             if self.is_healed() { route.healed() } else { route.reply(place, arrival).clone() };
-        self.record(Kind::Message, &format!("{connection} asks {path}, arrival {arrival}"), &body);
+        let of = host.unwrap_or_default();
+        let asks = format!("{connection} asks {of}{path}, arrival {arrival}");
+        self.record(Kind::Message, &asks, &body);
         Entry {
             at: true_now(),
             node: node.to_owned(),
@@ -173,6 +230,8 @@ impl Endpoint {
             reply,
             ended: None,
             delivery: None,
+            service: None,
+            response: None,
         }
     }
 
@@ -188,8 +247,11 @@ impl Endpoint {
         (place, tokens[place].1 - 1)
     }
 
-    /// The route of `path`; one that says 404 when there is none.
+    /// The route of `path`, or of a service's host; one that says 404 when there is no such path.
     fn route(&self, path: &str) -> Route {
+        if self.0.services.contains_key(path) {
+            return self.0.script.routes.get(path).cloned().unwrap_or_default();
+        }
         let missing = || {
             let then = Reply::Status { code: 404, retry_after: None, body: String::new() };
             Route { scripts: Vec::new(), then }
@@ -205,7 +267,7 @@ impl Endpoint {
 
     /// Gives the reply, as late and as slowly as it says.
     async fn give(&self, exchange: Exchange, answer: oneshot::Sender<Response<Pieces>>) {
-        let Exchange { mut reply, route, args, breaker, place } = exchange;
+        let Exchange { mut reply, route, args, breaker, place, own } = exchange;
         while let Reply::Delay { ms, then } = reply {
             self.pause(ms).await;
             reply = *then;
@@ -213,6 +275,10 @@ impl Endpoint {
                 reply = self.healed(place, &route);
             }
         }
+        let answer_of_own = match &own {
+            Some(own) if own::reaches(&reply) => Some(self.ask(own, place).await),
+            _ => None,
+        };
         match reply {
             Reply::Hang => {
                 self.strike(&reply);
@@ -224,6 +290,10 @@ impl Endpoint {
                 return breaker.reset();
             }
             _ => {}
+        }
+        if let Some(response) = answer_of_own.filter(|_| reply.is_success()) {
+            self.0.ledger.gives(place, own::reads_like(&response));
+            return self.send(&reply, Answer::of(&response), answer).await;
         }
         let now = TimeHandle::current().now_time();
         if let Some(ready) = Answer::to(&reply, &args, now) {
@@ -287,6 +357,10 @@ impl Endpoint {
             self.0.strikes.strike(kind);
             self.record(Kind::Fault, &format!("{kind}: answers {reply:?}"), &[]);
         }
+    }
+
+    pub(super) fn says(&self, text: &str) {
+        self.record(Kind::Note, text, &[]);
     }
 
     fn record(&self, kind: Kind, text: &str, detail: &[u8]) {

@@ -127,6 +127,11 @@ impl State {
         }
     }
 
+    /// Lets both readers look again.
+    pub(super) fn wake(&mut self) {
+        [Direction::Request, Direction::Response].into_iter().for_each(|d| self.pipe(d).wake());
+    }
+
     /// Lets go of everything that is held back.
     pub(super) fn release(&mut self) {
         for direction in [Direction::Request, Direction::Response] {

@@ -99,7 +99,7 @@ impl ShimStream {
         let mut state = conn.state();
         state.pipe(way).reader = Some(cx.waker().clone());
         if let Some((fault, until)) = parted {
-            if state.pipe(way).has_news() && state.struck.insert(fault) {
+            if state.pipe(way).has_news() && is_planned(fault) && state.struck.insert(fault) {
                 self.net.strike(self.life().node(), self.net.kind(fault), &conn.name);
             }
             return Gate::Shut(until);
@@ -225,10 +225,15 @@ impl ShimStream {
     fn note_parted(&self, state: &mut State, now: Mono) {
         let node = self.life().node();
         let Some((fault, _)) = self.net.parted(node, self.peer(), now) else { return };
-        if state.struck.insert(fault) {
+        if is_planned(fault) && state.struck.insert(fault) {
             self.net.strike(node, self.net.kind(fault), &self.end.conn.name);
         }
     }
+}
+
+/// A user's own faults are counted by whoever brings them.
+fn is_planned(fault: usize) -> bool {
+    fault != Net::BY_HAND
 }
 
 impl AsyncRead for ShimStream {

@@ -1,6 +1,6 @@
 //! The network as a whole: hosts, plan, counts, and every open end.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -43,6 +43,8 @@ struct Books {
     backlog: BTreeMap<(SocketAddr, SocketAddr), VecDeque<Arc<Conn>>>,
     ends: BTreeMap<u64, Arc<End>>,
     next_end: u64,
+    /// Nodes that a user's fault keeps apart, each pair in both orders.
+    parted: BTreeSet<(String, String)>,
 }
 
 /// How long a sender waits before it sends a lost piece again; then twice as long each time.
@@ -111,6 +113,32 @@ impl Net {
         let ends: Vec<_> = self.books().ends.values().cloned().collect();
         ends.iter().for_each(|end| end.conn.state().release());
         self.0.changed.notify_waiters();
+    }
+
+    /// Stands for a fault's place in the plan where two nodes are parted by [`Net::part`].
+    pub(super) const BY_HAND: usize = usize::MAX;
+
+    /// Keeps two nodes apart until [`Net::join`], or until the network heals: no connection is made,
+    /// no byte arrives.
+    pub(crate) fn part(&self, one: &str, other: &str) {
+        self.books().parted.extend(both(one, other));
+        self.record("net", Kind::Note, &format!("{one} and {other} are parted"), &[]);
+    }
+
+    /// Lets two nodes meet again that were kept apart by [`Net::part`].
+    pub(crate) fn join(&self, one: &str, other: &str) {
+        let ends: Vec<_> = {
+            let mut books = self.books();
+            books.parted.retain(|pair| !both(one, other).contains(pair));
+            books.ends.values().cloned().collect()
+        };
+        self.record("net", Kind::Note, &format!("{one} and {other} meet again"), &[]);
+        ends.iter().for_each(|end| end.conn.state().wake());
+        self.0.changed.notify_waiters();
+    }
+
+    fn is_parted_by_hand(&self, from: &str, to: &str) -> bool {
+        !self.is_healed() && self.books().parted.contains(&(from.to_owned(), to.to_owned()))
     }
 
     /// Whether [`Net::heal`] was called.
@@ -240,6 +268,9 @@ impl Net {
     pub(super) fn obstacle(&self, from: &str, to: &str, number: u64) -> Option<Obstacle> {
         let now = true_now();
         let link = format!("{from}>{to}#{number}");
+        if self.is_parted_by_hand(from, to) {
+            return Some(Obstacle::Waits { until: Mono::from_nanos(u64::MAX) });
+        }
         for (_, fault) in self.faults() {
             let parted = fault.parts(from, to, now) || fault.parts(to, from, now);
             let covered = fault.covers(from, to, number, now);
@@ -265,6 +296,9 @@ impl Net {
 
     /// Until when bytes from `sender` can't reach `receiver`, and by which fault.
     pub(super) fn parted(&self, sender: &str, receiver: &str, now: Mono) -> Option<(usize, Mono)> {
+        if self.is_parted_by_hand(sender, receiver) {
+            return Some((Self::BY_HAND, Mono::from_nanos(u64::MAX)));
+        }
         let found = self.faults().find(|(_, fault)| fault.parts(sender, receiver, now));
         found.map(|(i, fault)| (i, fault.window.until))
     }
@@ -329,6 +363,10 @@ impl Net {
     fn books(&self) -> MutexGuard<'_, Books> {
         self.0.books.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn both(one: &str, other: &str) -> [(String, String); 2] {
+    [(one.to_owned(), other.to_owned()), (other.to_owned(), one.to_owned())]
 }
 
 fn is_dead(end: &End, node: &str) -> bool {

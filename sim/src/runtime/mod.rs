@@ -29,6 +29,8 @@ pub use self::guarded::Pulse;
 pub use self::node_clock::{ClockPlan, Drift, DriftOutOfRange, Jump, NodeClock};
 pub use self::seed::{PanicReport, run_seed};
 
+pub(crate) use self::seed::{function_panics, inside_function, quietly};
+
 use self::guarded::Guarded;
 pub(crate) use self::guarded::LiveTasks;
 use self::nap::{Nap, yield_once};

@@ -11,6 +11,7 @@ use madsim::runtime::Runtime;
 use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::FunctionPanic;
 use crate::life::Life;
 
 /// A panic in a simulated world.
@@ -90,8 +91,32 @@ fn run_here<T, F: Future<Output = T>>(
     }
 }
 
+/// Runs `poll` as part of the registered function of this name, so that a panic in it is kept.
+pub(crate) fn inside_function<T>(name: &str, poll: impl FnOnce() -> T) -> T {
+    let outer = FUNCTION.replace(Some(name.to_owned()));
+    let polled = poll();
+    FUNCTION.set(outer);
+    polled
+}
+
+/// The panics in registered functions of this thread's world, in order.
+pub(crate) fn function_panics() -> Vec<FunctionPanic> {
+    FUNCTION_PANICS.take()
+}
+
+/// Runs `judge`, and says what it says where it panics. The panic is not printed.
+pub(crate) fn quietly<T>(judge: impl FnOnce() -> T) -> Result<T, PanicReport> {
+    install_hook();
+    let outer = CAPTURING.replace(true);
+    let judged = catch_unwind(AssertUnwindSafe(judge));
+    CAPTURING.set(outer);
+    judged.map_err(|_| report(0))
+}
+
 thread_local! {
     static CAPTURING: Cell<bool> = const { Cell::new(false) };
+    static FUNCTION: RefCell<Option<String>> = const { RefCell::new(None) };
+    static FUNCTION_PANICS: RefCell<Vec<FunctionPanic>> = const { RefCell::new(Vec::new()) };
     static INSIDE: RefCell<Option<Life>> = const { RefCell::new(None) };
     static LAST: RefCell<Option<PanicReport>> = const { RefCell::new(None) };
 }
@@ -124,6 +149,11 @@ fn keep(info: &PanicHookInfo<'_>) {
     let node = INSIDE.try_with(|i| i.borrow().as_ref().map(|life| life.node().to_owned()));
     let message = info.payload_as_str().unwrap_or("a panic without a message").to_owned();
     let place = info.location().map_or_else(|| "an unknown place".to_owned(), place);
+    let function = FUNCTION.try_with(|f| f.borrow().clone()).ok().flatten();
+    if let Some(function) = function {
+        let panic = FunctionPanic { function, message: message.clone(), place: place.clone() };
+        let _ = FUNCTION_PANICS.try_with(|panics| panics.borrow_mut().push(panic));
+    }
     let report = PanicReport { seed: 0, message, place, node: node.ok().flatten() };
     // The thread may be at its end, its memory gone; then nobody will ask.
     let _ = LAST.try_with(|last| last.replace(Some(report)));

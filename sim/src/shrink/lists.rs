@@ -25,8 +25,9 @@ macro_rules! list {
 }
 
 /// Every list, what hurts most and is needed least first.
-pub(super) const ALL: [List; 11] = [
+pub(super) const ALL: [List; 12] = [
     list!(faults),
+    List { count: own_faults, without: without_own_faults },
     List { count: |s| s.submissions.len(), without: without_submissions },
     list!(people.pauses),
     list!(people.by_hand),
@@ -38,6 +39,16 @@ pub(super) const ALL: [List; 11] = [
     List { count: |s| s.workflows.len(), without: without_workflows },
     List { count: |s| s.endpoints.len(), without: without_endpoints },
 ];
+
+fn own_faults(scenario: &Scenario) -> usize {
+    scenario.own.as_ref().map_or(0, |own| own.faults.len())
+}
+
+fn without_own_faults(scenario: &Scenario, piece: Range<usize>) -> Option<Scenario> {
+    let mut smaller = scenario.clone();
+    smaller.own.as_mut()?.faults.drain(piece);
+    Some(smaller)
+}
 
 /// Where place `at` has moved to; none where it is in `piece`.
 fn moved(at: usize, piece: &Range<usize>) -> Option<usize> {

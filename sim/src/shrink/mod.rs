@@ -35,8 +35,9 @@ impl Size {
         let people = &scenario.people;
         let bad = scenario.replies().filter(|reply| reply.fault().is_some()).count();
         let wrong = scenario.clocks.iter().filter(|clock| **clock != Default::default()).count();
+        let own = scenario.own.as_ref().map_or(0, |own| own.faults.len());
         Self {
-            faults: scenario.faults.len() + bad + wrong,
+            faults: scenario.faults.len() + own + bad + wrong,
             operations: scenario.submissions.len()
                 + scenario.cancels.len()
                 + scenario.rests.len()

@@ -1,9 +1,9 @@
 //! Ways in which a scenario can be simpler with as many things in it.
 
-use retrial::time::Nanos;
+use retrial::time::{Mono, Nanos};
 
 use super::WELL;
-use crate::scenario::{NodeClock, People, Place, Reply, Scenario, Topology};
+use crate::scenario::{NodeClock, OwnStrike, People, Place, Reply, Scenario, Topology};
 
 /// Fewer nodes, right clocks, nothing kept or pruned, faults that last no time.
 pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
@@ -22,6 +22,18 @@ pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
     for at in 0..scenario.faults.len() {
         ways.push(with(scenario, |s| s.faults[at].peer = None));
         ways.push(with(scenario, |s| s.faults[at].lasts = Nanos::ZERO));
+    }
+    for (at, strike) in scenario.own.iter().flat_map(|own| &own.faults).enumerate() {
+        // From the beginning on: then nothing else need go wrong for it to be met.
+        let (from, lasts) =
+            (Mono::from_nanos(0), Nanos::new(strike.from.after(strike.lasts).as_nanos()));
+        for simpler in
+            [OwnStrike { from, lasts, ..strike.clone() }, OwnStrike { chance: 0, ..strike.clone() }]
+        {
+            ways.push(with(scenario, |s| {
+                s.own.iter_mut().for_each(|own| own.faults[at] = simpler.clone());
+            }));
+        }
     }
     for at in 0..scenario.submissions.len() {
         ways.push(with(scenario, |s| s.submissions[at].key = None));

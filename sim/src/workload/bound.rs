@@ -1,16 +1,17 @@
 //! How long after healing every run must have ended: generous, but finite.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use retrial::guard::{Bucket, GuardRules, RECHECK};
-use retrial::policy::{Limit, Policy};
+use retrial::policy::{Functions, Limit, Policy, Rule};
 use retrial::time::Nanos;
 use retrial::workflow::{Step, Target, Workflow};
 use serde_json::{Value, json};
 
 use crate::evidence::Bound;
 use crate::oracle::{delays, is_ensured};
-use crate::scenario::{NodeClock, Reply, RetryAfter, Scenario};
+use crate::scenario::{EndpointPlan, NodeClock, Reply, RetryAfter, Scenario};
 
 /// For starting nodes again, noticing that the store answers, and recovering runs.
 const START: Nanos = Nanos::from_secs(60);
@@ -25,9 +26,11 @@ const LEFTOVER: u64 = 3;
 const RETRIES: u32 = 64;
 
 /// How long after healing every run of `scenario` must have ended. `workflows` are its workflow
-/// texts, parsed, with the builder's policies in place.
+/// texts, parsed, with the builder's policies in place; `functions` the custom backoffs that a user
+/// brings.
 #[must_use]
-pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> Bound {
+pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>], functions: &Functions) -> Bound {
+    let scenario = &Ground { scenario, functions };
     let mut longest = Nanos::ZERO;
     for workflow in workflows {
         let Some(time) = of_workflow(scenario, workflow) else { return Bound::UnboundedByPolicy };
@@ -44,8 +47,31 @@ pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> Bound {
     Bound::Within(START.saturating_add(late).saturating_add(crowd).saturating_add(longest))
 }
 
+/// What a bound is computed from.
+struct Ground<'g> {
+    scenario: &'g Scenario,
+    functions: &'g Functions,
+}
+
+impl Deref for Ground<'_> {
+    type Target = Scenario;
+
+    fn deref(&self) -> &Scenario {
+        self.scenario
+    }
+}
+
+impl Ground<'_> {
+    /// A user's own function knows its delays. Jitter at most doubles one, or a decorrelated one
+    /// grows threefold from the one before.
+    fn custom(&self, rule: &Rule, n: u32) -> u64 {
+        let nominal = rule.backoff.nominal(n, self.functions);
+        nominal.saturating_mul(3).get()
+    }
+}
+
 /// The steps one after another; `None` when one may never end.
-fn of_workflow(scenario: &Scenario, workflow: &Workflow) -> Option<Nanos> {
+fn of_workflow(scenario: &Ground<'_>, workflow: &Workflow) -> Option<Nanos> {
     let mut total = Nanos::ZERO;
     for step in workflow.steps() {
         let heals = scenario.endpoints_heal && heals(scenario, workflow, step);
@@ -64,7 +90,7 @@ fn of_workflow(scenario: &Scenario, workflow: &Workflow) -> Option<Nanos> {
 
 /// How long the tasks of a guarded action may take, each after the other; none where no action is
 /// guarded.
-fn one_by_one(scenario: &Scenario, workflow: &Workflow) -> Option<Nanos> {
+fn one_by_one(scenario: &Ground<'_>, workflow: &Workflow) -> Option<Nanos> {
     let guarded = |step: &&Step| {
         let of_action = workflow.actions().get(&step.action).map(|a| !a.guard.is_empty());
         of_action.unwrap_or(false) || step.policy.budget().is_some()
@@ -88,7 +114,11 @@ fn held(guard: &GuardRules) -> Nanos {
 }
 
 /// Whether what the step's endpoint answers once healed is what the step ensures.
-fn heals(scenario: &Scenario, workflow: &Workflow, step: &Step) -> bool {
+fn heals(scenario: &Ground<'_>, workflow: &Workflow, step: &Step) -> bool {
+    if scenario.own.is_some() {
+        // A user's own code may go on failing for as long as it is tried.
+        return most_attempts(&step.policy).is_none();
+    }
     let Some(ensures) = &step.ensures else { return true };
     let target = workflow.actions().get(&step.action).map(|a| &a.target);
     let Some(Target::Http(at)) = target else { return false };
@@ -101,10 +131,11 @@ fn heals(scenario: &Scenario, workflow: &Workflow, step: &Step) -> bool {
 }
 
 /// How long one task may take from healing on, or from its start after that.
-fn of_task(scenario: &Scenario, policy: &Policy, heals: bool) -> Option<Nanos> {
+fn of_task(scenario: &Ground<'_>, policy: &Policy, heals: bool) -> Option<Nanos> {
     let attempt = [policy.attempt_timeout(), policy.total_timeout()].into_iter().flatten().min();
     // A hung attempt is reset by healing; only endpoints that stay broken use its whole time.
     let one = ANSWER.saturating_add(attempt.unwrap_or(Nanos::ZERO));
+    let one = one.saturating_add(scenario.own.as_ref().map_or(Nanos::ZERO, |o| o.longest_attempt));
     let lost = scenario.lease.saturating_mul(2);
     let round = wait(scenario, policy).saturating_add(one).saturating_add(lost);
     if heals {
@@ -129,12 +160,12 @@ fn most_attempts(policy: &Policy) -> Option<u32> {
 }
 
 /// Whether some endpoint goes on without ever answering.
-fn never_answers(scenario: &Scenario) -> bool {
+fn never_answers(scenario: &Ground<'_>) -> bool {
     scenario.endpoints.iter().any(|e| *e.then.last() == Reply::Hang)
 }
 
 /// The longest wait before any retry: by the policy, or asked for and obeyed.
-fn wait(scenario: &Scenario, policy: &Policy) -> Nanos {
+fn wait(scenario: &Ground<'_>, policy: &Policy) -> Nanos {
     let by_rule = policy.rules().iter().map(|rule| {
         let retries = match rule.limit {
             Limit::Attempts(n) => n.get() - 1,
@@ -144,17 +175,21 @@ fn wait(scenario: &Scenario, policy: &Policy) -> Nanos {
         // grows from the one before.
         let mut longest = Nanos::ZERO;
         for n in (1..=retries.min(RETRIES)).chain([retries.max(1)]) {
-            let high = delays(rule, n, Some(longest)).map_or(u64::MAX, |d| saturated(d.high));
+            let high = delays(rule, n, Some(longest));
+            let high = high.map_or_else(|| scenario.custom(rule, n), |d| saturated(d.high));
             longest = longest.max(Nanos::new(high));
         }
         if rule.limit == Limit::Unlimited { longest.min(elapsed(scenario)) } else { longest }
     });
-    by_rule.chain(asked(scenario, policy.max_retry_after())).max().unwrap_or(Nanos::ZERO)
+    // What a user's own service asks for is known only when it does.
+    let of_own = |e: &EndpointPlan| !e.path.starts_with('/');
+    let own = scenario.endpoints.iter().any(of_own).then(|| policy.max_retry_after());
+    by_rule.chain(asked(scenario, policy.max_retry_after())).chain(own).max().unwrap_or(Nanos::ZERO)
 }
 
 /// Without a cap an unlimited policy's delays grow for as long as faults last: each is at most a
 /// few times the ones that have passed. The factor leaves room for small draws of full jitter.
-fn elapsed(scenario: &Scenario) -> Nanos {
+fn elapsed(scenario: &Ground<'_>) -> Nanos {
     START.saturating_add(Nanos::new(scenario.heal_at.as_nanos()).saturating_mul(64))
 }
 
@@ -165,7 +200,7 @@ fn saturated(n: u128) -> u64 {
 /// What replies ask for, as far as it is obeyed: a wait longer than `most` ends the task instead.
 /// A date without its own `Date` is read against a clock that may be wrong, so it may come out as
 /// anything up to its worst.
-fn asked(scenario: &Scenario, most: Nanos) -> impl Iterator<Item = Nanos> {
+fn asked(scenario: &Ground<'_>, most: Nanos) -> impl Iterator<Item = Nanos> {
     let wrong = scenario.clocks.iter().map(how_wrong).max().unwrap_or(Nanos::ZERO);
     scenario.replies().filter_map(move |reply| match reply.last() {
         Reply::Status { retry_after: Some(after), .. } => match after {
@@ -189,14 +224,14 @@ fn how_wrong(clock: &NodeClock) -> Nanos {
 }
 
 /// The most items that a step of the workflow fans out over, going by the lists in inputs.
-fn longest_list(scenario: &Scenario, workflow: &Workflow) -> u64 {
+fn longest_list(scenario: &Ground<'_>, workflow: &Workflow) -> u64 {
     let submitted = scenario.submissions.iter().flat_map(|s| s.input.values());
     let lists = workflow.input().values().chain(submitted).filter_map(Value::as_array);
     lists.map(|l| l.len() as u64).max().unwrap_or(1).max(1)
 }
 
 /// About how many tasks there are in all, going by the lists in inputs.
-fn tasks(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> u64 {
+fn tasks(scenario: &Ground<'_>, workflows: &[Arc<Workflow>]) -> u64 {
     let longest = |v: &Value| v.as_array().map_or(1, Vec::len).max(1);
     let count = scenario.submissions.iter().filter_map(|s| {
         let workflow = workflows.get(s.workflow)?;

@@ -12,6 +12,7 @@ mod faults;
 mod functions;
 mod graphs;
 mod guards;
+mod own;
 mod partial;
 mod people;
 mod policies;
@@ -30,6 +31,7 @@ use retrial::time::{Mono, Nanos};
 pub use bound::bound;
 pub use draw::Draw;
 pub use functions::functions;
+pub(crate) use own::{OwnKind, OwnPlan, Text};
 pub use read::workflow;
 pub use registered::names as registered;
 pub use user::UserPlan;
@@ -116,6 +118,7 @@ pub fn draw(seed: u64) -> Scenario {
         lacking: registered::lacking(seed, swarm.topology, &drafts),
         endpoints_heal: true,
         secrets: swarm.secrets,
+        own: None,
     }
 }
 

@@ -42,6 +42,34 @@ fn script(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Vec<Reply> {
     (0..length).map(|_: u32| reply(draw, swarm, may_hang)).collect()
 }
 
+/// What befalls the first requests to a user's own service, by the kinds that are switched on. A
+/// success means that the service answers for itself.
+pub(super) fn trouble(draw: &mut Draw, swarm: &Swarm) -> Vec<Reply> {
+    let kinds: [(FaultKind, Make); 5] = [
+        (FaultKind::ServerError, server_error),
+        (FaultKind::RateLimit, rate_limit),
+        (FaultKind::Malformed, |draw, _| draw.pick([Reply::Malformed, Reply::Truncated])),
+        (FaultKind::Reset, |_, _| Reply::ResetAfterHandling),
+        (FaultKind::EndpointHang, hang),
+    ];
+    let mut choices: Vec<Make> = vec![|_, _| Reply::SuccessTrue; 2];
+    for (kind, make) in kinds {
+        if swarm.on(kind) {
+            choices.extend([make, make]);
+        }
+    }
+    let length = draw.pick([0, 1, 1, 2, 3, 6]);
+    let one = |draw: &mut Draw| {
+        let at = draw.index(choices.len());
+        let made = choices[at](draw, swarm);
+        if draw.chance(if swarm.slow { 70 } else { 15 }) {
+            return Reply::Delay { ms: draw.between(1, 1_500), then: Box::new(made) };
+        }
+        made
+    };
+    (0..length).map(|_: u32| one(draw)).collect()
+}
+
 /// Makes one kind of reply.
 type Make = fn(&mut Draw, &Swarm) -> Reply;
 

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::dialect::tree::Node;
 use retrial::dialect::{self, Declarations, Diagnostic, Document, Environment, Format};
+use retrial::net::Url;
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::{Action, Parts, Target, Webhook, Workflow};
 
 use super::simulate::{Script, Table};
 use super::{Draw, Swarm, faults, replies};
+use crate::fault::FaultKind;
 use crate::scenario::{
     self, ENDPOINT_HOST, EndpointPlan, People, Reply, Scenario, Submission, Topology, WorkflowText,
 };
@@ -37,23 +39,84 @@ impl UserPlan {
     /// # Errors
     /// Everything that is wrong with it, a line each, naming file, line and field.
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
+        let read = Self::read(file, text)?;
+        if !read.registered.is_empty() {
+            return Err(lines(&read.registered));
+        }
+        Self::of_document(file, text, read, &BTreeSet::new())
+    }
+
+    /// Reads a workflow file whose actions may be registered functions, and whose endpoints at
+    /// `services` stay what they are.
+    pub(super) fn parse_own(
+        file: &str,
+        text: &str,
+        services: &BTreeSet<String>,
+    ) -> Result<Self, String> {
+        Self::of_document(file, text, Self::read(file, text)?, services)
+    }
+
+    /// A workflow that was made in Rust.
+    pub(super) fn of(workflow: Workflow, services: &BTreeSet<String>) -> Result<Self, String> {
+        Self::made(workflow, Table::default(), services).map_err(|e| e.to_string())
+    }
+
+    fn read(file: &str, text: &str) -> Result<Document, String> {
         let environment = Environment::default();
         let read = match Format::from_extension(file) {
             Some(format) => dialect::parse_workflow(file, text, format, &environment),
             None => dialect::parse_ir_program(file, text, &Declarations::default(), &environment),
         };
-        let Document { workflow, simulate, registered, .. } = read.map_err(|e| lines(&e))?;
-        if !registered.is_empty() {
-            return Err(lines(&registered));
-        }
+        read.map_err(|e| lines(&e))
+    }
+
+    fn of_document(
+        file: &str,
+        text: &str,
+        read: Document,
+        services: &BTreeSet<String>,
+    ) -> Result<Self, String> {
+        let Document { workflow, simulate, .. } = read;
         let table = match simulate {
             Some(_) => table(file, text, &workflow).map_err(|e| lines(&[e]))?,
             None => Table::default(),
         };
-        let endpoints = routes(&workflow, &table);
-        let led = lead_to_simulation(workflow);
-        let text = serde_json::to_string(&led).map_err(|e| format!("{file}: {e}"))?;
-        Ok(Self { text, endpoints, table })
+        Self::made(workflow, table, services).map_err(|e| format!("{file}: {e}"))
+    }
+
+    fn made(
+        workflow: Workflow,
+        table: Table,
+        services: &BTreeSet<String>,
+    ) -> Result<Self, serde_json::Error> {
+        let mut endpoints = routes(&workflow, &table);
+        endpoints.retain(|name, _| {
+            let action = workflow.actions().get(name);
+            let is_http = |action: &Action| action.target != Target::Registered;
+            action.is_some_and(|action| is_http(action) && !is_at(action, services))
+        });
+        let led = lead_to_simulation(workflow, services);
+        Ok(Self { text: serde_json::to_string(&led)?, endpoints, table })
+    }
+
+    /// The workflow, its endpoints led to the simulated ones.
+    pub(super) fn workflow(&self) -> Option<Workflow> {
+        serde_json::from_str(&self.text).ok()
+    }
+
+    /// Draws no other kinds of faults.
+    pub(super) fn limit_faults(&mut self, kinds: BTreeSet<FaultKind>) {
+        self.table.faults = Some(kinds);
+    }
+
+    /// Runs on so many engines.
+    pub(super) fn on_nodes(&mut self, nodes: u32) {
+        self.table.nodes = Some(nodes);
+    }
+
+    /// Heals everything after so long.
+    pub(super) fn heal_after(&mut self, length: Nanos) {
+        self.table.heal_after_ms = Some(length.as_millis());
     }
 
     /// The world of `seed`.
@@ -95,6 +158,7 @@ impl UserPlan {
             lacking: Vec::new(),
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),
             secrets: swarm.secrets.clone(),
+            own: None,
         }
     }
 
@@ -107,7 +171,7 @@ impl UserPlan {
             && self.endpoints.values().all(scripted)
     }
 
-    fn swarm(&self, seed: u64) -> Swarm {
+    pub(super) fn swarm(&self, seed: u64) -> Swarm {
         let mut swarm = Swarm::draw(seed);
         if let Some(nodes) = self.table.nodes {
             swarm.topology =
@@ -165,10 +229,21 @@ fn routes(workflow: &Workflow, table: &Table) -> BTreeMap<String, Route> {
     workflow.actions().keys().map(|name| (name.clone(), route(name))).collect()
 }
 
-/// The same workflow with each action's URL led to the simulated endpoints.
-fn lead_to_simulation(workflow: Workflow) -> Parts {
+/// Whether the action is an endpoint of one of these hosts.
+fn is_at(action: &Action, services: &BTreeSet<String>) -> bool {
+    let Target::Http(endpoint) = &action.target else { return false };
+    let url = endpoint.url.parse::<Url>();
+    url.is_ok_and(|url| services.contains(&url.authority().host))
+}
+
+/// The same workflow with each action's URL led to the simulated endpoints, unless it is one of
+/// `services`.
+fn lead_to_simulation(workflow: Workflow, services: &BTreeSet<String>) -> Parts {
     let mut parts = Parts::from(workflow);
     for (name, action) in &mut parts.actions {
+        if is_at(action, services) {
+            continue;
+        }
         if let Target::Http(endpoint) = &mut action.target {
             endpoint.url = format!("http://{ENDPOINT_HOST}/{name}");
         }

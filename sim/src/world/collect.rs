@@ -1,9 +1,12 @@
 //! What a world leaves behind, brought together for the oracles.
 
+use std::collections::BTreeSet;
+
 use metrics_util::debugging::DebugValue;
-use retrial::run::{self, Event, Letter, Recorded, RunState, Version};
+use retrial::run::{self, Event, Letter, Recorded, RunState, TaskId, Version};
 use retrial::store::{LetterHead, StoreError};
 use retrial::time::{Mono, Nanos};
+use retrial::workflow::Target;
 use tokio::sync::oneshot;
 
 use super::drive::Users;
@@ -12,11 +15,13 @@ use super::program::{Notes, Order, Reading};
 use crate::clock::true_now;
 use crate::endpoint::{Delivery, Entry};
 use crate::evidence::{
-    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, Lifespan, METRICS, Output, PeopleEvidence,
-    Phases, RedriveAnswer, RunEvidence,
+    Arrival, ArrivalEnd, Asked, Bound, ClockBounds, Evidence, Lifespan, METRICS, Output,
+    PeopleEvidence, Phases, RedriveAnswer, RunEvidence,
 };
 use crate::fault::FaultKind;
 use crate::oracle::{Replayer, is_guarded};
+use crate::own::OwnEvidence;
+use crate::runtime::function_panics;
 use crate::scenario::Scenario;
 use crate::sync::lock;
 use crate::watch::Records;
@@ -61,10 +66,15 @@ pub(super) async fn collect(
         .map(|(source, bytes)| Output { source: source.clone(), text: text(bytes) })
         .collect();
     outputs.push(Output { source: METRICS.to_owned(), text: counted(notes) });
+    let entries = nodes.endpoint.ledger().entries();
+    let asked_of_services: Vec<Entry> =
+        entries.iter().filter(|entry| entry.service.is_some()).cloned().collect();
+    let receipts = receipts(&runs);
+    let asked_of_endpoints = entries.into_iter().filter(|e| is_of_an_action(e, &receipts));
     Evidence {
         runs,
         told: lock(&notes.told).clone(),
-        ledger: nodes.endpoint.ledger().entries().into_iter().map(arrival).collect(),
+        ledger: asked_of_endpoints.map(arrival).collect(),
         strikes: records.strikes.counts(),
         lives,
         phases: Phases { healed_at: scenario.heal_at, ended_at, bound },
@@ -80,7 +90,38 @@ pub(super) async fn collect(
         works: lock(&notes.works).clone(),
         answers: if guarded { notes.seen.answers() } else { Vec::new() },
         steps: lock(&users.steps).clone(),
+        own: OwnEvidence::default(),
+        requests: asked_of_services.into_iter().filter_map(asked).collect(),
+        panics: function_panics(),
     }
+}
+
+/// Whether the request is one of an HTTP action: what registered functions ask of a user's services
+/// is their own affair.
+fn is_of_an_action(entry: &Entry, receipts: &BTreeSet<String>) -> bool {
+    let of_action = || entry.token.as_ref().is_some_and(|token| receipts.contains(token));
+    entry.service.is_none() || of_action()
+}
+
+/// The receipt tokens of all tasks of HTTP actions.
+fn receipts(runs: &[RunEvidence]) -> BTreeSet<String> {
+    let of_run = |run: &RunEvidence| -> Vec<String> {
+        let is_http = |task: &TaskId| {
+            let step = run.workflow.step(task.step);
+            let action = step.and_then(|step| run.workflow.actions().get(&step.action));
+            action.is_some_and(|action| action.target != Target::Registered)
+        };
+        let tasks = run.events.iter().filter_map(|e| e.event.task()).filter(is_http);
+        tasks.map(|task| task.receipt(run.id).to_string()).collect()
+    };
+    runs.iter().flat_map(of_run).collect()
+}
+
+fn asked(entry: Entry) -> Option<Asked> {
+    let (service, request) = entry.service?;
+    let (at, node, response) = (entry.at, entry.node, entry.response);
+    let is_handed_over = matches!(entry.delivery, Some(Delivery::Handed(_)));
+    Some(Asked { at, service, node, request, response, is_handed_over })
 }
 
 /// What all nodes counted.

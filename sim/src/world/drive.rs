@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use madsim::time::{TimeHandle, sleep};
 use retrial::engine::Submission;
+use retrial::policy::Functions;
 use retrial::run::RunId;
 use retrial::store::RunPhase;
 use retrial::time::{Mono, Nanos};
@@ -15,10 +16,11 @@ use super::collect;
 use super::nodes::Nodes;
 use super::plan;
 use super::program::{Counter, Notes, Order};
-use super::spans;
+use super::{spans, strikes};
 use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence, PeopleEvidence, RunEvidence, Steps};
 use crate::fault::FaultKind;
+use crate::own::{Own, World};
 use crate::runtime::mix;
 use crate::scenario::{Cancel, Fault, Place, Rest, Scenario, When};
 use crate::sync::lock;
@@ -36,17 +38,26 @@ const LOOK: Nanos = Nanos::from_millis(250);
 const SETTLE: Nanos = Nanos::from_secs(5);
 
 /// Lives through a scenario, from its beginning to what it leaves behind.
-pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -> Evidence {
+pub(super) async fn live(
+    scenario: &Scenario,
+    own: Option<Arc<Own>>,
+    bound: Bound,
+    records: &Records,
+) -> Evidence {
     let notes = Notes::default();
     let _spans = spans::written(&notes.outputs);
     if scenario.faults.iter().any(|fault| fault.kind == FaultKind::BitRot) {
         notes.seen.keep_sent();
     }
-    let nodes = Nodes::start(scenario, &notes, records);
+    let own = own.map(|own| (own, World::new(scenario.seed, records.trace.clone())));
+    let nodes = Nodes::start(scenario, own.clone(), &notes, records);
     let users = Users::new(scenario, &nodes, records);
     for number in 0..scenario.submissions.len() {
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.submit(number).await }));
+    }
+    if let Some((own, world)) = &own {
+        strikes::start(scenario, own, world);
     }
     for cancel in scenario.cancels.clone() {
         let user = users.clone();
@@ -87,7 +98,11 @@ pub(super) async fn live(scenario: &Scenario, bound: Bound, records: &Records) -
         () = notes.lost.said() => {}
         () = end => {}
     }
-    collect::collect(scenario, bound, &nodes, &users, &notes, records).await
+    let collected = collect::collect(scenario, bound, &nodes, &users, &notes, records).await;
+    match own {
+        Some((brought, world)) => Evidence { own: brought.evidence(&world), ..collected },
+        None => collected,
+    }
 }
 
 /// Has a node shut down in good order, as whoever installs another version does. One that is down is
@@ -109,8 +124,9 @@ fn shutdown(fault: Fault, nodes: &Nodes) {
 }
 
 /// How long after healing the scenario's runs must have ended.
-pub(super) fn bound(scenario: &Scenario) -> Bound {
-    workload::bound(scenario, &workflows(scenario))
+pub(super) fn bound(scenario: &Scenario, own: Option<&Own>) -> Bound {
+    let functions = own.map_or_else(Functions::default, |own| own.backoffs.clone());
+    workload::bound(scenario, &workflows(scenario), &functions)
 }
 
 /// Everybody who asks something of the nodes, and what they remember. Clones share it.

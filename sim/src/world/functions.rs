@@ -3,9 +3,13 @@
 //! what it met is known as it is of an HTTP action.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
-use retrial::action::{ActionSet, Actions, Call, Context, HttpActions, Outcome, Registry, Reports};
+use retrial::action::{
+    ActionSet, Actions, Call, Context, HttpActions, Lent, Outcome, Registry, Reports,
+};
 use retrial::failure::Failure;
 use retrial::runtime::Runtime as _;
 use retrial::time::Timestamp;
@@ -16,7 +20,8 @@ use super::program::Wires;
 use crate::clock::true_now;
 use crate::evidence::{Did, Work};
 use crate::life::Life;
-use crate::runtime::SimRuntime;
+use crate::own::Own;
+use crate::runtime::{SimRuntime, inside_function};
 use crate::scenario::ENDPOINT_HOST;
 use crate::sync::lock;
 use crate::workload::{self, Draw};
@@ -30,7 +35,8 @@ type Dispatched = Arc<Mutex<BTreeMap<(u128, u32), Timestamp>>>;
 /// Registered functions and HTTP endpoints.
 pub(super) struct Acts {
     set: ActionSet<Wires>,
-    dispatched: Dispatched,
+    /// None where the functions are a user's own.
+    dispatched: Option<Dispatched>,
 }
 
 /// What a function needs.
@@ -69,13 +75,23 @@ impl Acts {
                 })
                 .register();
         }
-        Self { set: ActionSet::new(registry, http), dispatched }
+        Self { set: ActionSet::new(registry, http), dispatched: Some(dispatched) }
+    }
+
+    /// A user's own functions, over the simulated network.
+    pub(super) fn own(own: &Own, http: HttpActions<Wires>) -> Self {
+        Self { set: ActionSet::new(own.registry(), http), dispatched: None }
     }
 }
 
 impl Actions for Acts {
     async fn invoke(&self, call: Call) -> Outcome {
-        lock(&self.dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
+        let Some(dispatched) = &self.dispatched else {
+            let name = call.name.clone();
+            let mut attempt = pin!(self.set.invoke(call));
+            return poll_fn(|cx| inside_function(&name, || attempt.as_mut().poll(cx))).await;
+        };
+        lock(dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
         self.set.invoke(call).await
     }
 
@@ -149,6 +165,7 @@ impl Hands {
                 .copied()
                 .unwrap_or_default(),
             cancelled: context.cancelled().clone(),
+            lent: Lent::by(self.runtime.clone()),
         }
     }
 }

@@ -13,11 +13,13 @@ mod people;
 mod plan;
 mod program;
 mod spans;
+mod strikes;
 mod witness;
 
 pub(crate) use plan::name_of;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
@@ -26,6 +28,7 @@ use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence};
 use crate::history::History;
 use crate::oracle::{Finding, judge_all, proof};
+use crate::own::Own;
 use crate::report::{Breach, SeedReport, Verdict};
 use crate::runtime::run_seed as on_a_thread;
 use crate::scenario::Scenario;
@@ -35,6 +38,8 @@ use crate::watch::Records;
 /// The polls that all nodes of one seed may make together. A loop that only yields makes a million
 /// in about a second.
 const POLLS: u64 = 5_000_000;
+/// The same where a user brings the code: a mistake should be told soon.
+const OWN_POLLS: u64 = 1_000_000;
 
 /// What is added to the bound before the world itself is called stuck.
 const PATIENCE: Nanos = Nanos::from_secs(3_600);
@@ -74,8 +79,14 @@ impl Lived {
 /// Runs a scenario as [`run_scenario`] does, and gives what it left behind as well.
 #[must_use]
 pub fn live_scenario(scenario: Scenario, keep: bool) -> Lived {
-    let records = Records::new(keep, POLLS);
-    let bound = drive::bound(&scenario);
+    live_with(scenario, None, keep)
+}
+
+/// The same, with what a user brings.
+#[must_use]
+pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, keep: bool) -> Lived {
+    let records = Records::new(keep, if own.is_some() { OWN_POLLS } else { POLLS });
+    let bound = drive::bound(&scenario, own.as_deref());
     let after_heal = match bound {
         Bound::Within(length) => length,
         Bound::UnboundedByPolicy => Nanos::from_secs(600),
@@ -86,7 +97,7 @@ pub fn live_scenario(scenario: Scenario, keep: bool) -> Lived {
     let seed = scenario.seed;
     let (scene, notes) = (scenario.clone(), records.clone());
     let ran = on_a_thread(seed, limit, move || async move {
-        let evidence = drive::live(&scene, bound, &notes).await;
+        let evidence = drive::live(&scene, own, bound, &notes).await;
         (evidence, true_now())
     });
     let history = History::new(&scenario, records.trace.lines());

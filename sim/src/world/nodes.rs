@@ -19,6 +19,7 @@ use crate::evidence::Steps;
 use crate::life::Life;
 use crate::net::Net;
 use crate::node::{NodeParts, SimNode};
+use crate::own::{Own, World};
 use crate::remote::{self, RemoteStore, StoreFaults};
 use crate::runtime::SimRuntime;
 use crate::scenario::{ENDPOINT_HOST, Lacking, Place, Scenario, Topology};
@@ -27,6 +28,8 @@ use crate::watch::Records;
 
 /// The endpoints' port: that of plain HTTP.
 const HTTP: u16 = 80;
+/// Where a user's services also listen. No TLS is spoken in the simulated world.
+const HTTPS: u16 = 443;
 /// The store's port.
 const STORE_PORT: u16 = 7_000;
 
@@ -39,6 +42,7 @@ pub(super) struct Nodes {
     pub(super) all: Vec<SimNode>,
     /// Where the engines take orders.
     pub(super) counters: Vec<Counter>,
+    own: Option<Arc<Own>>,
 }
 
 /// Where a node stands, and what it stands on.
@@ -56,13 +60,23 @@ fn ip(last: u8) -> IpAddr {
 
 impl Nodes {
     /// Builds and boots everything.
-    pub(super) fn start(scenario: &Scenario, notes: &Notes, records: &Records) -> Self {
+    pub(super) fn start(
+        scenario: &Scenario,
+        own: Option<(Arc<Own>, World)>,
+        notes: &Notes,
+        records: &Records,
+    ) -> Self {
         let (trace, strikes) = (records.trace.clone(), records.strikes.clone());
         let net = Net::new(scenario.seed, plan::network(scenario), trace.clone(), strikes.clone());
         let script = crate::endpoint::EndpointScript::of(scenario);
-        let endpoint = Endpoint::new(ENDPOINTS, script, trace.clone(), strikes.clone());
+        let mut endpoint = Endpoint::new(ENDPOINTS, script, trace.clone(), strikes.clone());
+        if let Some((own, world)) = &own {
+            endpoint = endpoint.with_services(own.services(world), records.watch.clone());
+        }
         let store_faults = StoreFaults::new(plan::store(scenario), trace, strikes);
-        let mut nodes = Self { net, endpoint, store_faults, all: Vec::new(), counters: Vec::new() };
+        let (brought, world) = own.unzip();
+        let (all, counters) = (Vec::new(), Vec::new());
+        let mut nodes = Self { net, endpoint, store_faults, all, counters, own: brought };
         nodes.start_endpoints(records);
         match scenario.topology {
             Topology::Embedded => nodes.start_embedded(scenario, notes, records),
@@ -71,6 +85,10 @@ impl Nodes {
                 (0..count).for_each(|n| nodes.start_member(scenario, n, notes, records));
             }
         }
+        if let Some(world) = world {
+            let engines = nodes.all.len() - nodes.counters.len();
+            world.built(&nodes.net, &nodes.all[engines..]);
+        }
         nodes
     }
 
@@ -78,6 +96,9 @@ impl Nodes {
         let (net, endpoint) = (self.net.clone(), self.endpoint.clone());
         net.add_node(ENDPOINTS, ip(100));
         net.add_alias(ENDPOINT_HOST, ENDPOINTS);
+        let services = endpoint.services();
+        services.iter().for_each(|host| net.add_alias(host, ENDPOINTS));
+        let more = if services.is_empty() { vec![] } else { vec![HTTPS] };
         let parts = NodeParts {
             name: ENDPOINTS.to_owned(),
             ip: Some(ip(100)),
@@ -86,7 +107,14 @@ impl Nodes {
         };
         let node = SimNode::start(parts, records, move |_, life| {
             let (net, endpoint) = (net.clone(), endpoint.clone());
+            let more = more.clone();
             async move {
+                for port in more {
+                    if let Ok(listener) = net.listen(life.clone(), port).await {
+                        let endpoint = endpoint.clone();
+                        drop(madsim::task::spawn(async move { endpoint.serve(listener).await }));
+                    }
+                }
                 if let Ok(listener) = net.listen(life, HTTP).await {
                     // It ends only with the node.
                     let _ = endpoint.serve(listener).await;
@@ -137,6 +165,7 @@ impl Nodes {
             notes: notes.clone(),
             records: records.clone(),
             counter,
+            own: self.own.clone(),
         }
     }
 

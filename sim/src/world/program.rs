@@ -28,6 +28,7 @@ use crate::clock::true_now;
 use crate::evidence::{JSON_LINES, Told};
 use crate::life::Life;
 use crate::net::{Net, ShimStream, SimConnector};
+use crate::own::Own;
 use crate::runtime::SimRuntime;
 use crate::sync::lock;
 use crate::trace::Kind;
@@ -154,23 +155,25 @@ pub(super) struct Member {
     pub(super) notes: Notes,
     pub(super) records: Records,
     pub(super) counter: Counter,
+    /// What a user brought.
+    pub(super) own: Option<Arc<Own>>,
 }
 
 /// Runs the engine on `store` and takes orders until the life ends.
 pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, member: Member) {
-    let Member { lease, sole_owner, secret, lacking, net, notes, records, counter } = member;
+    let Member { lease, sole_owner, secret, lacking, net, notes, records, counter, own } = member;
     let store = Arc::new(store);
     let environment = move |_: &str| secret.clone();
     let http = HttpActions::new(Wires(net.connector(life.clone())), environment);
     let works = Arc::clone(&notes.works);
-    let actions = Acts::new(runtime.clone(), life.clone(), works, http, &lacking);
-    let config = Config {
-        lease,
-        sole_owner,
-        snapshot_tail: 2_048,
-        functions: workload::functions(),
-        ..Config::default()
+    let (actions, functions) = match &own {
+        Some(own) => (Acts::own(own, http), own.backoffs.clone()),
+        None => {
+            let drawn = Acts::new(runtime.clone(), life.clone(), works, http, &lacking);
+            (drawn, workload::functions())
+        }
     };
+    let config = Config { lease, sole_owner, snapshot_tail: 2_048, functions, ..Config::default() };
     let observers = observers(&life, &notes, &records);
     let engine = Engine::<Simulated<S>>::start(
         runtime.clone(),

@@ -65,6 +65,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         endpoints_heal: true,
         lacking: vec![],
         secrets: vec![],
+        own: None,
     };
     let lived = live_scenario(scenario, false);
     assert_eq!(lived.report.verdict, Verdict::Held, "{:#?}", lived.report.breaches);

@@ -63,7 +63,7 @@ fn unreadable(answer: &Answer, error: &serde_json::Error) -> Failure {
 }
 
 /// Any status but 2xx. The body may refine the message, never the code (A2, C3).
-fn refusal(answer: &Answer, at: Timestamp) -> Failure {
+pub(super) fn refusal(answer: &Answer, at: Timestamp) -> Failure {
     let status = answer.status;
     let title = match status.canonical_reason() {
         Some(reason) => format!("HTTP {} {reason}", status.as_u16()),

@@ -3,6 +3,7 @@
 //! There is no pool: a pooled client may send a request again behind the engine's back.
 
 mod answer;
+mod client;
 mod exchange;
 mod request;
 mod retry_after;
@@ -12,8 +13,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+pub use client::{Http, Request, Response};
 use http_body_util::Full;
-use hyper::Request;
 use tracing::{Instrument, Span};
 
 use super::{Actions, Call, Outcome};
@@ -41,6 +42,10 @@ impl<C: Connect> HttpActions<C> {
         Self { network, environment: Arc::new(environment) }
     }
 
+    pub(super) fn network(&self) -> &C {
+        &self.network
+    }
+
     async fn call(&self, endpoint: &Endpoint, call: &Call) -> Outcome {
         let (to, request) = request::build(endpoint, call, &*self.environment)?;
         let span = span::of(&request, &to, call);
@@ -52,7 +57,7 @@ impl<C: Connect> HttpActions<C> {
     async fn exchange(
         &self,
         to: &Authority,
-        request: Request<Full<Bytes>>,
+        request: hyper::Request<Full<Bytes>>,
         call: &Call,
     ) -> Outcome {
         let without_body = request.method() == hyper::Method::HEAD;

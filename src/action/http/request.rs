@@ -9,6 +9,13 @@ use crate::failure::Failure;
 use crate::net::{Authority, Url};
 use crate::workflow::{Endpoint, HeaderText};
 
+/// What a request is made of, but for its headers.
+pub(super) struct Parts {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) body: Bytes,
+}
+
 /// Headers that frame the message. An endpoint that set them could make one request look like two.
 const FRAMING: [HeaderName; 6] = [
     header::CONNECTION,
@@ -37,16 +44,22 @@ pub(super) fn build(
         headers.insert(name, value);
     }
     contract(&mut headers, call);
+    let to = url.authority().clone();
+    Ok((to, assembled(Parts { method, url, body }, headers)?))
+}
 
+/// The request, with these headers.
+pub(super) fn assembled(parts: Parts, headers: HeaderMap) -> Result<Request<Full<Bytes>>, Failure> {
+    let Parts { method, url, body } = parts;
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
     *request.uri_mut() =
         url.target().parse().map_err(|_| invalid("the URL's path is malformed"))?;
     *request.headers_mut() = headers;
-    Ok((url.authority().clone(), request))
+    Ok(request)
 }
 
-fn invalid(what: &str) -> Failure {
+pub(super) fn invalid(what: &str) -> Failure {
     Failure::new("BAD_REQUEST", &format!("the request can't be made: {what}"))
         .with_lineage(["BadRequestError", "ValueError"])
 }
@@ -57,7 +70,7 @@ fn body_of(args: &Value) -> Bytes {
 }
 
 /// What an endpoint's own headers may replace.
-fn defaults(url: &Url, bare: bool) -> Result<HeaderMap, Failure> {
+pub(super) fn defaults(url: &Url, bare: bool) -> Result<HeaderMap, Failure> {
     const JSON: HeaderValue = HeaderValue::from_static("application/json");
     let mut headers = HeaderMap::new();
     let host = HeaderValue::try_from(url.authority().host_header())
@@ -75,7 +88,7 @@ fn defaults(url: &Url, bare: bool) -> Result<HeaderMap, Failure> {
     Ok(headers)
 }
 
-fn own(
+pub(super) fn own(
     name: &str,
     text: &HeaderText,
     environment: &dyn Fn(&str) -> Option<String>,
@@ -105,7 +118,7 @@ fn missing(header: &str, variable: &str) -> Failure {
 }
 
 /// The headers that every attempt carries (A14, W15, H17); no endpoint may replace them.
-fn contract(headers: &mut HeaderMap, call: &Call) {
+pub(super) fn contract(headers: &mut HeaderMap, call: &Call) {
     let token = call.receipt.to_string();
     set(headers, "receipt-token", &token);
     set(headers, "idempotency-key", &token);

@@ -6,7 +6,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use crate::action::{Call, Outcome};
-use crate::failure::sanitise;
+use crate::failure::{Failure, sanitise};
 use crate::net::Authority;
 
 pub(super) fn of<B>(request: &Request<B>, to: &Authority, call: &Call) -> Span {
@@ -36,7 +36,12 @@ pub(super) fn status(span: &Span, status: StatusCode) {
 /// Notes how the request ended.
 pub(super) fn answered(span: &Span, outcome: &Outcome) {
     if let Err(failure) = outcome {
-        span.record("otel.status_code", "ERROR");
-        span.record("error.type", failure.code().as_str());
+        failed(span, failure);
     }
+}
+
+/// Notes that the request failed.
+pub(super) fn failed(span: &Span, failure: &Failure) {
+    span.record("otel.status_code", "ERROR");
+    span.record("error.type", failure.code().as_str());
 }

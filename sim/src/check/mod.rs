@@ -1,0 +1,376 @@
+//! A check: a user's own functions, services and policies, lived through in one simulated world
+//! after another, each drawn from a seed, and judged by all oracles and the user's invariants.
+//!
+//! Decides what a user may bring and how a failure is told: shrunk, with its history and the command
+//! that shows it again. Must never decide what is right (the oracles and the user's invariants do)
+//! nor what a world does with what is brought (`world` does). Everything happens in this process,
+//! for code can't be sent to another: each seed on a fresh thread, and a seed that never gives
+//! control back is left behind. To let users bring one thing more, add a method to [`Check`] and a
+//! field to `own::Own` or `workload::OwnPlan`, whichever it is: code or data.
+
+mod invariant;
+mod lab;
+mod replay;
+mod story;
+mod summary;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use retrial::action::{Context, Registry};
+use retrial::failure::Failure;
+use retrial::policy::{Policy, Shape};
+use retrial::time::Nanos;
+use retrial::workflow::{Parts, Step, Target, Workflow};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+pub use crate::evidence::{Asked, RunEvidence};
+pub use crate::fault::FaultKind;
+pub use crate::own::{Fact, OwnFault, Peer, Request, Response, World};
+pub use invariant::{Invariant, Seen};
+pub use summary::{Details, Failed, Passed};
+
+use crate::own::{Own, make};
+use crate::workload::{OwnKind, OwnPlan, Text};
+use invariant::Closure;
+use lab::Lab;
+
+/// The most scenarios that are tried to make a failing one smaller, unless told.
+const TRIES: u64 = 400;
+/// The real time after which a world is given up that never gives control back, unless told.
+const WATCHDOG: Duration = Duration::from_secs(120);
+/// The seeds of a check, unless told.
+const SEEDS: u64 = 100;
+
+/// A test of a user's own functions and workflow in simulated worlds.
+///
+/// ```
+/// use retrial::action::Context;
+/// use retrial::failure::Failure;
+/// use retrial::policy::Policy;
+/// use retrial_sim::check::{Check, Request, Response};
+///
+/// async fn greet(context: Context) -> Result<String, Failure> {
+///     let answer = context.http().get("http://greeter.test/").send().await?;
+///     answer.json()
+/// }
+///
+/// # fn main() -> Result<(), retrial::policy::PolicyError> {
+/// let policy = Policy::builder().attempts(5).exception_types(["NetworkError", "5xx"]).build()?;
+/// Check::new("greeting")
+///     .retry(policy, greet)
+///     .service("greeter.test", |_| |_: Request| async { Response::json(&"hello") })
+///     .seeds(5)
+///     .run();
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing is checked before `run`"]
+#[derive(Debug)]
+pub struct Check {
+    name: String,
+    text: Option<Text>,
+    own: Own,
+    invariants: Vec<Arc<dyn Invariant>>,
+    runs: Option<RangeInclusive<u32>>,
+    input: Map<String, Value>,
+    nodes: Option<u32>,
+    kinds: Option<BTreeSet<FaultKind>>,
+    heal_after: Option<Nanos>,
+    longest_attempt: Option<Nanos>,
+    seeds: u64,
+    tries: u64,
+    panics_are_failures: bool,
+    watchdog: Duration,
+    wrong: Vec<String>,
+}
+
+impl Check {
+    /// A check of this name, which stands in messages and file names.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            text: None,
+            own: Own::default(),
+            invariants: Vec::new(),
+            runs: None,
+            input: Map::new(),
+            nodes: None,
+            kinds: None,
+            heal_after: None,
+            longest_attempt: None,
+            seeds: SEEDS,
+            tries: TRIES,
+            panics_are_failures: false,
+            watchdog: WATCHDOG,
+            wrong: Vec::new(),
+        }
+    }
+
+    /// Checks this workflow.
+    pub fn workflow(mut self, workflow: Workflow) -> Self {
+        self.text = Some(Text::Made(Box::new(workflow)));
+        self
+    }
+
+    /// Checks the workflow of a file: TOML, JSON or IR text, as the ending of `file` says. Its
+    /// `[simulate]` table holds where the check says nothing else.
+    pub fn workflow_file(mut self, file: &str, text: &str) -> Self {
+        self.text = Some(Text::File(file.to_owned(), text.to_owned()));
+        self
+    }
+
+    /// Checks one function under a policy, as a workflow of one step, `work`.
+    pub fn retry<F, Fut, T, E>(mut self, policy: Policy, function: F) -> Self
+    where
+        F: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize,
+        E: Into<Failure>,
+    {
+        let steps = vec![Step::new("work", "work", policy)];
+        match Workflow::try_from(Parts { name: self.name.clone(), steps, ..Parts::default() }) {
+            Ok(workflow) => self.workflow(workflow).function("work", function),
+            Err(error) => {
+                self.wrong.push(error.to_string());
+                self
+            }
+        }
+    }
+
+    /// Registers `function` under `name`, as [`Registry::register`] does. What it holds it shares
+    /// with all worlds: state belongs into [`Check::functions`].
+    pub fn function<F, Fut, T, E>(self, name: &str, function: F) -> Self
+    where
+        F: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize,
+        E: Into<Failure>,
+    {
+        let name = name.to_owned();
+        self.functions(move |registry| {
+            registry.register(&name, function.clone());
+        })
+    }
+
+    /// Registers functions through `add`, which is called anew for each life of each node: what it
+    /// makes is the memory of that process.
+    pub fn functions(mut self, add: impl Fn(&mut Registry) + Send + Sync + 'static) -> Self {
+        self.own.registries.push(Arc::new(add));
+        self
+    }
+
+    /// Registers a custom backoff function: the retry's number, from 1, to its delay.
+    pub fn backoff(
+        mut self,
+        name: &str,
+        function: impl Fn(u32) -> Nanos + Send + Sync + 'static,
+    ) -> Self {
+        if crate::workload::functions().get(name).is_some() {
+            self.wrong.push(format!("the backoff name `{name}` is the simulation's own"));
+        }
+        self.own.backoffs.register(name, function);
+        self
+    }
+
+    /// Adds an HTTP service at `host`, a name as it stands in URLs, at the ports 80 and 443. `make`
+    /// is called once a world, so what it makes is that world's alone. Faults befall requests on
+    /// their way to it and answers on their way back.
+    pub fn service<M, S, Fut>(mut self, host: &str, service: M) -> Self
+    where
+        M: Fn(&World) -> S + Send + Sync + 'static,
+        S: Fn(Request) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Response> + Send + 'static,
+    {
+        if host.contains(['/', ':']) || host.is_empty() {
+            self.wrong.push(format!("`{host}` is no host name: write it without scheme and port"));
+        }
+        self.own.services.insert(host.to_ascii_lowercase(), make(service));
+        self
+    }
+
+    /// How many runs each world is asked for, drawn from here; 1 to 4 unless told.
+    pub fn runs(mut self, runs: RangeInclusive<u32>) -> Self {
+        if runs.is_empty() || *runs.start() == 0 || *runs.end() > 100 {
+            self.wrong.push("`runs` must be a range within 1 to 100".to_owned());
+        }
+        self.runs = Some(runs);
+        self
+    }
+
+    /// Each run's input: an object.
+    pub fn input(mut self, input: Value) -> Self {
+        match input {
+            Value::Object(input) => self.input = input,
+            other => self.wrong.push(format!("the input must be an object, not {other}")),
+        }
+        self
+    }
+
+    /// Runs on so many engines: 1 has its own store, 2 or 3 share one. Drawn unless told.
+    pub fn nodes(mut self, nodes: u32) -> Self {
+        if !(1..=3).contains(&nodes) {
+            self.wrong.push("`nodes` must be 1, 2 or 3".to_owned());
+        }
+        self.nodes = Some(nodes);
+        self
+    }
+
+    /// Draws only these of the world's kinds of faults; none where empty, all unless told. Answers
+    /// may be late all the same.
+    pub fn faults(mut self, kinds: impl IntoIterator<Item = FaultKind>) -> Self {
+        self.kinds = Some(kinds.into_iter().collect());
+        self
+    }
+
+    /// Heals everything after so long; drawn from 2 s to 20 s unless told.
+    pub fn heal_after(mut self, length: Nanos) -> Self {
+        self.heal_after = Some(length);
+        self
+    }
+
+    /// The longest that one attempt takes when nothing is wrong; 60 s unless told. It is part of
+    /// the time after which a run that has not ended is called stuck.
+    pub fn longest_attempt(mut self, length: Nanos) -> Self {
+        self.longest_attempt = Some(length);
+        self
+    }
+
+    /// How many seeds, from 0; 100 unless told. `RETRIAL_SEEDS` sets another number or a range.
+    pub fn seeds(mut self, seeds: u64) -> Self {
+        self.seeds = seeds;
+        self
+    }
+
+    /// The most scenarios that are tried to make a failing one smaller; 400 unless told.
+    pub fn tries(mut self, tries: u64) -> Self {
+        self.tries = tries;
+        self
+    }
+
+    /// The real time after which a world is given up that gives no control back; two minutes unless
+    /// told. Its thread is left behind.
+    pub fn watchdog(mut self, length: Duration) -> Self {
+        self.watchdog = length;
+        self
+    }
+
+    /// A panic in a function is an ordinary failure, as the engine takes it (`PANIC`, permanent).
+    /// Unless told, it fails the check.
+    pub fn panics_are_failures(mut self) -> Self {
+        self.panics_are_failures = true;
+        self
+    }
+
+    /// Adds something that must hold of every world at its end.
+    pub fn invariant(mut self, invariant: impl Invariant) -> Self {
+        self.invariants.push(Arc::new(invariant));
+        self
+    }
+
+    /// The same from a closure: what it says is what is wrong.
+    pub fn holds(
+        self,
+        name: &str,
+        check: impl Fn(&Seen<'_>) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
+        self.invariant(Closure { name: name.to_owned(), check })
+    }
+
+    /// Adds a kind of fault. Each world has it or not, by chance.
+    pub fn fault(mut self, fault: impl OwnFault) -> Self {
+        if self.own.fault(fault.name()).is_some() {
+            self.wrong.push(format!("two faults are called `{}`", fault.name()));
+        }
+        self.own.faults.push(Arc::new(fault));
+        self
+    }
+
+    /// Runs the check, and says in one line what was tested.
+    ///
+    /// `RETRIAL_SEED=n` runs that seed alone and shows its history; `RETRIAL_CAPSULE=file` lives
+    /// through the scenario of a failure that was written down.
+    ///
+    /// # Panics
+    /// When something is found, or nothing was tested: a test fails by panicking.
+    #[expect(clippy::panic, reason = "a test fails by panicking")]
+    #[track_caller]
+    pub fn run(self) {
+        match self.outcome() {
+            Ok(passed) => println!("{passed}"),
+            Err(failed) => panic!("{failed}"),
+        }
+    }
+
+    /// Runs the check as [`Check::run`] does.
+    ///
+    /// # Errors
+    /// The first failing seed, shrunk; or why nothing could be checked.
+    pub fn outcome(self) -> Result<Passed, Failed> {
+        let (name, seeds, tries) = (self.name.clone(), self.seeds, self.tries);
+        let lab = self.lab().map_err(|wrong| Failed::refused(&name, &wrong))?;
+        replay::asked(&name, seeds)
+            .map_err(|wrong| Failed::refused(&name, &[wrong]))
+            .and_then(|asked| lab.run(asked, tries))
+    }
+
+    fn lab(mut self) -> Result<Lab, Vec<String>> {
+        let services: BTreeSet<String> = self.own.services.keys().cloned().collect();
+        let text = self.text.take();
+        let plan = match text.map(|text| OwnPlan::new(&self.name, text, &services)) {
+            Some(Ok(plan)) => Some(plan),
+            Some(Err(wrong)) => {
+                self.wrong.push(wrong);
+                None
+            }
+            None => {
+                self.wrong.push("give it a workflow, or a function under a policy".to_owned());
+                None
+            }
+        };
+        if let Some(workflow) = plan.as_ref().and_then(OwnPlan::workflow) {
+            self.wrong.extend(missing(&workflow, &self.own));
+        }
+        let Some(mut plan) = plan.filter(|_| self.wrong.is_empty()) else {
+            return Err(self.wrong);
+        };
+        plan.runs = self.runs;
+        plan.input = self.input;
+        plan.longest_attempt = self.longest_attempt.unwrap_or(plan.longest_attempt);
+        plan.faults = self.own.faults.iter().map(|fault| kind(&**fault)).collect();
+        self.nodes.into_iter().for_each(|nodes| plan.on_nodes(nodes));
+        self.kinds.into_iter().for_each(|kinds| plan.limit_faults(kinds));
+        self.heal_after.into_iter().for_each(|length| plan.heal_after(length));
+        let Self { name, own, invariants, panics_are_failures, watchdog, .. } = self;
+        Ok(Lab { name, plan, own: Arc::new(own), invariants, panics_are_failures, watchdog })
+    }
+}
+
+fn kind(fault: &dyn OwnFault) -> OwnKind {
+    OwnKind { name: fault.name().to_owned(), longest: fault.longest(), most: fault.most() }
+}
+
+/// What the workflow names and nobody brings.
+fn missing(workflow: &Workflow, own: &Own) -> Vec<String> {
+    let registry = own.registry();
+    let declared: BTreeMap<_, _> = workflow.actions().iter().map(|(n, a)| (n, &a.target)).collect();
+    let is_http = |name: &String| matches!(declared.get(name), Some(Target::Http(_)));
+    let actions: BTreeSet<&String> = workflow.steps().iter().map(|step| &step.action).collect();
+    let functions = actions.into_iter().filter(|name| !is_http(name) && !registry.has(name));
+    let mut wrong: Vec<String> =
+        functions.map(|name| format!("no function `{name}` is registered")).collect();
+    for step in workflow.steps() {
+        for rule in step.policy.rules() {
+            if let Shape::Custom { name } = &rule.backoff.shape
+                && own.backoffs.get(name).is_none()
+            {
+                wrong.push(format!("no backoff `{name}` is registered (step `{}`)", step.id));
+            }
+        }
+    }
+    wrong
+}

@@ -1,0 +1,92 @@
+//! Requests to a user's own service: what the plan of its host does to them on their way, and what
+//! the service answers.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use bytes::Bytes;
+use hyper::{HeaderMap, Uri};
+
+use super::ledger::Place;
+use super::serve::Endpoint;
+use crate::evidence::ENDPOINTS;
+use crate::own::{Request, Response, Service};
+use crate::scenario::{Reply, RetryAfter};
+use crate::watch::Watch;
+
+/// A user's service that is asked.
+#[derive(Clone)]
+pub(super) struct Own {
+    pub(super) host: String,
+    pub(super) request: Request,
+    pub(super) service: Service,
+    pub(super) watch: Watch,
+}
+
+impl Own {
+    /// What the service answers, its polls counted: one that goes round and round is found.
+    async fn answer(&self) -> Response {
+        let mut answering = pin!((self.service)(self.request.clone()));
+        poll_fn(|cx| {
+            if self.watch.admit(ENDPOINTS) { answering.as_mut().poll(cx) } else { Poll::Pending }
+        })
+        .await
+    }
+}
+
+impl Endpoint {
+    /// What the service answers, written down.
+    pub(super) async fn ask(&self, own: &Own, place: Place) -> Response {
+        let answer = own.answer().await;
+        self.ledger().answered(place, answer.clone());
+        self.says(&format!("{} answers {}", own.host, answer.status));
+        answer
+    }
+}
+
+/// The request as a service gets it. What stands in headers that are no text is left out.
+pub(super) fn request(method: &str, uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Request {
+    let texts = headers.iter().filter_map(|(name, value)| {
+        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+    });
+    Request {
+        method: method.to_owned(),
+        path: uri.path().to_owned(),
+        query: uri.query().unwrap_or_default().to_owned(),
+        headers: texts.collect(),
+        body: body.clone(),
+    }
+}
+
+/// Whether the service gets the request before the caller meets this reply: else the reply is all
+/// that comes of it.
+pub(super) fn reaches(reply: &Reply) -> bool {
+    match reply {
+        // A gateway gave up waiting for what was done all the same.
+        Reply::Status { code, .. } => *code == 504,
+        _ => true,
+    }
+}
+
+/// The reply that an HTTP action takes `answer` for.
+pub(super) fn reads_like(answer: &Response) -> Reply {
+    let body = String::from_utf8_lossy(&answer.body).into_owned();
+    if !(200..300).contains(&answer.status) {
+        let asked =
+            answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
+        let retry_after = asked.map(|(_, text)| match text.parse() {
+            Ok(seconds) => RetryAfter::Seconds(seconds),
+            // Read against a clock that may be wrong, so nothing is known of it.
+            Err(_) if httpdate::parse_http_date(text).is_ok() => {
+                RetryAfter::Date { secs: 0, own_date: false }
+            }
+            Err(_) => RetryAfter::Text(text.clone()),
+        });
+        return Reply::Status { code: answer.status, retry_after, body };
+    }
+    if body.trim().is_empty() {
+        return Reply::Ok(serde_json::Value::Null);
+    }
+    serde_json::from_str(&body).map_or(Reply::Malformed, Reply::Ok)
+}

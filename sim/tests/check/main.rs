@@ -1,0 +1,8 @@
+//! What a user's check finds, and how it says so.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod findings;
+mod kit;
+mod misuse;
+mod parts;
+mod replay;
