@@ -1,6 +1,7 @@
 //! The `retrial-sim` binary: sweeps seeds, replays one, and packs failures up.
 
 mod junit;
+mod mutating;
 mod packing;
 mod points;
 mod states;
@@ -58,6 +59,9 @@ enum Command {
     /// Opens and judges every state that a power failure may leave of an embedded store's disk. Exit
     /// 0: all held. 1: wrong. 2: bad usage.
     DiskStates(states::DiskStates),
+    /// Plants bugs, sees what finds each, and writes docs/mutants.md. Exit 0: enough are killed and each
+    /// survivor is explained. 1: not. 2: a patch does not apply or build, the run is void, bad usage.
+    Mutants(mutating::Mutants),
     /// Reads seeds and scenarios from standard input and writes reports, as a sweep's worker.
     #[command(hide = true)]
     Worker {
@@ -200,6 +204,7 @@ fn main() -> ExitCode {
         Command::Verify(asked) => verify(&asked),
         Command::CrashPoints(asked) => points::crash(&asked),
         Command::DiskStates(asked) => states::disk_states(&asked),
+        Command::Mutants(asked) => mutating::mutants(&asked),
         Command::Worker { scenario, histories } => worker(scenario, histories.as_deref()),
     };
     done.unwrap_or_else(|error| {

@@ -4,6 +4,7 @@
 mod own;
 mod people;
 mod reply;
+mod without;
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,0 +1,168 @@
+//! Many mutants: the controls first, then one after another, then what they came to together.
+
+use super::cache::Cache;
+use super::lab::{Lab, LabError};
+use super::patch::Patch;
+use super::record::{Outcome, Swept};
+use super::set::Set;
+use super::trial::{swept, trial};
+
+/// How many in a hundred must be killed.
+const ENOUGH: usize = 95;
+
+/// Why nothing can be said.
+#[derive(Debug, thiserror::Error)]
+pub enum CampaignError {
+    /// The judges are not to be trusted.
+    #[error("void: {0}. What the other mutants come to means nothing")]
+    Void(String),
+    /// Mutants that are none, a line each.
+    #[error("{}", .0.join("\n"))]
+    Broken(Vec<String>),
+    /// Files or processes.
+    #[error("{name}: {error}")]
+    Lab {
+        /// The mutant at hand.
+        name: String,
+        /// What went wrong.
+        error: LabError,
+    },
+}
+
+/// Sees that a harmless mutant survives and a glaring one is killed.
+///
+/// # Errors
+/// [`CampaignError::Void`] where that is not so.
+pub fn control(
+    set: &Set,
+    lab: &mut impl Lab,
+    cache: &Cache,
+    mut seen: impl FnMut(&Patch, &Outcome),
+) -> Result<(), CampaignError> {
+    for (patch, must_die) in [(&set.harmless, false), (&set.glaring, true)] {
+        let failed = |error| CampaignError::Lab { name: patch.name.clone(), error };
+        let outcome = trial(patch, lab, cache).map_err(failed)?;
+        seen(patch, &outcome);
+        if outcome.is_killed() != must_die {
+            return Err(CampaignError::Void(format!(
+                "the {} mutant: {}",
+                patch.name,
+                outcome.words()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Tries each of `mutants`: all of them by seeds, then by tests those whose seeds held. `seen` hears
+/// of each as it ends. What `cache` knows is not run again. The controls come first each time: their
+/// seeds before other seeds, their tests before other tests.
+///
+/// # Errors
+/// [`CampaignError::Void`] as soon as a control says so. Mutants that don't apply or don't build are named at the end, when all others were tried. Files
+/// and processes that fail end it at once.
+pub fn run<'a>(
+    set: &Set,
+    mutants: impl IntoIterator<Item = &'a Patch>,
+    lab: &mut impl Lab,
+    cache: &Cache,
+    mut seen: impl FnMut(&Patch, &Outcome),
+) -> Result<(), CampaignError> {
+    let harmless = |error| CampaignError::Lab { name: set.harmless.name.clone(), error };
+    if swept(&set.harmless, lab, cache).map_err(harmless)?.found.is_some() {
+        return control(set, lab, cache, seen);
+    }
+    let (mut held, mut broken) = (Vec::new(), Vec::new());
+    for patch in mutants {
+        match ended(patch, swept(patch, lab, cache), &mut broken)? {
+            Some(Swept { found: Some(found), .. }) => seen(patch, &Outcome::Seed(found)),
+            Some(_) => held.push(patch),
+            None => {}
+        }
+    }
+    control(set, lab, cache, &mut seen)?;
+    for patch in held {
+        if let Some(outcome) = ended(patch, trial(patch, lab, cache), &mut broken)? {
+            seen(patch, &outcome);
+        }
+    }
+    if broken.is_empty() { Ok(()) } else { Err(CampaignError::Broken(broken)) }
+}
+
+/// What came of a mutant; none where it is none, which `broken` then says.
+fn ended<T>(
+    patch: &Patch,
+    ended: Result<T, LabError>,
+    broken: &mut Vec<String>,
+) -> Result<Option<T>, CampaignError> {
+    match ended {
+        Ok(value) => Ok(Some(value)),
+        Err(LabError::Io(error)) => {
+            let (name, error) = (patch.name.clone(), LabError::Io(error));
+            Err(CampaignError::Lab { name, error })
+        }
+        Err(error) => {
+            broken.push(format!("{}: {error}", patch.name));
+            Ok(None)
+        }
+    }
+}
+
+/// The `part`-th of `of` parts of the mutants, from 1. All parts together are all mutants.
+pub fn shard(set: &Set, part: u64, of: u64) -> impl Iterator<Item = &Patch> {
+    let numbered = (0..of.max(1)).cycle().zip(&set.mutants);
+    numbered.filter(move |(number, _)| number + 1 == part).map(|(_, patch)| patch)
+}
+
+/// What every mutant came to.
+#[derive(Clone, Debug)]
+pub struct Results<'a> {
+    /// By name.
+    pub mutants: Vec<(&'a Patch, Outcome)>,
+    /// How many seeds were run, from 0.
+    pub seeds: u64,
+}
+
+impl<'a> Results<'a> {
+    /// What `cache` knows of all mutants.
+    ///
+    /// # Errors
+    /// The names of those of which nothing is known.
+    pub fn of(set: &'a Set, cache: &Cache) -> Result<Self, Vec<&'a str>> {
+        let known = set.mutants.iter().map(|patch| (patch, cache.outcome(patch)));
+        let (mut mutants, mut missing) = (Vec::new(), Vec::new());
+        for (patch, outcome) in known {
+            match outcome {
+                Some(outcome) => mutants.push((patch, outcome)),
+                None => missing.push(patch.name.as_str()),
+            }
+        }
+        if missing.is_empty() { Ok(Self { mutants, seeds: cache.seeds() }) } else { Err(missing) }
+    }
+
+    /// How many were killed.
+    #[must_use]
+    pub fn killed(&self) -> usize {
+        self.mutants.iter().filter(|(_, outcome)| outcome.is_killed()).count()
+    }
+
+    /// What is not as it should be, a line each: too few killed, survivors without a reason, reasons
+    /// for survivors that were killed.
+    #[must_use]
+    pub fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let all = self.mutants.len();
+        if self.killed() * 100 < all * ENOUGH {
+            faults.push(format!("{} of {all} killed: fewer than {ENOUGH} in 100", self.killed()));
+        }
+        for (patch, outcome) in &self.mutants {
+            let name = &patch.name;
+            match (outcome.is_killed(), &patch.survives) {
+                (false, None) => faults.push(format!("{name} survives: say why in `Survives:`")),
+                (true, Some(_)) => faults.push(format!("{name} is killed: take `Survives:` out")),
+                _ => {}
+            }
+        }
+        faults
+    }
+}
