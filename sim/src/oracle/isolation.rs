@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::graph::is_ensured;
 use super::history::{Entry, TaskHistory, tasks};
 use super::ledger::Ledger;
-use super::{ENSURES, Promise, Report, functions};
+use super::{ENSURES, Promise, Report, classes, functions};
 use crate::evidence::{Arrival, Evidence, Told};
 use crate::fault::FaultKind;
 use crate::scenario::Reply;
@@ -213,6 +213,7 @@ fn failed(
     report.check(right, task.run.id, reason, || {
         format!("`{code}` at {} but its endpoint gave {}", entry.show(), given(arrivals))
     });
+    classes::judge(report, task, entry, failure, arrivals);
 }
 
 /// Whether the reply is the one that the failure tells of (spec decision 17).

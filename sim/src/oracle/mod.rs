@@ -8,6 +8,7 @@
 
 pub mod branches;
 pub mod calling_off;
+pub mod classes;
 pub mod durability;
 pub mod error_budget;
 pub mod exhaustion;

@@ -1,7 +1,8 @@
 use bytes::Bytes;
-use retrial::failure::{Failure, NetworkFault};
+use retrial::failure::{Class, Failure, NetworkFault};
 use retrial::run::Event;
 use retrial_sim::fault::FaultKind;
+use retrial_sim::oracle::classes::{WRONG_CLASS, WRONG_LINEAGE};
 use retrial_sim::oracle::isolation::{
     BODY_CHANGED, FAILURE_FROM_NOWHERE, FAILURE_NOT_ITS_OWN, OUTCOME_BEFORE_ANSWER,
     RECEIPT_MISMATCH, SUCCESS_NOT_ITS_OWN, WRONG_ENDPOINT, WRONG_TIMEOUT_HEADER, judge,
@@ -123,4 +124,43 @@ fn w15_a_wrong_timeout_header_is_found() {
     let mut script = recovered();
     script.world.ledger[0].retry_timeout_ms = Some(0);
     found(&judge(&script.world), WRONG_TIMEOUT_HEADER);
+}
+
+// Spec decision 17, H4, W7.
+#[test]
+fn decision_17_a_failure_of_another_class_or_type_is_found() {
+    let mro = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<String>>();
+    let reply = |kind: &str, names: &[&str]| Reply::Exception {
+        kind: kind.to_owned(),
+        message: "no".to_owned(),
+        mro: mro(names),
+    };
+    let timed_out = ["ReadTimeout", "TimeoutError", "OSError"];
+    let right = [
+        (status(503), Failure::http(503, "no")),
+        (status(404), Failure::http(404, "no")),
+        (status(429), Failure::http(429, "no")),
+        (
+            reply("ReadTimeout", &timed_out),
+            Failure::exception("ReadTimeout", "no", &mro(&timed_out)),
+        ),
+        (reply("ValueError", &[]), Failure::exception("ValueError", "no", &[])),
+        (Reply::SuccessFalse, Failure::work_failed("no")),
+    ];
+    for (reply, failure) in &right {
+        healthy(&judge(&once(reply.clone(), failure).world));
+    }
+    // The other class, with the same types.
+    for (reply, failure) in &right {
+        let types = failure.lineage().to_vec();
+        let other = Failure::new(failure.code().as_str(), "no").with_lineage(types);
+        let other = if failure.class() == Class::Permanent { other.retryable() } else { other };
+        found(&judge(&once(reply.clone(), &other).world), WRONG_CLASS);
+    }
+    // The same class, without its types.
+    for (reply, failure) in right.iter().filter(|(_, f)| f.code().as_str() != "WORK_FAILED") {
+        let bare = Failure::new(failure.code().as_str(), "no").with_lineage(["Nothing"]);
+        let bare = if failure.class() == Class::Retryable { bare.retryable() } else { bare };
+        found(&judge(&once(reply.clone(), &bare).world), WRONG_LINEAGE);
+    }
 }
