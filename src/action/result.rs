@@ -5,7 +5,6 @@ use std::io;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Outcome;
 use crate::failure::Failure;
 use crate::run::{MAX_NESTING, Nesting};
 
@@ -13,7 +12,8 @@ use crate::run::{MAX_NESTING, Nesting};
 pub const MAX_RESULT: usize = 256 * 1024;
 
 /// `value` as a result, unless it can't be kept.
-pub(super) fn fitting(value: Value) -> Outcome {
+#[cfg(feature = "http")]
+pub(super) fn fitting(value: Value) -> super::Outcome {
     let measure = Measure::of(&value);
     measure.depth()?;
     measure.size()?;
