@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use retrial_sim::crash_points::Points;
 use retrial_sim::report::SeedReport;
-use retrial_sim::scenario::{Place, Scenario};
+use retrial_sim::scenario::Scenario;
 use retrial_sim::sweep::{Surroundings, Sweep};
+use retrial_sim::world;
 
 use crate::{CrashPoints, cores, packing, progress};
 
@@ -53,7 +54,7 @@ fn of_world(
         ran.into_iter().partition(|(_, report)| report.verdict.is_failure());
     println!("{}", named(what));
     for (place, steps) in points.steps() {
-        let place = place_words(*place);
+        let place = world::name_of(*place);
         println!("  {place:<8} {} polls, {} disk calls", steps.polls, steps.calls);
     }
     println!("  {count} worlds, in {died} of them a node died: {} held", held.len());
@@ -71,13 +72,5 @@ fn named(what: &str) -> String {
     match Path::new(what).exists() {
         true => what.to_owned(),
         false => format!("seed {what}"),
-    }
-}
-
-fn place_words(place: Place) -> String {
-    match place {
-        Place::Node(number) => format!("node-{number}"),
-        Place::Store => "store".to_owned(),
-        Place::Endpoints => "endpoints".to_owned(),
     }
 }

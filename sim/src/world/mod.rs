@@ -16,7 +16,7 @@ mod spans;
 mod strikes;
 mod witness;
 
-pub(crate) use plan::name_of;
+pub use plan::name_of;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -25,7 +25,8 @@ pub(super) fn node_name(number: u32) -> String {
 }
 
 /// The name of the node at `place`.
-pub(crate) fn name_of(place: Place) -> String {
+#[must_use]
+pub fn name_of(place: Place) -> String {
     match place {
         Place::Node(number) => node_name(number),
         Place::Store => STORE.to_owned(),
