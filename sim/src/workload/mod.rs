@@ -40,6 +40,9 @@ use crate::fault::FaultKind;
 use crate::scenario::{Cancel, Rest, Scenario, Submission, Topology};
 use graphs::Draft;
 
+/// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
+const ROTTEN: u64 = 35;
+
 /// What a seed has switched on.
 struct Swarm {
     kinds: BTreeSet<FaultKind>,
@@ -63,6 +66,7 @@ impl Swarm {
             .into_iter()
             .filter(|_| draw.chance(share))
             .filter(|k| shared || !remote.contains(k))
+            .filter(|k| *k != FaultKind::BitRot || Draw::new(seed, "rot").chance(ROTTEN))
             .collect();
         let heal_at = Mono::from_nanos(draw.millis(2_000, 20_000).get());
         let secrets = (0..3).map(|_| format!("s3cr3t{:016x}", draw.bits())).collect();
