@@ -35,6 +35,13 @@ async fn ask(store: &impl Store, call: Call) -> Answer {
         Call::Discard(id, why) => Answer::of(store.discard(id, why).await.map(Answer::Discarded)),
         Call::Archive(run) => Answer::of(store.archive(run).await.map(Answer::Archived)),
         Call::Prune(prune) => Answer::of(store.prune(prune).await.map(Answer::Pruned)),
+        Call::List(ask) => Answer::of(store.list(ask).await.map(Answer::Listed)),
+        Call::Tally => Answer::of(store.tally().await.map(Answer::Tally)),
+        Call::Define(definition) => Answer::of(store.define(definition).await.map(Answer::Defined)),
+        Call::Definition(name) => Answer::of(store.definition(name).await.map(Answer::Definition)),
+        Call::Definitions(after, limit) => {
+            Answer::of(store.definitions(after, limit).await.map(Answer::Definitions))
+        }
     }
 }
 

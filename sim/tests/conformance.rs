@@ -11,9 +11,10 @@ use retrial::run::{LetterId, RunId, Version};
 use retrial::runtime::Runtime as _;
 use retrial::store::conformance::{Case, Harness, cases};
 use retrial::store::{
-    Archived, AskLetters, Claim, Claimed, Commit, CommitId, Committed, Create, Created, Discarded,
-    Expired, Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, RedbStore, Renewed, Store,
-    StoreError, StoredLetter,
+    Archived, AskLetters, AskRuns, Claim, Claimed, Commit, CommitId, Committed, Create, Created,
+    Defined, Definition, Discarded, Expired, GuardRow, Heads, Holding, Letters, Listed, Loaded,
+    Prune, Pruned, QueueRow, RedbStore, Renewed, Store, StoreError, StoredDefinition, StoredLetter,
+    Tally,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
@@ -164,23 +165,25 @@ fn is_away(why: &str) -> bool {
     ["connect", "connection", "in time", "node", "refused"].iter().any(|word| why.contains(word))
 }
 
+macro_rules! again {
+    ($self:ident, $method:ident($($argument:ident),*), $cloned:ident) => {
+        $self.ask(move |store| {
+            let $cloned = $cloned.clone();
+            async move { store.$method($($argument),*).await }
+        })
+        .await
+    };
+}
+
 impl Store for Away {
     async fn clock(&self) -> Result<Timestamp, StoreError> {
         self.ask(|store| async move { store.clock().await }).await
     }
     async fn create(&self, c: Create) -> Result<Created, StoreError> {
-        self.ask(move |store| {
-            let c = c.clone();
-            async move { store.create(c).await }
-        })
-        .await
+        again!(self, create(c), c)
     }
     async fn claim(&self, c: Claim) -> Result<Claimed, StoreError> {
-        self.ask(move |store| {
-            let c = c.clone();
-            async move { store.claim(c).await }
-        })
-        .await
+        again!(self, claim(c), c)
     }
     /// To whoever sends a commit once, `Already` after a lost answer means that it landed just now.
     async fn commit(&self, c: Commit) -> Result<Committed, StoreError> {
@@ -195,11 +198,7 @@ impl Store for Away {
         })
     }
     async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.ask(move |store| {
-            let held = held.clone();
-            async move { store.renew(held).await }
-        })
-        .await
+        again!(self, renew(held), held)
     }
     async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
         self.ask(move |store| async move { store.expired(limit).await }).await
@@ -214,21 +213,13 @@ impl Store for Away {
         self.ask(move |store| async move { store.queue(run).await }).await
     }
     async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        self.ask(move |store| {
-            let ask = ask.clone();
-            async move { store.letters(ask).await }
-        })
-        .await
+        again!(self, letters(ask), ask)
     }
     async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
         self.ask(move |store| async move { store.letter(id).await }).await
     }
     async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        self.ask(move |store| {
-            let reason = reason.clone();
-            async move { store.discard(id, reason).await }
-        })
-        .await
+        again!(self, discard(id, reason), reason)
     }
     async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
         self.ask(move |store| async move { store.archive(run).await }).await
@@ -238,6 +229,28 @@ impl Store for Away {
     }
     async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
         self.ask(move |store| async move { store.trim(run, below).await }).await
+    }
+    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
+        again!(self, list(ask), ask)
+    }
+    async fn tally(&self) -> Result<Tally, StoreError> {
+        self.ask(|store| async move { store.tally().await }).await
+    }
+    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
+        self.ask(|store| async move { store.guards().await }).await
+    }
+    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
+        again!(self, define(definition), definition)
+    }
+    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
+        again!(self, definition(name), name)
+    }
+    async fn definitions(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        again!(self, definitions(after, limit), after)
     }
 }
 

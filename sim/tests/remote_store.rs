@@ -18,10 +18,11 @@ use madsim::time::sleep;
 use net_world::*;
 use retrial::run::{LetterId, Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
-    Archived, AskLetters, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed,
-    Create, Created, Discarded, Expired, Fence, Heads, Heartbeat, Holding, Letters, Loaded, Prune,
-    Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, ResultRow, RunPhase, Store,
-    StoreError, StoredLetter, Tail,
+    Archived, AskLetters, AskRuns, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId,
+    Committed, Create, Created, Defined, Definition, Discarded, Expired, Fence, GuardRow, Heads,
+    Heartbeat, Holding, Letters, Listed, Loaded, Prune, Pruned, QueueChange, QueueRow, QueueState,
+    Renewal, Renewed, ResultRow, RunCursor, RunFilter, RunPhase, Store, StoreError,
+    StoredDefinition, StoredLetter, Tail, Tally,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -157,6 +158,36 @@ impl Store for Stub {
 
     async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
         Ok(Pruned { at: AT, runs: vec![], next: prune.after })
+    }
+
+    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
+        Ok(Listed { at: AT, runs: vec![], next: ask.before, damaged: vec![run_id()] })
+    }
+
+    async fn tally(&self) -> Result<Tally, StoreError> {
+        Ok(Tally { at: AT, phases: [(RunPhase::Paused, 3)].into(), letters: 2 })
+    }
+
+    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
+        Ok(vec![GuardRow { action: "act".into(), standing: None }])
+    }
+
+    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
+        Ok(Defined { revision: definition.text.len() as u64, at: AT })
+    }
+
+    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
+        let definition = Definition { name, format: "ir".into(), text: "x = @a()".into() };
+        Ok(Some(StoredDefinition { definition, revision: 7, at: AT }))
+    }
+
+    async fn definitions(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        let one = self.definition(after.unwrap_or_default()).await?;
+        Ok(vec![one; limit].into_iter().flatten().collect())
     }
 }
 
@@ -415,6 +446,12 @@ async fn each_method(store: &impl Store) -> Vec<String> {
     let held =
         vec![Holding { run, task: TASK, token, lasts: Nanos::MAX, heartbeat: Some(beat) }; 2];
     let other = RunId::from_random(7, 7);
+    let before = Some(RunCursor { created: AT, run: other });
+    let phase = Some(RunPhase::Paused);
+    let filter = RunFilter { phase, text: Some("pay".to_owned()), ..RunFilter::default() };
+    let list = AskRuns { before, limit: 3, filter };
+    let text = Bytes::from_static(b"\x00\xff");
+    let definition = Definition { name: "pay".to_owned(), format: "ir".to_owned(), text };
     vec![
         format!("{:?}", store.clock().await),
         format!("{:?}", store.create(create).await),
@@ -428,6 +465,12 @@ async fn each_method(store: &impl Store) -> Vec<String> {
         format!("{:?}", store.heads(Some(run), 3).await),
         format!("{:?}", store.queue(run).await),
         format!("{:?}", store.trim(run, Version(1)).await),
+        format!("{:?}", store.list(list).await),
+        format!("{:?}", store.tally().await),
+        format!("{:?}", store.guards().await),
+        format!("{:?}", store.define(definition).await),
+        format!("{:?}", store.definition("pay".to_owned()).await),
+        format!("{:?}", store.definitions(Some("pay".to_owned()), 2).await),
     ]
 }
 

@@ -144,6 +144,14 @@ impl Burning {
         *self == Self::default()
     }
 
+    pub(super) fn counts(&self, now: Timestamp) -> Counts {
+        self.window.counts(now)
+    }
+
+    pub(super) fn raised(&self) -> &[u64] {
+        &self.raised
+    }
+
     /// Counts one outcome. An alert is lowered when less than half of its share is burnt, or when
     /// nothing was left within the window; a failure raises each that is reached and not raised.
     pub(super) fn hear(&mut self, rules: &ErrorBudget, failed: bool, now: Timestamp) -> Vec<Alert> {

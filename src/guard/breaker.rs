@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RECHECK;
 use super::rules::{Breaker, FailureRate};
+use super::standing::BreakerStanding;
 use super::window::{Counts, Window};
 use crate::time::Timestamp;
 
@@ -83,6 +84,16 @@ impl Circuit {
                 }
             }
             Phase::Open { .. } => {}
+        }
+    }
+
+    pub(super) fn standing(&self, now: Timestamp) -> BreakerStanding {
+        match &self.phase {
+            Phase::Closed { in_a_row, window } => {
+                BreakerStanding::Closed { in_a_row: *in_a_row, recent: window.counts(now).into() }
+            }
+            Phase::Open { until } => BreakerStanding::Open { until: *until },
+            Phase::HalfOpen { successes } => BreakerStanding::HalfOpen { successes: *successes },
         }
     }
 

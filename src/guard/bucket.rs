@@ -29,6 +29,10 @@ impl Bucket {
         *self == Self::default()
     }
 
+    pub(super) fn millionths(&self) -> Option<u64> {
+        self.millionths
+    }
+
     fn holds(&self, budget: &Budget) -> u64 {
         let most = u64::from(budget.capacity) * TOKEN;
         self.millionths.unwrap_or(u64::from(budget.initial) * TOKEN).min(most)

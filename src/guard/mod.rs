@@ -16,12 +16,14 @@ mod breaker;
 mod bucket;
 mod pace;
 mod rules;
+mod standing;
 mod state;
 mod window;
 
 pub use alerts::{Alert, ErrorBudget};
 pub use bucket::Bucket;
 pub use rules::{Breaker, FailureRate, GuardError, GuardRules, Pace};
+pub use standing::{BreakerStanding, Outcomes, Standing};
 pub use state::{Ended, GuardInput, GuardState, HeldBy, Refusal};
 
 use crate::time::Nanos;

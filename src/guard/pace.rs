@@ -12,6 +12,10 @@ pub(super) struct Meter {
 }
 
 impl Meter {
+    pub(super) fn full_at(self) -> Timestamp {
+        self.full_at
+    }
+
     /// When an attempt may start, if not at `now`.
     pub(super) fn refuses(self, rules: &Pace, now: Timestamp) -> Option<Timestamp> {
         let burst = rules.interval().saturating_mul(u64::from(rules.calls().get()) - 1);

@@ -7,6 +7,7 @@ use super::breaker::Circuit;
 use super::bucket::Bucket;
 use super::pace::Meter;
 use super::rules::GuardRules;
+use super::standing::Standing;
 use super::{Breaker, RECHECK};
 use crate::time::Timestamp;
 
@@ -165,6 +166,19 @@ impl<K: Copy + Eq> GuardState<K> {
     /// The attempts in progress.
     pub fn running(&self) -> impl Iterator<Item = K> {
         self.running.iter().map(|admitted| admitted.attempt)
+    }
+
+    /// How they stand at `now`, for people to see.
+    #[must_use]
+    pub fn standing(&self, now: Timestamp) -> Standing {
+        Standing {
+            breaker: self.circuit.standing(now),
+            running: self.running.len() as u64,
+            unpaced_at: self.meter.full_at(),
+            tokens_millionths: self.bucket.millionths(),
+            errors: self.burning.counts(now).into(),
+            alerts_millionths: self.burning.raised().to_vec(),
+        }
     }
 
     /// How many attempts could start at `now` as far as breaker and concurrency go.

@@ -1,5 +1,6 @@
 use serde::{Deserialize, Serialize};
 
+use super::Outcomes;
 use crate::time::{Nanos, Timestamp};
 
 const PARTS: u64 = 10;
@@ -25,6 +26,12 @@ struct Part {
 pub(super) struct Counts {
     pub(super) calls: u64,
     pub(super) failures: u64,
+}
+
+impl From<Counts> for Outcomes {
+    fn from(Counts { calls, failures }: Counts) -> Self {
+        Self { calls, failures }
+    }
 }
 
 impl Window {

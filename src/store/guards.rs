@@ -1,13 +1,16 @@
 //! The guards of actions, as a store keeps them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::{Ledger, Shelf};
+use super::ledger::Ledger;
 use super::seam::{Commit, CommitId, Committed, StoreError};
-use crate::guard::{Alert, Bucket, Ended, GuardInput, GuardRules, GuardState, HeldBy, Refusal};
+use super::shelf::Shelf;
+use crate::guard::{
+    Alert, Bucket, Ended, GuardInput, GuardRules, GuardState, HeldBy, Refusal, Standing,
+};
 use crate::run::{RunId, TaskId, Token};
 use crate::time::{Nanos, Timestamp};
 
@@ -62,6 +65,15 @@ impl Raised {
     }
 }
 
+/// An action's guards, for people to see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuardRow {
+    /// The action.
+    pub action: String,
+    /// How they stand; none where what is kept of them is damaged (spec decision 19).
+    pub standing: Option<Standing>,
+}
+
 /// An action's guards.
 pub(super) type State = GuardState<Holder>;
 
@@ -73,6 +85,8 @@ pub(super) struct Guards {
     /// of this is durable: what is not known any more is judged anew, and what was held then has no
     /// reservation any more.
     told: BTreeMap<(RunId, u64), Told>,
+    /// Actions whose guards are not whole.
+    pub(super) damaged: BTreeSet<String>,
 }
 
 /// Why a commit did not land.
@@ -118,6 +132,15 @@ pub(super) struct Change<'c> {
 }
 
 impl Guards {
+    /// Every action's, by name, for people to see.
+    pub(super) fn rows(&self, now: Timestamp) -> Vec<GuardRow> {
+        let whole = self.states.iter().map(|(action, state)| (action, Some(state.standing(now))));
+        let damaged = self.damaged.iter().map(|action| (action, None));
+        let rows: BTreeMap<_, _> = damaged.chain(whole).collect();
+        let row = |(action, standing): (&String, _)| GuardRow { action: action.clone(), standing };
+        rows.into_iter().map(row).collect()
+    }
+
     /// What the guards come to if `commit` lands at `now`, or what they hold back or it leaves
     /// untold. `may_run` says whether another run's attempt may still be in progress; one that
     /// can't be is forgotten before anything is held back on its account. `held` is how many wait
@@ -213,7 +236,10 @@ impl<S: Shelf> Ledger<'_, S> {
     /// What `commit` means to guards, kept where it lands.
     pub(super) fn guard<'c>(&mut self, commit: &'c Commit) -> Result<Judged<'c>, StoreError> {
         for Guarding { action, .. } in &commit.guards {
-            self.shelf.check_guard(action)?;
+            if self.guards.damaged.contains(action) {
+                let what = format!("the store: the guards of action `{action}`");
+                return Err(StoreError::Broken(what));
+            }
         }
         let (queue, now) = (&*self.queue, self.now);
         let may_run = |h: &Holder| queue.may_run(h.run, h.task, h.token, now);

@@ -1,11 +1,12 @@
 //! What a store does with dead letters and with runs that nobody works on any more.
 
 use super::keeping::{Archived, Prune, Pruned};
-use super::ledger::{Ledger, Record, Shelf};
+use super::ledger::{Ledger, Record};
 use super::letters::{
     AskLetters, Discarded, LetterHead, LetterRow, LetterStatus, Letters, StoredLetter,
 };
 use super::seam::{Created, QueueChange, StoreError};
+use super::shelf::Shelf;
 use crate::run::{LetterId, RunId};
 
 impl<S: Shelf> Ledger<'_, S> {
@@ -71,7 +72,7 @@ impl<S: Shelf> Ledger<'_, S> {
         let StoredLetter { head, body } = letter;
         self.shelf
             .keep_letter(&StoredLetter { head: LetterHead { status, ..head }, body }, false)?;
-        self.shelf.keep_record(run, &record)
+        self.keep_record(run, &record)
     }
 
     /// One dead letter. One that is missing from its run's count was lost.
@@ -105,7 +106,7 @@ impl<S: Shelf> Ledger<'_, S> {
             return Ok(Archived::Done { since });
         }
         record.archived = Some(self.now);
-        self.shelf.keep_record(run, &record)?;
+        self.keep_record(run, &record)?;
         Ok(Archived::Done { since: self.now })
     }
 
@@ -130,6 +131,7 @@ impl<S: Shelf> Ledger<'_, S> {
         let rows = self.queue.rows(run);
         let gone: Vec<_> = rows.iter().map(|row| QueueChange::Remove { task: row.task }).collect();
         self.change_queue(run, &mut record, &gone)?;
+        self.catalogue.forget(run, &record);
         self.shelf.forget(run, &record)
     }
 }

@@ -3,11 +3,13 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use super::definitions::{Defined, Definition, StoredDefinition};
 use super::keeping::{Archived, Prune, Pruned};
 use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
+use super::listing::{AskRuns, Heads, Listed, Tally};
 use super::seam::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
-    Renewed, Store, StoreError,
+    Claim, Claimed, Commit, Committed, Create, Created, Expired, GuardRow, Holding, Loaded,
+    QueueRow, Renewed, Store, StoreError,
 };
 use crate::run::{LetterId, RunId, Version};
 use crate::time::Timestamp;
@@ -103,6 +105,40 @@ pub trait Layer: Send + Sync + 'static {
     fn prune(&self, prune: Prune) -> impl Future<Output = Result<Pruned, StoreError>> + Send {
         self.under().prune(prune)
     }
+
+    fn list(&self, ask: AskRuns) -> impl Future<Output = Result<Listed, StoreError>> + Send {
+        self.under().list(ask)
+    }
+
+    fn tally(&self) -> impl Future<Output = Result<Tally, StoreError>> + Send {
+        self.under().tally()
+    }
+
+    fn guards(&self) -> impl Future<Output = Result<Vec<GuardRow>, StoreError>> + Send {
+        self.under().guards()
+    }
+
+    fn define(
+        &self,
+        definition: Definition,
+    ) -> impl Future<Output = Result<Defined, StoreError>> + Send {
+        self.under().define(definition)
+    }
+
+    fn definition(
+        &self,
+        name: String,
+    ) -> impl Future<Output = Result<Option<StoredDefinition>, StoreError>> + Send {
+        self.under().definition(name)
+    }
+
+    fn definitions(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<StoredDefinition>, StoreError>> + Send {
+        self.under().definitions(after, limit)
+    }
 }
 
 /// A shared store is a store.
@@ -195,5 +231,39 @@ impl<L: Layer> Store for L {
 
     fn prune(&self, prune: Prune) -> impl Future<Output = Result<Pruned, StoreError>> + Send {
         L::prune(self, prune)
+    }
+
+    fn list(&self, ask: AskRuns) -> impl Future<Output = Result<Listed, StoreError>> + Send {
+        L::list(self, ask)
+    }
+
+    fn tally(&self) -> impl Future<Output = Result<Tally, StoreError>> + Send {
+        L::tally(self)
+    }
+
+    fn guards(&self) -> impl Future<Output = Result<Vec<GuardRow>, StoreError>> + Send {
+        L::guards(self)
+    }
+
+    fn define(
+        &self,
+        definition: Definition,
+    ) -> impl Future<Output = Result<Defined, StoreError>> + Send {
+        L::define(self, definition)
+    }
+
+    fn definition(
+        &self,
+        name: String,
+    ) -> impl Future<Output = Result<Option<StoredDefinition>, StoreError>> + Send {
+        L::definition(self, name)
+    }
+
+    fn definitions(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<StoredDefinition>, StoreError>> + Send {
+        L::definitions(self, after, limit)
     }
 }

@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::guards::{Guards, Judged, State};
-use super::letters::{LetterFilter, LetterHead, StoredLetter};
+use super::catalogue::Catalogue;
+use super::guards::{Guards, Judged};
+use super::listing::{Heads, RunHead};
 use super::queue::Queue;
 use super::seam::{
-    Commit, CommitId, Committed, Create, Created, Heads, Holding, Loaded, QueueRow, Renewal,
-    Renewed, ResultRow, RunHead, RunPhase, Snapshot, StoreError, Tail,
+    Commit, CommitId, Committed, Create, Created, Holding, Loaded, Renewal, Renewed, RunPhase,
+    Snapshot, StoreError, Tail,
 };
+use super::shelf::Shelf;
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
 
@@ -98,7 +99,7 @@ impl Record {
         self.receipts.push(Receipt { id, decided });
     }
 
-    fn head(&self, run: RunId) -> RunHead {
+    pub(super) fn head(&self, run: RunId) -> RunHead {
         RunHead {
             run,
             workflow: self.workflow.to_string(),
@@ -115,80 +116,12 @@ impl Record {
     }
 }
 
-/// Where records are kept. Every read checks what it reads; a method that writes reads nothing
-/// stored, so a damaged record is noticed before anything is changed.
-pub(super) trait Shelf {
-    fn record(&self, run: RunId) -> Result<Option<Record>, StoreError>;
-    fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError>;
-    /// Counts a run that is new.
-    fn keep_new(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError>;
-    /// The run that was first submitted under `key`.
-    fn first(&self, key: &str) -> Result<Option<RunId>, StoreError>;
-    fn keep_events(
-        &mut self,
-        run: RunId,
-        from: Version,
-        events: &[Bytes],
-    ) -> Result<(), StoreError>;
-    /// Results by the version after the commit that brought them and their place among the run's.
-    fn keep_results(
-        &mut self,
-        run: RunId,
-        at: Version,
-        before: u64,
-        results: &[ResultRow],
-    ) -> Result<(), StoreError>;
-    fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError>;
-    fn keep_row(
-        &mut self,
-        run: RunId,
-        task: TaskId,
-        row: Option<&QueueRow>,
-    ) -> Result<(), StoreError>;
-    /// Whether an action's guards are whole.
-    fn check_guard(&self, action: &str) -> Result<(), StoreError>;
-    /// An action's guards, counted where they are the first of that action.
-    fn keep_guard(&mut self, action: &str, state: &State, is_new: bool) -> Result<(), StoreError>;
-    fn forget_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError>;
-    /// Exactly the events from `from` to the record's version.
-    fn events(&self, run: RunId, record: &Record, from: Version) -> Result<Vec<Bytes>, StoreError>;
-    /// The results of commits that ended after `after`, or all.
-    fn results(
-        &self,
-        run: RunId,
-        record: &Record,
-        after: Option<Version>,
-    ) -> Result<Vec<ResultRow>, StoreError>;
-    fn snapshot(&self, run: RunId, record: &Record) -> Result<Option<Snapshot>, StoreError>;
-    fn keep_letter(&mut self, letter: &StoredLetter, is_new: bool) -> Result<(), StoreError>;
-    fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError>;
-    /// The tasks of a run that have letters.
-    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError>;
-    /// The heads of letters that `filter` wants, from the one after `after`; the damaged ones apart.
-    fn letters(
-        &self,
-        after: Option<LetterId>,
-        limit: usize,
-        filter: &LetterFilter,
-    ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError>;
-    /// Forgets a run whole.
-    fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError>;
-    /// Records by run, from the one after `after`; the runs whose record is damaged apart.
-    fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError>;
-}
-
-/// A page of records.
-#[derive(Debug, Default)]
-pub(super) struct Page {
-    pub(super) records: Vec<(RunId, Record)>,
-    pub(super) damaged: Vec<RunId>,
-}
-
 /// Everything that a request reads and changes, at the instant that the store gave it.
 pub(super) struct Ledger<'a, S> {
     pub(super) shelf: &'a mut S,
     pub(super) queue: &'a mut Queue,
     pub(super) guards: &'a mut Guards,
+    pub(super) catalogue: &'a mut Catalogue,
     pub(super) now: Timestamp,
 }
 
@@ -212,7 +145,7 @@ impl<S: Shelf> Ledger<'_, S> {
         self.shelf.keep_new(run, create.key.as_deref())?;
         self.shelf.keep_events(run, Version::START, &create.events)?;
         self.change_queue(run, &mut record, &create.queue)?;
-        self.shelf.keep_record(run, &record)
+        self.keep_record(run, &record)
     }
 
     fn known(&self, create: &Create) -> Result<Option<Created>, StoreError> {
@@ -262,7 +195,7 @@ impl<S: Shelf> Ledger<'_, S> {
         if let Some(fence) = commit.fences.iter().find(|f| !self.queue.stands(run, f, at)) {
             let task = fence.task();
             record.write_receipt(commit.id, Decided::Refused(task));
-            self.shelf.keep_record(run, &record)?;
+            self.keep_record(run, &record)?;
             return Ok(Committed::Fenced { task, at });
         }
         let mut new = Vec::new();
@@ -321,7 +254,7 @@ impl<S: Shelf> Ledger<'_, S> {
         self.keep_letters(run, &mut record, &commit.letters)?;
         record.write_receipt(commit.id, Decided::Landed(version));
         self.change_queue(run, &mut record, &commit.queue)?;
-        self.shelf.keep_record(run, &record)?;
+        self.keep_record(run, &record)?;
         Ok(Committed::Applied { version, at: self.now })
     }
 
@@ -387,6 +320,6 @@ impl<S: Shelf> Ledger<'_, S> {
         }
         self.shelf.forget_events(run, record.floor, below)?;
         record.floor = below;
-        self.shelf.keep_record(run, &record)
+        self.keep_record(run, &record)
     }
 }

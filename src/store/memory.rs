@@ -1,19 +1,24 @@
 //! A store in memory. Nothing survives it.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::guards::{Guards, State};
+use super::catalogue::Catalogue;
+use super::definitions::{Defined, Definition, StoredDefinition};
+use super::guards::{GuardRow, Guards, State};
 use super::keeping::{Archived, Prune, Pruned};
-use super::ledger::{Ledger, Page, Record, Shelf};
+use super::ledger::{Ledger, Record};
 use super::letters::{AskLetters, Discarded, LetterFilter, LetterHead, Letters, StoredLetter};
+use super::listing::{AskRuns, Heads, Listed, Tally};
 use super::queue::Queue;
 use super::seam::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
+    Claim, Claimed, Commit, Committed, Create, Created, Expired, Holding, Loaded, QueueRow,
     Renewed, ResultRow, Snapshot, Store, StoreError,
 };
+use super::shelf::{Page, Shelf};
 use crate::run::{LetterId, RunId, TaskId, Version};
 use crate::runtime::Runtime;
 use crate::time::{Mono, Timestamp};
@@ -33,6 +38,7 @@ struct Kept {
     shelf: MemoryShelf,
     queue: Queue,
     guards: Guards,
+    catalogue: Catalogue,
 }
 
 impl<R: Runtime> MemoryStore<R> {
@@ -58,8 +64,8 @@ impl<R: Runtime> MemoryStore<R> {
 
     fn ledger<T>(&self, act: impl FnOnce(&mut Ledger<'_, MemoryShelf>) -> T) -> T {
         let (mut kept, now) = self.lock();
-        let Kept { shelf, queue, guards } = &mut *kept;
-        act(&mut Ledger { shelf, queue, guards, now })
+        let Kept { shelf, queue, guards, catalogue } = &mut *kept;
+        act(&mut Ledger { shelf, queue, guards, catalogue, now })
     }
 }
 
@@ -125,6 +131,34 @@ impl<R: Runtime> Store for MemoryStore<R> {
     async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
         self.ledger(|ledger| ledger.prune(&prune))
     }
+
+    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
+        self.ledger(|ledger| ledger.list(&ask))
+    }
+
+    async fn tally(&self) -> Result<Tally, StoreError> {
+        Ok(self.ledger(|ledger| ledger.tally()))
+    }
+
+    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
+        Ok(self.ledger(|ledger| ledger.guards.rows(ledger.now)))
+    }
+
+    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
+        self.ledger(|ledger| ledger.define(&definition))
+    }
+
+    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
+        self.ledger(|ledger| ledger.shelf.definition(&name))
+    }
+
+    async fn definitions(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        self.ledger(|ledger| ledger.shelf.definitions(after.as_deref(), limit))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -132,6 +166,7 @@ struct MemoryShelf {
     runs: BTreeMap<RunId, Run>,
     keys: BTreeMap<String, RunId>,
     letters: BTreeMap<LetterId, StoredLetter>,
+    definitions: BTreeMap<String, StoredDefinition>,
 }
 
 #[derive(Debug, Default)]
@@ -198,10 +233,6 @@ impl Shelf for MemoryShelf {
         Ok(())
     }
 
-    fn check_guard(&self, _: &str) -> Result<(), StoreError> {
-        Ok(())
-    }
-
     fn keep_guard(&mut self, _: &str, _: &State, _: bool) -> Result<(), StoreError> {
         Ok(())
     }
@@ -254,6 +285,25 @@ impl Shelf for MemoryShelf {
         let later = self.letters.iter().filter(|(id, _)| after.is_none_or(|after| **id > after));
         let wanted = later.map(|(_, letter)| &letter.head).filter(|head| filter.wants(head));
         Ok((wanted.take(limit).cloned().collect(), vec![]))
+    }
+
+    fn definition(&self, name: &str) -> Result<Option<StoredDefinition>, StoreError> {
+        Ok(self.definitions.get(name).cloned())
+    }
+
+    fn keep_definition(&mut self, stored: &StoredDefinition, _: bool) -> Result<(), StoreError> {
+        self.definitions.insert(stored.definition.name.clone(), stored.clone());
+        Ok(())
+    }
+
+    fn definitions(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        let after = after.map_or(Unbounded, Excluded);
+        let later = self.definitions.range::<str, _>((after, Unbounded));
+        Ok(later.take(limit).map(|(_, stored)| stored.clone()).collect())
     }
 
     fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {

@@ -11,8 +11,10 @@
 //!   [`Commit`] after [`StoreError::Unknown`] is always right;
 //! - durations cross the seam, never instants of a node's clock: the store adds its own time.
 
+mod catalogue;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod definitions;
 mod guards;
 mod index;
 mod keeper;
@@ -21,23 +23,27 @@ mod layer;
 mod ledger;
 mod letters;
 mod lines;
+mod listing;
 mod memory;
 mod queue;
 #[cfg(feature = "redb")]
 pub mod redb;
 mod seam;
+mod shelf;
 
 #[cfg(feature = "redb")]
 pub use self::redb::{OpenError, RedbStore};
+pub use definitions::{Defined, Definition, StoredDefinition};
 pub use keeping::{Archived, Prune, Pruned};
 pub use layer::Layer;
 pub use letters::{
     AskLetters, Discarded, LetterFilter, LetterHead, LetterRow, LetterStatus, Letters, StoredLetter,
 };
+pub use listing::{AskRuns, Heads, Listed, RunCursor, RunFilter, RunHead, Tally};
 pub use memory::MemoryStore;
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    ExpiredTask, Fence, Guarding, Heads, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange,
-    QueueRow, QueueState, Raised, Renewal, Renewed, ResultRow, RunHead, RunPhase, Snapshot, Store,
+    ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange,
+    QueueRow, QueueState, Raised, Renewal, Renewed, ResultRow, RunPhase, Snapshot, Store,
     StoreError, Tail,
 };

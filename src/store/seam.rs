@@ -3,9 +3,11 @@ use std::future::Future;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-pub use super::guards::{Guarding, Hold, Holder, Raised};
+use super::definitions::{Defined, Definition, StoredDefinition};
+pub use super::guards::{GuardRow, Guarding, Hold, Holder, Raised};
 use super::keeping::{Archived, Prune, Pruned};
 use super::letters::{AskLetters, Discarded, LetterRow, Letters, StoredLetter};
+use super::listing::{AskRuns, Heads, Listed, Tally};
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
 
@@ -88,6 +90,34 @@ pub trait Store: Send + Sync + 'static {
 
     /// Removes everything kept of runs that ended long ago, looking at a bounded number of runs.
     fn prune(&self, prune: Prune) -> impl Future<Output = Result<Pruned, StoreError>> + Send;
+
+    /// A page of runs, the newest first.
+    fn list(&self, ask: AskRuns) -> impl Future<Output = Result<Listed, StoreError>> + Send;
+
+    /// How many runs there are.
+    fn tally(&self) -> impl Future<Output = Result<Tally, StoreError>> + Send;
+
+    /// Every action's guards, by the action's name, for people to see.
+    fn guards(&self) -> impl Future<Output = Result<Vec<GuardRow>, StoreError>> + Send;
+
+    /// Keeps a workflow definition under its name, in the place of the one before it.
+    fn define(
+        &self,
+        definition: Definition,
+    ) -> impl Future<Output = Result<Defined, StoreError>> + Send;
+
+    /// The newest definition of a name.
+    fn definition(
+        &self,
+        name: String,
+    ) -> impl Future<Output = Result<Option<StoredDefinition>, StoreError>> + Send;
+
+    /// Definitions in the order of their names, from the one after `after`.
+    fn definitions(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> impl Future<Output = Result<Vec<StoredDefinition>, StoreError>> + Send;
 }
 
 /// What went wrong in a store. All three are infrastructure failures: no attempt is used up (C8).
@@ -332,42 +362,4 @@ pub struct Loaded {
     pub snapshot: Option<Snapshot>,
     /// What followed the snapshot, or the version asked for.
     pub tail: Tail,
-}
-
-/// A run in a list.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunHead {
-    /// The run.
-    pub run: RunId,
-    /// Its workflow's name.
-    pub workflow: String,
-    /// Of workflow and input.
-    pub digest: Digest,
-    /// Its phase.
-    pub phase: RunPhase,
-    /// Whether it is in the active projection (A12).
-    pub active: bool,
-    /// Its version.
-    pub version: Version,
-    /// When it was created, store time.
-    pub created: Timestamp,
-    /// When it ended, store time.
-    pub ended: Option<Timestamp>,
-    /// When it was archived, store time (A12).
-    pub archived: Option<Timestamp>,
-    /// The dead letter that it redrives.
-    pub redrives: Option<LetterId>,
-    /// Its dead letters that wait for somebody.
-    pub letters: u64,
-}
-
-/// A page of runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Heads {
-    /// Store time.
-    pub at: Timestamp,
-    /// The runs, by id.
-    pub runs: Vec<RunHead>,
-    /// Runs among them whose record is damaged (spec decision 19): not in `runs`, nor counted.
-    pub damaged: Vec<RunId>,
 }

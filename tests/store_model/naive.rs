@@ -1,6 +1,7 @@
 //! The seam's words as plain lists, searched from end to end.
 
 mod keeping;
+mod listing;
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use retrial::run::{Digest, Lapse, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
     Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
     ExpiredTask, Fence, Hold, Holder, Holding, LetterHead, LetterStatus, Loaded, QueueChange,
-    QueueRow, QueueState, Raised, Renewal, Renewed, ResultRow, RunPhase, Snapshot, StoredLetter,
-    Tail,
+    QueueRow, QueueState, Raised, Renewal, Renewed, ResultRow, RunPhase, Snapshot,
+    StoredDefinition, StoredLetter, Tail,
 };
 use retrial::time::Timestamp;
 use retrial::workflow::Need;
@@ -23,6 +24,7 @@ pub(crate) struct Naive {
     runs: BTreeMap<RunId, Run>,
     keys: BTreeMap<String, RunId>,
     letters: BTreeMap<LetterId, StoredLetter>,
+    definitions: Vec<StoredDefinition>,
     pub(super) rows: Vec<Row>,
     claims: Vec<(Claim, Claimed)>,
     pub(super) waited: u64,
@@ -118,6 +120,7 @@ impl Naive {
             runs: BTreeMap::new(),
             keys: BTreeMap::new(),
             letters: BTreeMap::new(),
+            definitions: Vec::new(),
             rows: Vec::new(),
             claims: Vec::new(),
             waited: 0,
@@ -147,6 +150,13 @@ impl Naive {
             Call::Discard(id, reason) => Answer::Discarded(self.discard(*id, reason)),
             Call::Archive(run) => Answer::Archived(self.archive(*run)),
             Call::Prune(prune) => Answer::Pruned(self.prune(prune)),
+            Call::List(ask) => Answer::Listed(self.list(ask)),
+            Call::Tally => Answer::Tally(self.tally()),
+            Call::Define(definition) => Answer::Defined(self.define(definition)),
+            Call::Definition(name) => Answer::Definition(self.definition(name)),
+            Call::Definitions(after, limit) => {
+                Answer::Definitions(self.definitions(after.as_deref(), *limit))
+            }
         }
     }
 

@@ -9,10 +9,11 @@ use retrial::guard::{Breaker, Ended, ErrorBudget, GuardInput, GuardRules, Pace};
 use retrial::policy::Share;
 use retrial::run::{Digest, LetterId, Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
-    Archived, AskLetters, Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create, Created,
-    Discarded, Expired, Fence, Guarding, Heads, Heartbeat, Holder, Holding, LetterFilter,
-    LetterRow, Letters, Loaded, Prune, Pruned, QueueChange, QueueRow, Renewed, ResultRow, RunPhase,
-    StoreError, StoredLetter,
+    Archived, AskLetters, AskRuns, Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create,
+    Created, Defined, Definition, Discarded, Expired, Fence, Guarding, Heads, Heartbeat, Holder,
+    Holding, LetterFilter, LetterRow, Letters, Listed, Loaded, Prune, Pruned, QueueChange,
+    QueueRow, Renewed, ResultRow, RunCursor, RunFilter, RunHead, RunPhase, StoreError,
+    StoredDefinition, StoredLetter, Tally,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -37,6 +38,11 @@ pub(crate) enum Call {
     Discard(LetterId, String),
     Archive(RunId),
     Prune(Prune),
+    List(AskRuns),
+    Tally,
+    Define(Definition),
+    Definition(String),
+    Definitions(Option<String>, usize),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +61,11 @@ pub(crate) enum Answer {
     Discarded(Discarded),
     Archived(Archived),
     Pruned(Pruned),
+    Listed(Listed),
+    Tally(Tally),
+    Defined(Defined),
+    Definition(Option<StoredDefinition>),
+    Definitions(Vec<StoredDefinition>),
     NotDone,
     Broken,
 }
@@ -76,6 +87,8 @@ impl Answer {
             Self::Loaded(Some(loaded)) => loaded.at = Timestamp::default(),
             Self::Heads(heads) => heads.at = Timestamp::default(),
             Self::Letters(letters) => letters.at = Timestamp::default(),
+            Self::Listed(listed) => listed.at = Timestamp::default(),
+            Self::Tally(tally) => tally.at = Timestamp::default(),
             _ => {}
         }
         self
@@ -94,7 +107,7 @@ impl Op {
     pub(crate) fn any() -> impl Strategy<Value = Self> {
         let turn = prop_oneof![Just(0), 1..10_u64, 10..60_u64];
         let dice = prop::array::uniform12(0..1_000_000_u64);
-        (turn, 0..26_u8, dice).prop_map(|(turn, kind, dice)| Self { turn, kind, dice })
+        (turn, 0..30_u8, dice).prop_map(|(turn, kind, dice)| Self { turn, kind, dice })
     }
 }
 
@@ -108,6 +121,7 @@ pub(crate) struct Script {
     claims: Vec<Claim>,
     creates: Vec<Create>,
     letters: Vec<LetterId>,
+    cursors: Vec<RunCursor>,
     /// Left an alert untold, which it tells now.
     untold: Option<Commit>,
 }
@@ -118,6 +132,10 @@ fn run(n: u64) -> RunId {
 
 fn place_of(named: RunId) -> usize {
     (0..RUNS).position(|n| run(n) == named).unwrap()
+}
+
+fn name(n: u64) -> String {
+    ["a", "b", "ab"][n as usize % 3].to_owned()
 }
 
 fn task(n: u64) -> TaskId {
@@ -169,6 +187,11 @@ impl Script {
             22 => Call::Discard(self.letter(d[0]), format!("reason {}", d[1] % 3)),
             23 => Call::Archive(run(d[0])),
             24 => Call::Prune(Self::prune(d)),
+            25 | 26 => Call::List(self.ask_runs(d)),
+            27 => Call::Tally,
+            28 if d[0].is_multiple_of(2) => Call::Define(Self::definition(d)),
+            28 if d[0].is_multiple_of(3) => Call::Definition(name(d[1])),
+            28 => Call::Definitions(d[1].is_multiple_of(2).then(|| name(d[2])), d[3] as usize % 4),
             _ => Call::Trim(run(d[0]), Version(d[1] % (self.versions[(d[0] % RUNS) as usize] + 2))),
         }
     }
@@ -201,6 +224,10 @@ impl Script {
             (_, Answer::Pruned(pruned)) => {
                 pruned.runs.iter().for_each(|run| self.versions[place_of(*run)] = 0);
             }
+            (_, Answer::Listed(listed)) => {
+                let at = |h: &RunHead| RunCursor { created: h.created, run: h.run };
+                self.cursors.extend(listed.runs.iter().map(at));
+            }
             (_, Answer::Claimed(claimed)) => {
                 self.tokens.extend(claimed.tasks.iter().map(|t| (t.run, t.task, t.token)));
             }
@@ -215,7 +242,9 @@ impl Script {
         });
         let filter = LetterFilter::default();
         let letters = Call::Letters(AskLetters { after: None, limit: 99, filter });
-        runs.chain([Call::Heads(None, 9), letters])
+        let list = AskRuns { before: None, limit: 9, filter: RunFilter::default() };
+        runs.chain([Call::Heads(None, 9), letters, Call::List(list)])
+            .chain([Call::Tally, Call::Definitions(None, 9)])
     }
 
     fn some_version(&self, d: [u64; 12]) -> Option<Version> {
@@ -228,7 +257,7 @@ impl Script {
             run: run(d[0] / 4),
             key: d[1].is_multiple_of(3).then(|| format!("key {}", d[1] % 2)),
             digest: Digest::of(&[u8::from(d[2].is_multiple_of(5))]),
-            workflow: "w".into(),
+            workflow: ["w", "Work"][d[10] as usize % 2].into(),
             events: self.events(d[3] % 3),
             queue: (0..d[4] % 4).map(|n| self.change(d[5].rotate_left(n as u32), n)).collect(),
             phase: RunPhase::Running,
@@ -356,6 +385,24 @@ impl Script {
         let filter = LetterFilter { code, waiting: d[2].is_multiple_of(2), ..Default::default() };
         let after = d[3].is_multiple_of(2).then(|| self.letter(d[4]));
         AskLetters { after, limit: d[5] as usize % 4, filter }
+    }
+
+    fn ask_runs(&self, d: [u64; 12]) -> AskRuns {
+        let phase = [RunPhase::Running, RunPhase::Failed, RunPhase::Paused][d[0] as usize % 3];
+        let texts = ["w", "WORK", "0", "00000000-0000", "x"];
+        let filter = RunFilter {
+            phase: d[1].is_multiple_of(3).then_some(phase),
+            workflow: d[2].is_multiple_of(5).then(|| "w".to_owned()),
+            text: d[3].is_multiple_of(3).then(|| texts[d[4] as usize % 5].to_owned()),
+            letters: d[5].is_multiple_of(5),
+        };
+        let before = self.cursors.get(d[6] as usize % (self.cursors.len() + 1)).copied();
+        AskRuns { before, limit: d[7] as usize % 4, filter }
+    }
+
+    fn definition(d: [u64; 12]) -> Definition {
+        let format = ["ir", "toml"][d[2] as usize % 2].to_owned();
+        Definition { name: name(d[1]), format, text: format!("text {}", d[3] % 2).into() }
     }
 
     fn prune(d: [u64; 12]) -> Prune {

@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use retrial::run::{LetterId, RunId, Version};
 use retrial::runtime::Runtime;
 use retrial::store::{
-    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
-    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, Renewed, Store, StoreError,
-    StoredLetter,
+    Archived, AskLetters, AskRuns, Claim, Claimed, Commit, Committed, Create, Created, Defined,
+    Definition, Discarded, Expired, GuardRow, Heads, Holding, Letters, Listed, Loaded, Prune,
+    Pruned, QueueRow, Renewed, Store, StoreError, StoredDefinition, StoredLetter, Tally,
 };
 use retrial::time::{Nanos, Timestamp};
 use tokio::sync::Mutex;
@@ -180,5 +180,33 @@ impl<R: Runtime> Store for RemoteStore<R> {
 
     async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
         ask!(self, Ask::Prune(prune), Prune)
+    }
+
+    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
+        ask!(self, Ask::List(ask), List)
+    }
+
+    async fn tally(&self) -> Result<Tally, StoreError> {
+        ask!(self, Ask::Tally, Tally)
+    }
+
+    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
+        ask!(self, Ask::Guards, Guards)
+    }
+
+    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
+        ask!(self, Ask::Define(definition), Define)
+    }
+
+    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
+        ask!(self, Ask::Definition(name), Definition)
+    }
+
+    async fn definitions(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        ask!(self, Ask::Definitions { after, limit }, Definitions)
     }
 }

@@ -60,6 +60,12 @@ pub enum StoreOp {
     Discard,
     Archive,
     Prune,
+    List,
+    Tally,
+    Guards,
+    Define,
+    /// `definitions` and `definition`.
+    Definitions,
 }
 
 /// What a store fault does.

@@ -4,9 +4,9 @@ use std::io;
 
 use retrial::run::{LetterId, RunId, Version};
 use retrial::store::{
-    Archived, AskLetters, Claim, Claimed, Commit, Committed, Create, Created, Discarded, Expired,
-    Heads, Holding, Letters, Loaded, Prune, Pruned, QueueRow, Renewed, Store, StoreError,
-    StoredLetter,
+    Archived, AskLetters, AskRuns, Claim, Claimed, Commit, Committed, Create, Created, Defined,
+    Definition, Discarded, Expired, GuardRow, Heads, Holding, Letters, Listed, Loaded, Prune,
+    Pruned, QueueRow, Renewed, Store, StoreError, StoredDefinition, StoredLetter, Tally,
 };
 use retrial::time::Timestamp;
 use serde::de::DeserializeOwned;
@@ -52,6 +52,12 @@ pub(super) enum Ask {
     Discard { id: LetterId, reason: String },
     Archive(RunId),
     Prune(Prune),
+    List(AskRuns),
+    Tally,
+    Guards,
+    Define(Definition),
+    Definition(String),
+    Definitions { after: Option<String>, limit: usize },
 }
 
 /// One method's result.
@@ -73,6 +79,12 @@ pub(super) enum Answer {
     Discard(Discarded),
     Archive(Archived),
     Prune(Pruned),
+    List(Listed),
+    Tally(Tally),
+    Guards(Vec<GuardRow>),
+    Define(Defined),
+    Definition(Option<StoredDefinition>),
+    Definitions(Vec<StoredDefinition>),
 }
 
 impl Ask {
@@ -92,6 +104,11 @@ impl Ask {
             Self::Discard { .. } => StoreOp::Discard,
             Self::Archive(_) => StoreOp::Archive,
             Self::Prune(_) => StoreOp::Prune,
+            Self::List(_) => StoreOp::List,
+            Self::Tally => StoreOp::Tally,
+            Self::Guards => StoreOp::Guards,
+            Self::Define(_) => StoreOp::Define,
+            Self::Definition(_) | Self::Definitions { .. } => StoreOp::Definitions,
         }
     }
 
@@ -116,6 +133,14 @@ impl Ask {
             Self::Discard { id, reason } => Answer::Discard(store.discard(id, reason).await?),
             Self::Archive(run) => Answer::Archive(store.archive(run).await?),
             Self::Prune(prune) => Answer::Prune(store.prune(prune).await?),
+            Self::List(ask) => Answer::List(store.list(ask).await?),
+            Self::Tally => Answer::Tally(store.tally().await?),
+            Self::Guards => Answer::Guards(store.guards().await?),
+            Self::Define(definition) => Answer::Define(store.define(definition).await?),
+            Self::Definition(name) => Answer::Definition(store.definition(name).await?),
+            Self::Definitions { after, limit } => {
+                Answer::Definitions(store.definitions(after, limit).await?)
+            }
         })
     }
 }

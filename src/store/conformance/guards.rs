@@ -5,7 +5,10 @@ use std::sync::Arc;
 
 use super::Harness;
 use super::kit::{Bench, LONG, SOON, Wrong, due, held, lease, matched, run, same, task};
-use crate::guard::{Breaker, Ended, GuardInput, GuardRules, HeldBy, Pace};
+use crate::guard::{
+    Breaker, BreakerStanding, Ended, ErrorBudget, GuardInput, GuardRules, HeldBy, Outcomes, Pace,
+    Standing,
+};
 use crate::policy::{Budget, Share};
 use crate::run::Token;
 use crate::store::{
@@ -290,5 +293,74 @@ pub(super) async fn x6_runs_take_turns<H: Harness>(mut b: Bench<'_, H>) -> Done 
         order,
         vec![(run(1), 0), (run(2), 0), (run(3), 0), (run(1), 1), (run(2), 1), (run(1), 2)]
     );
+    Ok(())
+}
+
+/// All guards of an action.
+fn all_rules() -> GuardRules {
+    let target = Share::from_millionths(500_000).unwrap_or(Share::QUARTER);
+    let budget = Budget { initial: 1, ..Budget::of_first_attempts(Share::QUARTER) };
+    GuardRules {
+        rate: Pace::new(many(100), Nanos::from_secs(100)).ok(),
+        retry_budget: Some(budget),
+        error_budget: ErrorBudget::new(target, LONG, many(1), [2_000_000]).ok(),
+        ..breaker(LONG, 1)
+    }
+}
+
+async fn standing<H: Harness>(b: &Bench<'_, H>) -> Result<Standing, Wrong> {
+    let rows = b.store().guards().await?;
+    let row = matched!(rows.as_slice(), [row] => row.clone());
+    same!(row.action, "act");
+    Ok(matched!(row.standing, Some(standing) => standing))
+}
+
+pub(super) async fn guards_are_shown_as_they_stand<H: Harness>(mut b: Bench<'_, H>) -> Done {
+    same!(b.store().guards().await?, vec![]);
+    b.add(1, vec![due(0, Nanos::ZERO), due(1, Nanos::ZERO)]).await?;
+    let (rules, claimed) = (all_rules(), b.claim(9).await?.tasks);
+    let start = starting(&mut b, 2, &rules, &claimed);
+    let at = b.land(&start).await?;
+    b.harness.reopen().await;
+    let nothing = Outcomes::default();
+    let first = Standing {
+        breaker: BreakerStanding::Closed { in_a_row: 0, recent: nothing },
+        running: 2,
+        // A second apart, and two have started.
+        unpaced_at: at.after(Nanos::from_secs(2)),
+        // A quarter for each of two first attempts.
+        tokens_millionths: Some(1_500_000),
+        errors: nothing,
+        alerts_millionths: vec![],
+    };
+    same!(standing(&b).await?, first);
+    let [one, two] = [0, 1].map(|n: usize| (claimed[n].task.item, claimed[n].token, Ended::Badly));
+    let end = ending(&mut b, 3, &rules, &[one]);
+    let raised = matched!(
+        b.store().commit(end.clone()).await?, Committed::Untold { raised, .. } => raised
+    );
+    // Nothing has landed.
+    same!(standing(&b).await?, first);
+    let mut end = ending(&mut b, 3, &rules, &[one]);
+    end.raised = raised;
+    b.land(&end).await?;
+    let second = Standing {
+        breaker: BreakerStanding::Closed { in_a_row: 1, recent: nothing },
+        running: 1,
+        errors: Outcomes { calls: 1, failures: 1 },
+        alerts_millionths: vec![2_000_000],
+        ..first
+    };
+    same!(standing(&b).await?, second);
+    let end = ending(&mut b, 4, &rules, &[two]);
+    let opened = b.land(&end).await?;
+    b.harness.reopen().await;
+    let third = Standing {
+        breaker: BreakerStanding::Open { until: opened.after(LONG) },
+        running: 0,
+        errors: Outcomes { calls: 2, failures: 2 },
+        ..second
+    };
+    same!(standing(&b).await?, third);
     Ok(())
 }

@@ -5,10 +5,12 @@
 //! ever waited out, never raced, so that the suite runs against real clocks as well as turned ones.
 
 mod alerts;
+mod definitions;
 mod guards;
 mod heartbeat;
 mod kit;
 mod letters;
+mod listing;
 mod queue;
 mod record;
 
@@ -97,6 +99,7 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         guards::h17_a_budget_holds_a_withdrawal_and_not_the_lease,
         guards::a_place_is_free_again_when_a_run_at_rest_has_lost_its_lease,
         guards::x6_runs_take_turns,
+        guards::guards_are_shown_as_they_stand,
         alerts::c18_an_alert_is_raised_exactly_where_it_is_told,
         alerts::c18_a_commit_that_left_an_alert_untold_never_lands,
         alerts::c18_alerts_are_shared_by_all_writers_and_survive_reopening,
@@ -111,5 +114,13 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         letters::a12_only_a_run_at_rest_is_archived,
         letters::h17_a_paused_run_is_claimed,
         letters::x9_pruning_removes_all_of_a_run_and_nothing_else,
+        listing::lists_are_newest_first,
+        listing::of_runs_created_at_once_the_greatest_id_comes_first,
+        listing::lists_go_on_where_they_stopped,
+        listing::lists_hold_only_what_is_wanted,
+        listing::text_finds_ids_and_workflows,
+        listing::a_tally_follows_the_runs,
+        definitions::definitions_keep_revisions,
+        definitions::definitions_come_in_pages_by_name,
     ]
 }

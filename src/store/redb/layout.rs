@@ -1,8 +1,9 @@
 //! How keys and values are laid out. Part of the stored format: a change needs a new format number.
 
 use bytes::Bytes;
+use serde::de::DeserializeOwned;
 
-use super::super::letters::{LetterHead, StoredLetter};
+use super::super::letters::StoredLetter;
 use super::super::seam::{ResultRow, Snapshot};
 use crate::run::{LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
@@ -41,18 +42,18 @@ pub(super) fn letter_of(key: &[u8]) -> LetterId {
 }
 
 /// `length of the head | head as JSON | body`.
-pub(super) fn letter_value(head: &[u8], body: &[u8]) -> Vec<u8> {
+pub(super) fn headed(head: &[u8], body: &[u8]) -> Vec<u8> {
     [&(head.len() as u32).to_be_bytes()[..], head, body].concat()
 }
 
-pub(super) fn read_letter_head(value: &[u8]) -> Option<(LetterHead, &[u8])> {
+pub(super) fn read_headed<H: DeserializeOwned>(value: &[u8]) -> Option<(H, &[u8])> {
     let (length, rest) = value.split_first_chunk()?;
     let (head, body) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
     Some((serde_json::from_slice(head).ok()?, body))
 }
 
 pub(super) fn read_letter(value: &[u8]) -> Option<StoredLetter> {
-    let (head, body) = read_letter_head(value)?;
+    let (head, body) = read_headed(value)?;
     Some(StoredLetter { head, body: Bytes::copy_from_slice(body) })
 }
 
@@ -94,8 +95,8 @@ pub(super) fn read_snapshot(value: &[u8]) -> Option<Snapshot> {
     Some(Snapshot { version, state: Bytes::copy_from_slice(state) })
 }
 
-/// What the store keeps about itself: its time, and how many runs, submission keys, dead letters and
-/// guarded actions it holds, so that a missing one is noticed.
+/// What the store keeps about itself: its time, and how many runs, submission keys, dead letters,
+/// guarded actions and workflow definitions it holds, so that a missing one is noticed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) clock: Timestamp,
@@ -103,12 +104,14 @@ pub(super) struct Totals {
     pub(super) keys: u64,
     pub(super) letters: u64,
     pub(super) guards: u64,
+    /// Kept apart from the others, and not at all before the first definition.
+    pub(super) definitions: u64,
 }
 
 impl Totals {
     /// `clock | runs | keys | letters | guards`.
     pub(super) fn value(self) -> Vec<u8> {
-        let Self { clock, runs, keys, letters, guards } = self;
+        let Self { clock, runs, keys, letters, guards, definitions: _ } = self;
         [clock.as_nanos(), runs, keys, letters, guards].map(u64::to_be_bytes).concat()
     }
 
@@ -120,6 +123,6 @@ impl Totals {
         let guards = u64::from_be_bytes(rest.try_into().ok()?);
         let clock = Timestamp::from_nanos(u64::from_be_bytes(*clock));
         let [runs, keys, letters] = [*runs, *keys, *letters].map(u64::from_be_bytes);
-        Some(Self { clock, runs, keys, letters, guards })
+        Some(Self { clock, runs, keys, letters, guards, definitions: 0 })
     }
 }

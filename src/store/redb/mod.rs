@@ -10,6 +10,7 @@
 //! is then dropped and opened again, and nothing is read meanwhile. Reservations live in memory
 //! alone, so claiming writes nothing and reopening forgets them, which uses up nothing.
 
+mod definitions;
 mod error;
 mod layout;
 mod open;
@@ -25,13 +26,16 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use error::OpenError;
 
+use super::definitions::{Defined, Definition, StoredDefinition};
 use super::keeping::{Archived, Prune, Pruned};
 use super::ledger::Ledger;
 use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
+use super::listing::{AskRuns, Heads, Listed, Tally};
 use super::seam::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Loaded, QueueRow,
-    Renewed, Store, StoreError,
+    Claim, Claimed, Commit, Committed, Create, Created, Expired, GuardRow, Holding, Loaded,
+    QueueRow, Renewed, Store, StoreError,
 };
+use super::shelf::Shelf as _;
 use crate::run::{LetterId, RunId, Version};
 use crate::runtime::Runtime;
 use crate::time::Timestamp;
@@ -178,5 +182,33 @@ impl Store for RedbStore {
 
     async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
         self.call(move |ledger| ledger.prune(&prune)).await
+    }
+
+    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
+        self.call(move |ledger| ledger.list(&ask)).await
+    }
+
+    async fn tally(&self) -> Result<Tally, StoreError> {
+        self.call(|ledger| Ok(ledger.tally())).await
+    }
+
+    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
+        self.call(|ledger| Ok(ledger.guards.rows(ledger.now))).await
+    }
+
+    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
+        self.call(move |ledger| ledger.define(&definition)).await
+    }
+
+    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
+        self.call(move |ledger| ledger.shelf.definition(&name)).await
+    }
+
+    async fn definitions(
+        &self,
+        after: Option<String>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        self.call(move |ledger| ledger.shelf.definitions(after.as_deref(), limit)).await
     }
 }

@@ -8,10 +8,12 @@ use std::path::Path;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableHandle};
 
+use super::super::catalogue::Catalogue;
 use super::super::guards::Guards;
 use super::super::ledger::Record;
 use super::super::queue::Queue;
 use super::super::seam::{QueueRow, RunPhase};
+use super::definitions;
 use super::error::{OpenError, panic_text};
 use super::layout::{FORMAT, Totals, run_of};
 use super::sheet::Fault;
@@ -30,6 +32,7 @@ pub(super) struct Open {
     pub(super) db: Database,
     pub(super) queue: Queue,
     pub(super) guards: Guards,
+    pub(super) catalogue: Catalogue,
     pub(super) known: Known,
     pub(super) totals: Totals,
 }
@@ -124,12 +127,20 @@ fn read(place: &str, db: Database) -> Result<Open, OpenError> {
     let shelf = shelf.map_err(|e| OpenError::from_storage(place, e))?;
     check_format(place, &shelf)?;
     let totals = meta(place, &shelf, "totals")?;
-    let totals = Totals::read(&totals).ok_or_else(|| OpenError::damaged(place, "its totals"))?;
-    let (queue, mut known) = survey(place, &shelf, totals)?;
-    let guards = survey_guards(place, &shelf, totals, &mut known)?;
+    let mut totals =
+        Totals::read(&totals).ok_or_else(|| OpenError::damaged(place, "its totals"))?;
+    totals.definitions = count_of_definitions(place, &shelf)?;
+    let (queue, catalogue, mut known) = survey(place, &shelf, totals)?;
+    let guards = survey_guards(place, &shelf, totals)?;
+    let (definitions, whole) =
+        definitions::survey(&txn).map_err(|e| OpenError::from_storage(place, e))?;
+    if definitions != totals.definitions {
+        return Err(OpenError::damaged(place, "workflow definitions are missing"));
+    }
+    known.definitions_damaged = !whole;
     drop(shelf);
     txn.abort().map_err(storage)?;
-    Ok(Open { db, queue, guards, known, totals })
+    Ok(Open { db, queue, guards, catalogue, known, totals })
 }
 
 /// Whether the database holds nothing at all. One that holds only what others wrote is foreign.
@@ -161,6 +172,14 @@ fn meta(place: &str, shelf: &RedbShelf<'_>, key: &str) -> Result<Vec<u8>, OpenEr
     got.ok_or_else(|| OpenError::damaged(place, format!("its {key} is missing")))
 }
 
+/// None before the first.
+fn count_of_definitions(place: &str, shelf: &RedbShelf<'_>) -> Result<u64, OpenError> {
+    let kept = shelf.meta.get(b"definitions").map_err(|fault| fault_at(place, fault))?;
+    let Some(kept) = kept else { return Ok(0) };
+    let count = kept.as_slice().try_into().map(u64::from_be_bytes);
+    count.map_err(|_| OpenError::damaged(place, "its count of workflow definitions"))
+}
+
 fn check_format(place: &str, shelf: &RedbShelf<'_>) -> Result<(), OpenError> {
     let value = meta(place, shelf, "format")?;
     let found = value.as_slice().try_into().map(u32::from_be_bytes);
@@ -182,9 +201,13 @@ fn fault_at(place: &str, fault: Fault) -> OpenError {
 
 /// Reads every record, key and queue row, and checks that they fit together. A run that is damaged
 /// is set aside; the others go on (spec decision 19).
-fn survey(place: &str, shelf: &RedbShelf<'_>, totals: Totals) -> Result<(Queue, Known), OpenError> {
-    let mut known = Known::default();
-    let runs = survey_heads(place, shelf, &mut known)?;
+fn survey(
+    place: &str,
+    shelf: &RedbShelf<'_>,
+    totals: Totals,
+) -> Result<(Queue, Catalogue, Known), OpenError> {
+    let (mut known, mut catalogue) = (Known::default(), Catalogue::default());
+    let runs = survey_heads(place, shelf, &mut known, &mut catalogue)?;
     let keys = survey_keys(place, shelf, &mut known)?;
     let letters = count_letters(place, shelf)?;
     if (runs.1, keys, letters) != (totals.runs, totals.keys, totals.letters) {
@@ -203,7 +226,8 @@ fn survey(place: &str, shelf: &RedbShelf<'_>, totals: Totals) -> Result<(Queue, 
         }
     }
     known.damaged.extend(rows.into_keys());
-    Ok((queue, known))
+    catalogue.set_aside(&known.damaged);
+    Ok((queue, catalogue, known))
 }
 
 type Queued = BTreeMap<RunId, (RunPhase, u64)>;
@@ -213,6 +237,7 @@ fn survey_heads(
     place: &str,
     shelf: &RedbShelf<'_>,
     known: &mut Known,
+    catalogue: &mut Catalogue,
 ) -> Result<(Queued, u64), OpenError> {
     let (mut runs, mut count) = (BTreeMap::new(), 0);
     for row in shelf.heads.all().map_err(|e| OpenError::from_storage(place, e))? {
@@ -222,14 +247,13 @@ fn survey_heads(
             Err(_) => None,
         };
         let run = run_of(&key_of(place, row)?);
-        match record {
-            Some(record) if record.queued > 0 => {
-                runs.insert(run, (record.phase, record.queued));
-            }
-            Some(_) => {}
-            None => {
-                known.damaged.insert(run);
-            }
+        let Some(record) = record else {
+            known.damaged.insert(run);
+            continue;
+        };
+        catalogue.keep(run, &record);
+        if record.queued > 0 {
+            runs.insert(run, (record.phase, record.queued));
         }
     }
     Ok((runs, count))
@@ -278,12 +302,7 @@ fn survey_rows(
 }
 
 /// Reads every action's guards. Where one is damaged, runs that don't use the action go on.
-fn survey_guards(
-    place: &str,
-    shelf: &RedbShelf<'_>,
-    totals: Totals,
-    known: &mut Known,
-) -> Result<Guards, OpenError> {
+fn survey_guards(place: &str, shelf: &RedbShelf<'_>, totals: Totals) -> Result<Guards, OpenError> {
     let (mut guards, mut count) = (Guards::default(), 0);
     for row in shelf.guards.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
@@ -294,7 +313,7 @@ fn survey_guards(
                 guards.states.insert(action, state);
             }
             None => {
-                known.guards_damaged.insert(action);
+                guards.damaged.insert(action);
             }
         }
     }

@@ -6,13 +6,15 @@ use redb::{StorageError, TableError, WriteTransaction};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::super::definitions::StoredDefinition;
 use super::super::guards::State;
-use super::super::ledger::{Page, Record, Shelf};
+use super::super::ledger::Record;
 use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
+use super::super::shelf::{Page, Shelf};
 use super::error::before_commit;
 use super::layout::{
-    FORMAT, Totals, event_key, letter_key, letter_of, letter_value, read_letter, read_letter_head,
+    FORMAT, Totals, event_key, headed, letter_key, letter_of, read_headed, read_letter,
     read_result, read_snapshot, result_key, result_value, row_key, run_of, snapshot_value,
 };
 use super::sheet::{Fault, Row, Sheet};
@@ -27,6 +29,7 @@ const SNAPSHOT: &str = "its snapshot is not what was written";
 
 /// The records of one transaction.
 pub(super) struct RedbShelf<'txn> {
+    pub(super) txn: &'txn WriteTransaction,
     pub(super) meta: Sheet<'txn>,
     pub(super) heads: Sheet<'txn>,
     pub(super) keys: Sheet<'txn>,
@@ -51,18 +54,19 @@ pub(super) struct Known {
     pub(super) damaged: BTreeSet<RunId>,
     /// Whether a submission key was lost.
     pub(super) keys_damaged: bool,
-    /// Actions whose guards are not whole.
-    pub(super) guards_damaged: BTreeSet<String>,
+    /// Whether a workflow definition is not whole.
+    pub(super) definitions_damaged: bool,
 }
 
 impl<'txn> RedbShelf<'txn> {
-    /// Opens every table, making those that are missing.
+    /// Opens every table but that of definitions, making those that are missing.
     pub(super) fn open(
         txn: &'txn WriteTransaction,
         known: &'txn Known,
         totals: Totals,
     ) -> Result<Self, TableError> {
         Ok(Self {
+            txn,
             meta: Sheet::open(txn, "meta")?,
             heads: Sheet::open(txn, "heads")?,
             keys: Sheet::open(txn, "keys")?,
@@ -84,6 +88,10 @@ impl<'txn> RedbShelf<'txn> {
     }
 
     pub(super) fn write_totals(&mut self) -> Result<(), StorageError> {
+        let Totals { definitions, .. } = self.totals;
+        if definitions > 0 {
+            self.meta.put(b"definitions", &definitions.to_be_bytes())?;
+        }
         self.meta.put(b"totals", &self.totals.value())
     }
 
@@ -92,7 +100,7 @@ impl<'txn> RedbShelf<'txn> {
         self.failed.borrow().clone()
     }
 
-    fn note(&self, error: StorageError) -> StoreError {
+    pub(super) fn note(&self, error: StorageError) -> StoreError {
         let error = before_commit(error);
         self.failed.borrow_mut().get_or_insert(error).clone()
     }
@@ -104,12 +112,12 @@ impl<'txn> RedbShelf<'txn> {
         })
     }
 
-    fn write(&mut self, done: Result<(), StorageError>) -> Result<(), StoreError> {
+    pub(super) fn write(&mut self, done: Result<(), StorageError>) -> Result<(), StoreError> {
         self.written = true;
         done.map_err(|error| self.note(error))
     }
 
-    fn encode(&self, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    pub(super) fn encode(&self, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
         serde_json::to_vec(value).map_err(|e| self.note(StorageError::Corrupted(e.to_string())))
     }
 
@@ -220,16 +228,6 @@ impl Shelf for RedbShelf<'_> {
         self.write(done)
     }
 
-    fn check_guard(&self, action: &str) -> Result<(), StoreError> {
-        match self.known.guards_damaged.contains(action) {
-            true => {
-                let what = format!("the store: the guards of action `{action}`");
-                Err(StoreError::Broken(what))
-            }
-            false => Ok(()),
-        }
-    }
-
     fn keep_guard(&mut self, action: &str, state: &State, is_new: bool) -> Result<(), StoreError> {
         self.totals.guards += u64::from(is_new);
         let done = self.guards.put(action.as_bytes(), &self.encode(state)?);
@@ -289,7 +287,7 @@ impl Shelf for RedbShelf<'_> {
 
     fn keep_letter(&mut self, letter: &StoredLetter, is_new: bool) -> Result<(), StoreError> {
         self.totals.letters += u64::from(is_new);
-        let value = letter_value(&self.encode(&letter.head)?, &letter.body);
+        let value = headed(&self.encode(&letter.head)?, &letter.body);
         let done = self.letters.put(&letter_key(letter.head.id), &value);
         self.write(done)
     }
@@ -318,9 +316,7 @@ impl Shelf for RedbShelf<'_> {
         let rows = self.letters.range(&from, &[u8::MAX; 32]).map_err(|error| self.note(error))?;
         for row in rows {
             let (id, head) = match row {
-                Ok((key, value)) => {
-                    (letter_of(&key), read_letter_head(&value).map(|(head, _)| head))
-                }
+                Ok((key, value)) => (letter_of(&key), read_headed(&value).map(|(head, _)| head)),
                 Err(Fault::Rot(key)) => (letter_of(&key), None),
                 Err(Fault::Storage(error)) => return Err(self.note(error)),
             };
@@ -333,6 +329,26 @@ impl Shelf for RedbShelf<'_> {
             }
         }
         Ok((found, damaged))
+    }
+
+    fn definition(&self, name: &str) -> Result<Option<StoredDefinition>, StoreError> {
+        self.read_definition(name)
+    }
+
+    fn keep_definition(
+        &mut self,
+        stored: &StoredDefinition,
+        is_new: bool,
+    ) -> Result<(), StoreError> {
+        self.write_definition(stored, is_new)
+    }
+
+    fn definitions(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        self.read_definitions(after, limit)
     }
 
     fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {

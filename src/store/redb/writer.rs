@@ -213,8 +213,8 @@ fn transact(
     let txn = open.db.begin_write()?;
     let mut shelf = RedbShelf::open(&txn, &open.known, open.totals)?;
     for work in works {
-        let (queue, guards) = (&mut open.queue, &mut open.guards);
-        work.act(&mut Ledger { shelf: &mut shelf, queue, guards, now });
+        let Open { queue, guards, catalogue, .. } = open;
+        work.act(&mut Ledger { shelf: &mut shelf, queue, guards, catalogue, now });
         if let Some(error) = shelf.failed() {
             return Err(Failed::Before(error));
         }

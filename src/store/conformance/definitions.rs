@@ -1,0 +1,75 @@
+//! Workflow definitions by name.
+
+use bytes::Bytes;
+
+use super::Harness;
+use super::kit::{Bench, SOON, Wrong, matched, same};
+use crate::store::{Defined, Definition, Store, StoredDefinition};
+
+type Held = Result<(), Wrong>;
+
+fn definition(name: &str, format: &str, text: &'static [u8]) -> Definition {
+    let text = Bytes::from_static(text);
+    Definition { name: name.to_owned(), format: format.to_owned(), text }
+}
+
+impl<H: Harness> Bench<'_, H> {
+    async fn define(&self, definition: &Definition) -> Result<Defined, Wrong> {
+        Ok(self.store().define(definition.clone()).await?)
+    }
+
+    async fn defined(&self, name: &str) -> Result<StoredDefinition, Wrong> {
+        let stored = self.store().definition(name.to_owned()).await?;
+        Ok(matched!(stored, Some(stored) => stored))
+    }
+
+    async fn names(&self, after: Option<&str>, limit: usize) -> Result<Vec<String>, Wrong> {
+        let page = self.store().definitions(after.map(str::to_owned), limit).await?;
+        Ok(page.into_iter().map(|stored| stored.definition.name).collect())
+    }
+}
+
+pub(super) async fn definitions_keep_revisions<H: Harness>(b: Bench<'_, H>) -> Held {
+    same!(b.store().definition("pay".into()).await?, None);
+    let first = definition("pay", "toml", b"workflow = \"pay\" # \xff\x00");
+    let one = b.define(&first).await?;
+    same!(one.revision, 1);
+    b.sleep(SOON).await;
+    b.harness.reopen().await;
+    // The same again is the same revision, and came when it came first.
+    same!(b.define(&first).await?, one);
+    let kept = StoredDefinition { definition: first.clone(), revision: 1, at: one.at };
+    same!(b.defined("pay").await?, kept);
+    let second = definition("pay", "ir", b"workflow = \"pay\" # \xff\x00");
+    let two = b.define(&second).await?;
+    same!(two.revision, 2);
+    if two.at <= one.at {
+        return Err(Wrong(format!("revision 2 came at {}, revision 1 at {}", two.at, one.at)));
+    }
+    same!(b.define(&second).await?, two);
+    // What was kept before and was replaced is another revision.
+    same!(b.define(&first).await?.revision, 3);
+    same!(b.define(&definition("ship", "ir", b"")).await?.revision, 1);
+    b.harness.reopen().await;
+    same!((b.defined("pay").await?.definition, b.defined("pay").await?.revision), (first, 3));
+    same!(b.defined("ship").await?.definition.text, Bytes::new());
+    same!(b.store().definition("pa".into()).await?, None);
+    Ok(())
+}
+
+pub(super) async fn definitions_come_in_pages_by_name<H: Harness>(b: Bench<'_, H>) -> Held {
+    same!(b.names(None, 9).await?, Vec::<String>::new());
+    for name in ["ship", "Pay", "pay_back", "pay", "äpfel"] {
+        b.define(&definition(name, "ir", b"x = @a()")).await?;
+    }
+    b.harness.reopen().await;
+    // By their bytes.
+    same!(b.names(None, 9).await?, ["Pay", "pay", "pay_back", "ship", "äpfel"]);
+    same!(b.names(None, 2).await?, ["Pay", "pay"]);
+    same!(b.names(Some("pay"), 2).await?, ["pay_back", "ship"]);
+    // From where a name would be.
+    same!(b.names(Some("q"), 9).await?, ["ship", "äpfel"]);
+    same!(b.names(Some("äpfel"), 9).await?, Vec::<String>::new());
+    same!(b.names(None, 0).await?, Vec::<String>::new());
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! The seam's words for lists of runs and for how many there are.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+
+use super::seam::RunPhase;
+use crate::run::{Digest, LetterId, RunId, Version};
+use crate::time::Timestamp;
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHead {
+    /// The run.
+    pub run: RunId,
+    /// Its workflow's name.
+    pub workflow: String,
+    /// Of workflow and input.
+    pub digest: Digest,
+    /// Its phase.
+    pub phase: RunPhase,
+    /// Whether it is in the active projection (A12).
+    pub active: bool,
+    /// Its version.
+    pub version: Version,
+    /// When it was created, store time.
+    pub created: Timestamp,
+    /// When it ended, store time.
+    pub ended: Option<Timestamp>,
+    /// When it was archived, store time (A12).
+    pub archived: Option<Timestamp>,
+    /// The dead letter that it redrives.
+    pub redrives: Option<LetterId>,
+    /// Its dead letters that wait for somebody.
+    pub letters: u64,
+}
+
+/// A page of runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heads {
+    /// Store time.
+    pub at: Timestamp,
+    /// The runs, by id.
+    pub runs: Vec<RunHead>,
+    /// Runs among them whose record is damaged (spec decision 19): not in `runs`, nor counted.
+    pub damaged: Vec<RunId>,
+}
+
+/// Which runs are wanted: of each field that is given, only those.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunFilter {
+    /// In this phase.
+    pub phase: Option<RunPhase>,
+    /// Of this workflow.
+    pub workflow: Option<String>,
+    /// Whose id begins with this, hyphens aside, or whose workflow's name holds it. The case of
+    /// ASCII letters does not matter.
+    pub text: Option<String>,
+    /// Only those with dead letters that wait.
+    pub letters: bool,
+}
+
+impl RunFilter {
+    /// Whether the run is wanted.
+    #[must_use]
+    pub fn wants(&self, head: &RunHead) -> bool {
+        let RunHead { run, ref workflow, phase, letters, .. } = *head;
+        self.fits(self.ids().as_ref(), run, workflow, phase, letters)
+    }
+
+    /// The ids that begin with the text; none where no id does.
+    #[must_use]
+    pub fn ids(&self) -> Option<RangeInclusive<RunId>> {
+        let (mut first, mut rest) = (0_u128, u128::MAX);
+        for digit in self.text.as_ref()?.chars().filter(|c| *c != '-') {
+            let digit = digit.to_digit(16).filter(|_| rest > 0)?;
+            first = first << 4 | u128::from(digit);
+            rest >>= 4;
+        }
+        let above = rest.checked_add(1).map_or(0, |rest| first.wrapping_mul(rest));
+        let id = |bits: u128| RunId::from_bytes(bits.to_be_bytes());
+        Some(id(above)..=id(above | rest))
+    }
+
+    /// Whether a run is wanted, where `ids` are those that begin with the text.
+    pub(super) fn fits(
+        &self,
+        ids: Option<&RangeInclusive<RunId>>,
+        run: RunId,
+        workflow: &str,
+        phase: RunPhase,
+        letters: u64,
+    ) -> bool {
+        self.phase.is_none_or(|wanted| wanted == phase)
+            && self.workflow.as_ref().is_none_or(|wanted| wanted == workflow)
+            && (!self.letters || letters > 0)
+            && self.text.as_ref().is_none_or(|text| {
+                ids.is_some_and(|ids| ids.contains(&run)) || holds(workflow, text)
+            })
+    }
+}
+
+fn holds(name: &str, text: &str) -> bool {
+    let (name, text) = (name.as_bytes(), text.as_bytes());
+    text.is_empty() || name.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text))
+}
+
+/// A place in the list of runs: that of this run, whether or not it is still there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RunCursor {
+    /// When it was created, store time.
+    pub created: Timestamp,
+    /// The run.
+    pub run: RunId,
+}
+
+/// Asks for a page of runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskRuns {
+    /// From the one before this in time; from the newest without.
+    pub before: Option<RunCursor>,
+    /// The most runs wanted; 0 counts as 1.
+    pub limit: usize,
+    /// Which.
+    pub filter: RunFilter,
+}
+
+/// A page of runs, the newest first, and of those created at once the one with the greatest id.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listed {
+    /// Store time.
+    pub at: Timestamp,
+    /// The runs.
+    pub runs: Vec<RunHead>,
+    /// Go on before this; `None` when there are no more.
+    pub next: Option<RunCursor>,
+    /// Runs whose record is damaged (spec decision 19): neither in `runs` nor counted. Those of
+    /// which nothing can be read come with the first page, whatever the filter.
+    pub damaged: Vec<RunId>,
+}
+
+/// How many runs there are. A damaged one may be missing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Store time.
+    pub at: Timestamp,
+    /// By phase; one without runs is not there.
+    pub phases: BTreeMap<RunPhase, u64>,
+    /// The dead letters that wait.
+    pub letters: u64,
+}
