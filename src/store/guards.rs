@@ -78,7 +78,7 @@ pub struct GuardRow {
 pub(super) type State = GuardState<Holder>;
 
 /// Every action's guards. They are small and few, so a store has them in memory too.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Guards {
     pub(super) states: BTreeMap<String, State>,
     /// Why each writer's last commit to a run did not land, told again when it asks again. Nothing
@@ -90,7 +90,7 @@ pub(super) struct Guards {
 }
 
 /// Why a commit did not land.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Told {
     id: CommitId,
     why: Refused,

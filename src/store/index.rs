@@ -63,9 +63,25 @@ impl Index {
     /// Takes in a row that waits until `due`.
     pub(super) fn wait(&mut self, place: Place, due: Timestamp, need: &Need) -> Ticket {
         self.waited += 1;
-        let number = self.waited;
+        self.wait_as(place, due, self.waited, need)
+    }
+
+    /// Takes in a row that waits until `due` and has its place among those due then.
+    pub(super) fn wait_as(
+        &mut self,
+        place: Place,
+        due: Timestamp,
+        number: u64,
+        need: &Need,
+    ) -> Ticket {
         let key = self.later.insert(due, Waiter { place, number, need: need.clone() });
         Ticket { key, turn: Turn { due, number } }
+    }
+
+    /// Counts those that begin to wait from `first`.
+    #[cfg(feature = "postgres")]
+    pub(super) fn count_from(&mut self, first: u64) {
+        self.waited = first;
     }
 
     /// Takes out a row that waits.
@@ -148,6 +164,14 @@ impl Index {
     pub(super) fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
         let later = (now.after(Nanos::new(1)), RunId::from_bytes([0; 16]), TaskId::FIRST)..;
         self.ends.range(later).next().map(|(end, ..)| *end)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Ticket {
+    /// When its row is due, and its number among those due then.
+    pub(super) fn turn(self) -> (Timestamp, u64) {
+        (self.turn.due, self.turn.number)
     }
 }
 

@@ -11,6 +11,8 @@ pub(super) struct Lines {
     /// No line is empty.
     of: BTreeMap<Arc<str>, BTreeMap<u64, Place>>,
     joined: u64,
+    /// How many stand in a line behind those that a store has brought here.
+    beyond: BTreeMap<Arc<str>, u64>,
 }
 
 /// A place in a line.
@@ -38,7 +40,14 @@ impl Lines {
 
     /// How many stand in `action`'s line.
     pub(super) fn length(&self, action: &str) -> u64 {
-        self.of.get(action).map_or(0, |line| line.len() as u64)
+        let here = self.of.get(action).map_or(0, |line| line.len() as u64);
+        here + self.beyond.get(action).copied().unwrap_or_default()
+    }
+
+    /// So many more stand in `action`'s line.
+    #[cfg(feature = "postgres")]
+    pub(super) fn beyond(&mut self, action: &str, more: u64) {
+        self.beyond.insert(action.into(), more);
     }
 
     /// The first `most` in `action`'s line.

@@ -25,12 +25,16 @@ mod letters;
 mod lines;
 mod listing;
 mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod queue;
 #[cfg(feature = "redb")]
 pub mod redb;
 mod seam;
 mod shelf;
 
+#[cfg(feature = "postgres")]
+pub use self::postgres::{ConnectError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]
 pub use self::redb::{OpenError, RedbStore};
 pub use definitions::{Defined, Definition, StoredDefinition};

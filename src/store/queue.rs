@@ -2,15 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::index::{Index, Place, Ticket};
+use super::index::{Index, Place};
 use super::lines::InLine;
 use super::seam::{
     Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, QueueChange, QueueRow,
     QueueState, RunPhase,
 };
-use crate::run::{Lapse, Progress, RunId, TaskId, Token};
+use crate::run::{Progress, RunId, TaskId, Token};
 use crate::time::Timestamp;
-use crate::workflow::{Able, Need};
+use crate::workflow::Able;
+
+mod row;
+#[cfg(feature = "postgres")]
+mod standing;
+
+use row::{Lease, Reservation, Row, State};
+
+#[cfg(feature = "postgres")]
+pub(super) use standing::Standing;
 
 /// Every queue row, and when something next happens to the rows of active runs.
 #[derive(Debug, Default)]
@@ -26,41 +35,8 @@ pub(super) struct Queue {
 struct Rows {
     at_rest: bool,
     rows: BTreeMap<TaskId, Row>,
-}
-
-#[derive(Debug)]
-struct Row {
-    attempt: u32,
-    state: State,
-    progress: Option<Progress>,
-}
-
-#[derive(Debug)]
-enum State {
-    Waiting {
-        at: Timestamp,
-        need: Need,
-        ticket: Option<Ticket>,
-        reserved: Option<Reservation>,
-        /// Its place in the line before a guard that held it back.
-        held: Option<InLine>,
-    },
-    Leased(Lease),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Reservation {
-    token: Token,
-    until: Timestamp,
-}
-
-/// `until` is never later than the other two.
-#[derive(Clone, Copy, Debug)]
-struct Lease {
-    token: Token,
-    until: Timestamp,
-    deadline: Option<Timestamp>,
-    beat_by: Option<Timestamp>,
+    /// How many more there are, which a store has not brought here.
+    elsewhere: u64,
 }
 
 /// The last claim of one writer, answered again when it is asked again.
@@ -74,7 +50,7 @@ struct Given {
 impl Queue {
     /// How many rows a run has.
     pub(super) fn count(&self, run: RunId) -> u64 {
-        self.runs.get(&run).map_or(0, |r| r.rows.len() as u64)
+        self.runs.get(&run).map_or(0, |r| r.rows.len() as u64 + r.elsewhere)
     }
 
     /// A run's rows, by task.
@@ -104,7 +80,7 @@ impl Queue {
         let rows = self.runs.entry(run).or_default();
         rows.rest(&mut self.index, run, !phase.is_active());
         let changed = changes.iter().map(|c| rows.change(&mut self.index, run, c, now)).collect();
-        if rows.rows.is_empty() {
+        if rows.rows.is_empty() && rows.elsewhere == 0 {
             self.runs.remove(&run);
         }
         changed
@@ -257,24 +233,6 @@ impl Queue {
     }
 }
 
-impl Lease {
-    /// `until`, or what ends the lease before: `timeout_at` (spec decision 12).
-    fn end(&self, until: Timestamp) -> Timestamp {
-        [self.deadline, self.beat_by].into_iter().flatten().fold(until, Timestamp::min)
-    }
-
-    /// What ends it.
-    fn lapse(&self) -> Lapse {
-        if self.deadline == Some(self.until) {
-            Lapse::Deadline
-        } else if self.beat_by == Some(self.until) {
-            Lapse::Heartbeat
-        } else {
-            Lapse::Lease
-        }
-    }
-}
-
 /// Keeps the newer of two.
 fn newer(kept: &mut Option<Progress>, come: Option<&Progress>) {
     let number = |p: &Progress| p.number;
@@ -327,42 +285,18 @@ impl Rows {
     }
 
     fn put(&mut self, index: &mut Index, run: RunId, row: QueueRow) {
-        let state = match row.state {
-            QueueState::Due { at, need } => {
-                State::Waiting { at, need, ticket: None, reserved: None, held: None }
-            }
-            QueueState::Leased { token, until, deadline, beat_by } => {
-                State::Leased(Lease { token, until, deadline, beat_by })
-            }
-        };
-        let mut kept = Row { attempt: row.attempt, state, progress: row.progress };
+        let task = row.task;
+        let mut kept = Row::of(row);
         if !self.at_rest {
-            index.add(run, row.task, &mut kept);
+            index.add(run, task, &mut kept);
         }
-        self.rows.insert(row.task, kept);
+        self.rows.insert(task, kept);
     }
 
     fn remove(&mut self, index: &mut Index, run: RunId, task: TaskId) -> Option<Row> {
         let mut row = self.rows.remove(&task)?;
         index.drop(run, task, &mut row);
         Some(row)
-    }
-}
-
-impl Lease {
-    fn shown(&self) -> QueueState {
-        let Self { token, until, deadline, beat_by } = *self;
-        QueueState::Leased { token, until, deadline, beat_by }
-    }
-}
-
-impl Row {
-    fn shown(&self, task: TaskId) -> QueueRow {
-        let state = match &self.state {
-            State::Waiting { at, need, .. } => QueueState::Due { at: *at, need: need.clone() },
-            State::Leased(lease) => lease.shown(),
-        };
-        QueueRow { task, attempt: self.attempt, state, progress: self.progress.clone() }
     }
 }
 

@@ -103,5 +103,5 @@ async fn reach(until: Mono) {
         future::pending::<()>().await;
     }
     let wait = until.since(true_now());
-    sleep_until(TimeHandle::current().now_instant() + wait.into()).await;
+    sleep_until(TimeHandle::current().now_instant() + std::time::Duration::from(wait)).await;
 }

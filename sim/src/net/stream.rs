@@ -122,7 +122,7 @@ impl ShimStream {
         }
         if self.nap.as_ref().is_none_or(|(armed, _)| *armed != until) {
             let wait = until.since(true_now());
-            let deadline = TimeHandle::current().now_instant() + wait.into();
+            let deadline = TimeHandle::current().now_instant() + std::time::Duration::from(wait);
             self.nap = Some((until, Box::pin(sleep_until(deadline))));
         }
         let Some((_, sleep)) = &mut self.nap else { return Poll::Ready(()) };

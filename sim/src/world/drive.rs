@@ -339,6 +339,9 @@ fn workflows(scenario: &Scenario) -> Vec<Arc<Workflow>> {
 pub(super) async fn until(at: Mono) {
     let wait = at.since(true_now());
     if !wait.is_zero() {
-        madsim::time::sleep_until(TimeHandle::current().now_instant() + wait.into()).await;
+        madsim::time::sleep_until(
+            TimeHandle::current().now_instant() + std::time::Duration::from(wait),
+        )
+        .await;
     }
 }

@@ -106,7 +106,7 @@ impl Runtime for PlainRuntime {
 
     async fn sleep_until(&self, at: Mono) {
         let wait = at.since(true_now());
-        sleep_until(TimeHandle::current().now_instant() + wait.into()).await;
+        sleep_until(TimeHandle::current().now_instant() + std::time::Duration::from(wait)).await;
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {

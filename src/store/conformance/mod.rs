@@ -37,6 +37,11 @@ pub trait Harness {
     /// Closes the store and opens it again. A store that forgets when closed gives false and stays
     /// as it is.
     fn reopen(&mut self) -> impl Future<Output = bool>;
+
+    /// Whether reservations outlive the closing, because other nodes use the store meanwhile.
+    fn keeps_reservations(&self) -> bool {
+        false
+    }
 }
 
 /// One case. Wants a harness with an empty store.
@@ -89,7 +94,7 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         queue::nothing_is_claimed_before_it_is_due,
         queue::a_removed_task_is_gone,
         queue::a12_a_run_at_rest_is_not_claimed,
-        queue::reopening_forgets_reservations_but_keeps_leases,
+        queue::reopening_keeps_leases_and_reservations_of_a_shared_store_alone,
         guards::a_held_start_leaves_everything_as_it_was,
         guards::x6_an_end_lets_the_first_that_waits_through,
         guards::what_a_commit_means_counts_once_however_often_it_is_sent,

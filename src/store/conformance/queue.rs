@@ -262,7 +262,7 @@ pub(super) async fn a12_a_run_at_rest_is_not_claimed<H: Harness>(mut b: Bench<'_
     Ok(())
 }
 
-pub(super) async fn reopening_forgets_reservations_but_keeps_leases<H: Harness>(
+pub(super) async fn reopening_keeps_leases_and_reservations_of_a_shared_store_alone<H: Harness>(
     mut b: Bench<'_, H>,
 ) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
@@ -277,6 +277,13 @@ pub(super) async fn reopening_forgets_reservations_but_keeps_leases<H: Harness>(
     same!((b.rows(1).await?, b.rows(2).await?), rows);
     same!(b.expired().await?.tasks, vec![]);
     same!(b.renew(token, LONG).await?, Renewal::Held);
+    if b.harness.keeps_reservations() {
+        same!(b.claim(9).await?.tasks, vec![]);
+        let mut start = b.next_commit(2, 2);
+        start.fences = vec![held(0, reserved.token)];
+        b.land(&start).await?;
+        return Ok(());
+    }
     let again = b.claim_one(LONG).await?;
     same!((again.run, again.attempt), (run(2), 1));
     same!(again.token != reserved.token, true);

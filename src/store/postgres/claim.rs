@@ -1,0 +1,321 @@
+//! Claims and expired leases: SQL over queue rows alone, which waits for nobody's locks.
+//!
+//! Each need that waits has a list of its own in the index, so that what a node can't run costs it
+//! nothing. The earliest rows of each list it can run make up a window. Within the window the runs
+//! take turns, from the run after the one that was given out last (X6). Where one run fills a
+//! window, a walk over the other runs brings in the earliest row of each.
+
+use std::collections::BTreeMap;
+
+use serde_json::{from_slice, to_vec};
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::super::seam::{
+    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, QueueState, StoreError,
+};
+use super::error::Failed;
+use super::layout::{ROW, bits, length, nanos, need_text, read_need, read_row, run_at, time, uuid};
+use super::session::{Session, Value};
+use super::shared::Shared;
+use crate::run::{Lapse, RunId, TaskId, Token};
+use crate::time::{Nanos, Timestamp};
+use crate::workflow::{Able, Need, Via};
+
+/// How many rows of one need a claim looks at; more where more are asked for.
+const WINDOW: usize = 1_000;
+/// How many runs a walk passes.
+const WALK: i64 = 64;
+
+/// How long a transaction may take that keeps rows from a claim.
+const MOMENT: Nanos = Nanos::from_millis(10);
+
+const GIVEN: &str = "SELECT counter, answer, until FROM claims WHERE writer = $1 FOR UPDATE";
+const NOW: &str = "SELECT retrial_now($1)";
+const FORGET: &str = "DELETE FROM claims WHERE writer IN \
+    (SELECT writer FROM claims WHERE until <= $1 FOR UPDATE SKIP LOCKED)";
+const GIVE: &str = "INSERT INTO claims (writer, counter, until, answer) VALUES ($1, $2, $3, $4) \
+    ON CONFLICT (writer) DO UPDATE SET counter = excluded.counter, until = excluded.until, \
+    answer = excluded.answer";
+
+/// Every need that waits, with when its first row is due.
+const NEEDS: &str = "needs AS ( \
+    (SELECT need, due FROM queue WHERE due IS NOT NULL ORDER BY need, due, turn LIMIT 1) \
+    UNION ALL SELECT n.need, n.due FROM needs p CROSS JOIN LATERAL \
+    (SELECT q.need, q.due FROM queue q WHERE q.due IS NOT NULL AND q.need > p.need \
+    ORDER BY q.need, q.due, q.turn LIMIT 1) n)";
+
+/// The needs, the first time from `$1` on of each that is later.
+fn needs() -> String {
+    format!(
+        "WITH RECURSIVE {NEEDS} SELECT n.need, n.due, \
+         (SELECT q.due FROM queue q WHERE q.need = n.need AND q.due > $1 \
+         ORDER BY q.due, q.turn LIMIT 1) FROM needs n"
+    )
+}
+
+/// `$1` now, `$2` whether anything, `$3` which needs, `$4` whether HTTP, `$5` window, `$6` the run
+/// given out last, `$7` limit, `$8` tokens, `$9` until, `$10` where the walk begins.
+fn take() -> String {
+    const ABLE: &str = "($2 OR need = ANY($3) OR $4 AND left(need, 1) = 'h')";
+    format!(
+        "WITH RECURSIVE {NEEDS}, \
+         near AS MATERIALIZED (SELECT q.* FROM needs n CROSS JOIN LATERAL \
+           (SELECT run, step, item, due, turn FROM queue q \
+            WHERE q.need = n.need AND q.due <= $1 ORDER BY q.due, q.turn LIMIT $5) q \
+           WHERE n.due <= $1 AND {ABLE}), \
+         walk AS ( \
+           (SELECT run, 1 AS steps FROM queue WHERE run > $10 AND \
+            (SELECT count(*) FROM near) >= $5 ORDER BY run LIMIT 1) \
+           UNION ALL SELECT n.run, w.steps + 1 FROM walk w CROSS JOIN LATERAL \
+           (SELECT q.run FROM queue q WHERE q.run > w.run ORDER BY q.run LIMIT 1) n \
+           WHERE w.steps < {WALK}), \
+         strays AS MATERIALIZED (SELECT q.* FROM walk w CROSS JOIN LATERAL \
+           (SELECT run, step, item, due, turn FROM queue q \
+            WHERE q.run = w.run AND q.due <= $1 AND {ABLE} ORDER BY q.due, q.turn LIMIT 1) q \
+           WHERE w.run NOT IN (SELECT run FROM near)), \
+         laps AS (SELECT *, row_number() OVER (PARTITION BY run ORDER BY due, turn) AS lap \
+           FROM (SELECT * FROM near UNION ALL SELECT * FROM strays) due), \
+         taken AS MATERIALIZED (SELECT q.run, q.step, q.item, l.lap FROM laps l \
+           JOIN queue q ON q.run = l.run AND q.step = l.step AND q.item = l.item \
+             AND q.due = l.due AND q.turn = l.turn \
+           ORDER BY l.lap, l.run <= $6, l.run LIMIT $7 FOR UPDATE OF q SKIP LOCKED), \
+         placed AS MATERIALIZED (SELECT run, step, item, \
+           row_number() OVER (ORDER BY lap, run <= $6, run) AS place FROM taken), \
+         turned AS MATERIALIZED (SELECT *, nextval('turns') AS turn \
+           FROM (SELECT * FROM placed ORDER BY place) p) \
+         UPDATE queue q SET due = $9, turn = t.turn, reserved = ($8::uuid[])[t.place], \
+           reserved_until = $9, held = NULL \
+         FROM turned t WHERE q.run = t.run AND q.step = t.step AND q.item = t.item \
+         RETURNING {ROW}, t.place, (SELECT max(run::text) FROM walk WHERE steps = {WALK})"
+    )
+}
+
+/// What a store remembers of claims: where the turns of runs are, and the answers that nothing in
+/// the database would tell again.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    last: Option<RunId>,
+    walked: Option<Uuid>,
+    given: BTreeMap<u64, Given>,
+    minted: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Given {
+    counter: u64,
+    until: Timestamp,
+    answer: Claimed,
+}
+
+impl Claims {
+    /// Reserves what is due.
+    pub(super) async fn claim(
+        &mut self,
+        shared: &Shared,
+        claim: &Claim,
+    ) -> Result<Claimed, StoreError> {
+        Ok(self.try_claim(shared, claim).await?)
+    }
+
+    async fn try_claim(&mut self, shared: &Shared, claim: &Claim) -> Result<Claimed, Failed> {
+        let (floor, writer) = (shared.floor(), claim.id.writer);
+        let session = Session::of(&shared.pool).await?;
+        let [given, clock] = session.prepare([GIVEN, NOW]).await?;
+        let (name, at) = (bits(writer), nanos(floor));
+        let ((), given, clock) = tokio::try_join!(
+            biased;
+            session.run("BEGIN"),
+            session.query(&given, [&name]),
+            session.query(&clock, [&at]),
+        )?;
+        let now = clock.first().map_or(floor, |row| time(row.get(0)));
+        let given = given.first().and_then(read_given).filter(|given| given.until > now);
+        // A claim whose answer was lost is known to the database alone.
+        let known = self.given.get(&writer).map(|known| known.counter);
+        if let Some(given) = given.filter(|given| known.is_none_or(|known| known < given.counter)) {
+            self.given.insert(writer, given);
+        }
+        let known = self.given.get(&writer).map(|given| (given.counter, given.answer.clone()));
+        let (answer, cut) = match known {
+            Some((counter, answer)) if counter == claim.id.counter => (answer, true),
+            Some((counter, _)) if counter > claim.id.counter => {
+                (look(&session, claim, now, vec![]).await?, true)
+            }
+            _ => (self.take(&session, claim, now).await?, false),
+        };
+        if !cut && !answer.tasks.is_empty() {
+            session.commit().await?;
+        } else {
+            session.run("ROLLBACK").await?;
+            session.done();
+        }
+        if !cut {
+            let until = now.after(claim.lasts);
+            self.given.retain(|_, given| given.until > now);
+            let given = Given { counter: claim.id.counter, until, answer: answer.clone() };
+            self.given.insert(writer, given);
+        }
+        shared.saw(now, floor).await;
+        Ok(answer)
+    }
+
+    async fn take(
+        &mut self,
+        session: &Session,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Result<Claimed, Failed> {
+        let (anything, needs, http) = able_values(&claim.able);
+        let tokens: Vec<Uuid> = (0..claim.limit).map(|_| self.mint(claim, now)).collect();
+        let until = time(nanos(now) + length(claim.lasts));
+        let (limit, window) = (rows(claim.limit), rows(claim.limit.saturating_mul(4).max(WINDOW)));
+        let last = self.last.map(|run| uuid(run.to_bytes()));
+        let walked = self.walked.unwrap_or_default();
+        let (now_, until_) = (nanos(now), nanos(until));
+        let (take_text, needs_text) = (take(), self::needs());
+        let [taking, looking] = session.prepare([&*take_text, &*needs_text]).await?;
+        let values: [Value<'_>; _] =
+            [&now_, &anything, &needs, &http, &window, &last, &limit, &tokens, &until_, &walked];
+        let (mut taken, needs) = tokio::try_join!(
+            biased;
+            session.query(&taking, values),
+            session.query(&looking, [&now_]),
+        )?;
+        taken.sort_by_key(|row| row.get::<_, i64>(18));
+        if let Some(row) = taken.last() {
+            self.last = Some(run_at(row, 0));
+            let walked = row.get::<_, Option<&str>>(19);
+            self.walked = walked.and_then(|run| run.parse().ok());
+        }
+        let tasks = taken.iter().filter_map(read_claimed).collect();
+        let mut answer = told(&needs, claim, now, tasks);
+        if taken.len() < claim.limit {
+            // What is due and was not had is being worked on just now: there is no use in asking
+            // again at once.
+            let moment = |due| if due <= now { now.after(MOMENT) } else { due };
+            answer.next_due = answer.next_due.map(moment);
+        }
+        if !answer.tasks.is_empty() {
+            let bytes = to_vec(&answer).map_err(|e| Failed::Before(e.to_string()))?;
+            let (writer, counter) = (bits(claim.id.writer), bits(claim.id.counter));
+            session.ask(FORGET, [&now_]).await?;
+            session.ask(GIVE, [&writer, &counter, &until_, &bytes]).await?;
+        }
+        Ok(answer)
+    }
+
+    /// A token. The count starts again when the store is opened again, so the claim's name and time
+    /// go in beside it.
+    fn mint(&mut self, claim: &Claim, now: Timestamp) -> Uuid {
+        self.minted = self.minted.wrapping_add(1);
+        let task = TaskId::FIRST;
+        let high = task.chance(claim.chance ^ claim.id.counter, self.minted);
+        let low = task.chance(!claim.chance ^ claim.id.writer, self.minted);
+        let token = Token::from_random(task.chance(high, 0) ^ now.as_nanos(), low);
+        uuid(token.to_bytes())
+    }
+}
+
+fn read_given(row: &Row) -> Option<Given> {
+    let counter = u64::from_ne_bytes(row.get::<_, i64>(0).to_ne_bytes());
+    Some(Given { counter, until: time(row.get(2)), answer: from_slice(row.get(1)).ok()? })
+}
+
+/// A damaged row stays reserved and is told to nobody.
+fn read_claimed(row: &Row) -> Option<ClaimedTask> {
+    let ((run, task), standing) = read_row(row);
+    let standing = standing?;
+    let (token, _) = standing.reserved?;
+    let row = standing.row;
+    Some(ClaimedTask { run, task, attempt: row.attempt, token, progress: row.progress })
+}
+
+fn able_values(able: &Able) -> (bool, Vec<String>, bool) {
+    match able {
+        Able::Anything => (true, vec![], true),
+        Able::Only { http, functions } => {
+            let need = |action: &std::sync::Arc<str>| {
+                need_text(&Need { action: action.clone(), via: Via::Function })
+            };
+            (false, functions.iter().map(need).collect(), *http)
+        }
+    }
+}
+
+async fn look(
+    session: &Session,
+    claim: &Claim,
+    now: Timestamp,
+    tasks: Vec<ClaimedTask>,
+) -> Result<Claimed, Failed> {
+    let rows = session.ask(&needs(), [&nanos(now)]).await?;
+    Ok(told(&rows, claim, now, tasks))
+}
+
+/// The answer, from what waits after it.
+fn told(rows: &[Row], claim: &Claim, now: Timestamp, tasks: Vec<ClaimedTask>) -> Claimed {
+    let needs = rows.iter().filter_map(|row| {
+        let later = row.get::<_, Option<i64>>(2).map(time);
+        Some((read_need(row.get(0))?, time(row.get(1)), later))
+    });
+    let mut needs: Vec<_> = needs.collect();
+    needs.sort();
+    let is_due = |due: &Timestamp| *due <= now;
+    let mine = needs.iter().filter(|(need, due, _)| is_due(due) && claim.able.can(need));
+    let next = mine.map(|(_, due, _)| *due).min();
+    let later = needs.iter().filter_map(|(_, _, later)| *later).min();
+    let others = needs.iter().filter(|(need, due, _)| is_due(due) && !claim.able.can(need));
+    let unable = others.map(|(need, due, _)| (need.clone(), *due));
+    let unable = unable.take(Claimed::MOST_UNABLE).collect();
+    Claimed { at: now, tasks, next_due: next.or(later), unable }
+}
+
+fn rows(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}
+
+/// Leases whose end has come. Those that somebody is working on just now are passed over.
+pub(super) async fn expired(shared: &Shared, limit: usize) -> Result<Expired, StoreError> {
+    Ok(try_expired(shared, limit).await?)
+}
+
+async fn try_expired(shared: &Shared, limit: usize) -> Result<Expired, Failed> {
+    const NEXT: &str = "SELECT ends FROM queue WHERE ends > $1 ORDER BY ends LIMIT 1";
+    let over = format!(
+        "SELECT {ROW} FROM queue q WHERE q.ends <= $1 \
+         ORDER BY q.ends, q.run, q.step, q.item LIMIT $2 FOR UPDATE SKIP LOCKED"
+    );
+    let floor = shared.floor();
+    let session = Session::of(&shared.pool).await?;
+    let clock = session.ask(NOW, [&nanos(floor)]).await?;
+    let now = clock.first().map_or(floor, |row| time(row.get(0)));
+    let at = nanos(now);
+    let limit = rows(limit);
+    let [over, next] = session.prepare([&*over, NEXT]).await?;
+
+    let (over, next) = tokio::try_join!(
+        biased;
+        session.query(&over, [&at, &limit]),
+        session.query(&next, [&at]),
+    )?;
+    session.done();
+    shared.saw(now, floor).await;
+    let tasks = over.iter().filter_map(read_expired).collect();
+    let next = next.first().map(|row| time(row.get(0)));
+    Ok(Expired { at: now, tasks, next })
+}
+
+fn read_expired(row: &Row) -> Option<ExpiredTask> {
+    let ((run, task), standing) = read_row(row);
+    let row = standing?.row;
+    let QueueState::Leased { token, until, deadline, beat_by } = row.state else { return None };
+    let lapse = if deadline == Some(until) {
+        Lapse::Deadline
+    } else if beat_by == Some(until) {
+        Lapse::Heartbeat
+    } else {
+        Lapse::Lease
+    };
+    Some(ExpiredTask { run, task, attempt: row.attempt, token, lapse })
+}

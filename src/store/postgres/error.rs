@@ -1,0 +1,145 @@
+use std::io;
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
+
+use super::super::seam::StoreError;
+
+/// Why a store could not be reached or used. Each says what to do; none holds a password.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The address or an option is not one.
+    #[error(
+        "the PostgreSQL address can't be used: {why}. It looks like `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require&schema=retrial`."
+    )]
+    Address {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The root certificates could not be read.
+    #[error(
+        "the root certificates in `{path}` can't be used: {source}. Name a file of certificates in PEM."
+    )]
+    Certificates {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// The server could not be reached, or did not let us in.
+    #[error(
+        "PostgreSQL at {place} can't be used: {why}. Check that it runs, and user, password, database and sslmode."
+    )]
+    Server {
+        /// Host, port and database.
+        place: String,
+        /// What it, or the network, answered.
+        why: String,
+    },
+    /// The tables could not be made or changed.
+    #[error(
+        "the tables in schema `{schema}` at {place} can't be brought up to date: {why}. The user needs the right to create them, once; or name a schema of its own."
+    )]
+    Migration {
+        /// Host, port and database.
+        place: String,
+        /// The schema.
+        schema: String,
+        /// What the server answered.
+        why: String,
+    },
+    /// A later release has changed the tables.
+    #[error(
+        "the tables in schema `{schema}` at {place} have version {found}, and this release knows up to {known}: use a newer Retrial."
+    )]
+    Newer {
+        /// Host, port and database.
+        place: String,
+        /// The schema.
+        schema: String,
+        /// The tables' version.
+        found: i32,
+        /// The newest that this release knows.
+        known: i32,
+    },
+}
+
+/// Why requests came to nothing.
+#[derive(Clone, Debug)]
+pub(super) enum Failed {
+    /// Before their commit: it did not happen.
+    Before(String),
+    /// Another transaction was in the way: it did not happen, and may the next time.
+    InTheWay(String),
+    /// The server can't be reached, or has no time for us: it did not happen.
+    Away(String),
+    /// In their commit: it may have happened.
+    Commit(String),
+}
+
+impl Failed {
+    pub(super) fn pool(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => Self::Away(told(&error)),
+            other => Self::Away(other.to_string()),
+        }
+    }
+
+    /// What the failure of a commit means: nobody knows.
+    pub(super) fn commit(self) -> Self {
+        match self {
+            Self::Before(why) | Self::InTheWay(why) | Self::Away(why) | Self::Commit(why) => {
+                Self::Commit(why)
+            }
+        }
+    }
+}
+
+impl From<tokio_postgres::Error> for Failed {
+    fn from(error: tokio_postgres::Error) -> Self {
+        let why = told(&error);
+        let in_the_way = [
+            SqlState::T_R_SERIALIZATION_FAILURE,
+            SqlState::T_R_DEADLOCK_DETECTED,
+            SqlState::UNIQUE_VIOLATION,
+        ];
+        match error.code() {
+            Some(code) if in_the_way.contains(code) => Self::InTheWay(why),
+            Some(code) if is_away(code.code()) => Self::Away(why),
+            Some(_) => Self::Before(why),
+            None => Self::Away(why),
+        }
+    }
+}
+
+/// Whether the server is stopping, takes too long, has no room, or has become a standby: no request
+/// fares better by itself.
+fn is_away(code: &str) -> bool {
+    ["53", "57"].iter().any(|class| code.starts_with(class)) || code == "25006"
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self::Before(error.to_string())
+    }
+}
+
+impl From<Failed> for StoreError {
+    fn from(failed: Failed) -> Self {
+        match failed {
+            Failed::Before(why) | Failed::InTheWay(why) | Failed::Away(why) => Self::NotDone(why),
+            Failed::Commit(why) => Self::Unknown(why),
+        }
+    }
+}
+
+/// The server's own words, without details, which may show stored values.
+pub(super) fn told(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(answer) => format!("{} ({})", answer.message(), answer.code().code()),
+        None => match std::error::Error::source(error) {
+            Some(source) => format!("{error}: {source}"),
+            None => error.to_string(),
+        },
+    }
+}

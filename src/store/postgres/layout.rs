@@ -1,0 +1,202 @@
+//! How values are laid out in columns, and the sums that tell damage. Part of the stored format.
+
+use std::borrow::Cow;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::super::queue::Standing;
+use super::super::seam::{QueueRow, QueueState, RunPhase, StoreError};
+use crate::run::{RunId, TaskId, Token};
+use crate::time::{Nanos, Timestamp};
+use crate::workflow::{Need, StepIx, Via};
+
+/// A row's name in the queue.
+pub(super) type Place = (RunId, TaskId);
+
+/// The columns that [`read_row`] reads, of a table named `q`.
+pub(super) const ROW: &str = "q.run, q.step, q.item, q.attempt, q.need, q.scheduled, q.token, \
+    q.until, q.deadline, q.beat_by, q.progress, q.sum, q.due, q.turn, q.ends, q.reserved, \
+    q.reserved_until, q.held";
+
+/// The longest length of time that a claim adds to the clock in SQL: 73 years.
+const LONGEST: u64 = 1 << 61;
+
+/// The CRC32C of table, key and value.
+pub(super) fn sum(table: &str, key: &[&[u8]], value: &[&[u8]]) -> i32 {
+    let bytes = [table.as_bytes()].into_iter().chain(key.iter().copied());
+    let sum = bytes.chain(value.iter().copied()).fold(0, crc32c::crc32c_append);
+    i32::from_ne_bytes(sum.to_ne_bytes())
+}
+
+/// A time as a column keeps it; times after the year 2262 are all the end of time.
+pub(super) fn nanos(time: Timestamp) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
+}
+
+pub(super) fn time(nanos: i64) -> Timestamp {
+    match nanos {
+        i64::MAX => Timestamp::from_nanos(u64::MAX),
+        nanos => Timestamp::from_nanos(u64::try_from(nanos).unwrap_or_default()),
+    }
+}
+
+pub(super) fn length(length: Nanos) -> i64 {
+    i64::try_from(length.get().min(LONGEST)).unwrap_or_default()
+}
+
+/// A count as a column keeps it.
+pub(super) fn count(n: u64) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+/// All 64 bits.
+pub(super) fn bits(n: u64) -> i64 {
+    i64::from_ne_bytes(n.to_ne_bytes())
+}
+
+pub(super) fn uuid(bytes: [u8; 16]) -> Uuid {
+    Uuid::from_bytes(bytes)
+}
+
+pub(super) fn run_at(row: &Row, at: usize) -> RunId {
+    RunId::from_bytes(row.get::<_, Uuid>(at).into_bytes())
+}
+
+/// The task in two columns.
+pub(super) fn task_at(row: &Row, at: usize) -> TaskId {
+    let step = u16::try_from(row.get::<_, i32>(at)).unwrap_or(u16::MAX);
+    let item = u32::try_from(row.get::<_, i64>(at + 1)).unwrap_or(u32::MAX);
+    TaskId { step: StepIx(step), item }
+}
+
+/// PostgreSQL's texts hold no zero: it and the sign before it are written as two.
+pub(super) fn text(text: &str) -> Cow<'_, str> {
+    match text.contains(['\0', '\u{1}']) {
+        true => text.replace('\u{1}', "\u{1}1").replace('\0', "\u{1}0").into(),
+        false => text.into(),
+    }
+}
+
+pub(super) fn untext(text: &str) -> Cow<'_, str> {
+    match text.contains('\u{1}') {
+        true => text.replace("\u{1}0", "\0").replace("\u{1}1", "\u{1}").into(),
+        false => text.into(),
+    }
+}
+
+/// A need as one text, by which claims find what a node can run.
+pub(super) fn need_text(need: &Need) -> String {
+    let via = match need.via {
+        Via::Function => 'f',
+        Via::Http => 'h',
+    };
+    format!("{via}{}", text(&need.action))
+}
+
+pub(super) fn read_need(text: &str) -> Option<Need> {
+    let via = match text.chars().next()? {
+        'f' => Via::Function,
+        'h' => Via::Http,
+        _ => return None,
+    };
+    Some(Need { action: untext(&text[1..]).into(), via })
+}
+
+/// A phase as people read it.
+pub(super) fn phase_text(phase: RunPhase) -> &'static str {
+    match phase {
+        RunPhase::Running => "running",
+        RunPhase::Paused => "paused",
+        RunPhase::Completed => "completed",
+        RunPhase::Failed => "failed",
+        RunPhase::Cancelled => "cancelled",
+        RunPhase::Deactivated => "deactivated",
+    }
+}
+
+pub(super) fn read_phase(text: &str) -> Option<RunPhase> {
+    const ALL: [RunPhase; 6] = [
+        RunPhase::Running,
+        RunPhase::Paused,
+        RunPhase::Completed,
+        RunPhase::Failed,
+        RunPhase::Cancelled,
+        RunPhase::Deactivated,
+    ];
+    ALL.into_iter().find(|phase| phase_text(*phase) == text)
+}
+
+pub(super) fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(|e| StoreError::NotDone(format!("can't be stored: {e}")))
+}
+
+/// The value, if sum and text are right.
+pub(super) fn decode<T: DeserializeOwned>(
+    table: &str,
+    key: &[&[u8]],
+    value: &[u8],
+    stored: i32,
+) -> Option<T> {
+    (sum(table, key, &[value]) == stored).then(|| serde_json::from_slice(value).ok())?
+}
+
+/// As it comes back from its columns.
+pub(super) fn normal(mut row: QueueRow) -> QueueRow {
+    let normal = |t: &mut Timestamp| *t = time(nanos(*t));
+    match &mut row.state {
+        QueueState::Due { at, .. } => normal(at),
+        QueueState::Leased { until, deadline, beat_by, .. } => {
+            normal(until);
+            deadline.iter_mut().chain(beat_by).for_each(normal);
+        }
+    }
+    row
+}
+
+pub(super) fn row_sum(run: RunId, row: &QueueRow) -> Result<i32, StoreError> {
+    Ok(sum("queue", &[&run.to_bytes()], &[&encode(row)?]))
+}
+
+/// A row of the queue as stored; `None` in place of one that is damaged.
+pub(super) fn read_row(row: &Row) -> (Place, Option<Standing>) {
+    let place = (run_at(row, 0), task_at(row, 1));
+    (place, read_standing(place, row))
+}
+
+fn read_standing((run, task): Place, row: &Row) -> Option<Standing> {
+    let state = match (row.get::<_, Option<&str>>(4), row.get::<_, Option<Uuid>>(6)) {
+        (Some(need), None) => {
+            QueueState::Due { at: time(row.get::<_, Option<i64>>(5)?), need: read_need(need)? }
+        }
+        (None, Some(token)) => QueueState::Leased {
+            token: Token::from_bytes(token.into_bytes()),
+            until: time(row.get::<_, Option<i64>>(7)?),
+            deadline: row.get::<_, Option<i64>>(8).map(time),
+            beat_by: row.get::<_, Option<i64>>(9).map(time),
+        },
+        _ => return None,
+    };
+    let progress = match row.get::<_, Option<&[u8]>>(10) {
+        Some(progress) => Some(serde_json::from_slice(progress).ok()?),
+        None => None,
+    };
+    let attempt = u32::try_from(row.get::<_, i64>(3)).ok()?;
+    let found = QueueRow { task, attempt, state, progress };
+    if row_sum(run, &found).ok()? != row.get::<_, i32>(11) {
+        return None;
+    }
+    let due = row.get::<_, Option<i64>>(12).map(time);
+    let turn = row.get::<_, Option<i64>>(13).and_then(|turn| u64::try_from(turn).ok());
+    let ends = row.get::<_, Option<i64>>(14);
+    let reserved = row.get::<_, Option<Uuid>>(15).map(|id| Token::from_bytes(id.into_bytes()));
+    Some(Standing {
+        at_rest: due.is_none() && ends.is_none(),
+        row: found,
+        due: due.zip(turn),
+        reserved: reserved.zip(row.get::<_, Option<i64>>(16).map(time)),
+        held: row.get::<_, Option<&str>>(17).map(|held| untext(held).as_ref().into()),
+    })
+}

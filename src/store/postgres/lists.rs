@@ -1,0 +1,97 @@
+//! Lists and counts for people: SQL over the columns that repeat what the records say.
+
+use tokio_postgres::Row;
+
+use super::super::guards::{GuardRow, Guards};
+use super::super::listing::{AskRuns, Listed, RunCursor, RunFilter, Tally};
+use super::base::Base;
+use super::error::Failed;
+use super::layout::{count, nanos, phase_text, read_phase, run_at, text, time, untext, uuid};
+use super::load::{read_guard, read_record};
+use super::session::Session;
+use crate::run::RunId;
+use crate::time::Timestamp;
+
+/// A statement of its own for each index that serves it.
+fn list_text(filter: &RunFilter) -> String {
+    let phase = if filter.phase.is_some() { "phase = $3" } else { "$3::text IS NULL" };
+    let letters = if filter.letters { "letters > 0 AND $5" } else { "NOT $5" };
+    format!(
+        "SELECT run, record, sum, created FROM runs WHERE (created, run) < ($1, $2) \
+         AND {phase} AND {letters} AND ($4::text IS NULL OR workflow = $4) \
+         AND ($6::text IS NULL OR run BETWEEN $7 AND $8 OR strpos(folded, $6) > 0) \
+         ORDER BY created DESC, run DESC LIMIT $9"
+    )
+}
+
+const TALLY: &str = "SELECT phase, count(*) FROM runs GROUP BY phase";
+const LETTERS: &str = "SELECT coalesce(sum(letters), 0)::bigint FROM runs WHERE letters > 0";
+const GUARDS: &str = "SELECT action, state, sum FROM guards WHERE state IS NOT NULL";
+
+/// A page of runs, the newest first. A damaged one counts for nothing.
+pub(super) async fn list(
+    session: &Session,
+    now: Timestamp,
+    ask: &AskRuns,
+) -> Result<Listed, Failed> {
+    let filter = &ask.filter;
+    let phase = filter.phase.map(phase_text);
+    let workflow = filter.workflow.as_deref().map(text);
+    let part = filter.text.as_deref().map(|part| text(part).to_ascii_lowercase());
+    // Without such ids a range that holds none.
+    let ids = filter.ids().map(|ids| [*ids.start(), *ids.end()].map(RunId::to_bytes));
+    let [first, last] = ids.unwrap_or([[u8::MAX; 16], [0; 16]]).map(uuid);
+    let (created, run) = (Timestamp::from_nanos(u64::MAX), RunId::from_bytes([u8::MAX; 16]));
+    let mut at = ask.before.unwrap_or(RunCursor { created, run });
+    let (limit, statement) = (ask.limit.max(1), list_text(filter));
+    let mut page = Listed { at: now, runs: Vec::new(), next: None, damaged: Vec::new() };
+    loop {
+        let wanted = limit.saturating_add(1) - page.runs.len();
+        let (created, run, most) =
+            (nanos(at.created), uuid(at.run.to_bytes()), count(wanted as u64));
+        let rows = session
+            .ask(
+                &statement,
+                [&created, &run, &phase, &workflow, &filter.letters, &part, &first, &last, &most],
+            )
+            .await?;
+        for row in &rows {
+            if page.runs.len() >= limit {
+                page.next = Some(at);
+                return Ok(page);
+            }
+            let run = run_at(row, 0);
+            at = RunCursor { created: time(row.get(3)), run };
+            match read_record(run, row) {
+                Ok(record) => page.runs.push(record.head(run)),
+                Err(_) => page.damaged.push(run),
+            }
+        }
+        if rows.len() < wanted {
+            return Ok(page);
+        }
+    }
+}
+
+/// How many runs there are.
+pub(super) async fn tally(session: &Session, now: Timestamp) -> Result<Tally, Failed> {
+    let rows = session.ask(TALLY, []).await?;
+    let number = |row: &Row, at| u64::try_from(row.get::<_, i64>(at)).unwrap_or_default();
+    let waiting = session.ask(LETTERS, []).await?;
+    let letters = waiting.first().map_or(0, |row| number(row, 0));
+    let phases = rows.iter().filter_map(|row| Some((read_phase(row.get(0))?, number(row, 1))));
+    Ok(Tally { at: now, phases: phases.collect(), letters })
+}
+
+/// Every action's guards.
+pub(super) async fn guards(session: &Session, now: Timestamp) -> Result<Vec<GuardRow>, Failed> {
+    let mut base = Base::default();
+    for row in session.ask(GUARDS, []).await? {
+        let action = untext(row.get(0)).into_owned();
+        let state = read_guard(&action, &row);
+        base.guards.insert(action, state);
+    }
+    let mut guards = Guards::default();
+    base.fill(&mut guards);
+    Ok(guards.rows(now))
+}

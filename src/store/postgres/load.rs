@@ -1,0 +1,378 @@
+//! Loading what requests read. Locks come first and always in the same order: runs by id, their
+//! rows by task, guards by name; so no two transactions wait for each other.
+
+use bytes::Bytes;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::super::ledger::Record;
+use super::super::seam::{ResultRow, Snapshot};
+use super::base::{Ask, Base, Kept, Wants};
+use super::error::Failed;
+use super::layout::{
+    Place, ROW, count, decode, nanos, read_row, run_at, sum, task_at, text, time, untext, uuid,
+};
+use super::session::Session;
+use crate::run::{Digest, RunId, Version};
+use crate::time::Timestamp;
+
+/// The most tasks of one line that one transaction lets through.
+const LET_THROUGH: i64 = 256;
+
+const RUNS: &str = "SELECT run, record, sum, updated FROM runs WHERE run = ANY($1) \
+    ORDER BY run FOR NO KEY UPDATE";
+const PAGE: &str = "SELECT run, record, sum, updated FROM runs \
+    WHERE run >= $1 AND run IS DISTINCT FROM $2 ORDER BY run LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
+const ORPHANS: &str = "SELECT r.run FROM unnest($1::uuid[]) r(run) \
+    WHERE EXISTS (SELECT FROM events e WHERE e.run = r.run) \
+    AND NOT EXISTS (SELECT FROM runs k WHERE k.run = r.run)";
+const KEYS: &str = "SELECT key, run, sum FROM submissions WHERE key = ANY($1)";
+const GUARDS: &str = "SELECT action, state, sum FROM guards WHERE action = ANY($1) ORDER BY action FOR NO KEY UPDATE";
+const HELD: &str = "SELECT held, count(*) FROM queue WHERE held = ANY($1) GROUP BY held";
+const NOW: &str = "SELECT retrial_now($1)";
+
+fn rows_named(lock: &str) -> String {
+    format!(
+        "SELECT {ROW} FROM unnest($1::uuid[], $2::int[], $3::bigint[]) w(run, step, item) \
+         JOIN queue q ON q.run = w.run AND q.step = w.step AND q.item = w.item \
+         ORDER BY q.run, q.step, q.item {lock}"
+    )
+}
+
+fn rows_of_runs(lock: &str) -> String {
+    format!("SELECT {ROW} FROM queue q WHERE q.run = ANY($1) ORDER BY q.run, q.step, q.item {lock}")
+}
+
+fn lines() -> String {
+    format!(
+        "SELECT {ROW} FROM unnest($1::text[]) a(action) CROSS JOIN LATERAL \
+         (SELECT * FROM queue h WHERE h.held = a.action ORDER BY h.turn LIMIT {LET_THROUGH} \
+         FOR UPDATE SKIP LOCKED) q"
+    )
+}
+
+/// Names of tasks as columns.
+#[derive(Default)]
+pub(super) struct Places {
+    pub(super) runs: Vec<Uuid>,
+    pub(super) steps: Vec<i32>,
+    pub(super) items: Vec<i64>,
+}
+
+impl Places {
+    pub(super) fn push(&mut self, (run, task): Place) {
+        self.runs.push(uuid(run.to_bytes()));
+        self.steps.push(task.step.0.into());
+        self.items.push(task.item.into());
+    }
+
+    fn of(places: impl IntoIterator<Item = Place>) -> Self {
+        let mut all = Self::default();
+        places.into_iter().for_each(|place| all.push(place));
+        all
+    }
+}
+
+fn uuids<'r>(runs: impl IntoIterator<Item = &'r RunId>) -> Vec<Uuid> {
+    runs.into_iter().map(|run| uuid(run.to_bytes())).collect()
+}
+
+impl Base {
+    /// Begins a transaction, locks what is wanted and loads it, and then reads the clock. `floor`
+    /// is a time that was told before.
+    pub(super) async fn load(
+        session: &Session,
+        wants: &Wants,
+        floor: Timestamp,
+    ) -> Result<Self, Failed> {
+        let mut base = Self::default();
+        base.lock_runs(session, wants).await?;
+        let turning = base.turning(wants);
+        let rows = wants.rows.iter().filter(|(run, _)| !turning.contains(run));
+        let named = Places::of(rows.copied());
+        tokio::try_join!(
+            biased;
+            base_rows(session, &named, "FOR UPDATE"),
+            base_rows_of(session, &turning, "FOR UPDATE"),
+        )
+        .map(|(named, whole)| base.take_rows(named.into_iter().chain(whole)))?;
+        base.whole.extend(turning);
+        base.count_rows();
+        base.load_guards(session, wants).await?;
+        base.load_keys(session, wants).await?;
+        for name in &wants.definitions {
+            base.load_definition(session, name, "FOR UPDATE").await?;
+        }
+        let floor = floor.max(base.updated);
+        let now = session.ask(NOW, [&nanos(floor)]).await?;
+        base.now = now.first().map_or(floor, |row| time(row.get(0)));
+        Ok(base)
+    }
+
+    async fn lock_runs(&mut self, session: &Session, wants: &Wants) -> Result<(), Failed> {
+        if let Some((after, limit)) = wants.page {
+            session.run("BEGIN").await?;
+            return self.load_page(session, after, limit, PAGE).await;
+        }
+        let runs = uuids(&wants.runs);
+        let [lock] = session.prepare([RUNS]).await?;
+        let begin = session.run("BEGIN");
+        let ((), rows) = tokio::try_join!(biased; begin, session.query(&lock, [&runs]))?;
+        self.take_records(&rows);
+        self.mark_missing(session, &wants.runs.iter().copied().collect::<Vec<_>>()).await
+    }
+
+    fn take_records(&mut self, rows: &[Row]) {
+        for row in rows {
+            let run = run_at(row, 0);
+            self.updated = self.updated.max(time(row.get(3)));
+            self.records.insert(run, read_record(run, row).map(Some));
+        }
+    }
+
+    /// Those that were not found are not there, unless something of them is.
+    async fn mark_missing(&mut self, session: &Session, runs: &[RunId]) -> Result<(), Failed> {
+        let missing: Vec<RunId> =
+            runs.iter().filter(|run| !self.records.contains_key(run)).copied().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let orphans = session.ask(ORPHANS, [&uuids(&missing)]).await?;
+        self.records.extend(missing.into_iter().map(|run| (run, Ok(None))));
+        for row in orphans {
+            self.damage(run_at(&row, 0), "it has events but no record");
+        }
+        Ok(())
+    }
+
+    fn take_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
+        for row in rows {
+            let (place, standing) = read_row(&row);
+            match standing {
+                Some(standing) => drop(self.rows.insert(place, standing)),
+                None => self.damage(place.0, "a queue row is not what was written"),
+            }
+        }
+    }
+
+    async fn load_guards(&mut self, session: &Session, wants: &Wants) -> Result<(), Failed> {
+        if wants.guards.is_empty() {
+            return Ok(());
+        }
+        let chosen = |which: fn(&(&String, &super::base::Touch)) -> bool| {
+            let chosen = wants.guards.iter().filter(which);
+            chosen.map(|(action, _)| text(action).into_owned()).collect::<Vec<_>>()
+        };
+        let (all, freeing) = (chosen(|_| true), chosen(|(_, touch)| touch.frees));
+        let lines = lines();
+        let [guards, line, held] = session.prepare([GUARDS, &lines, HELD]).await?;
+        let (guards, line, held) = tokio::try_join!(
+            biased;
+            session.query(&guards, [&all]),
+            session.query(&line, [&freeing]),
+            session.query(&held, [&all]),
+        )?;
+        for row in guards {
+            let action = untext(row.get(0)).into_owned();
+            let state = read_guard(&action, &row);
+            self.guards.insert(action, state);
+        }
+        for row in line {
+            // A damaged row of another run stays where it is.
+            if let (place, Some(standing)) = read_row(&row) {
+                self.rows.entry(place).or_insert(standing);
+            }
+        }
+        let counts = held.iter().map(|row| {
+            let n = u64::try_from(row.get::<_, i64>(1)).unwrap_or_default();
+            (untext(row.get(0)).into_owned(), n)
+        });
+        self.held.extend(counts);
+        let holders = self.holders(wants);
+        let rows = base_rows(session, &Places::of(holders), "").await?;
+        for (place, standing) in rows.iter().map(read_row) {
+            self.rows.extend(standing.map(|standing| (place, standing)));
+        }
+        Ok(())
+    }
+
+    async fn load_keys(&mut self, session: &Session, wants: &Wants) -> Result<(), Failed> {
+        if wants.keys.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<String> = wants.keys.iter().map(Digest::to_string).collect();
+        let rows = session.ask(KEYS, [&keys]).await?;
+        for key in &wants.keys {
+            let name = key.to_string();
+            let row = rows.iter().find(|row| row.get::<_, &str>(0) == name);
+            let found = row.map(|row| {
+                let (run, stored) = (run_at(row, 1), row.get::<_, i32>(2));
+                let is_whole = sum("submissions", &[name.as_bytes()], &[&run.to_bytes()]) == stored;
+                let why = "the store: a submission key is not what was written";
+                is_whole.then_some(run).ok_or_else(|| why.to_owned())
+            });
+            self.keys.insert(*key, found.transpose());
+        }
+        Ok(())
+    }
+
+    /// Loads what requests have asked for since.
+    pub(super) async fn load_more(
+        &mut self,
+        session: &Session,
+        asked: &[Ask],
+    ) -> Result<(), Failed> {
+        for ask in asked {
+            match ask {
+                Ask::Record(run) => {
+                    let text = RUNS.replace("FOR NO KEY UPDATE", "");
+                    let rows = session.ask(&text, [&uuids([run])]).await?;
+                    self.take_records(&rows);
+                    self.mark_missing(session, &[*run]).await?;
+                }
+                Ask::Key(key) => {
+                    let keys = [*key].into();
+                    self.load_keys(session, &Wants { keys, ..Wants::default() }).await?;
+                }
+                Ask::Events(run, from) => self.load_events(session, *run, *from).await?,
+                Ask::Results(run, after) => self.load_results(session, *run, *after).await?,
+                Ask::Snapshot(run) => self.load_snapshot(session, *run).await?,
+                Ask::Letter(id) => self.load_letter(session, *id).await?,
+                Ask::Lettered(run) => self.load_lettered(session, *run).await?,
+                Ask::Letters(after, limit, filter) => {
+                    self.load_letters(session, *after, *limit, filter).await?;
+                }
+                Ask::Records(after, limit) => {
+                    let text = PAGE.replace("FOR NO KEY UPDATE SKIP LOCKED", "");
+                    self.load_page(session, *after, *limit, &text).await?;
+                }
+                Ask::Definition(name) => self.load_definition(session, name, "").await?,
+                Ask::Definitions(after, limit) => {
+                    self.load_definitions(session, after.as_deref(), *limit).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All rows of a run, which are counted.
+    pub(super) async fn load_whole(&mut self, session: &Session, run: RunId) -> Result<(), Failed> {
+        let rows = base_rows_of(session, &[run], "").await?;
+        self.take_rows(rows);
+        self.whole.insert(run);
+        self.count_rows();
+        Ok(())
+    }
+
+    async fn load_events(
+        &mut self,
+        session: &Session,
+        run: RunId,
+        from: Version,
+    ) -> Result<(), Failed> {
+        const TEXT: &str = "SELECT version, event, sum FROM events \
+            WHERE run = $1 AND version >= $2 ORDER BY version";
+        let rows = session.ask(TEXT, [&uuid(run.to_bytes()), &count(from.0)]).await?;
+        let events = rows.iter().map(|row| {
+            let version: i64 = row.get(0);
+            let event: &[u8] = row.get(1);
+            let key = [&run.to_bytes()[..], &version.to_be_bytes()];
+            let is_whole = sum("events", &key, &[event]) == row.get::<_, i32>(2);
+            let version = Version(u64::try_from(version).unwrap_or_default());
+            let why = || format!("run {run}: an event is not what was written");
+            is_whole.then(|| (version, Bytes::copy_from_slice(event))).ok_or_else(why)
+        });
+        self.events.insert(run, (from, events.collect()));
+        Ok(())
+    }
+
+    async fn load_results(
+        &mut self,
+        session: &Session,
+        run: RunId,
+        after: Option<Version>,
+    ) -> Result<(), Failed> {
+        // From the last one that is not wanted on, so that a lost one after it is noticed.
+        const TEXT: &str = "SELECT place, at, step, item, attempt, result, sum FROM results \
+            WHERE run = $1 AND place >= coalesce((SELECT place FROM results \
+            WHERE run = $1 AND at <= $2 ORDER BY place DESC LIMIT 1), 0) ORDER BY place";
+        let at = after.map_or(-1, |after| count(after.0));
+        let rows = session.ask(TEXT, [&uuid(run.to_bytes()), &at]).await?;
+        let results = rows.iter().map(|row| {
+            let (place, at): (i64, i64) = (row.get(0), row.get(1));
+            let (result, attempt): (&[u8], i64) = (row.get(5), row.get(4));
+            let task = task_at(row, 2);
+            let kept = ResultRow {
+                task,
+                attempt: u32::try_from(attempt).unwrap_or_default(),
+                result: Bytes::copy_from_slice(result),
+            };
+            let at = Version(u64::try_from(at).unwrap_or_default());
+            let place = u64::try_from(place).unwrap_or_default();
+            let is_whole = result_sum(run, place, at, &kept) == row.get::<_, i32>(6);
+            let why = || format!("run {run}: a result is not what was written");
+            is_whole.then_some((place, (at, kept))).ok_or_else(why)
+        });
+        self.results.insert(run, (after, results.collect()));
+        Ok(())
+    }
+
+    async fn load_snapshot(&mut self, session: &Session, run: RunId) -> Result<(), Failed> {
+        const TEXT: &str = "SELECT version, state, sum FROM snapshots WHERE run = $1";
+        let rows = session.ask(TEXT, [&uuid(run.to_bytes())]).await?;
+        let snapshot = rows.first().map(|row| {
+            let version = Version(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default());
+            let snapshot = Snapshot { version, state: Bytes::copy_from_slice(row.get(1)) };
+            let is_whole = snapshot_sum(run, &snapshot) == row.get::<_, i32>(2);
+            let why = || format!("run {run}: its snapshot is not what was written");
+            is_whole.then_some(snapshot).ok_or_else(why)
+        });
+        self.snapshots.insert(run, snapshot.transpose());
+        Ok(())
+    }
+}
+
+async fn base_rows(session: &Session, places: &Places, lock: &str) -> Result<Vec<Row>, Failed> {
+    match places.runs.is_empty() {
+        true => Ok(vec![]),
+        false => {
+            let Places { runs, steps, items } = places;
+            session.ask(&rows_named(lock), [runs, steps, items]).await
+        }
+    }
+}
+
+async fn base_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result<Vec<Row>, Failed> {
+    match runs.is_empty() {
+        true => Ok(vec![]),
+        false => session.ask(&rows_of_runs(lock), [&uuids(runs)]).await,
+    }
+}
+
+/// A record from `run, record, sum`.
+pub(super) fn read_record(run: RunId, row: &Row) -> Kept<Record> {
+    let record = decode("runs", &[&run.to_bytes()], row.get(1), row.get(2));
+    record.ok_or_else(|| format!("run {run}: its record is not what was written"))
+}
+
+pub(super) fn read_guard<T: serde::de::DeserializeOwned>(
+    action: &str,
+    row: &Row,
+) -> Kept<Option<T>> {
+    let Some(state) = row.get::<_, Option<&[u8]>>(1) else { return Ok(None) };
+    let stored = row.get::<_, Option<i32>>(2);
+    let state = stored.and_then(|stored| decode("guards", &[action.as_bytes()], state, stored));
+    state.map(Some).ok_or_else(|| format!("the store: the guards of action `{action}`"))
+}
+
+pub(super) fn result_sum(run: RunId, place: u64, at: Version, row: &ResultRow) -> i32 {
+    let (step, item) = (row.task.step.0.to_be_bytes(), row.task.item.to_be_bytes());
+    let (at, attempt) = (at.0.to_be_bytes(), row.attempt.to_be_bytes());
+    let value = [&at[..], &step, &item, &attempt, &row.result];
+    sum("results", &[&run.to_bytes(), &place.to_be_bytes()], &value)
+}
+
+pub(super) fn snapshot_sum(run: RunId, snapshot: &Snapshot) -> i32 {
+    let version = snapshot.version.0.to_be_bytes();
+    sum("snapshots", &[&run.to_bytes()], &[&version, &snapshot.state])
+}

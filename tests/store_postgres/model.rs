@@ -1,0 +1,165 @@
+//! Random scripts over the memory store and the PostgreSQL store, on clocks that are turned together:
+//! both answer alike, to the nanosecond.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use retrial::run::Token;
+use retrial::store::{Claimed, MemoryStore, PostgresOptions};
+use retrial::time::{Nanos, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio_postgres::Client;
+
+use super::kit::{connect, new_schema, schema_of, server};
+use crate::store_model::ask::ask;
+use crate::store_model::script::{Answer, Call, Op, Script};
+use crate::store_world::Turned;
+
+const START: u64 = 1_000_000;
+
+/// The tokens of both stores: each draws its own.
+#[derive(Default)]
+struct Tokens {
+    to_postgres: BTreeMap<String, String>,
+    to_memory: BTreeMap<String, String>,
+}
+
+fn name(token: Token) -> String {
+    serde_json::from_value(serde_json::to_value(token).unwrap()).unwrap()
+}
+
+/// The same, with names replaced.
+fn renamed<T: Serialize + DeserializeOwned>(value: &T, names: &BTreeMap<String, String>) -> T {
+    fn walk(value: &mut Value, names: &BTreeMap<String, String>) {
+        match value {
+            Value::String(text) => text.clone_from(names.get(text).unwrap_or(&text.clone())),
+            Value::Array(values) => values.iter_mut().for_each(|value| walk(value, names)),
+            Value::Object(fields) => fields.values_mut().for_each(|value| walk(value, names)),
+            _ => {}
+        }
+    }
+    let mut json = serde_json::to_value(value).unwrap();
+    walk(&mut json, names);
+    serde_json::from_value(json).unwrap()
+}
+
+impl Tokens {
+    fn question(&self, call: &Call) -> Call {
+        match call {
+            Call::Create(create) => Call::Create(renamed(create, &self.to_postgres)),
+            Call::Commit(commit) => Call::Commit(renamed(commit, &self.to_postgres)),
+            Call::Renew(held) => Call::Renew(renamed(held, &self.to_postgres)),
+            other => other.clone(),
+        }
+    }
+
+    fn answer(&self, answer: Answer) -> Answer {
+        let names = &self.to_memory;
+        match answer {
+            Answer::Claimed(claimed) => Answer::Claimed(renamed(&claimed, names)),
+            Answer::Committed(committed) => Answer::Committed(renamed(&committed, names)),
+            Answer::Expired(expired) => Answer::Expired(renamed(&expired, names)),
+            Answer::Rows(rows) => Answer::Rows(renamed(&rows, names)),
+            other => other,
+        }
+    }
+
+    /// Takes in which tokens the stores gave for the same tasks.
+    fn meet(&mut self, memory: &Answer, postgres: &Answer) {
+        let (
+            Answer::Claimed(Claimed { tasks: one, .. }),
+            Answer::Claimed(Claimed { tasks: other, .. }),
+        ) = (memory, postgres)
+        else {
+            return;
+        };
+        for (one, other) in one.iter().zip(other) {
+            if (one.run, one.task) == (other.run, other.task) {
+                self.to_postgres.insert(name(one.token), name(other.token));
+                self.to_memory.insert(name(other.token), name(one.token));
+            }
+        }
+    }
+}
+
+/// A schema whose clock is a table.
+async fn turned_schema() -> (PostgresOptions, Client) {
+    let mut options = new_schema();
+    (options.connections, options.writers) = (2, 1);
+    connect(&options).await.close().await;
+    let client = server().client("postgres").await;
+    client.batch_execute(&format!("SET search_path TO {}", schema_of(&options))).await.unwrap();
+    let turn = "CREATE TABLE turned (now bigint); INSERT INTO turned VALUES (0);
+        CREATE OR REPLACE FUNCTION retrial_clock() RETURNS bigint LANGUAGE sql VOLATILE
+        AS 'SELECT now FROM turned'";
+    client.batch_execute(turn).await.unwrap();
+    (options, client)
+}
+
+async fn empty(client: &Client) {
+    let all = "DELETE FROM runs; DELETE FROM submissions; DELETE FROM events; DELETE FROM results;
+        DELETE FROM snapshots; DELETE FROM letters; DELETE FROM queue; DELETE FROM guards;
+        DELETE FROM claims; DELETE FROM definitions; UPDATE clock SET ahead = 0, seen = 0";
+    client.batch_execute(all).await.unwrap();
+}
+
+async fn turn(client: &Client, now: u64) {
+    client.batch_execute(&format!("UPDATE turned SET now = {now}")).await.unwrap();
+}
+
+async fn check(
+    options: &PostgresOptions,
+    client: &Client,
+    ops: Vec<Op>,
+) -> Result<(), TestCaseError> {
+    let (runtime, mut now) = (Turned::at(START), START);
+    let memory = MemoryStore::starting_at(runtime.clone(), Timestamp::from_nanos(START));
+    empty(client).await;
+    turn(client, now).await;
+    let postgres = connect(options).await;
+    let (mut script, mut tokens) = (Script::default(), Tokens::default());
+    for op in ops {
+        // Whole microseconds, so that no two rows become due at the same instant by chance.
+        now += op.turn * 1_000;
+        runtime.turn(Nanos::new(op.turn * 1_000));
+        turn(client, now).await;
+        let call = script.call(op);
+        let from_memory = ask(&memory, call.clone()).await;
+        let from_postgres = ask(&postgres, tokens.question(&call)).await;
+        tokens.meet(&from_memory, &from_postgres);
+        prop_assert_eq!(&from_memory, &tokens.answer(from_postgres), "{:?}", call);
+        script.saw(&call, &from_memory);
+    }
+    for call in Script::everything() {
+        let from_memory = ask(&memory, call.clone()).await;
+        let from_postgres = tokens.answer(ask(&postgres, call.clone()).await);
+        prop_assert_eq!(&from_memory, &from_postgres, "at last: {:?}", call);
+    }
+    postgres.close().await;
+    Ok(())
+}
+
+/// Half of them, so that two cores have one each.
+fn check_many() {
+    let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (options, client) = tokio.block_on(turned_schema());
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(250) };
+    let scripts = prop::collection::vec(Op::any(), 1..60);
+    let mut runner = prop::test_runner::TestRunner::new(config);
+    let held = runner.run(&scripts, |ops| tokio.block_on(check(&options, &client, ops)));
+    assert!(held.is_ok(), "{}", held.unwrap_err());
+}
+
+#[test]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+fn the_postgres_store_answers_as_the_memory_store() {
+    check_many();
+}
+
+#[test]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+fn the_postgres_store_answers_as_the_memory_store_to_other_scripts() {
+    check_many();
+}
