@@ -6,7 +6,7 @@
 //!
 //! `--fail N`: the first N requests with the same `Receipt-Token` get 503. `--slow MS`: every answer
 //! waits so long. `--rate-limit`: failures are 429 with `Retry-After: 1` instead. `--quiet`: says
-//! nothing.
+//! nothing. `--open`: listens on every address of the machine, not only on 127.0.0.1.
 #![expect(
     clippy::disallowed_methods,
     reason = "a server of its own: nothing of the simulation runs through it"
@@ -29,7 +29,7 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 
 const USAGE: &str =
-    "usage: flaky_server [--port N] [--fail N] [--slow MS] [--rate-limit] [--quiet]";
+    "usage: flaky_server [--port N] [--fail N] [--slow MS] [--rate-limit] [--quiet] [--open]";
 
 #[derive(Clone, Copy)]
 pub(crate) struct Options {
@@ -38,11 +38,19 @@ pub(crate) struct Options {
     pub(crate) slow: Duration,
     pub(crate) rate_limit: bool,
     pub(crate) quiet: bool,
+    pub(crate) open: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { port: 8080, fail: 2, slow: Duration::ZERO, rate_limit: false, quiet: false }
+        Self {
+            port: 8080,
+            fail: 2,
+            slow: Duration::ZERO,
+            rate_limit: false,
+            quiet: false,
+            open: false,
+        }
     }
 }
 
@@ -58,6 +66,7 @@ fn parse(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
             "--slow" => options.slow = Duration::from_millis(number()?.into()),
             "--rate-limit" => options.rate_limit = true,
             "--quiet" => options.quiet = true,
+            "--open" => options.open = true,
             _ => return Err(format!("unknown argument `{arg}`")),
         }
     }
@@ -149,7 +158,8 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let served = match TcpListener::bind(("127.0.0.1", options.port)).await {
+    let host = if options.open { "0.0.0.0" } else { "127.0.0.1" };
+    let served = match TcpListener::bind((host, options.port)).await {
         Ok(listener) => serve(listener, options).await,
         Err(error) => Err(error),
     };

@@ -13,40 +13,40 @@ if ! command -v cargo >/dev/null; then
   exit 1
 fi
 
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then
-  as_root=(sudo -n)
+# What tests drive, ask or start: the browser of the tests of pages, systemd and groff for what is
+# installed with the service, the programs of PostgreSQL servers of their own.
+missing=()
+needs() {
+  command -v "$1" >/dev/null || missing+=("$2")
+}
+needs chromium chromium
+needs chromedriver chromium-driver
+needs systemd-analyze systemd
+needs groff groff-base
+if ! [ -x "$(pg_config --bindir 2>/dev/null)/initdb" ] && ! compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; then
+  missing+=(postgresql)
 fi
-
-# Installs Debian packages; the first argument says what is missing without them.
-install() {
-  local missing=$1
-  shift
+if [ "${#missing[@]}" -gt 0 ]; then
+  as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    as_root=(sudo -n)
+  fi
   if ! command -v apt-get >/dev/null || ! "${as_root[@]}" true 2>/dev/null; then
-    echo "$missing: install what has them (on Debian the packages $*) and run this again" >&2
+    echo "some programs are missing: install them (on Debian: the packages ${missing[*]}) and run this again" >&2
     exit 1
   fi
+  install() {
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
+  }
   "${as_root[@]}" apt-get update
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "$@"
-}
-
-# The browser that the tests of pages drive.
-if ! command -v chromedriver >/dev/null || ! command -v chromium >/dev/null; then
-  install "chromium and chromedriver are missing" chromium chromium-driver
-fi
-
-# The programs of the servers that the tests of the PostgreSQL store start. Debian would make and
-# start a server of its own with them; the tests need none.
-has_postgres() {
-  [ -x "$(pg_config --bindir 2>/dev/null)/initdb" ] || compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null
-}
-if ! has_postgres; then
-  install "PostgreSQL's server programs are missing" postgresql-common
-  "${as_root[@]}" mkdir -p /etc/postgresql-common
-  if ! grep -qs '^create_main_cluster' /etc/postgresql-common/createcluster.conf; then
-    echo "create_main_cluster = false" | "${as_root[@]}" tee -a /etc/postgresql-common/createcluster.conf >/dev/null
+  if [[ " ${missing[*]} " == *" postgresql "* ]]; then
+    # Debian would make and start a server with the programs; the tests need none.
+    install postgresql-common
+    if ! grep -qs '^create_main_cluster' /etc/postgresql-common/createcluster.conf; then
+      echo "create_main_cluster = false" | "${as_root[@]}" tee -a /etc/postgresql-common/createcluster.conf >/dev/null
+    fi
   fi
-  install "PostgreSQL's server programs are missing" postgresql
+  install "${missing[@]}"
 fi
 
 # An environment RUSTFLAGS replaces the flags of .cargo/config.toml, without which the simulated

@@ -64,6 +64,8 @@ pub mod policy;
 pub mod run;
 pub mod runtime;
 pub mod schedule;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod store;
 pub mod time;
 pub mod workflow;

@@ -88,3 +88,25 @@ fn d7_the_top_level() {
     }
     assert!(root().join("sim/Cargo.toml").is_file(), "the simulation is a package of its own");
 }
+
+/// The crates of the default build, the library's own among them, as the README counts them.
+const DEFAULT_CRATES: usize = 45;
+
+/// Whoever embeds the library gets no client, server, database or command line with it.
+#[test]
+fn the_default_build_stays_small() {
+    let mut tree = std::process::Command::new(env!("CARGO"));
+    tree.args(["tree", "-p", "retrial", "-e", "normal", "--prefix", "none", "--no-dedupe"]);
+    tree.args(["--format", "{p}", "--locked", "--offline"]).current_dir(root());
+    let told = tree.output().unwrap();
+    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
+    let told = String::from_utf8(told.stdout).unwrap();
+    let crates: std::collections::BTreeSet<_> = told.lines().collect();
+    let has = |name: &str| crates.iter().any(|line| line.split(' ').next() == Some(name));
+    for heavy in ["axum", "clap", "hyper", "rustls", "tokio-postgres", "miette"] {
+        assert!(!has(heavy), "{heavy} is in the default build");
+    }
+    assert_eq!(crates.len(), DEFAULT_CRATES, "{crates:?}");
+    let said = format!("{DEFAULT_CRATES} crates");
+    assert!(read("README.md").contains(&said), "README.md does not say `{said}`");
+}

@@ -360,6 +360,7 @@ fn a_store_conforms_when_answers_are_lost_and_asked_for_again() {
             StoreOp::Commit => &[
                 "the_commit_of_the_start_is_the_lease",
                 "renewing_extends_but_never_past_the_deadline",
+                "guards_are_shown_as_they_stand",
             ],
             StoreOp::Renew => &["renewing_extends_but_never_past_the_deadline"],
             _ => &[],

@@ -4,10 +4,12 @@
 use std::process::ExitCode;
 
 use retrial::run::RunId;
-use retrial::store::RunHead;
+use serde_json::{Value, json};
 
+use super::Lookup;
 use super::desk::{self, Desk, Place};
 use super::report::Trouble;
+use super::shown::{clean, print};
 
 /// Pause a run's retries: none starts until `retrial resume`.
 ///
@@ -91,110 +93,96 @@ struct Of {
 }
 
 impl Of {
-    /// Does `act` to the run, unless it has ended, and says what was done.
-    fn unless_ended(
+    /// Asks `what` of the run, and says what was done.
+    fn ask(
         &self,
-        act: impl AsyncFnOnce(&Desk, RunId) -> Result<String, Trouble>,
+        lookup: Lookup,
+        what: &str,
+        body: Option<Value>,
+        say: impl FnOnce(&Desk, RunId, &Value) -> String,
     ) -> Result<ExitCode, Trouble> {
-        self.any(async |desk: &Desk, head: RunHead| {
-            if head.phase.is_terminal() {
-                let (run, phase) = (head.run, desk::phase(head.phase));
-                return Err(Trouble::input(format!("run {run} has ended ({phase})")));
-            }
-            act(desk, head.run).await
-        })
-    }
-
-    fn any(
-        &self,
-        act: impl AsyncFnOnce(&Desk, RunHead) -> Result<String, Trouble>,
-    ) -> Result<ExitCode, Trouble> {
-        desk::at(&self.place, async |desk: &Desk| {
-            let head = desk.run(&self.run).await?;
-            let said = act(desk, head).await?;
-            desk::print(&(said + "\n"))
+        desk::at(&self.place, lookup, async |desk: &Desk| {
+            let run = desk.run(&self.run).await?;
+            let stands = desk.command(run, what, body).await?;
+            print(&(say(desk, run, &stands) + "\n"))
         })
     }
 }
 
-/// How the run goes on: no process works on it, or the store would not have opened.
+fn because(reason: &str) -> Option<Value> {
+    Some(json!({ "reason": reason }))
+}
+
+/// How the run goes on. No process works on the runs of a file, or it would not have opened.
 fn goes_on(desk: &Desk, run: RunId) -> String {
-    format!("Nothing works on it now: `retrial run --resume {run} {}` does.", desk.option())
+    match desk.file {
+        Some(_) => {
+            let option = desk.option();
+            format!("Nothing works on it now: `retrial run --resume {run} {option}` does.")
+        }
+        None => "The nodes of its store work on it.".to_owned(),
+    }
 }
 
 impl Pause {
-    pub(super) fn main(&self) -> Result<ExitCode, Trouble> {
-        self.of.unless_ended(async |desk, run| {
-            desk.engine().pause(run, &self.reason).await.map_err(|e| desk::refused(&e))?;
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+        self.of.ask(lookup, "pause", because(&self.reason), |desk, run, _| {
             let option = desk.option();
-            Ok(format!("Run {run}: retries are paused until `retrial resume {run} {option}`."))
+            format!("Run {run}: retries are paused until `retrial resume {run} {option}`.")
         })
     }
 }
 
 impl Resume {
-    pub(super) fn main(&self) -> Result<ExitCode, Trouble> {
-        self.of.unless_ended(async |desk, run| {
-            desk.engine().resume(run).await.map_err(|e| desk::refused(&e))?;
-            Ok(format!("Run {run}: retries go on. {}", goes_on(desk, run)))
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+        self.of.ask(lookup, "resume", None, |desk, run, _| {
+            format!("Run {run}: retries go on. {}", goes_on(desk, run))
         })
     }
 }
 
 impl Fail {
-    pub(super) fn main(&self) -> Result<ExitCode, Trouble> {
-        self.of.unless_ended(async |desk, run| {
-            let done = desk.engine().fail(run, &self.step, self.item, &self.reason).await;
-            done.map_err(|e| desk::refused(&e))?;
-            let state = desk.engine().state(run).await.map_err(|e| desk::refused(&e))?;
-            Ok(match state.outcome() {
-                Some(_) => format!(
-                    "Run {run}: what waited of {} has failed, and the run with it.",
-                    self.step
-                ),
-                None => format!(
-                    "Run {run}: what waited of {} has failed. {}",
-                    self.step,
-                    goes_on(desk, run)
-                ),
-            })
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+        let Self { step, item, reason, .. } = self;
+        let body = json!({ "step": step, "item": item, "reason": reason });
+        self.of.ask(lookup, "fail", Some(body), |desk, run, stands| {
+            let failed = format!("Run {run}: what waited of {} has failed", clean(step));
+            match stands["phase"].as_str() {
+                Some("completed" | "failed" | "cancelled") => {
+                    format!("{failed}, and the run with it.")
+                }
+                _ => format!("{failed}. {}", goes_on(desk, run)),
+            }
         })
     }
 }
 
 impl Cancel {
-    pub(super) fn main(&self) -> Result<ExitCode, Trouble> {
-        self.of.unless_ended(async |desk, run| {
-            desk.engine().cancel(run, &self.reason).await.map_err(|e| desk::refused(&e))?;
-            Ok(format!("Run {run} is cancelled."))
-        })
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+        let say = |_: &Desk, run, _: &Value| format!("Run {run} is cancelled.");
+        self.of.ask(lookup, "cancel", because(&self.reason), say)
     }
 }
 
 impl Deactivate {
-    pub(super) fn main(&self) -> Result<ExitCode, Trouble> {
-        self.of.unless_ended(async |desk, run| {
-            desk.engine().deactivate(run).await.map_err(|e| desk::refused(&e))?;
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+        self.of.ask(lookup, "deactivate", None, |desk, run, _| {
             let option = desk.option();
-            Ok(format!("Run {run} is left alone until `retrial activate {run} {option}`."))
+            format!("Run {run} is left alone until `retrial activate {run} {option}`.")
         })
     }
 }
 
 impl Activate {
-    pub(super) fn main(&self) -> Result<ExitCode, Trouble> {
-        self.of.unless_ended(async |desk, run| {
-            desk.engine().activate(run).await.map_err(|e| desk::refused(&e))?;
-            Ok(format!("Run {run} is active. {}", goes_on(desk, run)))
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+        self.of.ask(lookup, "activate", None, |desk, run, _| {
+            format!("Run {run} is active. {}", goes_on(desk, run))
         })
     }
 }
 
 impl Archive {
-    pub(super) fn main(&self) -> Result<ExitCode, Trouble> {
-        self.of.any(async |desk, head| {
-            desk.engine().archive(head.run).await.map_err(|e| desk::refused(&e))?;
-            Ok(format!("Run {} is archived.", head.run))
-        })
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+        self.of.ask(lookup, "archive", None, |_, run, _| format!("Run {run} is archived."))
     }
 }

@@ -1,81 +1,121 @@
-//! A store whose runs nobody works on meanwhile: what the commands over a store share.
+//! Where people look at runs and decide about them: a store that this process opens, or a service.
+//!
+//! Both are asked by the same HTTP interface, the first within the process, so whatever is printed
+//! is the same. A store's runs are worked on by nobody here.
 
-use std::collections::BTreeSet;
-use std::io::{ErrorKind, Write, stdout};
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
-use retrial::engine::{CommandError, Config, Engine};
-use retrial::run::{LetterId, Recorded, RunId, RunState, Version, decode};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{self, HeaderValue};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use retrial::action::{ActionSet, HttpActions, Registry};
+use retrial::engine::{Config, Engine, World};
+use retrial::failure::sanitise;
+use retrial::net::TcpConnect;
+use retrial::run::{LetterId, RunId};
 use retrial::runtime::TokioRuntime;
-use retrial::store::{
-    AskLetters, LetterFilter, LetterHead, RedbStore, RunHead, RunPhase, Store, StoreError,
-};
-use serde_json::Value;
+use retrial::server::{Limits, Monitor, Service, Settings};
+use retrial::store::Store;
+use retrial::time::Nanos;
+use serde_json::{Value, json};
 
-use super::one_run::OneRun;
+use super::Lookup;
+use super::client::{self, Client};
+use super::query::Query;
 use super::report::Trouble;
-use super::world::{self, Real};
+use super::shown::clean;
+use super::stores;
 
-/// Runs or letters looked at in one step.
-const PAGE: usize = 256;
+/// Runs or letters asked for at once.
+const PAGE: usize = 10_000;
 /// How long the store may take to close.
 const LAST_WORK: Duration = Duration::from_secs(2);
 
 /// Where the runs are.
 #[derive(Debug, clap::Args)]
 pub(super) struct Place {
-    /// The store's file [default: the one .redb file in .retrial/]
-    #[arg(long, value_name = "PATH", global = true)]
-    store: Option<PathBuf>,
+    /// The store's file, postgres://..., or a service: http://HOST:PORT
+    /// [default: the one .redb file in .retrial/]
+    #[arg(long, value_name = "STORE", global = true)]
+    store: Option<String>,
+
+    /// The file with the service's bearer token, unless RETRIAL_TOKEN holds it
+    #[arg(long, value_name = "FILE", global = true)]
+    token_file: Option<PathBuf>,
 }
 
 impl Place {
-    pub(super) fn new(store: Option<PathBuf>) -> Self {
-        Self { store }
-    }
-
-    /// The store's file, which must be there: looking at a store makes none.
-    pub(super) fn path(&self) -> Result<PathBuf, Trouble> {
-        if let Some(path) = &self.store {
-            return match path.is_file() {
-                true => Ok(path.clone()),
-                false => Err(Trouble::store(format!("there is no store at `{}`", path.display()))),
-            };
-        }
-        let files = std::fs::read_dir(".retrial").into_iter().flatten().flatten();
-        let mut stores: Vec<PathBuf> = files.map(|file| file.path()).collect();
-        stores.retain(|path| path.extension().is_some_and(|e| e == "redb"));
-        stores.sort();
-        match stores.as_slice() {
-            [one] => Ok(one.clone()),
-            [] => Err(Trouble::store("there is no store in .retrial/")
-                .help("say where the store is: --store PATH")),
-            many => {
-                let names: Vec<_> = many.iter().map(|path| path.display().to_string()).collect();
-                Err(Trouble::input(format!("there are several stores: {}", names.join(", ")))
-                    .help("say which is meant: --store PATH"))
-            }
-        }
+    fn service(&self, url: &str, lookup: Lookup) -> Result<Client, Trouble> {
+        let named = || lookup("RETRIAL_TOKEN_FILE").map(PathBuf::from);
+        let token = match (&self.token_file, lookup("RETRIAL_TOKEN")) {
+            (None, Some(token)) => Some(token),
+            (file, _) => file.clone().or_else(named).map(|path| read_token(&path)).transpose()?,
+        };
+        Client::new(url, token)
     }
 }
 
-/// An open store, and an engine on it that works on no run: what people do to a run goes through
-/// the same code as anywhere.
+fn read_token(path: &Path) -> Result<String, Trouble> {
+    std::fs::read_to_string(path).map_err(|e| {
+        let path = path.display();
+        Trouble::input(format!("the token's file `{path}` can't be read: {e}"))
+    })
+}
+
+/// Somebody to ask about runs.
 pub(super) struct Desk {
-    engine: Engine<Real>,
-    pub(super) path: PathBuf,
+    way: Way,
+    /// What `--store` said, where others may see it.
+    place: String,
+    /// The store's file, where there is one.
+    pub(super) file: Option<PathBuf>,
+}
+
+enum Way {
+    Here(TowerToHyperService<axum::Router>),
+    There(Client),
+}
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: u16,
+    detail: String,
+    /// The run that the refusal is about, where it is not the one that was asked for.
+    pub(super) run: Option<String>,
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        let help = match refusal.status {
+            401 => Some("give the token as RETRIAL_TOKEN, or in a file: --token-file"),
+            _ => None,
+        };
+        let trouble = match refusal.status {
+            500.. => Self::store(refusal.detail),
+            _ => Self::input(refusal.detail),
+        };
+        match help {
+            Some(help) => trouble.help(help),
+            None => trouble,
+        }
+    }
 }
 
 /// Does `act` at a desk and closes the store.
 pub(super) fn at<T>(
     place: &Place,
+    lookup: Lookup,
     act: impl AsyncFnOnce(&Desk) -> Result<T, Trouble>,
 ) -> Result<T, Trouble> {
-    let path = place.path()?;
     block_on(async {
-        let desk = Desk::open(path).await?;
+        let desk = Desk::open(place, lookup).await?;
         act(&desk).await
     })
 }
@@ -91,179 +131,210 @@ pub(super) fn block_on<T>(future: impl Future<Output = Result<T, Trouble>>) -> R
 }
 
 impl Desk {
-    async fn open(path: PathBuf) -> Result<Self, Trouble> {
-        let runtime = TokioRuntime::current();
-        let store = RedbStore::open(runtime.clone(), &path).await;
-        let store = store.map_err(|e| Trouble::store(e.to_string()))?;
-        let store = OneRun::nobody(store);
-        let engine = world::start(runtime, store, Config::default(), Vec::new(), |_| None).await;
-        Ok(Self { engine, path })
+    async fn open(place: &Place, lookup: Lookup) -> Result<Self, Trouble> {
+        let given = place.store.clone().or_else(|| lookup("RETRIAL_STORE"));
+        let given = given.filter(|text| !text.trim().is_empty());
+        let far = |way, url: &str| Self { way, place: sanitise::url(url), file: None };
+        match given.as_deref() {
+            Some(url) if stores::is_database(url) => {
+                let way = Way::Here(here(stores::database(url).await?, false).await?);
+                Ok(far(way, url))
+            }
+            Some(url) if url.contains("://") => {
+                Ok(far(Way::There(place.service(url, lookup)?), url))
+            }
+            path => {
+                let path = stores::file(path.map(Path::new))?;
+                let way = Way::Here(here(stores::in_file(&path).await?, true).await?);
+                Ok(Self { way, place: path.display().to_string(), file: Some(path) })
+            }
+        }
     }
 
-    pub(super) fn engine(&self) -> &Engine<Real> {
-        &self.engine
-    }
-
-    pub(super) fn store(&self) -> &RedbStore {
-        self.engine.store().inner()
-    }
-
-    /// `--store PATH`, to be written after a command that shall find the same store.
+    /// `--store ...`, to be written after a command that shall find the same runs.
     pub(super) fn option(&self) -> String {
-        option(&self.path)
+        format!("--store {}", self.place)
     }
 
-    /// Every run, oldest first, and those whose records are damaged.
-    pub(super) async fn runs(&self) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
-        runs(self.store()).await
+    /// What `GET` of the path gives.
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Trouble> {
+        self.ask("GET", path, None).await?.map_err(Trouble::from)
+    }
+
+    /// What a `POST` gives.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Result<Value, Refusal>, Trouble> {
+        self.ask("POST", path, Some(body)).await
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Result<Value, Refusal>, Trouble> {
+        let wrong = |e: &dyn std::fmt::Display| Trouble::store(format!("{}: {e}", self.place));
+        let sent = body.map(Value::to_string).unwrap_or_default();
+        let mut request = Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let request = request.header(header::ACCEPT, "application/json").body(Full::from(sent));
+        let mut request: Request<Full<Bytes>> = request.map_err(|e| wrong(&e))?;
+        let (status, body) = match &self.way {
+            Way::There(service) => service.exchange(request).await?,
+            Way::Here(router) => {
+                let host = HeaderValue::from_static("localhost");
+                request.headers_mut().insert(header::HOST, host);
+                let answer = router.call(request).await.map_err(|never| wrong(&never))?;
+                client::read(answer).await.map_err(|e| wrong(&e))?
+            }
+        };
+        let body: Value = match serde_json::from_slice(&body) {
+            Ok(body) => body,
+            Err(_) => return Err(wrong(&format!("the answer ({status}) is not a service's"))),
+        };
+        if (200..300).contains(&status) {
+            return Ok(Ok(body));
+        }
+        let text = |name: &str| body[name].as_str().map(clean);
+        let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
+        Ok(Err(Refusal { status, detail, run: text("run") }))
+    }
+
+    /// Every run that the query asks for, oldest first, and those whose records are damaged.
+    pub(super) async fn runs(&self, query: Query) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+        let (mut runs, damaged) = self.pages("/v1/runs", query, ("runs", "before")).await?;
+        runs.reverse();
+        Ok((runs, damaged))
+    }
+
+    /// Every dead letter that the query asks for, oldest first, and those that are damaged.
+    pub(super) async fn letters(&self, query: Query) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+        let (mut letters, damaged) = self.pages("/v1/letters", query, ("letters", "after")).await?;
+        letters.sort_by_key(order);
+        Ok((letters, damaged))
+    }
+
+    /// All pages of a list, whose entries are called so and whose place to go on so.
+    async fn pages(
+        &self,
+        path: &str,
+        query: Query,
+        (entries, place): (&str, &'static str),
+    ) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+        let (mut all, mut damaged) = (Vec::new(), Vec::new());
+        let mut next = None;
+        loop {
+            let query = query.clone().number("limit", PAGE).text(place, next);
+            let mut page = self.get(&query.of(path)).await?;
+            if let Value::Array(found) = page[entries].take() {
+                all.extend(found);
+            }
+            let ids = page["damaged"].as_array().into_iter().flatten();
+            damaged.extend(ids.filter_map(Value::as_str).map(clean));
+            next = page["next"].as_str().map(str::to_owned);
+            if next.is_none() {
+                // A page may name what another names again.
+                damaged.sort();
+                damaged.dedup();
+                return Ok((all, damaged));
+            }
+        }
     }
 
     /// The one run whose id begins with `text`.
-    pub(super) async fn run(&self, text: &str) -> Result<RunHead, Trouble> {
-        find_run(self.store(), text).await
-    }
-
-    /// The dead letters that are wanted, oldest first, and those that are damaged.
-    pub(super) async fn letters(
-        &self,
-        filter: &LetterFilter,
-    ) -> Result<(Vec<LetterHead>, Vec<LetterId>), Trouble> {
-        let (mut found, mut damaged, mut after) = (Vec::new(), BTreeSet::new(), None);
-        loop {
-            let ask = AskLetters { after, limit: PAGE, filter: filter.clone() };
-            let page = self.store().letters(ask).await.map_err(|e| unavailable(&e))?;
-            damaged.extend(page.damaged);
-            let Some(last) = page.letters.last() else { break };
-            after = Some(last.id);
-            found.extend(page.letters);
+    pub(super) async fn run(&self, text: &str) -> Result<RunId, Trouble> {
+        if let Ok(run) = text.parse() {
+            return Ok(run);
         }
-        found.sort_by_key(|head| (head.at, head.id));
-        Ok((found, damaged.into_iter().collect()))
+        let (runs, damaged) = self.runs(Query::new().text("q", Some(text.to_owned()))).await?;
+        let ids = runs.iter().filter_map(|run| run["run"].as_str()).map(str::to_owned);
+        the_one(ids.chain(damaged), text, "run", "`retrial list` lists them")
     }
 
     /// The one dead letter whose name begins with `text`.
     pub(super) async fn letter(&self, text: &str) -> Result<LetterId, Trouble> {
-        if let Ok(id) = text.parse::<LetterId>() {
-            return Ok(id);
+        if let Ok(letter) = text.parse() {
+            return Ok(letter);
         }
-        let (all, damaged) = self.letters(&LetterFilter::default()).await?;
-        let mut named: Vec<_> = all.iter().map(|head| head.id).chain(damaged).collect();
-        named.retain(|id| id.to_string().starts_with(&text.to_lowercase()));
-        one_of(&named, text, "dead letter", "`retrial dlq list --all` lists them").copied()
+        let (letters, damaged) = self.letters(Query::new()).await?;
+        let ids = letters.iter().filter_map(|l| l["letter"].as_str()).map(str::to_owned);
+        let help = "`retrial dlq list --all` lists them";
+        the_one(ids.chain(damaged), text, "dead letter", help)
     }
 
-    /// A run's state, and its events as far as they are kept.
-    pub(super) async fn history(&self, run: RunId) -> Result<(RunState, Vec<Recorded>), Trouble> {
-        let state = self.engine.state(run).await.map_err(|e| refused(&e))?;
-        let loaded = self.store().load(run, Some(Version::START)).await;
-        let loaded = loaded.map_err(|e| unavailable(&e))?;
-        let events = loaded.map(|loaded| loaded.tail.events).unwrap_or_default();
-        let events: Result<Vec<_>, _> = events.iter().map(|bytes| decode(bytes)).collect();
-        let events = events.map_err(|e| Trouble::store(format!("run {run}: {e}")))?;
-        Ok((state, events))
-    }
-}
-
-/// Every run, oldest first, and those whose records are damaged.
-pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
-    // A page may name a damaged run that the next one names again.
-    let (mut found, mut damaged, mut after) = (Vec::new(), BTreeSet::new(), None);
-    loop {
-        let page = store.heads(after, PAGE).await.map_err(|e| unavailable(&e))?;
-        damaged.extend(page.damaged);
-        let Some(last) = page.runs.last() else { break };
-        after = Some(last.run);
-        found.extend(page.runs);
-    }
-    found.sort_by_key(|head| (head.created, head.run));
-    Ok((found, damaged.into_iter().collect()))
-}
-
-/// The one run whose id begins with `text`.
-pub(super) async fn find_run(store: &impl Store, text: &str) -> Result<RunHead, Trouble> {
-    let (runs, damaged) = runs(store).await?;
-    let wanted = text.to_lowercase();
-    let named = |run: &RunId| run.to_string().starts_with(&wanted);
-    let found: Vec<_> =
-        runs.iter().map(|head| head.run).chain(damaged.clone()).filter(named).collect();
-    let run = *one_of(&found, text, "run", "`retrial list` lists them")?;
-    match runs.into_iter().find(|head| head.run == run) {
-        Some(head) => Ok(head),
-        None => Err(Trouble::store(format!("run {run} in the store is damaged"))
-            .help("put a backup of the store in its place; its other runs can still be read")),
+    /// Asks something of a run, and gives where it then stands.
+    pub(super) async fn command(
+        &self,
+        run: RunId,
+        what: &str,
+        body: Option<Value>,
+    ) -> Result<Value, Trouble> {
+        let body = body.unwrap_or_else(|| json!({}));
+        let asked = self.post(&format!("/v1/runs/{run}/{what}"), &body).await?;
+        asked.map_err(Trouble::from)
     }
 }
 
-fn one_of<'n, T: std::fmt::Display>(
-    named: &'n [T],
+/// A service on a store, on whose runs it does not work. `alone`: nobody else has the store open.
+async fn here<S: Store>(
+    store: S,
+    alone: bool,
+) -> Result<TowerToHyperService<axum::Router>, Trouble> {
+    /// The world of a store that is only looked at.
+    struct Looked<S>(PhantomData<S>);
+
+    impl<S: Store> World for Looked<S> {
+        type Runtime = TokioRuntime;
+        type Store = S;
+        type Actions = ActionSet<TcpConnect>;
+    }
+
+    let config = Config { sole_owner: alone, ..Config::default() };
+    // Nothing is called: they say which actions a node of the command line has.
+    let http = HttpActions::new(TcpConnect::new(), |_: &str| None);
+    let actions = ActionSet::new(Registry::new(), http);
+    let engine = Engine::<Looked<S>>::idle(TokioRuntime::current(), store, actions, config);
+    let monitor = Monitor::new().map_err(|e| Trouble::store(format!("no metrics: {e}")))?;
+    // Nobody else waits for this answer.
+    let limits = Limits { page: PAGE, answer_within: Nanos::MAX, ..Limits::default() };
+    let settings = Settings { limits, ..Settings::default() };
+    let service = Service::new(engine.await, monitor, settings);
+    Ok(TowerToHyperService::new(service.router()))
+}
+
+/// What letters are ordered by: when they failed, then their names.
+fn order(letter: &Value) -> (Option<jiff::Timestamp>, Option<LetterId>) {
+    let read = |name: &str| letter[name].as_str();
+    let at = read("failed_at").and_then(|at| at.parse().ok());
+    (at, read("letter").and_then(|id| id.parse().ok()))
+}
+
+/// The one of these names that begins with `text`.
+pub(super) fn the_one<T: FromStr>(
+    names: impl Iterator<Item = String>,
     text: &str,
     what: &str,
     help: &str,
-) -> Result<&'n T, Trouble> {
-    match named {
-        [one] => Ok(one),
-        [] => Err(Trouble::input(format!("no {what} begins with `{text}`")).help(help)),
+) -> Result<T, Trouble> {
+    let wanted = text.to_lowercase();
+    let mut found: Vec<_> = names.filter(|name| name.starts_with(&wanted)).collect();
+    // A damaged one may be named beside the whole ones.
+    found.sort();
+    found.dedup();
+    let none = || Trouble::input(format!("no {what} begins with `{text}`")).help(help);
+    match found.as_slice() {
+        [one] => one.parse().map_err(|_| none()),
+        [] => Err(none()),
         many => {
-            let names: Vec<_> = many.iter().take(5).map(ToString::to_string).collect();
+            let names = many.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
             let rest = if many.len() > 5 { " and others" } else { "" };
-            let names = names.join(", ");
             Err(Trouble::input(format!("several begin with `{text}`: {names}{rest}"))
                 .help("give more of it"))
         }
-    }
-}
-
-/// `--store PATH`, to be written after a command that shall find the same store.
-pub(super) fn option(path: &Path) -> String {
-    format!("--store {}", path.display())
-}
-
-/// A phase as lists show it.
-pub(super) fn phase(phase: RunPhase) -> &'static str {
-    match phase {
-        RunPhase::Running => "running",
-        RunPhase::Paused => "paused",
-        RunPhase::Completed => "completed",
-        RunPhase::Failed => "failed",
-        RunPhase::Cancelled => "cancelled",
-        RunPhase::Deactivated => "deactivated",
-    }
-}
-
-/// Lines whose columns stand below each other; the first line names them.
-pub(super) fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |n: usize| rows.iter().filter_map(|r| r.get(n)).map(|c| c.chars().count()).max();
-    let widths: Vec<usize> = (0..columns).map(|n| width(n).unwrap_or(0)).collect();
-    let line = |row: &Vec<String>| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
-        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
-}
-
-/// Prints to a reader that may have gone away.
-pub(super) fn print(text: &str) -> Result<ExitCode, Trouble> {
-    match stdout().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(Trouble::input(format!("stdout can't be written: {e}")))
-        }
-        _ => Ok(ExitCode::SUCCESS),
-    }
-}
-
-/// Prints JSON, indented.
-pub(super) fn print_json(value: &Value) -> Result<ExitCode, Trouble> {
-    print(&format!("{value:#}\n"))
-}
-
-pub(super) fn unavailable(error: &StoreError) -> Trouble {
-    Trouble::store(error.to_string())
-}
-
-pub(super) fn refused(error: &CommandError) -> Trouble {
-    match error {
-        CommandError::Broken(_) => Trouble::store(error.to_string()),
-        _ => Trouble::input(error.to_string()),
     }
 }

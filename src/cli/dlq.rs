@@ -1,17 +1,16 @@
 //! `retrial dlq`: the tasks that failed for good (C18).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use retrial::engine::{CommandError, DeadLetter, SubmitError};
-use retrial::observe::{letter_json, letter_lines};
 use retrial::run::{LetterId, RunId};
-use retrial::store::{LetterFilter, LetterHead, LetterStatus};
 use serde_json::{Value, json};
 
-use super::desk::{self, Desk, Place};
+use super::desk::{self, Desk, Place, Refusal};
+use super::query::Query;
 use super::report::Trouble;
-use super::shown::clean;
+use super::shown::{field, print, print_json, table, text};
+use super::told::{counted, failure, last_error};
 use super::{Lookup, run};
 
 /// List, show, redrive or discard dead letters: the tasks that failed for good.
@@ -94,9 +93,12 @@ struct Which {
 }
 
 impl Which {
-    fn filter(&self, waiting: bool) -> LetterFilter {
-        let (workflow, action) = (self.workflow.clone(), self.action.clone());
-        LetterFilter { workflow, action, code: self.code.clone(), waiting }
+    fn query(&self, waiting: bool) -> Query {
+        Query::new()
+            .text("workflow", self.workflow.clone())
+            .text("action", self.action.clone())
+            .text("code", self.code.clone())
+            .flag("waiting", waiting)
     }
 }
 
@@ -104,160 +106,154 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
     let place = &arguments.place;
     match &arguments.command {
         Command::List { which, all, json } => {
-            let filter = which.filter(!all);
-            desk::at(place, async |desk: &Desk| list(desk, &filter, *json).await)
+            let query = which.query(!all);
+            desk::at(place, lookup, async |desk: &Desk| list(desk, query, *json).await)
         }
         Command::Show { letter, json } => {
-            desk::at(place, async |desk: &Desk| show(desk, letter, *json).await)
+            desk::at(place, lookup, async |desk: &Desk| show(desk, letter, *json).await)
         }
         Command::Redrive { letters, which, run: now, .. } => {
-            let filter = which.filter(true);
-            let (path, runs) =
-                desk::at(place, async |desk: &Desk| redrive(desk, letters, &filter, *now).await)?;
-            if *now { run_all(&path, &runs, lookup) } else { Ok(ExitCode::SUCCESS) }
+            let query = which.query(true);
+            let (file, runs) = desk::at(place, lookup, async |desk: &Desk| {
+                redrive(desk, letters, query, *now).await
+            })?;
+            match file.filter(|_| *now) {
+                Some(path) => run_all(&path, &runs, lookup),
+                None => Ok(ExitCode::SUCCESS),
+            }
         }
         Command::Discard { letters, reason } => {
-            desk::at(place, async |desk: &Desk| discard(desk, letters, reason).await)
+            desk::at(place, lookup, async |desk: &Desk| discard(desk, letters, reason).await)
         }
     }
 }
 
-async fn list(desk: &Desk, filter: &LetterFilter, json: bool) -> Result<ExitCode, Trouble> {
-    let (letters, damaged) = desk.letters(filter).await?;
+async fn list(desk: &Desk, query: Query, json: bool) -> Result<ExitCode, Trouble> {
+    let (letters, damaged) = desk.letters(query).await?;
     for id in &damaged {
         Trouble::store(format!("dead letter {id} in the store is damaged")).show();
     }
     if json {
-        let letters: Vec<_> = letters.iter().map(head).collect();
-        let damaged: Vec<_> = damaged.iter().map(ToString::to_string).collect();
-        return desk::print_json(&json!({ "letters": letters, "damaged": damaged }));
+        return print_json(&json!({ "letters": letters, "damaged": damaged }));
     }
     if letters.is_empty() {
-        return desk::print("No dead letters.\n");
+        return print("No dead letters.\n");
     }
     let names = ["LETTER", "WORKFLOW", "ACTION", "CODE", "FAILED", "STATUS"];
     let names = names.map(str::to_owned).to_vec();
-    let row = |head: &LetterHead| {
-        vec![
-            head.id.to_string(),
-            clean(&head.workflow),
-            clean(&head.action),
-            clean(&head.code),
-            head.at.to_string(),
-            status(&head.status),
-        ]
+    let row = |letter: &Value| {
+        let shown = ["letter", "workflow", "action", "code", "failed_at"];
+        let mut cells = shown.map(|name| field(letter, name)).to_vec();
+        cells.push(status(letter));
+        cells
     };
     let rows: Vec<_> = std::iter::once(names).chain(letters.iter().map(row)).collect();
-    desk::print(&desk::table(&rows))
+    print(&table(&rows))
 }
 
-fn status(status: &LetterStatus) -> String {
-    match status {
-        LetterStatus::Waiting => "waiting".to_owned(),
-        LetterStatus::Redriven { run } => format!("redriven by {run}"),
-        LetterStatus::Discarded { reason } => format!("discarded: {}", clean(reason)),
-    }
+fn status(letter: &Value) -> String {
+    let status = field(letter, "status");
+    let by = text(letter, "redriven_by").map(|run| format!("{status} by {run}"));
+    let because = text(letter, "discarded_because").map(|why| format!("{status}: {why}"));
+    by.or(because).unwrap_or(status)
 }
 
-fn head(head: &LetterHead) -> Value {
-    let (status, run, why) = match &head.status {
-        LetterStatus::Waiting => ("waiting", None, None),
-        LetterStatus::Redriven { run } => ("redriven", Some(run.to_string()), None),
-        LetterStatus::Discarded { reason } => ("discarded", None, Some(clean(reason))),
-    };
-    json!({
-        "letter": head.id.to_string(),
-        "workflow": clean(&head.workflow),
-        "action": clean(&head.action),
-        "code": clean(&head.code),
-        "failed_at": head.at.to_string(),
-        "status": status,
-        "redriven_by": run,
-        "discarded_because": why,
-        "redrives": head.redrives.map(|id| id.to_string()),
-    })
-}
-
-async fn show(desk: &Desk, text: &str, json: bool) -> Result<ExitCode, Trouble> {
-    let id = desk.letter(text).await?;
-    let DeadLetter { head: of, letter } =
-        desk.engine().letter(id).await.map_err(|e| desk::refused(&e))?;
+async fn show(desk: &Desk, named: &str, json: bool) -> Result<ExitCode, Trouble> {
+    let id = desk.letter(named).await?;
+    let letter = desk.get(&format!("/v1/letters/{id}")).await?;
     if json {
-        let mut shown = head(&of);
-        if let (Value::Object(shown), Value::Object(more)) = (&mut shown, letter_json(&letter)) {
-            shown.extend(more);
-        }
-        return desk::print_json(&shown);
+        return print_json(&letter);
     }
-    let mut lines = vec![
-        format!("Dead letter {id} of {}: {}", clean(&of.workflow), status(&of.status)),
-        format!("Failed for good {}", of.at),
-    ];
-    lines.extend(of.redrives.map(|id| format!("Its run redrives letter {id}.")));
-    lines.extend(letter_lines(&letter));
-    desk::print(&(lines.join("\n") + "\n"))
+    print(&(lines(&letter).join("\n") + "\n"))
 }
 
-/// Redrives every letter that can be, and gives the runs. A letter that can't be is said so, and
-/// the others go on.
+/// A dead letter as lines of text.
+fn lines(letter: &Value) -> Vec<String> {
+    let name = |name: &str| field(letter, name);
+    let (id, of, status) = (name("letter"), name("workflow"), status(letter));
+    let mut lines = vec![
+        format!("Dead letter {id} of {of}: {status}"),
+        format!("Failed for good {}", name("failed_at")),
+    ];
+    lines.extend(text(letter, "redrives").map(|id| format!("Its run redrives letter {id}.")));
+    let made = counted(&letter["attempts"], "attempt", "attempts");
+    let (step, action, gave_up) = (name("step"), name("action"), name("gave_up"));
+    lines.push(format!("Step {step}, action {action}: {made}; given up: {gave_up}"));
+    lines.push(format!("Error: {}", last_error(&letter["error"])));
+    for (what, error) in [("First", "first_error"), ("Last", "last_error")] {
+        if letter[error].is_object() {
+            lines.push(format!("{what} failure: {}", failure(&letter[error])));
+        }
+    }
+    lines.push(match letter.get("payload") {
+        Some(payload) => format!("Arguments (masked): {payload}"),
+        None => "Its arguments were too large or too deeply nested to keep.".to_owned(),
+    });
+    lines
+}
+
+/// Redrives every letter that can be, and gives the runs with the file that they are in. A letter
+/// that can't be is said so, and the others go on.
 async fn redrive(
     desk: &Desk,
     named: &[String],
-    filter: &LetterFilter,
+    query: Query,
     now: bool,
-) -> Result<(PathBuf, Vec<RunId>), Trouble> {
-    let mut letters = Vec::new();
+) -> Result<(Option<PathBuf>, Vec<RunId>), Trouble> {
+    if now && desk.file.is_none() {
+        return Err(Trouble::input("the nodes of the store run what is redriven")
+            .help("leave --run out; it is for a store in a file"));
+    }
+    let mut letters: Vec<LetterId> = Vec::new();
     for text in named {
         letters.push(desk.letter(text).await?);
     }
     if named.is_empty() {
-        let (waiting, _) = desk.letters(filter).await?;
-        letters.extend(waiting.iter().map(|head| head.id));
+        let (waiting, _) = desk.letters(query).await?;
+        letters
+            .extend(waiting.iter().filter_map(|l| l["letter"].as_str()?.parse::<LetterId>().ok()));
     }
     let (mut runs, mut refused) = (Vec::new(), None);
     for letter in &letters {
-        match desk.engine().redrive(*letter).await {
+        match desk.post(&format!("/v1/letters/{letter}/redrive"), &json!({})).await? {
             Ok(redriven) => {
-                desk::print(&said(desk, *letter, redriven.run, now))?;
-                runs.push(redriven.run);
+                let run = field(&redriven, "run");
+                print(&said(desk, *letter, &run, now))?;
+                runs.extend(run.parse::<RunId>());
             }
-            Err(error) => refused.replace(not_redriven(&error)).into_iter().for_each(|t| t.show()),
+            Err(refusal) => {
+                refused.replace(not_redriven(refusal)).into_iter().for_each(|t: Trouble| t.show());
+            }
         }
     }
     match refused {
-        Some(trouble) if runs.is_empty() => Err(trouble),
-        Some(trouble) => {
-            trouble.show();
-            Ok((desk.path.clone(), runs))
-        }
-        None => {
-            if letters.is_empty() {
-                desk::print("No dead letters.\n")?;
-            }
-            Ok((desk.path.clone(), runs))
-        }
+        Some(trouble) if runs.is_empty() => return Err(trouble),
+        Some(trouble) => trouble.show(),
+        None if letters.is_empty() => print("No dead letters.\n").map(drop)?,
+        None => {}
     }
+    Ok((desk.file.clone(), runs))
 }
 
-fn said(desk: &Desk, letter: LetterId, run: RunId, now: bool) -> String {
-    let next = match now {
+fn said(desk: &Desk, letter: LetterId, run: &str, now: bool) -> String {
+    let next = match desk.file.is_none() || now {
         true => String::new(),
         false => format!(" `retrial run --resume {run} {}` runs it.", desk.option()),
     };
     format!("Letter {letter} is redriven by run {run}.{next}\n")
 }
 
-fn not_redriven(error: &SubmitError) -> Trouble {
-    match error {
-        SubmitError::Broken(_) => Trouble::store(error.to_string()),
-        SubmitError::AlreadyRedriven { run, .. } => Trouble::input(error.to_string())
-            .help(format!("`retrial inspect {run}` shows what became of it")),
-        _ => Trouble::input(error.to_string()),
+fn not_redriven(refusal: Refusal) -> Trouble {
+    let first = refusal.run.clone();
+    let trouble = Trouble::from(refusal);
+    match first {
+        Some(run) => trouble.help(format!("`retrial inspect {run}` shows what became of it")),
+        None => trouble,
     }
 }
 
 /// Runs one after the other, all of them even where one fails.
-fn run_all(path: &std::path::Path, runs: &[RunId], lookup: Lookup) -> Result<ExitCode, Trouble> {
+fn run_all(path: &Path, runs: &[RunId], lookup: Lookup) -> Result<ExitCode, Trouble> {
     let mut worst = ExitCode::SUCCESS;
     for id in runs {
         let code = run::resume(path, *id, lookup)?;
@@ -271,13 +267,9 @@ fn run_all(path: &std::path::Path, runs: &[RunId], lookup: Lookup) -> Result<Exi
 async fn discard(desk: &Desk, named: &[String], reason: &str) -> Result<ExitCode, Trouble> {
     for text in named {
         let id = desk.letter(text).await?;
-        match desk.engine().discard(id, reason).await {
-            Ok(()) => desk::print(&format!("Letter {id} is discarded.\n"))?,
-            Err(error @ CommandError::AlreadyRedriven { .. }) => {
-                return Err(Trouble::input(error.to_string()));
-            }
-            Err(error) => return Err(desk::refused(&error)),
-        };
+        let asked = json!({ "reason": reason });
+        desk.post(&format!("/v1/letters/{id}/discard"), &asked).await??;
+        print(&format!("Letter {id} is discarded.\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }

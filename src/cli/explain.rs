@@ -8,8 +8,8 @@ use retrial::dialect::{Environment, Policies, parse_policy};
 use retrial::explain::{Explained, explain_all};
 use retrial::policy::{Dialect, Functions};
 
-use super::desk::print;
 use super::report::Trouble;
+use super::shown::print;
 use super::{Lookup, text};
 
 /// Say what a policy means: in words, and as a table of delays.

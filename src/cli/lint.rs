@@ -10,7 +10,8 @@ use retrial::explain::{Explained, explain_all};
 use retrial::policy::Functions;
 
 use super::report::Trouble;
-use super::{Lookup, desk, explain, text};
+use super::shown::print;
+use super::{Lookup, explain, text};
 
 /// Find what the policies of a file say that may not be meant.
 ///
@@ -45,7 +46,7 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
             let _ = writeln!(lines, "{}", finding.at(&place));
         }
     }
-    desk::print(&lines)?;
+    print(&lines)?;
     Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

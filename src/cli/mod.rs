@@ -1,10 +1,13 @@
-//! The command line: `retrial run`, `retrial explain`, and the commands over a store.
+//! The command line: `retrial run`, `retrial explain`, the commands over a store, `retrial serve`.
 //!
 //! Decides what a command prints, in which order, and with which code it ends. Must never decide
 //! what happens to a run. To add a command, write a module with its arguments and its function,
 //! and add a variant to [`Command`].
 
 mod ask;
+mod client;
+mod completions;
+mod config;
 mod desk;
 mod dlq;
 mod events;
@@ -13,15 +16,20 @@ mod inspect;
 mod lint;
 mod list;
 mod log;
+mod man;
 mod one_run;
 mod prune;
+mod query;
 mod report;
 mod results;
 mod resume;
 mod run;
+mod serve;
 mod shown;
 mod signals;
+mod stores;
 mod text;
+mod told;
 mod watch;
 mod world;
 
@@ -58,26 +66,39 @@ enum Command {
     Archive(ask::Archive),
     Prune(prune::Arguments),
     Lint(lint::Arguments),
+    Serve(serve::Arguments),
+    Config(config::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// Does what the process's arguments say.
 pub(crate) fn main(lookup: Lookup) -> ExitCode {
     let arguments = Arguments::parse();
-    let done = log::start(lookup("RETRIAL_LOG")).and_then(|()| match arguments.command {
+    let started = match arguments.command {
+        // It has a setting for that.
+        Command::Serve(_) => Ok(()),
+        _ => log::start(lookup("RETRIAL_LOG")),
+    };
+    let done = started.and_then(|()| match arguments.command {
         Command::Run(arguments) => run::main(&arguments, lookup),
         Command::Explain(arguments) => explain::main(&arguments, lookup),
-        Command::List(arguments) => list::main(&arguments),
-        Command::Inspect(arguments) => inspect::main(&arguments),
+        Command::List(arguments) => list::main(&arguments, lookup),
+        Command::Inspect(arguments) => inspect::main(&arguments, lookup),
         Command::Dlq(arguments) => dlq::main(&arguments, lookup),
-        Command::Pause(arguments) => arguments.main(),
-        Command::Resume(arguments) => arguments.main(),
-        Command::Fail(arguments) => arguments.main(),
-        Command::Cancel(arguments) => arguments.main(),
-        Command::Deactivate(arguments) => arguments.main(),
-        Command::Activate(arguments) => arguments.main(),
-        Command::Archive(arguments) => arguments.main(),
-        Command::Prune(arguments) => prune::main(&arguments),
+        Command::Pause(arguments) => arguments.main(lookup),
+        Command::Resume(arguments) => arguments.main(lookup),
+        Command::Fail(arguments) => arguments.main(lookup),
+        Command::Cancel(arguments) => arguments.main(lookup),
+        Command::Deactivate(arguments) => arguments.main(lookup),
+        Command::Activate(arguments) => arguments.main(lookup),
+        Command::Archive(arguments) => arguments.main(lookup),
+        Command::Prune(arguments) => prune::main(&arguments, lookup),
         Command::Lint(arguments) => lint::main(&arguments, lookup),
+        Command::Serve(arguments) => serve::main(&arguments, lookup),
+        Command::Config(arguments) => config::main(&arguments, lookup),
+        Command::Completions(arguments) => completions::main(&arguments),
+        Command::Man(arguments) => man::main(&arguments),
     });
     done.unwrap_or_else(|trouble| {
         trouble.show();

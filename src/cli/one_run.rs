@@ -22,16 +22,6 @@ impl<S> OneRun<S> {
         Self { store, run, added: Mutex::default() }
     }
 
-    /// Hides every run.
-    pub(super) fn nobody(store: S) -> Self {
-        Self::new(store, RunId::from_bytes([0; 16]))
-    }
-
-    /// The store with all its runs.
-    pub(super) fn inner(&self) -> &S {
-        &self.store
-    }
-
     /// The runs that the run has added, which tell its alerts.
     pub(super) fn added(&self) -> BTreeSet<RunId> {
         self.added.lock().unwrap_or_else(PoisonError::into_inner).clone()

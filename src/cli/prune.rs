@@ -3,12 +3,13 @@
 use std::process::ExitCode;
 
 use retrial::dialect::parse_duration;
-use retrial::engine::Retention;
 use retrial::time::Nanos;
 use serde_json::json;
 
+use super::Lookup;
 use super::desk::{self, Desk, Place};
 use super::report::Trouble;
+use super::shown::{list, print, print_json};
 
 /// Remove runs that ended long ago, whole: events, results, dead letters, submission key.
 ///
@@ -39,19 +40,19 @@ fn length(text: &str) -> Result<Nanos, String> {
     parse_duration(text)
 }
 
-pub(super) fn main(arguments: &Arguments) -> Result<ExitCode, Trouble> {
-    let retention = Retention {
-        older_than: arguments.older_than,
-        archived_only: arguments.archived_only,
-        with_letters: arguments.with_letters,
-    };
-    desk::at(&arguments.place, async |desk: &Desk| {
-        let gone = desk.engine().prune(retention).await.map_err(|e| desk::refused(&e))?;
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    let asked = json!({
+        "older_than_ns": arguments.older_than.get(),
+        "archived_only": arguments.archived_only,
+        "with_letters": arguments.with_letters,
+    });
+    desk::at(&arguments.place, lookup, async |desk: &Desk| {
+        let pruned = desk.post("/v1/prune", &asked).await??;
         if arguments.json {
-            let gone: Vec<_> = gone.iter().map(ToString::to_string).collect();
-            return desk::print_json(&json!({ "pruned": gone }));
+            return print_json(&pruned);
         }
-        let runs = if gone.len() == 1 { "run" } else { "runs" };
-        desk::print(&format!("Pruned {} {runs}.\n", gone.len()))
+        let gone = list(&pruned, "pruned").len();
+        let runs = if gone == 1 { "run" } else { "runs" };
+        print(&format!("Pruned {gone} {runs}.\n"))
     })
 }

@@ -1,12 +1,15 @@
 //! Finds the unfinished run that a repeated command means, and says how far it is.
 
+use std::path::Path;
+
 use retrial::observe::Notice;
 use retrial::run::{
     self, Digest, Recorded, RunId, RunState, StepPhase, StepState, TaskPhase, Version,
 };
-use retrial::store::{Loaded, QueueState, RunHead, Store, StoreError};
+use retrial::store::{Loaded, QueueState, RunHead, RunPhase, Store, StoreError};
 use retrial::time::{Nanos, Timestamp};
 
+use super::desk;
 use super::report::Trouble;
 
 /// Runs looked at in one step.
@@ -39,13 +42,49 @@ pub(super) async fn find(
 
 /// Every run with work left, and those whose records are damaged.
 async fn unfinished(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
+    let (mut heads, damaged) = runs(store).await?;
+    heads.retain(|head| head.phase.is_active());
+    Ok((heads, damaged))
+}
+
+/// Every run, and those whose records are damaged.
+pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
     let (mut heads, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
     loop {
         let page = store.heads(after, PAGE).await.map_err(|e| unavailable(&e))?;
         damaged.extend(page.damaged);
         let Some(last) = page.runs.last() else { return Ok((heads, damaged)) };
         after = Some(last.run);
-        heads.extend(page.runs.into_iter().filter(|head| head.phase.is_active()));
+        heads.extend(page.runs);
+    }
+}
+
+/// The one run whose id begins with `text`.
+pub(super) async fn find_run(store: &impl Store, text: &str) -> Result<RunHead, Trouble> {
+    let (runs, damaged) = runs(store).await?;
+    let ids = runs.iter().map(|head| head.run).chain(damaged).map(|run| run.to_string());
+    let run: RunId = desk::the_one(ids, text, "run", "`retrial list` lists them")?;
+    match runs.into_iter().find(|head| head.run == run) {
+        Some(head) => Ok(head),
+        None => Err(Trouble::store(format!("run {run} in the store is damaged"))
+            .help("put a backup of the store in its place; its other runs can still be read")),
+    }
+}
+
+/// `--store PATH`, to be written after a command that shall find the same store.
+pub(super) fn option(path: &Path) -> String {
+    format!("--store {}", path.display())
+}
+
+/// A phase as it is shown.
+pub(super) fn phase(phase: RunPhase) -> &'static str {
+    match phase {
+        RunPhase::Running => "running",
+        RunPhase::Paused => "paused",
+        RunPhase::Completed => "completed",
+        RunPhase::Failed => "failed",
+        RunPhase::Cancelled => "cancelled",
+        RunPhase::Deactivated => "deactivated",
     }
 }
 

@@ -13,15 +13,15 @@ use retrial::run::{Digest, Outcome, RunId, RunState};
 use retrial::runtime::{Runtime, TokioRuntime};
 use retrial::store::{RedbStore, RunHead, RunPhase};
 
-use super::desk::Place;
 use super::events::Events;
 use super::one_run::OneRun;
 use super::report::Trouble;
 use super::resume::{self, Left, Unfinished};
+use super::shown::print;
 use super::signals::{Signals, Stop};
 use super::watch::{self, Watch};
 use super::world::{self, Real};
-use super::{Lookup, desk, results, text};
+use super::{Lookup, desk, results, stores, text};
 
 /// Run a workflow file for real.
 ///
@@ -141,10 +141,9 @@ async fn run(
     let runtime = TokioRuntime::current();
     let path = match &work {
         Work::Submit(submission) => store_path(place.as_deref(), submission.workflow.name())?,
-        Work::TakeUp(_) => Place::new(place).path()?,
+        Work::TakeUp(_) => stores::file(place.as_deref())?,
     };
-    let store = RedbStore::open(runtime.clone(), &path).await;
-    let store = store.map_err(|e| Trouble::store(e.to_string()))?;
+    let store = stores::in_file(&path).await?;
     let found = find(&work, &store, new).await?;
     if let (Work::Submit(_), Some(head)) = (&work, &found.wanted)
         && head.phase.is_terminal()
@@ -175,7 +174,7 @@ async fn run(
             let first = submitted.run;
             return Err(Trouble::input(format!("the key belongs to run {first}")).help(format!(
                 "take that up: retrial run --resume {first} {}",
-                desk::option(&path)
+                resume::option(&path)
             )));
         }
     }
@@ -188,7 +187,7 @@ async fn run(
 async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<Unfinished, Trouble> {
     let submission = match work {
         Work::TakeUp(text) => {
-            let wanted = Some(desk::find_run(store, text).await?);
+            let wanted = Some(resume::find_run(store, text).await?);
             return Ok(Unfinished { wanted, others: 0 });
         }
         Work::Submit(submission) => submission,
@@ -197,7 +196,7 @@ async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<Unfinished, T
         return resume::find(store, (!new).then(|| submission.digest())).await;
     };
     let run = id_of_key(key);
-    let wanted = desk::runs(store).await?.0.into_iter().find(|head| head.run == run);
+    let wanted = resume::runs(store).await?.0.into_iter().find(|head| head.run == run);
     match wanted {
         Some(head) if head.digest != submission.digest() => {
             Err(refused(SubmitError::KeyConflict { key: key.clone(), run }))
@@ -224,20 +223,20 @@ fn id_of_key(key: &str) -> RunId {
 
 /// The run of the key has ended: its end is the answer.
 fn submitted_before(left: &Left, head: &RunHead) -> Result<ExitCode, Trouble> {
-    let (run, name, phase) = (left.run(), left.workflow(), desk::phase(head.phase));
-    desk::print(&format!("Run {run} of {name} was submitted under this key before: {phase}.\n"))?;
+    let (run, name, phase) = (left.run(), left.workflow(), resume::phase(head.phase));
+    print(&format!("Run {run} of {name} was submitted under this key before: {phase}.\n"))?;
     if head.phase != RunPhase::Completed {
         return Ok(ExitCode::FAILURE);
     }
     results::lines(left.state())
         .iter()
-        .try_for_each(|line| desk::print(&format!("{line}\n")).map(drop))?;
+        .try_for_each(|line| print(&format!("{line}\n")).map(drop))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Refuses a run on which nothing would happen.
 fn may_run(head: &RunHead, path: &Path) -> Result<(), Trouble> {
-    let (run, store) = (head.run, desk::option(path));
+    let (run, store) = (head.run, resume::option(path));
     match head.phase {
         RunPhase::Running => Ok(()),
         RunPhase::Paused => Err(Trouble::input(format!("the retries of run {run} are paused"))
@@ -245,7 +244,7 @@ fn may_run(head: &RunHead, path: &Path) -> Result<(), Trouble> {
         RunPhase::Deactivated => Err(Trouble::input(format!("run {run} is deactivated"))
             .help(format!("take it back in: retrial activate {run} {store}"))),
         RunPhase::Completed | RunPhase::Failed | RunPhase::Cancelled => {
-            let phase = desk::phase(head.phase);
+            let phase = resume::phase(head.phase);
             Err(Trouble::input(format!("run {run} has ended ({phase})"))
                 .help(format!("look at it: retrial inspect {run} {store}")))
         }
@@ -285,6 +284,10 @@ fn first_line(id: RunId, submission: &Submission, path: &Path, others: usize) ->
 /// The store's file. Makes the default folder, no other: a mistyped path is an error.
 fn store_path(given: Option<&Path>, workflow: &str) -> Result<PathBuf, Trouble> {
     if let Some(path) = given {
+        if path.to_string_lossy().contains("://") {
+            return Err(Trouble::input("`run` works on a store in a file of its own")
+                .help("submit the run to a service: `retrial serve` is one"));
+        }
         return Ok(path.to_owned());
     }
     let folder = Path::new(".retrial");

@@ -1,6 +1,12 @@
-//! Texts that users or endpoints wrote, as they may be shown.
+//! How things are printed: texts that users or endpoints wrote, tables, JSON.
+
+use std::io::{ErrorKind, Write, stdout};
+use std::process::ExitCode;
 
 use retrial::failure::sanitise;
+use serde_json::Value;
+
+use super::report::Trouble;
 
 /// The longest text shown, in characters.
 const LONGEST: usize = 500;
@@ -9,4 +15,46 @@ const LONGEST: usize = 500;
 pub(super) fn clean(text: &str) -> String {
     let shown = sanitise::message(text, LONGEST);
     shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+/// The text in a field, as it may be shown; nothing where there is none.
+pub(super) fn text(of: &Value, name: &str) -> Option<String> {
+    of[name].as_str().map(clean)
+}
+
+/// The same, empty where there is none.
+pub(super) fn field(of: &Value, name: &str) -> String {
+    text(of, name).unwrap_or_default()
+}
+
+/// The entries of a list in a field.
+pub(super) fn list<'v>(of: &'v Value, name: &str) -> &'v [Value] {
+    of[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Lines whose columns stand below each other; the first line names them.
+pub(super) fn table(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |n: usize| rows.iter().filter_map(|r| r.get(n)).map(|c| c.chars().count()).max();
+    let widths: Vec<usize> = (0..columns).map(|n| width(n).unwrap_or(0)).collect();
+    let line = |row: &Vec<String>| {
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Prints to a reader that may have gone away.
+pub(super) fn print(text: &str) -> Result<ExitCode, Trouble> {
+    match stdout().write_all(text.as_bytes()) {
+        Err(e) if e.kind() != ErrorKind::BrokenPipe => {
+            Err(Trouble::input(format!("stdout can't be written: {e}")))
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Prints JSON, indented.
+pub(super) fn print_json(value: &Value) -> Result<ExitCode, Trouble> {
+    print(&format!("{value:#}\n"))
 }

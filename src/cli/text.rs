@@ -51,7 +51,7 @@ pub(super) fn workflow(
         }
     };
     if !document.registered.is_empty() {
-        let wanted = document.registered.iter().cloned();
+        let wanted = document.registered.iter().map(|r| r.missing.clone());
         return Err(match format {
             Some(_) => wanted.collect::<Vec<_>>().into(),
             None => wanted.map(|d| d.help_with(IR_ACTIONS)).collect::<Vec<_>>().into(),

@@ -25,7 +25,7 @@ pub mod write;
 
 pub use diagnostic::{Diagnostic, Place, Source};
 pub use execution::DEFAULT_RETRYABLE;
-pub use file::{Declarations, Document, parse_actions, parse_workflow};
+pub use file::{Declarations, Document, Registered, parse_actions, parse_workflow};
 pub use ir::parse_ir_program;
 pub use policy::{Named, Policies, parse_policy};
 pub(crate) use settings::{jitter_words, millionths};

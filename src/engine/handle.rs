@@ -101,7 +101,7 @@ impl<W: World> Engine<W> {
     }
 
     /// Starts an engine: learns the store's time, recovers what an earlier process left, and then
-    /// claims. Waits until the store answers.
+    /// claims; where others use the store as well, it claims at once. Waits until the store answers.
     pub async fn start(
         runtime: W::Runtime,
         store: W::Store,
@@ -114,8 +114,14 @@ impl<W: World> Engine<W> {
         let begin = |node: &Arc<Node<W>>| {
             let node = Arc::clone(node);
             async move {
-                recover::recover(Arc::clone(&node)).await;
-                claim::claim(node).await;
+                let recovered = recover::recover(Arc::clone(&node));
+                if node.config.sole_owner {
+                    recovered.await;
+                    claim::claim(node).await;
+                } else {
+                    // Others keep the work going, so what is due does not wait for what is not.
+                    tokio::join!(biased; recovered, claim::claim(node));
+                }
             }
         };
         let mut loops = vec![
@@ -127,6 +133,20 @@ impl<W: World> Engine<W> {
             loops.push(node.runtime.spawn(keeping::retain(Arc::clone(&node), retention)));
         }
         Self(Arc::new(Guard { node, loops }))
+    }
+
+    /// An engine that works on no run: it recovers, claims and sweeps nothing, and does what it is
+    /// asked. For whoever looks at a store or decides about its runs, beside the nodes that work.
+    /// Waits until the store answers.
+    pub async fn idle(
+        runtime: W::Runtime,
+        store: W::Store,
+        actions: W::Actions,
+        config: Config,
+    ) -> Self {
+        let clock = first_answer(&runtime, &store).await;
+        let node = Node::<W>::new(runtime, store, actions, config, Vec::new(), clock);
+        Self(Arc::new(Guard { node: Arc::new(node), loops: Vec::new() }))
     }
 
     /// Adds a run; returns once it is durable.
@@ -260,6 +280,12 @@ impl<W: World> Engine<W> {
         let state = node.state_of(run).await?;
         let rows = node.queue_rows(run).await.map_err(LaneError::from)?;
         Ok(queue_columns(&state, &rows, &node.config.functions))
+    }
+
+    /// The runtime that it works on.
+    #[must_use]
+    pub fn runtime(&self) -> &W::Runtime {
+        &self.0.node.runtime
     }
 
     /// The store, to look at.

@@ -46,6 +46,7 @@ enum Cause {
     Network(NetworkFault),
     TimedOut,
     NoTls,
+    NotAllowed,
 }
 
 impl ConnectError {
@@ -68,12 +69,20 @@ impl ConnectError {
         Self { cause: Cause::NoTls, message }
     }
 
-    /// How the transport failed; `None` for a timeout of the system's and for missing TLS.
+    /// Whoever runs this node does not let actions call that host.
+    #[must_use]
+    pub fn not_allowed(to: &Authority) -> Self {
+        let message = format!("actions may not call {to} from this node");
+        Self { cause: Cause::NotAllowed, message }
+    }
+
+    /// How the transport failed; `None` for a timeout of the system's, for missing TLS and for a
+    /// host that may not be called.
     #[must_use]
     pub fn fault(&self) -> Option<NetworkFault> {
         match self.cause {
             Cause::Network(fault) => Some(fault),
-            Cause::TimedOut | Cause::NoTls => None,
+            Cause::TimedOut | Cause::NoTls | Cause::NotAllowed => None,
         }
     }
 }
@@ -90,13 +99,17 @@ fn cause_of(kind: io::ErrorKind) -> Cause {
     })
 }
 
-/// A1 and spec decision 17. Missing TLS will be missing next time too: `NO_TLS`, permanent.
+/// A1 and spec decision 17. Missing TLS will be missing next time too: `NO_TLS`, permanent. So will
+/// a host that may not be called: `HOST_NOT_ALLOWED`.
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         match error.cause {
             Cause::Network(fault) => Self::network(fault, &error.message),
             Cause::TimedOut => Self::timed_out(&error.message),
             Cause::NoTls => Self::new("NO_TLS", &error.message).with_lineage(["NoTlsError"]),
+            Cause::NotAllowed => {
+                Self::new("HOST_NOT_ALLOWED", &error.message).with_lineage(["HostNotAllowedError"])
+            }
         }
     }
 }

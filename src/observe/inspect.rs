@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::json::{context, described, in_seconds, masked, present};
-use super::words::{clean, counted, seconds, task_name};
+use super::words::{clean, task_name};
 use crate::failure::{Class, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
 use crate::run::{
-    Cost, Event, Letter, Outcome, Phase, Recorded, RunState, StepPhase, StepState, TaskId,
-    TaskPhase, TaskState,
+    Cost, Event, Letter, Outcome, Phase, Recorded, RunState, StepState, TaskId, TaskPhase,
+    TaskState,
 };
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::StepIx;
@@ -157,6 +157,7 @@ impl<'r> Inspection<'r> {
         let kept = self.attempts(id);
         let compacted = kept.first().map_or(made(task), |first| first.number - 1);
         present(json!({
+            "task": task_name(self.state.workflow(), id),
             "item": id.item,
             "phase": stands(task),
             "attempts": made(task),
@@ -168,63 +169,6 @@ impl<'r> Inspection<'r> {
             "gave_up": self.given_up.get(&id).map(ToString::to_string),
             "history": kept.iter().map(Attempt::to_json).collect::<Vec<_>>(),
         }))
-    }
-
-    /// As lines of text.
-    #[must_use]
-    pub fn lines(&self) -> Vec<String> {
-        let (state, name) = (self.state, clean(self.state.workflow().name()));
-        let mut lines = vec![format!("Run {} of {name}: {}", state.id(), self.phase())];
-        lines.extend(state.paused().map(|reason| format!("Retries are paused: {}", clean(reason))));
-        lines.extend(self.last_error().map(|error| format!("_last_error: {}", shown(error))));
-        lines.extend(cost(state.cost()).map(|_| format!("Cost: {}", state.cost())));
-        let width = state.workflow().steps().iter().map(|s| clean(&s.id).chars().count()).max();
-        let width = width.unwrap_or_default();
-        for (at, found) in self.steps() {
-            let Some(step) = state.workflow().step(at) else { continue };
-            let phase = step_phase(found.phase);
-            let edges = self.edges(at);
-            lines.push(format!("  {:width$}  {phase}{edges}", clean(&step.id)));
-            for (id, task) in self.tasks_of(at) {
-                lines.extend(self.task_lines(id, task));
-            }
-        }
-        lines
-    }
-
-    /// What the step comes after and where it may lead.
-    fn edges(&self, at: StepIx) -> String {
-        let workflow = self.state.workflow();
-        let name = |at: StepIx| workflow.step(at).map(|s| clean(&s.id)).unwrap_or_default();
-        let list = |all: Vec<String>, word: &str| match all.is_empty() {
-            true => String::new(),
-            false => format!("  {word} {}", all.join(", ")),
-        };
-        let after = workflow.step(at).map(|s| s.after.iter().map(|at| name(*at)).collect());
-        let to = workflow.edges_from(at).iter().map(|t| name(t.to)).collect();
-        list(after.unwrap_or_default(), "after") + &list(to, "->")
-    }
-
-    fn task_lines(&self, id: TaskId, task: &TaskState) -> Vec<String> {
-        let name = task_name(self.state.workflow(), id);
-        let made = counted(made(task), "attempt", "attempts");
-        let cost = cost(task.cost).map(|_| format!(", cost {}", task.cost)).unwrap_or_default();
-        let mut lines = vec![format!("    {name}: {}, {made}{cost}", stands(task))];
-        let kept = self.attempts(id);
-        if let (Some(first), Some(error)) = (kept.first(), &task.first_failure)
-            && first.number > 1
-        {
-            let gone = first.number - 1;
-            lines.push(format!(
-                "      attempts 1 to {gone} are compacted; the first failed with {}",
-                failure(error)
-            ));
-        }
-        lines.extend(kept.iter().flat_map(Attempt::lines));
-        if let Some(reason) = self.given_up.get(&id) {
-            lines.push(format!("      given up: {reason}"));
-        }
-        lines
     }
 }
 
@@ -239,29 +183,10 @@ impl Attempt<'_> {
             "attempt": self.number,
             "started": self.started.to_string(),
             "ended": self.ended.map(|at| at.to_string()),
+            "took": self.ended.map(|at| in_seconds(at.since(self.started))),
             "error": error,
             "retry": retry.map(|r| json!({ "delay": in_seconds(r.delay), "kind": r.kind })),
         }))
-    }
-
-    fn lines(&self) -> Vec<String> {
-        let (number, started) = (self.number, self.started);
-        let took = self.ended.map(|end| format!(" in {}", seconds(end.since(started))));
-        let took = took.unwrap_or_default();
-        let what = match (self.failure, self.ended) {
-            (Some(found), _) => format!("failed{took}: {}", failure(found)),
-            (None, Some(_)) => format!("succeeded{took}"),
-            (None, None) => "has not ended".to_owned(),
-        };
-        let mut lines = vec![format!("      attempt {number} at {started} {what}")];
-        if let (Some(retry), Some(found)) = (&self.retry, self.failure) {
-            let (delay, code) = (seconds(retry.delay), clean(found.code().as_str()));
-            lines.push(format!(
-                "        ↻ retried after {delay}, because of {}: {code}",
-                retry.kind
-            ));
-        }
-        lines
     }
 }
 
@@ -292,37 +217,11 @@ fn stands(task: &TaskState) -> &'static str {
     }
 }
 
-fn step_phase(phase: StepPhase) -> &'static str {
-    match phase {
-        StepPhase::Waiting => "waiting",
-        StepPhase::Active => "active",
-        StepPhase::Succeeded => "succeeded",
-        StepPhase::Failed => "failed",
-        StepPhase::Unreachable => "unreachable",
-        StepPhase::Skipped => "skipped",
-    }
-}
-
 fn class(failure: &Failure) -> &'static str {
     match failure.class() {
         Class::Retryable => "retryable",
         Class::Permanent => "permanent",
     }
-}
-
-/// `503 ServerError (retryable): busy`.
-fn failure(failure: &Failure) -> String {
-    let code = clean(failure.code().as_str());
-    let kind = failure.lineage().first().map(|name| format!(" {}", clean(name)));
-    let (kind, class) = (kind.unwrap_or_default(), class(failure));
-    format!("{code}{kind} ({class}): {}", clean(failure.message()))
-}
-
-fn shown(error: &ErrorContext) -> String {
-    let class = if error.retryable { "retryable" } else { "permanent" };
-    let (code, step) = (clean(error.code.as_str()), clean(&error.node_id));
-    let (attempt, message) = (error.attempt, clean(&error.message));
-    format!("{code} ({class}) at {step}, attempt {attempt}: {message}")
 }
 
 /// A dead letter as one JSON object, its payload masked.
@@ -338,22 +237,4 @@ pub fn letter_json(letter: &Letter) -> Value {
         "payload": letter.payload.as_ref().map(masked),
         "payload_kept": letter.payload.is_some(),
     }))
-}
-
-/// A dead letter as lines of text, its payload masked.
-#[must_use]
-pub fn letter_lines(letter: &Letter) -> Vec<String> {
-    let (step, action) = (clean(&letter.step), clean(&letter.action));
-    let made = counted(letter.attempts, "attempt", "attempts");
-    let mut lines = vec![
-        format!("Step {step}, action {action}: {made}; given up: {}", letter.reason),
-        format!("Error: {}", shown(&letter.error)),
-    ];
-    lines.extend(letter.first.as_ref().map(|f| format!("First failure: {}", failure(f))));
-    lines.extend(letter.last.as_ref().map(|f| format!("Last failure: {}", failure(f))));
-    lines.push(match &letter.payload {
-        Some(payload) => format!("Arguments (masked): {}", masked(payload)),
-        None => "Its arguments were too large or too deeply nested to keep.".to_owned(),
-    });
-    lines
 }

@@ -24,11 +24,13 @@ mod words;
 use std::sync::Arc;
 
 pub use history::History;
-pub use inspect::{Inspection, letter_json, letter_lines};
+pub use inspect::{Inspection, letter_json};
 pub use json_lines::JsonLines;
 pub use printer::{Output, Printer};
 pub use statistics::Statistics;
 pub use stream::{Feed, Lagged, Notices, OwnedNotice, feed};
+#[cfg(feature = "server")]
+pub(crate) use words::clean;
 
 use crate::run::{Event, RunId, Version};
 use crate::time::Timestamp;

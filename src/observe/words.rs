@@ -10,7 +10,7 @@ const LONGEST: usize = 500;
 
 /// `text` without secrets (C14) and on one line: a control character in it could move the
 /// terminal's cursor or forge a line.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     let shown = sanitise::message(text, LONGEST);
     shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

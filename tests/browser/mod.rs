@@ -1,5 +1,6 @@
 //! A headless Chromium, driven through ChromeDriver by the W3C WebDriver protocol: JSON over HTTP.
 //! For tests of pages; both programs must be installed.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -59,6 +60,20 @@ impl Browser {
     pub(crate) fn open(&self, file: &Path) {
         let url = format!("file://{}", file.canonicalize().unwrap().display());
         self.tell("url", json!({ "url": url }));
+    }
+
+    /// Opens an address.
+    pub(crate) fn open_url(&self, url: &str) {
+        self.tell("url", json!({ "url": url }));
+    }
+
+    /// Presses keys one after the other, wherever the focus is.
+    pub(crate) fn press(&self, keys: &[&str]) {
+        let press = |key: &&str| {
+            ["keyDown", "keyUp"].map(|how| json!({ "type": how, "value": key })).to_vec()
+        };
+        let actions: Vec<_> = keys.iter().flat_map(press).collect();
+        self.act(json!({ "type": "key", "id": "keys", "actions": actions }));
     }
 
     /// What the body of a function gives.
@@ -170,22 +185,29 @@ struct Driver {
 
 impl Driver {
     fn start() -> Self {
+        // The system chooses a port; the driver ends where another program has the same one of IPv6.
+        let started = (0..5).find_map(|_| Self::try_start());
+        started.unwrap_or_else(|| panic!("chromedriver ended before it was ready, five times"))
+    }
+
+    fn try_start() -> Option<Self> {
         let mut command = Command::new("chromedriver");
         let command = command.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().unwrap_or_else(|e| panic!("chromedriver: {e}"));
         let mut said = BufReader::new(process.stdout.take().unwrap());
-        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
-        let profile = tempfile::tempdir().unwrap();
-        // The system chooses the port; the driver says which.
         let port = loop {
             let mut line = String::new();
-            let read = said.read_line(&mut line).unwrap();
-            assert!(read > 0, "chromedriver ended before it was ready");
+            if said.read_line(&mut line).unwrap() == 0 {
+                process.wait().unwrap();
+                return None;
+            }
             if let Some(port) = port(&line) {
                 break port;
             }
         };
-        Self { runtime, process, port, profile, _said: said }
+        let runtime = Builder::new_current_thread().enable_io().build().unwrap();
+        let profile = tempfile::tempdir().unwrap();
+        Some(Self { runtime, process, port, profile, _said: said })
     }
 
     /// The value of the answer, or what the driver says went wrong.

@@ -64,7 +64,12 @@ impl Lab {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_retrial"));
         command.args(args).current_dir(self.0.path()).stdin(Stdio::null());
-        for name in retrial::dialect::Environment::NAMES.iter().chain(&["RETRIAL_LOG"]) {
+        for name in retrial::dialect::Environment::NAMES.iter().chain(&[
+            "RETRIAL_LOG",
+            "RETRIAL_STORE",
+            "RETRIAL_TOKEN",
+            "RETRIAL_TOKEN_FILE",
+        ]) {
             command.env_remove(name);
         }
         command
@@ -77,9 +82,12 @@ impl Lab {
 
     /// Starts the binary and leaves it at work, its lines at hand as they come.
     pub(crate) fn start(&self, args: &[&str]) -> Going {
-        let mut command = self.command(args);
-        command.args(["--output", "detailed"]).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        self.launch(&[args, &["--output", "detailed"]].concat())
+    }
+
+    /// The same for a command that has nothing to print in detail.
+    pub(crate) fn launch(&self, args: &[&str]) -> Going {
+        let mut child = self.command(args).stdout(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
         Going { child: Live(child), out }
     }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod alerts;
+mod desk;
 mod endings;
 mod endpoint;
 mod events;
@@ -11,6 +12,7 @@ mod explain;
 mod input;
 mod lab;
 mod lint;
+mod manual;
 mod output;
 mod resume;
 mod rollback;

@@ -82,9 +82,6 @@ async fn h17_costs_are_summed_per_task_and_run() {
     let inspection = Inspection::new(&state, &history);
     assert_eq!(inspection.to_json()["cost_millionths"], 3_500_000);
     assert_eq!(inspection.to_json()["steps"][1]["tasks"][0]["cost_millionths"], 1_750_000);
-    let lines = inspection.lines();
-    assert!(lines.contains(&"Cost: 3.5".to_owned()), "{lines:?}");
-    assert!(lines.contains(&"    b: succeeded, 3 attempts, cost 1.75".to_owned()), "{lines:?}");
     let reported = history.iter().filter_map(|r| match r.event {
         Event::CostReported { cost, .. } => Some(cost),
         _ => None,

@@ -114,6 +114,7 @@ pub(crate) struct Watched {
     sent: Mutex<Vec<Commit>>,
     trouble: Mutex<Option<Trouble>>,
     hides_active: AtomicBool,
+    never_tells_heads: AtomicBool,
     hides_expired: AtomicBool,
     late: Mutex<Duration>,
     late_commits: Mutex<Option<(RunId, Duration)>>,
@@ -148,6 +149,7 @@ impl Watched {
             sent: Mutex::default(),
             trouble: Mutex::default(),
             hides_active: AtomicBool::new(false),
+            never_tells_heads: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
             late: Mutex::default(),
             late_commits: Mutex::default(),
@@ -215,6 +217,11 @@ impl Watched {
         self.hides_active.store(true, Ordering::SeqCst);
     }
 
+    /// Heads are asked for in vain from here on.
+    pub(crate) fn never_tell_heads(&self) {
+        self.never_tells_heads.store(true, Ordering::SeqCst);
+    }
+
     pub(crate) fn hide_expired(&self) {
         self.hides_expired.store(true, Ordering::SeqCst);
     }
@@ -267,6 +274,9 @@ impl Layer for Watched {
         self.pass_on(self.under().load(run, after)).await
     }
     async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
+        if self.never_tells_heads.load(Ordering::SeqCst) {
+            return std::future::pending().await;
+        }
         let mut page = self.pass_on(self.under().heads(after, limit)).await?;
         if self.hides_active.load(Ordering::SeqCst) {
             page.runs.iter_mut().for_each(|head| head.active = false);

@@ -51,6 +51,17 @@ async fn two_engines_share_the_work_of_one_store() {
     assert!(!by_first.ever_twice());
 }
 
+// A node that starts beside others takes its share while it still looks through what they have.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_shares_its_store_claims_while_it_recovers() {
+    let store = Watched::new();
+    let acts = Acts::new(|_| async { Ok(json!(1)) });
+    store.never_tell_heads();
+    let engine = start(&store, &acts, shared(4)).await;
+    let run = submit(&engine, fan_out(3, patient(2))).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+}
+
 // A node that worked on a run which another one ended has nothing to tell of it, so nobody waits
 // for it there.
 #[tokio::test(start_paused = true)]

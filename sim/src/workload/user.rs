@@ -41,7 +41,8 @@ impl UserPlan {
     pub fn parse(file: &str, text: &str) -> Result<Self, String> {
         let read = Self::read(file, text)?;
         if !read.registered.is_empty() {
-            return Err(lines(&read.registered));
+            let missing: Vec<_> = read.registered.into_iter().map(|r| r.missing).collect();
+            return Err(lines(&missing));
         }
         Self::of_document(file, text, read, &BTreeSet::new())
     }

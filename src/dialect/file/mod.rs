@@ -8,6 +8,8 @@ mod quorum;
 mod step;
 mod transition;
 
+use std::fmt;
+
 use serde_json::Value;
 
 pub(super) use declarations::Named;
@@ -24,11 +26,26 @@ pub struct Document {
     pub workflow: Workflow,
     /// The `[simulate]` table as it stands.
     pub simulate: Option<Value>,
-    /// One for every step, and every webhook, whose action is no HTTP endpoint. For a program that registers functions
-    /// they mean nothing; for one that registers none they are errors.
-    pub registered: Vec<Diagnostic>,
+    /// Every step's action, and every webhook, that is no HTTP endpoint. For a program that
+    /// registers functions they mean nothing; for one that registers none they are errors.
+    pub registered: Vec<Registered>,
     /// Where each step's policy stands, or the step where it has none of its own.
     pub policies: Vec<Place>,
+}
+
+/// An action that must be a registered function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The function's name.
+    pub name: String,
+    /// What is to be said where there is none.
+    pub missing: Diagnostic,
+}
+
+impl fmt::Display for Registered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.missing.fmt(f)
+    }
 }
 
 /// Where the parts of a workflow stand, for what is found wrong with the whole graph.
@@ -139,7 +156,10 @@ pub(super) fn assemble(
     let registered = steps
         .chain(webhooks)
         .filter(|(action, _)| !is_http(action))
-        .map(|(action, place)| unregistered(action, place))
+        .map(|(action, place)| Registered {
+            name: action.to_owned(),
+            missing: unregistered(action, place),
+        })
         .collect();
     let policies = places.step.iter().map(|p| p.policy.clone()).collect();
     Ok(Document { workflow, simulate, registered, policies })

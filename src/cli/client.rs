@@ -1,0 +1,96 @@
+//! A service, asked over HTTP.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Body;
+use hyper::client::conn::http1;
+use hyper::header::{self, HeaderValue};
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use retrial::net::{Connect, TcpConnect, Url};
+use retrial::runtime::{Runtime, TokioRuntime};
+use retrial::time::Nanos;
+
+use super::report::Trouble;
+
+/// The most bytes read of an answer.
+const LONGEST: usize = 256 * 1024 * 1024;
+/// How long an answer may take. A service gives up on its own before.
+const PATIENCE: Nanos = Nanos::from_secs(120);
+
+/// Where a service is, and the right to ask it.
+pub(super) struct Client {
+    url: Url,
+    token: Option<HeaderValue>,
+}
+
+impl Client {
+    pub(super) fn new(url: &str, token: Option<String>) -> Result<Self, Trouble> {
+        let url: Url = url.parse().map_err(|e| Trouble::input(format!("the service: {e}")))?;
+        if url.user().is_some() {
+            return Err(Trouble::input("the service's URL holds a name or a password")
+                .help("a service asks for a token: RETRIAL_TOKEN, or --token-file"));
+        }
+        let header = |token: String| {
+            let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
+            let mut value = value.map_err(|_| Trouble::input("the token can't stand in a header"));
+            value.iter_mut().for_each(|value| value.set_sensitive(true));
+            value
+        };
+        Ok(Self { url, token: token.map(header).transpose()? })
+    }
+
+    /// The status and the body of the answer.
+    pub(super) async fn exchange(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(u16, Bytes), Trouble> {
+        let to = self.url.authority();
+        // A service may be below a path of its host.
+        let below = self.url.target().trim_end_matches('/');
+        let uri = format!("{below}{}", request.uri());
+        *request.uri_mut() = uri.parse().map_err(|e| Trouble::input(format!("{to}: {e}")))?;
+        let headers = request.headers_mut();
+        if let Ok(host) = HeaderValue::try_from(to.host_header()) {
+            headers.insert(header::HOST, host);
+        }
+        headers.extend(self.token.clone().map(|token| (header::AUTHORIZATION, token)));
+        let runtime = TokioRuntime::current();
+        let end = runtime.now().after(PATIENCE);
+        tokio::select! {
+            biased;
+            answer = self.talk(request) => answer,
+            () = runtime.sleep_until(end) => {
+                Err(Trouble::store(format!("{to} has not answered within {PATIENCE}")))
+            }
+        }
+    }
+
+    async fn talk(&self, request: Request<Full<Bytes>>) -> Result<(u16, Bytes), Trouble> {
+        let to = self.url.authority();
+        let broken = |e: &dyn fmt::Display| Trouble::store(format!("asking {to}: {e}"));
+        let stream = TcpConnect::new().connect(to).await.map_err(|e| broken(&e))?;
+        let made = http1::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = made.map_err(|e| broken(&e))?;
+        // Ends with this future, or with the process.
+        let _connection = TokioRuntime::current().spawn(async {
+            let _ = connection.await;
+        });
+        read(sender.send_request(request).await.map_err(|e| broken(&e))?)
+            .await
+            .map_err(|e| broken(&e))
+    }
+}
+
+/// The status and the body, read to its end.
+pub(super) async fn read<B>(answer: Response<B>) -> Result<(u16, Bytes), String>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let status = answer.status().as_u16();
+    let body = Limited::new(answer.into_body(), LONGEST).collect().await;
+    Ok((status, body.map_err(|e| e.to_string())?.to_bytes()))
+}

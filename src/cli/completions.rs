@@ -1,0 +1,29 @@
+//! `retrial completions`: what a shell needs to complete the command line.
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+use clap_complete::{Generator, Shell};
+
+use super::report::Trouble;
+use super::shown::print;
+
+/// Print the completions of a shell.
+///
+/// For bash: `retrial completions bash > /usr/share/bash-completion/completions/retrial`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    /// The shell
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+pub(super) fn main(arguments: &Arguments) -> Result<ExitCode, Trouble> {
+    let mut command = super::Arguments::command();
+    command.set_bin_name("retrial");
+    command.build();
+    let mut text = Vec::new();
+    let written = arguments.shell.try_generate(&command, &mut text);
+    written.map_err(|e| Trouble::input(format!("the completions can't be written: {e}")))?;
+    print(&String::from_utf8_lossy(&text))
+}

@@ -1,0 +1,190 @@
+//! Where settings come from: flags, before the environment, before a file, before defaults.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use retrial::dialect::tree::{Data, Node};
+use retrial::dialect::{Diagnostic, Format, Place, Source};
+
+use super::super::report::Trouble;
+use super::super::{Lookup, text};
+use super::keys::{KEYS, TOKEN};
+
+/// The file that is read where none is named, if it is there.
+const USUAL_FILE: &str = "retrial.toml";
+/// Names the file, beside the flag.
+const FILE_VARIABLE: &str = "RETRIAL_CONFIG";
+
+/// What is said about a service on the command line.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Flags {
+    /// The file of settings, TOML [default: retrial.toml, if it is there]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// The store: a file, or postgres://...
+    #[arg(long, value_name = "STORE")]
+    store: Option<String>,
+
+    /// The address and port to answer on
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+
+    /// The file with the bearer token, required unless on loopback
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<String>,
+
+    /// The most attempts in progress at once
+    #[arg(long, value_name = "N")]
+    concurrency: Option<String>,
+
+    /// Any other setting, such as `--set limits.streams=10`
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    set: Vec<String>,
+}
+
+/// Where a setting's value was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Flag(String),
+    Variable(String),
+    File(String, usize),
+    Default,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) => f.write_str(name),
+            Self::Variable(name) => f.write_str(name),
+            Self::File(file, line) => write!(f, "{file}:{line}"),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A setting's value, and where it was found.
+pub(crate) struct Given {
+    pub(crate) node: Node,
+    pub(crate) origin: Origin,
+}
+
+/// The settings that have a value.
+pub(crate) type Gathered = BTreeMap<&'static str, Given>;
+
+/// Everything that is set anywhere.
+pub(crate) fn gather(flags: &Flags, lookup: Lookup) -> Result<Gathered, Trouble> {
+    let mut all: Gathered =
+        KEYS.iter().filter_map(|key| Some((key.name, usual(key.name, key.default?)))).collect();
+    if let Some(path) = file(flags, lookup) {
+        from_file(&path, &mut all)?;
+    }
+    for key in &KEYS {
+        let variable = key.variable();
+        if let Some(value) = lookup(&variable).filter(|value| !value.trim().is_empty()) {
+            let shown = if key.name == TOKEN { "***" } else { value.trim() };
+            let node = written("environment", &variable, key.name, value.trim(), shown);
+            all.insert(key.name, Given { node, origin: Origin::Variable(variable) });
+        }
+    }
+    from_flags(flags, &mut all)?;
+    Ok(all)
+}
+
+fn usual(name: &'static str, text: &str) -> Given {
+    Given { node: written("default", name, name, text, text), origin: Origin::Default }
+}
+
+/// A value that was written on one line. `shown` stands for it in what is said about it.
+fn written(from: &str, before: &str, name: &str, value: &str, shown: &str) -> Node {
+    let source = Source::new(from, &format!("{before}={shown}"));
+    let place = Place::whole(&source).child(name).at(before.len() + 1..source.text.len());
+    let is_number = value.bytes().all(|b| b.is_ascii_digit());
+    let data = if is_number { Data::Number(value.into()) } else { Data::Text(value.into()) };
+    Node { place, data }
+}
+
+fn file(flags: &Flags, lookup: Lookup) -> Option<PathBuf> {
+    let named = flags.config.clone().or_else(|| lookup(FILE_VARIABLE).map(PathBuf::from));
+    named.or_else(|| Some(PathBuf::from(USUAL_FILE)).filter(|path| path.is_file()))
+}
+
+fn from_file(path: &Path, all: &mut Gathered) -> Result<(), Trouble> {
+    let name = path.display().to_string();
+    let top = Node::parse(&name, &text::read(&name)?, Format::Toml)?;
+    let heads: Vec<&str> =
+        KEYS.iter().map(|key| key.name.split('.').next().unwrap_or_default()).collect();
+    top.fields(&heads)?;
+    for entry in top.entries()? {
+        if entry.key == TOKEN {
+            return Err(entry
+                .place
+                .error("a token does not belong into this file")
+                .help_with("write it into a file of its own and name that: token_file")
+                .into());
+        }
+        match entry.key.as_str() {
+            "limits" => {
+                let known: Vec<&str> =
+                    KEYS.iter().filter_map(|key| key.name.strip_prefix("limits.")).collect();
+                entry.node.fields(&known)?;
+                for limit in entry.node.entries()? {
+                    keep(&format!("limits.{}", limit.key), &limit.node, &name, all);
+                }
+            }
+            key => keep(key, &entry.node, &name, all),
+        }
+    }
+    Ok(())
+}
+
+fn keep(name: &str, node: &Node, file: &str, all: &mut Gathered) {
+    let Some(key) = KEYS.iter().find(|key| key.name == name) else { return };
+    let line = node.place.error("").line();
+    let origin = Origin::File(file.to_owned(), line);
+    all.insert(key.name, Given { node: node.clone(), origin });
+}
+
+fn from_flags(flags: &Flags, all: &mut Gathered) -> Result<(), Trouble> {
+    let Flags { store, listen, token_file, concurrency, .. } = flags;
+    let own = [
+        ("store", "--store", store),
+        ("listen", "--listen", listen),
+        ("token_file", "--token-file", token_file),
+        ("concurrency", "--concurrency", concurrency),
+    ];
+    for (name, flag, value) in own {
+        if let Some(value) = value {
+            let node = written("command line", flag, name, value, value);
+            all.insert(name, Given { node, origin: Origin::Flag(flag.to_owned()) });
+        }
+    }
+    for text in &flags.set {
+        let (name, value) = set(text)?;
+        let flag = format!("--set {name}");
+        let node = written("command line", &flag, name, value, value);
+        all.insert(name, Given { node, origin: Origin::Flag(flag) });
+    }
+    Ok(())
+}
+
+/// The setting and the value of `--set NAME=VALUE`.
+fn set(text: &str) -> Result<(&'static str, &str), Diagnostic> {
+    let place = |shown: &str| Place::whole(&Source::new("command line", &format!("--set {shown}")));
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(place(text).error("`--set` takes NAME=VALUE"));
+    };
+    if name == TOKEN {
+        return Err(place("token=***")
+            .error("other users of this machine can see a command line")
+            .help_with("give the token as RETRIAL_TOKEN, or in a file: --token-file"));
+    }
+    let known = KEYS.iter().find(|key| key.name == name);
+    known.map(|key| (key.name, value)).ok_or_else(|| {
+        let names: Vec<&str> = KEYS.iter().map(|key| key.name).collect();
+        place(name)
+            .error(format!("unknown setting `{name}`"))
+            .help_with(format!("settings are {}", names.join(", ")))
+    })
+}

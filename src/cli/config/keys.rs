@@ -1,0 +1,55 @@
+//! The settings of `retrial serve`: their names, their defaults, what they say.
+
+/// One setting.
+pub(crate) struct Key {
+    /// In a file, where a dot stands for a table; upper case with `RETRIAL_` before it in the
+    /// environment.
+    pub(crate) name: &'static str,
+    /// As it would be written; nothing where absent.
+    pub(crate) default: Option<&'static str>,
+    pub(crate) what: &'static str,
+}
+
+impl Key {
+    /// The variable of the environment that sets it.
+    pub(crate) fn variable(&self) -> String {
+        format!("RETRIAL_{}", self.name.to_uppercase().replace('.', "_"))
+    }
+}
+
+const fn key(name: &'static str, default: Option<&'static str>, what: &'static str) -> Key {
+    Key { name, default, what }
+}
+
+/// Only from the environment or from a file of its own.
+pub(super) const TOKEN: &str = "token";
+
+/// Every setting, in the order in which they are shown.
+pub(crate) const KEYS: [Key; 26] = [
+    key("store", Some(".retrial/service.redb"), "the store: a file, or postgres://..."),
+    key("store_file", None, "the file that holds `store`, where that has a password in it"),
+    key("listen", Some("127.0.0.1:7070"), "the address and port to answer on"),
+    key("token_file", None, "the file with the bearer token; required unless on loopback"),
+    key(TOKEN, None, "the bearer token itself: only as the variable RETRIAL_TOKEN"),
+    key("concurrency", Some("64"), "the most attempts in progress at once"),
+    key("lease", Some("30s"), "how long an attempt stays a dead node's before others take it over"),
+    key("poll", Some("1s"), "how often to ask the store for due tasks when nothing says so"),
+    key("grace", Some("10s"), "how long attempts and requests may take to end at shutdown"),
+    key("retention", None, "how long ended runs are kept; for ever where absent"),
+    key("allow_env", None, "the variables that headers of definitions may name as env:NAME"),
+    key("allow_hosts", None, "the hosts that HTTP actions may call; any where absent"),
+    key("functions", None, "registered functions that other nodes of the store have"),
+    key("log", Some("warn"), "what is logged to stderr"),
+    key("limits.body", Some("1048576"), "bytes of a request's body: 413"),
+    key("limits.uri", Some("8192"), "bytes of path and query: 414"),
+    key("limits.head", Some("32768"), "bytes of a request's head: 431"),
+    key("limits.connections", Some("1024"), "connections at once; more wait"),
+    key("limits.streams", Some("256"), "event streams at once: 429"),
+    key("limits.unfinished", Some("100000"), "unfinished runs, beyond which submissions get 429"),
+    key("limits.page", Some("500"), "entries of a page"),
+    key("limits.head_within", Some("10s"), "time for a client to send a request's head"),
+    key("limits.body_within", Some("20s"), "time for a client to send a request's body: 408"),
+    key("limits.answer_within", Some("30s"), "time for an answer to begin: 503"),
+    key("limits.read_within", Some("30s"), "time for a client to read what it is sent"),
+    key("limits.keep_alive", Some("15s"), "the longest silence on an event stream"),
+];

@@ -1,0 +1,115 @@
+//! The settings of `retrial serve`, and `retrial config check`.
+//!
+//! Decides where each setting comes from and what it means. Must never show a secret. To add a
+//! setting, add a row to [`keys::KEYS`], read it in `read`, and describe it in `docs/service.md`.
+
+mod gather;
+mod keys;
+mod read;
+
+use std::net::SocketAddr;
+use std::process::ExitCode;
+
+use retrial::dialect::tree::{Data, Node};
+use retrial::failure::sanitise;
+use serde_json::{Value, json};
+
+use super::report::Trouble;
+use super::{Lookup, shown};
+pub(super) use gather::Flags;
+use gather::{Gathered, gather};
+use keys::{KEYS, TOKEN};
+pub(super) use read::Configuration;
+
+/// Settings of `retrial serve`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Print every setting with where it comes from; say what is wrong with them
+    Check {
+        #[command(flatten)]
+        flags: Flags,
+
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    let Command::Check { flags, json } = &arguments.command;
+    let given = gather(flags, lookup)?;
+    check(&read::read(&given, lookup)?)?;
+    if *json {
+        return shown::print_json(&object(&given));
+    }
+    let names = ["SETTING", "VALUE", "FROM", "WHAT"].map(str::to_owned).to_vec();
+    let rows = KEYS.iter().map(|key| {
+        let (value, from) = shown(key.name, &given);
+        vec![
+            key.name.to_owned(),
+            value.unwrap_or_else(|| "-".to_owned()),
+            from,
+            key.what.to_owned(),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(names).chain(rows).collect();
+    shown::print(&shown::table(&rows))
+}
+
+/// What flags, environment and file say, if it makes sense.
+pub(super) fn resolve(flags: &Flags, lookup: Lookup) -> Result<Configuration, Trouble> {
+    let configuration = read::read(&gather(flags, lookup)?, lookup)?;
+    check(&configuration)?;
+    Ok(configuration)
+}
+
+/// Refuses what would leave the service open to everybody.
+fn check(configuration: &Configuration) -> Result<(), Trouble> {
+    match (&configuration.service.token, configuration.listen) {
+        (None, address) if !is_loopback(address) => Err(Trouble::input(format!(
+            "{address} can be reached from other machines, so a bearer token is required"
+        ))
+        .help("make one (openssl rand -hex 32 > token) and name it: --token-file token")),
+        _ => Ok(()),
+    }
+}
+
+fn is_loopback(address: SocketAddr) -> bool {
+    address.ip().is_loopback()
+}
+
+/// A setting's value as it may be shown, and where it comes from.
+fn shown(name: &str, given: &Gathered) -> (Option<String>, String) {
+    let Some(given) = given.get(name) else { return (None, "-".to_owned()) };
+    let value = match name {
+        TOKEN => "***".to_owned(),
+        "store" => sanitise::url(&text_of(&given.node)),
+        _ => sanitise::message(&text_of(&given.node), 500),
+    };
+    (Some(value), given.origin.to_string())
+}
+
+fn text_of(node: &Node) -> String {
+    match &node.data {
+        Data::Text(text) | Data::Number(text) => text.clone(),
+        Data::List(items) => items.iter().map(text_of).collect::<Vec<_>>().join(","),
+        Data::Bool(yes) => yes.to_string(),
+        Data::Null | Data::Table(_) => String::new(),
+    }
+}
+
+fn object(given: &Gathered) -> Value {
+    let all = KEYS.iter().map(|key| {
+        let (value, from) = shown(key.name, given);
+        let (variable, what) = (key.variable(), key.what);
+        let told = json!({ "value": value, "from": from, "variable": variable, "what": what });
+        (key.name.to_owned(), told)
+    });
+    Value::Object(all.collect())
+}

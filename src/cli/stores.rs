@@ -1,0 +1,50 @@
+//! Which stores there are, and where they are found.
+
+use std::path::{Path, PathBuf};
+
+use retrial::runtime::TokioRuntime;
+use retrial::store::{PostgresOptions, PostgresStore, RedbStore};
+
+use super::report::Trouble;
+
+/// Whether `text` says where a PostgreSQL store is.
+pub(super) fn is_database(text: &str) -> bool {
+    text.starts_with("postgres://") || text.starts_with("postgresql://")
+}
+
+/// The store in the database at `url`.
+pub(super) async fn database(url: &str) -> Result<PostgresStore<TokioRuntime>, Trouble> {
+    let options = PostgresOptions::from_url(url).map_err(|e| Trouble::input(e.to_string()))?;
+    let store = PostgresStore::connect(TokioRuntime::current(), options).await;
+    store.map_err(|e| Trouble::store(e.to_string()))
+}
+
+/// The store in the file at `path`.
+pub(super) async fn in_file(path: &Path) -> Result<RedbStore, Trouble> {
+    let store = RedbStore::open(TokioRuntime::current(), path).await;
+    store.map_err(|e| Trouble::store(e.to_string()))
+}
+
+/// The store's file, which must be there: looking at a store makes none.
+pub(super) fn file(given: Option<&Path>) -> Result<PathBuf, Trouble> {
+    if let Some(path) = given {
+        return match path.is_file() {
+            true => Ok(path.to_owned()),
+            false => Err(Trouble::store(format!("there is no store at `{}`", path.display()))),
+        };
+    }
+    let files = std::fs::read_dir(".retrial").into_iter().flatten().flatten();
+    let mut stores: Vec<PathBuf> = files.map(|file| file.path()).collect();
+    stores.retain(|path| path.extension().is_some_and(|e| e == "redb"));
+    stores.sort();
+    match stores.as_slice() {
+        [one] => Ok(one.clone()),
+        [] => Err(Trouble::store("there is no store in .retrial/")
+            .help("say where the store is: --store STORE")),
+        many => {
+            let names: Vec<_> = many.iter().map(|path| path.display().to_string()).collect();
+            Err(Trouble::input(format!("there are several stores: {}", names.join(", ")))
+                .help("say which is meant: --store STORE"))
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The service over real sockets, on the memory store and on redb.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a failing test panics; the clients here are outside every simulated path"
+)]
+
+mod actions;
+mod auth;
+mod client;
+mod commands;
+mod contract;
+mod events;
+mod kit;
+mod letters;
+mod limits;
+mod openapi;
+mod runs;
+mod secrets;
+mod shutdown;
+mod trouble;
+mod watch;
+mod workflows;
