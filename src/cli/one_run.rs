@@ -30,12 +30,6 @@ impl<S> OneRun<S> {
     fn shows(&self, run: RunId) -> bool {
         run == self.run || self.added().contains(&run)
     }
-
-    /// The id before this run's, in the order of ids.
-    fn before(&self) -> RunId {
-        let before = u128::from_be_bytes(self.run.to_bytes()).saturating_sub(1);
-        RunId::from_bytes(before.to_be_bytes())
-    }
 }
 
 impl<S: Store> Layer for OneRun<S> {
@@ -72,7 +66,7 @@ impl<S: Store> Layer for OneRun<S> {
     }
 
     async fn heads(&self, after: Option<RunId>, _: usize) -> Result<Heads, StoreError> {
-        let mut page = self.store.heads(after.max(Some(self.before())), 1).await?;
+        let mut page = self.store.heads(after.max(Some(self.run.before())), 1).await?;
         page.runs.retain(|head| head.run == self.run);
         page.damaged.retain(|run| *run == self.run);
         Ok(page)

@@ -58,6 +58,14 @@ macro_rules! uuid_newtype {
 uuid_newtype!(RunId);
 uuid_newtype!(Token);
 
+impl RunId {
+    /// The id before this one, in the order in which they sort; the first has itself.
+    #[must_use]
+    pub fn before(self) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128().saturating_sub(1)))
+    }
+}
+
 impl Token {
     /// The run that tells a webhook of an alert that the attempt raised, and where its chance comes
     /// from: the same ones however often that is decided.

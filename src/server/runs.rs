@@ -61,16 +61,10 @@ fn row(state: &RunState, columns: &QueueColumns) -> Value {
     })
 }
 
-/// The id before `run` in the order of ids.
-fn before(run: RunId) -> RunId {
-    let before = u128::from_be_bytes(run.to_bytes()).saturating_sub(1);
-    RunId::from_bytes(before.to_be_bytes())
-}
-
 impl<W: World> Shared<W> {
     /// What lists show of a run.
     pub(super) async fn head(&self, run: RunId) -> Result<RunHead, Problem> {
-        let page = self.engine.store().heads(Some(before(run)), 1).await?;
+        let page = self.engine.store().heads(Some(run.before()), 1).await?;
         let head = page.runs.into_iter().find(|head| head.run == run);
         if head.is_none() && page.damaged.contains(&run) {
             return Err(CommandError::Broken(format!("run {run} is damaged")).into());
@@ -89,7 +83,7 @@ impl<W: World> Shared<W> {
 
     async fn letters_of(&self, run: RunId) -> Result<Vec<LetterId>, Problem> {
         let mut found = Vec::new();
-        let mut after = LetterId { run: before(run), task: TaskId::LAST };
+        let mut after = LetterId { run: run.before(), task: TaskId::LAST };
         loop {
             let filter = LetterFilter::default();
             let ask = AskLetters { after: Some(after), limit: PAGE, filter };
