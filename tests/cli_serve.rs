@@ -8,10 +8,15 @@ mod endpoint;
 #[allow(dead_code, reason = "shared with the tests of the command line")]
 mod lab;
 
+#[path = "otlp/collector.rs"]
+#[allow(dead_code, reason = "shared with the tests of traces")]
+mod collector;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
+use collector::Collector;
 use endpoint::{Answer, Endpoint};
 use lab::{Done, Lab, one_step};
 use serde_json::{Value, json};
@@ -121,6 +126,24 @@ fn a_run_is_worked_off_and_the_service_stops_with_zero() {
         assert_eq!(code, Some(0), "{out}{err}");
         assert!(out.contains("Stopped."), "{out}");
     }
+}
+
+/// Those of the last moments as well: the run ends when the service is about to.
+#[test]
+fn traces_reach_the_collector() {
+    let (lab, endpoint, collector) = (Lab::new(), Endpoint::failing(1), Collector::new(&[]));
+    let serving = Serving::start(&lab, &["--set", &format!("traces={}/", collector.url())]);
+    let run = serving.submit(&one_step(&endpoint.url("/a"), QUICK));
+    assert!(serving.events(&run).contains("event: run_ended"));
+    serving.send("-TERM");
+    let (code, out, err) = serving.end();
+    assert_eq!(code, Some(0), "{out}{err}");
+    let id: retrial::run::RunId = run.parse().unwrap();
+    let mut sent = Vec::new();
+    while !sent.windows(9).any(|part| part == b"completed") {
+        sent.extend(collector.next().body);
+    }
+    assert!(sent.windows(16).any(|part| part == id.to_bytes()), "the trace is named as its run");
 }
 
 /// What one process leaves, the next takes up: after a polite end and after SIGKILL.
@@ -243,6 +266,7 @@ fn a_mistake_is_told_with_its_place() {
         ("grace = \"soon\"\n", "c.toml:1:9", "not a number"),
         ("token = \"0123456789abcdef\"\n", "c.toml:1:1", "does not belong"),
         ("token_file = \"nowhere\"\n", "c.toml:1:14", "can't be read"),
+        ("traces = \"collector:4318\"\n", "c.toml:1:10", "must start with http://"),
         ("allow_hosts = [\"http://x\"]\n", "c.toml:1:15", "is no host"),
     ] {
         let done = check(text);

@@ -9,11 +9,14 @@ use std::sync::Arc;
 use retrial::action::{ActionSet, HttpActions, Registry};
 use retrial::engine::{Config, Engine, World};
 use retrial::net::TcpConnect;
-use retrial::observe::Observer;
-use retrial::runtime::{Runtime, TokioRuntime};
+use retrial::observe::{Observer, otlp};
+use retrial::run::RunId;
+use retrial::runtime::{Runtime, Task, TokioRuntime};
 use retrial::server::{Monitor, Service, Within};
 use retrial::store::Store;
+use retrial::time::Nanos;
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 use super::config::{self, Configuration, Flags};
 use super::report::Trouble;
@@ -34,6 +37,9 @@ pub(super) struct Arguments {
 const AFTER: &str = "Every setting can also stand in a file (retrial.toml) or in the environment \
 (RETRIAL_...); flags come before the environment, and that before the file. `retrial config check` \
 shows them all.\n\nEnds with 0 stopped, 2 bad input, 3 store unavailable.";
+
+/// How long the last spans may take to be sent.
+const LAST_SPANS: Nanos = Nanos::from_secs(3);
 
 /// The world of a service on a store.
 struct Served<S>(PhantomData<S>);
@@ -82,7 +88,7 @@ async fn serve<S: Store>(
     lookup: Lookup,
 ) -> Result<ExitCode, Trouble> {
     let runtime = TokioRuntime::current();
-    let Configuration { listen, node, service: settings, .. } = configuration;
+    let Configuration { listen, node, traces, service: settings, .. } = configuration;
     let signals = Signals::listen()
         .map_err(|e| Trouble::store(format!("the process can't hear signals: {e}")))?;
     let listener = TcpListener::bind(listen).await.map_err(|e| {
@@ -96,16 +102,60 @@ async fn serve<S: Store>(
     let variables = move |name: &str| allowed.contains(name).then(|| lookup(name)).flatten();
     let network = Within::new(TcpConnect::new(), settings.hosts.clone());
     let actions = ActionSet::new(Registry::new(), HttpActions::new(network, variables));
-    let observers = vec![Arc::clone(&monitor) as Arc<dyn Observer>];
+    let mut observers = vec![Arc::clone(&monitor) as Arc<dyn Observer>];
+    let export = traces.map(|collector| traced(&collector, &runtime)).transpose()?;
+    let exported = export.map(|(traces, exported)| {
+        observers.push(traces);
+        exported
+    });
     let node = Config { sole_owner, ..node };
     let engine = Engine::<Served<S>>::start(runtime.clone(), store, actions, node, observers).await;
     let service = Service::new(engine, monitor, settings);
     let address = listener.local_addr().unwrap_or(listen);
     say(&format!("Listening on http://{address}"));
-    let served = service.serve(listener, asked_to_stop(runtime, signals)).await;
+    let served = service.serve(listener, asked_to_stop(runtime.clone(), signals)).await;
+    if let Some(exported) = exported {
+        exported.end(&runtime).await;
+    }
     served.map_err(|e| Trouble::input(e.to_string()))?;
     say("Stopped.");
     Ok(ExitCode::SUCCESS)
+}
+
+/// An observer whose spans go to `collector`, and the sending of them.
+fn traced(
+    collector: &str,
+    runtime: &TokioRuntime,
+) -> Result<(Arc<dyn Observer>, Exported), Trouble> {
+    let node = RunId::from_random(runtime.random(), runtime.random()).to_string();
+    let (traces, export) = otlp::traces(collector, &node, TcpConnect::new()).map_err(|e| {
+        Trouble::input(e.to_string()).help("set `traces` or OTEL_EXPORTER_OTLP_...")
+    })?;
+    let (told, ended) = oneshot::channel();
+    let sending = runtime.clone();
+    let task = runtime.spawn(async move {
+        export.run(sending).await;
+        // Nobody waits for it while the service runs.
+        let _ = told.send(());
+    });
+    Ok((Arc::new(traces), Exported { ended, _task: task }))
+}
+
+/// Spans on their way.
+struct Exported {
+    ended: oneshot::Receiver<()>,
+    _task: Task,
+}
+
+impl Exported {
+    /// Gives the last spans a little time.
+    async fn end(self, runtime: &TokioRuntime) {
+        tokio::select! {
+            biased;
+            _ = self.ended => {}
+            () = runtime.sleep_until(runtime.now().after(LAST_SPANS)) => {}
+        }
+    }
 }
 
 /// Ends with the first signal; the second ends the process.

@@ -13,6 +13,8 @@ mod json_lines;
 mod line;
 #[cfg(feature = "metrics")]
 pub mod metrics;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod printer;
 mod run_lines;
 mod screen;

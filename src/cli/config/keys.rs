@@ -24,8 +24,11 @@ const fn key(name: &'static str, default: Option<&'static str>, what: &'static s
 /// Only from the environment or from a file of its own.
 pub(super) const TOKEN: &str = "token";
 
+/// Where traces go: a URL, which may have a secret in it.
+pub(super) const TRACES: &str = "traces";
+
 /// Every setting, in the order in which they are shown.
-pub(crate) const KEYS: [Key; 26] = [
+pub(crate) const KEYS: [Key; 27] = [
     key("store", Some(".retrial/service.redb"), "the store: a file, or postgres://..."),
     key("store_file", None, "the file that holds `store`, where that has a password in it"),
     key("listen", Some("127.0.0.1:7070"), "the address and port to answer on"),
@@ -40,6 +43,7 @@ pub(crate) const KEYS: [Key; 26] = [
     key("allow_hosts", None, "the hosts that HTTP actions may call; any where absent"),
     key("functions", None, "registered functions that other nodes of the store have"),
     key("log", Some("warn"), "what is logged to stderr"),
+    key(TRACES, None, "the OpenTelemetry collector that gets traces: http://127.0.0.1:4318"),
     key("limits.body", Some("1048576"), "bytes of a request's body: 413"),
     key("limits.uri", Some("8192"), "bytes of path and query: 414"),
     key("limits.head", Some("32768"), "bytes of a request's head: 431"),

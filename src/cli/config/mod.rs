@@ -18,7 +18,7 @@ use super::report::Trouble;
 use super::{Lookup, shown};
 pub(super) use gather::Flags;
 use gather::{Gathered, gather};
-use keys::{KEYS, TOKEN};
+use keys::{KEYS, TOKEN, TRACES};
 pub(super) use read::Configuration;
 
 /// Settings of `retrial serve`.
@@ -89,7 +89,7 @@ fn shown(name: &str, given: &Gathered) -> (Option<String>, String) {
     let Some(given) = given.get(name) else { return (None, "-".to_owned()) };
     let value = match name {
         TOKEN => "***".to_owned(),
-        "store" => sanitise::url(&text_of(&given.node)),
+        "store" | TRACES => sanitise::url(&text_of(&given.node)),
         _ => sanitise::message(&text_of(&given.node), 500),
     };
     (Some(value), given.origin.to_string())

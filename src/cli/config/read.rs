@@ -6,13 +6,14 @@ use std::net::SocketAddr;
 use retrial::dialect::tree::{Data, Node};
 use retrial::dialect::{Diagnostic, Environment};
 use retrial::engine::{Config, Retention};
+use retrial::net::Url;
 use retrial::server::{AccessToken, Functions, Hosts, Limits, Settings};
 use retrial::time::Nanos;
 
 use super::super::Lookup;
 use super::super::report::Trouble;
 use super::gather::Gathered;
-use super::keys::TOKEN;
+use super::keys::{TOKEN, TRACES};
 
 /// Everything that `retrial serve` must know.
 pub(crate) struct Configuration {
@@ -20,6 +21,8 @@ pub(crate) struct Configuration {
     pub(crate) store: String,
     pub(crate) listen: SocketAddr,
     pub(crate) log: String,
+    /// The collector that gets traces.
+    pub(crate) traces: Option<String>,
     /// How the node works.
     pub(crate) node: Config,
     /// How it answers.
@@ -66,9 +69,9 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Tr
         retention: r.retention(),
         ..Config::default()
     };
-    let (store, log, listen) = (r.store(), r.text("log"), r.listen());
+    let (store, log, listen, traces) = (r.store(), r.text("log"), r.listen(), r.traces());
     match (reader.wrong.is_empty(), listen) {
-        (true, Some(listen)) => Ok(Configuration { store, listen, log, node, service }),
+        (true, Some(listen)) => Ok(Configuration { store, listen, log, traces, node, service }),
         _ => Err(reader.wrong.into()),
     }
 }
@@ -148,6 +151,14 @@ impl Reader<'_> {
                     .error("it is no address with a port")
                     .help_with("write one such as 127.0.0.1:7070 or [::1]:7070")
             })
+        })
+    }
+
+    fn traces(&mut self) -> Option<String> {
+        self.read(TRACES, |node| {
+            let text = node.name()?;
+            text.parse::<Url>().map_err(|e| node.place.refuse(&e))?;
+            Ok(text.to_owned())
         })
     }
 

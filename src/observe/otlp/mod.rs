@@ -1,0 +1,200 @@
+//! Runs as traces, sent to an OpenTelemetry collector (OTLP over HTTP, protobuf).
+//!
+//! Decides what of a run is a span, and how long spans wait to be sent. Must never hold a run up:
+//! spans that the collector does not take in time are dropped and counted. Must never show a secret:
+//! what a span says is what the log says, sanitised. To show another event, add its arm to
+//! [`Spans::of`].
+//!
+//! A run is one trace, whichever nodes work on it: ids come from the run's own id, so that a node
+//! which takes a run over continues its trace. The events are told once they are durable, by the
+//! node that committed them; what a node that dies had not sent is missing.
+
+mod post;
+mod spans;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use opentelemetry::KeyValue;
+use opentelemetry_otlp::{ExporterBuildError, RetryPolicy, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
+use tokio::sync::mpsc;
+
+use self::post::Post;
+use self::spans::Spans;
+use super::{Notice, Observer};
+use crate::net::{Connect, Url, UrlError};
+use crate::runtime::Runtime;
+use crate::time::Nanos;
+
+/// The most spans that wait to be sent.
+const WAITING: usize = 16_384;
+/// The most spans of one request.
+const BATCH: usize = 512;
+/// How long a span waits for others to be sent with.
+const GATHER: Nanos = Nanos::from_secs(1);
+/// The most that one request may take.
+const REQUEST: Nanos = Nanos::from_secs(10);
+/// Between the tries to send a batch. After the last one it is dropped.
+const AGAIN: [Nanos; 4] =
+    [Nanos::from_secs(1), Nanos::from_secs(2), Nanos::from_secs(4), Nanos::from_secs(8)];
+
+/// Why nothing can be exported.
+#[derive(Debug, thiserror::Error)]
+pub enum OtlpError {
+    /// The collector's address makes no sense.
+    #[error("the collector's address makes no sense: {0}")]
+    Url(#[from] UrlError),
+    /// A variable of the environment (`OTEL_EXPORTER_OTLP_...`) makes no sense.
+    #[error("{0}")]
+    Exporter(#[from] ExporterBuildError),
+}
+
+/// An observer and what sends on what it was told: give the first to the engine, spawn
+/// [`Export::run`] of the second.
+///
+/// `collector` is the base address, such as `http://127.0.0.1:4318`; `/v1/traces` is added. `node`
+/// names this process (`service.instance.id`). Headers, such as a key of the collector's, and a
+/// resource's attributes are taken from the usual variables: `OTEL_EXPORTER_OTLP_HEADERS`,
+/// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`.
+///
+/// # Errors
+/// [`OtlpError`] where the address or one of the variables makes no sense.
+pub fn traces(
+    collector: &str,
+    node: &str,
+    network: impl Connect,
+) -> Result<(Traces, Export), OtlpError> {
+    let collector = collector.trim_end_matches('/');
+    let _: Url = collector.parse()?;
+    let mut exporter = opentelemetry_otlp::SpanExporter::builder()
+        .with_http()
+        .with_endpoint(format!("{collector}/v1/traces"))
+        .with_http_client(Post::new(network))
+        // It would block the thread between two tries.
+        .with_retry_policy(RetryPolicy::disabled())
+        .build()?;
+    exporter.set_resource(&resource(node));
+    let (spans, waiting) = mpsc::channel(WAITING);
+    let dropped = Arc::new(AtomicU64::new(0));
+    let traces = Traces { spans, dropped: Arc::clone(&dropped), of: Spans::default() };
+    Ok((traces, Export { exporter, waiting, dropped, failing: false }))
+}
+
+fn resource(node: &str) -> Resource {
+    let mut builder = Resource::builder().with_attributes([
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("service.instance.id", node.to_owned()),
+    ]);
+    let unnamed = Resource::builder().build();
+    let named = unnamed.iter().any(|(key, value)| {
+        key.as_str() == "service.name" && !value.as_str().starts_with("unknown_service")
+    });
+    if !named {
+        builder = builder.with_service_name("retrial");
+    }
+    builder.build()
+}
+
+/// The observer.
+#[derive(Debug)]
+pub struct Traces {
+    spans: mpsc::Sender<SpanData>,
+    dropped: Arc<AtomicU64>,
+    of: Spans,
+}
+
+impl Traces {
+    /// Spans that were dropped and of which nothing was logged yet.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+}
+
+impl Observer for Traces {
+    fn tell(&self, notice: &Notice<'_>) {
+        if let Some(span) = self.of.of(notice)
+            && self.spans.try_send(span).is_err()
+        {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What sends on what its [`Traces`] were told.
+#[must_use = "nothing is sent before `run`"]
+#[derive(Debug)]
+pub struct Export {
+    exporter: opentelemetry_otlp::SpanExporter,
+    waiting: mpsc::Receiver<SpanData>,
+    dropped: Arc<AtomicU64>,
+    /// It was said that the collector takes nothing.
+    failing: bool,
+}
+
+impl Export {
+    /// Sends until the observer is gone and everything was sent or given up.
+    pub async fn run(mut self, runtime: impl Runtime) {
+        loop {
+            let batch = self.gather(&runtime).await;
+            if batch.is_empty() {
+                return;
+            }
+            self.send(&runtime, batch).await;
+            let dropped = self.dropped.swap(0, Ordering::Relaxed);
+            if dropped > 0 {
+                tracing::warn!(
+                    dropped,
+                    "spans were dropped: the collector is slower than the runs"
+                );
+            }
+        }
+    }
+
+    /// What is sent together; nothing where nothing will come any more.
+    async fn gather(&mut self, runtime: &impl Runtime) -> Vec<SpanData> {
+        let mut batch = Vec::new();
+        if self.waiting.recv_many(&mut batch, BATCH).await == 0 {
+            return batch;
+        }
+        let until = runtime.now().after(GATHER);
+        while batch.len() < BATCH {
+            let room = BATCH - batch.len();
+            tokio::select! {
+                biased;
+                more = self.waiting.recv_many(&mut batch, room) => if more == 0 { break },
+                () = runtime.sleep_until(until) => break,
+            }
+        }
+        batch
+    }
+
+    async fn send(&mut self, runtime: &impl Runtime, batch: Vec<SpanData>) {
+        let spans = batch.len();
+        let mut again = AGAIN.into_iter();
+        loop {
+            let request = runtime.now().after(REQUEST);
+            let error = tokio::select! {
+                biased;
+                sent = self.exporter.export(batch.clone()) => match sent {
+                    Ok(()) => {
+                        self.failing = false;
+                        return;
+                    }
+                    Err(error) => error.to_string(),
+                },
+                () = runtime.sleep_until(request) => "it did not answer in time".to_owned(),
+            };
+            if !std::mem::replace(&mut self.failing, true) {
+                tracing::warn!(error = super::words::clean(&error), "the collector takes no spans");
+            }
+            let Some(wait) = again.next() else {
+                self.dropped.fetch_add(spans as u64, Ordering::Relaxed);
+                return;
+            };
+            runtime.sleep_until(runtime.now().after(wait)).await;
+        }
+    }
+}
