@@ -14,6 +14,7 @@ mod store_postgres {
     mod engines;
     pub(crate) mod kit;
     mod model;
+    mod news;
     mod own;
     mod tls;
 }

@@ -16,7 +16,12 @@ const BATCH: usize = 64;
 pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
     let mut unable = Unable::default();
     loop {
-        node.alarm.wait(&node.runtime, node.runtime.now().after(node.config.poll)).await;
+        let latest = node.runtime.now().after(node.config.poll);
+        tokio::select! {
+            biased;
+            () = node.alarm.wait(&node.runtime, latest) => {}
+            () = node.store.news() => {}
+        }
         while !node.is_closing() {
             if !claim_once(&node, &mut unable).await {
                 break;

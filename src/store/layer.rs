@@ -139,6 +139,10 @@ pub trait Layer: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<StoredDefinition>, StoreError>> + Send {
         self.under().definitions(after, limit)
     }
+
+    fn news(&self) -> impl Future<Output = ()> + Send {
+        self.under().news()
+    }
 }
 
 /// A shared store is a store.
@@ -265,5 +269,9 @@ impl<L: Layer> Store for L {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<StoredDefinition>, StoreError>> + Send {
         L::definitions(self, after, limit)
+    }
+
+    fn news(&self) -> impl Future<Output = ()> + Send {
+        L::news(self)
     }
 }

@@ -118,6 +118,13 @@ pub trait Store: Send + Sync + 'static {
         after: Option<String>,
         limit: usize,
     ) -> impl Future<Output = Result<Vec<StoredDefinition>, StoreError>> + Send;
+
+    /// Ends when another process may have made something due: a hint, which may be false, late or
+    /// never come, so whoever waits for it also asks now and then. A store that is told nothing
+    /// never ends it.
+    fn news(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
 }
 
 /// What went wrong in a store. All three are infrastructure failures: no attempt is used up (C8).

@@ -29,6 +29,8 @@ impl Seen {
 /// What the server does with a request.
 pub(crate) enum Answer {
     Status(u16, &'static str),
+    /// An empty object, and what the attempt cost, in millionths.
+    Cost(u16, u64),
     /// Nothing, for as long as the client waits.
     Hang,
     /// These bytes at once, then a letter every few milliseconds for as long as the client waits.
@@ -102,8 +104,9 @@ fn serve(
     };
     ledger.1.notify_all();
     let mut stream = reader.into_inner();
-    let (status, body) = match answer {
-        Answer::Status(status, body) => (status, body),
+    let (status, body, more) = match answer {
+        Answer::Status(status, body) => (status, body, String::new()),
+        Answer::Cost(status, cost) => (status, "{}", format!("x-cost: {cost}\r\n")),
         Answer::Hang => return Some(stream),
         Answer::Trickle(head) => {
             trickle(stream, head);
@@ -113,7 +116,7 @@ fn serve(
     let length = body.len();
     let head = format!(
         "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\
-         connection: close\r\n\r\n"
+         {more}connection: close\r\n\r\n"
     );
     let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
     None

@@ -93,6 +93,19 @@ fn c17_the_inspector_shows_the_last_error_the_retry_history_and_each_class() {
 }
 
 #[test]
+fn h17_the_inspector_adds_up_what_attempts_cost() {
+    let endpoint = Endpoint::new(|seen| match seen.nth {
+        1 => Answer::Cost(503, 1_750_000),
+        _ => Answer::Cost(200, 2_000_000),
+    });
+    let lab = Lab::with_step(&endpoint.url("/x"), ONCE);
+    lab.well(&["run", "w.toml", "--input", r#"{"card":"4111-1111"}"#]);
+    let text = lab.well(&["inspect", &lab.newest()]);
+    assert!(text.contains("\nCost: 3.75\n"), "{text}");
+    assert!(text.contains("\n    fetch: succeeded, 2 attempts, cost 3.75\n"), "{text}");
+}
+
+#[test]
 fn c18_letters_are_listed_shown_redriven_once_and_discarded() {
     let (endpoint, mended) = broken();
     let lab = with_card(&endpoint);

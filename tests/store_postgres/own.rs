@@ -26,7 +26,7 @@ fn task(item: u32) -> TaskId {
     TaskId { step: StepIx(0), item }
 }
 
-fn create(n: u64, tasks: u32) -> Create {
+pub(super) fn create(n: u64, tasks: u32) -> Create {
     let need = Need { action: "act".into(), via: Via::Function };
     let due = |item| QueueChange::Due {
         task: task(item),
@@ -47,7 +47,7 @@ fn create(n: u64, tasks: u32) -> Create {
     }
 }
 
-fn commit(n: u64, version: u64) -> Commit {
+pub(super) fn commit(n: u64, version: u64) -> Commit {
     Commit {
         id: CommitId { writer: 1, counter: version },
         run: run(n),

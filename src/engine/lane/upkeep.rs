@@ -6,7 +6,7 @@ use crate::engine::draft::Draft;
 use crate::engine::guarding::Guarded;
 use crate::engine::lanes::{HELD_BACK, Message, due};
 use crate::run::{self, Lapse, Version, Waits};
-use crate::store::{QueueState, Store as _};
+use crate::store::{Committed, QueueState, Store as _};
 
 impl<W: World> Lane<W> {
     /// Compares the state with its queue rows; events win. Leases that a dead process left on a
@@ -32,12 +32,15 @@ impl<W: World> Lane<W> {
             }
         }
         if !missing.is_empty() {
-            tracing::warn!(run = %self.state.id(), rows = missing.len(), "queue rows were missing");
             let mut draft = Draft::new(self.state.clone(), Guarded::default());
             draft.queue = missing;
             let commit = self.commit(&draft);
-            // A conflict means that others are at work on the run: they write its rows.
-            self.send(commit).await?;
+            // Anything else means that others are at work on the run: nothing was missing, the rows
+            // were newer than the state.
+            if matches!(self.send(commit).await?, Committed::Applied { .. }) {
+                let rows = draft.queue.len();
+                tracing::warn!(run = %self.state.id(), rows, "queue rows were missing");
+            }
             self.node.wake_for(&draft.queue);
         }
         Ok(orphans)

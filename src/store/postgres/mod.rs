@@ -25,6 +25,7 @@ mod error;
 mod layout;
 mod lists;
 mod load;
+mod news;
 mod options;
 mod pages;
 mod read;
@@ -39,7 +40,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 
 pub use error::ConnectError;
 pub use options::PostgresOptions;
@@ -57,11 +58,12 @@ use super::seam::{
 };
 use super::shelf::Shelf;
 use crate::run::{LetterId, RunId, Version};
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, Task};
 use crate::time::{Nanos, Timestamp};
 use base::{Ask, Wants};
 use claim::Claims;
 use error::Failed;
+use news::Voice;
 use read::Reading;
 use shared::Shared;
 use writer::{Call, Work, Writer};
@@ -80,6 +82,8 @@ pub struct PostgresStore<R> {
     claims: Mutex<Claims>,
     writers: Vec<mpsc::Sender<Box<dyn Work>>>,
     closed: Vec<oneshot::Receiver<()>>,
+    heard: Arc<Notify>,
+    _listening: Task,
 }
 
 impl<R> fmt::Debug for PostgresStore<R> {
@@ -97,7 +101,8 @@ impl<R: Runtime> PostgresStore<R> {
     pub async fn connect(runtime: R, options: PostgresOptions) -> Result<Self, ConnectError> {
         let tls = connect::tls(&options)?;
         connect::migrate(&runtime, &options, tls.clone()).await?;
-        let pool = connect::pool(&options, tls)?;
+        let pool = connect::pool(&options, tls.clone())?;
+        let voice = Arc::new(Voice::new(&options.schema, runtime.random()));
         let patience = options.statement_timeout.saturating_add(GRACE);
         let shared = Arc::new(Shared::new(pool, patience));
         let (mut writers, mut closed) = (Vec::new(), Vec::new());
@@ -109,18 +114,22 @@ impl<R: Runtime> PostgresStore<R> {
                 shared: Arc::clone(&shared),
                 guards: Guards::default(),
                 guarded: BTreeSet::new(),
+                voice: Arc::clone(&voice),
             };
             runtime.spawn(writer.serve(waiting, tell)).detach();
             writers.push(requests);
             closed.push(told);
         }
-        Ok(Self { runtime, shared, claims: Mutex::default(), writers, closed })
+        let heard = Arc::new(Notify::new());
+        let listening = news::listen(runtime.clone(), options, tls, voice, Arc::clone(&heard));
+        let _listening = runtime.spawn(listening);
+        Ok(Self { runtime, shared, claims: Mutex::default(), writers, closed, heard, _listening })
     }
 
     /// Finishes the requests in flight and closes the connections.
     pub async fn close(self) {
-        let Self { writers, closed, shared, .. } = self;
-        drop(writers);
+        let Self { writers, closed, shared, _listening: listening, .. } = self;
+        drop((writers, listening));
         for closed in closed {
             // The writer drops its end when it has finished.
             let _ = closed.await;
@@ -319,5 +328,10 @@ impl<R: Runtime> Store for PostgresStore<R> {
             ledger.shelf.definitions(after.as_deref(), limit)
         };
         self.read(vec![], None, page).await
+    }
+
+    /// Another node's transaction left something due. One of those who wait here is told.
+    async fn news(&self) {
+        self.heard.notified().await;
     }
 }

@@ -11,6 +11,7 @@ use super::error::Failed;
 use super::layout::{Place, bits, encode, nanos, need_text, normal, row_sum, text, uuid};
 use super::load::Places;
 use super::session::{Session, Value};
+use crate::time::Timestamp;
 
 const NO_ROWS: &str = "DELETE FROM queue q USING unnest($1::uuid[], $2::int[], $3::bigint[]) \
     u(run, step, item) WHERE q.run = u.run AND q.step = u.step AND q.item = u.item";
@@ -55,6 +56,14 @@ impl Rows {
 
     pub(super) fn is_empty(&self) -> bool {
         self.gone.is_empty() && self.kept.is_empty()
+    }
+
+    /// Whether some of them may be claimed at once.
+    pub(super) fn leave_due(&self, now: Timestamp) -> bool {
+        self.kept.iter().any(|(_, standing)| {
+            let is_free = standing.reserved.is_none() && standing.held.is_none();
+            is_free && standing.due.is_some_and(|(at, _)| at <= now)
+        })
     }
 
     pub(super) async fn write(&self, session: &Session) -> Result<(), Failed> {

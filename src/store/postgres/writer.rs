@@ -13,6 +13,7 @@ use super::super::seam::StoreError;
 use super::base::{Ask, Base, Wants};
 use super::error::Failed;
 use super::layout::text;
+use super::news::Voice;
 use super::rows::Rows;
 use super::session::Session;
 use super::shared::Shared;
@@ -88,6 +89,7 @@ pub(super) struct Writer<R> {
     pub(super) guards: Guards,
     /// Actions whose guards have a row.
     pub(super) guarded: BTreeSet<String>,
+    pub(super) voice: Arc<Voice>,
 }
 
 /// What some requests came to.
@@ -198,6 +200,7 @@ impl<R: Runtime> Writer<R> {
             session.done();
         } else {
             write(&session, base.now, &changes, &rows).await?;
+            self.voice.tell(&session, rows.leave_due(base.now)).await?;
             committing.store(true, Ordering::Relaxed);
             session.commit().await?;
         }

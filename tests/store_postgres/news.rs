@@ -1,0 +1,117 @@
+//! What nodes tell each other.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+
+use retrial::action::{Actions, Call, Outcome};
+use retrial::engine::{Config, Engine, Submission, World};
+use retrial::policy::{Dialect, Policy};
+use retrial::run;
+use retrial::runtime::{Runtime as _, TokioRuntime};
+use retrial::store::{PostgresOptions, PostgresStore, Store};
+use retrial::time::Nanos;
+use retrial::workflow::{Able, Parts, Step, Template, Workflow};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls};
+
+use super::kit::{connect, new_schema, schema_of, server};
+use super::own::{commit, create};
+
+/// A connection that listens, and what it hears.
+async fn listener() -> (Client, mpsc::UnboundedReceiver<String>) {
+    let connected = tokio_postgres::connect(&server().url("postgres"), NoTls).await.unwrap();
+    let (client, mut connection) = connected;
+    let (tell, heard) = mpsc::unbounded_channel();
+    tokio::runtime::Handle::current().spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|cx| connection.poll_message(cx)).await {
+            if let AsyncMessage::Notification(said) = message {
+                // The test has heard enough.
+                let _ = tell.send(said.payload().to_owned());
+            }
+        }
+    });
+    client.batch_execute("LISTEN retrial").await.unwrap();
+    (client, heard)
+}
+
+#[tokio::test]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+async fn a_transaction_that_leaves_something_due_says_so_once() {
+    let options = new_schema();
+    let (store, schema) = (connect(&options).await, schema_of(&options));
+    let (client, mut heard) = listener().await;
+    // Ten tasks due now; then nothing new.
+    store.create(create(1, 10)).await.unwrap();
+    store.commit(commit(1, 1)).await.unwrap();
+    store.create(create(2, 0)).await.unwrap();
+    store.create(create(3, 1)).await.unwrap();
+    client.batch_execute("SELECT pg_notify('retrial', 'end')").await.unwrap();
+    let mut said = Vec::new();
+    loop {
+        match heard.recv().await.unwrap() {
+            end if end == "end" => break,
+            // Other tests have schemas of their own in this database.
+            other => said.extend(Some(other).filter(|o| o.starts_with(&format!("{schema} ")))),
+        }
+    }
+    assert_eq!(said.len(), 2, "{said:?}");
+}
+
+struct Node {
+    able: bool,
+}
+
+impl Actions for Node {
+    async fn invoke(&self, _: Call) -> Outcome {
+        assert!(self.able);
+        Ok(Value::Null)
+    }
+
+    fn able(&self) -> Able {
+        if self.able { Able::Anything } else { Able::Only { http: false, functions: [].into() } }
+    }
+}
+
+struct OnPostgres;
+
+impl World for OnPostgres {
+    type Runtime = TokioRuntime;
+    type Store = PostgresStore<TokioRuntime>;
+    type Actions = Node;
+}
+
+async fn node(options: &PostgresOptions, able: bool) -> Engine<OnPostgres> {
+    // Nobody would find anything by asking now and then.
+    let poll = Nanos::from_secs(3_600);
+    let config = Config { sole_owner: false, poll, ..Config::default() };
+    let store = connect(options).await;
+    Engine::start(TokioRuntime::current(), store, Node { able }, config, Vec::new()).await
+}
+
+/// Without news it would take an hour.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+async fn one_node_begins_at_once_what_another_was_given() {
+    let options = new_schema();
+    let runtime = TokioRuntime::current();
+    let (giver, worker) = (node(&options, false).await, node(&options, true).await);
+    let args = Template::try_from(json!({})).unwrap();
+    let step = Step { args, ..Step::new("a", "act", Policy::no_retries(Dialect::Builder)) };
+    let parts = Parts { name: "w".into(), steps: vec![step], ..Parts::default() };
+    let workflow = Arc::new(Workflow::try_from(parts).unwrap());
+    for _ in 0..3 {
+        let submission = Submission::new(Arc::clone(&workflow));
+        let run = giver.submit(submission).await.unwrap().run;
+        let ended = tokio::select! {
+            ended = worker.outcome(run) => ended.unwrap(),
+            () = runtime.sleep_until(runtime.now().after(Nanos::from_secs(120))) => {
+                panic!("nobody told the worker")
+            }
+        };
+        assert_eq!(ended.outcome, run::Outcome::Completed);
+    }
+    for engine in [giver, worker] {
+        engine.shutdown().await;
+    }
+}
