@@ -1,6 +1,8 @@
 //! `retrial serve` and `retrial config check`, as processes.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
+#[path = "cli_serve/database.rs"]
+mod database;
 #[path = "cli_run/endpoint.rs"]
 #[allow(dead_code, reason = "shared with the tests of the command line")]
 mod endpoint;
@@ -11,6 +13,8 @@ mod lab;
 #[path = "otlp/collector.rs"]
 #[allow(dead_code, reason = "shared with the tests of traces")]
 mod collector;
+#[allow(dead_code, reason = "shared with the tests of the store")]
+mod postgres_server;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
