@@ -281,3 +281,15 @@ fn decision_19_a_history_that_can_not_be_is_refused() {
         assert_eq!(fold(&damaged).is_ok(), harmless, "twice {}", log[twice].event.name());
     }
 }
+
+/// The workflow file: `[input]` has defaults.
+#[test]
+fn what_is_submitted_comes_before_the_definitions_defaults() {
+    let object = |value: Value| value.as_object().cloned().unwrap_or_default();
+    let flow = Flow::new().step("a", once());
+    let flow = flow.input(object(json!({ "kept": 1, "other": { "x": 1 } }))).build();
+    let submitted = object(json!({ "other": { "y": 2 }, "more": 3 }));
+    let world = World::with_input(flow, 7, submitted);
+    let Event::RunCreated { input, .. } = &world.log[0].event else { panic!("{:?}", world.log) };
+    assert_eq!(*input, object(json!({ "kept": 1, "other": { "y": 2 }, "more": 3 })));
+}

@@ -4,7 +4,7 @@ use retrial::policy::Dialect;
 use retrial::policy::{Backoff, Limit, Matcher, Parts, Policy, Rule};
 use retrial::time::Nanos;
 use retrial::workflow::{self, Condition, Step, StepIx, Template, Transition, Workflow};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// A workflow under construction.
 #[derive(Default)]
@@ -150,6 +150,12 @@ impl Flow {
     /// An exception edge for `names`; none are all.
     pub fn on_error(self, edge: (&str, &str), priority: i64, names: &[&str]) -> Self {
         self.edge(edge, priority, Some(names), None)
+    }
+
+    /// The defaults of the input.
+    pub fn input(mut self, input: Map<String, Value>) -> Self {
+        self.parts.input = input;
+        self
     }
 
     pub fn build(self) -> Workflow {
