@@ -138,3 +138,17 @@ fn h17_a_retry_after_throttling_has_its_own_cost() {
     assert_eq!(cost(Failure::http(503, "x")), 14);
     assert_eq!(cost(Failure::timed_out("x")), 14);
 }
+
+/// A success gives back what its retry took, a success at once what first successes give.
+#[test]
+fn h17_what_a_success_gives_back() {
+    let refill = Refill { ratio: Share::ZERO, first_success: 1, refund: true };
+    let refunds = Budget { capacity: 500, cost: 14, throttling_cost: 5, refill, ..tenth() };
+    let (busy, slow) = (Failure::http(503, "x"), Failure::http(429, "x"));
+    let back = |budget: &Budget, attempt, last| budget.refill_of_success(attempt, last);
+    assert_eq!(back(&refunds, 1, None), 1);
+    assert_eq!(back(&refunds, 2, Some(&busy)), 14);
+    assert_eq!(back(&refunds, 3, Some(&slow)), 5);
+    let keeps = Budget { refill: Refill { refund: false, ..refill }, ..refunds };
+    assert_eq!((back(&keeps, 1, None), back(&keeps, 2, Some(&busy))), (1, 0));
+}

@@ -124,6 +124,31 @@ async fn decision_12_the_work_of_a_lost_node_is_taken_over_after_its_lease() {
     assert_eq!(ended.state.tasks().next().unwrap().1.attempt, 2);
 }
 
+// Promise 6: what another node ended is let go of here, and nothing else.
+#[tokio::test(start_paused = true)]
+async fn promise_6_one_lost_lease_ends_one_attempt() {
+    let store = Watched::new();
+    let slow = Acts::new(|_: Call| async {
+        pass(20_000).await;
+        Ok(json!(1))
+    });
+    let node = start(&store, &slow, shared(4)).await;
+    let one = || workflow(vec![step("a", patient(3), &[], json!({}))]);
+    let (cancelled, other) = (submit(&node, one()).await, submit(&node, one()).await);
+    pass(5_000).await;
+    let elsewhere = start(&store, &slow, shared(4)).await;
+    elsewhere.cancel(cancelled, "no more").await.unwrap();
+    // Some renewals, each of which is refused one of its leases.
+    assert_eq!(soon(node.outcome(other)).await.unwrap().outcome, Outcome::Completed);
+    let attempts: Vec<u32> =
+        slow.calls().iter().filter(|call| call.run == other).map(|call| call.attempt).collect();
+    assert_eq!(attempts, [1]);
+    assert!(matches!(
+        soon(node.outcome(cancelled)).await.unwrap().outcome,
+        Outcome::Cancelled { .. }
+    ));
+}
+
 // W14, R6, decision 12: the attempt's own deadline counts when its node is gone, and says timeout.
 #[tokio::test(start_paused = true)]
 async fn w14_a_timeout_holds_when_the_worker_is_gone() {
