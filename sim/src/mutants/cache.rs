@@ -115,6 +115,12 @@ impl Cache {
         self.keys.seeds
     }
 
+    /// What tells the code apart from any other.
+    #[must_use]
+    pub fn code(&self) -> &str {
+        &self.keys.code
+    }
+
     /// What became of `patch`, where that is known.
     #[must_use]
     pub fn outcome(&self, patch: &Patch) -> Option<Outcome> {

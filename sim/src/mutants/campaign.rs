@@ -121,6 +121,8 @@ pub struct Results<'a> {
     pub mutants: Vec<(&'a Patch, Outcome)>,
     /// How many seeds were run, from 0.
     pub seeds: u64,
+    /// Of the code that they were planted in.
+    pub code: String,
 }
 
 impl<'a> Results<'a> {
@@ -137,7 +139,8 @@ impl<'a> Results<'a> {
                 None => missing.push(patch.name.as_str()),
             }
         }
-        if missing.is_empty() { Ok(Self { mutants, seeds: cache.seeds() }) } else { Err(missing) }
+        let (seeds, code) = (cache.seeds(), cache.code().to_owned());
+        if missing.is_empty() { Ok(Self { mutants, seeds, code }) } else { Err(missing) }
     }
 
     /// How many were killed.

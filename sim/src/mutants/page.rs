@@ -20,7 +20,7 @@ pub fn page(results: &Results<'_>) -> String {
 }
 
 fn head(text: &mut String, results: &Results<'_>) {
-    let Results { mutants, seeds } = results;
+    let Results { mutants, seeds, code } = results;
     let all = mutants.len();
     let by_tests = mutants.iter().filter(|(_, o)| matches!(o, Outcome::Test { .. })).count();
     let mut firsts: Vec<u64> = found(results).map(|(_, found)| found.seed + 1).collect();
@@ -44,7 +44,8 @@ $ retrial-sim mutants --seeds {seeds}
 
 from the repository's root. It can be interrupted and goes on where it was; `--shard K/N` runs a part, \
 and where the results of all parts lie in one folder (`target/mutants/results`) the page is written. \
-A run in which the harmless control is killed or the glaring one survives is void.
+A run in which the harmless control is killed or the glaring one survives is void. What is said here \
+was found in the code whose digest is `{code}`; the command tries everything again in any other.
 
 | | |
 | --- | --- |

@@ -129,9 +129,14 @@ impl Scratch {
         let said = self.cargo(&arguments)?.out;
         let built: Vec<Built> =
             said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let find = |name: &&str| built.iter().find(|b| b.target.name == **name).cloned();
-        let missing = || LabError::DoesNotBuild("Cargo names no program for a suite".to_owned());
-        names.iter().map(|name| find(name).ok_or_else(missing)).collect()
+        // Each package may have one of that name.
+        let of = |name: &str| -> Vec<Built> {
+            built.iter().filter(|b| b.target.name == name).cloned().collect()
+        };
+        if names.iter().any(|name| of(name).is_empty()) {
+            return Err(LabError::DoesNotBuild("Cargo names no program for a suite".to_owned()));
+        }
+        Ok(names.iter().flat_map(|name| of(name)).collect())
     }
 
     /// The test that fails in a suite, if one does.

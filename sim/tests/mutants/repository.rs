@@ -29,6 +29,29 @@ fn there_are_enough_in_every_room() {
     assert!(seen.len() * 2 >= set.mutants.len(), "a thread stands for two at most");
 }
 
+/// What docs/mutants.md says of each: its name, and whether it survives.
+fn listed(page: &str) -> Vec<(&str, bool)> {
+    let (by_room, _) = page.split_once("\n## Survivors\n").unwrap();
+    let rows = by_room.lines().filter_map(|line| line.strip_prefix("| `"));
+    rows.filter_map(|row| Some((row.split_once('`')?.0, row.contains("**survives**")))).collect()
+}
+
+/// Which mutants there are, and which of them survive, is as the page has it; so many are killed as
+/// must be.
+#[test]
+fn the_page_is_about_these_mutants() {
+    let (page, set) = (std::fs::read_to_string(root().join("docs/mutants.md")).unwrap(), set());
+    let listed = listed(&page);
+    let wanted: Vec<(&str, bool)> =
+        set.mutants.iter().map(|patch| (patch.name.as_str(), patch.survives.is_some())).collect();
+    assert!(listed == wanted, "run `retrial-sim mutants`: the page is not about these mutants");
+    let (all, killed) = (listed.len(), listed.iter().filter(|(_, survives)| !survives).count());
+    assert!(killed * 100 >= all * 95, "{killed} of {all}");
+    for counted in [format!("| mutants | {all} |"), format!("| killed | {killed} (")] {
+        assert!(page.contains(&counted), "{counted}");
+    }
+}
+
 fn scratch(folder: &Path, root: &Path) -> Scratch {
     let tree = Tree::around(root).unwrap();
     Scratch::new(tree, folder, 1, Processes::default()).unwrap()
