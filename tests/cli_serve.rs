@@ -1,5 +1,5 @@
 //! `retrial serve` and `retrial config check`, as processes.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
 
 #[path = "cli_serve/database.rs"]
 mod database;

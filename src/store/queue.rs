@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use super::index::{Index, Place};
-use super::lines::InLine;
 use super::seam::{
     Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, QueueChange, QueueRow,
     QueueState, RunPhase,

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::super::lines::InLine;
 use super::super::seam::{QueueRow, QueueState};
-use super::{InLine, Place, Queue, Reservation, Row, Rows, State};
+use super::{Place, Queue, Reservation, Row, Rows, State};
 use crate::run::{RunId, TaskId, Token};
 use crate::time::Timestamp;
 
