@@ -3,7 +3,7 @@
 //! Decides what of a run is a span, and how long spans wait to be sent. Must never hold a run up:
 //! spans that the collector does not take in time are dropped and counted. Must never show a secret:
 //! what a span says is what the log says, sanitised. To show another event, add its arm to
-//! [`Spans::of`].
+//! `Spans::of`.
 //!
 //! A run is one trace, whichever nodes work on it: ids come from the run's own id, so that a node
 //! which takes a run over continues its trace. The events are told once they are durable, by the
