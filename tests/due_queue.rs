@@ -113,6 +113,16 @@ fn items_due_at_once_come_in_the_order_of_insertion() {
 }
 
 #[test]
+fn it_is_empty_while_nothing_waits() {
+    let mut queue = DueQueue::new();
+    assert!(queue.is_empty());
+    let key = queue.insert(Timestamp::from_nanos(5), "a");
+    assert!(!queue.is_empty());
+    queue.cancel(key);
+    assert!(queue.is_empty());
+}
+
+#[test]
 fn nothing_comes_before_its_time() {
     let mut queue = DueQueue::new();
     queue.insert(Timestamp::from_nanos(100), ());

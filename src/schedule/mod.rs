@@ -290,3 +290,31 @@ fn digit(due: u64, horizon: u64) -> usize {
 fn mask_to(last: usize) -> u64 {
     u64::MAX >> (BUCKETS - 1 - last)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is kept of cancelled items is never more than of those that wait, and a few.
+    #[test]
+    fn cancelled_items_are_swept_out() {
+        let mut queue = DueQueue::new();
+        let waiting: Vec<Key> =
+            (0..100).map(|n| queue.insert(Timestamp::from_nanos(1_000 + n), n)).collect();
+        let kept = |queue: &DueQueue<u64>| -> usize {
+            let buckets = queue.wheel.iter().flat_map(|level| &level.buckets);
+            queue.passed.len() + buckets.map(Vec::len).sum::<usize>()
+        };
+        let mut most = 0;
+        for n in 0..1_000 {
+            let key = queue.insert(Timestamp::from_nanos(1_000_000 + n), n);
+            queue.cancel(key);
+            assert!(kept(&queue) <= 2 * queue.len() + FEW + 1, "{} kept", kept(&queue));
+            most = most.max(kept(&queue));
+        }
+        // Nor are they swept out one by one, which would cost as much each time.
+        assert!(most >= 2 * queue.len() + FEW, "{most} kept at most");
+        assert!(waiting.into_iter().all(|key| queue.cancel(key).is_some()));
+        assert!(queue.is_empty());
+    }
+}
