@@ -2,26 +2,26 @@
 //! into many tasks, on the memory store beside redb in a file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../tests/bench_support/mod.rs"]
+mod bench_support;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bench_support::{actions, complete, workflow};
 use criterion::measurement::WallTime;
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
 };
-use retrial::action::{Context, Registry};
-use retrial::engine::{Config, Engine, Submission, World};
-use retrial::failure::Failure;
-use retrial::policy::{Dialect, Policy};
-use retrial::run::Outcome;
+use retrial::action::Registry;
+use retrial::engine::{Config, Engine, World};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{MemoryStore, RedbStore, Store};
-use retrial::workflow::{Parts, Step, Template, Workflow};
-use serde_json::{Value, json};
+use retrial::workflow::Workflow;
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
 /// Runs of a batch, all in flight together.
 const RUNS: u64 = 500;
@@ -66,35 +66,7 @@ async fn fresh<S: Peer>() -> Fresh<S> {
     let folder = tempfile::tempdir().unwrap();
     let runtime = TokioRuntime::current();
     let store = S::open(runtime.clone(), &folder).await;
-    let mut actions = Registry::new();
-    actions.register("nothing", |_: Context| async { Ok::<_, Failure>(Value::Null) });
-    Fresh(Engine::start(runtime, store, actions, Config::default(), Vec::new()).await, folder)
-}
-
-fn workflow(for_each: Option<Value>) -> Arc<Workflow> {
-    let template = |value| Template::try_from(value).unwrap();
-    let step = Step {
-        args: template(json!({})),
-        for_each: for_each.map(template),
-        ..Step::new("a", "nothing", Policy::no_retries(Dialect::Builder))
-    };
-    let parts = Parts { name: "one".into(), steps: vec![step], ..Parts::default() };
-    Arc::new(Workflow::try_from(parts).unwrap())
-}
-
-/// Submits `count` runs at once and waits until all have ended.
-async fn complete<S: Peer>(engine: &Engine<On<S>>, workflow: &Arc<Workflow>, count: u64) {
-    let mut users = JoinSet::new();
-    for _ in 0..count {
-        let (engine, submission) = (engine.clone(), Submission::new(Arc::clone(workflow)));
-        users.spawn(async move {
-            let run = engine.submit(submission).await.unwrap().run;
-            engine.outcome(run).await.unwrap().outcome
-        });
-    }
-    while let Some(outcome) = users.join_next().await {
-        assert_eq!(outcome.unwrap(), Outcome::Completed);
-    }
+    Fresh(Engine::start(runtime, store, actions(), Config::default(), Vec::new()).await, folder)
 }
 
 fn measure<S: Peer>(

@@ -7,26 +7,22 @@
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
+#[path = "../tests/bench_support/mod.rs"]
+mod bench_support;
 #[path = "../tests/postgres_server/mod.rs"]
 #[allow(dead_code, reason = "shared with the tests")]
 mod postgres_server;
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use bench_support::{actions, complete, workflow};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use postgres_server::{Server, Setup};
-use retrial::action::{Context, Registry};
-use retrial::engine::{Config, Engine, Submission, World};
-use retrial::failure::Failure;
-use retrial::policy::{Dialect, Policy};
-use retrial::run::Outcome;
+use retrial::action::Registry;
+use retrial::engine::{Config, Engine, World};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{PostgresOptions, PostgresStore};
-use retrial::workflow::{Parts, Step, Template, Workflow};
-use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use tokio::task::JoinSet;
 
 /// Runs of a batch, submitted together.
 const RUNS: u64 = 300;
@@ -45,40 +41,14 @@ async fn node(server: &Server, concurrency: usize) -> Engine<Database> {
     let url = server.url(&server.database().await);
     let options = PostgresOptions::from_url(&url).unwrap();
     let store = PostgresStore::connect(runtime.clone(), options).await.unwrap();
-    let mut actions = Registry::new();
-    actions.register("nothing", |_: Context| async { Ok::<_, Failure>(Value::Null) });
     let config = Config { sole_owner: false, concurrency, ..Config::default() };
-    Engine::start(runtime, store, actions, config, Vec::new()).await
-}
-
-fn workflow() -> Arc<Workflow> {
-    let step = Step {
-        args: Template::try_from(json!({})).unwrap(),
-        ..Step::new("a", "nothing", Policy::no_retries(Dialect::Builder))
-    };
-    let parts = Parts { name: "one".into(), steps: vec![step], ..Parts::default() };
-    Arc::new(Workflow::try_from(parts).unwrap())
-}
-
-/// Submits the runs and waits until all have ended.
-async fn complete(engine: &Engine<Database>, workflow: &Arc<Workflow>) {
-    let mut users = JoinSet::new();
-    for _ in 0..RUNS {
-        let (engine, submission) = (engine.clone(), Submission::new(Arc::clone(workflow)));
-        users.spawn(async move {
-            let run = engine.submit(submission).await.unwrap().run;
-            engine.outcome(run).await.unwrap().outcome
-        });
-    }
-    while let Some(outcome) = users.join_next().await {
-        assert_eq!(outcome.unwrap(), Outcome::Completed);
-    }
+    Engine::start(runtime, store, actions(), config, Vec::new()).await
 }
 
 fn throughput(c: &mut Criterion) {
     let tokio = Runtime::new().unwrap();
     let (server, workflow) =
-        (Server::start_as(Setup { fsync: true, ..Setup::default() }), workflow());
+        (Server::start_as(Setup { fsync: true, ..Setup::default() }), workflow(None));
     let mut group = c.benchmark_group("postgres");
     group.throughput(Throughput::Elements(RUNS)).sample_size(10);
     group.warm_up_time(Duration::from_millis(300));
@@ -87,7 +57,7 @@ fn throughput(c: &mut Criterion) {
         group.bench_function(format!("{concurrency} at once"), |b| {
             b.iter_batched_ref(
                 || tokio.block_on(node(&server, concurrency)),
-                |engine| tokio.block_on(complete(engine, &workflow)),
+                |engine| tokio.block_on(complete(engine, &workflow, RUNS)),
                 BatchSize::PerIteration,
             );
         });

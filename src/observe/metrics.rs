@@ -13,7 +13,7 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-use super::words::clean;
+use super::words::{clean, kind_name};
 use super::{Notice, Observer};
 use crate::failure::{ErrorCode, Failure, RetryKind};
 use crate::run::{Event, Outcome, Spent, TaskId};
@@ -230,14 +230,6 @@ impl Observer for Metrics {
 fn scheduled(action: String, delay: Nanos, kind: RetryKind) {
     histogram!(DELAY, "action" => action.clone()).record(seconds(delay));
     counter!(RETRIES, "action" => action, "kind" => kind_name(kind)).increment(1);
-}
-
-fn kind_name(kind: RetryKind) -> &'static str {
-    match kind {
-        RetryKind::Failure => "failure",
-        RetryKind::Timeout => "timeout",
-        RetryKind::LeaseLost => "lease_lost",
-    }
 }
 
 fn succeeded(action: &str, attempts: u32, spent: Spent) {

@@ -1,5 +1,7 @@
 //! How names, counts and lengths of time are written.
 
+#[cfg(any(feature = "metrics", feature = "otlp"))]
+use crate::failure::RetryKind;
 use crate::failure::sanitise;
 use crate::run::TaskId;
 use crate::time::Nanos;
@@ -45,6 +47,16 @@ pub(super) fn step_name(workflow: &Workflow, at: StepIx) -> String {
 pub(super) fn task_name(workflow: &Workflow, task: TaskId) -> String {
     let name = step_name(workflow, task.step);
     if fans_out(workflow, task.step) { format!("{name}[{}]", task.item) } else { name }
+}
+
+/// What triggered a retry, as labels and attributes spell it.
+#[cfg(any(feature = "metrics", feature = "otlp"))]
+pub(super) fn kind_name(kind: RetryKind) -> &'static str {
+    match kind {
+        RetryKind::Failure => "failure",
+        RetryKind::Timeout => "timeout",
+        RetryKind::LeaseLost => "lease_lost",
+    }
 }
 
 /// Whether the step has one task an item.

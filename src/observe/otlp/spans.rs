@@ -13,8 +13,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest as _, Sha256};
 
 use super::super::Notice;
-use super::super::words::{clean, fans_out, step_name, task_name};
-use crate::failure::RetryKind;
+use super::super::words::{clean, fans_out, kind_name, step_name, task_name};
 use crate::run::{Event, Outcome, RunId, TaskId};
 use crate::time::{Nanos, Timestamp};
 
@@ -146,14 +145,6 @@ fn about_task(notice: &Notice<'_>, task: TaskId, attempt: u32) -> Vec<KeyValue> 
         attributes.push(KeyValue::new("retrial.item", i64::from(task.item)));
     }
     attributes
-}
-
-fn kind_name(kind: RetryKind) -> &'static str {
-    match kind {
-        RetryKind::Failure => "failure",
-        RetryKind::Timeout => "timeout",
-        RetryKind::LeaseLost => "lease_lost",
-    }
 }
 
 fn milliseconds(length: Nanos) -> i64 {
