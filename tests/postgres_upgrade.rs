@@ -103,7 +103,7 @@ async fn nodes_that_start_at_once_make_the_tables_once() {
     assert_eq!(node.submit().await.outcome().await.unwrap().outcome, Outcome::Completed);
 }
 
-/// What the next release may do to the tables, as it would: under the lock of migrations.
+/// What the next release may do to the tables while nodes of this one work.
 async fn add_to_the_tables(schema: &str) {
     let client = server().client("postgres").await;
     let text = format!(
@@ -141,10 +141,21 @@ async fn a_node_goes_on_while_a_later_release_adds_to_the_tables() {
     }
     assert_eq!(node.calls.load(Ordering::SeqCst), 2 * runs, "nothing is lost or done twice");
 
-    // A node of this release that starts later says what to do instead of guessing.
+    // Going back: a node of this release may still start, and it goes on from there.
+    node.engine.shutdown().await;
+    let node = self::node(&options, false).await;
+    assert_eq!(node.submit().await.outcome().await.unwrap().outcome, Outcome::Completed);
+
+    // Once what it uses is taken away it says what to do instead of guessing.
+    let client = server().client("postgres").await;
+    let text = format!("UPDATE {schema}.compatible SET oldest = 1000");
+    client.batch_execute(&text).await.unwrap();
     let refused = PostgresStore::connect(TokioRuntime::current(), options.clone()).await;
     let words = refused.map(drop).unwrap_err().to_string();
-    assert!(words.contains("have version 1000") && words.contains("use a newer"), "{words}");
+    assert!(
+        words.contains("knows 1000, and this one knows 1") && words.contains("use a newer"),
+        "{words}"
+    );
     // The one that works goes on.
     assert_eq!(node.submit().await.outcome().await.unwrap().outcome, Outcome::Completed);
 }

@@ -285,14 +285,20 @@ async fn decision_11_time_goes_on_where_the_servers_clock_is_set_back() {
 
 #[tokio::test]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
-async fn tables_of_a_later_release_are_refused() {
+async fn tables_that_need_a_later_release_are_refused() {
     let options = new_schema();
     connect(&options).await.close().await;
     let later = "INSERT INTO retrial_migrations SELECT 99, 'later', applied_on, checksum \
         FROM retrial_migrations LIMIT 1";
     inside(&options).await.batch_execute(later).await.unwrap();
+    // As long as they say that this one may, it works on them.
+    connect(&options).await.close().await;
+    inside(&options).await.batch_execute("UPDATE compatible SET oldest = 2").await.unwrap();
     let refused = PostgresStore::connect(TokioRuntime::current(), options).await.unwrap_err();
-    assert!(matches!(refused, ConnectError::Newer { found: 99, known: 1, .. }), "{refused}");
+    assert!(
+        matches!(refused, ConnectError::Newer { found: 99, known: 1, oldest: 2, .. }),
+        "{refused}"
+    );
     assert!(refused.to_string().contains("newer Retrial"), "{refused}");
 }
 

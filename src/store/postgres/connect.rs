@@ -106,7 +106,12 @@ pub(super) async fn migrate<R: Runtime>(
     let (known, runner) = runner().map_err(failed)?;
     let found = found(&client).await.map_err(done)?;
     if found > known {
-        return Err(ConnectError::Newer { place, schema, found, known });
+        let oldest = client.query_one("SELECT oldest FROM compatible", &[]).await.map_err(done)?;
+        let oldest: i32 = oldest.get(0);
+        if oldest > known {
+            return Err(ConnectError::Newer { place, schema, found, known, oldest });
+        }
+        tracing::info!(schema, found, known, "tables of a later release, which this one may use");
     }
     if found < known {
         runner.run_async(&mut client).await.map_err(|e| failed(words(&e)))?;

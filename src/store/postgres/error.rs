@@ -50,7 +50,7 @@ pub enum ConnectError {
     },
     /// A later release has changed the tables.
     #[error(
-        "the tables in schema `{schema}` at {place} have version {found}, and this release knows up to {known}: use a newer Retrial."
+        "the tables in schema `{schema}` at {place} have version {found}, which needs a release that knows {oldest}, and this one knows {known}: use a newer Retrial."
     )]
     Newer {
         /// Host, port and database.
@@ -61,6 +61,8 @@ pub enum ConnectError {
         found: i32,
         /// The newest that this release knows.
         known: i32,
+        /// The oldest that a release has to know for these tables.
+        oldest: i32,
     },
 }
 

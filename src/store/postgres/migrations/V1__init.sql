@@ -15,6 +15,14 @@ CREATE TABLE clock (
 );
 INSERT INTO clock DEFAULT VALUES;
 
+-- The oldest release that may work on these tables, by the last migration that it knows. A migration
+-- that only adds leaves it. One that takes away what that release uses raises it.
+CREATE TABLE compatible (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    oldest int NOT NULL
+);
+INSERT INTO compatible (oldest) VALUES (1);
+
 -- The store's time, never before `floor`.
 CREATE FUNCTION retrial_now(floor bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT greatest(retrial_clock() + (SELECT ahead FROM clock), $1)
