@@ -139,6 +139,20 @@ fn c18_large_counts_are_exact() {
     assert_eq!(lab.go("b"), "b[100000000]");
 }
 
+/// Where a tenth may fail, nothing burns more than ten times that.
+#[test]
+fn c18_the_last_alert_is_raised_when_everything_fails() {
+    let budget =
+        |most| ErrorBudget::new(share(900_000), Nanos::MAX, NonZeroU32::MIN, [1_000_000, most]);
+    assert!(budget(10_000_001).is_err());
+    let alerts = |n: u64| ErrorBudget::new(share(900_000), Nanos::MAX, NonZeroU32::MIN, 1..=n);
+    assert!(alerts(10).is_ok() && alerts(11).is_err());
+    let mut lab = Lab::new(1, &[10_000_000]);
+    assert_eq!(lab.go("bb"), "b[1000]b");
+    let mut lab = Lab::new(1, &[10_000_000]);
+    assert_eq!(lab.go("wb"), "wb");
+}
+
 fn document(actions: &str) -> Result<Document, String> {
     let file = format!("workflow = \"w\"\n[[steps]]\nid = \"a\"\naction = \"act\"\n{actions}\n");
     let environment = Environment::default();

@@ -139,6 +139,20 @@ fn h17_a_retry_after_throttling_has_its_own_cost() {
     assert_eq!(cost(Failure::timed_out("x")), 14);
 }
 
+/// The limits themselves make sense: a retry that takes all there is, and any one refill.
+#[test]
+fn c18_h17_a_retry_budget_at_its_limits() {
+    let of = |first_success, refund| Budget {
+        refill: Refill { ratio: Share::ZERO, first_success, refund },
+        ..tenth()
+    };
+    assert!(of(1, false).check().is_ok() && of(0, true).check().is_ok());
+    assert!(of(0, false).check().is_err());
+    assert!(Budget { cost: 10, ..tenth() }.check().is_ok());
+    assert!(Budget { throttling_cost: 11, ..tenth() }.check().is_err());
+    assert!(Budget { throttling_cost: 0, ..tenth() }.check().is_err());
+}
+
 /// A success gives back what its retry took, a success at once what first successes give.
 #[test]
 fn h17_what_a_success_gives_back() {

@@ -206,3 +206,16 @@ fn decision_4_decorrelated_draws_start_from_the_one_before() {
     assert_eq!(most(None), retry(300));
     assert_eq!(most(Some(ms(300))), retry(900));
 }
+
+/// Spec decision 7: an endpoint that asks for more than is obeyed ends it, unless the policy itself
+/// would wait as long.
+#[test]
+fn decision_7_a_wait_that_the_policy_would_make_anyway_is_made() {
+    let slow = policy(vec![rule(&[], Limit::attempts(3).unwrap(), 5_000)], |p| {
+        p.max_retry_after = ms(1_000);
+    });
+    let after = |asked| Failure::http(503, "x").with_retry_after(ms(asked));
+    assert_eq!(verdict(&slow, &after(5_000), used(1), 0), retry(5_000));
+    assert_eq!(verdict(&slow, &after(4_000), used(1), 0), retry(5_000));
+    assert_eq!(verdict(&slow, &after(5_001), used(1), 0), Verdict::GiveUp(GiveUp::RetryAfter));
+}

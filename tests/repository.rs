@@ -110,3 +110,23 @@ fn the_default_build_stays_small() {
     let said = format!("{DEFAULT_CRATES} crates");
     assert!(read("README.md").contains(&said), "README.md does not say `{said}`");
 }
+
+/// What `cargo mutants` goes through is there: the rooms that know no store, no network and no
+/// clock, and the tests that it asks. Each room is in the page's table.
+#[test]
+fn what_is_mutated_is_there() {
+    let config = manifest(".cargo/mutants.toml");
+    let texts = |key: &str| names(&config, &[key]);
+    let page = read("docs/cargo-mutants.md");
+    for glob in texts("examine_globs") {
+        let room = glob.strip_suffix("/**/*.rs").unwrap_or_else(|| panic!("{glob}"));
+        assert!(!rust_files(&[room]).is_empty(), "{room}");
+        let row = format!("| `{}` |", room.strip_prefix("src/").unwrap());
+        assert!(page.contains(&row), "docs/cargo-mutants.md lacks {row}");
+    }
+    for argument in texts("additional_cargo_args").iter().filter(|a| *a != "--lib") {
+        let test = argument.strip_prefix("--test=").unwrap_or_else(|| panic!("{argument}"));
+        let places = [format!("tests/{test}.rs"), format!("tests/{test}/main.rs")];
+        assert!(places.iter().any(|place| root().join(place).is_file()), "{test}");
+    }
+}

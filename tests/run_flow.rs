@@ -53,14 +53,24 @@ fn last_error(world: &World, id: &str) -> Option<String> {
     world.state.steps()[at.index()].last_error.as_ref().map(|e| e.code.to_string())
 }
 
+#[path = "run_flow/budgets.rs"]
+mod budgets;
 #[path = "run_flow/conditions.rs"]
 mod conditions;
 #[path = "run_flow/contracts.rs"]
 mod contracts;
 #[path = "run_flow/errors.rs"]
 mod errors;
+#[path = "run_flow/grammar.rs"]
+mod grammar;
 #[path = "run_flow/group_timing.rs"]
 mod group_timing;
+#[path = "run_flow/ids.rs"]
+mod ids;
+#[path = "run_flow/inputs.rs"]
+mod inputs;
+#[path = "run_flow/letters.rs"]
+mod letters;
 #[path = "run_flow/partial.rs"]
 mod partial;
 #[path = "run_flow/policies.rs"]

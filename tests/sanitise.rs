@@ -203,15 +203,11 @@ fn c14_the_rest_of_the_text_stays_readable() {
     check("a\n-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb");
     check("-----BEGIN PRIVATE KEY-----\nMII", "***");
     check("Cookie: a=b; c=d\nHost: h", "Cookie: ***\nHost: h");
+    check(
+        r#"{\"h\": \"Authorization: Bearer hunter2\", \"accept\": \"json\"}"#,
+        r#"{\"h\": \"Authorization: ***\", \"accept\": \"json\"}"#,
+    );
     check("<password>x</password> next", "<password>***</password> next");
-}
-
-#[test]
-fn c14_a_long_key_beside_a_word_that_speaks_of_secrets() {
-    check("invalid token 0123456789abcdef0123", "invalid token ***");
-    check("0123456789abcdef0123 is no valid secret", "*** is no valid secret");
-    check("digest 0123456789abcdef0123 differs", "digest 0123456789abcdef0123 differs");
-    check("token\n0123456789abcdef0123", "token\n0123456789abcdef0123");
 }
 
 #[test]

@@ -144,7 +144,6 @@ impl Failure {
             .with_lineage(["HeartbeatTimeoutError", "TimeoutError"])
             .retryable()
             .with_unknown_outcome()
-            .with_unknown_outcome()
     }
 
     /// The attempt's lease ended before its outcome was committed: `LEASE_LOST`, retryable.

@@ -85,10 +85,10 @@ impl ErrorBudget {
         u64::try_from(share).unwrap_or(u64::MAX)
     }
 
-    /// Whether as much as `share` millionths of the budget are burnt.
+    /// Whether as much as `share` millionths of the budget are burnt by one outcome or more.
     fn reaches(&self, counts: Counts, share: u64) -> bool {
         let least = u128::from(share) * self.allowed() * u128::from(counts.calls);
-        counts.calls > 0 && u128::from(counts.failures) * WHOLE * WHOLE >= least
+        u128::from(counts.failures) * WHOLE * WHOLE >= least
     }
 }
 

@@ -47,10 +47,10 @@ impl Circuit {
         }
     }
 
-    /// When to look again where there is no room.
+    /// When to look again where there is no room: while it is open, that is before its time is over.
     pub(super) fn again(&self, now: Timestamp) -> Timestamp {
         match self.phase {
-            Phase::Open { until } if now < until => until,
+            Phase::Open { until } => until,
             _ => now.after(RECHECK),
         }
     }

@@ -77,13 +77,12 @@ impl PolicyBuilder {
     /// Ends the rule being built and begins another.
     #[must_use]
     pub fn or(mut self) -> Self {
-        let begun = Self { parts: self.parts.clone(), ..Self::default() };
         self.parts.rules.push(Rule {
             matcher: self.matcher,
             limit: self.limit,
             backoff: self.backoff,
         });
-        Self { parts: self.parts, ..begun }
+        Self { parts: self.parts, ..Self::default() }
     }
 
     /// The most time one attempt may take (R4).

@@ -52,6 +52,7 @@ impl RunState {
             Event::RunDeactivated => self.phase = Phase::Deactivated,
             Event::StepEntered { step, tasks } => {
                 ensure(*tasks as usize <= MAX_ITEMS)?;
+                ensure(self.definition(*step)?.compensates.is_none())?;
                 let state = self.step_in(*step, &[StepPhase::Waiting])?;
                 state.phase = StepPhase::Active;
                 state.tasks = vec![TaskState::new(); *tasks as usize];
@@ -198,6 +199,7 @@ impl RunState {
             RouteCause::Success => StepPhase::Succeeded,
             RouteCause::Failure => StepPhase::Failed,
         };
+        ensure(to.index() < self.steps.len())?;
         let source = self.step_in(from, &[ended])?;
         source.led_to = Some(to);
         let (error, handling) = (source.error.clone(), source.handling);
@@ -213,22 +215,18 @@ impl RunState {
         Some(())
     }
 
-    /// The compensation of what succeeded last and is not undone yet is due.
+    /// The compensation of what succeeded last and is not undone yet is due: each task once.
     fn apply_compensation(&mut self, task: TaskId) -> Option<()> {
         let of = self.definition(task.step)?.compensates?;
         ensure(self.rollback.as_ref()?.complete.is_none())?;
         ensure(self.undo.last() == Some(&TaskId { step: of, item: task.item }))?;
         let count = self.steps.get(of.index())?.tasks.len();
         let state = self.step_in(task.step, &[StepPhase::Waiting, StepPhase::Active])?;
-        let item = task.item as usize;
-        let begins = state.phase == StepPhase::Waiting;
-        let idle = state.tasks.get(item).is_some_and(|t| t.phase == TaskPhase::Idle);
-        ensure(begins && item < count || idle)?;
-        if begins {
+        if state.phase == StepPhase::Waiting {
             state.phase = StepPhase::Active;
             state.tasks = vec![TaskState::idle(); count];
         }
-        *state.tasks.get_mut(item)? = TaskState::new();
+        *state.tasks.get_mut(task.item as usize)? = TaskState::new();
         self.undo.pop();
         Some(())
     }

@@ -1,6 +1,8 @@
 //! Stored bytes: one byte of format version, then JSON. Bytes of every released version stay
 //! readable; golden records in `tests/golden_records.rs` hold that.
 
+use std::cmp::Ordering;
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -132,10 +134,12 @@ fn write(value: &impl Serialize) -> Bytes {
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
     match bytes.split_first() {
         None => Err(DecodeError::Empty),
-        Some((&FORMAT, json)) => {
-            serde_json::from_slice(json).map_err(|e| DecodeError::Damaged(e.to_string()))
-        }
-        Some((&found, _)) if found > FORMAT => Err(DecodeError::Newer { found }),
-        Some((&found, _)) => Err(DecodeError::Damaged(format!("unknown format {found}"))),
+        Some((&found, json)) => match found.cmp(&FORMAT) {
+            Ordering::Less => Err(DecodeError::Damaged(format!("unknown format {found}"))),
+            Ordering::Equal => {
+                serde_json::from_slice(json).map_err(|e| DecodeError::Damaged(e.to_string()))
+            }
+            Ordering::Greater => Err(DecodeError::Newer { found }),
+        },
     }
 }

@@ -317,4 +317,32 @@ mod tests {
         assert!(waiting.into_iter().all(|key| queue.cancel(key).is_some()));
         assert!(queue.is_empty());
     }
+
+    /// What is kept of cancelled items is counted right, wherever it lies when it is met, so it is
+    /// swept out when it should be and no sooner.
+    #[test]
+    fn what_is_kept_of_cancelled_items_is_counted() {
+        let mut queue = DueQueue::new();
+        let (mut keys, mut chance) = (Vec::new(), 7_u64);
+        for step in 0..5_000 {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step);
+            let now = Timestamp::from_nanos(step * 50);
+            match chance >> 62 {
+                0 => drop(queue.pop(now)),
+                1 if !keys.is_empty() => {
+                    let at = (chance >> 32) as usize % keys.len();
+                    queue.cancel(keys.swap_remove(at));
+                }
+                _ => {
+                    let due = now.after(crate::time::Nanos::new(chance >> 48));
+                    keys.push(queue.insert(due, step));
+                }
+            }
+            let buckets = queue.wheel.iter().flat_map(|level| &level.buckets).flatten();
+            let entries = buckets.chain(queue.passed.iter().map(|Reverse(entry)| entry));
+            let dead = entries.filter(|entry| !queue.is_live(entry)).count();
+            assert_eq!(queue.dead, dead, "after step {step}");
+        }
+        assert!(queue.len() > FEW, "it never held many");
+    }
 }

@@ -65,6 +65,67 @@ fn c18_a_join_sees_the_errors_of_the_branches_it_does_without() {
     assert_eq!(errors(&world, 5), json!({"all": null, "last": null}));
 }
 
+/// What is behind a step that was never reached counts, also where edges would have led there.
+#[test]
+fn c18_a_join_sees_through_edges_that_were_never_taken() {
+    let flow = Flow::new().step("a", once()).step("n", once()).then(("a", "n"));
+    let flow = flow.step("c", once()).step("j", once()).after(&["n", "c"]).join(json!("any"));
+    let slow = ok().taking(Nanos::from_secs(5));
+    let scripts = [("a", 0, vec![status(500)]), ("c", 0, vec![slow])];
+    let mut world = set(flow.args(seen()).build(), scripts);
+    world.run_to(5);
+    let args = errors(&world, 3);
+    assert_eq!((codes(&args["all"]), &args["last"]), (vec!["a 500".to_owned()], &json!("500")));
+}
+
+/// What was routed to a step is its `_last_error`, whatever it does without fails later.
+#[test]
+fn decision_14_what_was_routed_comes_before_what_a_join_does_without() {
+    let flow = Flow::new().step("a", once()).step("b", once()).step("c", once());
+    let flow = flow.step("h", once()).after(&["a", "b"]).join(json!("any")).args(seen());
+    let flow = flow.on_error(("c", "h"), 0, &[]).build();
+    let takes = |shot: Shot, seconds| vec![shot.taking(Nanos::from_secs(seconds))];
+    let scripts = [
+        ("a", 0, takes(status(501), 2)),
+        ("b", 0, takes(ok(), 3)),
+        ("c", 0, takes(status(502), 1)),
+    ];
+    let mut world = set(flow, scripts);
+    world.run_to(3);
+    let args = errors(&world, 3);
+    assert_eq!(codes(&args["all"]), ["a 501", "c 502"]);
+    assert_eq!(args["last"], json!("502"));
+}
+
+/// A failure that went to another handler is not the error of a step that it might have gone to.
+#[test]
+fn c18_an_error_that_was_routed_elsewhere_is_not_seen() {
+    let flow = Flow::new().step("a", once()).step("b", once()).step("h", once());
+    let flow = flow.step("k", once()).args(seen()).then(("b", "k"));
+    let flow = flow.on_error(("a", "h"), 0, &[]).on_error(("a", "k"), 1, &[]).build();
+    let slow = ok().taking(Nanos::from_secs(3));
+    let mut world = set(flow, [("a", 0, vec![status(500)]), ("b", 0, vec![slow])]);
+    world.run_to(3);
+    assert_eq!(errors(&world, 3), json!({"all": null, "last": null}));
+}
+
+/// H10: a step that was not tried for what it requires has a failure and no task that failed.
+#[test]
+fn c18_a_failure_without_a_task_is_an_error_like_others() {
+    let flow = Flow::new().step("a", once()).step("b", once());
+    let flow = flow.step("j", once()).after(&["a", "b"]).join(json!("any"));
+    let flow = flow.requires(json!({"type": "exists", "field": "state.input.no"}));
+    let flow = flow.step("x", once()).step("y", once());
+    let is = |at: usize, code: &str| {
+        let field = format!("state._errors.{at}.code");
+        json!({"type": "eq", "field": field, "value": code})
+    };
+    let both = json!({"type": "and", "conditions": [is(0, "500"), is(1, "PRECONDITION_FAILED")]});
+    let flow = flow.when(("j", "x"), 0, both).when(("j", "y"), 1, is(0, "500")).build();
+    let world = plays(flow, [("a", 0, vec![status(500)])]);
+    assert_eq!(phase(&world, "x"), StepPhase::Succeeded, "{}", history(&world));
+}
+
 #[test]
 fn c18_a_failed_join_hands_on_what_it_had_not_cleared() {
     let flow = Flow::new().step("a", once()).step("b", once());

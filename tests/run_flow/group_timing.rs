@@ -31,6 +31,18 @@ fn h17_a_groups_timing_is_that_of_its_slowest_task() {
     assert_eq!(timing(&world), Some(expected));
 }
 
+/// Each group is timed alone, also where another begins while it is at work or after it.
+#[test]
+fn h17_another_group_does_not_move_a_groups_timing() {
+    let flow = Flow::new().step("f", once()).for_each(json!([1, 2])).step("b", once());
+    let flow = flow.step("g", doubling(2)).for_each(json!([1])).after(&["b"]);
+    let slow = vec![ok().taking(s(4))];
+    let world = plays(flow.build(), [("f", 1, slow), ("g", 0, vec![status(503)])]);
+    let of = |step| GroupTiming::of(&world.log, StepIx(step)).expect("it has ended");
+    assert_eq!((of(0).took, of(0).slowest, of(0).retries), (s(4), 1, 0));
+    assert_eq!((of(2).took, of(2).slowest, of(2).retries), (s(3), 0, 1));
+}
+
 #[test]
 fn h17_waiting_for_a_hand_is_no_retry_delay() {
     let flow = Flow::new().step("f", doubling(2)).for_each(json!([1]));

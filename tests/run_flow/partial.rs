@@ -286,3 +286,26 @@ fn c18_a_dead_letter_of_a_joins_task_can_be_tried_again_alone() {
     assert_eq!(alone.steps().len(), 1);
     assert!(alone.steps()[0].ensures.is_some() && alone.steps()[0].requires.is_none());
 }
+
+/// A join that has too few successes is lost with what failed before it, and passed by where nothing
+/// did.
+#[test]
+fn a13_a_join_short_of_successes_is_lost_or_passed_by() {
+    for (outcome, expected) in [(status(500), StepPhase::Unreachable), (ok(), StepPhase::Succeeded)]
+    {
+        let no = json!({"type": "exists", "field": "state.input.no"});
+        let flow = Flow::new().step("a", once()).step("s", once()).step("b", once());
+        let flow = flow.when(("s", "b"), 0, no.clone()).step("c", once());
+        let flow = flow.step("j", once()).after(&["a", "b", "c"]).join(json!({"at_least": 2}));
+        // The run goes on without `a`.
+        let flow = flow.step("k", once()).after(&["a", "c"]).join(json!("any"));
+        let world = plays(flow.build(), [("a", 0, vec![outcome])]);
+        assert_eq!(phase(&world, "b"), StepPhase::Skipped);
+        assert_eq!(phase(&world, "j"), expected, "{}", history(&world));
+    }
+    let no = json!({"type": "exists", "field": "state.input.no"});
+    let flow = Flow::new().step("s", once()).step("a", once()).step("b", once());
+    let flow = flow.when(("s", "a"), 0, no.clone()).when(("s", "b"), 0, no).step("c", once());
+    let flow = flow.step("j", once()).after(&["a", "b", "c"]).join(json!({"at_least": 2}));
+    assert_eq!(phase(&plays(flow.build(), []), "j"), StepPhase::Skipped);
+}

@@ -63,6 +63,42 @@ fn h11_a_sequence_that_was_cut_off_is_taken_up_where_it_stopped() {
     }
 }
 
+#[test]
+fn h11_a_state_tells_what_it_is_the_fold_of() {
+    let world = one(doubling(3), [status(503), ok()]);
+    let mut at_work = None;
+    for count in 1..=world.log.len() {
+        let state = replayed(&world, count);
+        assert_eq!((state.id(), state.seed()), (world.state.id(), 7));
+        assert_eq!(state.version(), retrial::run::Version(count as u64));
+        assert_eq!(state.last_at(), world.log[count - 1].at);
+        let held = state.task(task(0, 0)).and_then(|t| t.token());
+        // Until what follows its failure is decided.
+        at_work = match &world.log[count - 1].event {
+            Event::AttemptStarted { token, .. } => Some(*token),
+            Event::AttemptFailed { .. } => at_work,
+            _ => None,
+        };
+        assert_eq!(held, at_work);
+    }
+}
+
+/// W12: results are kept beside the events; those that are brought back are at hand again.
+#[test]
+fn w12_results_are_brought_back_to_a_replayed_state() {
+    let flow = Flow::new().step("a", once()).step("b", once()).after(&["a"]);
+    let flow = flow.args(json!("${steps.a.result.id}"));
+    let mut world = set(flow.build(), [("a", 0, vec![gives(json!({"id": 7}))])]);
+    world.run_to(1);
+    let mut state = replayed(&world, world.log.len());
+    let (a, b) = (task(0, 0), task(1, 0));
+    assert_eq!((state.result(a), state.prepare(b).map(|p| p.args)), (None, Some(Value::Null)));
+    state.restore_result(a, std::sync::Arc::new(json!({"id": 7})));
+    assert_eq!(state.result(a).map(|r| r["id"].clone()), Some(json!(7)));
+    assert_eq!(state.prepare(b).map(|p| p.args), Some(json!(7)));
+    assert_eq!(state, world.state);
+}
+
 /// A15: of each retry the events tell what triggered it, when it was decided, when it was due, and
 /// that it started no earlier.
 #[test]

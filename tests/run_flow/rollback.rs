@@ -161,6 +161,25 @@ fn c18_a_compensation_knows_what_it_undoes_and_why() {
     assert_eq!(seen, expected);
 }
 
+/// What the step saw when it was at work is no error of its compensation.
+#[test]
+fn c18_a_compensation_sees_no_errors_of_the_branch_it_undoes() {
+    let flow = Flow::new().step("a", once()).step("b", once());
+    let flow = flow.step("j", once()).after(&["a", "b"]).join(json!("any"));
+    let flow = flow.args(json!("${_errors}")).step("c", once()).after(&["j"]);
+    let flow = flow.step("uj", once()).compensates("j").args(json!("${_errors}"));
+    let scripts = [("a", 0, bad()), ("c", 0, bad())];
+    let mut world = set(flow.rollback("on_failure").build(), scripts);
+    world.run_to(1);
+    let of_join = world.state.prepare(task(2, 0)).expect("the join is in progress").args;
+    assert_eq!(of_join[0]["code"], "500");
+    while world.state.prepare(task(4, 0)).is_none() {
+        assert!(world.step_next(), "nothing is undone");
+    }
+    let seen = world.state.prepare(task(4, 0)).expect("it is in progress").args;
+    assert_eq!(seen, Value::Null);
+}
+
 #[test]
 fn c18_a_compensation_that_fails_for_good_leaves_the_rollback_incomplete() {
     // The others still run, the failure is routed nowhere, and the run's error stays.
