@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use retrial_sim::report::{SweepReport, Verdict};
 use retrial_sim::source::Source;
-use retrial_sim::sweep::{Surroundings, Sweep};
+use retrial_sim::sweep::Sweep;
 use retrial_sim::verify::{self, Receipt};
 use retrial_sim::world;
 
@@ -218,14 +218,9 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let range = run.seeds.0.clone();
     let mine = |seed: &u64| run.shard.is_none_or(|s| seed % s.of == s.part - 1);
     let seeds: Vec<u64> = range.filter(mine).collect();
-    let sweep = Sweep {
-        jobs: run.jobs.unwrap_or_else(cores),
-        watchdog: Duration::from_secs(run.watchdog.max(1)),
-        program: std::env::current_exe()?,
-        scenario: run.scenario.clone(),
-        surroundings: Surroundings::default(),
-        seeds,
-    };
+    let (jobs, watchdog) = (run.jobs.unwrap_or_else(cores), run.watchdog.max(1));
+    let sweep = Sweep::new(std::env::current_exe()?, jobs, Duration::from_secs(watchdog));
+    let sweep = Sweep { seeds, scenario: run.scenario.clone(), ..sweep };
     let bar = progress(sweep.seeds.len() as u64);
     let simulated = AtomicU64::new(0);
     let reports = sweep.run(|report| {

@@ -12,7 +12,7 @@ use retrial_sim::page::Page;
 use retrial_sim::report::{SeedReport, SweepReport};
 use retrial_sim::scenario::Scenario;
 use retrial_sim::source::Source;
-use retrial_sim::sweep::{Surroundings, Sweep};
+use retrial_sim::sweep::Sweep;
 use retrial_sim::world::{self, Lived};
 
 use crate::{Report, Shrink};
@@ -67,14 +67,7 @@ pub(crate) fn compared(capsule: &Capsule, report: &SeedReport) -> String {
 /// Shrinks one failure and writes it.
 pub(crate) fn shrink(asked: &Shrink) -> Result<ExitCode, Box<dyn Error>> {
     let (scenario, _) = meant(&asked.what, asked.scenario.as_deref())?;
-    let sweep = Sweep {
-        seeds: Vec::new(),
-        jobs: 1,
-        watchdog: WATCHDOG,
-        program: std::env::current_exe()?,
-        scenario: None,
-        surroundings: Surroundings::default(),
-    };
+    let sweep = Sweep::new(std::env::current_exe()?, 1, WATCHDOG);
     println!("{}", pack(&sweep, scenario, asked.tries, &asked.into)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use retrial_sim::crash_points::Points;
 use retrial_sim::report::SeedReport;
 use retrial_sim::scenario::Scenario;
-use retrial_sim::sweep::{Surroundings, Sweep};
+use retrial_sim::sweep::Sweep;
 use retrial_sim::world;
 
 use crate::{CrashPoints, cores, packing, progress};
@@ -18,14 +18,8 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 
 /// Lives through every moment of each world that is asked for.
 pub(crate) fn crash(asked: &CrashPoints) -> Result<ExitCode, Box<dyn Error>> {
-    let sweep = Sweep {
-        seeds: Vec::new(),
-        jobs: asked.jobs.unwrap_or_else(cores),
-        watchdog: WATCHDOG,
-        program: std::env::current_exe()?,
-        scenario: None,
-        surroundings: Surroundings::default(),
-    };
+    let jobs = asked.jobs.unwrap_or_else(cores);
+    let sweep = Sweep::new(std::env::current_exe()?, jobs, WATCHDOG);
     let mut failing = Vec::new();
     for what in &asked.what {
         let (scenario, _) = packing::meant(what, asked.scenario.as_deref())?;

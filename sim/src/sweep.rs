@@ -59,6 +59,13 @@ impl Drop for Worker {
 }
 
 impl Sweep {
+    /// No seed yet: `jobs` workers of `program`, for scenarios or for seeds that are added.
+    #[must_use]
+    pub fn new(program: PathBuf, jobs: usize, watchdog: Duration) -> Self {
+        let (scenario, surroundings) = (None, Surroundings::default());
+        Self { seeds: Vec::new(), jobs, watchdog, program, scenario, surroundings }
+    }
+
     /// Runs every seed; `seen` hears of each as it ends, in no particular order.
     ///
     /// # Errors

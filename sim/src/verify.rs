@@ -92,15 +92,13 @@ impl Receipt {
         let scenario = scenario.map(Path::canonicalize).transpose()?;
         let sweep = |seeds: Vec<u64>, jobs, folder: &Path, variables: &[_]| Sweep {
             seeds,
-            jobs,
-            watchdog: WATCHDOG,
-            program: program.to_owned(),
             scenario: scenario.clone(),
             surroundings: Surroundings {
                 folder: Some(folder.to_owned()),
                 variables: Some(variables.to_vec()),
                 histories: Some(folder.to_owned()),
             },
+            ..Sweep::new(program.to_owned(), jobs, WATCHDOG)
         };
         let mut receipt = Self::default();
         let mut all = Vec::new();

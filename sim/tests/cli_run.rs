@@ -11,7 +11,7 @@ use retrial_sim::fault::FaultKind;
 use retrial_sim::oracle::Promise;
 use retrial_sim::report::{Breach, SeedReport, SweepReport, Verdict};
 use retrial_sim::source::Source;
-use retrial_sim::sweep::{Surroundings, Sweep};
+use retrial_sim::sweep::Sweep;
 use retrial_sim::world::run_seed;
 use tempfile::TempDir;
 
@@ -320,14 +320,8 @@ fn the_watchdog_calls_a_seed_stuck_and_goes_on() {
 /// A worker that dies under a seed is as bad as a panic in it.
 #[test]
 fn a_worker_that_ends_in_the_middle_of_a_seed_counts_as_a_panic() {
-    let sweep = Sweep {
-        seeds: vec![3, 4],
-        jobs: 1,
-        watchdog: Duration::from_secs(60),
-        program: "true".into(),
-        scenario: None,
-        surroundings: Surroundings::default(),
-    };
+    let sweep = Sweep::new("true".into(), 1, Duration::from_secs(60));
+    let sweep = Sweep { seeds: vec![3, 4], ..sweep };
     let report = SweepReport::of(sweep.run(|_| ()).unwrap());
     assert_eq!((report.exit_code(true), report.failing.len()), (4, 2));
     let words = report.words("again");

@@ -85,6 +85,10 @@ pub(super) fn reads_like(answer: &Response) -> Reply {
         });
         return Reply::Status { code: answer.status, retry_after, body };
     }
+    // More than an action reads.
+    if answer.body.len() > 1024 * 1024 {
+        return Reply::Malformed;
+    }
     if body.trim().is_empty() {
         return Reply::Ok(serde_json::Value::Null);
     }

@@ -17,7 +17,7 @@ use super::tree::Tree;
 use crate::capsule::Capsule;
 use crate::report::SeedReport;
 use crate::scenario::Scenario;
-use crate::sweep::{Surroundings, Sweep, Worker};
+use crate::sweep::{Sweep, Worker};
 
 /// The most that a build may take; the first one builds every dependency.
 const BUILD: Duration = Duration::from_secs(30 * 60);
@@ -67,14 +67,8 @@ impl Scratch {
     }
 
     fn sweep_of(&self, seeds: Vec<u64>) -> Sweep {
-        Sweep {
-            seeds,
-            jobs: self.jobs,
-            watchdog: WATCHDOG,
-            program: self.folder.join("target/mutant/retrial-sim"),
-            scenario: None,
-            surroundings: Surroundings::default(),
-        }
+        let program = self.folder.join("target/mutant/retrial-sim");
+        Sweep { seeds, ..Sweep::new(program, self.jobs, WATCHDOG) }
     }
 
     /// Makes the copy what the source is. A file that is as it should be is left alone.

@@ -9,6 +9,7 @@ use retrial::workflow::{StepIx, Template, Workflow};
 use serde_json::{Value, json};
 
 use super::fate::Fate;
+use super::history::is_bare;
 use super::ledger::Ledger;
 use super::{GATHERED, Report};
 
@@ -113,6 +114,9 @@ impl Fate<'_> {
     ) {
         for (step, (entry, count)) in &self.entered {
             let Some(name) = workflow.step(*step).and_then(|s| asks(&s.args)) else { continue };
+            if is_bare(workflow, *step) {
+                continue;
+            }
             let right = self.errors_at(workflow, *step).unwrap_or_default();
             for item in 0..*count {
                 for arrival in ledger.arrivals(run, TaskId { step: *step, item }, 1) {

@@ -6,10 +6,11 @@ use retrial::failure::{Failure, RetryKind};
 use retrial::policy::Rule;
 use retrial::run::{Event, TaskId};
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::Step;
+use retrial::workflow::{Step, StepIx, Target, Workflow};
+use serde_json::Value;
 
 use super::model;
-use crate::evidence::RunEvidence;
+use crate::evidence::{Arrival, RunEvidence};
 
 /// One event with its number.
 #[derive(Clone, Copy)]
@@ -52,6 +53,28 @@ pub(super) fn attempt_of(event: &Event) -> Option<u32> {
 pub(super) fn entries(run: &RunEvidence) -> impl Iterator<Item = Entry<'_>> {
     let first = run.first.0;
     run.events.iter().zip(first..).map(|(r, number)| Entry { number, at: r.at, event: &r.event })
+}
+
+/// Whether requests of this step carry no arguments: those of GET and HEAD have no body.
+pub(super) fn is_bare(workflow: &Workflow, step: StepIx) -> bool {
+    let action = workflow.step(step).and_then(|step| workflow.actions().get(&step.action));
+    match action.map(|action| &action.target) {
+        Some(Target::Http(endpoint)) => ["GET", "HEAD"].contains(&endpoint.method.as_str()),
+        _ => false,
+    }
+}
+
+/// Whether a request of this step carried `args`, as far as its method lets it.
+pub(super) fn carried(
+    workflow: &Workflow,
+    step: StepIx,
+    arrival: &Arrival,
+    args: Option<&Value>,
+) -> bool {
+    match is_bare(workflow, step) {
+        true => arrival.body.is_empty(),
+        false => serde_json::from_slice::<Value>(&arrival.body).ok().as_ref() == args,
+    }
 }
 
 /// One task's events.

@@ -8,9 +8,8 @@ use retrial::failure::Failure;
 use retrial::run::{Event, Letter, LetterId, RunId, TaskId};
 use retrial::store::{LetterHead, LetterStatus, RunHead};
 use retrial::time::Nanos;
-use serde_json::Value;
 
-use super::history::{TaskHistory, entries, tasks};
+use super::history::{TaskHistory, carried, entries, tasks};
 use super::ledger::Ledger;
 use super::{Promise, Report};
 use crate::evidence::{Evidence, Pruning, RedriveAnswer, RunEvidence};
@@ -88,8 +87,8 @@ fn left(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>, task: &Ta
     });
     let last = ledger.last_attempt(run.id, task.task).unwrap_or(0);
     for arrival in (1..=last).flat_map(|n| ledger.arrivals(run.id, task.task, n)) {
-        let sent = serde_json::from_slice::<Value>(&arrival.body).ok();
-        report.check(sent == letter.payload, run.id, WRONG_PAYLOAD, || {
+        let right = carried(&run.workflow, id.task.step, arrival, letter.payload.as_ref());
+        report.check(right, run.id, WRONG_PAYLOAD, || {
             format!("{} was sent something else than the letter of {}", arrival.path, entry.show())
         });
     }
@@ -201,8 +200,8 @@ fn same_work(
     let task = TaskId { step: retrial::workflow::StepIx(0), item: 0 };
     let last = ledger.last_attempt(run.id, task).unwrap_or(0);
     for arrival in (1..=last).flat_map(|n| ledger.arrivals(run.id, task, n)) {
-        let sent = serde_json::from_slice::<Value>(&arrival.body).ok();
-        report.check(sent == letter.payload, run.id, REDRIVEN_OTHERWISE, || {
+        let right = carried(&run.workflow, task.step, arrival, letter.payload.as_ref());
+        report.check(right, run.id, REDRIVEN_OTHERWISE, || {
             format!("{} was sent something else than letter {id} holds", arrival.path)
         });
     }

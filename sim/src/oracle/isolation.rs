@@ -145,9 +145,14 @@ fn succeeds(reply: &Reply) -> bool {
     }
 }
 
-/// The code of the failure that a complete JSON answer tells of: `success` is looked at before
-/// anything else (A3, A4), then whether it is an exception object (W7).
+/// The code of the failure that a complete JSON answer comes to, by what it says or by what it is.
 fn failure_in(body: &Value) -> Option<&str> {
+    said(body).or_else(|| not_kept(body))
+}
+
+/// What the answer says: `success` is looked at before anything else (A3, A4), then whether it is an
+/// exception object (W7).
+fn said(body: &Value) -> Option<&str> {
     match body.get("success") {
         Some(Value::Bool(true)) => return None,
         Some(Value::Bool(false)) => return Some("WORK_FAILED"),
@@ -155,6 +160,23 @@ fn failure_in(body: &Value) -> Option<&str> {
     }
     let kind = body.get("type")?.as_str()?;
     body.get("message")?.as_str().map(|_| kind)
+}
+
+/// Why what would be a result is none: it is nested deeper than 100 levels, or longer than 256 KiB.
+fn not_kept(body: &Value) -> Option<&'static str> {
+    if depth(body) > 100 {
+        return Some("RESULT_TOO_DEEP");
+    }
+    (body.to_string().len() > 256 * 1024).then_some("RESULT_TOO_LARGE")
+}
+
+fn depth(value: &Value) -> u32 {
+    let below = match value {
+        Value::Array(items) => items.iter().map(depth).max(),
+        Value::Object(fields) => fields.values().map(depth).max(),
+        _ => return 0,
+    };
+    1 + below.unwrap_or(0)
 }
 
 /// What a reply that succeeds gives.

@@ -80,7 +80,8 @@ fn id(line: &Value) -> Option<RunId> {
 }
 
 fn entry(run: &RunEvidence, number: u64) -> Option<Entry<'_>> {
-    entries(run).find(|entry| entry.number == number)
+    let place = usize::try_from(number.checked_sub(run.first.0)?).ok()?;
+    entries(run).nth(place)
 }
 
 /// Whether a line says what the event says, as far as the documents name it (H9).

@@ -8,7 +8,7 @@ use retrial::run::{Event, Outcome, TaskId};
 use retrial::workflow::{Rollback, StepIx};
 use serde_json::Value;
 
-use super::history::{Entry, entries};
+use super::history::{Entry, entries, is_bare};
 use super::ledger::Ledger;
 use super::{COMPENSATION, ROLLBACK, Report};
 use crate::evidence::RunEvidence;
@@ -169,7 +169,8 @@ impl<'e> Undoing<'e> {
         for done in &self.done {
             let Some(step) = undoes.get(&done.step) else { continue };
             let args = run.workflow.step(*step).map(|s| s.args.raw().clone()).unwrap_or_default();
-            if args.get("undone").and_then(Value::as_str) != Some("${result}") {
+            let asks = args.get("undone").and_then(Value::as_str) == Some("${result}");
+            if !asks || is_bare(&run.workflow, *step) {
                 continue;
             }
             let row = run.results.iter().find(|r| r.task == *done);

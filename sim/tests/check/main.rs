@@ -1,6 +1,7 @@
 //! What a user's check finds, and how it says so.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod answers;
 mod findings;
 mod kit;
 mod misuse;

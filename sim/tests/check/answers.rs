@@ -1,0 +1,97 @@
+//! Requests and answers of a user's own that are unlike those which sweeps draw.
+
+use std::future::ready;
+
+use retrial::run::Outcome;
+use retrial_sim::check::{Check, Response};
+
+const FILE: &str = r#"
+    workflow = "fetch"
+    [actions.fetch]
+    http = "METHOD http://data.test/rows"
+    [[steps]]
+    id = "fetch"
+    action = "fetch"
+    args = { order = 7 }
+    retry = "[retry: 2]"
+"#;
+
+/// Checks one answer; gives the code that the run failed with, if it did.
+fn answered(method: &str, answer: Response) -> Option<String> {
+    let (said, heard) = std::sync::mpsc::channel();
+    let service = move |_: &_| {
+        let answer = answer.clone();
+        move |_| ready(answer.clone())
+    };
+    let file = FILE.replace("METHOD", method);
+    let check = Check::new("answers").workflow_file("fetch.toml", &file);
+    let check = check.service("data.test", service).faults([]).runs(1..=1).seeds(1);
+    let passed = check.holds("told", move |seen| {
+        let run = seen.runs().first().ok_or("no run")?;
+        let code = match seen.outcome(run.id) {
+            Some(Outcome::Completed) => None,
+            Some(Outcome::Failed { error }) => Some(error.code.as_str().to_owned()),
+            other => return Err(format!("{other:?}")),
+        };
+        said.send(code).map_err(|gone| gone.to_string())
+    });
+    passed.outcome().unwrap_or_else(|found| panic!("{found}"));
+    heard.recv().unwrap()
+}
+
+#[test]
+fn what_can_not_be_kept_is_a_failure_and_no_finding() {
+    let text = |long: usize| format!("\"{}\"", "x".repeat(long));
+    let nested = |deep: usize| "[".repeat(deep) + &"]".repeat(deep);
+    let large = 256 * 1024;
+    for (body, code) in [
+        (text(large - 2), None),
+        (text(large - 1), Some("RESULT_TOO_LARGE")),
+        (format!("{{\"success\": true, \"rows\": {}}}", text(large)), Some("RESULT_TOO_LARGE")),
+        (text(4 * large), Some("BAD_RESPONSE")),
+        (nested(100), None),
+        (nested(101), Some("RESULT_TOO_DEEP")),
+        (nested(200), Some("BAD_RESPONSE")),
+    ] {
+        let start: String = body.chars().take(40).collect();
+        let long = body.len();
+        let answer = Response { body: body.into(), ..Response::status(200) };
+        assert_eq!(answered("POST", answer).as_deref(), code, "{start} … of {long} bytes");
+    }
+}
+
+/// Its letter keeps arguments that no request carried.
+#[test]
+fn a_method_without_a_body_may_fail_for_good() {
+    for method in ["GET", "HEAD", "PUT", "DELETE"] {
+        assert_eq!(answered(method, Response::status(503)).as_deref(), Some("503"), "{method}");
+        assert_eq!(answered(method, Response::json(&[1])), None, "{method}");
+    }
+}
+
+/// What an endpoint may say is judged as the engine reads it, whoever wrote the endpoint.
+#[test]
+fn every_kind_of_answer_is_read_the_same_way() {
+    let text = |body: &'static str| Response { body: body.into(), ..Response::status(200) };
+    let later = "Wed, 01 Jan 2025 00:00:03 GMT";
+    for (answer, code) in [
+        (Response::status(204), None),
+        (text("  "), None),
+        (text(r#"{"success": true, "type": "E", "message": "m"}"#), None),
+        (Response::json(&[1]).with_header("x-cost", "250000"), None),
+        (text("rows: 3"), Some("BAD_RESPONSE")),
+        (text(r#"{"success": false, "error": "no"}"#), Some("WORK_FAILED")),
+        (
+            text(r#"{"type": "RowsError", "message": "no", "mro": ["DataError"]}"#),
+            Some("RowsError"),
+        ),
+        (Response::status(302).with_header("location", "/elsewhere"), Some("302")),
+        (Response::status(408), Some("408")),
+        (Response::status(429).with_header("retry-after", "2"), Some("429")),
+        (Response::status(503).with_header("retry-after", later), Some("503")),
+        (Response::status(503).with_header("retry-after", "soon"), Some("503")),
+    ] {
+        let shown = format!("{answer:?}");
+        assert_eq!(answered("POST", answer).as_deref(), code, "{shown}");
+    }
+}
