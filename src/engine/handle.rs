@@ -262,24 +262,20 @@ impl<W: World> Engine<W> {
     /// What the run waits for that this node can't run (X12): actions that are neither registered
     /// here nor HTTP where there is a client. Another node of the store may have them. Their tasks
     /// stay due and use up no attempt.
-    ///
-    /// # Errors
-    /// When the run does not exist or its stored data is damaged.
-    pub async fn waiting_for(&self, run: RunId) -> Result<Vec<Need>, CommandError> {
+    #[must_use]
+    pub fn waiting_for(&self, state: &RunState) -> Vec<Need> {
         let node = &self.0.node;
-        let state = node.state_of(run).await?;
-        Ok(run::waits_for(&state, &node.able, node.clock.now(&node.runtime)))
+        run::waits_for(state, &node.able, node.clock.now(&node.runtime))
     }
 
-    /// What the queue holds for a run, with the columns of a queue table (R5).
+    /// What the queue holds for the run in `state`, with the columns of a queue table (R5).
     ///
     /// # Errors
-    /// When the run does not exist or its stored data is damaged.
-    pub async fn queue(&self, run: RunId) -> Result<Vec<QueueColumns>, CommandError> {
+    /// When the queue can't be read.
+    pub async fn queue(&self, state: &RunState) -> Result<Vec<QueueColumns>, CommandError> {
         let node = &self.0.node;
-        let state = node.state_of(run).await?;
-        let rows = node.queue_rows(run).await.map_err(LaneError::from)?;
-        Ok(queue_columns(&state, &rows, &node.config.functions))
+        let rows = node.queue_rows(state.id()).await.map_err(LaneError::from)?;
+        Ok(queue_columns(state, &rows, &node.config.functions))
     }
 
     /// The runtime that it works on.

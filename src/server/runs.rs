@@ -23,8 +23,7 @@ pub(super) async fn show<W: World>(
     let state = at.engine.state(run).await?;
     let head = at.head(run).await?;
     let events = at.kept_events(run).await?;
-    let queue = at.engine.queue(run).await?;
-    let waits = at.engine.waiting_for(run).await?;
+    let queue = at.engine.queue(&state).await?;
     let letters: Vec<_> = at.letters_of(run).await?.iter().map(ToString::to_string).collect();
     let mut shown = Inspection::new(&state, &events).to_json();
     shown["created"] = head.created.to_string().into();
@@ -34,6 +33,7 @@ pub(super) async fn show<W: World>(
     shown["archived"] = json!(head.archived.map(|at| at.to_string()));
     shown["redrives"] = json!(head.redrives.map(|id| id.to_string()));
     shown["letters"] = json!(letters);
+    let waits = at.engine.waiting_for(&state);
     shown["waiting_for"] = waits
         .iter()
         .map(|need| json!({ "action": clean(&need.action), "via": need.via }))

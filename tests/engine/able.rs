@@ -65,7 +65,7 @@ async fn x12_a_run_says_which_action_it_waits_for() {
     let names = |needs: Vec<retrial::workflow::Need>| -> Vec<String> {
         needs.iter().map(ToString::to_string).collect()
     };
-    let waits = names(one.waiting_for(run).await.unwrap());
+    let waits = names(one.waiting_for(&one.state(run).await.unwrap()));
     assert_eq!(waits, ["action `lost`", "action `gone`"]);
     let history = history(&store, run).await;
     let starts = history.iter().filter(|r| r.event.name() == "attempt_started").count();
@@ -74,7 +74,7 @@ async fn x12_a_run_says_which_action_it_waits_for() {
     let ended = soon(two.outcome(run)).await.unwrap();
     assert_eq!(ended.outcome, Outcome::Completed);
     assert!(ended.state.tasks().all(|(_, t)| t.attempt == 1));
-    assert_eq!(names(one.waiting_for(run).await.unwrap()), [""; 0]);
+    assert_eq!(names(one.waiting_for(&one.state(run).await.unwrap())), [""; 0]);
 }
 
 // X12: an HTTP action needs a node with an HTTP client, whatever functions it has.
@@ -104,7 +104,7 @@ async fn x12_an_http_action_needs_a_client() {
     };
     let run = submit(&one, Arc::new(Workflow::try_from(parts).unwrap())).await;
     pass(10_000).await;
-    let waits = one.waiting_for(run).await.unwrap();
+    let waits = one.waiting_for(&one.state(run).await.unwrap());
     assert_eq!(waits.len(), 1);
     assert_eq!((&*waits[0].action, waits[0].via), ("act", Via::Http));
     assert_eq!(history(&store, run).await.len(), 2);

@@ -64,7 +64,7 @@ async fn check_columns<W: World<Actions = Acts>>(engine: &Engine<W>) {
     let mut tokens = Vec::new();
     for wait in [0, 6_000, 1_000, 2_000] {
         pass(wait).await;
-        let rows = engine.queue(run).await.unwrap();
+        let rows = engine.queue(&engine.state(run).await.unwrap()).await.unwrap();
         tokens.extend(rows[0].delivery_token);
         all.push(shown(&rows, from));
     }
@@ -76,7 +76,7 @@ async fn check_columns<W: World<Actions = Acts>>(engine: &Engine<W>) {
     "#); }
     assert!(tokens.len() == 2 && tokens[0] != tokens[1], "each dispatch has its own");
     engine.cancel(run, "seen").await.unwrap();
-    assert_eq!(engine.queue(run).await.unwrap(), []);
+    assert_eq!(engine.queue(&engine.state(run).await.unwrap()).await.unwrap(), []);
 }
 
 // Rappel's columns at the first attempt, in the delay after its timeout, and after a failure.
