@@ -318,10 +318,28 @@ mod tests {
         assert!(queue.is_empty());
     }
 
+    /// Each entry of the wheel lies at the highest digit in which it differs from the horizon, and a
+    /// level knows which of its buckets hold any: else the order still holds, but not the cost.
+    fn check_places(queue: &DueQueue<u64>) {
+        let digits = |at: u64, from: usize| at.checked_shr(from as u32 * DIGIT).unwrap_or(0);
+        for (place, level) in queue.wheel.iter().enumerate() {
+            for (n, bucket) in level.buckets.iter().enumerate() {
+                assert_eq!(level.occupied >> n & 1 == 1, !bucket.is_empty(), "{place}, {n}");
+                for entry in bucket {
+                    assert_eq!(digits(entry.due, place) % 64, n as u64);
+                    assert!(entry.due > queue.horizon);
+                    let above = place + 1;
+                    assert_eq!(digits(entry.due, above), digits(queue.horizon, above));
+                    assert_ne!(digits(entry.due, place), digits(queue.horizon, place));
+                }
+            }
+        }
+    }
+
     /// What is kept of cancelled items is counted right, wherever it lies when it is met, so it is
     /// swept out when it should be and no sooner.
     #[test]
-    fn what_is_kept_of_cancelled_items_is_counted() {
+    fn what_is_kept_is_counted_and_lies_where_it_should() {
         let mut queue = DueQueue::new();
         let (mut keys, mut chance) = (Vec::new(), 7_u64);
         for step in 0..5_000 {
@@ -342,6 +360,7 @@ mod tests {
             let entries = buckets.chain(queue.passed.iter().map(|Reverse(entry)| entry));
             let dead = entries.filter(|entry| !queue.is_live(entry)).count();
             assert_eq!(queue.dead, dead, "after step {step}");
+            check_places(&queue);
         }
         assert!(queue.len() > FEW, "it never held many");
     }
