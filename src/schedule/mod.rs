@@ -311,6 +311,7 @@ mod tests {
             queue.cancel(key);
             assert!(kept(&queue) <= 2 * queue.len() + FEW + 1, "{} kept", kept(&queue));
             most = most.max(kept(&queue));
+            check_places(&queue);
         }
         // Nor are they swept out one by one, which would cost as much each time.
         assert!(most >= 2 * queue.len() + FEW, "{most} kept at most");
