@@ -113,6 +113,7 @@ fn c14_a_long_key_beside_a_word_that_speaks_of_secrets() {
     check(two, "secret and *** and and and fedcba9876543210 end");
     let two = "0123456789abcdef and and fedcba9876543210 and secret";
     check(two, "0123456789abcdef and and *** and secret");
+    check("0123456789abcdef and and fedcba9876543210 secret", "*** and and *** secret");
     // Letters in both cases, or with digits; of one kind alone it is a number or a word. A UUID is an
     // identifier; what is as long as one, or looks like one in part, is not.
     let is_masked = |word: &str| match sanitise::message(&format!("{word} is no secret"), WHOLE) {
