@@ -98,8 +98,7 @@ fn folded(text: &str, at: usize, before: usize) -> usize {
         return at;
     }
     let next = skip_blanks(text, at + 1);
-    let empty = next == text.len() || text[next..].starts_with('\n');
-    if next == at + 1 || empty { at } else { next }
+    if next == at + 1 { at } else { next }
 }
 
 pub(super) fn line_end(text: &str, at: usize) -> usize {
