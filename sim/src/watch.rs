@@ -12,6 +12,10 @@ use crate::fault::Strikes;
 use crate::sync::lock;
 use crate::trace::Trace;
 
+/// The polls that a simulated second adds to the budget: idle nodes look around, and a retry may
+/// have to be waited for for days.
+const WAITING: u64 = 200;
+
 /// Where one seed writes down what happens. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Records {
@@ -95,11 +99,12 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Seen {
     polls: u64,
+    stuck: bool,
     findings: Vec<Finding>,
 }
 
 impl Watch {
-    /// A watch that allows `polls` polls over all nodes of the seed.
+    /// A watch that allows `polls` polls over all nodes of the seed, and what waiting takes.
     #[must_use]
     pub fn new(polls: u64) -> Self {
         Self(Arc::new(Shared { budget: polls, seen: Mutex::default(), alarm: Notify::new() }))
@@ -135,17 +140,23 @@ impl Watch {
     }
 
     /// Counts a poll of `node` and says whether it may happen. The first beyond the budget is a
-    /// finding.
+    /// finding, and none may happen after it.
     pub(crate) fn admit(&self, node: &str) -> bool {
-        let polls = {
-            let mut seen = lock(&self.0.seen);
-            seen.polls += 1;
-            seen.polls
-        };
-        if polls == self.0.budget.saturating_add(1) {
-            let (node, at) = (node.to_owned(), try_true_now().unwrap_or_default());
-            self.report(Finding::Livelock { node, polls, at });
+        let mut seen = lock(&self.0.seen);
+        seen.polls += 1;
+        if seen.polls <= self.0.budget {
+            return true;
         }
-        polls <= self.0.budget
+        let (polls, at) = (seen.polls, try_true_now().unwrap_or_default());
+        let waited = (at.as_nanos() / 1_000_000_000).saturating_mul(WAITING);
+        if !seen.stuck && polls <= self.0.budget.saturating_add(waited) {
+            return true;
+        }
+        let first = !std::mem::replace(&mut seen.stuck, true);
+        drop(seen);
+        if first {
+            self.report(Finding::Livelock { node: node.to_owned(), polls, at });
+        }
+        false
     }
 }

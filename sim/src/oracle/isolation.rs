@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::failure::Failure;
+use retrial::net::Url;
 use retrial::run::Event;
 use retrial::time::Nanos;
 use retrial::workflow::{Condition, Target};
@@ -132,9 +133,15 @@ fn url<'e>(task: &TaskHistory<'e>) -> Option<&'e str> {
 
 fn endpoint(report: &mut Report, task: &TaskHistory<'_>, arrival: &Arrival, entry: &Entry<'_>) {
     let Some(url) = url(task) else { return };
-    report.check(url.ends_with(&arrival.path), task.run.id, WRONG_ENDPOINT, || {
+    report.check(path_of(url).ends_with(&arrival.path), task.run.id, WRONG_ENDPOINT, || {
         format!("{} arrived at {}", entry.show(), arrival.path)
     });
+}
+
+/// A URL's path, which is what arrives; without its query, and `/` where it has none.
+fn path_of(url: &str) -> String {
+    let url = url.parse::<Url>().ok();
+    url.and_then(|url| Some(url.target().split('?').next()?.to_owned())).unwrap_or_default()
 }
 
 fn succeeds(reply: &Reply) -> bool {

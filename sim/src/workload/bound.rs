@@ -171,20 +171,35 @@ fn wait(scenario: &Ground<'_>, policy: &Policy) -> Nanos {
             Limit::Attempts(n) => n.get() - 1,
             Limit::Unlimited => RETRIES,
         };
-        // The delays grow with n, so a few early ones and the last say it all; a decorrelated one
-        // grows from the one before.
-        let mut longest = Nanos::ZERO;
-        for n in (1..=retries.min(RETRIES)).chain([retries.max(1)]) {
-            let high = delays(rule, n, Some(longest));
-            let high = high.map_or_else(|| scenario.custom(rule, n), |d| saturated(d.high));
-            longest = longest.max(Nanos::new(high));
-        }
+        let longest = longest_of(rule, retries, |n| scenario.custom(rule, n));
         if rule.limit == Limit::Unlimited { longest.min(elapsed(scenario)) } else { longest }
     });
     // What a user's own service asks for is known only when it does.
     let of_own = |e: &EndpointPlan| !e.path.starts_with('/');
     let own = scenario.endpoints.iter().any(of_own).then(|| policy.max_retry_after());
     by_rule.chain(asked(scenario, policy.max_retry_after())).chain(own).max().unwrap_or(Nanos::ZERO)
+}
+
+/// The longest delay of `retries`. They grow with n, so a few early ones and the last say it all; a
+/// decorrelated one grows from the one before.
+fn longest_of(rule: &Rule, retries: u32, custom: impl Fn(u32) -> u64) -> Nanos {
+    let mut longest = Nanos::ZERO;
+    for n in (1..=retries.min(RETRIES)).chain([retries.max(1)]) {
+        let high = delays(rule, n, Some(longest)).map_or_else(|| custom(n), |d| saturated(d.high));
+        longest = longest.max(Nanos::new(high));
+    }
+    longest
+}
+
+/// The longest that the workflow's policies wait in the first few retries that come after healing,
+/// custom backoffs left aside.
+pub(super) fn patience(workflow: &Workflow) -> Nanos {
+    let rules = workflow.steps().iter().flat_map(|step| step.policy.rules());
+    let of_rule = |rule: &Rule| {
+        let few = u32::try_from(LEFTOVER).unwrap_or(u32::MAX);
+        longest_of(rule, rule.limit.count().map_or(few, |n| n - 1), |_| 0)
+    };
+    rules.map(of_rule).max().unwrap_or(Nanos::ZERO)
 }
 
 /// Without a cap an unlimited policy's delays grow for as long as faults last: each is at most a

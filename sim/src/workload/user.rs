@@ -10,7 +10,7 @@ use retrial::time::{Mono, Nanos};
 use retrial::workflow::{Action, Parts, Target, Webhook, Workflow};
 
 use super::simulate::{Script, Table};
-use super::{Draw, Swarm, faults, replies};
+use super::{Draw, Swarm, bound, faults, replies};
 use crate::fault::FaultKind;
 use crate::scenario::{
     self, ENDPOINT_HOST, EndpointPlan, People, Reply, Scenario, Submission, Topology, WorkflowText,
@@ -146,7 +146,7 @@ impl UserPlan {
         Scenario {
             seed,
             topology: swarm.topology,
-            lease: Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30])),
+            lease: self.lease(seed),
             clocks: faults::clocks(seed, &swarm),
             workflows: vec![text],
             endpoints: endpoints.collect(),
@@ -161,6 +161,14 @@ impl UserPlan {
             secrets: swarm.secrets.clone(),
             own: None,
         }
+    }
+
+    /// Nodes look around every third of a lease. Where retries wait for hours, that would be most of
+    /// what happens, so leases are longer there.
+    fn lease(&self, seed: u64) -> Nanos {
+        let drawn = Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30]));
+        let patience = self.workflow().map_or(Nanos::ZERO, |w| bound::patience(&w));
+        drawn.max(Nanos::new(patience.get() / 600))
     }
 
     /// Whether no fault can strike.

@@ -163,7 +163,9 @@ pub(super) struct Member {
 pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, member: Member) {
     let Member { lease, sole_owner, secret, lacking, net, notes, records, counter, own } = member;
     let store = Arc::new(store);
-    let environment = move |_: &str| secret.clone();
+    // Set even where no secret is planted: what a header needs is never missing.
+    let secret = secret.unwrap_or_else(|| "none".to_owned());
+    let environment = move |_: &str| Some(secret.clone());
     let http = HttpActions::new(Wires(net.connector(life.clone())), environment);
     let works = Arc::clone(&notes.works);
     let (actions, functions) = match &own {
@@ -173,7 +175,9 @@ pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, mem
             (drawn, workload::functions())
         }
     };
-    let config = Config { lease, sole_owner, snapshot_tail: 2_048, functions, ..Config::default() };
+    let poll = Config::default().poll.max(Nanos::new(lease.get() / 30));
+    let config =
+        Config { lease, poll, sole_owner, snapshot_tail: 2_048, functions, ..Config::default() };
     let observers = observers(&life, &notes, &records);
     let engine = Engine::<Simulated<S>>::start(
         runtime.clone(),

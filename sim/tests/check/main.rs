@@ -7,3 +7,4 @@ mod kit;
 mod misuse;
 mod parts;
 mod replay;
+mod workflows;

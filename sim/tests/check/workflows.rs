@@ -1,0 +1,232 @@
+//! Workflows of a user's own, unlike those which sweeps draw: a correct engine is never found wrong.
+
+use std::future::ready;
+
+use retrial_sim::check::{Check, Request, Response, World};
+use serde_json::json;
+
+/// A service that does well mostly, and answers what it was asked.
+fn moody(world: &World) -> impl Fn(Request) -> std::future::Ready<Response> + use<> {
+    let world = world.clone();
+    move |request| {
+        world.record("asked", true);
+        let n = world.facts("asked").len();
+        ready(match n % 11 {
+            3 => Response::status(503),
+            5 => Response::status(404),
+            7 => Response::json(&json!({ "success": false, "error": "not today" })),
+            8 => Response::json(
+                &json!({ "type": "DeclinedError", "message": "no", "mro": ["CardError"] }),
+            ),
+            _ => Response::json(&json!({ "id": n, "state": "ready", "path": request.path })),
+        })
+    }
+}
+
+#[track_caller]
+fn holds(name: &str, seeds: u64, text: &str) {
+    let check = Check::new(name).workflow_file("w.toml", text);
+    let check = check.service("shop.test", moody).service("other.test", moody);
+    let check = check.functions(|registry| {
+        registry.register("local", |_| ready(Ok::<_, retrial::failure::Failure>(7)));
+    });
+    let input = json!({ "rows": [1, 2, 3], "none": [], "who": { "name": "Ann" } });
+    let outcome = check.input(input).seeds(seeds).outcome();
+    if let Err(found) = outcome {
+        panic!("{found}");
+    }
+}
+
+#[test]
+fn addresses() {
+    holds(
+        "addresses",
+        20,
+        r#"
+        workflow = "w"
+        [actions.a]
+        http = "POST http://shop.test/items?kind=a&x=1"
+        [actions.b]
+        http = "PUT http://SHOP.test:80/items/"
+        headers = { "Authorization" = "env:SHOP_TOKEN" }
+        [actions.c]
+        http = "GET http://other.test"
+        [actions.d]
+        http = "DELETE http://other.test/items/%20a//b/"
+        [[steps]]
+        id = "a"
+        action = "a"
+        retry = "[retry: 3, backoff: 1s]"
+        [[steps]]
+        id = "b"
+        action = "b"
+        after = ["a"]
+        retry = "[retry: 3, backoff: 1s]"
+        [[steps]]
+        id = "c"
+        action = "c"
+        args = { from = "${steps.a.result}" }
+        after = ["a"]
+        retry = "[retry: 3, backoff: 1s]"
+        [[steps]]
+        id = "d"
+        action = "d"
+        after = ["a"]
+        retry = "[retry: 3, backoff: 1s]"
+    "#,
+    );
+}
+
+#[test]
+fn an_order_that_is_rolled_back() {
+    holds(
+        "order",
+        20,
+        r#"
+        workflow = "order"
+        rollback = "always"
+        [actions.charge]
+        http = "POST http://shop.test/charge"
+        [actions.reserve]
+        http = "POST http://shop.test/reserve"
+        [actions.refund]
+        http = "DELETE http://shop.test/charge"
+        [actions.release]
+        http = "GET http://other.test/release"
+        [[steps]]
+        id = "charge"
+        action = "charge"
+        retry = "[ServerError -> retry: 2] [retry: 1]"
+        [[steps]]
+        id = "reserve"
+        action = "reserve"
+        after = ["charge"]
+        for_each = "${input.rows}"
+        args = { item = "${item}" }
+        [[steps]]
+        id = "refund"
+        compensates = "charge"
+        action = "refund"
+        args = { charge = "${result.id}", why = "${_last_error.code}" }
+        retry = "[retry: 10, backoff: 5s]"
+        [[steps]]
+        id = "release"
+        compensates = "reserve"
+        action = "release"
+        args = { item = "${item}", undone = "${result}" }
+        retry = "[retry: 10, backoff: 5s]"
+    "#,
+    );
+}
+
+#[test]
+fn handlers_joins_and_conditions() {
+    holds(
+        "handlers",
+        20,
+        r#"
+        workflow = "w"
+        [actions.ask]
+        http = "POST http://shop.test/ask"
+        [actions.pick]
+        http = "GET http://other.test/pick"
+        [[steps]]
+        id = "ask_a"
+        action = "ask"
+        [[steps]]
+        id = "ask_b"
+        action = "ask"
+        retry = "[CardError -> retry: 4, backoff: 2s] [503 -> retry: 1]"
+        [[steps]]
+        id = "ask_c"
+        action = "local"
+        [[steps]]
+        id = "declined"
+        action = "pick"
+        args = { why = "${_last_error}" }
+        [[steps]]
+        id = "gone"
+        action = "ask"
+        [[steps]]
+        id = "quote"
+        action = "pick"
+        after = ["ask_b", "ask_c"]
+        join = { at_least = 1 }
+        args = { offers = ["${steps.ask_b.result}", "${steps.ask_c.result}"], failed = "${_errors}" }
+        [[transitions]]
+        from = "ask_a"
+        to = "declined"
+        on_error = ["CardError", "WORK_FAILED"]
+        priority = 1
+        [[transitions]]
+        from = "ask_a"
+        to = "gone"
+        on_error = ["4xx"]
+        priority = 2
+        [[transitions]]
+        from = "ask_a"
+        to = "gone"
+        condition = { type = "exists", field = "state._last_error" }
+        priority = 3
+    "#,
+    );
+}
+
+#[test]
+fn groups_of_none_and_of_some() {
+    holds(
+        "groups",
+        20,
+        r#"
+        workflow = "w"
+        [actions.put]
+        http = "PUT http://shop.test/put"
+        concurrency = 2
+        [[steps]]
+        id = "nothing"
+        action = "put"
+        for_each = "${input.none}"
+        [[steps]]
+        id = "replicate"
+        action = "put"
+        for_each = "${input.rows}"
+        args = { to = "${item}", at = "${index}" }
+        success = { at_least = 2 }
+        fail_fast = true
+        retry = "[retry: 1, backoff: 100ms]"
+        [[steps]]
+        id = "report"
+        action = "put"
+        after = ["replicate"]
+        requires = { type = "exists", field = "state.input.who.name" }
+        ensures = { type = "eq", field = "state.result.state", value = "ready" }
+        retry = "[POSTCONDITION_FAILED -> retry: 20, backoff: 5s] [timeout: 10s]"
+    "#,
+    );
+}
+
+#[test]
+fn patience_of_hours() {
+    holds(
+        "patience",
+        2,
+        r#"
+        workflow = "w"
+        [actions.slow]
+        http = "POST http://shop.test/slow"
+        breaker = { rate = 0.5 }
+        idempotent = false
+        [[steps]]
+        id = "slow"
+        action = "slow"
+        retry = "[retry: 3, backoff: 2h] [timeout: 1h]"
+        [[steps]]
+        id = "once"
+        action = "slow"
+        [[steps]]
+        id = "preset"
+        action = "slow"
+        preset = "google-sre"
+    "#,
+    );
+}
