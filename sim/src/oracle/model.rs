@@ -50,6 +50,10 @@ pub(super) fn limit(policy: &Policy) -> Option<u32> {
 /// in the text on a tie (spec decision 5); for a lost lease that none matches, the one with the
 /// most attempts of all (spec decision 12).
 pub(super) fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<(usize, &'p Rule)> {
+    // What an action requires does not hold: trying again is for nobody to ask (H10).
+    if failure.code().as_str() == "PRECONDITION_FAILED" {
+        return None;
+    }
     let class = class(policy, failure);
     let all = || policy.rules().iter().enumerate();
     let matching: Vec<(usize, &Rule)> =
@@ -96,7 +100,9 @@ pub(super) fn answers_to(failure: &Failure, name: &str) -> bool {
 
 fn among(status: u32, name: &str) -> bool {
     let ends: Vec<Option<u32>> = match name.as_bytes() {
-        [hundreds @ b'1'..=b'5', b'x', b'x'] => return status / 100 == u32::from(hundreds - b'0'),
+        [hundreds @ b'1'..=b'5', b'x', b'x'] | [hundreds @ b'1'..=b'5', b'X', b'X'] => {
+            return status / 100 == u32::from(hundreds - b'0');
+        }
         _ => name.split('-').map(|end| end.parse().ok()).collect(),
     };
     matches!(ends[..], [Some(low), Some(high)] if (low..=high).contains(&status))

@@ -2,8 +2,10 @@
 
 use std::future::ready;
 
+use retrial::action::Context;
+use retrial::failure::Failure;
 use retrial_sim::check::{Check, Request, Response, World};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A service that does well mostly, and answers what it was asked.
 fn moody(world: &World) -> impl Fn(Request) -> std::future::Ready<Response> + use<> {
@@ -28,7 +30,16 @@ fn holds(name: &str, seeds: u64, text: &str) {
     let check = Check::new(name).workflow_file("w.toml", text);
     let check = check.service("shop.test", moody).service("other.test", moody);
     let check = check.functions(|registry| {
-        registry.register("local", |_| ready(Ok::<_, retrial::failure::Failure>(7)));
+        registry.register("local", |_| ready(Ok::<_, Failure>(7)));
+        registry.register("busy", |_| {
+            let busy = Failure::new("ThrottlingException", "slow down");
+            ready(Err::<Value, _>(busy))
+        });
+        registry
+            .action("closed")
+            .precondition(|_: Context| ready(Err::<(), _>(Failure::from("closed"))))
+            .run(|_: Context| ready(Ok::<_, Failure>(7)))
+            .register();
     });
     let input = json!({ "rows": [1, 2, 3], "none": [], "who": { "name": "Ann" } });
     let outcome = check.input(input).seeds(seeds).outcome();
@@ -227,6 +238,71 @@ fn patience_of_hours() {
         id = "preset"
         action = "slow"
         preset = "google-sre"
+    "#,
+    );
+}
+
+#[test]
+fn lists_that_are_none() {
+    holds(
+        "lists",
+        10,
+        r#"
+        workflow = "w"
+        [actions.ask]
+        http = "POST http://shop.test/ask"
+        [[steps]]
+        id = "ask"
+        action = "ask"
+        retry = "[5XX -> retry: 3, backoff: 1s]"
+        [[steps]]
+        id = "put"
+        action = "ask"
+        after = ["ask"]
+        for_each = "${steps.ask.result.rows}"
+        [[steps]]
+        id = "told"
+        action = "local"
+        [[steps]]
+        id = "handled"
+        action = "local"
+        [[transitions]]
+        from = "ask"
+        to = "told"
+        on_error = ["4XX", "5XX"]
+        [[transitions]]
+        from = "put"
+        to = "handled"
+        on_error = ["BAD_FAN_OUT"]
+    "#,
+    );
+}
+
+#[test]
+fn services_that_are_asked_too_often() {
+    let many: Vec<u32> = (0..40).collect();
+    let text = r#"
+        workflow = "w"
+        [[steps]]
+        id = "busy"
+        action = "busy"
+        for_each = MANY
+        preset = "aws-standard-2.1"
+    "#;
+    holds("throttled", 4, &text.replace("MANY", &format!("{many:?}")));
+}
+
+#[test]
+fn what_a_function_requires() {
+    holds(
+        "requires",
+        4,
+        r#"
+        workflow = "w"
+        [[steps]]
+        id = "closed"
+        action = "closed"
+        retry = "[retry: 3]"
     "#,
     );
 }

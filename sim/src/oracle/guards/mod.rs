@@ -124,9 +124,30 @@ fn guarded(evidence: &Evidence) -> BTreeMap<String, Rules> {
     found.into_iter().filter_map(|(name, rules)| Some((name, rules?))).collect()
 }
 
+/// What says that a service is asked too often: HTTP's, and the names of botocore's
+/// `retries/standard.py`.
+const THROTTLED: [&str; 16] = [
+    "429",
+    "RateLimitError",
+    "Throttling",
+    "ThrottlingException",
+    "ThrottledException",
+    "RequestThrottledException",
+    "TooManyRequestsException",
+    "ProvisionedThroughputExceededException",
+    "TransactionInProgressException",
+    "RequestLimitExceeded",
+    "BandwidthLimitExceeded",
+    "LimitExceededException",
+    "RequestThrottled",
+    "SlowDown",
+    "PriorRequestNotComplete",
+    "EC2ThrottledException",
+];
+
 /// The tokens that a retry after `failure` takes.
 fn cost(budget: &Budget, failure: &Failure) -> u32 {
-    let throttled = ["429", "RateLimitError"].iter().any(|name| {
+    let throttled = THROTTLED.iter().any(|name| {
         failure.code().as_str() == *name || failure.lineage().iter().any(|kind| kind == name)
     });
     if throttled { budget.throttling_cost } else { budget.cost }
