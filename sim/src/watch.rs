@@ -99,7 +99,6 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Seen {
     polls: u64,
-    stuck: bool,
     findings: Vec<Finding>,
 }
 
@@ -149,12 +148,12 @@ impl Watch {
         }
         let (polls, at) = (seen.polls, try_true_now().unwrap_or_default());
         let waited = (at.as_nanos() / 1_000_000_000).saturating_mul(WAITING);
-        if !seen.stuck && polls <= self.0.budget.saturating_add(waited) {
+        let stuck = seen.findings.iter().any(Finding::is_stuck);
+        if !stuck && polls <= self.0.budget.saturating_add(waited) {
             return true;
         }
-        let first = !std::mem::replace(&mut seen.stuck, true);
         drop(seen);
-        if first {
+        if !stuck {
             self.report(Finding::Livelock { node: node.to_owned(), polls, at });
         }
         false

@@ -6,7 +6,7 @@ use retrial::failure::{Failure, RetryKind};
 use retrial::policy::Rule;
 use retrial::run::{Event, TaskId};
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{Step, StepIx, Target, Workflow};
+use retrial::workflow::{Endpoint, Step, StepIx, Target, Workflow};
 use serde_json::Value;
 
 use super::model;
@@ -55,13 +55,18 @@ pub(super) fn entries(run: &RunEvidence) -> impl Iterator<Item = Entry<'_>> {
     run.events.iter().zip(first..).map(|(r, number)| Entry { number, at: r.at, event: &r.event })
 }
 
+/// Where requests of this step go; none where its action is a function.
+pub(super) fn endpoint_of(workflow: &Workflow, step: StepIx) -> Option<&Endpoint> {
+    match &workflow.actions().get(&workflow.step(step)?.action)?.target {
+        Target::Http(endpoint) => Some(endpoint),
+        Target::Registered => None,
+    }
+}
+
 /// Whether requests of this step carry no arguments: those of GET and HEAD have no body.
 pub(super) fn is_bare(workflow: &Workflow, step: StepIx) -> bool {
-    let action = workflow.step(step).and_then(|step| workflow.actions().get(&step.action));
-    match action.map(|action| &action.target) {
-        Some(Target::Http(endpoint)) => ["GET", "HEAD"].contains(&endpoint.method.as_str()),
-        _ => false,
-    }
+    let endpoint = endpoint_of(workflow, step);
+    endpoint.is_some_and(|endpoint| ["GET", "HEAD"].contains(&endpoint.method.as_str()))
 }
 
 /// Whether a request of this step carried `args`, as far as its method lets it.

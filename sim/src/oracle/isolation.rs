@@ -7,11 +7,11 @@ use retrial::failure::Failure;
 use retrial::net::Url;
 use retrial::run::Event;
 use retrial::time::Nanos;
-use retrial::workflow::{Condition, Target};
+use retrial::workflow::Condition;
 use serde_json::{Value, json};
 
 use super::graph::is_ensured;
-use super::history::{Entry, TaskHistory, tasks};
+use super::history::{Entry, TaskHistory, endpoint_of, tasks};
 use super::ledger::Ledger;
 use super::{ENSURES, Promise, Report, classes, functions};
 use crate::evidence::{Arrival, Evidence, Told};
@@ -125,10 +125,7 @@ fn is_http(task: &TaskHistory<'_>) -> bool {
 }
 
 fn url<'e>(task: &TaskHistory<'e>) -> Option<&'e str> {
-    match &task.run.workflow.actions().get(&task.step.action)?.target {
-        Target::Http(endpoint) => Some(&endpoint.url),
-        Target::Registered => None,
-    }
+    endpoint_of(&task.run.workflow, task.task.step).map(|endpoint| endpoint.url.as_str())
 }
 
 fn endpoint(report: &mut Report, task: &TaskHistory<'_>, arrival: &Arrival, entry: &Entry<'_>) {

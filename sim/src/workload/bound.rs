@@ -21,7 +21,7 @@ const ANSWER: Nanos = Nanos::from_secs(15);
 const TASK: Nanos = Nanos::from_millis(500);
 /// Attempts that may still go wrong once healed: the one in progress, and the one after it when
 /// its node had died.
-const LEFTOVER: u64 = 3;
+const LEFTOVER: u32 = 3;
 /// How many retries the longest wait is looked for in.
 const RETRIES: u32 = 64;
 
@@ -98,9 +98,9 @@ fn one_by_one(scenario: &Ground<'_>, workflow: &Workflow) -> Option<Nanos> {
     let mut times = workflow.steps().iter().filter(guarded).map(|step| {
         let heals = scenario.endpoints_heal && heals(scenario, workflow, step);
         let task = of_task(scenario, &step.policy, heals)?;
-        let attempts = if heals { LEFTOVER } else { u64::from(most_attempts(&step.policy)?) };
+        let attempts = if heals { LEFTOVER } else { most_attempts(&step.policy)? };
         let held = workflow.actions().get(&step.action).map_or(Nanos::ZERO, |a| held(&a.guard));
-        Some(task.saturating_add(held.saturating_mul(attempts)))
+        Some(task.saturating_add(held.saturating_mul(u64::from(attempts))))
     });
     times.try_fold(Nanos::ZERO, |longest, time| Some(longest.max(time?)))
 }
@@ -139,7 +139,7 @@ fn of_task(scenario: &Ground<'_>, policy: &Policy, heals: bool) -> Option<Nanos>
     let lost = scenario.lease.saturating_mul(2);
     let round = wait(scenario, policy).saturating_add(one).saturating_add(lost);
     if heals {
-        return Some(round.saturating_mul(LEFTOVER));
+        return Some(round.saturating_mul(u64::from(LEFTOVER)));
     }
     if let Some(total) = policy.total_timeout() {
         return Some(round.saturating_add(total));
@@ -167,11 +167,7 @@ fn never_answers(scenario: &Ground<'_>) -> bool {
 /// The longest wait before any retry: by the policy, or asked for and obeyed.
 fn wait(scenario: &Ground<'_>, policy: &Policy) -> Nanos {
     let by_rule = policy.rules().iter().map(|rule| {
-        let retries = match rule.limit {
-            Limit::Attempts(n) => n.get() - 1,
-            Limit::Unlimited => RETRIES,
-        };
-        let longest = longest_of(rule, retries, |n| scenario.custom(rule, n));
+        let longest = longest_of(rule, RETRIES, |n| scenario.custom(rule, n));
         if rule.limit == Limit::Unlimited { longest.min(elapsed(scenario)) } else { longest }
     });
     // What a user's own service asks for is known only when it does.
@@ -180,9 +176,11 @@ fn wait(scenario: &Ground<'_>, policy: &Policy) -> Nanos {
     by_rule.chain(asked(scenario, policy.max_retry_after())).chain(own).max().unwrap_or(Nanos::ZERO)
 }
 
-/// The longest delay of `retries`. They grow with n, so a few early ones and the last say it all; a
-/// decorrelated one grows from the one before.
-fn longest_of(rule: &Rule, retries: u32, custom: impl Fn(u32) -> u64) -> Nanos {
+/// The longest delay of the retries that the rule allows, of `endless` where their number has no
+/// limit. They grow with n, so a few early ones and the last say it all; a decorrelated one grows from
+/// the one before.
+fn longest_of(rule: &Rule, endless: u32, custom: impl Fn(u32) -> u64) -> Nanos {
+    let retries = rule.limit.count().map_or(endless, |n| n - 1);
     let mut longest = Nanos::ZERO;
     for n in (1..=retries.min(RETRIES)).chain([retries.max(1)]) {
         let high = delays(rule, n, Some(longest)).map_or_else(|| custom(n), |d| saturated(d.high));
@@ -195,11 +193,7 @@ fn longest_of(rule: &Rule, retries: u32, custom: impl Fn(u32) -> u64) -> Nanos {
 /// custom backoffs left aside.
 pub(super) fn patience(workflow: &Workflow) -> Nanos {
     let rules = workflow.steps().iter().flat_map(|step| step.policy.rules());
-    let of_rule = |rule: &Rule| {
-        let few = u32::try_from(LEFTOVER).unwrap_or(u32::MAX);
-        longest_of(rule, rule.limit.count().map_or(few, |n| n - 1), |_| 0)
-    };
-    rules.map(of_rule).max().unwrap_or(Nanos::ZERO)
+    rules.map(|rule| longest_of(rule, LEFTOVER, |_| 0)).max().unwrap_or(Nanos::ZERO)
 }
 
 /// Without a cap an unlimited policy's delays grow for as long as faults last: each is at most a

@@ -21,6 +21,8 @@ use crate::scenario::{
 pub struct UserPlan {
     /// The workflow, its endpoints led to the simulated ones, as stored JSON.
     text: String,
+    /// The longest that its policies wait.
+    patience: Nanos,
     /// The endpoints by action name.
     endpoints: BTreeMap<String, Route>,
     table: Table,
@@ -96,8 +98,9 @@ impl UserPlan {
             let is_http = |action: &Action| action.target != Target::Registered;
             action.is_some_and(|action| is_http(action) && !is_at(action, services))
         });
+        let patience = bound::patience(&workflow);
         let led = lead_to_simulation(workflow, services);
-        Ok(Self { text: serde_json::to_string(&led)?, endpoints, table })
+        Ok(Self { text: serde_json::to_string(&led)?, patience, endpoints, table })
     }
 
     /// The workflow, its endpoints led to the simulated ones.
@@ -167,8 +170,7 @@ impl UserPlan {
     /// what happens, so leases are longer there.
     fn lease(&self, seed: u64) -> Nanos {
         let drawn = Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30]));
-        let patience = self.workflow().map_or(Nanos::ZERO, |w| bound::patience(&w));
-        drawn.max(Nanos::new(patience.get() / 600))
+        drawn.max(Nanos::new(self.patience.get() / 600))
     }
 
     /// Whether no fault can strike.

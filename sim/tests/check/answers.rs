@@ -2,6 +2,7 @@
 
 use std::future::ready;
 
+use bytes::Bytes;
 use retrial::run::Outcome;
 use retrial_sim::check::{Check, Response};
 
@@ -15,6 +16,10 @@ const FILE: &str = r#"
     args = { order = 7 }
     retry = "[retry: 2]"
 "#;
+
+fn saying(body: impl Into<Bytes>) -> Response {
+    Response { body: body.into(), ..Response::status(200) }
+}
 
 /// Checks one answer; gives the code that the run failed with, if it did.
 fn answered(method: &str, answer: Response) -> Option<String> {
@@ -55,8 +60,7 @@ fn what_can_not_be_kept_is_a_failure_and_no_finding() {
     ] {
         let start: String = body.chars().take(40).collect();
         let long = body.len();
-        let answer = Response { body: body.into(), ..Response::status(200) };
-        assert_eq!(answered("POST", answer).as_deref(), code, "{start} … of {long} bytes");
+        assert_eq!(answered("POST", saying(body)).as_deref(), code, "{start} … of {long} bytes");
     }
 }
 
@@ -72,17 +76,16 @@ fn a_method_without_a_body_may_fail_for_good() {
 /// What an endpoint may say is judged as the engine reads it, whoever wrote the endpoint.
 #[test]
 fn every_kind_of_answer_is_read_the_same_way() {
-    let text = |body: &'static str| Response { body: body.into(), ..Response::status(200) };
     let later = "Wed, 01 Jan 2025 00:00:03 GMT";
     for (answer, code) in [
         (Response::status(204), None),
-        (text("  "), None),
-        (text(r#"{"success": true, "type": "E", "message": "m"}"#), None),
+        (saying("  "), None),
+        (saying(r#"{"success": true, "type": "E", "message": "m"}"#), None),
         (Response::json(&[1]).with_header("x-cost", "250000"), None),
-        (text("rows: 3"), Some("BAD_RESPONSE")),
-        (text(r#"{"success": false, "error": "no"}"#), Some("WORK_FAILED")),
+        (saying("rows: 3"), Some("BAD_RESPONSE")),
+        (saying(r#"{"success": false, "error": "no"}"#), Some("WORK_FAILED")),
         (
-            text(r#"{"type": "RowsError", "message": "no", "mro": ["DataError"]}"#),
+            saying(r#"{"type": "RowsError", "message": "no", "mro": ["DataError"]}"#),
             Some("RowsError"),
         ),
         (Response::status(302).with_header("location", "/elsewhere"), Some("302")),

@@ -18,6 +18,7 @@ use retrial::guard::{Breaker, Pace};
 use retrial::policy::{Budget, BudgetScope};
 use retrial::workflow::{StepIx, Workflow};
 
+use super::model::answers_to;
 use super::{Promise, Report};
 use crate::evidence::{Evidence, RunEvidence};
 
@@ -147,8 +148,6 @@ const THROTTLED: [&str; 16] = [
 
 /// The tokens that a retry after `failure` takes.
 fn cost(budget: &Budget, failure: &Failure) -> u32 {
-    let throttled = THROTTLED.iter().any(|name| {
-        failure.code().as_str() == *name || failure.lineage().iter().any(|kind| kind == name)
-    });
+    let throttled = THROTTLED.iter().any(|name| answers_to(failure, name));
     if throttled { budget.throttling_cost } else { budget.cost }
 }
