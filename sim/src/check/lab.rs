@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
 use super::invariant::{Invariant, Seen};
@@ -16,8 +16,9 @@ use crate::own::Own;
 use crate::report::{Breach, SeedReport, SweepReport, Verdict};
 use crate::runtime::quietly;
 use crate::scenario::Scenario;
+use crate::watch::{Records, Watch};
 use crate::workload::OwnPlan;
-use crate::world::{Lived, live_with};
+use crate::world::{Lived, OWN_POLLS, live_with};
 
 /// The reason of a world that was given up.
 const NEVER_YIELDS: &str = "never_yields";
@@ -110,19 +111,34 @@ impl Lab {
     fn live(&self, scenario: Scenario, keep: bool) -> World {
         let (seed, own) = (scenario.seed, Arc::clone(&self.own));
         let (tell, told) = channel();
+        let records = Records::new(keep, OWN_POLLS);
+        let watch = records.watch.clone();
         let thread = std::thread::Builder::new().name(format!("world of seed {seed}"));
         let started = thread.spawn(move || {
             // Nobody listens any more where the world was given up.
-            let _ = tell.send(live_with(scenario, Some(own), keep));
+            let _ = tell.send(live_with(scenario, Some(own), &records));
         });
-        let lived = started.ok().and_then(|_| told.recv_timeout(self.watchdog).ok());
-        match lived {
+        match started.ok().and_then(|_| self.wait(&told, &watch)) {
             Some(lived) => self.judged(lived),
             None => World {
                 report: given_up(seed, self.watchdog),
                 history: None,
                 struck: BTreeMap::new(),
             },
+        }
+    }
+
+    /// Waits for a world's end; gives it up once nothing in it has been polled for so long. A large
+    /// one may take its time.
+    fn wait(&self, end: &Receiver<Lived>, watch: &Watch) -> Option<Lived> {
+        let mut polls = watch.polls();
+        loop {
+            match end.recv_timeout(self.watchdog) {
+                Ok(lived) => return Some(lived),
+                Err(RecvTimeoutError::Disconnected) => return None,
+                Err(RecvTimeoutError::Timeout) if watch.polls() == polls => return None,
+                Err(RecvTimeoutError::Timeout) => polls = watch.polls(),
+            }
         }
     }
 

@@ -35,13 +35,14 @@ pub use invariant::{Invariant, Seen};
 pub use summary::{Details, Failed, Passed};
 
 use crate::own::{Own, make};
+use crate::scenario::ENDPOINT_HOST;
 use crate::workload::{OwnKind, OwnPlan, Text};
 use invariant::Closure;
 use lab::Lab;
 
 /// The most scenarios that are tried to make a failing one smaller, unless told.
 const TRIES: u64 = 400;
-/// The real time after which a world is given up that never gives control back, unless told.
+/// The real time after which a world is given up in which nothing gives control back, unless told.
 const WATCHDOG: Duration = Duration::from_secs(120);
 /// The seeds of a check, unless told.
 const SEEDS: u64 = 100;
@@ -177,9 +178,9 @@ impl Check {
         self
     }
 
-    /// Adds an HTTP service at `host`, a name as it stands in URLs, at the ports 80 and 443. `make`
-    /// is called once a world, so what it makes is that world's alone. Faults befall requests on
-    /// their way to it and answers on their way back.
+    /// Adds an HTTP service at `host`, a name as it stands in URLs, at every port. `make` is called
+    /// once a world, so what it makes is that world's alone. Faults befall requests on their way to it
+    /// and answers on their way back.
     pub fn service<M, S, Fut>(mut self, host: &str, service: M) -> Self
     where
         M: Fn(&World) -> S + Send + Sync + 'static,
@@ -188,6 +189,9 @@ impl Check {
     {
         if host.contains(['/', ':']) || host.is_empty() {
             self.wrong.push(format!("`{host}` is no host name: write it without scheme and port"));
+        }
+        if host.eq_ignore_ascii_case(ENDPOINT_HOST) {
+            self.wrong.push(format!("`{host}` is where the world's scripted endpoints are"));
         }
         self.own.services.insert(host.to_ascii_lowercase(), make(service));
         self
@@ -252,8 +256,8 @@ impl Check {
         self
     }
 
-    /// The real time after which a world is given up that gives no control back; two minutes unless
-    /// told. Its thread is left behind.
+    /// The real time after which a world is given up in which nothing gives control back; two minutes
+    /// unless told. Its thread is left behind. A world that goes on may take longer.
     pub fn watchdog(mut self, length: Duration) -> Self {
         self.watchdog = length;
         self

@@ -6,7 +6,8 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use hyper::{HeaderMap, Uri};
+use hyper::{HeaderMap, Method, Uri};
+use serde_json::Value;
 
 use super::ledger::Place;
 use super::serve::Endpoint;
@@ -69,10 +70,10 @@ pub(super) fn reaches(reply: &Reply) -> bool {
     }
 }
 
-/// The reply that an HTTP action takes `answer` for.
-pub(super) fn reads_like(answer: &Response) -> Reply {
-    let body = String::from_utf8_lossy(&answer.body).into_owned();
+/// The reply that an HTTP action which asked by `method` takes `answer` for.
+pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
     if !(200..300).contains(&answer.status) {
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
         let asked =
             answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
         let retry_after = asked.map(|(_, text)| match text.parse() {
@@ -85,12 +86,29 @@ pub(super) fn reads_like(answer: &Response) -> Reply {
         });
         return Reply::Status { code: answer.status, retry_after, body };
     }
+    if is_bare(method) || answer.status == 204 {
+        return Reply::Ok(Value::Null);
+    }
     // More than an action reads.
     if answer.body.len() > 1024 * 1024 {
         return Reply::Malformed;
     }
-    if body.trim().is_empty() {
-        return Reply::Ok(serde_json::Value::Null);
+    if answer.body.trim_ascii().is_empty() {
+        return Reply::Ok(Value::Null);
     }
-    serde_json::from_str(&body).map_or(Reply::Malformed, Reply::Ok)
+    serde_json::from_slice(&answer.body).map_or(Reply::Malformed, Reply::Ok)
+}
+
+/// Whether answers to requests by `method` have no body, whatever their head says of one.
+fn is_bare(method: &Method) -> bool {
+    *method == Method::HEAD
+}
+
+/// What a caller by `method` gets of a scripted reply, where that is something else.
+pub(super) fn without_body(method: &Method, reply: &Reply) -> Option<Reply> {
+    let has_none = matches!(
+        reply,
+        Reply::Status { .. } | Reply::Hang | Reply::Delay { .. } | Reply::ResetAfterHandling
+    );
+    (is_bare(method) && !has_none).then_some(Reply::Ok(Value::Null))
 }

@@ -13,7 +13,7 @@ use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{HeaderMap, Request, Response};
+use hyper::{HeaderMap, Method, Request, Response};
 use hyper_util::rt::TokioIo;
 use madsim::time::{TimeHandle, sleep};
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -60,6 +60,7 @@ struct Exchange {
     place: Place,
     route: Route,
     reply: Reply,
+    method: Method,
     args: Bytes,
     breaker: Breaker,
     own: Option<Own>,
@@ -179,7 +180,7 @@ impl Endpoint {
         entry.service = own.as_ref().map(|own| (own.host.clone(), own.request.clone()));
         let reply = entry.reply.clone();
         let place = self.0.ledger.add(entry);
-        let exchange = Exchange { place, route, reply, args, breaker, own };
+        let exchange = Exchange { place, route, reply, method: head.method, args, breaker, own };
         let _ = placed.set(exchange.place);
         let (answer, answered) = oneshot::channel();
         // A task of its own: the handling goes on when the caller gives up.
@@ -267,7 +268,7 @@ impl Endpoint {
 
     /// Gives the reply, as late and as slowly as it says.
     async fn give(&self, exchange: Exchange, answer: oneshot::Sender<Response<Pieces>>) {
-        let Exchange { mut reply, route, args, breaker, place, own } = exchange;
+        let Exchange { mut reply, route, method, args, breaker, place, own } = exchange;
         while let Reply::Delay { ms, then } = reply {
             self.pause(ms).await;
             reply = *then;
@@ -292,8 +293,11 @@ impl Endpoint {
             _ => {}
         }
         if let Some(response) = answer_of_own.filter(|_| reply.is_success()) {
-            self.0.ledger.gives(place, own::reads_like(&response));
+            self.0.ledger.gives(place, own::reads_like(&method, &response));
             return self.send(&reply, Answer::of(&response), answer).await;
+        }
+        if let Some(received) = own::without_body(&method, &reply) {
+            self.0.ledger.gives(place, received);
         }
         let now = TimeHandle::current().now_time();
         if let Some(ready) = Answer::to(&reply, &args, now) {

@@ -122,7 +122,7 @@ impl Net {
     /// no byte arrives.
     pub(crate) fn part(&self, one: &str, other: &str) {
         self.books().parted.extend(both(one, other));
-        self.record("net", Kind::Note, &format!("{one} and {other} are parted"), &[]);
+        self.strike("net", FaultKind::Partition, &format!("{one} and {other} are parted"));
     }
 
     /// Lets two nodes meet again that were kept apart by [`Net::part`].

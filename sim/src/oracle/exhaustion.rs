@@ -6,9 +6,10 @@ use retrial::policy::GiveUp;
 use retrial::run::Event;
 use retrial::time::Timestamp;
 
-use super::history::{Entry, Failed, TaskHistory, entries, tasks};
+use super::history::{Entry, Failed, TaskHistory, endpoint_of, entries, tasks};
 use super::ledger::Ledger;
-use super::{OUTCOME_UNKNOWN, Promise, Report, calling_off, model, rollback, routing};
+use super::model::Unknown;
+use super::{OUTCOME_UNKNOWN, Promise, Report, answers, calling_off, model, rollback, routing};
 use crate::evidence::{Evidence, RunEvidence};
 
 /// It was retried although the policy stops.
@@ -44,7 +45,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         for task in &tasks {
             order(&mut report, task);
             for failed in task.failed() {
-                ruling(&mut report, &ledger, task, &failed);
+                ruling(&mut report, evidence, &ledger, task, &failed);
             }
             record(&mut report, task);
             counts(&mut report, task);
@@ -145,15 +146,20 @@ fn was_asked(task: &TaskHistory<'_>, from: u64, until: u64) -> bool {
 }
 
 /// Whether retrying or giving up is what the policy says.
-fn ruling(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, failed: &Failed<'_>) {
+fn ruling(
+    report: &mut Report,
+    evidence: &Evidence,
+    ledger: &Ledger<'_>,
+    task: &TaskHistory<'_>,
+    failed: &Failed<'_>,
+) {
     let declared = task.run.workflow.actions().get(&task.step.action);
-    let arrived = !ledger.arrivals(task.run.id, task.task, failed.attempt).is_empty();
     let situation = model::Situation {
         attempt: failed.attempt,
         at: failed.entry.at,
         timeout_retries: failed.timeout_retries,
         harmful: declared.is_some_and(|a| a.idempotent == Some(false)),
-        arrived,
+        unknown: unknown(evidence, ledger, task, failed),
         causes: &failed.causes,
         previous: failed.previous,
         deadline: task.deadline(),
@@ -195,6 +201,25 @@ fn ruling(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, fail
             format!("{given:?} where {:?} holds after {}", ruling.reasons, shown())
         });
     }
+}
+
+/// Whether what came of the attempt is unknown: as its failure implies, or as whoever made it says.
+fn unknown(
+    evidence: &Evidence,
+    ledger: &Ledger<'_>,
+    task: &TaskHistory<'_>,
+    failed: &Failed<'_>,
+) -> Unknown {
+    let arrivals = ledger.arrivals(task.run.id, task.task, failed.attempt);
+    let implied = model::unknown(failed.failure, !arrivals.is_empty());
+    let says = failed.failure.is_outcome_unknown();
+    if evidence.own.is_own && endpoint_of(&task.run.workflow, task.task.step).is_none() {
+        // A user's function makes failures as it likes, and knows what it has done.
+        return Unknown { surely: says, possibly: says || implied.possibly };
+    }
+    // An exception may be called as a failure of the engine's own is, and was read.
+    let was_read = answers::exception(arrivals, failed.failure.code()).is_some();
+    Unknown { surely: implied.surely && !was_read, ..implied }
 }
 
 /// Whether the final record is the last failure's (C5).

@@ -11,7 +11,7 @@ use super::model::answers_to;
 
 /// What a condition gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Truth {
+pub(crate) enum Truth {
     Yes,
     No,
     Unknown,
@@ -52,6 +52,8 @@ impl<'e> Seen<'e> {
         let mut parts = path.split('.').skip(1);
         let root = match parts.next() {
             Some("input") => Some(Value::Object(self.input.clone())),
+            // What has gone wrong elsewhere meanwhile is not looked up for a result.
+            Some("_last_error" | "_errors") if self.result.is_some() => return Err(()),
             Some("_last_error") => self.last_error.clone(),
             Some("_errors") => self.errors.clone(),
             Some("result") => self.result.cloned(),
@@ -182,13 +184,9 @@ fn first(edges: &[&Transition], truth: impl Fn(&Transition) -> Truth) -> Way {
     Way::Nowhere
 }
 
-/// Whether `condition` surely holds over an attempt's result (H10).
-pub(crate) fn is_ensured(
-    condition: &Condition,
-    input: &Map<String, Value>,
-    result: &Value,
-) -> bool {
-    Seen { result: Some(result), ..Seen::well(input) }.holds(condition) == Truth::Yes
+/// Whether `condition` holds over an attempt's result (H10).
+pub(crate) fn ensured(condition: &Condition, input: &Map<String, Value>, result: &Value) -> Truth {
+    Seen { result: Some(result), ..Seen::well(input) }.holds(condition)
 }
 
 /// `_last_error` as conditions see it (C5).

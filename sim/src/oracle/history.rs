@@ -1,13 +1,13 @@
 //! One task's part of a run's history.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use retrial::failure::{Failure, RetryKind};
 use retrial::policy::Rule;
 use retrial::run::{Event, TaskId};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Endpoint, Step, StepIx, Target, Workflow};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::model;
 use crate::evidence::{Arrival, RunEvidence};
@@ -55,6 +55,14 @@ pub(super) fn entries(run: &RunEvidence) -> impl Iterator<Item = Entry<'_>> {
     run.events.iter().zip(first..).map(|(r, number)| Entry { number, at: r.at, event: &r.event })
 }
 
+/// What a run was asked to work on; none where its beginning is trimmed away.
+pub(super) fn input_of(run: &RunEvidence) -> Option<&Map<String, Value>> {
+    match &run.events.first()?.event {
+        Event::RunCreated { input, .. } => Some(input),
+        _ => None,
+    }
+}
+
 /// Where requests of this step go; none where its action is a function.
 pub(super) fn endpoint_of(workflow: &Workflow, step: StepIx) -> Option<&Endpoint> {
     match &workflow.actions().get(&workflow.step(step)?.action)?.target {
@@ -95,16 +103,18 @@ pub(super) struct TaskHistory<'e> {
 /// Every task that has an event. That a guard holds a task, or what it cost, is no step of it:
 /// guards and functions have oracles of their own.
 pub(super) fn tasks(run: &RunEvidence) -> Vec<TaskHistory<'_>> {
-    let ids: BTreeSet<TaskId> =
-        entries(run).filter(|e| !is_aside(e.event)).filter_map(|e| e.event.task()).collect();
-    ids.into_iter().filter_map(|task| history_of(run, task)).collect()
-}
-
-fn history_of(run: &RunEvidence, task: TaskId) -> Option<TaskHistory<'_>> {
-    let step = run.workflow.step(task.step)?;
-    let of_task = |e: &Entry<'_>| e.event.task() == Some(task) && !is_aside(e.event);
-    let entries = entries(run).filter(of_task).collect();
-    Some(TaskHistory { run, task, step, entries, whole: run.first.0 == 0 })
+    let mut by_task: BTreeMap<TaskId, Vec<Entry<'_>>> = BTreeMap::new();
+    for entry in entries(run).filter(|e| !is_aside(e.event)) {
+        if let Some(task) = entry.event.task() {
+            by_task.entry(task).or_default().push(entry);
+        }
+    }
+    let whole = run.first.0 == 0;
+    let history = |(task, entries): (TaskId, _)| {
+        let step = run.workflow.step(task.step)?;
+        Some(TaskHistory { run, task, step, entries, whole })
+    };
+    by_task.into_iter().filter_map(history).collect()
 }
 
 fn is_aside(event: &Event) -> bool {

@@ -7,16 +7,13 @@ use retrial::failure::Failure;
 use retrial::net::Url;
 use retrial::run::Event;
 use retrial::time::Nanos;
-use retrial::workflow::Condition;
-use serde_json::{Value, json};
 
-use super::graph::is_ensured;
-use super::history::{Entry, TaskHistory, endpoint_of, tasks};
+use super::graph::{Truth, ensured};
+use super::history::{Entry, TaskHistory, endpoint_of, input_of, tasks};
 use super::ledger::Ledger;
-use super::{ENSURES, Promise, Report, classes, functions};
+use super::{ENSURES, Promise, Report, answers, classes, functions};
 use crate::evidence::{Arrival, Evidence, Told};
 use crate::fault::FaultKind;
-use crate::scenario::Reply;
 
 /// A recorded answer was not given to that attempt.
 pub const FAILURE_NOT_ITS_OWN: &str = "failure_not_its_own";
@@ -88,7 +85,7 @@ fn judge_task(
                 failed(report, evidence, task, entry, failure, of(*attempt));
             }
             Event::TaskSucceeded { attempt, .. } if is_http(task) => {
-                let right = of(*attempt).iter().any(|a| gives_what_it_must(task, a));
+                let right = of(*attempt).iter().any(|a| gives_what_it_must(task, a) != Truth::No);
                 report.check(right, task.run.id, SUCCESS_NOT_ITS_OWN, || {
                     format!("{} but its endpoint gave {}", entry.show(), given(of(*attempt)))
                 });
@@ -141,61 +138,14 @@ fn path_of(url: &str) -> String {
     url.and_then(|url| Some(url.target().split('?').next()?.to_owned())).unwrap_or_default()
 }
 
-fn succeeds(reply: &Reply) -> bool {
-    match reply {
-        Reply::Echo | Reply::SuccessTrue | Reply::SlowStream { .. } => true,
-        Reply::Ok(body) => failure_in(body).is_none(),
-        _ => false,
-    }
-}
-
-/// The code of the failure that a complete JSON answer comes to, by what it says or by what it is.
-fn failure_in(body: &Value) -> Option<&str> {
-    said(body).or_else(|| not_kept(body))
-}
-
-/// What the answer says: `success` is looked at before anything else (A3, A4), then whether it is an
-/// exception object (W7).
-fn said(body: &Value) -> Option<&str> {
-    match body.get("success") {
-        Some(Value::Bool(true)) => return None,
-        Some(Value::Bool(false)) => return Some("WORK_FAILED"),
-        _ => {}
-    }
-    let kind = body.get("type")?.as_str()?;
-    body.get("message")?.as_str().map(|_| kind)
-}
-
-/// Why what would be a result is none: it is nested deeper than 100 levels, or longer than 256 KiB.
-fn not_kept(body: &Value) -> Option<&'static str> {
-    if depth(body) > 100 {
-        return Some("RESULT_TOO_DEEP");
-    }
-    (body.to_string().len() > 256 * 1024).then_some("RESULT_TOO_LARGE")
-}
-
-fn depth(value: &Value) -> u32 {
-    let below = match value {
-        Value::Array(items) => items.iter().map(depth).max(),
-        Value::Object(fields) => fields.values().map(depth).max(),
-        _ => return 0,
-    };
-    1 + below.unwrap_or(0)
-}
-
-/// What a reply that succeeds gives.
-fn body_of(reply: &Reply) -> Value {
-    match reply {
-        Reply::Ok(body) => body.clone(),
-        _ => json!({"success": true}),
-    }
-}
-
 /// Whether the arrival was answered with a success, and with what its step ensures (H10).
-fn gives_what_it_must(task: &TaskHistory<'_>, arrival: &Arrival) -> bool {
-    let reply = arrival.reply.last();
-    let meets = |c: &Condition| is_ensured(c, task.run.workflow.input(), &body_of(reply));
-    succeeds(reply) && task.step.ensures.as_ref().is_none_or(meets)
+fn gives_what_it_must(task: &TaskHistory<'_>, arrival: &Arrival) -> Truth {
+    if !answers::succeeds(arrival.reply.last()) {
+        return Truth::No;
+    }
+    let Some(ensures) = &task.step.ensures else { return Truth::Yes };
+    input_of(task.run)
+        .map_or(Truth::Unknown, |input| ensured(ensures, input, &answers::body_of(arrival)))
 }
 
 fn given(arrivals: &[&Arrival]) -> String {
@@ -214,11 +164,17 @@ fn failed(
     if !is_http(task) {
         return;
     }
-    let code = failure.code().as_str();
+    let code = failure.code();
     let policy = &task.step.policy;
-    let (right, reason) = match code {
+    let given_it = || arrivals.iter().any(|a| answers::gives(a.reply.last(), code));
+    let (right, reason) = match code.as_str() {
+        // An exception may be called as a failure of the engine's own is.
+        _ if answers::exception(arrivals, code).is_some() => {
+            answered(report, evidence, task, entry, arrivals);
+            (true, FAILURE_NOT_ITS_OWN)
+        }
         "NETWORK_ERROR" => {
-            let own = arrivals.iter().any(|a| breaks(a.reply.last()));
+            let own = arrivals.iter().any(|a| answers::breaks(a.reply.last()));
             (own || struck(evidence, NETWORK), FAILURE_FROM_NOWHERE)
         }
         "TIMEOUT" => {
@@ -227,37 +183,21 @@ fn failed(
         }
         "POSTCONDITION_FAILED" => {
             report.met(ENSURES);
-            let breaks = |a: &&&Arrival| succeeds(a.reply.last()) && !gives_what_it_must(task, a);
-            (arrivals.iter().find(breaks).is_some(), FAILURE_NOT_ITS_OWN)
+            let breaks = |a: &Arrival| {
+                answers::succeeds(a.reply.last()) && gives_what_it_must(task, a) != Truth::Yes
+            };
+            (arrivals.iter().any(|a| breaks(a)), FAILURE_NOT_ITS_OWN)
         }
         "LEASE_LOST" => (struck(evidence, LEASE), FAILURE_FROM_NOWHERE),
         _ => {
             answered(report, evidence, task, entry, arrivals);
-            (arrivals.iter().any(|a| gives(a.reply.last(), failure)), FAILURE_NOT_ITS_OWN)
+            (given_it(), FAILURE_NOT_ITS_OWN)
         }
     };
     report.check(right, task.run.id, reason, || {
         format!("`{code}` at {} but its endpoint gave {}", entry.show(), given(arrivals))
     });
     classes::judge(report, task, entry, failure, arrivals);
-}
-
-/// Whether the reply is the one that the failure tells of (spec decision 17).
-fn gives(reply: &Reply, failure: &Failure) -> bool {
-    let code = failure.code().as_str();
-    match reply {
-        Reply::Status { code: status, .. } => code == status.to_string(),
-        Reply::SuccessFalse => code == "WORK_FAILED",
-        Reply::Exception { kind, .. } => code == kind,
-        Reply::Ok(body) => failure_in(body) == Some(code),
-        Reply::Malformed => code == "BAD_RESPONSE",
-        _ => false,
-    }
-}
-
-/// Whether the reply breaks the exchange by itself.
-fn breaks(reply: &Reply) -> bool {
-    matches!(reply, Reply::Truncated | Reply::ResetAfterHandling)
 }
 
 /// What can break an exchange from outside.

@@ -6,6 +6,7 @@
 //! [`Promise`], a file with `judge`, an arm in [`judge_all`] and planted defects in
 //! `tests/oracle_promises`.
 
+mod answers;
 pub mod branches;
 pub mod calling_off;
 pub mod classes;
@@ -40,7 +41,7 @@ use std::fmt;
 use retrial::run::RunId;
 use serde::Serialize;
 
-pub(crate) use graph::is_ensured;
+pub(crate) use graph::{Truth, ensured};
 pub(crate) use guards::is_guarded;
 pub use model::{Delays, delays};
 pub use replay::Replayer;

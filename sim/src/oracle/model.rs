@@ -245,13 +245,20 @@ pub(super) struct Situation<'t> {
     pub(super) timeout_retries: u32,
     /// Whether the action's declaration says that running it twice does harm.
     pub(super) harmful: bool,
-    /// Whether the attempt's request reached its endpoint.
-    pub(super) arrived: bool,
+    /// Whether what came of the attempt is unknown.
+    pub(super) unknown: Unknown,
     /// The places of the rules that caused its retries.
     pub(super) causes: &'t [usize],
     pub(super) previous: Option<Nanos>,
     /// The end of the total timeout.
     pub(super) deadline: Option<Timestamp>,
+}
+
+/// Whether what came of an attempt is unknown (C18, H17).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unknown {
+    pub(super) surely: bool,
+    pub(super) possibly: bool,
 }
 
 /// What the model says about trying again.
@@ -263,19 +270,20 @@ pub(super) struct Ruling {
     pub(super) reasons: Vec<GiveUp>,
 }
 
-/// Whether what came of the attempt is unknown, surely and possibly: its lease was lost; it ran out
-/// of time, or its answer was cut off, and the request had reached the endpoint (C18, H17). A
-/// request that never left, and an answer that was read, are known.
-fn unknown(failure: &Failure, arrived: bool) -> (bool, bool) {
+/// It is where its lease was lost, where it ran out of time, or where its answer was cut off and the
+/// request had `arrived` at the endpoint. A request that never left, and an answer that was read, are
+/// known.
+pub(super) fn unknown(failure: &Failure, arrived: bool) -> Unknown {
     let is = |name| answers_to(failure, name);
-    match failure.code().as_str() {
+    let (surely, possibly) = match failure.code().as_str() {
         "LEASE_LOST" | "HEARTBEAT_TIMEOUT" => (true, true),
         "TIMEOUT" => (arrived, true),
         "NETWORK_ERROR" if is("ConnectionRefusedError") || is("DnsError") => (false, false),
         "NETWORK_ERROR" => (arrived, true),
         "BAD_RESPONSE" => (true, true),
         _ => (false, false),
-    }
+    };
+    Unknown { surely, possibly }
 }
 
 /// Whether to try again after `failure`; `None` where a custom function decides.
@@ -292,9 +300,8 @@ pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation<'_>) -> O
     let in_all = found.is_some() && limit(policy).is_some_and(|most| s.attempt >= most);
     let used_up = own || in_all;
     ruling.add(used_up, used_up, GiveUp::Exhausted);
-    let (surely, possibly) = unknown(failure, s.arrived);
     let bars = found.is_some() && s.harmful && !policy.retries_unknown_outcome();
-    ruling.add(bars && surely, bars && possibly, GiveUp::OutcomeUnknown);
+    ruling.add(bars && s.unknown.surely, bars && s.unknown.possibly, GiveUp::OutcomeUnknown);
     // A missed heartbeat is a timeout too (R10, X1).
     let spent = ["TIMEOUT", "HEARTBEAT_TIMEOUT"].contains(&failure.code().as_str())
         && policy.timeout_retries().is_some_and(|most| s.timeout_retries >= most);

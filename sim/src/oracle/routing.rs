@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::fate::{Fate, needed};
 use super::graph::{Seen, Truth, Way, as_last_error, fan_out, way_of_failure, way_of_success};
-use super::history::{Entry, TaskHistory, entries};
+use super::history::{Entry, TaskHistory, entries, input_of};
 use super::ledger::Ledger;
 use super::{JOIN, PARTIAL, REQUIRES, Report};
 use crate::evidence::RunEvidence;
@@ -46,12 +46,7 @@ pub(super) fn judge(
     if run.first.0 != 0 {
         return;
     }
-    let Some(input) = entries(run).find_map(|e| match e.event {
-        Event::RunCreated { input, .. } => Some(input),
-        _ => None,
-    }) else {
-        return;
-    };
+    let Some(input) = input_of(run) else { return };
     let mut fate = Fate::default();
     for entry in entries(run).filter(|e| !is_undoing(run, e.event)) {
         fate.judge_next(report, run, input, &entry);

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use retrial::guard::{Bucket, GuardRules, RECHECK};
 use retrial::policy::{Functions, Limit, Policy, Rule};
 use retrial::time::Nanos;
-use retrial::workflow::{Step, Target, Workflow};
+use retrial::workflow::{Step, Target, Template, Workflow};
 use serde_json::{Value, json};
 
 use crate::evidence::Bound;
-use crate::oracle::{delays, is_ensured};
-use crate::scenario::{EndpointPlan, NodeClock, Reply, RetryAfter, Scenario};
+use crate::oracle::{Truth, delays, ensured};
+use crate::scenario::{ENDPOINT_HOST, EndpointPlan, NodeClock, Reply, RetryAfter, Scenario};
 
 /// For starting nodes again, noticing that the store answers, and recovering runs.
 const START: Nanos = Nanos::from_secs(60);
@@ -22,6 +22,8 @@ const TASK: Nanos = Nanos::from_millis(500);
 /// Attempts that may still go wrong once healed: the one in progress, and the one after it when
 /// its node had died.
 const LEFTOVER: u32 = 3;
+/// The items of a list that a user's own code gives, which is known only when it does.
+const ITEMS: u64 = 100;
 /// How many retries the longest wait is looked for in.
 const RETRIES: u32 = 64;
 
@@ -115,19 +117,29 @@ fn held(guard: &GuardRules) -> Nanos {
 
 /// Whether what the step's endpoint answers once healed is what the step ensures.
 fn heals(scenario: &Ground<'_>, workflow: &Workflow, step: &Step) -> bool {
-    if scenario.own.is_some() {
+    let scripted = scripted(scenario, workflow, step);
+    if scenario.own.is_some() && scripted.is_none() {
         // A user's own code may go on failing for as long as it is tried.
         return most_attempts(&step.policy).is_none();
     }
     let Some(ensures) = &step.ensures else { return true };
-    let target = workflow.actions().get(&step.action).map(|a| &a.target);
-    let Some(Target::Http(at)) = target else { return false };
-    let plan = scenario.endpoints.iter().find(|e| at.url.ends_with(&e.path));
-    let answer = match plan.map(|p| p.then.last()) {
-        Some(Reply::Ok(body)) => body.clone(),
+    let Some(plan) = scripted else { return false };
+    let answer = match plan.then.last() {
+        Reply::Ok(body) => body.clone(),
         _ => json!({"success": true}),
     };
-    is_ensured(ensures, workflow.input(), &answer)
+    ensured(ensures, workflow.input(), &answer) == Truth::Yes
+}
+
+/// The scripted endpoint that the step asks; none where it is a function or a user's service.
+fn scripted<'s>(
+    scenario: &'s Ground<'_>,
+    workflow: &Workflow,
+    step: &Step,
+) -> Option<&'s EndpointPlan> {
+    let Target::Http(at) = &workflow.actions().get(&step.action)?.target else { return None };
+    let path = at.url.strip_prefix("http://")?.strip_prefix(ENDPOINT_HOST)?;
+    scenario.endpoints.iter().find(|e| e.path == path)
 }
 
 /// How long one task may take from healing on, or from its start after that.
@@ -159,9 +171,17 @@ fn most_attempts(policy: &Policy) -> Option<u32> {
         .try_fold(1_u32, |sum, n| Some(sum.saturating_add(n?)))
 }
 
-/// Whether some endpoint goes on without ever answering.
+/// Whether some endpoint goes on without ever answering. What befalls requests on their way to a
+/// user's service is drawn whether or not they are limited in time.
 fn never_answers(scenario: &Ground<'_>) -> bool {
-    scenario.endpoints.iter().any(|e| *e.then.last() == Reply::Hang)
+    let hangs = |reply: &Reply| *reply.last() == Reply::Hang;
+    let on_the_way = |e: &EndpointPlan| is_service(e) && e.scripts.iter().flatten().any(hangs);
+    scenario.endpoints.iter().any(|e| hangs(&e.then) || on_the_way(e))
+}
+
+/// Whether it is the plan of a user's service, which goes by its host.
+fn is_service(plan: &EndpointPlan) -> bool {
+    !plan.path.starts_with('/')
 }
 
 /// The longest wait before any retry: by the policy, or asked for and obeyed.
@@ -171,8 +191,7 @@ fn wait(scenario: &Ground<'_>, policy: &Policy) -> Nanos {
         if rule.limit == Limit::Unlimited { longest.min(elapsed(scenario)) } else { longest }
     });
     // What a user's own service asks for is known only when it does.
-    let of_own = |e: &EndpointPlan| !e.path.starts_with('/');
-    let own = scenario.endpoints.iter().any(of_own).then(|| policy.max_retry_after());
+    let own = scenario.endpoints.iter().any(is_service).then(|| policy.max_retry_after());
     by_rule.chain(asked(scenario, policy.max_retry_after())).chain(own).max().unwrap_or(Nanos::ZERO)
 }
 
@@ -232,20 +251,46 @@ fn how_wrong(clock: &NodeClock) -> Nanos {
     Nanos::new(jumps.fold(clock.skew_ns.unsigned_abs(), u64::saturating_add))
 }
 
-/// The most items that a step of the workflow fans out over, going by the lists in inputs.
+/// The most items that a step of the workflow fans out over, going by the lists in inputs, in the
+/// workflow itself and in scripted answers.
 fn longest_list(scenario: &Ground<'_>, workflow: &Workflow) -> u64 {
     let submitted = scenario.submissions.iter().flat_map(|s| s.input.values());
-    let lists = workflow.input().values().chain(submitted).filter_map(Value::as_array);
-    lists.map(|l| l.len() as u64).max().unwrap_or(1).max(1)
+    let steps = || workflow.steps().iter();
+    let written = steps().flat_map(|s| [s.for_each.as_ref(), Some(&s.args)]);
+    let answered = scenario.replies().filter_map(|reply| match reply.last() {
+        Reply::Ok(body) => Some(body),
+        _ => None,
+    });
+    let values = workflow.input().values().chain(submitted).chain(answered);
+    let values = values.chain(written.flatten().map(Template::raw));
+    let known = values.map(longest_within).max().unwrap_or(1).max(1);
+    let of_result = |step: &Step| {
+        let raw = step.for_each.as_ref().map(Template::raw);
+        raw.and_then(Value::as_str).is_some_and(|text| !text.starts_with("${input."))
+    };
+    match scenario.own.is_some() && steps().any(of_result) {
+        true => known.max(ITEMS),
+        false => known,
+    }
 }
 
-/// About how many tasks there are in all, going by the lists in inputs.
+/// The length of the longest list in a value.
+fn longest_within(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => {
+            let below = items.iter().map(longest_within).max().unwrap_or(0);
+            below.max(items.len() as u64)
+        }
+        Value::Object(fields) => fields.values().map(longest_within).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// About how many tasks there are in all.
 fn tasks(scenario: &Ground<'_>, workflows: &[Arc<Workflow>]) -> u64 {
-    let longest = |v: &Value| v.as_array().map_or(1, Vec::len).max(1);
-    let count = scenario.submissions.iter().filter_map(|s| {
+    let counts = scenario.submissions.iter().filter_map(|s| {
         let workflow = workflows.get(s.workflow)?;
-        let values = workflow.input().values().chain(s.input.values());
-        Some(workflow.steps().len() * values.map(longest).max().unwrap_or(1))
+        Some(workflow.steps().len() as u64 * longest_list(scenario, workflow))
     });
-    count.sum::<usize>() as u64
+    counts.sum()
 }

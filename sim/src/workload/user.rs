@@ -170,7 +170,7 @@ impl UserPlan {
     /// what happens, so leases are longer there.
     fn lease(&self, seed: u64) -> Nanos {
         let drawn = Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30]));
-        drawn.max(Nanos::new(self.patience.get() / 600))
+        drawn.max(Nanos::new(self.patience.get() / 100))
     }
 
     /// Whether no fault can strike.

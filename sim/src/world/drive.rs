@@ -30,8 +30,11 @@ use crate::workload;
 
 /// How long a user waits for a node before asking another.
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// How often the world is asked whether all runs have ended.
+/// How often the world is asked whether all runs have ended, in the first hour after healing.
 const LOOK: Nanos = Nanos::from_millis(250);
+/// From then on looks grow rarer, a thousandth of the time that passes: worlds in which a retry waits
+/// for days would else be lived through for the sake of the looks alone.
+const LONG: Nanos = Nanos::from_secs(60 * 60);
 
 /// How long the world goes on when all has ended, so that what was done is told and what was called
 /// off has stopped.
@@ -296,7 +299,8 @@ impl Users {
             if *lock(&self.answered) >= asked && self.all_ended().await {
                 return;
             }
-            sleep(LOOK.into()).await;
+            let longer = true_now().since(self.scenario.heal_at.after(LONG));
+            sleep(LOOK.saturating_add(Nanos::new(longer.get() / 1_000)).into()).await;
         }
     }
 

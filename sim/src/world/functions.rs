@@ -16,7 +16,7 @@ use retrial::time::Timestamp;
 use retrial::workflow::{Able, Action, Endpoint, Target};
 use serde_json::json;
 
-use super::program::Wires;
+use super::wires::Wires;
 use crate::clock::true_now;
 use crate::evidence::{Did, Work};
 use crate::life::Life;

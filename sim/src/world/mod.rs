@@ -14,6 +14,7 @@ mod plan;
 mod program;
 mod spans;
 mod strikes;
+mod wires;
 mod witness;
 
 pub use plan::name_of;
@@ -39,7 +40,7 @@ use crate::watch::Records;
 /// in about a second.
 const POLLS: u64 = 5_000_000;
 /// The same where a user brings the code: a mistake should be told soon.
-const OWN_POLLS: u64 = 1_000_000;
+pub(crate) const OWN_POLLS: u64 = 1_000_000;
 
 /// What is added to the bound before the world itself is called stuck.
 const PATIENCE: Nanos = Nanos::from_secs(3_600);
@@ -79,13 +80,12 @@ impl Lived {
 /// Runs a scenario as [`run_scenario`] does, and gives what it left behind as well.
 #[must_use]
 pub fn live_scenario(scenario: Scenario, keep: bool) -> Lived {
-    live_with(scenario, None, keep)
+    live_with(scenario, None, &Records::new(keep, POLLS))
 }
 
 /// The same, with what a user brings.
 #[must_use]
-pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, keep: bool) -> Lived {
-    let records = Records::new(keep, if own.is_some() { OWN_POLLS } else { POLLS });
+pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, records: &Records) -> Lived {
     let bound = drive::bound(&scenario, own.as_deref());
     let after_heal = match bound {
         Bound::Within(length) => length,
@@ -102,7 +102,7 @@ pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, keep: bool) -
     });
     let history = History::new(&scenario, records.trace.lines());
     let (report, evidence) = match ran {
-        Ok((evidence, ended)) => (judge(seed, &evidence, ended, &records), Some(evidence)),
+        Ok((evidence, ended)) => (judge(seed, &evidence, ended, records), Some(evidence)),
         Err(panic) => {
             let verdict = if panic.is_stuck() { Verdict::Stuck } else { Verdict::Panicked };
             (SeedReport::broken_off(seed, verdict, "world", panic.to_string()), None)

@@ -11,6 +11,7 @@ use retrial::time::Nanos;
 
 use super::plan::{self, ENDPOINTS, STORE};
 use super::program::{self, Counter, Lost, Member, Notes};
+use super::wires::Wires;
 use super::witness::Witness;
 use crate::clock::true_now;
 use crate::disk::SimDisk;
@@ -27,9 +28,7 @@ use crate::trace::Kind;
 use crate::watch::Records;
 
 /// The endpoints' port: that of plain HTTP.
-const HTTP: u16 = 80;
-/// Where a user's services also listen. No TLS is spoken in the simulated world.
-const HTTPS: u16 = 443;
+pub(super) const HTTP: u16 = 80;
 /// The store's port.
 const STORE_PORT: u16 = 7_000;
 
@@ -97,8 +96,7 @@ impl Nodes {
         net.add_node(ENDPOINTS, ip(100));
         net.add_alias(ENDPOINT_HOST, ENDPOINTS);
         let services = endpoint.services();
-        services.iter().for_each(|host| net.add_alias(host, ENDPOINTS));
-        let more = if services.is_empty() { vec![] } else { vec![HTTPS] };
+        services.iter().for_each(|host| net.add_alias(&Wires::name_of(host), ENDPOINTS));
         let parts = NodeParts {
             name: ENDPOINTS.to_owned(),
             ip: Some(ip(100)),
@@ -107,14 +105,7 @@ impl Nodes {
         };
         let node = SimNode::start(parts, records, move |_, life| {
             let (net, endpoint) = (net.clone(), endpoint.clone());
-            let more = more.clone();
             async move {
-                for port in more {
-                    if let Ok(listener) = net.listen(life.clone(), port).await {
-                        let endpoint = endpoint.clone();
-                        drop(madsim::task::spawn(async move { endpoint.serve(listener).await }));
-                    }
-                }
                 if let Ok(listener) = net.listen(life, HTTP).await {
                     // It ends only with the node.
                     let _ = endpoint.serve(listener).await;
@@ -133,10 +124,10 @@ impl Nodes {
             let (disk, member) = (opened.clone(), member.clone());
             async move {
                 member.net.node_restarted(life.node());
-                let records = member.records.clone();
-                let lost = member.notes.lost.clone();
+                let (records, lost) = (member.records.clone(), member.notes.lost.clone());
+                let watch = records.watch.clone();
                 let store = open(runtime.clone(), disk, life.clone(), records, lost).await;
-                let store = Witness::new(store, &member.notes, life.clone());
+                let store = Witness::new(store, &member.notes, life.clone(), watch);
                 program::run(runtime, life, store, member).await;
             }
         };
@@ -176,12 +167,12 @@ impl Nodes {
         let opened = disk.clone();
         let boot = move |runtime: SimRuntime, life: Life| {
             let (net, faults, records, notes) = world.clone();
-            let lost = notes.lost.clone();
+            let (lost, watch) = (notes.lost.clone(), records.watch.clone());
             let disk = opened.clone();
             async move {
                 net.node_restarted(STORE);
                 let store = open(runtime.clone(), disk, life.clone(), records.clone(), lost).await;
-                let store = Witness::new(store, &notes, life.clone());
+                let store = Witness::new(store, &notes, life.clone(), watch);
                 if let Ok(listener) = net.listen(life, STORE_PORT).await {
                     // It ends only with the node.
                     let _ = remote::serve(Arc::new(store), listener, faults).await;

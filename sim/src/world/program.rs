@@ -11,7 +11,6 @@ use retrial::action::HttpActions;
 use retrial::engine::{
     CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError, World,
 };
-use retrial::net::{Authority, Connect, ConnectError};
 use retrial::observe::metrics::Metrics;
 use retrial::observe::{JsonLines, Notice, Observer, Output as PrinterMode, Printer, json};
 use retrial::run::{LetterId, Recorded, RunId};
@@ -23,11 +22,12 @@ use retrial::time::Nanos;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::functions::{Acts, Works};
+use super::wires::Wires;
 use super::witness::Seen;
 use crate::clock::true_now;
 use crate::evidence::{JSON_LINES, Told};
 use crate::life::Life;
-use crate::net::{Net, ShimStream, SimConnector};
+use crate::net::Net;
 use crate::own::Own;
 use crate::runtime::SimRuntime;
 use crate::sync::lock;
@@ -124,24 +124,6 @@ impl<S: Store> World for Simulated<S> {
     type Actions = Acts;
 }
 
-/// The network as actions see it.
-#[derive(Clone, Debug)]
-pub(super) struct Wires(SimConnector);
-
-impl Connect for Wires {
-    type Stream = ShimStream;
-
-    async fn connect(&self, to: &Authority) -> Result<ShimStream, ConnectError> {
-        let connected = self.0.connect_to(&to.host, to.port).await;
-        connected.map_err(|e| match e.kind() {
-            io::ErrorKind::NotFound => {
-                ConnectError::new(retrial::failure::NetworkFault::Dns, e.to_string())
-            }
-            _ => ConnectError::from_io("connecting", &e),
-        })
-    }
-}
-
 /// What an engine's node is given in each of its lives.
 #[derive(Clone)]
 pub(super) struct Member {
@@ -166,7 +148,8 @@ pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, mem
     // Set even where no secret is planted: what a header needs is never missing.
     let secret = secret.unwrap_or_else(|| "none".to_owned());
     let environment = move |_: &str| Some(secret.clone());
-    let http = HttpActions::new(Wires(net.connector(life.clone())), environment);
+    let wires = Wires::new(net.connector(life.clone()), own.as_deref());
+    let http = HttpActions::new(wires, environment);
     let works = Arc::clone(&notes.works);
     let (actions, functions) = match &own {
         Some(own) => (Acts::own(own, http), own.backoffs.clone()),

@@ -5,11 +5,13 @@ use std::future::ready;
 use bytes::Bytes;
 use retrial::run::Outcome;
 use retrial_sim::check::{Check, Response};
+use serde_json::json;
 
 const FILE: &str = r#"
     workflow = "fetch"
     [actions.fetch]
     http = "METHOD http://data.test/rows"
+    idempotent = IDEMPOTENT
     [[steps]]
     id = "fetch"
     action = "fetch"
@@ -21,14 +23,25 @@ fn saying(body: impl Into<Bytes>) -> Response {
     Response { body: body.into(), ..Response::status(200) }
 }
 
+fn exception(kind: &str, mro: &[&str]) -> Response {
+    Response::json(&json!({ "type": kind, "message": "no", "mro": mro }))
+}
+
 /// Checks one answer; gives the code that the run failed with, if it did.
 fn answered(method: &str, answer: Response) -> Option<String> {
+    let [of_one, of_other] = [true, false].map(|idempotent| asked(method, idempotent, &answer));
+    assert_eq!(of_one, of_other, "whether it may be asked again changes no answer");
+    of_one
+}
+
+fn asked(method: &str, idempotent: bool, answer: &Response) -> Option<String> {
+    let answer = answer.clone();
     let (said, heard) = std::sync::mpsc::channel();
     let service = move |_: &_| {
         let answer = answer.clone();
         move |_| ready(answer.clone())
     };
-    let file = FILE.replace("METHOD", method);
+    let file = FILE.replace("METHOD", method).replace("IDEMPOTENT", &idempotent.to_string());
     let check = Check::new("answers").workflow_file("fetch.toml", &file);
     let check = check.service("data.test", service).faults([]).runs(1..=1).seeds(1);
     let passed = check.holds("told", move |seen| {
@@ -96,5 +109,62 @@ fn every_kind_of_answer_is_read_the_same_way() {
     ] {
         let shown = format!("{answer:?}");
         assert_eq!(answered("POST", answer).as_deref(), code, "{shown}");
+    }
+}
+
+#[test]
+fn an_exception_may_be_called_anything() {
+    let long = "Quite".repeat(20);
+    let many: Vec<String> = (0..30).map(|n| format!("Base{n}Error")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).chain(["TimeoutError"]).collect();
+    for kind in [
+        "TIMEOUT",
+        "LEASE_LOST",
+        "NETWORK_ERROR",
+        "HEARTBEAT_TIMEOUT",
+        "POSTCONDITION_FAILED",
+        "BAD_RESPONSE",
+        "WORK_FAILED",
+        "RESULT_TOO_LARGE",
+        "200",
+        "404",
+        "408",
+        "429",
+        "503",
+    ] {
+        for mro in [&[][..], &["TimeoutError"], &["HTTPError", "ServerError"]] {
+            let code = answered("POST", exception(kind, mro));
+            assert_eq!(code.as_deref(), Some(kind), "{mro:?}");
+        }
+    }
+    for (kind, code) in
+        [("", "ERROR"), ("a\u{7}b", "ab"), (&long, &long[..64]), ("RowsError", "RowsError")]
+    {
+        assert_eq!(answered("POST", exception(kind, &many)).as_deref(), Some(code));
+    }
+}
+
+/// What an endpoint sends and a caller never sees is nothing to be judged.
+#[test]
+fn a_body_that_is_not_received_says_nothing() {
+    let refusal = || saying(r#"{"success": false}"#);
+    for (method, answer, code) in [
+        ("HEAD", refusal(), None),
+        ("HEAD", saying("rows: 3"), None),
+        ("HEAD", saying("\u{a0}"), None),
+        ("HEAD", saying("x".repeat(2 * 1024 * 1024)), None),
+        ("HEAD", refusal().with_status(409), Some("409")),
+        ("POST", refusal().with_status(204), None),
+        ("GET", refusal().with_status(204), None),
+        ("POST", refusal().with_status(205), Some("WORK_FAILED")),
+        ("POST", refusal().with_status(201), Some("WORK_FAILED")),
+        ("POST", refusal().with_status(304), Some("304")),
+        ("POST", saying("\u{a0}"), Some("BAD_RESPONSE")),
+        ("POST", saying(b"\"\xff\"".to_vec()), Some("BAD_RESPONSE")),
+        ("POST", saying(b"\xef\xbb\xbf{}".to_vec()), Some("BAD_RESPONSE")),
+    ] {
+        let shown = format!("{method} {answer:?}");
+        let shown: String = shown.chars().take(100).collect();
+        assert_eq!(answered(method, answer).as_deref(), code, "{shown}");
     }
 }

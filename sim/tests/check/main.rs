@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod answers;
+mod bounds;
 mod findings;
+mod hosts;
 mod kit;
 mod misuse;
 mod parts;

@@ -338,6 +338,7 @@ fn what_makes_no_sense_is_refused_all_at_once() {
     let wrong = Check::new("wrong")
         .workflow_file("w.toml", "workflow = \"w\"\nsteps = [{ id = \"a\", action = \"send\" }]")
         .service("http://x.test/", bank)
+        .service("API.test", bank)
         .input(serde_json::json!([1]))
         .nodes(9)
         .backoff("squares", |_| Nanos::ZERO)
@@ -347,6 +348,7 @@ fn what_makes_no_sense_is_refused_all_at_once() {
     for said in [
         "check `wrong` can't be run:",
         "`http://x.test/` is no host name",
+        "`API.test` is where the world's scripted endpoints are",
         "the input must be an object",
         "`nodes` must be 1, 2 or 3",
         "`squares` is the simulation's own",

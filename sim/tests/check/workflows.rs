@@ -27,6 +27,13 @@ fn moody(world: &World) -> impl Fn(Request) -> std::future::Ready<Response> + us
 
 #[track_caller]
 fn holds(name: &str, seeds: u64, text: &str) {
+    let outcome = checked(name, seeds, text).outcome();
+    if let Err(found) = outcome {
+        panic!("{found}");
+    }
+}
+
+fn checked(name: &str, seeds: u64, text: &str) -> Check {
     let check = Check::new(name).workflow_file("w.toml", text);
     let check = check.service("shop.test", moody).service("other.test", moody);
     let check = check.functions(|registry| {
@@ -42,10 +49,7 @@ fn holds(name: &str, seeds: u64, text: &str) {
             .register();
     });
     let input = json!({ "rows": [1, 2, 3], "none": [], "who": { "name": "Ann" } });
-    let outcome = check.input(input).seeds(seeds).outcome();
-    if let Err(found) = outcome {
-        panic!("{found}");
-    }
+    check.input(input).seeds(seeds)
 }
 
 #[test]
@@ -240,6 +244,80 @@ fn patience_of_hours() {
         preset = "google-sre"
     "#,
     );
+}
+
+/// What an oracle can't know it lets be.
+#[test]
+fn what_is_ensured_may_look_anywhere() {
+    let ensured = r#"
+        [[steps]]
+        id = "STEP"
+        action = "ask"
+        after = ["ask"]
+        for_each = "${input.rows}"
+        args = { item = "${item}" }
+        success = { at_least = 1 }
+        retry = "[POSTCONDITION_FAILED -> retry: 2, backoff: 1s]"
+        ensures = WHAT
+    "#;
+    let mut text = r#"
+        workflow = "w"
+        [actions.ask]
+        http = "POST http://shop.test/ask"
+        [actions.echo]
+        http = "POST http://echo.test/echo"
+        [actions.bare]
+        http = "HEAD http://bare.test/bare"
+        [simulate.endpoints.echo]
+        then = "echo"
+        [[steps]]
+        id = "ask"
+        action = "ask"
+        retry = "[retry: 9, backoff: 1s]"
+        [[steps]]
+        id = "bare"
+        action = "bare"
+        retry = "[retry: 3, backoff: 1s]"
+        [[steps]]
+        id = "echo"
+        action = "echo"
+        args = { order = 7 }
+        ensures = { type = "eq", field = "state.result.args.order", value = 7 }
+        retry = "[retry: 9, backoff: 1s]"
+    "#
+    .to_owned();
+    for (at, condition) in [
+        r#"{ type = "eq", field = "state.item", value = 2 }"#,
+        r#"{ type = "in", field = "state.index", values = [0, 1] }"#,
+        r#"{ type = "eq", field = "state.input.rows.1", value = 2 }"#,
+        r#"{ type = "eq", field = "state.input.who.name", value = "Bob" }"#,
+        r#"{ type = "exists", field = "state.steps.ask.result.id" }"#,
+        r#"{ type = "not", condition = { type = "exists", field = "state._last_error" } }"#,
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        text += &ensured.replace("STEP", &format!("s{at}")).replace("WHAT", condition);
+    }
+    holds("ensures", 20, &text);
+}
+
+/// A world of eleven years takes longer than the watchdog waits, but never stands still.
+#[test]
+fn patience_of_years() {
+    let text = r#"
+        workflow = "w"
+        [actions.slow]
+        http = "POST http://shop.test/slow"
+        [[steps]]
+        id = "slow"
+        action = "slow"
+        retry = "[retry: 12, backoff: 1d]"
+        ensures = { type = "eq", field = "state.result.state", value = "never" }
+    "#;
+    let check = checked("years", 1, text).watchdog(std::time::Duration::from_secs(3));
+    let passed = check.outcome().unwrap_or_else(|found| panic!("{found}"));
+    assert!(passed.report.attempts == 13, "{passed}");
 }
 
 #[test]
