@@ -379,6 +379,7 @@ fn actions() {
         "[actions.x]\nhttp = \"POST http://h/\"\nheaders = { \"a b\" = \"c\" }",
         "[actions.x]\nhttp = \"POST http://h/\"\nheaders = { X-A = \"b\", x-a = \"c\" }",
         "[actions.x]\nhttp = \"POST http://h/\"\nheaders = { Receipt-Token = \"b\" }",
+        "[actions.x]\nhttp = \"POST http://h/\"\nheaders = { TE = \"trailers\" }",
         "[actions.x]\nhttp = \"POST http://h/\"\nheaders = { a = \"env:\" }",
         "[actions.x]\nhttp = \"POST http://h/\"\nheaders = { a = \"secret\\n\" }",
         "[actions.x]\nhttp = \"POST http://h/\"\nheaders = { a = 12345 }",
@@ -437,7 +438,11 @@ fn actions() {
     [actions.x]
     http = "POST http://h/"
     headers = { Receipt-Token = "b" }
-      a.toml:3:13: actions.x.headers.Receipt-Token: `receipt-token` is set for each attempt (leave it out)
+      a.toml:3:13: actions.x.headers.Receipt-Token: `receipt-token` is for the HTTP client alone to set (leave it out)
+    [actions.x]
+    http = "POST http://h/"
+    headers = { TE = "trailers" }
+      a.toml:3:13: actions.x.headers.TE: `te` is for the HTTP client alone to set (leave it out)
     [actions.x]
     http = "POST http://h/"
     headers = { a = "env:" }

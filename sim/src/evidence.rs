@@ -180,6 +180,8 @@ pub struct RunEvidence {
     pub submitted_at: Mono,
     /// Whether the request was answered with this run's id.
     pub acknowledged: bool,
+    /// Why it was refused, where that is because of what was asked.
+    pub refused: Option<String>,
     /// True times of requests to cancel it.
     pub cancels: Vec<Mono>,
     /// True times of requests to roll it back.
@@ -220,6 +222,7 @@ impl RunEvidence {
             workflow,
             submitted_at,
             acknowledged: false,
+            refused: None,
             cancels: Vec::new(),
             rollbacks: Vec::new(),
             left_alone: false,

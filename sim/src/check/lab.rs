@@ -174,6 +174,10 @@ impl Lab {
             }
         }
         found.dedup();
+        let refused = evidence.runs.iter().find_map(|run| run.refused.clone());
+        found.extend(
+            refused.map(|why| breach(HARNESS, "refused", format!("a run is refused: {why}"))),
+        );
         for invariant in &self.invariants {
             let judged = quietly(|| invariant.check(&Seen::of(evidence)));
             let wrong = match judged {

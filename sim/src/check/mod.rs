@@ -14,7 +14,7 @@ mod replay;
 mod story;
 mod summary;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use retrial::action::{Context, Registry};
 use retrial::failure::Failure;
 use retrial::policy::{Policy, Shape};
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, Step, Target, Workflow};
+use retrial::workflow::{Parts, Step, Target, Webhook, Workflow};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -361,9 +361,12 @@ fn kind(fault: &dyn OwnFault) -> OwnKind {
 /// What the workflow names and nobody brings.
 fn missing(workflow: &Workflow, own: &Own) -> Vec<String> {
     let registry = own.registry();
-    let declared: BTreeMap<_, _> = workflow.actions().iter().map(|(n, a)| (n, &a.target)).collect();
-    let is_http = |name: &String| matches!(declared.get(name), Some(Target::Http(_)));
-    let actions: BTreeSet<&String> = workflow.steps().iter().map(|step| &step.action).collect();
+    let is_http = |name: &str| {
+        matches!(workflow.actions().get(name).map(|a| &a.target), Some(Target::Http(_)))
+    };
+    let of_steps = workflow.steps().iter().map(|step| step.action.as_str());
+    let webhooks = workflow.actions().values().filter_map(|action| action.webhook.as_ref());
+    let actions: BTreeSet<&str> = of_steps.chain(webhooks.map(Webhook::name)).collect();
     let functions = actions.into_iter().filter(|name| !is_http(name) && !registry.has(name));
     let mut wrong: Vec<String> =
         functions.map(|name| format!("no function `{name}` is registered")).collect();

@@ -45,6 +45,8 @@ struct Books {
     next_end: u64,
     /// Nodes that a user's fault keeps apart, each pair in both orders.
     parted: BTreeSet<(String, String)>,
+    /// How often a user's fault parted two nodes.
+    partings: u64,
 }
 
 /// How long a sender waits before it sends a lost piece again; then twice as long each time.
@@ -121,8 +123,17 @@ impl Net {
     /// Keeps two nodes apart until [`Net::join`], or until the network heals: no connection is made,
     /// no byte arrives.
     pub(crate) fn part(&self, one: &str, other: &str) {
-        self.books().parted.extend(both(one, other));
-        self.strike("net", FaultKind::Partition, &format!("{one} and {other} are parted"));
+        {
+            let mut books = self.books();
+            books.parted.extend(both(one, other));
+            books.partings += 1;
+        }
+        self.record("net", Kind::Note, &format!("{one} and {other} are parted"), &[]);
+    }
+
+    /// How often two nodes were parted by [`Net::part`].
+    pub(crate) fn partings(&self) -> u64 {
+        self.books().partings
     }
 
     /// Lets two nodes meet again that were kept apart by [`Net::part`].

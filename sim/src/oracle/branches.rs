@@ -19,24 +19,35 @@ pub const ERRORS_MISGATHERED: &str = "errors_misgathered";
 impl Fate<'_> {
     /// The failed steps whose errors are not cleared once the step has ended.
     fn carried(&self, workflow: &Workflow, step: StepIx) -> BTreeSet<StepIx> {
-        let mut all = BTreeSet::new();
-        if self.failed.contains_key(&step) {
-            all = self.inherited(workflow, step);
-            all.insert(step);
-        } else if self.unreachable.contains(&step) {
-            all = self.inherited(workflow, step);
-            for edge in workflow.transitions().iter().filter(|t| t.to == step) {
-                all.extend(self.carried(workflow, edge.from));
-            }
-        }
-        all
+        self.kept(workflow, vec![step])
     }
 
     /// The failed steps whose errors reach the step.
     fn inherited(&self, workflow: &Workflow, step: StepIx) -> BTreeSet<StepIx> {
+        self.kept(workflow, self.before(workflow, step))
+    }
+
+    /// The failed steps among these and before them, where no success lies between.
+    fn kept(&self, workflow: &Workflow, mut next: Vec<StepIx>) -> BTreeSet<StepIx> {
+        let (mut seen, mut failed) = (BTreeSet::new(), BTreeSet::new());
+        while let Some(step) = next.pop() {
+            if !self.is_lost(step) || !seen.insert(step) {
+                continue;
+            }
+            next.extend(self.before(workflow, step));
+            if self.failed.contains_key(&step) {
+                failed.insert(step);
+            } else {
+                let edges = workflow.transitions().iter().filter(|t| t.to == step);
+                next.extend(edges.map(|t| t.from));
+            }
+        }
+        failed
+    }
+
+    fn before(&self, workflow: &Workflow, step: StepIx) -> Vec<StepIx> {
         let after = workflow.step(step).map(|s| s.after.clone()).unwrap_or_default();
-        let caught = self.caught(step);
-        after.into_iter().chain(caught).flat_map(|from| self.carried(workflow, from)).collect()
+        after.into_iter().chain(self.caught(step)).collect()
     }
 
     /// The steps whose failures were routed to the step, in the order in which they were.
@@ -92,16 +103,24 @@ impl Fate<'_> {
     /// Whether a join that can do without the step judges its failure: one that waits or was
     /// entered, with nothing but what the failure rules out between.
     pub(super) fn is_taken_in(&self, workflow: &Workflow, step: StepIx) -> bool {
-        workflow.places().any(|to| {
-            let Some(next) = workflow.step(to) else { return false };
-            let after = next.after.contains(&step);
-            let led = workflow.transitions().iter().any(|t| t.from == step && t.to == to);
-            let out = self.unreachable.contains(&to) || self.skipped.contains(&to);
-            let through = self.unreachable.contains(&to) || !self.is_settled(to);
-            let entered = self.entered.contains_key(&to);
-            after && !next.join.is_all() && !out
-                || (after || led) && through && !entered && self.is_taken_in(workflow, to)
-        })
+        let (mut seen, mut ways) = (BTreeSet::new(), vec![step]);
+        while let Some(step) = ways.pop() {
+            for to in workflow.places() {
+                let Some(next) = workflow.step(to) else { continue };
+                let after = next.after.contains(&step);
+                let led = workflow.transitions().iter().any(|t| t.from == step && t.to == to);
+                let out = self.unreachable.contains(&to) || self.skipped.contains(&to);
+                if after && !next.join.is_all() && !out {
+                    return true;
+                }
+                let through = self.unreachable.contains(&to) || !self.is_settled(to);
+                let entered = self.entered.contains_key(&to);
+                if (after || led) && through && !entered && seen.insert(to) {
+                    ways.push(to);
+                }
+            }
+        }
+        false
     }
 
     /// Whether each attempt was sent the errors that its step sees.

@@ -12,7 +12,7 @@ use retrial::run::{Event, RunId, TaskId};
 use retrial::time::{Nanos, Timestamp};
 use serde_json::{Value, json};
 
-use super::history::{Entry, entries};
+use super::history::{Entry, carried, entries};
 use super::{ALERT, ALERTS_TO_COME, Report, WEBHOOK};
 use crate::evidence::{Evidence, RunEvidence};
 
@@ -194,8 +194,7 @@ fn webhook(report: &mut Report, evidence: &Evidence, told: &Told<'_>) {
     let receipt = TaskId::FIRST.receipt(id).to_string();
     let arrived = evidence.ledger.iter().filter(|a| a.receipt_token.as_deref() == Some(&receipt));
     for arrival in arrived {
-        let body: Option<Value> = serde_json::from_slice(&arrival.body).ok();
-        let sent = body == Some(Value::Object(input.clone()));
+        let sent = carried(workflow, TaskId::FIRST.step, arrival, Some(&json!(input)));
         report.check(sent, id, WEBHOOK_WRONG, || "another body arrived".to_owned());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::failure::{ErrorContext, Failure};
 use retrial::run::{Event, Outcome, RouteCause, TaskId};
-use retrial::workflow::{Quorum, StepIx};
+use retrial::workflow::{Quorum, StepIx, Workflow};
 
 use super::history::{Entry, TaskHistory};
 
@@ -16,6 +16,8 @@ pub(super) struct Fate<'e> {
     pub(super) failed: BTreeMap<StepIx, (Entry<'e>, &'e ErrorContext)>,
     pub(super) unreachable: BTreeSet<StepIx>,
     pub(super) skipped: BTreeSet<StepIx>,
+    /// Which event entered a step, ruled it out or passed it by, whichever came first.
+    closed: BTreeMap<StepIx, u64>,
     pub(super) routed: Vec<(Entry<'e>, StepIx, StepIx, RouteCause)>,
     pub(super) cancelled: Option<Entry<'e>>,
     pub(super) rolls_back: Option<(Entry<'e>, &'e Outcome)>,
@@ -29,6 +31,12 @@ pub(super) struct Fate<'e> {
 
 impl<'e> Fate<'e> {
     pub(super) fn fold(&mut self, entry: &Entry<'e>, tasks: &[TaskHistory<'e>]) {
+        if let Event::StepEntered { step, .. }
+        | Event::StepUnreachable { step }
+        | Event::StepSkipped { step } = entry.event
+        {
+            self.closed.entry(*step).or_insert(entry.number);
+        }
         match entry.event {
             Event::StepEntered { step, tasks } => {
                 self.entered.insert(*step, (*entry, *tasks));
@@ -75,6 +83,11 @@ impl<'e> Fate<'e> {
         out.map(|(_, _, to, _)| *to).collect()
     }
 
+    /// Whether the step could still be entered when `entry` came.
+    pub(super) fn was_open(&self, step: StepIx, entry: &Entry<'e>) -> bool {
+        self.closed.get(&step).is_none_or(|number| *number > entry.number)
+    }
+
     /// Whether the step was entered through a failure edge.
     pub(super) fn is_handler(&self, step: StepIx, ended: &Entry<'e>) -> bool {
         self.routed.iter().any(|(e, _, to, cause)| {
@@ -85,6 +98,24 @@ impl<'e> Fate<'e> {
     /// Whether the step has ended, been ruled out or been passed by.
     pub(super) fn is_settled(&self, step: StepIx) -> bool {
         self.succeeded.contains_key(&step) || self.skipped.contains(&step) || self.is_lost(step)
+    }
+
+    /// Whether something before the step is still open, through what a failure or a choice ruled out.
+    pub(super) fn has_open_before(&self, workflow: &Workflow, step: StepIx) -> bool {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![step]);
+        while let Some(step) = next.pop() {
+            let after = workflow.step(step).into_iter().flat_map(|s| s.after.iter().copied());
+            let edges = workflow.transitions().iter().filter(|t| t.to == step).map(|t| t.from);
+            for before in after.chain(edges) {
+                if !self.is_settled(before) {
+                    return true;
+                }
+                if seen.insert(before) {
+                    next.push(before);
+                }
+            }
+        }
+        false
     }
 
     /// Whether a failure keeps what depends on the step from its result.

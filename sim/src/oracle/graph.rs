@@ -123,14 +123,17 @@ pub(super) fn way_of_success(workflow: &Workflow, step: StepIx, seen: &Seen<'_>)
 
 /// The way of a step that failed: exception edges, then transitions that ask for the error, each by
 /// ascending priority, ties in text order (spec decision 18). Priorities could also be read as
-/// going over both kinds together; where that differs, both are right.
+/// going over both kinds together; where that differs, both are right. A failure would vanish in a
+/// step that is not `open` any more, so no edge leads there.
 pub(super) fn way_of_failure(
     workflow: &Workflow,
     step: StepIx,
     seen: &Seen<'_>,
     failure: &Failure,
+    open: impl Fn(StepIx) -> bool,
 ) -> Way {
-    let edges = out(workflow, step);
+    let mut edges = out(workflow, step);
+    edges.retain(|t| open(t.to));
     let truth = |t: &Transition| fits(t, seen, failure);
     let mut apart = edges.clone();
     apart.sort_by_key(|t| (t.on_error.is_none(), t.priority));

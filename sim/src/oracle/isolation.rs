@@ -188,6 +188,8 @@ fn failed(
             };
             (arrivals.iter().any(|a| breaks(a)), FAILURE_NOT_ITS_OWN)
         }
+        // A request that a user asks for and that can't be made never arrives.
+        "BAD_REQUEST" if evidence.own.is_own => (arrivals.is_empty(), FAILURE_FROM_NOWHERE),
         "LEASE_LOST" => (struck(evidence, LEASE), FAILURE_FROM_NOWHERE),
         _ => {
             answered(report, evidence, task, entry, arrivals);

@@ -48,10 +48,12 @@ impl<'e> Drawn<'e> {
             return;
         }
         let range = (range.low, range.high);
-        self.by_attempt.entry((run.id, retry.attempt, range)).or_default().push(retry.backoff);
         let into = u128::from(retry.backoff.get()).saturating_sub(range.0);
         // A draw that was raised to the floor or cut to the cap says nothing.
-        if into > 0 && into < range.1 - range.0 {
+        let says = into > 0 && into < range.1 - range.0;
+        let of_attempt = self.by_attempt.entry((run.id, retry.attempt, range)).or_default();
+        of_attempt.extend(says.then_some(retry.backoff));
+        if says {
             let share = into * 1_000_000 / (range.1 - range.0);
             self.by_task.entry((run.id, task.task)).or_default().push(share);
         }

@@ -3,7 +3,7 @@
 
 use retrial::failure::{ErrorContext, Failure};
 use retrial::run::{Event, Outcome, RouteCause, TaskId};
-use retrial::workflow::{StepIx, Workflow};
+use retrial::workflow::StepIx;
 use serde_json::{Map, Value};
 
 use super::fate::{Fate, needed};
@@ -156,7 +156,7 @@ impl<'e> Fate<'e> {
         let waited = well >= needed(definition.join, after.len())
             && after
                 .iter()
-                .all(|s| self.is_settled(*s) && !has_open_before(self, &run.workflow, *s));
+                .all(|s| self.is_settled(*s) && !self.has_open_before(&run.workflow, *s));
         if !definition.join.is_all() {
             report.met(JOIN);
         }
@@ -214,7 +214,8 @@ impl<'e> Fate<'e> {
             };
             let errors = self.errors_of_failed(&run.workflow, *step);
             let seen = Seen { last_error: as_last_error(error), errors, ..Seen::well(input) };
-            let way = way_of_failure(&run.workflow, *step, &seen, failure);
+            let open = |to| self.was_open(to, entry);
+            let way = way_of_failure(&run.workflow, *step, &seen, failure, open);
             self.way(report, run, FAILURE_MISROUTED, entry, &way, &taken);
         }
         for (step, entry) in &self.succeeded {
@@ -367,14 +368,6 @@ fn is_undoing(run: &RunEvidence, event: &Event) -> bool {
     };
     let compensates = |s: StepIx| run.workflow.step(s).is_some_and(|s| s.compensates.is_some());
     step.is_some_and(compensates)
-}
-
-/// Whether something before the step is still open, through what a failure or a choice ruled out.
-fn has_open_before(fate: &Fate<'_>, workflow: &Workflow, step: StepIx) -> bool {
-    let after = workflow.step(step).map(|s| s.after.clone()).unwrap_or_default();
-    let edges = workflow.transitions().iter().filter(|t| t.to == step).map(|t| t.from);
-    let mut before = after.into_iter().chain(edges);
-    before.any(|s| !fate.is_settled(s) || has_open_before(fate, workflow, s))
 }
 
 /// What a step fails with through no attempt, as its record tells it (H10, C18).

@@ -1,5 +1,5 @@
-//! Promise 1: no infinite loop. Attempts stay within the policy's limit, every acknowledged run
-//! ends once faults have stopped, and what is kept of a run is bounded.
+//! Promise 1: no infinite loop. Attempts stay within the policy's limit, every acknowledged run, and
+//! every one that tells an alert, ends once faults have stopped, and what is kept of a run is bounded.
 
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
@@ -35,7 +35,8 @@ pub fn judge(evidence: &Evidence) -> Report {
         for task in &tasks {
             attempts(&mut report, task);
         }
-        if run.acknowledged && !run.damaged {
+        // Nobody waits for an acknowledgement of a run that tells an alert: it was added with it.
+        if (run.acknowledged || run.is_webhook) && !run.damaged {
             end(&mut report, evidence, run);
         }
         kept(&mut report, run, &tasks);

@@ -129,7 +129,7 @@ impl UserPlan {
         let swarm = self.swarm(seed);
         let mut answers = Draw::new(seed, "replies");
         let endpoints = self.endpoints.iter().map(|(name, route)| EndpointPlan {
-            path: format!("/{name}"),
+            path: path_of(name),
             ..match &route.script {
                 Some(s) => EndpointPlan {
                     path: String::new(),
@@ -240,6 +240,16 @@ fn routes(workflow: &Workflow, table: &Table) -> BTreeMap<String, Route> {
     workflow.actions().keys().map(|name| (name.clone(), route(name))).collect()
 }
 
+/// The path of an action's scripted endpoint: its name, whatever is in it.
+fn path_of(action: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
+    let encoded = action.bytes().map(|b| match plain(b) {
+        true => char::from(b).to_string(),
+        false => format!("%{b:02X}"),
+    });
+    format!("/{}", encoded.collect::<String>())
+}
+
 /// Whether the action is an endpoint of one of these hosts.
 fn is_at(action: &Action, services: &BTreeSet<String>) -> bool {
     let Target::Http(endpoint) = &action.target else { return false };
@@ -256,7 +266,7 @@ fn lead_to_simulation(workflow: Workflow, services: &BTreeSet<String>) -> Parts 
             continue;
         }
         if let Target::Http(endpoint) = &mut action.target {
-            endpoint.url = format!("http://{ENDPOINT_HOST}/{name}");
+            endpoint.url = format!("http://{ENDPOINT_HOST}{}", path_of(name));
         }
     }
     let led = parts.actions.clone();

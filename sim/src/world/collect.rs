@@ -1,6 +1,6 @@
 //! What a world leaves behind, brought together for the oracles.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use metrics_util::debugging::DebugValue;
 use retrial::run::{self, Event, Letter, Recorded, RunState, TaskId, Version};
@@ -25,6 +25,16 @@ use crate::runtime::function_panics;
 use crate::scenario::Scenario;
 use crate::sync::lock;
 use crate::watch::Records;
+
+/// What struck, whoever did it: a user's own fault that parts nodes explains what a partition does.
+fn strikes(nodes: &Nodes, records: &Records) -> BTreeMap<FaultKind, u64> {
+    let mut strikes = records.strikes.counts();
+    let partings = nodes.net.partings();
+    if partings > 0 {
+        *strikes.entry(FaultKind::Partition).or_default() += partings;
+    }
+    strikes
+}
 
 /// Reads everything back and stops the nodes.
 pub(super) async fn collect(
@@ -75,7 +85,7 @@ pub(super) async fn collect(
         runs,
         told: lock(&notes.told).clone(),
         ledger: asked_of_endpoints.map(arrival).collect(),
-        strikes: records.strikes.counts(),
+        strikes: strikes(nodes, records),
         lives,
         phases: Phases { healed_at: scenario.heal_at, ended_at, bound },
         clock,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use madsim::time::{TimeHandle, sleep};
-use retrial::engine::Submission;
+use retrial::engine::{Submission, SubmitError};
 use retrial::policy::Functions;
 use retrial::run::RunId;
 use retrial::store::RunPhase;
@@ -183,7 +183,15 @@ impl Users {
             id: Some((id, seed)),
             redrives: None,
         };
-        let answer = self.ask(asked.node, |reply| Order::Submit(submission.clone(), reply)).await;
+        let mut node = asked.node;
+        let answer = loop {
+            let answer = self.ask(node, |reply| Order::Submit(submission.clone(), reply)).await;
+            if !self.insists() || !matches!(answer, Err(SubmitError::Closing)) {
+                break answer;
+            }
+            node += 1;
+            sleep(Nanos::from_millis(50).into()).await;
+        };
         self.done();
         match answer {
             Ok(run) => {
@@ -192,8 +200,21 @@ impl Users {
                     found.acknowledged = true;
                 }
             }
-            Err(error) => self.note(&format!("run {id} is refused: {error}")),
+            Err(error) => {
+                self.note(&format!("run {id} is refused: {error}"));
+                let of_what_is_asked =
+                    !matches!(error, SubmitError::Closing | SubmitError::Broken(_));
+                if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == id) {
+                    found.refused = of_what_is_asked.then(|| error.to_string());
+                }
+            }
         }
+    }
+
+    /// Whether a node that is shutting down is no answer: a user's check looks at every run that was
+    /// asked for.
+    fn insists(&self) -> bool {
+        self.scenario.own.is_some()
     }
 
     async fn cancel(&self, cancel: Cancel) {

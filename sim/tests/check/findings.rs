@@ -171,3 +171,46 @@ fn faults_befall_requests_to_services() {
 fn payment_once() -> Check {
     Check::new("asks").service("bank.test", bank).runs(1..=2).retry(policy(), charge)
 }
+
+/// Its reason is told, not that nothing was tested.
+#[test]
+fn a_run_that_is_refused_is_found() {
+    let large = serde_json::json!({ "text": "x".repeat(2 * 1024 * 1024) });
+    let failed = of(|_| ready(Ok::<_, Failure>(()))).input(large).outcome().unwrap_err();
+    let (oracle, reason, text) = first(&failed);
+    assert_eq!((oracle, reason), ("harness", "refused"), "{failed}");
+    assert!(text.contains("at most"), "{text}");
+}
+
+/// A node that shuts down takes no submissions; the next one does.
+#[test]
+fn every_run_that_is_asked_for_is_had() {
+    let slow = of(|context| async move {
+        context.sleep(Nanos::from_secs(2)).await;
+        Ok::<_, Failure>(())
+    });
+    let check = slow.runs(4..=4).seeds(40).faults([FaultKind::Shutdown]);
+    let passed = check.holds("had", |seen| {
+        let without = seen.runs().iter().find(|run| seen.outcome(run.id).is_none());
+        without.map_or(Ok(()), |run| Err(format!("{} is not there", run.id)))
+    });
+    let passed = passed.outcome().unwrap_or_else(|found| panic!("{found}"));
+    assert!(passed.report.struck[&FaultKind::Shutdown] > 5, "{passed}");
+}
+
+#[test]
+fn a_webhook_must_be_there_too() {
+    let text = r#"
+        workflow = "w"
+        [actions.ask]
+        http = "POST http://bank.test/"
+        error_budget = { target = 0.9, window = "1h", alerts = [1.0], webhook = "tell" }
+        [actions.tell]
+        idempotent = true
+        [[steps]]
+        id = "ask"
+        action = "ask"
+    "#;
+    let wrong = Check::new("webhook").workflow_file("w.toml", text).outcome().unwrap_err();
+    assert!(wrong.to_string().contains("no function `tell` is registered"), "{wrong}");
+}

@@ -3,6 +3,7 @@
 
 mod answers;
 mod bounds;
+mod corners;
 mod findings;
 mod hosts;
 mod kit;

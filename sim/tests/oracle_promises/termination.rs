@@ -44,6 +44,9 @@ fn what_nobody_acknowledged_or_what_is_left_alone_need_not_end() {
     let mut script = recovered().without(|e| matches!(e, Event::RunEnded { .. }));
     script.run_mut().acknowledged = false;
     healthy(&judge(&script.world));
+    script.run_mut().is_webhook = true;
+    found(&judge(&script.world), STUCK);
+    script.run_mut().is_webhook = false;
     script.run_mut().acknowledged = true;
     script.event(Event::RunDeactivated);
     found(&judge(&script.world), STUCK);

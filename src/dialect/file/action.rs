@@ -25,8 +25,8 @@ const KEYS: [&str; 11] = [
     "heartbeat_timeout",
 ];
 
-/// Headers that the HTTP client sets itself.
-const OWN_HEADERS: [&str; 9] = [
+/// Headers that the HTTP client alone sets.
+const OWN_HEADERS: [&str; 12] = [
     "receipt-token",
     "idempotency-key",
     "x-retry-attempt",
@@ -35,7 +35,10 @@ const OWN_HEADERS: [&str; 9] = [
     "connection",
     "content-length",
     "content-type",
+    "te",
+    "trailer",
     "transfer-encoding",
+    "upgrade",
 ];
 
 /// What begins the value of a header that is read from the environment.
@@ -162,9 +165,8 @@ fn read_headers(node: &Node) -> Result<BTreeMap<String, HeaderText>, Diagnostic>
             return Err(error(format!("{:?} is not the name of a header", entry.key)));
         }
         if OWN_HEADERS.contains(&name.as_str()) {
-            return Err(
-                error(format!("`{name}` is set for each attempt")).help_with("leave it out")
-            );
+            return Err(error(format!("`{name}` is for the HTTP client alone to set"))
+                .help_with("leave it out"));
         }
         let value = header_text(&entry.node)?;
         if headers.insert(name.clone(), value).is_some() {
