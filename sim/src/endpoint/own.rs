@@ -38,8 +38,17 @@ impl Own {
 
 impl Endpoint {
     /// What the service answers, written down.
+    ///
+    /// # Panics
+    /// When that is no status: the world ends, and says so.
     pub(super) async fn ask(&self, own: &Own, place: Place) -> Response {
         let answer = own.answer().await;
+        assert!(
+            (200..=599).contains(&answer.status),
+            "the service `{}` answers {}, which is no status: use 200 to 599",
+            own.host,
+            answer.status
+        );
         self.ledger().answered(place, answer.clone());
         self.says(&format!("{} answers {}", own.host, answer.status));
         answer
@@ -105,10 +114,15 @@ fn is_bare(method: &Method) -> bool {
 }
 
 /// What a caller by `method` gets of a scripted reply, where that is something else.
-pub(super) fn without_body(method: &Method, reply: &Reply) -> Option<Reply> {
-    let has_none = matches!(
-        reply,
-        Reply::Status { .. } | Reply::Hang | Reply::Delay { .. } | Reply::ResetAfterHandling
-    );
-    (is_bare(method) && !has_none).then_some(Reply::Ok(Value::Null))
+pub(super) fn as_received(method: &Method, reply: &Reply) -> Option<Reply> {
+    match reply {
+        Reply::Status { code: code @ 200..=299, body, .. } => {
+            let body = body.clone().into();
+            Some(reads_like(method, &Response { body, ..Response::status(*code) }))
+        }
+        Reply::Status { .. } | Reply::Hang | Reply::Delay { .. } | Reply::ResetAfterHandling => {
+            None
+        }
+        _ => is_bare(method).then_some(Reply::Ok(Value::Null)),
+    }
 }

@@ -296,7 +296,7 @@ impl Endpoint {
             self.0.ledger.gives(place, own::reads_like(&method, &response));
             return self.send(&reply, Answer::of(&response), answer).await;
         }
-        if let Some(received) = own::without_body(&method, &reply) {
+        if let Some(received) = own::as_received(&method, &reply) {
             self.0.ledger.gives(place, received);
         }
         let now = TimeHandle::current().now_time();

@@ -168,11 +168,6 @@ fn failed(
     let policy = &task.step.policy;
     let given_it = || arrivals.iter().any(|a| answers::gives(a.reply.last(), code));
     let (right, reason) = match code.as_str() {
-        // An exception may be called as a failure of the engine's own is.
-        _ if answers::exception(arrivals, code).is_some() => {
-            answered(report, evidence, task, entry, arrivals);
-            (true, FAILURE_NOT_ITS_OWN)
-        }
         "NETWORK_ERROR" => {
             let own = arrivals.iter().any(|a| answers::breaks(a.reply.last()));
             (own || struck(evidence, NETWORK), FAILURE_FROM_NOWHERE)
@@ -196,6 +191,8 @@ fn failed(
             (given_it(), FAILURE_NOT_ITS_OWN)
         }
     };
+    // An exception may be called as a failure of the engine's own is.
+    let right = right || answers::exception(arrivals, code).is_some();
     report.check(right, task.run.id, reason, || {
         format!("`{code}` at {} but its endpoint gave {}", entry.show(), given(arrivals))
     });

@@ -3,6 +3,7 @@
 use std::future::ready;
 use std::time::Duration;
 
+use retrial::action::Context;
 use retrial::failure::Failure;
 use retrial::time::Nanos;
 use retrial_sim::check::{Check, FaultKind, Response, World};
@@ -82,6 +83,16 @@ fn a_panic_in_a_service_ends_its_world() {
         text.contains("sim/tests/check/findings.rs:") && text.contains("no such row"),
         "{text}"
     );
+}
+
+#[test]
+fn a_status_that_is_none_ends_its_world() {
+    let ask = |context: Context| async move {
+        context.http().get("http://x.test/").send().await.map(drop)
+    };
+    let failed = of(ask).service("x.test", |_| |_| ready(Response::status(99))).faults([]);
+    let failed = failed.outcome().unwrap_err();
+    assert!(first(&failed).2.contains("`x.test` answers 99"), "{failed}");
 }
 
 #[test]

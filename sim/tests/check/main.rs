@@ -4,6 +4,7 @@
 mod answers;
 mod bounds;
 mod corners;
+mod drawn;
 mod findings;
 mod hosts;
 mod kit;
