@@ -8,11 +8,17 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use hyper::Response;
 use hyper::body::{Body, Frame};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, RETRY_AFTER};
+use hyper::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, DATE, HeaderName, HeaderValue, RETRY_AFTER,
+    TRANSFER_ENCODING, UPGRADE,
+};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use crate::scenario::{Reply, RetryAfter};
+
+/// Headers that say where a message ends and what becomes of its connection.
+const FRAMING: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE];
 
 /// A body whose pieces come through a channel.
 #[derive(Debug)]
@@ -68,12 +74,18 @@ impl Answer {
         })
     }
 
-    /// What a user's service answers. Headers that HTTP does not know are left out.
+    /// What a user's service answers. Headers that HTTP does not know are left out, and those that
+    /// frame the message: they are the server's.
     pub(super) fn of(response: &crate::own::Response) -> Self {
         let mut answer = Self::whole(response.status, response.body.clone());
-        answer.headers.extend(response.headers.iter().filter_map(|(name, value)| {
-            Some((HeaderName::from_bytes(name.as_bytes()).ok()?, value.clone()))
-        }));
+        for (name, value) in &response.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).ok();
+            let Some(name) = name.filter(|name| !FRAMING.contains(name)) else { continue };
+            if HeaderValue::from_str(value).is_ok() {
+                answer.headers.retain(|(had, _)| *had != name || name != CONTENT_TYPE);
+                answer.headers.push((name, value.clone()));
+            }
+        }
         answer
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use retrial::policy::Jitter;
+use retrial::policy::{Jitter, Limit};
 use retrial::run::{RunId, TaskId};
 use retrial::time::Nanos;
 
@@ -49,11 +49,12 @@ impl<'e> Drawn<'e> {
         }
         let range = (range.low, range.high);
         let into = u128::from(retry.backoff.get()).saturating_sub(range.0);
-        // A draw that was raised to the floor or cut to the cap says nothing.
-        let says = into > 0 && into < range.1 - range.0;
+        // Draws that were raised to the floor coincide (spec decision 10).
+        let raised = into == 0 && rule.limit == Limit::Unlimited;
         let of_attempt = self.by_attempt.entry((run.id, retry.attempt, range)).or_default();
-        of_attempt.extend(says.then_some(retry.backoff));
-        if says {
+        of_attempt.extend((!raised).then_some(retry.backoff));
+        // A draw at either end of its range says nothing of its share.
+        if into > 0 && into < range.1 - range.0 {
             let share = into * 1_000_000 / (range.1 - range.0);
             self.by_task.entry((run.id, task.task)).or_default().push(share);
         }

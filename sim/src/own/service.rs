@@ -65,9 +65,10 @@ impl Request {
 pub struct Response {
     /// The status, 200 to 599.
     pub status: u16,
-    /// Headers beside the body's type and length.
+    /// Headers. The body's length and what becomes of the connection are the server's to say; its
+    /// type is JSON's where nothing else is said.
     pub headers: Vec<(String, String)>,
-    /// The body, sent as JSON's type.
+    /// The body.
     pub body: Bytes,
 }
 

@@ -124,10 +124,10 @@ impl Nodes {
             let (disk, member) = (opened.clone(), member.clone());
             async move {
                 member.net.node_restarted(life.node());
-                let (records, lost) = (member.records.clone(), member.notes.lost.clone());
-                let watch = records.watch.clone();
+                let records = member.records.clone();
+                let lost = member.notes.lost.clone();
                 let store = open(runtime.clone(), disk, life.clone(), records, lost).await;
-                let store = Witness::new(store, &member.notes, life.clone(), watch);
+                let store = Witness::new(store, &member.notes, life.clone());
                 program::run(runtime, life, store, member).await;
             }
         };
@@ -167,12 +167,12 @@ impl Nodes {
         let opened = disk.clone();
         let boot = move |runtime: SimRuntime, life: Life| {
             let (net, faults, records, notes) = world.clone();
-            let (lost, watch) = (notes.lost.clone(), records.watch.clone());
+            let lost = notes.lost.clone();
             let disk = opened.clone();
             async move {
                 net.node_restarted(STORE);
                 let store = open(runtime.clone(), disk, life.clone(), records.clone(), lost).await;
-                let store = Witness::new(store, &notes, life.clone(), watch);
+                let store = Witness::new(store, &notes, life.clone());
                 if let Ok(listener) = net.listen(life, STORE_PORT).await {
                     // It ends only with the node.
                     let _ = remote::serve(Arc::new(store), listener, faults).await;

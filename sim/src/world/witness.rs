@@ -14,7 +14,6 @@ use super::program::{Lost, Notes};
 use crate::evidence::{Ask, StoreAnswer};
 use crate::life::Life;
 use crate::sync::lock;
-use crate::watch::Watch;
 
 /// What was seen of all stores of a world. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -99,14 +98,12 @@ impl Inner {
         id: CommitId,
         ask: impl FnOnce(Timestamp) -> Encoded,
         answer: &Result<Committed, StoreError>,
-        watch: &Watch,
     ) {
         match answer {
             Ok(Committed::Applied { at, .. }) => {
                 let ask = ask(*at);
                 if self.known.insert((ask.run, id, true)) {
                     self.answers.push(Answer::Landed(ask));
-                    watch.landed();
                 }
             }
             Ok(Committed::Held { at, holds }) => {
@@ -129,14 +126,13 @@ pub(super) struct Witness<S> {
     seen: Seen,
     life: Life,
     lost: Lost,
-    watch: Watch,
 }
 
 impl<S> Witness<S> {
-    pub(super) fn new(store: S, notes: &Notes, life: Life, watch: Watch) -> Self {
+    pub(super) fn new(store: S, notes: &Notes, life: Life) -> Self {
         let (seen, lost) = (notes.seen.clone(), notes.lost.clone());
         lock(&seen.0).answers.push(Answer::Unsure);
-        Self { store, seen, life, lost, watch }
+        Self { store, seen, life, lost }
     }
 }
 
@@ -173,7 +169,7 @@ impl<S: Store> Layer for Witness<S> {
             return answer;
         }
         let mut seen = lock(&self.seen.0);
-        seen.note(id, |at| Encoded { at, run, first, events }, &answer, &self.watch);
+        seen.note(id, |at| Encoded { at, run, first, events }, &answer);
         if let (
             Ok(Committed::Applied { version, .. } | Committed::Already { version, .. }),
             Some(state),

@@ -168,3 +168,20 @@ fn a_body_that_is_not_received_says_nothing() {
         assert_eq!(answered(method, answer).as_deref(), code, "{shown}");
     }
 }
+
+/// They would make one answer look like another.
+#[test]
+fn headers_that_frame_the_message_are_the_servers() {
+    for (name, value) in [
+        ("content-length", "3"),
+        ("Transfer-Encoding", "chunked"),
+        ("connection", "upgrade"),
+        ("upgrade", "h2c"),
+        ("content-type", "text/plain"),
+        ("x-lines", "a\nb"),
+        ("x y", "z"),
+    ] {
+        let answer = Response::json(&"fine").with_header(name, value);
+        assert_eq!(answered("POST", answer), None, "{name}: {value}");
+    }
+}

@@ -150,10 +150,11 @@ fn step(dice: &mut Dice, text: &mut String, n: u64) {
     if dice.chance(10) {
         writeln!(text, "requires = {}", condition(dice, behind, false)).unwrap();
     }
-    if dice.chance(25) {
+    let ensures = dice.chance(25);
+    if ensures {
         writeln!(text, "ensures = {}", condition(dice, behind, true)).unwrap();
     }
-    writeln!(text, "{}", policy(dice)).unwrap();
+    writeln!(text, "{}", policy(dice, !ensures)).unwrap();
 }
 
 fn list(dice: &mut Dice, behind: Option<u64>) -> String {
@@ -218,7 +219,7 @@ fn compensation(dice: &mut Dice, text: &mut String, n: u64) {
         .unwrap();
     writeln!(text, "args = {{ undone = \"${{result}}\", why = \"${{_last_error.code}}\" }}")
         .unwrap();
-    writeln!(text, "{}", policy(dice)).unwrap();
+    writeln!(text, "{}", policy(dice, true)).unwrap();
 }
 
 fn transition(dice: &mut Dice, text: &mut String, count: u64) {

@@ -11,7 +11,8 @@ mod services;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use retrial_sim::check::{Check, Failed};
+use retrial_sim::check::{Check, Failed, Passed};
+use retrial_sim::report::SweepReport;
 use serde_json::json;
 
 /// SplitMix64: each number is a workflow.
@@ -56,7 +57,7 @@ fn asked(first: u64) -> Range<u64> {
     }
 }
 
-fn checked(number: u64, text: &str) -> Result<(), Failed> {
+fn checked(number: u64, text: &str) -> Result<Passed, Failed> {
     let mut dice = Dice(number ^ 0xD1CE);
     let check = Check::new(&format!("drawn {number}")).workflow_file("w.toml", text);
     let check = check.functions(services::functions).tries(0).runs(1..=3).seeds(3);
@@ -67,20 +68,29 @@ fn checked(number: u64, text: &str) -> Result<(), Failed> {
     let check = if dice.chance(70) { check.input(input) } else { check };
     let check = if dice.chance(20) { check.faults([]) } else { check };
     let check = if dice.chance(30) { check.fault(services::Meddler) } else { check };
-    check.outcome().map(drop)
+    check.outcome()
 }
 
 #[test]
 fn whatever_is_drawn_holds() {
-    let (mut made, mut nonsense, mut wrong) = (0, Vec::new(), String::new());
+    let (mut held, mut idle, mut wrong) = (Vec::new(), Vec::new(), String::new());
     for number in asked(24) {
         let text = graph::workflow(&mut Dice(number));
         match checked(number, &text) {
-            Ok(()) => made += 1,
-            Err(found) if found.seed.is_none() => nonsense.push(found.to_string()),
+            Ok(passed) => held.push(passed.report),
+            Err(found) if found.seed.is_none() => idle.push(found.to_string()),
             Err(found) => writeln!(wrong, "workflow {number}:\n{text}\n{found}\n").unwrap(),
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(made > nonsense.len(), "{made} made sense, {} did not: {nonsense:#?}", nonsense.len());
+    assert!(held.len() > idle.len(), "in most nothing was tested: {idle:#?}");
+    let sum = |of: fn(&SweepReport) -> u64| held.iter().map(of).sum::<u64>();
+    println!(
+        "{} workflows held in {} worlds: {} runs, {} attempts; in {} nothing was tested",
+        held.len(),
+        sum(|report| report.seeds),
+        sum(|report| report.runs),
+        sum(|report| report.attempts),
+        idle.len()
+    );
 }

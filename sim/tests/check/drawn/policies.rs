@@ -34,13 +34,16 @@ const TABLES: &[&str] = &[
     "preset = \"google-sre\"",
     "preset = { name = \"google-sre\", attempt_timeout = 2 }",
     "preset = \"none\"",
-    "work_config = { max_retries = -1, backoff = 300, jitter = \"full\", retryable_errors = [\"5xx\", \"NETWORK_ERROR\", \"TIMEOUT\", \"LEASE_LOST\"] }",
 ];
 
-pub(super) fn policy(dice: &mut Dice) -> String {
-    match dice.below(10) {
-        0 => String::new(),
-        1..=5 => format!("retry = \"{}\"", dice.pick(IR)),
+const UNLIMITED: &str = "work_config = { max_retries = -1, backoff = 300, jitter = \"full\" }";
+
+/// `may_end` says that whatever is tried often enough succeeds.
+pub(super) fn policy(dice: &mut Dice, may_end: bool) -> String {
+    match dice.below(20) {
+        0 if may_end => UNLIMITED.to_owned(),
+        0 | 1 => String::new(),
+        2..=11 => format!("retry = \"{}\"", dice.pick(IR)),
         _ => dice.pick(TABLES).to_owned(),
     }
 }

@@ -67,6 +67,7 @@ fn answer(chance: u64, request: &Request) -> Response {
         24 => Response::json(&"x".repeat(300 * 1024)),
         25 => Response::status(599),
         26 => Response::status(429).with_header("retry-after", "100000"),
+        27 => Response::json(&1).with_header("content-length", "7").with_header("x", "a\nb"),
         _ => Response::json(&json!({ "state": "ready", "rows": [1, 2], "said": said })),
     }
 }
