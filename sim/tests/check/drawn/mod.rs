@@ -11,7 +11,8 @@ mod services;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use retrial_sim::check::{Check, Failed, Passed};
+use retrial::time::Nanos;
+use retrial_sim::check::{Check, Failed, FaultKind, Passed};
 use retrial_sim::report::SweepReport;
 use serde_json::json;
 
@@ -60,13 +61,18 @@ fn asked(first: u64) -> Range<u64> {
 fn checked(number: u64, text: &str) -> Result<Passed, Failed> {
     let mut dice = Dice(number ^ 0xD1CE);
     let check = Check::new(&format!("drawn {number}")).workflow_file("w.toml", text);
-    let check = check.functions(services::functions).tries(0).runs(1..=3).seeds(3);
+    let runs = u32::try_from(1 + dice.below(3)).unwrap();
+    let check = check.functions(services::functions).tries(0).runs(runs..=runs + 1);
+    let check = check.seeds(1 + dice.below(6));
+    let check = check.heal_after(Nanos::from_millis(2_000 + dice.below(15_000)));
     let check = check.service("shop.test", services::moody).service("store", services::good);
     let input = json!({
         "rows": [1, 2, 3], "none": [], "deep": { "rows": ["a", { "b": [4] }] }, "name": "Ann",
     });
     let check = if dice.chance(70) { check.input(input) } else { check };
-    let check = if dice.chance(20) { check.faults([]) } else { check };
+    // Worlds of one seed are alike, so each workflow has other kinds of faults.
+    let kinds: Vec<_> = FaultKind::ALL.into_iter().filter(|_| dice.chance(50)).collect();
+    let check = if dice.chance(70) { check.faults(kinds) } else { check };
     let check = if dice.chance(30) { check.fault(services::Meddler) } else { check };
     check.outcome()
 }
