@@ -85,13 +85,16 @@ pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
         let body = String::from_utf8_lossy(&answer.body).into_owned();
         let asked =
             answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
-        let retry_after = asked.map(|(_, text)| match text.parse() {
+        let asked = asked.map(|(_, text)| text.trim());
+        let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+        let retry_after = asked.map(|text| match text.parse() {
+            Ok(_) if !digits(text) => RetryAfter::Text(text.to_owned()),
             Ok(seconds) => RetryAfter::Seconds(seconds),
             // Read against a clock that may be wrong, so nothing is known of it.
             Err(_) if httpdate::parse_http_date(text).is_ok() => {
                 RetryAfter::Date { secs: 0, own_date: false }
             }
-            Err(_) => RetryAfter::Text(text.clone()),
+            Err(_) => RetryAfter::Text(text.to_owned()),
         });
         return Reply::Status { code: answer.status, retry_after, body };
     }

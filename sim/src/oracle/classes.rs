@@ -33,7 +33,8 @@ pub(super) fn judge(
         format!("it must be {may_be:?} but is {:?}: {}", failure.class(), shown())
     });
     let has = |name: &String| failure.lineage().contains(name);
-    let typed = may_be.iter().any(|(_, types)| types.iter().all(has));
+    let same = |class: &Class| !classed || failure.class() == *class;
+    let typed = may_be.iter().any(|(class, types)| same(class) && types.iter().all(has));
     report.check(typed, run, WRONG_LINEAGE, || format!("it is none of {may_be:?}: {}", shown()));
 }
 

@@ -321,7 +321,8 @@ impl Users {
                 return;
             }
             let longer = true_now().since(self.scenario.heal_at.after(LONG));
-            sleep(LOOK.saturating_add(Nanos::new(longer.get() / 1_000)).into()).await;
+            let rest = LOOK.saturating_add(Nanos::new(longer.get() / 1_000));
+            sleep(rest.min(last.since(true_now()).max(LOOK)).into()).await;
         }
     }
 

@@ -106,6 +106,8 @@ fn every_kind_of_answer_is_read_the_same_way() {
         (Response::status(429).with_header("retry-after", "2"), Some("429")),
         (Response::status(503).with_header("retry-after", later), Some("503")),
         (Response::status(503).with_header("retry-after", "soon"), Some("503")),
+        (Response::status(503).with_header("retry-after", "+5"), Some("503")),
+        (Response::status(503).with_header("retry-after", " 2 "), Some("503")),
     ] {
         let shown = format!("{answer:?}");
         assert_eq!(answered("POST", answer).as_deref(), code, "{shown}");
