@@ -50,7 +50,7 @@ impl<'e> Drawn<'e> {
         let range = (range.low, range.high);
         let into = u128::from(retry.backoff.get()).saturating_sub(range.0);
         // Draws that were raised to the floor coincide (spec decision 10).
-        let raised = into == 0 && rule.limit == Limit::Unlimited;
+        let raised = into == 0 && rule.limit == Limit::Unlimited && range.0 == model::FLOOR;
         let of_attempt = self.by_attempt.entry((run.id, retry.attempt, range)).or_default();
         of_attempt.extend((!raised).then_some(retry.backoff));
         // A draw at either end of its range says nothing of its share.

@@ -12,7 +12,7 @@ use retrial::time::{Nanos, Timestamp};
 const TOP: u128 = u64::MAX as u128;
 const MILLION: u128 = 1_000_000;
 /// Spec decision 10.
-const FLOOR: u128 = 10_000_000;
+pub(super) const FLOOR: u128 = 10_000_000;
 
 /// The delays that are right, in nanoseconds, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -84,7 +84,9 @@ fn of_workflow(scenario: &Ground<'_>, workflow: &Workflow) -> Option<Nanos> {
     }
     // An alert that the last failure raises is told after that, in a run of its own.
     for webhook in workflow.actions().values().filter_map(|action| action.webhook.as_ref()) {
-        let task = of_task(scenario, webhook.policy(), scenario.endpoints_heal)?;
+        // A user's own may go on failing for as long as it is tried.
+        let heals = scenario.endpoints_heal && scenario.own.is_none();
+        let task = of_task(scenario, webhook.policy(), heals)?;
         total = total.saturating_add(task);
     }
     Some(total)
