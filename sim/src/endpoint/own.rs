@@ -98,7 +98,7 @@ pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
         });
         return Reply::Status { code: answer.status, retry_after, body };
     }
-    if is_bare(method) || answer.status == 204 {
+    if is_answered_bare(method) || answer.status == 204 {
         return Reply::Ok(Value::Null);
     }
     // More than an action reads.
@@ -112,7 +112,7 @@ pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
 }
 
 /// Whether answers to requests by `method` have no body, whatever their head says of one.
-fn is_bare(method: &Method) -> bool {
+fn is_answered_bare(method: &Method) -> bool {
     *method == Method::HEAD
 }
 
@@ -126,6 +126,6 @@ pub(super) fn as_received(method: &Method, reply: &Reply) -> Option<Reply> {
         Reply::Status { .. } | Reply::Hang | Reply::Delay { .. } | Reply::ResetAfterHandling => {
             None
         }
-        _ => is_bare(method).then_some(Reply::Ok(Value::Null)),
+        _ => is_answered_bare(method).then_some(Reply::Ok(Value::Null)),
     }
 }

@@ -166,7 +166,6 @@ fn failed(
     }
     let code = failure.code();
     let policy = &task.step.policy;
-    let given_it = || arrivals.iter().any(|a| answers::gives(a.reply.last(), code));
     let (right, reason) = match code.as_str() {
         "NETWORK_ERROR" => {
             let own = arrivals.iter().any(|a| answers::breaks(a.reply.last()));
@@ -178,17 +177,17 @@ fn failed(
         }
         "POSTCONDITION_FAILED" => {
             report.met(ENSURES);
-            let breaks = |a: &Arrival| {
+            let falls_short = |a: &Arrival| {
                 answers::succeeds(a.reply.last()) && gives_what_it_must(task, a) != Truth::Yes
             };
-            (arrivals.iter().any(|a| breaks(a)), FAILURE_NOT_ITS_OWN)
+            (arrivals.iter().any(|a| falls_short(a)), FAILURE_NOT_ITS_OWN)
         }
         // A request that a user asks for and that can't be made never arrives.
         "BAD_REQUEST" if evidence.own.is_own => (arrivals.is_empty(), FAILURE_FROM_NOWHERE),
         "LEASE_LOST" => (struck(evidence, LEASE), FAILURE_FROM_NOWHERE),
         _ => {
             answered(report, evidence, task, entry, arrivals);
-            (given_it(), FAILURE_NOT_ITS_OWN)
+            (arrivals.iter().any(|a| answers::gives(a.reply.last(), code)), FAILURE_NOT_ITS_OWN)
         }
     };
     // An exception may be called as a failure of the engine's own is.

@@ -271,8 +271,8 @@ pub(super) struct Ruling {
 }
 
 /// It is where its lease was lost, where it ran out of time, or where its answer was cut off and the
-/// request had `arrived` at the endpoint. A request that never left, and an answer that was read, are
-/// known.
+/// request had `arrived` at the endpoint. A request that never left, and an answer that could be read,
+/// are known.
 pub(super) fn unknown(failure: &Failure, arrived: bool) -> Unknown {
     let is = |name| answers_to(failure, name);
     let (surely, possibly) = match failure.code().as_str() {

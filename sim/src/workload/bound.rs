@@ -117,7 +117,8 @@ fn held(guard: &GuardRules) -> Nanos {
     RECHECK.saturating_add(Bucket::TRICKLE).saturating_add(breaker).saturating_add(rate)
 }
 
-/// Whether what the step's endpoint answers once healed is what the step ensures.
+/// Whether what the step's endpoint answers once healed is what the step ensures. A user's own code
+/// is waited for only where nothing else ends the task.
 fn heals(scenario: &Ground<'_>, workflow: &Workflow, step: &Step) -> bool {
     let scripted = scripted(scenario, workflow, step);
     if scenario.own.is_some() && scripted.is_none() {

@@ -7,6 +7,8 @@ use retrial::run::Outcome;
 use retrial_sim::check::{Check, Response};
 use serde_json::json;
 
+use super::kit::held;
+
 const FILE: &str = r#"
     workflow = "fetch"
     [actions.fetch]
@@ -53,7 +55,7 @@ fn asked(method: &str, idempotent: bool, answer: &Response) -> Option<String> {
         };
         said.send(code).map_err(|gone| gone.to_string())
     });
-    passed.outcome().unwrap_or_else(|found| panic!("{found}"));
+    held(passed);
     heard.recv().unwrap()
 }
 

@@ -4,6 +4,8 @@ use retrial::time::Nanos;
 use retrial_sim::check::{Check, FaultKind, Request, Response, World};
 use serde_json::json;
 
+use super::kit::held;
+
 /// A service that gives a list of rows, and takes its time for each.
 fn rows(
     world: &World,
@@ -24,10 +26,7 @@ fn rows(
 
 fn holds(name: &str, text: &str, input: serde_json::Value) {
     let check = Check::new(name).workflow_file("w.toml", text).service("rows.test", rows);
-    let outcome = check.input(input).nodes(1).faults([]).runs(1..=1).seeds(1).outcome();
-    if let Err(found) = outcome {
-        panic!("{found}");
-    }
+    held(check.input(input).nodes(1).faults([]).runs(1..=1).seeds(1));
 }
 
 /// One after another, 50 s each.
@@ -96,8 +95,5 @@ fn endpoints_that_stay_broken() {
         retry = "[retry: 5, backoff: 1s]"
     "#;
     let check = Check::new("broken").workflow_file("w.toml", text).service("rows.test", rows);
-    let outcome = check.faults([FaultKind::EndpointHang]).seeds(30).outcome();
-    if let Err(found) = outcome {
-        panic!("{found}");
-    }
+    held(check.faults([FaultKind::EndpointHang]).seeds(30));
 }

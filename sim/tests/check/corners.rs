@@ -8,6 +8,8 @@ use retrial::workflow::{HeaderText, Parts, Target, Workflow};
 use retrial_sim::check::{Check, Request, Response, World};
 use serde_json::Value;
 
+use super::kit::held;
+
 /// A service that is down for whoever asks first, and then does well.
 fn shop(world: &World) -> impl Fn(Request) -> std::future::Ready<Response> + use<> {
     let world = world.clone();
@@ -34,9 +36,7 @@ fn holds(name: &str, seeds: u64, text: &str) {
         registry.register("well", |_| ready(Ok::<_, Failure>(1)));
         registry.register("ill", |_| ready(Err::<Value, _>(Failure::new("ILL", "ill"))));
     });
-    if let Err(found) = check.seeds(seeds).outcome() {
-        panic!("{found}");
-    }
+    held(check.seeds(seeds));
 }
 
 #[test]
@@ -215,7 +215,5 @@ fn a_request_that_can_not_be_made() {
     at.headers.insert("te".to_owned(), HeaderText::Literal("trailers".to_owned()));
     let workflow = Workflow::try_from(parts).unwrap();
     let check = Check::new("request").workflow(workflow).service("shop.test", shop).seeds(10);
-    if let Err(found) = check.outcome() {
-        panic!("{found}");
-    }
+    held(check);
 }

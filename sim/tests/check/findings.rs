@@ -8,7 +8,7 @@ use retrial::failure::Failure;
 use retrial::time::Nanos;
 use retrial_sim::check::{Check, FaultKind, Response, World};
 
-use super::kit::{bank, charge, first, of, once, policy};
+use super::kit::{bank, charge, first, held, of, once, policy};
 
 fn payment() -> Check {
     Check::new("payment")
@@ -205,7 +205,7 @@ fn every_run_that_is_asked_for_is_had() {
         let without = seen.runs().iter().find(|run| seen.outcome(run.id).is_none());
         without.map_or(Ok(()), |run| Err(format!("{} is not there", run.id)))
     });
-    let passed = passed.outcome().unwrap_or_else(|found| panic!("{found}"));
+    let passed = held(passed);
     assert!(passed.report.struck[&FaultKind::Shutdown] > 5, "{passed}");
 }
 

@@ -6,7 +6,7 @@ use retrial::action::Context;
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::time::Nanos;
-use retrial_sim::check::{Check, Failed, Request, Response, Seen, World};
+use retrial_sim::check::{Check, Failed, Passed, Request, Response, Seen, World};
 
 pub(crate) fn policy() -> Policy {
     Policy::builder()
@@ -50,6 +50,15 @@ where
     T: serde::Serialize,
 {
     Check::new("of one function").retry(policy(), function).runs(1..=1).seeds(3).tries(20)
+}
+
+/// What a check came to in which everything must hold.
+#[track_caller]
+pub(crate) fn held(check: Check) -> Passed {
+    match check.outcome() {
+        Ok(passed) => passed,
+        Err(found) => panic!("{found}"),
+    }
 }
 
 /// What was found first: by whom, why, in which words.

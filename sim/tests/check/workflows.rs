@@ -7,6 +7,8 @@ use retrial::failure::Failure;
 use retrial_sim::check::{Check, Request, Response, World};
 use serde_json::{Value, json};
 
+use super::kit::held;
+
 /// A service that does well mostly, and answers what it was asked.
 fn moody(world: &World) -> impl Fn(Request) -> std::future::Ready<Response> + use<> {
     let world = world.clone();
@@ -27,10 +29,7 @@ fn moody(world: &World) -> impl Fn(Request) -> std::future::Ready<Response> + us
 
 #[track_caller]
 fn holds(name: &str, seeds: u64, text: &str) {
-    let outcome = checked(name, seeds, text).outcome();
-    if let Err(found) = outcome {
-        panic!("{found}");
-    }
+    held(checked(name, seeds, text));
 }
 
 fn checked(name: &str, seeds: u64, text: &str) -> Check {
@@ -316,7 +315,7 @@ fn patience_of_years() {
         ensures = { type = "eq", field = "state.result.state", value = "never" }
     "#;
     let check = checked("years", 1, text).watchdog(std::time::Duration::from_secs(3));
-    let passed = check.outcome().unwrap_or_else(|found| panic!("{found}"));
+    let passed = held(check);
     assert!(passed.report.attempts == 13, "{passed}");
 }
 
