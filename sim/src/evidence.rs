@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use retrial::failure::ErrorCode;
 use retrial::run::{LetterId, Recorded, RunId, TaskId, Version};
 use retrial::store::{Hold, QueueRow, ResultRow, Snapshot};
 use retrial::time::{Mono, Nanos, Timestamp};
@@ -114,7 +115,7 @@ pub struct Asked {
 }
 
 /// Something that an attempt of a registered function did.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Work {
     /// True time.
     pub at: Mono,
@@ -129,7 +130,7 @@ pub struct Work {
 }
 
 /// What a registered function did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Did {
     /// Its precondition was looked at.
     Checked,
@@ -139,6 +140,8 @@ pub enum Did {
     Beat(u64),
     /// It said that it cost so many millionths more.
     Spent(u64),
+    /// It came to a failure of this code by itself. Written down of a user's own functions.
+    Failed(ErrorCode),
 }
 
 /// What the store answered to a commit, as seen beside the store. In the order of the answers: those

@@ -12,8 +12,9 @@ use crate::fault::Strikes;
 use crate::sync::lock;
 use crate::trace::Trace;
 
-/// The polls that a simulated second adds to the budget: idle nodes look around, and a retry may
-/// have to be waited for for days.
+/// The polls that a simulated second is good for besides the budget: idle nodes look around, and a
+/// retry may have to be waited for for days. They are not saved up: after years of idleness a livelock
+/// would else go on for years of real time.
 const WAITING: u64 = 200;
 
 /// Where one seed writes down what happens. Clones share it.
@@ -103,7 +104,22 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Seen {
     polls: u64,
+    /// The polls that count against the budget, less what waiting took until `waited`.
+    spent: u64,
+    /// The simulated second up to which waiting was taken off.
+    waited: u64,
+    has_ended: bool,
     findings: Vec<Finding>,
+}
+
+impl Seen {
+    /// Takes off what waiting until now took.
+    fn allow_for_waiting(&mut self, now: Mono) {
+        let second = now.as_nanos() / 1_000_000_000;
+        let waited = second.saturating_sub(self.waited).saturating_mul(WAITING);
+        self.spent = self.spent.saturating_sub(waited);
+        self.waited = second;
+    }
 }
 
 impl Watch {
@@ -147,19 +163,30 @@ impl Watch {
     pub(crate) fn admit(&self, node: &str) -> bool {
         let mut seen = lock(&self.0.seen);
         seen.polls += 1;
-        if seen.polls <= self.0.budget {
+        seen.spent += 1;
+        if seen.spent <= self.0.budget {
             return true;
         }
+        if seen.findings.iter().any(Finding::is_stuck) {
+            return false;
+        }
         let (polls, at) = (seen.polls, try_true_now().unwrap_or_default());
-        let waited = (at.as_nanos() / 1_000_000_000).saturating_mul(WAITING);
-        let stuck = seen.findings.iter().any(Finding::is_stuck);
-        if !stuck && polls <= self.0.budget.saturating_add(waited) {
+        seen.allow_for_waiting(at);
+        if seen.spent <= self.0.budget {
             return true;
         }
         drop(seen);
-        if !stuck {
-            self.report(Finding::Livelock { node: node.to_owned(), polls, at });
-        }
+        self.report(Finding::Livelock { node: node.to_owned(), polls, at });
         false
+    }
+
+    /// The world has ended: what is left is to judge it.
+    pub(crate) fn end(&self) {
+        lock(&self.0.seen).has_ended = true;
+    }
+
+    /// Whether the world has ended, however long it is judged.
+    pub(crate) fn has_ended(&self) -> bool {
+        lock(&self.0.seen).has_ended
     }
 }

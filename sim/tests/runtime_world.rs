@@ -294,6 +294,43 @@ fn a_livelock_is_found_and_ended() {
     assert_eq!((live, findings, polls), (0, 1, BUDGET + 1));
 }
 
+/// What a long wait would have been good for is not saved up.
+#[test]
+fn a_livelock_after_a_long_wait_is_found_as_soon() {
+    let found = run_seed(1, Nanos::from_secs(10 * 86_400), || async {
+        let records = Records::new(false, BUDGET);
+        let _node = start(RuntimePlan::default(), &records, |runtime, _| async move {
+            runtime.sleep_until(runtime.now().after(Nanos::from_secs(86_400))).await;
+            loop {
+                runtime.sleep_until(runtime.now().after(Nanos::from_millis(1))).await;
+            }
+        });
+        let found = records.watch.alarm().await;
+        (found, records.watch.polls())
+    });
+    let (found, polls) = found.unwrap();
+    assert!(found.is_stuck(), "{found}");
+    assert!((BUDGET + 1..3 * BUDGET).contains(&polls), "{polls} polls");
+}
+
+/// What waits as often as a node does may do so for ever.
+#[test]
+fn whoever_looks_around_now_and_then_is_no_livelock() {
+    let found = run_seed(1, Nanos::from_secs(3_600), || async {
+        let records = Records::new(false, 1_000);
+        let _node = start(RuntimePlan::default(), &records, |runtime, _| async move {
+            loop {
+                runtime.sleep_until(runtime.now().after(Nanos::from_millis(10))).await;
+            }
+        });
+        pass(Nanos::from_secs(1_800)).await;
+        (records.watch.findings(), records.watch.polls())
+    });
+    let (found, polls) = found.unwrap();
+    assert!(found.is_empty(), "{found:?}");
+    assert!(polls > 100_000, "{polls} polls");
+}
+
 #[test]
 fn a_panic_in_a_node_is_reported_with_place_and_node() {
     let panicked = run_seed(9, LIMIT, || async {

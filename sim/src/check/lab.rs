@@ -118,27 +118,13 @@ impl Lab {
             // Nobody listens any more where the world was given up.
             let _ = tell.send(live_with(scenario, Some(own), &records));
         });
-        match started.ok().and_then(|_| self.wait(&told, &watch)) {
+        match started.ok().and_then(|_| wait(self.watchdog, &told, &watch)) {
             Some(lived) => self.judged(lived),
             None => World {
                 report: given_up(seed, self.watchdog),
                 history: None,
                 struck: BTreeMap::new(),
             },
-        }
-    }
-
-    /// Waits for a world's end; gives it up once nothing in it has been polled for so long. A large
-    /// one may take its time.
-    fn wait(&self, end: &Receiver<Lived>, watch: &Watch) -> Option<Lived> {
-        let mut polls = watch.polls();
-        loop {
-            match end.recv_timeout(self.watchdog) {
-                Ok(lived) => return Some(lived),
-                Err(RecvTimeoutError::Disconnected) => return None,
-                Err(RecvTimeoutError::Timeout) if watch.polls() == polls => return None,
-                Err(RecvTimeoutError::Timeout) => polls = watch.polls(),
-            }
         }
     }
 
@@ -191,6 +177,21 @@ impl Lab {
     }
 }
 
+/// Waits for a world's end; gives it up once nothing in it has been polled for so long. A large one
+/// may take its time, to be lived through and to be judged.
+fn wait<T>(patience: Duration, end: &Receiver<T>, watch: &Watch) -> Option<T> {
+    let mut polls = watch.polls();
+    loop {
+        match end.recv_timeout(patience) {
+            Ok(lived) => return Some(lived),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) if watch.has_ended() => {}
+            Err(RecvTimeoutError::Timeout) if watch.polls() == polls => return None,
+            Err(RecvTimeoutError::Timeout) => polls = watch.polls(),
+        }
+    }
+}
+
 fn breach(oracle: &str, reason: &str, text: String) -> Breach {
     Breach { oracle: oracle.to_owned(), reason: reason.to_owned(), text, proof: Vec::new() }
 }
@@ -237,5 +238,32 @@ struct PackError;
 impl From<NothingFails> for PackError {
     fn from(_: NothingFails) -> Self {
         Self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `wait` makes of a world that nobody polls, and that tells of its end later than the
+    /// watchdog waits.
+    #[expect(clippy::disallowed_methods, reason = "the watchdog is about real time")]
+    fn late(watch: &Watch) -> Option<&'static str> {
+        let (tell, told) = channel();
+        let judge = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(200));
+            // Nobody listens where the world was given up.
+            let _ = tell.send("judged");
+        });
+        let found = wait(Duration::from_millis(20), &told, watch);
+        judge.join().map(|()| found).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_world_that_has_ended_is_judged_for_as_long_as_it_takes() {
+        let watch = Watch::new(1);
+        assert_eq!(late(&watch), None);
+        watch.end();
+        assert_eq!(late(&watch), Some("judged"));
     }
 }

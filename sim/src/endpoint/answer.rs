@@ -89,6 +89,11 @@ impl Answer {
         answer
     }
 
+    /// The first header of this name that is sent.
+    pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.iter().find(|(had, _)| had == name).map(|(_, value)| value.as_str())
+    }
+
     fn json(value: &Value) -> Self {
         Self::whole(200, value.to_string().into())
     }

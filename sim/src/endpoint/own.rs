@@ -6,9 +6,11 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
+use hyper::header::RETRY_AFTER;
 use hyper::{HeaderMap, Method, Uri};
 use serde_json::Value;
 
+use super::answer::Answer;
 use super::ledger::Place;
 use super::serve::Endpoint;
 use crate::evidence::ENDPOINTS;
@@ -83,19 +85,7 @@ pub(super) fn reaches(reply: &Reply) -> bool {
 pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
     if !(200..300).contains(&answer.status) {
         let body = String::from_utf8_lossy(&answer.body).into_owned();
-        let asked =
-            answer.headers.iter().find(|(name, _)| name.eq_ignore_ascii_case("retry-after"));
-        let asked = asked.map(|(_, text)| text.trim());
-        let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
-        let retry_after = asked.map(|text| match text.parse() {
-            Ok(_) if !digits(text) => RetryAfter::Text(text.to_owned()),
-            Ok(seconds) => RetryAfter::Seconds(seconds),
-            // Read against a clock that may be wrong, so nothing is known of it.
-            Err(_) if httpdate::parse_http_date(text).is_ok() => {
-                RetryAfter::Date { secs: 0, own_date: false }
-            }
-            Err(_) => RetryAfter::Text(text.to_owned()),
-        });
+        let retry_after = Answer::of(answer).header(&RETRY_AFTER).map(asks_for);
         return Reply::Status { code: answer.status, retry_after, body };
     }
     if is_answered_bare(method) || answer.status == 204 {
@@ -109,6 +99,19 @@ pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
         return Reply::Ok(Value::Null);
     }
     serde_json::from_slice(&answer.body).map_or(Reply::Malformed, Reply::Ok)
+}
+
+/// What `Retry-After` says: seconds, however many, or a date, or nothing that can be read.
+fn asks_for(text: &str) -> RetryAfter {
+    let text = text.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return RetryAfter::Seconds(text.parse().unwrap_or(u64::MAX));
+    }
+    match httpdate::parse_http_date(text) {
+        // Read against a clock that may be wrong, so nothing is known of it.
+        Ok(_) => RetryAfter::Date { secs: 0, own_date: false },
+        Err(_) => RetryAfter::Text(text.to_owned()),
+    }
 }
 
 /// Whether answers to requests by `method` have no body, whatever their head says of one.

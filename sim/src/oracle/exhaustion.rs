@@ -10,7 +10,7 @@ use super::history::{Entry, Failed, TaskHistory, endpoint_of, entries, tasks};
 use super::ledger::Ledger;
 use super::model::Unknown;
 use super::{OUTCOME_UNKNOWN, Promise, Report, answers, calling_off, model, rollback, routing};
-use crate::evidence::{Evidence, RunEvidence};
+use crate::evidence::{Did, Evidence, RunEvidence};
 
 /// It was retried although the policy stops.
 pub const RETRIED_TOO_OFTEN: &str = "retried_too_often";
@@ -214,8 +214,15 @@ fn unknown(
     let implied = model::unknown(failed.failure, !arrivals.is_empty());
     let says = failed.failure.is_outcome_unknown();
     if evidence.own.is_own && endpoint_of(&task.run.workflow, task.task.step).is_none() {
-        // A user's function makes failures as it likes, and knows what it has done.
-        return Unknown { surely: says, possibly: says || implied.possibly };
+        let works = ledger.works(task.run.id, task.task, failed.attempt);
+        let itself = works.iter().any(|w| w.did == Did::Failed(failed.failure.code().clone()));
+        // A user's function makes failures as it likes, and knows what it has done. Of one that did
+        // not come to its end nobody knows.
+        return if itself {
+            Unknown { surely: says, possibly: says || implied.possibly }
+        } else {
+            Unknown { surely: implied.possibly, ..implied }
+        };
     }
     // An exception may be called as a failure of the engine's own is, and was read.
     let was_read = answers::exception(arrivals, failed.failure.code()).is_some();

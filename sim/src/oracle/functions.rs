@@ -1,8 +1,6 @@
 //! What is recorded of a registered function's attempt is what that attempt said and did: its
 //! outcome, its cost (H17), its progress (X1); and what had held before is not looked at again (H10).
 
-use std::collections::BTreeMap;
-
 use retrial::run::{Event, RunId, TaskId};
 use retrial::time::Nanos;
 use retrial::workflow::{Step, Target};
@@ -10,7 +8,7 @@ use retrial::workflow::{Step, Target};
 use super::Report;
 use super::history::{Entry, entries, tasks};
 use super::ledger::Ledger;
-use crate::evidence::{Did, Evidence, RunEvidence, Work};
+use crate::evidence::{Did, Evidence, RunEvidence};
 use crate::fault::FaultKind;
 
 /// An outcome of an attempt that never began.
@@ -45,29 +43,21 @@ pub(super) const ELSEWHERE: &str = "function elsewhere";
 /// Beyond the limit: what a wake-up and the way to the endpoint and back may add.
 const SLACK: Nanos = Nanos::from_millis(250);
 
-type ByAttempt<'e> = BTreeMap<u32, Vec<&'e Work>>;
-
 pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>) {
-    let mut works: BTreeMap<(RunId, TaskId), ByAttempt<'_>> = BTreeMap::new();
-    for work in &evidence.works {
-        let of_task = works.entry((work.run, work.task)).or_default();
-        of_task.entry(work.attempt).or_default().push(work);
-    }
     for run in &evidence.runs {
         for task in tasks(run).into_iter().filter(|task| task.whole) {
             let declared = run.workflow.actions().get(&task.step.action);
             if declared.is_none_or(|action| action.target != Target::Registered) {
                 continue;
             }
-            let done = works.remove(&(run.id, task.task)).unwrap_or_default();
             placed(report, run.id, evidence.lacking.contains(&task.step.action), &task.entries);
             // What a user's own function did inside nobody wrote down.
             if evidence.own.is_own {
                 continue;
             }
-            let of_task = Task { run, task: task.task, step: task.step, done };
+            let of_task = Task { run, task: task.task, step: task.step, ledger };
             of_task.judge(report, &task.entries);
-            of_task.beats(report, evidence, ledger, &task.entries);
+            of_task.beats(report, evidence, &task.entries);
         }
     }
 }
@@ -91,7 +81,7 @@ struct Task<'e> {
     run: &'e RunEvidence,
     task: TaskId,
     step: &'e Step,
-    done: ByAttempt<'e>,
+    ledger: &'e Ledger<'e>,
 }
 
 impl Task<'_> {
@@ -122,13 +112,13 @@ impl Task<'_> {
         }
     }
 
-    fn did(&self, attempt: u32) -> impl Iterator<Item = Did> {
-        self.done.get(&attempt).into_iter().flatten().map(|work| work.did)
+    fn did(&self, attempt: u32) -> impl Iterator<Item = &Did> {
+        self.ledger.works(self.run.id, self.task, attempt).iter().map(|work| &work.did)
     }
 
     fn last_beat(&self, attempt: u32) -> Option<u64> {
         let beats = self.did(attempt).filter_map(|did| match did {
-            Did::Beat(done) => Some(done),
+            Did::Beat(done) => Some(*done),
             _ => None,
         });
         beats.last()
@@ -151,10 +141,10 @@ impl Task<'_> {
                     report.check(!held, self.run.id, CHECKED_AGAIN, || entry.show());
                 }
                 Did::Began(seen) => {
-                    report.check(seen >= known, self.run.id, PROGRESS_LOST, || {
+                    report.check(*seen >= known, self.run.id, PROGRESS_LOST, || {
                         format!("it had come to {known:?}, not {seen:?}: {}", entry.show())
                     });
-                    report.check(seen <= made, self.run.id, PROGRESS_FROM_NOWHERE, || {
+                    report.check(*seen <= made, self.run.id, PROGRESS_FROM_NOWHERE, || {
                         format!("it had come to {made:?}, not {seen:?}: {}", entry.show())
                     });
                     if seen.is_some() {
@@ -174,7 +164,7 @@ impl Task<'_> {
         let said: u64 = self
             .did(attempt)
             .filter_map(|did| match did {
-                Did::Spent(cost) => Some(cost),
+                Did::Spent(cost) => Some(*cost),
                 _ => None,
             })
             .sum();
@@ -199,13 +189,7 @@ impl Task<'_> {
     }
 
     /// A heartbeat is missed only where one is asked for, and then it is.
-    fn beats(
-        &self,
-        report: &mut Report,
-        evidence: &Evidence,
-        ledger: &Ledger<'_>,
-        entries_of_task: &[Entry<'_>],
-    ) {
+    fn beats(&self, report: &mut Report, evidence: &Evidence, entries_of_task: &[Entry<'_>]) {
         let of_action = self.run.workflow.actions().get(&self.step.action);
         let of_action = of_action.and_then(|action| action.heartbeat_timeout);
         let limit = self.step.heartbeat_timeout.or(of_action);
@@ -224,9 +208,9 @@ impl Task<'_> {
                     if stood.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
                         continue;
                     }
-                    let arrivals = ledger.arrivals(self.run.id, self.task, *attempt);
+                    let arrivals = self.ledger.arrivals(self.run.id, self.task, *attempt);
                     let answered = arrivals.iter().filter_map(|a| a.answered_at).min();
-                    let last = self.done.get(attempt).and_then(|done| done.last());
+                    let last = self.ledger.works(self.run.id, self.task, *attempt).last();
                     let (Some(at), Some(last)) = (answered, last) else { continue };
                     let most = limit.saturating_add(evidence.clock.tolerance(limit));
                     let silent = at.since(last.at);

@@ -1,14 +1,16 @@
-//! Which arrival belongs to which attempt: by receipt token and `X-Retry-Attempt`.
+//! Which arrival belongs to which attempt, by receipt token and `X-Retry-Attempt`; and what a
+//! registered function did in which.
 
 use std::collections::BTreeMap;
 
 use retrial::run::{RunId, TaskId};
 
-use crate::evidence::{Arrival, Evidence, RunEvidence};
+use crate::evidence::{Arrival, Evidence, RunEvidence, Work};
 
-/// The endpoints' ledger by task and attempt.
+/// What endpoints and functions saw, by task and attempt.
 pub(super) struct Ledger<'e> {
     by_attempt: BTreeMap<(String, u32), Vec<&'e Arrival>>,
+    works: BTreeMap<(RunId, TaskId, u32), Vec<&'e Work>>,
 }
 
 impl<'e> Ledger<'e> {
@@ -20,7 +22,16 @@ impl<'e> Ledger<'e> {
                 by_attempt.entry((token.clone(), attempt)).or_default().push(arrival);
             }
         }
-        Self { by_attempt }
+        let mut works: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for work in &evidence.works {
+            works.entry((work.run, work.task, work.attempt)).or_default().push(work);
+        }
+        Self { by_attempt, works }
+    }
+
+    /// What the registered function did in `attempt` of `task`, in order.
+    pub(super) fn works(&self, run: RunId, task: TaskId, attempt: u32) -> &[&'e Work] {
+        self.works.get(&(run, task, attempt)).map_or(&[], Vec::as_slice)
     }
 
     /// What arrived for `attempt` of `task`.

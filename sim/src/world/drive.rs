@@ -166,6 +166,13 @@ impl Users {
         lock(&self.book).clone()
     }
 
+    /// Writes down what became of asking for a run.
+    pub(super) fn with_run(&self, run: RunId, note: impl FnOnce(&mut RunEvidence)) {
+        if let Some(asked) = lock(&self.book).iter_mut().find(|r| r.id == run) {
+            note(asked);
+        }
+    }
+
     /// Asks for a run until a node answers. The id is the user's, so asking again asks for no more.
     async fn submit(&self, number: usize) {
         let asked = &self.scenario.submissions[number];
@@ -196,17 +203,14 @@ impl Users {
         match answer {
             Ok(run) => {
                 self.note(&format!("run {run} is acknowledged"));
-                if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
-                    found.acknowledged = true;
-                }
+                self.with_run(run, |asked| asked.acknowledged = true);
             }
             Err(error) => {
                 self.note(&format!("run {id} is refused: {error}"));
                 let of_what_is_asked =
                     !matches!(error, SubmitError::Closing | SubmitError::Broken(_));
-                if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == id) {
-                    found.refused = of_what_is_asked.then(|| error.to_string());
-                }
+                let refused = of_what_is_asked.then(|| error.to_string());
+                self.with_run(id, |asked| asked.refused = refused);
             }
         }
     }
@@ -222,10 +226,10 @@ impl Users {
         let run = self.id_of(cancel.submission);
         let how = if cancel.rollback { "rolled back" } else { "called off" };
         self.note(&format!("run {run} is {how}"));
-        if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
-            found.cancels.push(true_now());
-            found.rollbacks.extend(cancel.rollback.then(true_now));
-        }
+        self.with_run(run, |asked| {
+            asked.cancels.push(true_now());
+            asked.rollbacks.extend(cancel.rollback.then(true_now));
+        });
         if cancel.rollback {
             self.ask(cancel.node, |reply| Order::Rollback(run, reply)).await;
         } else {
@@ -238,7 +242,7 @@ impl Users {
         until(rest.from).await;
         let run = self.id_of(rest.submission);
         self.note(&format!("run {run} is deactivated"));
-        self.leave_alone(run, true);
+        self.with_run(run, |asked| asked.left_alone = true);
         self.ask(rest.node, |reply| Order::Deactivate(run, reply)).await;
         if rest.archive {
             self.note(&format!("run {run} is archived"));
@@ -252,14 +256,8 @@ impl Users {
 
     async fn activate(&self, node: u32, run: RunId) {
         self.note(&format!("run {run} is activated"));
-        self.leave_alone(run, false);
+        self.with_run(run, |asked| asked.left_alone = false);
         self.ask(node, |reply| Order::Activate(run, reply)).await;
-    }
-
-    fn leave_alone(&self, run: RunId, alone: bool) {
-        if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
-            found.left_alone = alone;
-        }
     }
 
     pub(super) fn done(&self) {

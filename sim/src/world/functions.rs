@@ -11,6 +11,7 @@ use retrial::action::{
     ActionSet, Actions, Call, Context, HttpActions, Lent, Outcome, Registry, Reports,
 };
 use retrial::failure::Failure;
+use retrial::run::{RunId, TaskId};
 use retrial::runtime::Runtime as _;
 use retrial::time::Timestamp;
 use retrial::workflow::{Able, Action, Endpoint, Target};
@@ -35,16 +36,37 @@ type Dispatched = Arc<Mutex<BTreeMap<(u128, u32), Timestamp>>>;
 /// Registered functions and HTTP endpoints.
 pub(super) struct Acts {
     set: ActionSet<Wires>,
-    /// None where the functions are a user's own.
-    dispatched: Option<Dispatched>,
+    whose: Whose,
+}
+
+/// Whose functions they are.
+enum Whose {
+    /// The simulation's, which see to it themselves that it is written down what they do.
+    Drawn(Dispatched),
+    /// A user's.
+    Own(Book),
+}
+
+/// What functions of one life of a node did.
+#[derive(Clone)]
+struct Book {
+    life: Life,
+    works: Works,
+}
+
+impl Book {
+    fn note(&self, run: RunId, task: TaskId, attempt: u32, did: Did) {
+        if !self.life.is_over() {
+            lock(&self.works).push(Work { at: true_now(), run, task, attempt, did });
+        }
+    }
 }
 
 /// What a function needs.
 #[derive(Clone)]
 struct Hands {
     runtime: SimRuntime,
-    life: Life,
-    works: Works,
+    book: Book,
     http: HttpActions<Wires>,
     dispatched: Dispatched,
 }
@@ -58,8 +80,9 @@ impl Acts {
         lacking: &BTreeSet<String>,
     ) -> Self {
         let dispatched = Dispatched::default();
+        let book = Book { life, works };
         let hands =
-            Hands { runtime, life, works, http: http.clone(), dispatched: Arc::clone(&dispatched) };
+            Hands { runtime, book, http: http.clone(), dispatched: Arc::clone(&dispatched) };
         let mut registry = Registry::new();
         for name in workload::registered().filter(|name| !lacking.contains(name)) {
             let (before, after) = (hands.clone(), hands.clone());
@@ -75,24 +98,34 @@ impl Acts {
                 })
                 .register();
         }
-        Self { set: ActionSet::new(registry, http), dispatched: Some(dispatched) }
+        Self { set: ActionSet::new(registry, http), whose: Whose::Drawn(dispatched) }
     }
 
     /// A user's own functions, over the simulated network.
-    pub(super) fn own(own: &Own, http: HttpActions<Wires>) -> Self {
-        Self { set: ActionSet::new(own.registry(), http), dispatched: None }
+    pub(super) fn own(own: &Own, life: Life, works: Works, http: HttpActions<Wires>) -> Self {
+        let whose = Whose::Own(Book { life, works });
+        Self { set: ActionSet::new(own.registry(), http), whose }
     }
 }
 
 impl Actions for Acts {
     async fn invoke(&self, call: Call) -> Outcome {
-        let Some(dispatched) = &self.dispatched else {
-            let name = call.name.clone();
-            let mut attempt = pin!(self.set.invoke(call));
-            return poll_fn(|cx| inside_function(&name, || attempt.as_mut().poll(cx))).await;
-        };
-        lock(dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
-        self.set.invoke(call).await
+        match &self.whose {
+            Whose::Drawn(dispatched) => {
+                lock(dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
+                self.set.invoke(call).await
+            }
+            Whose::Own(book) => {
+                let (name, run, task, attempt) =
+                    (call.name.clone(), call.run, call.task, call.attempt);
+                let mut made = pin!(self.set.invoke(call));
+                let outcome = poll_fn(|cx| inside_function(&name, || made.as_mut().poll(cx))).await;
+                if let Err(failure) = &outcome {
+                    book.note(run, task, attempt, Did::Failed(failure.code().clone()));
+                }
+                outcome
+            }
+        }
     }
 
     fn able(&self) -> Able {
@@ -102,10 +135,7 @@ impl Actions for Acts {
 
 impl Hands {
     fn note(&self, context: &Context, did: Did) {
-        if !self.life.is_over() {
-            let (run, task, attempt) = (context.run(), context.task(), context.attempt());
-            lock(&self.works).push(Work { at: true_now(), run, task, attempt, did });
-        }
+        self.book.note(context.run(), context.task(), context.attempt(), did);
     }
 
     async fn work(&self, context: Context) -> Outcome {

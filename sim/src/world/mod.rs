@@ -100,6 +100,7 @@ pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, records: &Rec
         let evidence = drive::live(&scene, own, bound, &notes).await;
         (evidence, true_now())
     });
+    records.watch.end();
     let history = History::new(&scenario, records.trace.lines());
     let (report, evidence) = match ran {
         Ok((evidence, ended)) => (judge(seed, &evidence, ended, records), Some(evidence)),

@@ -1,7 +1,7 @@
 //! People who pause, resume, fail by hand, redrive, discard, archive and prune.
 
 use retrial::engine::{CommandError, Retention, SubmitError};
-use retrial::run::{LetterId, RunId};
+use retrial::run::LetterId;
 use retrial::store::{Heads, LetterStatus, Prune};
 use retrial::time::Nanos;
 
@@ -126,11 +126,5 @@ impl Users {
 
     pub(super) async fn heads(&self) -> Option<Heads> {
         self.ask(0, Order::Heads).await.ok()
-    }
-
-    fn with_run(&self, run: RunId, note: impl FnOnce(&mut crate::evidence::RunEvidence)) {
-        if let Some(found) = lock(&self.book).iter_mut().find(|r| r.id == run) {
-            note(found);
-        }
     }
 }

@@ -152,7 +152,7 @@ pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, mem
     let http = HttpActions::new(wires, environment);
     let works = Arc::clone(&notes.works);
     let (actions, functions) = match &own {
-        Some(own) => (Acts::own(own, http), own.backoffs.clone()),
+        Some(own) => (Acts::own(own, life.clone(), works, http), own.backoffs.clone()),
         None => {
             let drawn = Acts::new(runtime.clone(), life.clone(), works, http, &lacking);
             (drawn, workload::functions())

@@ -25,6 +25,10 @@ fn saying(body: impl Into<Bytes>) -> Response {
     Response { body: body.into(), ..Response::status(200) }
 }
 
+fn retry_after(values: &[&str]) -> Response {
+    values.iter().fold(Response::status(503), |r, value| r.with_header("retry-after", value))
+}
+
 fn exception(kind: &str, mro: &[&str]) -> Response {
     Response::json(&json!({ "type": kind, "message": "no", "mro": mro }))
 }
@@ -110,6 +114,12 @@ fn every_kind_of_answer_is_read_the_same_way() {
         (Response::status(503).with_header("retry-after", "soon"), Some("503")),
         (Response::status(503).with_header("retry-after", "+5"), Some("503")),
         (Response::status(503).with_header("retry-after", " 2 "), Some("503")),
+        // One that can't be sent is none.
+        (retry_after(&["two\nlines"]), Some("503")),
+        (retry_after(&["two\nlines", "2"]), Some("503")),
+        (retry_after(&["two\nlines", "soon"]), Some("503")),
+        (retry_after(&["soon", "2"]), Some("503")),
+        (retry_after(&["99999999999999999999999999"]), Some("503")),
     ] {
         let shown = format!("{answer:?}");
         assert_eq!(answered("POST", answer).as_deref(), code, "{shown}");

@@ -33,6 +33,7 @@ fn holds(name: &str, seeds: u64, text: &str) {
         registry.register("sure", |_| {
             ready(Err::<Value, _>(Failure::new("TIMEOUT", "the card machine").retryable()))
         });
+        registry.register("hangs", |_| std::future::pending::<Result<(), Failure>>());
         registry.register("well", |_| ready(Ok::<_, Failure>(1)));
         registry.register("ill", |_| ready(Err::<Value, _>(Failure::new("ILL", "ill"))));
     });
@@ -149,6 +150,26 @@ fn what_a_function_says_of_its_outcome() {
         retry = "[retry: 3, backoff: 1s]"
     "#,
     );
+}
+
+/// Of one that did not come to its end nobody knows.
+#[test]
+fn what_nobody_can_say_of_a_functions_outcome() {
+    for (heartbeat, timeout) in [("1s", "1h"), ("1h", "1s")] {
+        let text = format!(
+            r#"
+            workflow = "w"
+            [actions.hangs]
+            idempotent = false
+            heartbeat_timeout = "{heartbeat}"
+            [[steps]]
+            id = "hangs"
+            action = "hangs"
+            retry = "[retry: 3, backoff: 1s] [timeout: {timeout}]"
+        "#
+        );
+        holds("unsaid", 5, &text);
+    }
 }
 
 #[test]

@@ -2,6 +2,8 @@ use retrial::failure::{Failure, NetworkFault};
 use retrial::policy::{Counting, GiveUp, Limit, Matcher, Rule};
 use retrial::run::{Event, Outcome, Spent};
 use retrial::time::Nanos;
+use retrial::workflow::Target;
+use retrial_sim::evidence::{Did, Work};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::oracle::calling_off::NOT_CALLED_OFF;
 use retrial_sim::oracle::exhaustion::{
@@ -295,4 +297,44 @@ fn h17_a_retry_after_an_unknown_outcome_is_found() {
     healthy(&judge(&harmful(&refused, false, true).world));
     found(&judge(&harmful(&refused, false, false).world), GAVE_UP_EARLY);
     found(&judge(&harmful(&server_error(), true, false).world), GAVE_UP_EARLY);
+}
+
+/// The same of a user's own function, which may have failed so itself.
+fn own_harmful(failure: &Failure, itself: bool, retried: bool) -> Script {
+    let mut parts = workflow(vec![step("a", policy(3))]);
+    let action = parts.actions.get_mut("do_a").unwrap();
+    (action.target, action.idempotent) = (Target::Registered, Some(false));
+    let mut script = Script::new(parts);
+    script.world.own.is_own = true;
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, Reply::Hang);
+    script.world.ledger.clear();
+    let did = if itself { Did::Failed(failure.code().clone()) } else { Did::Began(None) };
+    let (run, at) = (script.run().id, at(script.now));
+    script.world.works.push(Work { at, run, task: it, attempt: 1, did });
+    if retried {
+        script.retry(it, 1, failure);
+    } else {
+        script.give_up(it, 1, failure, GiveUp::OutcomeUnknown);
+    }
+    script
+}
+
+#[test]
+fn h17_whether_an_outcome_is_unknown_is_for_whoever_failed_to_say() {
+    for failure in [Failure::timed_out("slow"), Failure::lease_lost()] {
+        let forgotten: Failure = Failure::new(failure.code().as_str(), "known").retryable();
+        // Nobody knows what became of an attempt that did not come to its end, whatever the mark.
+        for failure in [&failure, &forgotten] {
+            let report = judge(&own_harmful(failure, false, false).world);
+            assert!(report.findings.iter().all(|f| f.reason != GAVE_UP_EARLY), "{report:?}");
+            found(&judge(&own_harmful(failure, false, true).world), RETRIED_TOO_OFTEN);
+        }
+        // A function that says that it has done nothing may be called again.
+        healthy(&judge(&own_harmful(&forgotten, true, true).world));
+        let marked = forgotten.with_unknown_outcome();
+        found(&judge(&own_harmful(&marked, true, true).world), RETRIED_TOO_OFTEN);
+    }
+    let network = Failure::network(NetworkFault::Cut, "cut");
+    healthy(&judge(&own_harmful(&network, true, true).world));
 }

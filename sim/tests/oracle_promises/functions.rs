@@ -26,7 +26,7 @@ fn function() -> Script {
 
 fn did(script: &mut Script, attempt: u32, all: &[Did]) {
     let (run, at) = (script.run().id, at(script.now));
-    let work = |did: &Did| Work { at, run, task: task(0, 0), attempt, did: *did };
+    let work = |did: &Did| Work { at, run, task: task(0, 0), attempt, did: did.clone() };
     script.world.works.extend(all.iter().map(work));
 }
 
