@@ -16,8 +16,8 @@ pub(super) struct Fate<'e> {
     pub(super) failed: BTreeMap<StepIx, (Entry<'e>, &'e ErrorContext)>,
     pub(super) unreachable: BTreeSet<StepIx>,
     pub(super) skipped: BTreeSet<StepIx>,
-    /// Which event entered a step, ruled it out or passed it by, whichever came first.
-    closed: BTreeMap<StepIx, u64>,
+    /// Which event ruled a step out that too few of its `after` could still do well for.
+    ruled_out: BTreeMap<StepIx, u64>,
     pub(super) routed: Vec<(Entry<'e>, StepIx, StepIx, RouteCause)>,
     pub(super) cancelled: Option<Entry<'e>>,
     pub(super) rolls_back: Option<(Entry<'e>, &'e Outcome)>,
@@ -30,13 +30,12 @@ pub(super) struct Fate<'e> {
 }
 
 impl<'e> Fate<'e> {
-    pub(super) fn fold(&mut self, entry: &Entry<'e>, tasks: &[TaskHistory<'e>]) {
-        if let Event::StepEntered { step, .. }
-        | Event::StepUnreachable { step }
-        | Event::StepSkipped { step } = entry.event
-        {
-            self.closed.entry(*step).or_insert(entry.number);
-        }
+    pub(super) fn fold(
+        &mut self,
+        workflow: &Workflow,
+        entry: &Entry<'e>,
+        tasks: &[TaskHistory<'e>],
+    ) {
         match entry.event {
             Event::StepEntered { step, tasks } => {
                 self.entered.insert(*step, (*entry, *tasks));
@@ -48,6 +47,9 @@ impl<'e> Fate<'e> {
                 self.failed.insert(*step, (*entry, error));
             }
             Event::StepUnreachable { step } => {
+                if self.is_barred(workflow, *step) {
+                    self.ruled_out.insert(*step, entry.number);
+                }
                 self.unreachable.insert(*step);
             }
             Event::StepSkipped { step } => {
@@ -83,9 +85,19 @@ impl<'e> Fate<'e> {
         out.map(|(_, _, to, _)| *to).collect()
     }
 
-    /// Whether the step could still be entered when `entry` came.
+    /// Whether so much before the step was lost that too few of its `after` can do well.
+    fn is_barred(&self, workflow: &Workflow, step: StepIx) -> bool {
+        workflow.step(step).is_some_and(|definition| {
+            let after = &definition.after;
+            let left = after.iter().filter(|s| !self.is_lost(**s)).count();
+            left < needed(definition.join, after.len())
+        })
+    }
+
+    /// Whether a failure could still lead to the step when `entry` came. As long as a step that has
+    /// an edge to it is at work, nothing but its `after` rules it out.
     pub(super) fn was_open(&self, step: StepIx, entry: &Entry<'e>) -> bool {
-        self.closed.get(&step).is_none_or(|number| *number > entry.number)
+        self.ruled_out.get(&step).is_none_or(|number| *number > entry.number)
     }
 
     /// Whether the step was entered through a failure edge.

@@ -50,7 +50,7 @@ pub(super) fn judge(
     let mut fate = Fate::default();
     for entry in entries(run).filter(|e| !is_undoing(run, e.event)) {
         fate.judge_next(report, run, input, &entry);
-        fate.fold(&entry, tasks);
+        fate.fold(&run.workflow, &entry, tasks);
     }
     fate.routes(report, run, input);
     fate.steps(report, run);
@@ -153,10 +153,8 @@ impl<'e> Fate<'e> {
         let Some(definition) = run.workflow.step(step) else { return };
         let after = &definition.after;
         let well = after.iter().filter(|s| self.succeeded.contains_key(s)).count();
-        let waited = well >= needed(definition.join, after.len())
-            && after
-                .iter()
-                .all(|s| self.is_settled(*s) && !self.has_open_before(&run.workflow, *s));
+        let enough = well >= needed(definition.join, after.len());
+        let waited = enough && !self.has_open_before(&run.workflow, step);
         if !definition.join.is_all() {
             report.met(JOIN);
         }

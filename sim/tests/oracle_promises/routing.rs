@@ -1,9 +1,9 @@
 //! The second half of promise 3: Decision 18, A11, A13, C6, C11.
 
-use retrial::failure::{ErrorContext, Failure};
+use retrial::failure::{ErrorCode, ErrorContext, Failure};
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome, RouteCause};
-use retrial::workflow::{Condition, Parts, StepIx, Transition};
+use retrial::workflow::{Condition, Parts, Quorum, StepIx, Transition};
 use retrial_sim::oracle::exhaustion::judge;
 use retrial_sim::oracle::routing::{
     CANCELLED_WITHOUT_CAUSE, COMPLETED_TOO_SOON, ENTERED_WRONGLY, FAILURE_MISROUTED,
@@ -90,6 +90,70 @@ fn decision_18_a_failure_on_the_wrong_edge_is_found() {
     found(&judge(&script.world), FAILURE_MISROUTED);
     let script = caught().without(|e| matches!(e, Event::Routed { .. }));
     found(&judge(&script.world), FAILURE_MISROUTED);
+}
+
+/// `a` is at work when its handler is closed by `closing`; then it fails, and is led nowhere.
+fn closed_early(parts: Parts, closing: &[Event]) -> Script {
+    let mut script = Script::new(parts);
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, status(500));
+    for event in closing {
+        script.event(event.clone());
+    }
+    script.give_up(it, 1, &broken(), GiveUp::Exhausted);
+    let error = script.context(it, 1, &broken());
+    script.step_failed(0, error);
+    script
+}
+
+#[test]
+fn decision_18_a_handler_closed_while_its_source_works_is_found() {
+    let step = StepIx(2);
+    for closing in [
+        Event::StepUnreachable { step },
+        Event::StepSkipped { step },
+        Event::StepEntered { step, tasks: 1 },
+    ] {
+        found(&judge(&closed_early(handled(), &[closing]).world), FAILURE_MISROUTED);
+    }
+}
+
+#[test]
+fn decision_18_a_failure_is_not_led_where_it_would_vanish() {
+    let needing = |join: Quorum| {
+        let mut parts = handled();
+        parts.steps.extend(["d", "e"].map(|id| step(id, policy(1))));
+        parts.steps[2].after = vec![StepIx(3), StepIx(4)];
+        parts.steps[2].join = join;
+        parts
+    };
+    // The handler needs `d` too, which requires what does not hold.
+    let error = Script::new(needing(Quorum::All)).context(task(3, 0), 0, &broken());
+    let error = ErrorContext { code: ErrorCode::new("PRECONDITION_FAILED"), ..error };
+    let lost =
+        [Event::StepFailed { step: StepIx(3), error }, Event::StepUnreachable { step: StepIx(2) }];
+    let misrouted = |join, closing: &[Event]| {
+        let report = judge(&closed_early(needing(join), closing).world);
+        report.findings.iter().any(|f| f.reason == FAILURE_MISROUTED)
+    };
+    assert!(!misrouted(Quorum::All, &lost));
+    // It can do without one of the two, or was ruled out before it had to be.
+    assert!(misrouted(Quorum::Any, &lost));
+    assert!(misrouted(Quorum::All, &[lost[1].clone(), lost[0].clone()]));
+}
+
+#[test]
+fn c6_a_step_that_others_may_still_lead_to_is_not_entered() {
+    let mut parts = workflow(["a", "b", "c"].map(|id| step(id, policy(1))).into());
+    parts.transitions = vec![edge(0, 2, 1, Value::Null), edge(1, 2, 1, Value::Null)];
+    let mut script = Script::new(parts.clone());
+    script.pass_step(0).route(0, 2, RouteCause::Success);
+    script.pass_step(1).route(1, 2, RouteCause::Success).pass_step(2).end(Outcome::Completed);
+    healthy(&judge(&script.world));
+    let mut script = Script::new(parts);
+    script.pass_step(0).route(0, 2, RouteCause::Success).pass_step(2);
+    script.pass_step(1).route(1, 2, RouteCause::Success).end(Outcome::Completed);
+    found(&judge(&script.world), ENTERED_WRONGLY);
 }
 
 #[test]
