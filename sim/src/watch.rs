@@ -16,6 +16,10 @@ use crate::trace::Trace;
 /// retry may have to be waited for for days. They are not saved up: after years of idleness a livelock
 /// would else go on for years of real time.
 const WAITING: u64 = 200;
+/// The same for a task that a guard holds back: each second it is looked whether its turn has come.
+const HELD: u64 = 10;
+/// The tasks that may be held at once, as a step has no more: a bound counts generously.
+const MOST_HELD: u64 = 10_000;
 
 /// Where one seed writes down what happens. Clones share it.
 #[derive(Clone, Debug)]
@@ -108,6 +112,8 @@ struct Seen {
     spent: u64,
     /// The simulated second up to which waiting was taken off.
     waited: u64,
+    /// How many tasks guards may hold back.
+    guarded: u64,
     has_ended: bool,
     findings: Vec<Finding>,
 }
@@ -116,7 +122,8 @@ impl Seen {
     /// Takes off what waiting until now took.
     fn allow_for_waiting(&mut self, now: Mono) {
         let second = now.as_nanos() / 1_000_000_000;
-        let waited = second.saturating_sub(self.waited).saturating_mul(WAITING);
+        let waited =
+            second.saturating_sub(self.waited).saturating_mul(WAITING + HELD * self.guarded);
         self.spent = self.spent.saturating_sub(waited);
         self.waited = second;
     }
@@ -178,6 +185,11 @@ impl Watch {
         drop(seen);
         self.report(Finding::Livelock { node: node.to_owned(), polls, at });
         false
+    }
+
+    /// Allows for so many tasks that guards may hold back.
+    pub fn expect_held(&self, tasks: u64) {
+        lock(&self.0.seen).guarded = tasks.min(MOST_HELD);
     }
 
     /// The world has ended: what is left is to judge it.

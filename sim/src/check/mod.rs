@@ -83,6 +83,7 @@ pub struct Check {
     kinds: Option<BTreeSet<FaultKind>>,
     heal_after: Option<Nanos>,
     longest_attempt: Option<Nanos>,
+    longest_list: Option<u64>,
     seeds: u64,
     tries: u64,
     panics_are_failures: bool,
@@ -104,6 +105,7 @@ impl Check {
             kinds: None,
             heal_after: None,
             longest_attempt: None,
+            longest_list: None,
             seeds: SEEDS,
             tries: TRIES,
             panics_are_failures: false,
@@ -244,6 +246,13 @@ impl Check {
         self
     }
 
+    /// The most items of a list that the check's own functions and services give and a step fans out
+    /// over; 100 unless told. It is part of that time too, where tasks take turns.
+    pub fn longest_list(mut self, items: u64) -> Self {
+        self.longest_list = Some(items);
+        self
+    }
+
     /// How many seeds, from 0; 100 unless told. `RETRIAL_SEEDS` sets another number or a range.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
@@ -345,6 +354,7 @@ impl Check {
         plan.runs = self.runs;
         plan.input = self.input;
         plan.longest_attempt = self.longest_attempt.unwrap_or(plan.longest_attempt);
+        plan.longest_list = self.longest_list.unwrap_or(plan.longest_list);
         plan.faults = self.own.faults.iter().map(|fault| kind(&**fault)).collect();
         self.nodes.into_iter().for_each(|nodes| plan.on_nodes(nodes));
         self.kinds.into_iter().for_each(|kinds| plan.limit_faults(kinds));

@@ -12,5 +12,6 @@ mod script;
 mod serve;
 
 pub use ledger::{Delivery, Entry, Ledger};
+pub(crate) use own::as_received;
 pub use script::{EndpointScript, Route};
 pub use serve::Endpoint;

@@ -120,7 +120,7 @@ fn is_answered_bare(method: &Method) -> bool {
 }
 
 /// What a caller by `method` gets of a scripted reply, where that is something else.
-pub(super) fn as_received(method: &Method, reply: &Reply) -> Option<Reply> {
+pub(crate) fn as_received(method: &Method, reply: &Reply) -> Option<Reply> {
     match reply {
         Reply::Status { code: code @ 200..=299, body, .. } => {
             let body = body.clone().into();

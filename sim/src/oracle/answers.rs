@@ -60,7 +60,7 @@ pub(super) fn exception(arrivals: &[&Arrival], code: &ErrorCode) -> Option<Excep
     found.find(|exception| exception.code == *code)
 }
 
-pub(super) fn succeeds(reply: &Reply) -> bool {
+pub(crate) fn succeeds(reply: &Reply) -> bool {
     match reply {
         Reply::Echo | Reply::SuccessTrue | Reply::SlowStream { .. } => true,
         Reply::Ok(_) => failure_in(reply).is_none(),

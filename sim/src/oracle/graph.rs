@@ -159,14 +159,19 @@ fn fits(edge: &Transition, seen: &Seen<'_>, failure: &Failure) -> Truth {
 }
 
 fn asks_for_error(condition: &Condition) -> bool {
+    let of_errors = |path: &str| matches!(path.split('.').nth(1), Some("_last_error" | "_errors"));
+    looks_at(condition, &of_errors)
+}
+
+/// Whether the condition looks at such a path.
+pub(crate) fn looks_at(condition: &Condition, such: &impl Fn(&str) -> bool) -> bool {
     match condition {
         Condition::Exists { field } | Condition::Eq { field, .. } | Condition::In { field, .. } => {
-            let path = String::from(field.clone());
-            matches!(path.split('.').nth(1), Some("_last_error" | "_errors"))
+            such(&String::from(field.clone()))
         }
-        Condition::Not { condition } => asks_for_error(condition),
+        Condition::Not { condition } => looks_at(condition, such),
         Condition::And { conditions } | Condition::Or { conditions } => {
-            conditions.iter().any(asks_for_error)
+            conditions.iter().any(|condition| looks_at(condition, such))
         }
     }
 }

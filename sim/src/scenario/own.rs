@@ -12,9 +12,19 @@ pub struct OwnPart {
     pub check: String,
     /// The longest that an attempt takes once all has healed, whatever it does.
     pub longest_attempt: Nanos,
+    /// The most items of a list that the user's own code gives.
+    #[serde(default = "OwnPart::longest_list")]
+    pub longest_list: u64,
     /// What goes wrong by the user's own kinds of faults.
     #[serde(default)]
     pub faults: Vec<OwnStrike>,
+}
+
+impl OwnPart {
+    /// The most items of a list unless told.
+    pub(crate) fn longest_list() -> u64 {
+        100
+    }
 }
 
 /// One strike of a fault of a user's own kind.

@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 use retrial::time::{Mono, Nanos};
 
 pub use bound::bound;
+pub(crate) use bound::guarded;
 pub use draw::Draw;
 pub use functions::functions;
 pub(crate) use own::{OwnKind, OwnPlan, Text};

@@ -28,6 +28,8 @@ pub(crate) struct OwnPlan {
     pub(crate) input: Map<String, Value>,
     /// The longest that an attempt takes once all has healed.
     pub(crate) longest_attempt: Nanos,
+    /// The most items of a list that the user's own code gives.
+    pub(crate) longest_list: u64,
     /// The user's own kinds of faults.
     pub(crate) faults: Vec<OwnKind>,
 }
@@ -66,6 +68,7 @@ impl OwnPlan {
             runs: None,
             input: Map::new(),
             longest_attempt: Nanos::from_secs(60),
+            longest_list: OwnPart::longest_list(),
             faults: Vec::new(),
         })
     }
@@ -94,6 +97,7 @@ impl OwnPlan {
         scenario.own = Some(OwnPart {
             check: self.name.clone(),
             longest_attempt: self.longest_attempt,
+            longest_list: self.longest_list,
             faults: self
                 .faults
                 .iter()

@@ -132,6 +132,11 @@ pub(super) fn bound(scenario: &Scenario, own: Option<&Own>) -> Bound {
     workload::bound(scenario, &workflows(scenario), &functions)
 }
 
+/// About how many tasks of the scenario guards may hold back.
+pub(super) fn guarded(scenario: &Scenario) -> u64 {
+    workload::guarded(scenario, &workflows(scenario))
+}
+
 /// Everybody who asks something of the nodes, and what they remember. Clones share it.
 #[derive(Clone)]
 pub(super) struct Users {

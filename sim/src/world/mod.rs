@@ -87,6 +87,7 @@ pub fn live_scenario(scenario: Scenario, keep: bool) -> Lived {
 #[must_use]
 pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, records: &Records) -> Lived {
     let bound = drive::bound(&scenario, own.as_deref());
+    records.watch.expect_held(drive::guarded(&scenario));
     let after_heal = match bound {
         Bound::Within(length) => length,
         Bound::UnboundedByPolicy => Nanos::from_secs(600),

@@ -59,25 +59,86 @@ fn many_tasks_that_take_turns() {
     holds("asked", &GUARDED.replace("ROWS", "\"${input.order.rows}\""), input);
 }
 
+/// A user who knows of longer lists says so.
+#[test]
+fn a_list_that_is_longer_than_most() {
+    let text = GUARDED.replace("ROWS", "\"${steps.list.result.rows}\"");
+    let many = |_: &World| {
+        |request: Request| async move {
+            match request.path.as_str() {
+                "/rows" => Response::json(&json!({ "rows": (0..60).collect::<Vec<u32>>() })),
+                _ => Response::json(&json!({ "done": true })),
+            }
+        }
+    };
+    let text = text.replace("concurrency = 1", "rate = { calls = 1, per = \"50s\" }");
+    let check = || {
+        let check = Check::new("long").workflow_file("w.toml", &text).service("rows.test", many);
+        let check = check.longest_attempt(Nanos::from_secs(1)).tries(0);
+        check.nodes(1).faults([]).runs(1..=1).seeds(1)
+    };
+    held(check().longest_list(60));
+    let mistaken = check().longest_list(3).outcome().unwrap_err().to_string();
+    assert!(mistaken.contains("termination (stuck)"), "{mistaken}");
+}
+
+/// What tells of alerts may take turns too.
+#[test]
+fn alerts_that_are_told_one_by_one() {
+    let text = r#"
+        workflow = "w"
+        [actions.ask]
+        http = "POST http://down.test/ask"
+        error_budget = { target = 0.5, window = "1s", min_calls = 1, alerts = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0], webhook = "tell" }
+        [actions.tell]
+        http = "POST http://rows.test/rows"
+        rate = { calls = 1, per = "5m" }
+        [defaults]
+        retry = "[retry: 0] [max_retry_after: 1s]"
+        [[steps]]
+        id = "ask"
+        action = "ask"
+    "#;
+    let check = Check::new("alerts").workflow_file("w.toml", text).service("rows.test", rows);
+    let check = check.service("down.test", |_| |_| std::future::ready(Response::status(503)));
+    held(check.nodes(1).faults([]).runs(1..=1).seeds(1));
+}
+
 /// Nobody said that it ends.
 #[test]
 fn what_is_never_ensured_may_be_tried_for_ever() {
     let text = r#"
         workflow = "w"
+        [input]
+        sure = true
+        [simulate.endpoints.ask]
+        then = "echo"
         [actions.ask]
-        http = "POST http://elsewhere.test/ask"
+        http = "METHOD http://elsewhere.test/ask"
         [actions.put]
         http = "POST http://rows.test/rows"
         [[steps]]
         id = "ask"
         action = "ask"
-        ensures = { type = "exists", field = "state.result.never" }
+        args = { id = 1 }
+        ensures = ENSURES
         work_config = { max_retries = -1, backoff = 20000, retryable_errors = ["POSTCONDITION_FAILED", "5xx", "4xx"] }
         [[steps]]
         id = "put"
         action = "put"
     "#;
-    holds("ensures", text, json!({}));
+    let exists = |path: &str| format!(r#"{{ type = "exists", field = "state.{path}" }}"#);
+    for (method, ensures) in [
+        ("POST", exists("result.never")),
+        // Others are asked for than the workflow says.
+        ("POST", exists("input.sure")),
+        // Of these nobody gets a body.
+        ("HEAD", exists("result.success")),
+        ("POST", format!(r#"{{ type = "not", condition = {} }}"#, exists("result.args.id"))),
+    ] {
+        let text = text.replace("METHOD", method).replace("ENSURES", &ensures);
+        holds("ensures", &text, json!({ "sure": null }));
+    }
 }
 
 #[test]
