@@ -116,16 +116,18 @@ impl Lab {
         let thread = std::thread::Builder::new().name(format!("world of seed {seed}"));
         let started = thread.spawn(move || {
             // Nobody listens any more where the world was given up.
-            let _ = tell.send(live_with(scenario, Some(own), &records));
+            let _ = tell.send(quietly(|| live_with(scenario, Some(own), &records)));
         });
-        match started.ok().and_then(|_| wait(self.watchdog, &told, &watch)) {
-            Some(lived) => self.judged(lived),
-            None => World {
-                report: given_up(seed, self.watchdog),
-                history: None,
-                struck: BTreeMap::new(),
-            },
-        }
+        let report = match started.ok().and_then(|_| wait(self.watchdog, &told, &watch)) {
+            Some(Ok(lived)) => return self.judged(lived),
+            // Outside of the world: a custom backoff is asked how long a run may take.
+            Some(Err(panic)) => {
+                let text = format!("{}: {}", panic.place, panic.message);
+                SeedReport::broken_off(seed, Verdict::Panicked, HARNESS, text)
+            }
+            None => given_up(seed, self.watchdog),
+        };
+        World { report, history: None, struck: BTreeMap::new() }
     }
 
     fn judged(&self, lived: Lived) -> World {

@@ -104,6 +104,28 @@ fn alerts_that_are_told_one_by_one() {
     held(check.nodes(1).faults([]).runs(1..=1).seeds(1));
 }
 
+/// No number that a policy may say is too large to be reckoned with.
+#[test]
+fn as_many_attempts_as_there_can_be() {
+    let text = r#"
+        workflow = "w"
+        [actions.ask]
+        http = "POST http://rows.test/rows"
+        error_budget = { target = 0.5, window = "1s", min_calls = 1, webhook = "tell" }
+        [actions.tell]
+        http = "POST http://rows.test/rows"
+        [defaults]
+        retry = "[retry: 4294967294, backoff: 1s]"
+        [[steps]]
+        id = "one"
+        action = "ask"
+        [[steps]]
+        id = "other"
+        action = "ask"
+    "#;
+    holds("attempts", text, json!({}));
+}
+
 /// Nobody said that it ends.
 #[test]
 fn what_is_never_ensured_may_be_tried_for_ever() {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use retrial::action::Context;
 use retrial::failure::Failure;
+use retrial::policy::{Backoff, Jitter, Shape};
 use retrial::time::Nanos;
 use retrial_sim::check::{Check, FaultKind, Response, World};
 
@@ -123,6 +124,20 @@ fn a_function_that_never_gives_control_back_is_given_up() {
     let (oracle, reason, text) = first(&failed);
     assert_eq!((oracle, reason), ("harness", "never_yields"), "{failed}");
     assert!(text.contains("for 3s of real time"), "{text}");
+}
+
+#[test]
+fn a_backoff_that_panics_is_told_with_its_place() {
+    let policy = retrial::policy::Policy::builder();
+    let shape = Shape::Custom { name: "steep".to_owned() };
+    let backoff = Backoff { shape, jitter: Jitter::None, cap: None };
+    let policy = policy.attempts(3).backoff(backoff).build().unwrap();
+    let check = Check::new("steep").retry(policy, |_| ready(Err::<(), _>("no")));
+    let check = check.backoff("steep", |n| Nanos::from_secs(u64::from(n.checked_sub(2).unwrap())));
+    let failed = check.seeds(1).tries(0).outcome().unwrap_err();
+    let (oracle, reason, text) = first(&failed);
+    assert_eq!((oracle, reason), ("harness", "panicked"), "{failed}");
+    assert!(text.contains("findings.rs:") && text.contains("None"), "{text}");
 }
 
 #[test]

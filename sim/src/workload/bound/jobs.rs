@@ -75,14 +75,15 @@ impl<'g> Asked<'g> {
     fn of_alerts(&self, name: &str, action: &'g Action) -> Option<Job<'g>> {
         let webhook = action.webhook.as_ref()?;
         let steps = self.workflow.steps().iter().filter(|step| step.action == name);
-        let attempts: u32 = steps.map(|s| most_attempts(&s.policy).unwrap_or(MANY)).sum();
+        let attempts = steps.map(|s| u64::from(most_attempts(&s.policy).unwrap_or(MANY)));
+        let attempts = attempts.fold(0, u64::saturating_add);
         let alerts = action.guard.error_budget.as_ref().map_or(0, |budget| budget.alerts().len());
         Some(Job {
             policy: webhook.policy(),
             guard: Some(&webhook.action().guard),
             heals: self.heals(Some(webhook.action()), webhook.policy(), None),
             in_turn: 1,
-            tasks: self.items.saturating_mul(u64::from(attempts)).saturating_mul(alerts as u64),
+            tasks: self.items.saturating_mul(attempts).saturating_mul(alerts as u64),
         })
     }
 
