@@ -140,8 +140,13 @@ pub enum Did {
     Beat(u64),
     /// It said that it cost so many millionths more.
     Spent(u64),
-    /// It came to a failure of this code by itself. Written down of a user's own functions.
-    Failed(ErrorCode),
+    /// It came to a failure by itself. Written down of a user's own functions.
+    Failed {
+        /// The failure's code.
+        code: ErrorCode,
+        /// Whether it says that what it did is unknown.
+        unknown: bool,
+    },
 }
 
 /// What the store answered to a commit, as seen beside the store. In the order of the answers: those

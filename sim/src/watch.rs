@@ -18,8 +18,9 @@ use crate::trace::Trace;
 const WAITING: u64 = 200;
 /// The same for a task that a guard holds back: each second it is looked whether its turn has come.
 const HELD: u64 = 10;
-/// The tasks that may be held at once, as a step has no more: a bound counts generously.
-const MOST_HELD: u64 = 10_000;
+/// The most tasks that this is allowed for: what is held is counted generously, and a world with more
+/// would go on for longer than anybody waits.
+const MOST_HELD: u64 = 1_000;
 
 /// Where one seed writes down what happens. Clones share it.
 #[derive(Clone, Debug)]

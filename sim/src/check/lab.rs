@@ -247,25 +247,20 @@ impl From<NothingFails> for PackError {
 mod tests {
     use super::*;
 
-    /// What `wait` makes of a world that nobody polls, and that tells of its end later than the
-    /// watchdog waits.
-    #[expect(clippy::disallowed_methods, reason = "the watchdog is about real time")]
-    fn late(watch: &Watch) -> Option<&'static str> {
-        let (tell, told) = channel();
-        let judge = std::thread::spawn(move || {
-            std::thread::sleep(Duration::from_millis(200));
-            // Nobody listens where the world was given up.
-            let _ = tell.send("judged");
-        });
-        let found = wait(Duration::from_millis(20), &told, watch);
-        judge.join().map(|()| found).unwrap_or_default()
-    }
-
+    /// Nobody polls the world, and it is told of later than the watchdog waits.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "the watchdog is about real time")]
     fn a_world_that_has_ended_is_judged_for_as_long_as_it_takes() {
+        let patience = Duration::from_millis(20);
+        let (tell, told) = channel();
         let watch = Watch::new(1);
-        assert_eq!(late(&watch), None);
+        assert_eq!(wait(patience, &told, &watch), None);
         watch.end();
-        assert_eq!(late(&watch), Some("judged"));
+        let judge = std::thread::spawn(move || {
+            std::thread::sleep(10 * patience);
+            tell.send("judged")
+        });
+        assert_eq!(wait(patience, &told, &watch), Some("judged"));
+        assert!(judge.join().is_ok_and(|sent| sent.is_ok()));
     }
 }

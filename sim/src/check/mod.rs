@@ -247,7 +247,7 @@ impl Check {
     }
 
     /// The most items of a list that the check's own functions and services give and a step fans out
-    /// over; 100 unless told. It is part of that time too, where tasks take turns.
+    /// over; 100 unless told. It is part of that time too.
     pub fn longest_list(mut self, items: u64) -> Self {
         self.longest_list = Some(items);
         self

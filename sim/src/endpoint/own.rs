@@ -103,7 +103,7 @@ pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
 
 /// What `Retry-After` says: seconds, however many, or a date, or nothing that can be read.
 fn asks_for(text: &str) -> RetryAfter {
-    let text = text.trim();
+    let text = text.trim_ascii();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return RetryAfter::Seconds(text.parse().unwrap_or(u64::MAX));
     }
@@ -130,5 +130,26 @@ pub(crate) fn as_received(method: &Method, reply: &Reply) -> Option<Reply> {
             None
         }
         _ => is_answered_bare(method).then_some(Reply::Ok(Value::Null)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_read_as_http_does() {
+        let text = |text: &str| RetryAfter::Text(text.to_owned());
+        let date = RetryAfter::Date { secs: 0, own_date: false };
+        for (written, read) in [
+            (" 7 ", RetryAfter::Seconds(7)),
+            ("99999999999999999999999999", RetryAfter::Seconds(u64::MAX)),
+            ("", text("")),
+            ("+5", text("+5")),
+            ("5\u{a0}", text("5\u{a0}")),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", date),
+        ] {
+            assert_eq!(asks_for(written), read, "{written:?}");
+        }
     }
 }

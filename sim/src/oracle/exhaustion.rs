@@ -212,16 +212,17 @@ fn unknown(
 ) -> Unknown {
     let arrivals = ledger.arrivals(task.run.id, task.task, failed.attempt);
     let implied = model::unknown(failed.failure, !arrivals.is_empty());
-    let says = failed.failure.is_outcome_unknown();
     if evidence.own.is_own && endpoint_of(&task.run.workflow, task.task.step).is_none() {
-        let works = ledger.works(task.run.id, task.task, failed.attempt);
-        let itself = works.iter().any(|w| w.did == Did::Failed(failed.failure.code().clone()));
         // A user's function makes failures as it likes, and knows what it has done. Of one that did
         // not come to its end nobody knows.
-        return if itself {
-            Unknown { surely: says, possibly: says || implied.possibly }
-        } else {
-            Unknown { surely: implied.possibly, ..implied }
+        let works = ledger.works(task.run.id, task.task, failed.attempt);
+        let itself = works.iter().find_map(|work| match &work.did {
+            Did::Failed { code, unknown } if code == failed.failure.code() => Some(*unknown),
+            _ => None,
+        });
+        return match itself {
+            Some(unknown) => Unknown { surely: unknown, possibly: unknown },
+            None => Unknown { surely: implied.possibly, ..implied },
         };
     }
     // An exception may be called as a failure of the engine's own is, and was read.

@@ -118,10 +118,13 @@ impl Actions for Acts {
             Whose::Own(book) => {
                 let (name, run, task, attempt) =
                     (call.name.clone(), call.run, call.task, call.attempt);
+                let target = call.action.as_ref().map(|action| &action.target);
+                let is_http = matches!(target, Some(Target::Http(_)));
                 let mut made = pin!(self.set.invoke(call));
                 let outcome = poll_fn(|cx| inside_function(&name, || made.as_mut().poll(cx))).await;
-                if let Err(failure) = &outcome {
-                    book.note(run, task, attempt, Did::Failed(failure.code().clone()));
+                if let (Err(failure), false) = (&outcome, is_http) {
+                    let (code, unknown) = (failure.code().clone(), failure.is_outcome_unknown());
+                    book.note(run, task, attempt, Did::Failed { code, unknown });
                 }
                 outcome
             }

@@ -1,5 +1,6 @@
 //! How long a user's runs may take before they are called stuck: never too short.
 
+use retrial::failure::Failure;
 use retrial::time::Nanos;
 use retrial_sim::check::{Check, FaultKind, Request, Response, World};
 use serde_json::json;
@@ -124,6 +125,29 @@ fn as_many_attempts_as_there_can_be() {
         action = "ask"
     "#;
     holds("attempts", text, json!({}));
+}
+
+/// A total timeout ends what has no other limit, one after another where tasks take turns.
+#[test]
+fn what_a_total_timeout_ends() {
+    for guard in ["", "concurrency = 1"] {
+        let text = r#"
+            workflow = "w"
+            [actions.never]
+            GUARD
+            [[steps]]
+            id = "never"
+            action = "never"
+            for_each = [1, 2, 3]
+            work_config = { max_retries = -1, backoff = 60000, attempt_timeout = 10, total_timeout = 3600 }
+        "#;
+        let never = |_| std::future::ready(Err::<(), _>(Failure::new("NO", "no").retryable()));
+        let check = Check::new("total").workflow_file("w.toml", &text.replace("GUARD", guard));
+        let check = check.function("never", never).nodes(1).faults([]);
+        let passed = held(check.longest_attempt(Nanos::from_secs(1)).runs(1..=1).seeds(1));
+        let shown = format!("{passed:?}");
+        assert!(shown.contains("verdicts: {Held: 1}"), "{shown}");
+    }
 }
 
 /// Nobody said that it ends.

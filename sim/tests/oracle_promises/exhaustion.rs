@@ -299,8 +299,9 @@ fn h17_a_retry_after_an_unknown_outcome_is_found() {
     found(&judge(&harmful(&server_error(), true, false).world), GAVE_UP_EARLY);
 }
 
-/// The same of a user's own function, which may have failed so itself.
-fn own_harmful(failure: &Failure, itself: bool, retried: bool) -> Script {
+/// The same of a user's own function, which may have failed so itself, and said that it knows or does
+/// not know what it did.
+fn own_harmful(failure: &Failure, itself: Option<bool>, retried: bool) -> Script {
     let mut parts = workflow(vec![step("a", policy(3))]);
     let action = parts.actions.get_mut("do_a").unwrap();
     (action.target, action.idempotent) = (Target::Registered, Some(false));
@@ -309,7 +310,8 @@ fn own_harmful(failure: &Failure, itself: bool, retried: bool) -> Script {
     let it = task(0, 0);
     script.enter(0, 1).start(it, 1, Reply::Hang);
     script.world.ledger.clear();
-    let did = if itself { Did::Failed(failure.code().clone()) } else { Did::Began(None) };
+    let code = failure.code().clone();
+    let did = itself.map_or(Did::Began(None), |unknown| Did::Failed { code, unknown });
     let (run, at) = (script.run().id, at(script.now));
     script.world.works.push(Work { at, run, task: it, attempt: 1, did });
     if retried {
@@ -326,15 +328,16 @@ fn h17_whether_an_outcome_is_unknown_is_for_whoever_failed_to_say() {
         let forgotten: Failure = Failure::new(failure.code().as_str(), "known").retryable();
         // Nobody knows what became of an attempt that did not come to its end, whatever the mark.
         for failure in [&failure, &forgotten] {
-            let report = judge(&own_harmful(failure, false, false).world);
+            let report = judge(&own_harmful(failure, None, false).world);
             assert!(report.findings.iter().all(|f| f.reason != GAVE_UP_EARLY), "{report:?}");
-            found(&judge(&own_harmful(failure, false, true).world), RETRIED_TOO_OFTEN);
+            found(&judge(&own_harmful(failure, None, true).world), RETRIED_TOO_OFTEN);
         }
-        // A function that says that it has done nothing may be called again.
-        healthy(&judge(&own_harmful(&forgotten, true, true).world));
-        let marked = forgotten.with_unknown_outcome();
-        found(&judge(&own_harmful(&marked, true, true).world), RETRIED_TOO_OFTEN);
+        // A function that says that it has done nothing may be called again, and must be.
+        healthy(&judge(&own_harmful(&forgotten, Some(false), true).world));
+        found(&judge(&own_harmful(&forgotten, Some(false), false).world), GAVE_UP_EARLY);
+        // What it says counts, not what is recorded of it.
+        found(&judge(&own_harmful(&forgotten, Some(true), true).world), RETRIED_TOO_OFTEN);
     }
     let network = Failure::network(NetworkFault::Cut, "cut");
-    healthy(&judge(&own_harmful(&network, true, true).world));
+    healthy(&judge(&own_harmful(&network, Some(false), true).world));
 }

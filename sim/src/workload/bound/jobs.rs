@@ -13,7 +13,8 @@ use crate::endpoint::{Route, as_received};
 use crate::oracle::{Truth, ensured, looks_at, succeeds};
 use crate::scenario::{ENDPOINT_HOST, EndpointPlan, Reply};
 
-/// What is counted of attempts whose number has no limit.
+/// The most attempts of a task that are counted on to raise alerts: each must burn down first what
+/// lowers them again.
 const MANY: u32 = 64;
 
 /// A workflow, and what its runs are asked for with.
@@ -67,7 +68,7 @@ impl<'g> Asked<'g> {
             heals: self.heals(action, &step.policy, step.ensures.as_ref()),
             // Compensations come one after another.
             in_turn: if step.compensates.is_some() { self.items } else { 1 },
-            tasks: self.items,
+            tasks: self.tasks_of(step),
         }
     }
 
@@ -75,7 +76,10 @@ impl<'g> Asked<'g> {
     fn of_alerts(&self, name: &str, action: &'g Action) -> Option<Job<'g>> {
         let webhook = action.webhook.as_ref()?;
         let steps = self.workflow.steps().iter().filter(|step| step.action == name);
-        let attempts = steps.map(|s| u64::from(most_attempts(&s.policy).unwrap_or(MANY)));
+        let attempts = steps.map(|step| {
+            let of_task = most_attempts(&step.policy).unwrap_or(MANY).min(MANY);
+            self.tasks_of(step).saturating_mul(u64::from(of_task))
+        });
         let attempts = attempts.fold(0, u64::saturating_add);
         let alerts = action.guard.error_budget.as_ref().map_or(0, |budget| budget.alerts().len());
         Some(Job {
@@ -83,8 +87,12 @@ impl<'g> Asked<'g> {
             guard: Some(&webhook.action().guard),
             heals: self.heals(Some(webhook.action()), webhook.policy(), None),
             in_turn: 1,
-            tasks: self.items.saturating_mul(attempts).saturating_mul(alerts as u64),
+            tasks: attempts.saturating_mul(alerts as u64),
         })
+    }
+
+    fn tasks_of(&self, step: &Step) -> u64 {
+        if step.for_each.is_some() || step.compensates.is_some() { self.items } else { 1 }
     }
 
     fn action(&self, step: &Step) -> Option<&'g Action> {
@@ -106,8 +114,10 @@ impl<'g> Asked<'g> {
         let mut guarded = self.jobs().filter(Job::is_guarded);
         guarded.try_fold(Nanos::ZERO, |longest, job| {
             let task = of_task(&self.ground, job.policy, job.heals)?;
-            let attempts = if job.heals { LEFTOVER } else { most_attempts(job.policy)? };
-            let held = job.guard.map_or(Nanos::ZERO, held).saturating_mul(u64::from(attempts));
+            let total = || job.policy.total_timeout().map(|_| LEFTOVER);
+            let attempts = if job.heals { Some(LEFTOVER) } else { most_attempts(job.policy) };
+            let attempts = u64::from(attempts.or_else(total)?);
+            let held = job.guard.map_or(Nanos::ZERO, held).saturating_mul(attempts);
             Some(longest.max(task.saturating_add(held)))
         })
     }
@@ -135,7 +145,7 @@ impl<'g> Asked<'g> {
         }
         let scripted = action.and_then(|action| self.scripted(action));
         if self.ground.own.is_some() && scripted.is_none() {
-            return most_attempts(policy).is_none();
+            return most_attempts(policy).is_none() && policy.total_timeout().is_none();
         }
         let Some((endpoint, plan)) = scripted else { return ensures.is_none() };
         let healed = healed(endpoint, plan);
