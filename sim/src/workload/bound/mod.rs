@@ -1,4 +1,8 @@
 //! How long after healing every run must have ended: generous, but finite.
+//!
+//! Decides that from the scenario alone: from its policies, guards, inputs and scripted answers. Must
+//! never know what happened in a world. Whatever else makes runs take longer is one more kind of job
+//! in `jobs`, or one more wait in `waits`.
 
 mod jobs;
 mod lists;
