@@ -14,7 +14,7 @@ use crate::evidence::Evidence;
 use crate::history::History;
 use crate::own::Own;
 use crate::report::{Breach, SeedReport, SweepReport, Verdict};
-use crate::runtime::quietly;
+use crate::runtime::{PanicReport, quietly};
 use crate::scenario::Scenario;
 use crate::watch::{Records, Watch};
 use crate::workload::OwnPlan;
@@ -122,8 +122,7 @@ impl Lab {
             Some(Ok(lived)) => return self.judged(lived),
             // Outside of the world: a custom backoff is asked how long a run may take.
             Some(Err(panic)) => {
-                let text = format!("{}: {}", panic.place, panic.message);
-                SeedReport::broken_off(seed, Verdict::Panicked, HARNESS, text)
+                SeedReport::broken_off(seed, Verdict::Panicked, HARNESS, at_its_place(&panic))
             }
             None => given_up(seed, self.watchdog),
         };
@@ -171,7 +170,7 @@ impl Lab {
             let wrong = match judged {
                 Ok(Ok(())) => continue,
                 Ok(Err(text)) => text,
-                Err(panic) => format!("{}: {}", panic.place, panic.message),
+                Err(panic) => at_its_place(&panic),
             };
             found.push(breach(INVARIANT, invariant.name(), wrong));
         }
@@ -192,6 +191,10 @@ fn wait<T>(patience: Duration, end: &Receiver<T>, watch: &Watch) -> Option<T> {
             Err(RecvTimeoutError::Timeout) => polls = watch.polls(),
         }
     }
+}
+
+fn at_its_place(panic: &PanicReport) -> String {
+    format!("{}: {}", panic.place, panic.message)
 }
 
 fn breach(oracle: &str, reason: &str, text: String) -> Breach {

@@ -112,12 +112,12 @@ fn depth(value: &Value) -> u32 {
     1 + below.unwrap_or(0)
 }
 
-/// What an arrival that is answered with a success is given.
-pub(super) fn body_of(arrival: &Arrival) -> Value {
-    match arrival.reply.last() {
+/// What a request with the body `sent` is given that is answered with the success `reply`.
+pub(crate) fn body_of(reply: &Reply, sent: &[u8]) -> Value {
+    match reply {
         Reply::Ok(body) => body.clone(),
         Reply::Echo => {
-            let args: Value = serde_json::from_slice(&arrival.body).unwrap_or_default();
+            let args: Value = serde_json::from_slice(sent).unwrap_or_default();
             json!({"success": true, "args": args})
         }
         _ => json!({"success": true}),

@@ -144,8 +144,9 @@ fn gives_what_it_must(task: &TaskHistory<'_>, arrival: &Arrival) -> Truth {
         return Truth::No;
     }
     let Some(ensures) = &task.step.ensures else { return Truth::Yes };
-    input_of(task.run)
-        .map_or(Truth::Unknown, |input| ensured(ensures, input, &answers::body_of(arrival)))
+    input_of(task.run).map_or(Truth::Unknown, |input| {
+        ensured(ensures, input, &answers::body_of(arrival.reply.last(), &arrival.body))
+    })
 }
 
 fn given(arrivals: &[&Arrival]) -> String {

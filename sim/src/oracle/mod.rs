@@ -41,7 +41,7 @@ use std::fmt;
 use retrial::run::RunId;
 use serde::Serialize;
 
-pub(crate) use answers::succeeds;
+pub(crate) use answers::{body_of, succeeds};
 pub(crate) use graph::{Truth, ensured, looks_at};
 pub(crate) use guards::is_guarded;
 pub use model::{Delays, delays};

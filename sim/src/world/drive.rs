@@ -43,6 +43,7 @@ const SETTLE: Nanos = Nanos::from_secs(5);
 /// Lives through a scenario, from its beginning to what it leaves behind.
 pub(super) async fn live(
     scenario: &Scenario,
+    workflows: Arc<Vec<Arc<Workflow>>>,
     own: Option<Arc<Own>>,
     bound: Bound,
     records: &Records,
@@ -54,7 +55,7 @@ pub(super) async fn live(
     }
     let own = own.map(|own| (own, World::new(scenario.seed, records.trace.clone())));
     let nodes = Nodes::start(scenario, own.clone(), &notes, records);
-    let users = Users::new(scenario, &nodes, records);
+    let users = Users::new(scenario, workflows, &nodes, records);
     for number in 0..scenario.submissions.len() {
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.submit(number).await }));
@@ -127,14 +128,9 @@ fn shutdown(fault: Fault, nodes: &Nodes) {
 }
 
 /// How long after healing the scenario's runs must have ended.
-pub(super) fn bound(scenario: &Scenario, own: Option<&Own>) -> Bound {
+pub(super) fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>], own: Option<&Own>) -> Bound {
     let functions = own.map_or_else(Functions::default, |own| own.backoffs.clone());
-    workload::bound(scenario, &workflows(scenario), &functions)
-}
-
-/// About how many tasks of the scenario guards may hold back.
-pub(super) fn guarded(scenario: &Scenario) -> u64 {
-    workload::guarded(scenario, &workflows(scenario))
+    workload::bound(scenario, workflows, &functions)
 }
 
 /// Everybody who asks something of the nodes, and what they remember. Clones share it.
@@ -153,10 +149,15 @@ pub(super) struct Users {
 }
 
 impl Users {
-    fn new(scenario: &Scenario, nodes: &Nodes, records: &Records) -> Self {
+    fn new(
+        scenario: &Scenario,
+        workflows: Arc<Vec<Arc<Workflow>>>,
+        nodes: &Nodes,
+        records: &Records,
+    ) -> Self {
         Self {
             scenario: Arc::new(scenario.clone()),
-            workflows: Arc::new(workflows(scenario)),
+            workflows,
             counters: nodes.counters.clone(),
             records: records.clone(),
             book: Arc::default(),
@@ -357,7 +358,7 @@ impl Users {
 /// # Panics
 /// When a text makes no sense: only sense is drawn, and a user's file was read before.
 #[expect(clippy::panic, reason = "a nonsense scenario is a bug of its drawing")]
-fn workflows(scenario: &Scenario) -> Vec<Arc<Workflow>> {
+pub(super) fn workflows(scenario: &Scenario) -> Vec<Arc<Workflow>> {
     let read = |(place, text)| match workload::workflow(place, text) {
         Ok(workflow) => Arc::new(workflow),
         Err(why) => panic!("a drawn workflow makes no sense: {why}"),

@@ -35,6 +35,7 @@ use crate::runtime::run_seed as on_a_thread;
 use crate::scenario::Scenario;
 use crate::source::Source;
 use crate::watch::Records;
+use crate::workload;
 
 /// The polls that all nodes of one seed may make together. A loop that only yields makes a million
 /// in about a second.
@@ -86,8 +87,9 @@ pub fn live_scenario(scenario: Scenario, keep: bool) -> Lived {
 /// The same, with what a user brings.
 #[must_use]
 pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, records: &Records) -> Lived {
-    let bound = drive::bound(&scenario, own.as_deref());
-    records.watch.expect_held(drive::guarded(&scenario));
+    let workflows = Arc::new(drive::workflows(&scenario));
+    let bound = drive::bound(&scenario, &workflows, own.as_deref());
+    records.watch.expect_held(workload::guarded(&scenario, &workflows));
     let after_heal = match bound {
         Bound::Within(length) => length,
         Bound::UnboundedByPolicy => Nanos::from_secs(600),
@@ -98,7 +100,7 @@ pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, records: &Rec
     let seed = scenario.seed;
     let (scene, notes) = (scenario.clone(), records.clone());
     let ran = on_a_thread(seed, limit, move || async move {
-        let evidence = drive::live(&scene, own, bound, &notes).await;
+        let evidence = drive::live(&scene, workflows, own, bound, &notes).await;
         (evidence, true_now())
     });
     records.watch.end();

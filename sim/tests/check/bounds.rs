@@ -25,9 +25,14 @@ fn rows(
     }
 }
 
+/// One run in one world without faults, on one node.
+fn calm(check: Check) -> Check {
+    check.nodes(1).faults([]).runs(1..=1).seeds(1)
+}
+
 fn holds(name: &str, text: &str, input: serde_json::Value) {
     let check = Check::new(name).workflow_file("w.toml", text).service("rows.test", rows);
-    held(check.input(input).nodes(1).faults([]).runs(1..=1).seeds(1));
+    held(calm(check.input(input)));
 }
 
 /// One after another, 50 s each.
@@ -75,8 +80,7 @@ fn a_list_that_is_longer_than_most() {
     let text = text.replace("concurrency = 1", "rate = { calls = 1, per = \"50s\" }");
     let check = || {
         let check = Check::new("long").workflow_file("w.toml", &text).service("rows.test", many);
-        let check = check.longest_attempt(Nanos::from_secs(1)).tries(0);
-        check.nodes(1).faults([]).runs(1..=1).seeds(1)
+        calm(check.longest_attempt(Nanos::from_secs(1)).tries(0))
     };
     held(check().longest_list(60));
     let mistaken = check().longest_list(3).outcome().unwrap_err().to_string();
@@ -102,7 +106,7 @@ fn alerts_that_are_told_one_by_one() {
     "#;
     let check = Check::new("alerts").workflow_file("w.toml", text).service("rows.test", rows);
     let check = check.service("down.test", |_| |_| std::future::ready(Response::status(503)));
-    held(check.nodes(1).faults([]).runs(1..=1).seeds(1));
+    held(calm(check));
 }
 
 /// No number that a policy may say is too large to be reckoned with.
@@ -143,8 +147,8 @@ fn what_a_total_timeout_ends() {
         "#;
         let never = |_| std::future::ready(Err::<(), _>(Failure::new("NO", "no").retryable()));
         let check = Check::new("total").workflow_file("w.toml", &text.replace("GUARD", guard));
-        let check = check.function("never", never).nodes(1).faults([]);
-        let passed = held(check.longest_attempt(Nanos::from_secs(1)).runs(1..=1).seeds(1));
+        let check = check.function("never", never).longest_attempt(Nanos::from_secs(1));
+        let passed = held(calm(check));
         let shown = format!("{passed:?}");
         assert!(shown.contains("verdicts: {Held: 1}"), "{shown}");
     }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use retrial::action::Context;
 use retrial::failure::Failure;
-use retrial::policy::{Backoff, Jitter, Shape};
 use retrial::time::Nanos;
 use retrial_sim::check::{Check, FaultKind, Response, World};
 
-use super::kit::{bank, charge, first, held, of, once, policy};
+use super::kit::{bank, charge, custom, first, held, of, once, policy};
 
 fn payment() -> Check {
     Check::new("payment")
@@ -129,9 +128,7 @@ fn a_function_that_never_gives_control_back_is_given_up() {
 #[test]
 fn a_backoff_that_panics_is_told_with_its_place() {
     let policy = retrial::policy::Policy::builder();
-    let shape = Shape::Custom { name: "steep".to_owned() };
-    let backoff = Backoff { shape, jitter: Jitter::None, cap: None };
-    let policy = policy.attempts(3).backoff(backoff).build().unwrap();
+    let policy = policy.attempts(3).backoff(custom("steep")).build().unwrap();
     let check = Check::new("steep").retry(policy, |_| ready(Err::<(), _>("no")));
     let check = check.backoff("steep", |n| Nanos::from_secs(u64::from(n.checked_sub(2).unwrap())));
     let failed = check.seeds(1).tries(0).outcome().unwrap_err();

@@ -4,7 +4,7 @@ use std::future::{Ready, ready};
 
 use retrial::action::Context;
 use retrial::failure::Failure;
-use retrial::policy::{Backoff, Policy};
+use retrial::policy::{Backoff, Jitter, Policy, Shape};
 use retrial::time::Nanos;
 use retrial_sim::check::{Check, Failed, Passed, Request, Response, Seen, World};
 
@@ -50,6 +50,12 @@ where
     T: serde::Serialize,
 {
     Check::new("of one function").retry(policy(), function).runs(1..=1).seeds(3).tries(20)
+}
+
+/// The backoff that a function of this name gives.
+pub(crate) fn custom(name: &str) -> Backoff {
+    let shape = Shape::Custom { name: name.to_owned() };
+    Backoff { shape, jitter: Jitter::None, cap: None }
 }
 
 /// What a check came to in which everything must hold.

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use retrial::failure::Failure;
-use retrial::policy::{Backoff, Jitter, Policy, Shape};
+use retrial::policy::Policy;
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
 use retrial_sim::check::{Check, FaultKind, OwnFault, Peer, Response, World};
 
-use super::kit::{bank, charge, first, of, policy};
+use super::kit::{bank, charge, custom, first, of, policy};
 
 /// The bank is closed.
 struct Closed {
@@ -231,9 +231,7 @@ impl OwnFault for StoreGone {
 /// The delays of a function that the policy names are those that it gives.
 #[test]
 fn a_backoff_of_ones_own_is_used() {
-    let shape = Shape::Custom { name: "mine".to_owned() };
-    let backoff = Backoff { shape, jitter: Jitter::None, cap: None };
-    let policy = Policy::builder().attempts(3).exception_types(["503"]).backoff(backoff);
+    let policy = Policy::builder().attempts(3).exception_types(["503"]).backoff(custom("mine"));
     let check = Check::new("backoff")
         .retry(policy.build().unwrap(), |_| ready(Err::<(), _>(Failure::http(503, "no"))))
         .faults([])
@@ -241,9 +239,7 @@ fn a_backoff_of_ones_own_is_used() {
     let refused = check.outcome().unwrap_err().to_string();
     assert!(refused.contains("no backoff `mine` is registered (step `work`)"), "{refused}");
 
-    let shape = Shape::Custom { name: "mine".to_owned() };
-    let backoff = Backoff { shape, jitter: Jitter::None, cap: None };
-    let policy = Policy::builder().attempts(3).exception_types(["503"]).backoff(backoff);
+    let policy = Policy::builder().attempts(3).exception_types(["503"]).backoff(custom("mine"));
     let check = Check::new("backoff")
         .retry(policy.build().unwrap(), |_| ready(Err::<(), _>(Failure::http(503, "no"))))
         .backoff("mine", |n| Nanos::from_millis(70 * u64::from(n)))

@@ -3,7 +3,7 @@ use retrial::policy::{Counting, GiveUp, Limit, Matcher, Rule};
 use retrial::run::{Event, Outcome, Spent};
 use retrial::time::Nanos;
 use retrial::workflow::Target;
-use retrial_sim::evidence::{Did, Work};
+use retrial_sim::evidence::Did;
 use retrial_sim::fault::FaultKind;
 use retrial_sim::oracle::calling_off::NOT_CALLED_OFF;
 use retrial_sim::oracle::exhaustion::{
@@ -13,6 +13,7 @@ use retrial_sim::oracle::exhaustion::{
 };
 use retrial_sim::scenario::Reply;
 
+use crate::functions::did;
 use crate::kit::{
     Script, at, exhausted, fanned, found, healthy, ms, policy, recovered, server_error, status,
     step, task, workflow,
@@ -311,9 +312,8 @@ fn own_harmful(failure: &Failure, itself: Option<bool>, retried: bool) -> Script
     script.enter(0, 1).start(it, 1, Reply::Hang);
     script.world.ledger.clear();
     let code = failure.code().clone();
-    let did = itself.map_or(Did::Began(None), |unknown| Did::Failed { code, unknown });
-    let (run, at) = (script.run().id, at(script.now));
-    script.world.works.push(Work { at, run, task: it, attempt: 1, did });
+    let last = itself.map_or(Did::Began(None), |unknown| Did::Failed { code, unknown });
+    did(&mut script, 1, &[last]);
     if retried {
         script.retry(it, 1, failure);
     } else {

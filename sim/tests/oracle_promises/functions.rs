@@ -24,7 +24,7 @@ fn function() -> Script {
     script
 }
 
-fn did(script: &mut Script, attempt: u32, all: &[Did]) {
+pub(crate) fn did(script: &mut Script, attempt: u32, all: &[Did]) {
     let (run, at) = (script.run().id, at(script.now));
     let work = |did: &Did| Work { at, run, task: task(0, 0), attempt, did: did.clone() };
     script.world.works.extend(all.iter().map(work));

@@ -42,8 +42,17 @@ pub(crate) fn broken() -> Failure {
 
 impl Script {
     pub(crate) fn fail_step(&mut self, at: u16) -> ErrorContext {
+        self.fail_step_after(at, &[])
+    }
+
+    /// The step fails after `meanwhile` has befallen others.
+    fn fail_step_after(&mut self, at: u16, meanwhile: &[Event]) -> ErrorContext {
         let it = task(at, 0);
-        self.enter(at, 1).start(it, 1, status(500)).give_up(it, 1, &broken(), GiveUp::Exhausted);
+        self.enter(at, 1).start(it, 1, status(500));
+        for event in meanwhile {
+            self.event(event.clone());
+        }
+        self.give_up(it, 1, &broken(), GiveUp::Exhausted);
         let error = self.context(it, 1, &broken());
         self.step_failed(at, error.clone());
         error
@@ -95,14 +104,7 @@ fn decision_18_a_failure_on_the_wrong_edge_is_found() {
 /// `a` is at work when its handler is closed by `closing`; then it fails, and is led nowhere.
 fn closed_early(parts: Parts, closing: &[Event]) -> Script {
     let mut script = Script::new(parts);
-    let it = task(0, 0);
-    script.enter(0, 1).start(it, 1, status(500));
-    for event in closing {
-        script.event(event.clone());
-    }
-    script.give_up(it, 1, &broken(), GiveUp::Exhausted);
-    let error = script.context(it, 1, &broken());
-    script.step_failed(0, error);
+    script.fail_step_after(0, closing);
     script
 }
 

@@ -5,12 +5,12 @@ use retrial::guard::{Bucket, GuardRules, RECHECK};
 use retrial::policy::Policy;
 use retrial::time::Nanos;
 use retrial::workflow::{Action, Condition, Endpoint, Step, Target, Workflow};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::lists::longest_list;
 use super::{Ground, LEFTOVER, most_attempts, of_task};
 use crate::endpoint::{Route, as_received};
-use crate::oracle::{Truth, ensured, looks_at, succeeds};
+use crate::oracle::{Truth, body_of, ensured, looks_at, succeeds};
 use crate::scenario::{ENDPOINT_HOST, EndpointPlan, Reply};
 
 /// The most attempts of a task that are counted on to raise alerts: each must burn down first what
@@ -153,7 +153,7 @@ impl<'g> Asked<'g> {
             // What it is sent is known only when it is.
             Reply::Echo if looks_at(ensures, &|field| may_be_echoed(field)) => false,
             reply => {
-                let holds = |input| ensured(ensures, input, &body(reply)) == Truth::Yes;
+                let holds = |input| ensured(ensures, input, &body_of(reply, &[])) == Truth::Yes;
                 self.inputs.iter().all(holds)
             }
         };
@@ -189,14 +189,6 @@ fn healed(at: &Endpoint, plan: &EndpointPlan) -> Reply {
     let reply = Route { scripts: Vec::new(), then: plan.then.clone() }.healed();
     let method = Method::from_bytes(at.method.as_bytes()).ok();
     method.and_then(|method| as_received(&method, &reply)).unwrap_or(reply)
-}
-
-/// The answer's body, where it is no echo.
-fn body(reply: &Reply) -> Value {
-    match reply {
-        Reply::Ok(body) => body.clone(),
-        _ => json!({"success": true}),
-    }
 }
 
 fn may_be_echoed(field: &str) -> bool {

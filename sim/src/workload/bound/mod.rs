@@ -36,9 +36,8 @@ const LEFTOVER: u32 = 3;
 #[must_use]
 pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>], functions: &Functions) -> Bound {
     let ground = Ground { scenario, functions };
-    let asked = workflows.iter().enumerate().map(|(place, w)| Asked::new(ground, place, w));
     let (mut longest, mut each, mut tasks) = (Nanos::ZERO, TASK, 0_u64);
-    for asked in asked {
+    for asked in asked(ground, workflows) {
         let (Some(whole), Some(turn)) = (asked.one_after_another(), asked.longest_turn()) else {
             return Bound::UnboundedByPolicy;
         };
@@ -55,8 +54,14 @@ pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>], functions: &Funct
 /// About how many tasks of the scenario guards may hold back.
 pub(crate) fn guarded(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> u64 {
     let ground = Ground { scenario, functions: &Functions::default() };
-    let asked = workflows.iter().enumerate().map(|(place, w)| Asked::new(ground, place, w));
-    asked.map(|asked| asked.guarded_tasks()).fold(0, u64::saturating_add)
+    asked(ground, workflows).map(|asked| asked.guarded_tasks()).fold(0, u64::saturating_add)
+}
+
+fn asked<'g>(
+    ground: Ground<'g>,
+    workflows: &'g [Arc<Workflow>],
+) -> impl Iterator<Item = Asked<'g>> {
+    workflows.iter().enumerate().map(move |(place, w)| Asked::new(ground, place, w))
 }
 
 /// What a bound is computed from.
