@@ -52,20 +52,11 @@
 //! run's events. See `docs/architecture.md` for the rooms and their order.
 
 pub mod action;
-pub mod dialect;
-pub mod door;
 pub mod engine;
-pub mod explain;
-pub mod failure;
-pub mod guard;
 pub mod net;
 pub mod observe;
-pub mod policy;
-pub mod run;
+pub mod retry;
 pub mod runtime;
-pub mod schedule;
-#[cfg(feature = "server")]
-pub mod server;
 pub mod store;
-pub mod time;
-pub mod workflow;
+
+pub use retrial_core::{dialect, explain, failure, guard, policy, run, schedule, time, workflow};

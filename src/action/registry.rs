@@ -183,17 +183,3 @@ fn panicked(payload: &(dyn Any + Send)) -> Failure {
         .unwrap_or("with a value that is no text");
     Failure::new("PANIC", &format!("the action panicked: {words}")).with_lineage(["PanicError"])
 }
-
-/// An action's own words for a failure: code `ERROR`, permanent.
-impl From<&str> for Failure {
-    fn from(message: &str) -> Self {
-        Self::new("ERROR", message)
-    }
-}
-
-/// An action's own words for a failure: code `ERROR`, permanent.
-impl From<String> for Failure {
-    fn from(message: String) -> Self {
-        Self::new("ERROR", &message)
-    }
-}

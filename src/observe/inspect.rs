@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::json::{context, described, in_seconds, masked, present};
-use super::words::{clean, task_name};
+use super::words::task_name;
+use crate::failure::sanitise::clean;
 use crate::failure::{Class, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
 use crate::run::{

@@ -6,7 +6,8 @@
 use serde_json::{Map, Value, json};
 
 use super::Notice;
-use super::words::{clean, fans_out, step_name};
+use super::words::{fans_out, step_name};
+use crate::failure::sanitise::clean;
 use crate::failure::{Class, ErrorContext, Failure};
 use crate::run::{Event, Outcome, Spent, TaskId};
 use crate::time::{Nanos, Timestamp};

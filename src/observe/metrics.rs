@@ -13,8 +13,9 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-use super::words::{clean, kind_name};
+use super::words::kind_name;
 use super::{Notice, Observer};
+use crate::failure::sanitise::clean;
 use crate::failure::{ErrorCode, Failure, RetryKind};
 use crate::run::{Event, Outcome, Spent, TaskId};
 use crate::time::Nanos;

@@ -31,8 +31,6 @@ pub use json_lines::JsonLines;
 pub use printer::{Output, Printer};
 pub use statistics::Statistics;
 pub use stream::{Feed, Lagged, Notices, OwnedNotice, feed};
-#[cfg(feature = "server")]
-pub(crate) use words::clean;
 
 use crate::run::{Event, RunId, Version};
 use crate::time::Timestamp;

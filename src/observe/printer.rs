@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use super::line::{Line, Tone};
 use super::screen::Screen;
 use super::story::{Story, Turn};
-use super::words::clean;
 use super::{Notice, Observer, Statistics, run_lines};
+use crate::failure::sanitise::clean;
 use crate::run::{Event, RunId, TaskId};
 use crate::time::Timestamp;
 

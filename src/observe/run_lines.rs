@@ -2,8 +2,9 @@
 
 use super::Notice;
 use super::line::{Line, Tone};
-use super::words::{clean, fans_out, percent, seconds, step_name, task_name};
+use super::words::{fans_out, percent, seconds, step_name, task_name};
 use crate::failure::ErrorContext;
+use crate::failure::sanitise::clean;
 use crate::guard::Alert;
 use crate::run::{Event, Outcome, RouteCause, TaskId};
 use crate::time::Timestamp;

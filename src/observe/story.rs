@@ -2,8 +2,9 @@
 
 use super::Notice;
 use super::line::{Held, Line, Tone};
-use super::words::{clean, counted, seconds, task_name};
+use super::words::{counted, seconds, task_name};
 use crate::failure::Failure;
+use crate::failure::sanitise::clean;
 use crate::guard::HeldBy;
 use crate::policy::GiveUp;
 use crate::run::{Event, TaskId};

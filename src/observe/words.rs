@@ -2,20 +2,10 @@
 
 #[cfg(any(feature = "metrics", feature = "otlp"))]
 use crate::failure::RetryKind;
-use crate::failure::sanitise;
+use crate::failure::sanitise::clean;
 use crate::run::TaskId;
 use crate::time::Nanos;
 use crate::workflow::{StepIx, Workflow};
-
-/// The longest text shown of anything that a user or an endpoint wrote, in characters.
-const LONGEST: usize = 500;
-
-/// `text` without secrets (C14) and on one line: a control character in it could move the
-/// terminal's cursor or forge a line.
-pub(crate) fn clean(text: &str) -> String {
-    let shown = sanitise::message(text, LONGEST);
-    shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-}
 
 /// Seconds with one decimal, halves rounded up: `5.2s`.
 pub(super) fn seconds(length: Nanos) -> String {
@@ -87,12 +77,5 @@ mod tests {
             ["0%", "0.0001%", "0.5%", "1%", "99%"]
         );
         assert_eq!(percent(15_000_000), "1500%");
-    }
-
-    #[test]
-    fn text_stays_on_one_line_and_moves_no_cursor() {
-        assert!(!clean("a\nb\x1b[2Jc\u{9b}d\re").contains(char::is_control));
-        assert_eq!(clean("a\nb"), "a b");
-        assert_eq!(clean(&"x".repeat(2 * LONGEST)).chars().count(), LONGEST);
     }
 }

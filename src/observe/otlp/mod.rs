@@ -188,7 +188,10 @@ impl Export {
                 () = runtime.sleep_until(request) => "it did not answer in time".to_owned(),
             };
             if !std::mem::replace(&mut self.failing, true) {
-                tracing::warn!(error = super::words::clean(&error), "the collector takes no spans");
+                tracing::warn!(
+                    error = crate::failure::sanitise::clean(&error),
+                    "the collector takes no spans"
+                );
             }
             let Some(wait) = again.next() else {
                 self.dropped.fetch_add(spans as u64, Ordering::Relaxed);

@@ -1,0 +1,49 @@
+//! Text to policies and workflows: five dialects, the workflow file, the environment.
+//!
+//! Decides what each text means, what is absent means, and says where a text makes no sense. Must
+//! never know runs, stores, clocks or the process's environment: variables come through a lookup.
+//! To add a dialect, add a module with its `KEYS` and `read`, a variant to
+//! [`Dialect`](crate::policy::Dialect), and its arms in `policy`.
+
+mod budget;
+mod diagnostic;
+mod execution;
+mod file;
+mod growth;
+mod ir;
+mod number;
+mod policy;
+mod preset;
+#[cfg(feature = "report")]
+pub mod report;
+mod retry_config;
+mod scan;
+mod settings;
+pub mod tree;
+mod work_config;
+pub mod write;
+
+pub use diagnostic::{Diagnostic, Place, Source};
+pub use execution::DEFAULT_RETRYABLE;
+pub use file::{Declarations, Document, Registered, parse_actions, parse_workflow};
+pub use ir::parse_ir_program;
+pub use policy::{Named, Policies, parse_policy};
+pub(crate) use settings::jitter_words;
+pub use settings::millionths;
+pub use tree::Format;
+pub use work_config::Environment;
+
+use crate::policy::{Parts, Policy};
+
+/// The policy of `parts`, or why it makes no sense, said about `place`.
+fn policy_from(parts: Parts, place: &Place) -> Result<Policy, Diagnostic> {
+    Policy::try_from(parts).map_err(|e| place.refuse(&e))
+}
+
+/// A length of time with its unit, such as `30s`, `12h` or `30d` (W6).
+///
+/// # Errors
+/// What is wrong with it and what to write instead.
+pub fn parse_duration(text: &str) -> Result<crate::time::Nanos, String> {
+    number::duration(text, None).map_err(|fault| format!("it {fault}; {}", fault.help()))
+}

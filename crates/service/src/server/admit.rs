@@ -1,0 +1,142 @@
+//! What every request must pass, and what every answer carries.
+
+use std::net::IpAddr;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::problem::{Kind, Problem};
+use super::service::{At, Shared};
+use super::{monitor, routes};
+use retrial::engine::World;
+use retrial::net::Url;
+use retrial::runtime::Runtime;
+
+/// Headers of every answer: a page from here loads nothing from elsewhere and is framed nowhere,
+/// and no answer is kept or read as another type than it says.
+const ALWAYS: [(HeaderName, &str); 7] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+         font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; \
+         frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+/// What a request that matches no route is counted as.
+const NO_ROUTE: &str = "none";
+
+pub(super) async fn admit<W: World>(
+    State(at): State<At<W>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let runtime = at.engine.runtime();
+    let began = runtime.now();
+    let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let route = matched.unwrap_or_else(|| NO_ROUTE.to_owned());
+    let method = known_method(request.method());
+    let held = at.monitor.hold(monitor::IN_FLIGHT);
+    let mut response = match at.may_pass(&request, &route) {
+        Err(problem) => problem.into_response(),
+        Ok(()) => {
+            let within = at.settings.limits.answer_within;
+            tokio::select! {
+                biased;
+                response = next.run(request) => response,
+                () = runtime.sleep_until(began.after(within)) => {
+                    let detail = format!("there was no answer within {within}");
+                    Problem::new(Kind::NoAnswer, detail).into_response()
+                }
+            }
+        }
+    };
+    drop(held);
+    let took = runtime.now().since(began);
+    let status = response.status().as_u16();
+    tracing::debug!(method, route, status, %took, "a request was answered");
+    at.monitor.answered(&route, method, status, took);
+    for (name, value) in ALWAYS {
+        response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// The method as a label: a method from outside may be anything, and a label must not.
+fn known_method(method: &Method) -> &'static str {
+    let known = ["GET", "POST", "PUT", "HEAD", "DELETE", "PATCH", "OPTIONS"];
+    known.into_iter().find(|name| *name == method.as_str()).unwrap_or("other")
+}
+
+impl<W: World> Shared<W> {
+    fn may_pass(&self, request: &Request, route: &str) -> Result<(), Problem> {
+        let limits = self.settings.limits;
+        if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > limits.uri) {
+            let detail = format!("path and query have at most {} bytes", limits.uri);
+            return Err(Problem::new(Kind::UriTooLong, detail));
+        }
+        let open = routes::is_open(route);
+        if self.closing.is_cancelled() && !open {
+            return Err(Problem::new(Kind::Closing, "it takes no requests any more"));
+        }
+        let headers = request.headers();
+        match &self.settings.token {
+            // Only on loopback: a page of another site may have its own name point there.
+            None if !names_loopback(headers) => {
+                let detail = "the Host header names no loopback address";
+                return Err(Problem::new(Kind::OtherOrigin, detail));
+            }
+            Some(token) if !open && !bearer(headers).is_some_and(|given| token.is(given)) => {
+                let detail = "send the service's token: `Authorization: Bearer ...`";
+                return Err(Problem::new(Kind::NoToken, detail));
+            }
+            None | Some(_) => {}
+        }
+        if !open && is_from_elsewhere(headers) {
+            let detail = "pages of other sites may not ask this service";
+            return Err(Problem::new(Kind::OtherOrigin, detail));
+        }
+        Ok(())
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
+    let (scheme, token) = headers.get(header::AUTHORIZATION)?.as_bytes().split_at_checked(7)?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+}
+
+/// Whether the request was sent to a name of this machine that no other can take.
+fn names_loopback(headers: &HeaderMap) -> bool {
+    let Some(url) = headers.get(header::HOST).and_then(as_url) else { return false };
+    let host = &url.authority().host;
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+fn as_url(host: &HeaderValue) -> Option<Url> {
+    format!("http://{}", host.to_str().ok()?).parse().ok()
+}
+
+/// Whether a browser says that a page of another site sends this. Programs say nothing.
+fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    if site.is_some_and(|site| site != b"same-origin" && site != b"none") {
+        return true;
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return false };
+    let origin = origin.to_str().ok().and_then(|text| text.parse::<Url>().ok());
+    // Behind a proxy that speaks TLS the scheme differs, and with it a port that is not written.
+    let written = |url: &Url| url.authority().host_header();
+    let host = headers.get(header::HOST).and_then(as_url);
+    match (origin, host) {
+        (Some(origin), Some(host)) => written(&origin) != written(&host),
+        _ => true,
+    }
+}

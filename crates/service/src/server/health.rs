@@ -1,0 +1,42 @@
+//! Whether the process lives and can serve, and its metrics.
+
+use axum::extract::State;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use super::problem::{Kind, Problem};
+use super::service::At;
+use super::shown::ok;
+use retrial::engine::World;
+use retrial::runtime::Runtime;
+use retrial::store::Store;
+use retrial::time::Nanos;
+
+/// How long the store may take to say that it is there.
+const SOON: Nanos = Nanos::from_secs(2);
+
+pub(super) async fn alive() -> Response {
+    ok(&json!({ "status": "alive" }))
+}
+
+pub(super) async fn ready<W: World>(State(at): State<At<W>>) -> Result<Response, Problem> {
+    if at.closing.is_cancelled() {
+        return Err(Problem::new(Kind::Closing, "it takes no requests any more"));
+    }
+    let runtime = at.engine.runtime();
+    tokio::select! {
+        biased;
+        clock = at.engine.store().clock() => clock?,
+        () = runtime.sleep_until(runtime.now().after(SOON)) => {
+            let detail = format!("the store did not answer within {SOON}");
+            return Err(Problem::new(Kind::NoStore, detail));
+        }
+    };
+    Ok(ok(&json!({ "status": "ready" })))
+}
+
+pub(super) async fn metrics<W: World>(State(at): State<At<W>>) -> Response {
+    const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    ([(header::CONTENT_TYPE, TEXT)], at.monitor.render()).into_response()
+}

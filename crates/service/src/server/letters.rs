@@ -1,0 +1,78 @@
+//! `/v1/letters`: tasks that failed for good (C18).
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ask::{Asked, OfLetter};
+use super::problem::Problem;
+use super::service::At;
+use super::shown::{answer, letter_head, ok};
+use retrial::engine::{DeadLetter, World};
+use retrial::observe::letter_json;
+use retrial::store::{AskLetters, LetterFilter};
+
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Discard {
+    reason: Option<String>,
+}
+
+pub(super) async fn list<W: World>(
+    State(at): State<At<W>>,
+    mut asked: Asked,
+) -> Result<Response, Problem> {
+    let filter = LetterFilter {
+        workflow: asked.take("workflow"),
+        action: asked.take("action"),
+        code: asked.take("code"),
+        waiting: asked.read("waiting")?.unwrap_or(false),
+    };
+    let limit = asked.limit(at.settings.limits.page)?;
+    let after = asked.read("after")?;
+    asked.end()?;
+    let page = at.engine.letters(AskLetters { after, limit, filter }).await?;
+    let next = page.letters.last().filter(|_| page.letters.len() >= limit);
+    Ok(ok(&json!({
+        "at": page.at.to_string(),
+        "letters": page.letters.iter().map(letter_head).collect::<Vec<_>>(),
+        "next": next.map(|head| head.id.to_string()),
+        "damaged": page.damaged.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })))
+}
+
+pub(super) async fn show<W: World>(
+    State(at): State<At<W>>,
+    OfLetter(id): OfLetter,
+) -> Result<Response, Problem> {
+    let DeadLetter { head, letter } = at.engine.letter(id).await?;
+    let mut shown = letter_head(&head);
+    if let (Value::Object(shown), Value::Object(more)) = (&mut shown, letter_json(&letter)) {
+        shown.extend(more);
+    }
+    Ok(ok(&shown))
+}
+
+pub(super) async fn redrive<W: World>(
+    State(at): State<At<W>>,
+    OfLetter(id): OfLetter,
+) -> Result<Response, Problem> {
+    at.has_room().await?;
+    let handle = at.engine.redrive(id).await?;
+    Ok(answer(StatusCode::CREATED, &json!({ "run": handle.run.to_string() })))
+}
+
+pub(super) async fn discard<W: World>(
+    State(at): State<At<W>>,
+    OfLetter(id): OfLetter,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let asked = at.json::<Discard>(&headers, body).await?.unwrap_or_default();
+    let reason = asked.reason.unwrap_or_else(|| "discarded over HTTP".to_owned());
+    at.engine.discard(id, &reason).await?;
+    Ok(ok(&json!({ "letter": id.to_string(), "status": "discarded" })))
+}

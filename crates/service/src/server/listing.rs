@@ -1,0 +1,119 @@
+//! `GET /v1/runs`, `/v1/runs/watch` and `/v1/tally`: which runs there are, newest first, and how
+//! many.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Map, Value, json};
+
+use super::ask::Asked;
+use super::problem::Problem;
+use super::service::{At, Shared};
+use super::shown::{PHASES, ok, phase_name, run_head};
+use super::streams::{self, Message};
+use retrial::engine::World;
+use retrial::run::RunId;
+use retrial::runtime::Runtime;
+use retrial::store::{AskRuns, RunCursor, RunFilter, Store};
+use retrial::time::{Nanos, Timestamp};
+
+/// How often a watched page is looked at when nothing happens on this node.
+const LOOK: Nanos = Nanos::from_secs(1);
+/// How soon it is looked at again when something does.
+const SOON: Nanos = Nanos::from_millis(100);
+
+/// What a page shall have.
+fn wanted(mut asked: Asked, most: usize) -> Result<AskRuns, Problem> {
+    let phase = asked.take("phase").map(|text| {
+        let found = PHASES.iter().find(|(name, _)| *name == text);
+        let names = PHASES.map(|(name, _)| name).join(", ");
+        let wrong = || Problem::bad_request(format!("`phase` is one of {names}"));
+        found.map(|(_, phase)| *phase).ok_or_else(wrong)
+    });
+    let wrong = || Problem::bad_request("`before` is no place that a page gave as `next`");
+    let before = asked.take("before").map(|text| cursor(&text).ok_or_else(wrong));
+    let wanted = AskRuns {
+        before: before.transpose()?,
+        limit: asked.limit(most)?,
+        filter: RunFilter {
+            phase: phase.transpose()?,
+            workflow: asked.take("workflow"),
+            text: asked.take("q"),
+            letters: asked.read("letters")?.unwrap_or(false),
+        },
+    };
+    asked.end()?;
+    Ok(wanted)
+}
+
+/// A place in the list, written `NANOS-RUN`.
+fn cursor(text: &str) -> Option<RunCursor> {
+    let (nanos, run) = text.split_once('-')?;
+    let created = Timestamp::from_nanos(nanos.parse().ok()?);
+    Some(RunCursor { created, run: run.parse().ok()? })
+}
+
+impl<W: World> Shared<W> {
+    async fn page(&self, wanted: &AskRuns) -> Result<Value, Problem> {
+        let page = self.engine.store().list(wanted.clone()).await?;
+        let next = page.next.map(|next| format!("{}-{}", next.created.as_nanos(), next.run));
+        Ok(json!({
+            "at": page.at.to_string(),
+            "runs": page.runs.iter().map(run_head).collect::<Vec<_>>(),
+            "next": next,
+            "damaged": page.damaged.iter().map(RunId::to_string).collect::<Vec<_>>(),
+        }))
+    }
+}
+
+pub(super) async fn list<W: World>(
+    State(at): State<At<W>>,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let wanted = wanted(asked, at.settings.limits.page)?;
+    Ok(ok(&at.page(&wanted).await?))
+}
+
+/// How many runs are in each phase, and how many dead letters wait.
+pub(super) async fn tally<W: World>(State(at): State<At<W>>) -> Result<Response, Problem> {
+    let tally = at.engine.store().tally().await?;
+    let count = |phase| tally.phases.get(&phase).copied().unwrap_or(0);
+    let phases: Map<String, Value> =
+        PHASES.iter().map(|(_, phase)| (phase_name(*phase).into(), count(*phase).into())).collect();
+    Ok(ok(&json!({ "at": tally.at.to_string(), "phases": phases, "letters": tally.letters })))
+}
+
+pub(super) async fn watch<W: World>(
+    State(at): State<At<W>>,
+    asked: Asked,
+) -> Result<Response, Problem> {
+    let wanted = wanted(asked, at.settings.limits.page)?;
+    let mut page = at.page(&wanted).await?;
+    let of = At::clone(&at);
+    streams::open(&at, |feed| async move {
+        loop {
+            feed.send(Message::new("page", &page)).await?;
+            page = of.next_page(&wanted, &page).await;
+        }
+    })
+}
+
+impl<W: World> Shared<W> {
+    /// The page once it differs from `shown`.
+    async fn next_page(&self, wanted: &AskRuns, shown: &Value) -> Value {
+        let runtime = self.engine.runtime();
+        loop {
+            let began = runtime.now();
+            tokio::select! {
+                biased;
+                () = self.monitor.news.notified() => runtime.sleep_until(began.after(SOON)).await,
+                () = runtime.sleep_until(began.after(LOOK)) => {}
+            }
+            // What the store can't say for a moment is asked again.
+            let Ok(page) = self.page(wanted).await else { continue };
+            // The time of the answer alone is no difference.
+            if ["runs", "next", "damaged"].iter().any(|field| page[*field] != shown[*field]) {
+                return page;
+            }
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The one table of routes: the router and the OpenAPI document are made of it.
+
+use axum::routing::{MethodRouter, get, post, put};
+
+use super::service::At;
+use super::{
+    actions, commands, events, health, letters, listing, openapi, prune, runs, submit, workflows,
+};
+use retrial::engine::World;
+
+/// What there is to know of a route beside its handler.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Route {
+    pub(super) method: &'static str,
+    /// With `{name}` for what a request fills in.
+    pub(super) path: &'static str,
+    /// The operation's name.
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    /// The parameters of the query and the headers that it reads.
+    pub(super) takes: &'static [Parameter],
+    /// The schema of the body, where it takes one in JSON.
+    pub(super) body: Option<&'static str>,
+    /// The statuses of its own, beside those that every route may have.
+    pub(super) answers: &'static [(u16, Answer)],
+}
+
+/// A parameter: where it stands, its name, its type and what it says.
+pub(super) type Parameter = (&'static str, &'static str, &'static str, &'static str);
+
+/// What an answer holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Answer {
+    /// JSON by the schema of that name.
+    Json(&'static str),
+    /// Server-sent events.
+    Stream,
+    /// A stream, or where JSON is asked for what the schema of that name says.
+    StreamOr(&'static str),
+    /// Text of this media type.
+    Text(&'static str),
+    /// A refusal.
+    Problem,
+}
+
+use Answer::{Json, Problem, Stream, StreamOr, Text};
+
+/// Whether requests for `path` need no token and no origin: they tell nothing of any run.
+pub(super) fn is_open(path: &str) -> bool {
+    ["/healthz", "/readyz", "/openapi.json", "/"].contains(&path) || path.starts_with("/assets/")
+}
+
+const fn route(method: &'static str, path: &'static str, id: &'static str) -> Route {
+    Route { method, path, id, summary: "", takes: &[], body: None, answers: &[] }
+}
+
+impl Route {
+    const fn says(self, summary: &'static str) -> Self {
+        Self { summary, ..self }
+    }
+
+    const fn takes(self, takes: &'static [Parameter]) -> Self {
+        Self { takes, ..self }
+    }
+
+    const fn body(self, schema: &'static str) -> Self {
+        Self { body: Some(schema), ..self }
+    }
+
+    const fn answers(self, answers: &'static [(u16, Answer)]) -> Self {
+        Self { answers, ..self }
+    }
+}
+
+const LIMIT: Parameter = ("query", "limit", "integer", "The most entries of the page");
+
+const RUN_FILTERS: [Parameter; 6] = [
+    ("query", "phase", "string", "Only runs in this phase"),
+    ("query", "workflow", "string", "Only runs of this workflow"),
+    ("query", "q", "string", "Begins the run's id, or is part of its workflow's name"),
+    ("query", "letters", "boolean", "Only runs with dead letters that wait"),
+    ("query", "before", "string", "Where to go on: a page's `next`"),
+    LIMIT,
+];
+
+const LETTER_FILTERS: [Parameter; 6] = [
+    ("query", "workflow", "string", "Only letters of this workflow"),
+    ("query", "action", "string", "Only letters of this action"),
+    ("query", "code", "string", "Only letters with this error code"),
+    ("query", "waiting", "boolean", "Only letters that wait"),
+    ("query", "after", "string", "Where to go on: a page's `next`"),
+    LIMIT,
+];
+
+const EVENT_PLACE: [Parameter; 3] = [
+    ("query", "from", "integer", "The first event's number"),
+    ("header", "Last-Event-ID", "integer", "The number of the last event that the reader has"),
+    LIMIT,
+];
+
+/// What a command on a run may answer.
+const COMMAND: [(u16, Answer); 6] = [
+    (200, Json("Stands")),
+    (404, Problem),
+    (409, Problem),
+    (413, Problem),
+    (415, Problem),
+    (422, Problem),
+];
+
+/// Every route with its handler.
+pub(super) fn table<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+    let mut all = of_runs::<W>();
+    all.extend(of_letters::<W>());
+    all.extend(of_workflows::<W>());
+    all.extend(of_the_service::<W>());
+    all
+}
+
+fn of_runs<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+    let command = |path, id| route("POST", path, id).answers(&COMMAND);
+    vec![
+        (
+            route("POST", "/v1/runs", "submitRun")
+                .says("Submit a run of an uploaded workflow or of a definition")
+                .takes(&[("header", "Idempotency-Key", "string", "The submission's key")])
+                .body("Submission")
+                .answers(&[
+                    (200, Json("Submitted")),
+                    (201, Json("Submitted")),
+                    (404, Problem),
+                    (409, Problem),
+                    (413, Problem),
+                    (415, Problem),
+                    (422, Problem),
+                    (429, Problem),
+                ]),
+            post(submit::submit::<W>),
+        ),
+        (
+            route("GET", "/v1/runs", "listRuns")
+                .says("A page of runs, newest first")
+                .takes(&RUN_FILTERS)
+                .answers(&[(200, Json("Runs"))]),
+            get(listing::list::<W>),
+        ),
+        (
+            route("GET", "/v1/runs/watch", "watchRuns")
+                .says("A page of runs again whenever it differs")
+                .takes(&RUN_FILTERS)
+                .answers(&[(200, Stream), (429, Problem)]),
+            get(listing::watch::<W>),
+        ),
+        (
+            route("GET", "/v1/runs/{run}", "showRun")
+                .says("One run: steps, tasks, attempts, why each retry happened")
+                .answers(&[(200, Json("Run")), (404, Problem)]),
+            get(runs::show::<W>),
+        ),
+        (
+            route("GET", "/v1/runs/{run}/events", "runEvents")
+                .says("A run's durable events, without gap or repeat")
+                .takes(&EVENT_PLACE)
+                .answers(&[(200, StreamOr("Events")), (404, Problem), (429, Problem)]),
+            get(events::events::<W>),
+        ),
+        (
+            command("/v1/runs/{run}/cancel", "cancelRun").says("Cancel a run").body("Cancel"),
+            post(commands::cancel::<W>),
+        ),
+        (
+            command("/v1/runs/{run}/pause", "pauseRun")
+                .says("Hold a run's retries")
+                .body("Because"),
+            post(commands::pause::<W>),
+        ),
+        (
+            command("/v1/runs/{run}/resume", "resumeRun").says("Let a run's retries go on"),
+            post(commands::resume::<W>),
+        ),
+        (
+            command("/v1/runs/{run}/fail", "failStep")
+                .says("Fail what waits of a step, now")
+                .body("Fail"),
+            post(commands::fail::<W>),
+        ),
+        (
+            command("/v1/runs/{run}/deactivate", "deactivateRun").says("Leave a run alone"),
+            post(commands::deactivate::<W>),
+        ),
+        (
+            command("/v1/runs/{run}/activate", "activateRun").says("Take a run back in"),
+            post(commands::activate::<W>),
+        ),
+        (
+            command("/v1/runs/{run}/archive", "archiveRun").says("Archive a run that is at rest"),
+            post(commands::archive::<W>),
+        ),
+    ]
+}
+
+fn of_letters<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+    vec![
+        (
+            route("GET", "/v1/letters", "listLetters")
+                .says("A page of dead letters, by id")
+                .takes(&LETTER_FILTERS)
+                .answers(&[(200, Json("Letters"))]),
+            get(letters::list::<W>),
+        ),
+        (
+            route("GET", "/v1/letters/{run}/{step}/{item}", "showLetter")
+                .says("One dead letter, its payload masked")
+                .answers(&[(200, Json("Letter")), (404, Problem)]),
+            get(letters::show::<W>),
+        ),
+        (
+            route("POST", "/v1/letters/{run}/{step}/{item}/redrive", "redriveLetter")
+                .says("Try a letter's task again, once")
+                .answers(&[
+                    (201, Json("Redriven")),
+                    (404, Problem),
+                    (409, Problem),
+                    (422, Problem),
+                    (429, Problem),
+                ]),
+            post(letters::redrive::<W>),
+        ),
+        (
+            route("POST", "/v1/letters/{run}/{step}/{item}/discard", "discardLetter")
+                .says("Put a letter aside for good")
+                .body("Because")
+                .answers(&[
+                    (200, Json("Discarded")),
+                    (404, Problem),
+                    (409, Problem),
+                    (413, Problem),
+                    (415, Problem),
+                ]),
+            post(letters::discard::<W>),
+        ),
+    ]
+}
+
+fn of_workflows<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+    vec![
+        (
+            route("GET", "/v1/workflows", "listWorkflows")
+                .says("A page of uploaded workflows, by name")
+                .takes(&[("query", "after", "string", "Where to go on: a page's `next`"), LIMIT])
+                .answers(&[(200, Json("Workflows"))]),
+            get(workflows::list::<W>),
+        ),
+        (
+            route("POST", "/v1/workflows/validate", "validateWorkflow")
+                .says("What is wrong with a definition, and what may not be meant")
+                .body("Definition")
+                .answers(&[(200, Json("Validated")), (413, Problem), (415, Problem)]),
+            post(workflows::validate::<W>),
+        ),
+        (
+            route("GET", "/v1/workflows/{name}", "showWorkflow")
+                .says("An uploaded workflow, secrets masked")
+                .answers(&[(200, Json("Workflow")), (404, Problem)]),
+            get(workflows::show::<W>),
+        ),
+        (
+            route("PUT", "/v1/workflows/{name}", "putWorkflow")
+                .says("Upload a workflow: TOML, JSON, or IR as plain text")
+                .answers(&[
+                    (200, Json("Defined")),
+                    (409, Problem),
+                    (413, Problem),
+                    (415, Problem),
+                    (422, Problem),
+                ]),
+            put(workflows::put::<W>),
+        ),
+    ]
+}
+
+fn of_the_service<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+    vec![
+        (
+            route("POST", "/v1/prune", "pruneRuns")
+                .says("Remove runs that ended long ago, whole")
+                .body("Prune")
+                .answers(&[(200, Json("Pruned")), (413, Problem), (415, Problem)]),
+            post(prune::prune::<W>),
+        ),
+        (
+            route("GET", "/v1/actions", "listActions")
+                .says("What this node has done for each action, and how its guards stand")
+                .answers(&[(200, Json("Actions"))]),
+            get(actions::list::<W>),
+        ),
+        (
+            route("GET", "/v1/tally", "tally")
+                .says("How many runs there are, by phase")
+                .answers(&[(200, Json("Tally"))]),
+            get(listing::tally::<W>),
+        ),
+        (
+            route("GET", "/metrics", "metrics")
+                .says("Metrics in Prometheus' format")
+                .answers(&[(200, Text("text/plain"))]),
+            get(health::metrics::<W>),
+        ),
+        (
+            route("GET", "/healthz", "alive")
+                .says("Whether the process lives")
+                .answers(&[(200, Json("Status"))]),
+            get(health::alive),
+        ),
+        (
+            route("GET", "/readyz", "ready")
+                .says("Whether the store answers and the service takes requests")
+                .answers(&[(200, Json("Status"))]),
+            get(health::ready::<W>),
+        ),
+        (
+            route("GET", "/openapi.json", "openapi")
+                .says("This document")
+                .answers(&[(200, Json("Document"))]),
+            get(openapi::show::<W>),
+        ),
+    ]
+}

@@ -1,0 +1,101 @@
+//! `GET /v1/runs/{run}`: one run whole.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::{Value, json};
+
+use super::ask::OfRun;
+use super::problem::Problem;
+use super::service::{At, Shared};
+use super::shown::ok;
+use retrial::engine::{CommandError, QueueColumns, World};
+use retrial::failure::sanitise::clean;
+use retrial::observe::Inspection;
+use retrial::run::{self, LetterId, Recorded, RunId, RunState, TaskId, Version};
+use retrial::store::{AskLetters, LetterFilter, RunHead, Store};
+
+/// Letters looked at in one step.
+const PAGE: usize = 256;
+
+pub(super) async fn show<W: World>(
+    State(at): State<At<W>>,
+    OfRun(run): OfRun,
+) -> Result<Response, Problem> {
+    let state = at.engine.state(run).await?;
+    let head = at.head(run).await?;
+    let events = at.kept_events(run).await?;
+    let queue = at.engine.queue(&state).await?;
+    let letters: Vec<_> = at.letters_of(run).await?.iter().map(ToString::to_string).collect();
+    let mut shown = Inspection::new(&state, &events).to_json();
+    shown["created"] = head.created.to_string().into();
+    // The head is read later than the state, and may tell of an end that the state does not know.
+    let ended = head.ended.filter(|_| state.outcome().is_some());
+    shown["ended"] = json!(ended.map(|at| at.to_string()));
+    shown["archived"] = json!(head.archived.map(|at| at.to_string()));
+    shown["redrives"] = json!(head.redrives.map(|id| id.to_string()));
+    shown["letters"] = json!(letters);
+    let waits = at.engine.waiting_for(&state);
+    shown["waiting_for"] = waits
+        .iter()
+        .map(|need| json!({ "action": clean(&need.action), "via": need.via }))
+        .collect();
+    shown["queue"] = queue.iter().map(|columns| row(&state, columns)).collect();
+    Ok(ok(&shown))
+}
+
+/// The columns of R5 but for the delivery token, which is the right to an attempt.
+fn row(state: &RunState, columns: &QueueColumns) -> Value {
+    let step = state.workflow().step(columns.task.step);
+    json!({
+        "step": step.map(|step| clean(&step.id)),
+        "item": columns.task.item,
+        "max_retries": columns.max_retries,
+        "attempt_number": columns.attempt_number,
+        "timeout_seconds": columns.timeout_seconds,
+        "timeout_retry_limit": columns.timeout_retry_limit,
+        "backoff_kind": columns.backoff_kind,
+        "backoff_base_delay_ms": columns.backoff_base_delay_ms,
+        "retry_kind": columns.retry_kind,
+        "scheduled_at": columns.scheduled_at.map(|at| at.to_string()),
+        "timeout_at": columns.timeout_at.map(|at| at.to_string()),
+        "status": columns.status,
+    })
+}
+
+impl<W: World> Shared<W> {
+    /// What lists show of a run.
+    pub(super) async fn head(&self, run: RunId) -> Result<RunHead, Problem> {
+        let page = self.engine.store().heads(Some(run.before()), 1).await?;
+        let head = page.runs.into_iter().find(|head| head.run == run);
+        if head.is_none() && page.damaged.contains(&run) {
+            return Err(CommandError::Broken(format!("run {run} is damaged")).into());
+        }
+        Ok(head.ok_or(CommandError::UnknownRun(run))?)
+    }
+
+    /// The run's events, as far as they are kept.
+    async fn kept_events(&self, run: RunId) -> Result<Vec<Recorded>, Problem> {
+        let loaded = self.engine.store().load(run, Some(Version::START)).await?;
+        let loaded = loaded.ok_or(CommandError::UnknownRun(run))?;
+        let events = loaded.tail.events.iter().map(|bytes| run::decode(bytes));
+        let events: Result<Vec<_>, _> = events.collect();
+        Ok(events.map_err(|error| CommandError::Broken(format!("run {run}: {error}")))?)
+    }
+
+    async fn letters_of(&self, run: RunId) -> Result<Vec<LetterId>, Problem> {
+        let mut found = Vec::new();
+        let mut after = LetterId { run: run.before(), task: TaskId::LAST };
+        loop {
+            let filter = LetterFilter::default();
+            let ask = AskLetters { after: Some(after), limit: PAGE, filter };
+            let page = self.engine.letters(ask).await?;
+            let Some(last) = page.letters.last() else { return Ok(found) };
+            after = last.id;
+            let of_run = page.letters.iter().map(|head| head.id).filter(|id| id.run == run);
+            found.extend(of_run);
+            if after.run != run {
+                return Ok(found);
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Connections: how they are taken, how long they may dawdle, and how they end.
+
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use super::impatient::Impatient;
+use super::service::{Service, Shared};
+use retrial::action::{Cancelled, Canceller};
+use retrial::engine::World;
+use retrial::runtime::Runtime;
+use retrial::time::Nanos;
+
+/// How long to wait after a connection could not be taken: the process may have too many files open.
+const PAUSE: Nanos = Nanos::from_secs(1);
+/// How often histograms are taken up.
+const UPKEEP: Nanos = Nanos::from_secs(5);
+
+/// Why a service does not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Anybody who can reach the address could do anything.
+    #[error(
+        "{0} can be reached from other machines, so a bearer token is required; give one, or listen on 127.0.0.1"
+    )]
+    NeedsToken(SocketAddr),
+    /// The listener is of no use.
+    #[error("the listener has no address: {0}")]
+    Listener(#[from] io::Error),
+}
+
+impl<W: World> Service<W> {
+    /// Answers requests on `listener` until `shutdown` ends. Then it takes no more requests, ends
+    /// open streams with the message `closing`, and lets requests in progress end for as long as
+    /// the grace of its limits; beside that the engine shuts down with its own grace.
+    ///
+    /// # Errors
+    /// Where the address can be reached from other machines and the settings have no token:
+    /// nothing was answered then.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        shutdown: impl Future<Output = ()>,
+    ) -> Result<(), ServeError> {
+        let Self(at) = &self;
+        let address = listener.local_addr()?;
+        if at.settings.token.is_none() && !address.ip().is_loopback() {
+            return Err(ServeError::NeedsToken(address));
+        }
+        let most = at.settings.limits.connections.clamp(1, Semaphore::MAX_PERMITS / 2);
+        let connections = Arc::new(Semaphore::new(most));
+        let (drop_all, dropped) = Canceller::pair();
+        let router = self.router();
+        {
+            let mut shutdown = pin!(shutdown);
+            let mut upkeep = pin!(keep_up(at));
+            loop {
+                tokio::select! {
+                    biased;
+                    () = &mut shutdown => break,
+                    () = &mut upkeep => {}
+                    (stream, permit) = next(at, &listener, &connections) => {
+                        let connection = connection(at, stream, router.clone(), dropped.clone());
+                        let task = at.engine.runtime().spawn(async move {
+                            connection.await;
+                            drop(permit);
+                        });
+                        task.detach();
+                    }
+                }
+            }
+        }
+        drop(listener);
+        at.close.cancel();
+        let runtime = at.engine.runtime();
+        let end = runtime.now().after(at.settings.limits.grace);
+        let drained = async {
+            let all = u32::try_from(most).unwrap_or(u32::MAX);
+            tokio::select! {
+                biased;
+                _ = connections.acquire_many(all) => {}
+                () = runtime.sleep_until(end) => drop_all.cancel(),
+            }
+        };
+        both(drained, at.engine.clone().shutdown()).await;
+        Ok(())
+    }
+}
+
+/// Waits for both.
+async fn both(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
+    let (mut a, mut b) = (pin!(a), pin!(b));
+    let (mut first, mut second) = (false, false);
+    poll_fn(|cx| {
+        first = first || a.as_mut().poll(cx).is_ready();
+        second = second || b.as_mut().poll(cx).is_ready();
+        if first && second { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}
+
+/// The next connection, once there may be one more.
+async fn next<W: World>(
+    at: &Shared<W>,
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+) -> (TcpStream, Option<tokio::sync::OwnedSemaphorePermit>) {
+    let permit = Arc::clone(connections).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => return (stream, permit),
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be taken");
+                let runtime = at.engine.runtime();
+                runtime.sleep_until(runtime.now().after(PAUSE)).await;
+            }
+        }
+    }
+}
+
+async fn keep_up<W: World>(at: &Shared<W>) {
+    loop {
+        let runtime = at.engine.runtime();
+        runtime.sleep_until(runtime.now().after(UPKEEP)).await;
+        at.monitor.upkeep();
+    }
+}
+
+/// Answers one connection's requests until it ends, or until `dropped` fires.
+fn connection<W: World>(
+    at: &Arc<Shared<W>>,
+    stream: TcpStream,
+    router: Router,
+    dropped: Cancelled,
+) -> impl Future<Output = ()> + Send + 'static {
+    let limits = at.settings.limits;
+    let closing = at.closing.clone();
+    let runtime = at.engine.runtime().clone();
+    async move {
+        // Small messages of event streams must not wait for more.
+        let _ = stream.set_nodelay(true);
+        let stream = Impatient::new(stream, runtime, limits.read_within);
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(std::time::Duration::from(limits.head_within))
+            .max_header_size(limits.head)
+            .max_buf_size(limits.head.max(16 * 1024));
+        let service = TowerToHyperService::new(router);
+        let mut serving = pin!(http.serve_connection(TokioIo::new(stream), service));
+        tokio::select! {
+            biased;
+            // A connection that broke concerns nobody else.
+            _ = serving.as_mut() => return,
+            () = dropped.cancelled() => return,
+            () = closing.cancelled() => serving.as_mut().graceful_shutdown(),
+        }
+        tokio::select! {
+            biased;
+            _ = serving => {}
+            () = dropped.cancelled() => {}
+        }
+    }
+}

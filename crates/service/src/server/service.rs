@@ -1,0 +1,67 @@
+//! A service: an engine, what watches it, and its settings.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use tokio::sync::Semaphore;
+
+use super::admit;
+use super::inspector;
+use super::problem::{Kind, Problem};
+use super::routes;
+use super::{Monitor, Settings};
+use retrial::action::{Cancelled, Canceller};
+use retrial::engine::{Engine, World};
+use retrial::time::Mono;
+
+/// The HTTP interface of one engine. Clones are the same service.
+pub struct Service<W: World>(pub(super) At<W>);
+
+impl<W: World> Clone for Service<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+/// What all handlers share.
+pub(super) type At<W> = Arc<Shared<W>>;
+
+pub(super) struct Shared<W: World> {
+    pub(super) engine: Engine<W>,
+    pub(super) monitor: Arc<Monitor>,
+    pub(super) settings: Settings,
+    /// A permit an open event stream.
+    pub(super) streams: Arc<Semaphore>,
+    /// How many runs were unfinished in the store when it was asked last, and those added since.
+    pub(super) unfinished: Mutex<Option<(Mono, u64)>>,
+    /// Fires when the service shuts down.
+    pub(super) closing: Cancelled,
+    pub(super) close: Canceller,
+}
+
+impl<W: World> Service<W> {
+    /// A service on `engine`, which tells `monitor` what happens.
+    #[must_use]
+    pub fn new(engine: Engine<W>, monitor: Arc<Monitor>, settings: Settings) -> Self {
+        let (close, closing) = Canceller::pair();
+        let streams = Arc::new(Semaphore::new(settings.limits.streams));
+        let unfinished = Mutex::default();
+        Self(Arc::new(Shared { engine, monitor, settings, streams, unfinished, closing, close }))
+    }
+
+    /// Every route, behind what every request must pass.
+    pub fn router(&self) -> Router {
+        let mut router = Router::new();
+        for (route, handler) in routes::table::<W>() {
+            router = router.route(route.path, handler);
+        }
+        router
+            .merge(inspector::routes())
+            .fallback(|| async { Problem::not_found("there is nothing at this path") })
+            .method_not_allowed_fallback(|| async {
+                Problem::new(Kind::NoSuchMethod, "the OpenAPI document lists what is known")
+            })
+            .layer(axum::middleware::from_fn_with_state(Arc::clone(&self.0), admit::admit::<W>))
+            .with_state(Arc::clone(&self.0))
+    }
+}

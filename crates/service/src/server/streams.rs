@@ -1,0 +1,92 @@
+//! Answers that go on: server-sent events.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_core::Stream;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::monitor::{self, Held};
+use super::problem::{Kind, Problem};
+use super::service::At;
+use retrial::engine::World;
+use retrial::runtime::{Runtime, Task};
+
+/// The most messages that wait for a slow reader.
+const WAITING: usize = 16;
+
+/// One message of a stream.
+pub(super) struct Message(Event);
+
+impl Message {
+    pub(super) fn new(kind: &str, data: &Value) -> Self {
+        Self(Event::default().event(kind).data(data.to_string()))
+    }
+
+    /// The same with the number after which a reader goes on.
+    pub(super) fn numbered(self, number: u64) -> Self {
+        Self(self.0.id(number.to_string()))
+    }
+}
+
+/// Where a stream's messages are put.
+pub(super) struct Feed(mpsc::Sender<Message>);
+
+/// The reader is gone.
+pub(super) struct Gone;
+
+impl Feed {
+    pub(super) async fn send(&self, message: Message) -> Result<(), Gone> {
+        self.0.send(message).await.map_err(|_| Gone)
+    }
+}
+
+/// A stream of what `fill` puts into its feed, if there may be one more. At shutdown it ends with
+/// the message `closing`: nothing is lost, its reader goes on elsewhere or later.
+pub(super) fn open<W, F>(at: &At<W>, fill: impl FnOnce(Arc<Feed>) -> F) -> Result<Response, Problem>
+where
+    W: World,
+    F: Future<Output = Result<(), Gone>> + Send + 'static,
+{
+    let permit = Arc::clone(&at.streams).try_acquire_owned().map_err(|_| {
+        let most = at.settings.limits.streams;
+        Problem::new(Kind::TooManyStreams, format!("at most {most} streams are open at once"))
+    })?;
+    let (sender, messages) = mpsc::channel(WAITING);
+    let feed = Arc::new(Feed(sender));
+    let filling = fill(Arc::clone(&feed));
+    let closing = at.closing.clone();
+    let task = at.engine.runtime().spawn(async move {
+        // Whoever reads may be gone.
+        let _ = tokio::select! {
+            biased;
+            () = closing.cancelled() => feed.send(Message::new("closing", &json!({}))).await,
+            done = filling => done,
+        };
+    });
+    let counted = at.monitor.hold(monitor::STREAMS);
+    let messages = Messages { messages, _task: task, _permit: permit, _counted: counted };
+    let silence = KeepAlive::new().interval(at.settings.limits.keep_alive.into());
+    Ok(Sse::new(messages).keep_alive(silence).into_response())
+}
+
+/// The messages on their way to the reader. Dropping it stops the filling.
+struct Messages {
+    messages: mpsc::Receiver<Message>,
+    _task: Task,
+    _permit: OwnedSemaphorePermit,
+    _counted: Held,
+}
+
+impl Stream for Messages {
+    type Item = Result<Event, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.messages.poll_recv(cx).map(|next| next.map(|Message(event)| Ok(event)))
+    }
+}

@@ -1,0 +1,132 @@
+//! `POST /v1/runs`: a workflow by name or as text, and its input.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::problem::{Kind, Problem};
+use super::service::{At, Shared};
+use super::shown::answer;
+use super::texts::{self, Syntax, Text};
+use retrial::engine::{Submission, World};
+use retrial::runtime::Runtime;
+use retrial::store::Store;
+use retrial::time::{Mono, Nanos};
+use retrial::workflow::Workflow;
+
+/// The longest submission key, in bytes.
+const LONGEST_KEY: usize = 255;
+
+/// How long a count of unfinished runs is good.
+const COUNT_AGAIN: Nanos = Nanos::from_secs(1);
+
+/// What is submitted: `workflow` or `definition`, and what goes with it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Asked {
+    workflow: Option<String>,
+    definition: Option<String>,
+    format: Option<String>,
+    name: Option<String>,
+    actions: Option<String>,
+    #[serde(default)]
+    input: Map<String, Value>,
+}
+
+pub(super) async fn submit<W: World>(
+    State(at): State<At<W>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let key = key(&headers)?;
+    let asked: Option<Asked> = at.json(&headers, body).await?;
+    let asked = asked.ok_or_else(|| Problem::bad_request("the body is empty"))?;
+    let workflow = at.workflow_of(&asked).await?;
+    at.has_room().await?;
+    let submission = Submission::new(Arc::new(workflow)).with_input(asked.input);
+    let handle = at.engine.submit(Submission { key, ..submission }).await?;
+    let status = if handle.existing { StatusCode::OK } else { StatusCode::CREATED };
+    let run = handle.run.to_string();
+    let mut response = answer(status, &json!({ "run": run, "existing": handle.existing }));
+    if let Ok(place) = HeaderValue::try_from(format!("/v1/runs/{run}")) {
+        response.headers_mut().insert(header::LOCATION, place);
+    }
+    Ok(response)
+}
+
+/// The submission's key (X8).
+fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
+    let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
+    let text = key.to_str().ok().filter(|text| (1..=LONGEST_KEY).contains(&text.len()));
+    text.map(|text| Some(text.to_owned())).ok_or_else(|| {
+        Problem::bad_request(format!(
+            "an Idempotency-Key has 1 to {LONGEST_KEY} visible ASCII characters"
+        ))
+    })
+}
+
+impl<W: World> Shared<W> {
+    async fn workflow_of(&self, asked: &Asked) -> Result<Workflow, Problem> {
+        match asked {
+            Asked {
+                workflow: Some(name),
+                definition: None,
+                format: None,
+                name: None,
+                actions: None,
+                ..
+            } => self.named(name).await,
+            Asked { workflow: None, definition: Some(text), .. } => self.written(text, asked),
+            _ => Err(Problem::bad_request(
+                "give `workflow`, the name of an uploaded definition, or `definition` with `format`",
+            )),
+        }
+    }
+
+    fn written(&self, text: &str, asked: &Asked) -> Result<Workflow, Problem> {
+        let syntax = Syntax::named(asked.format.as_deref().unwrap_or_default())?;
+        let (name, actions) = (asked.name.as_deref(), asked.actions.as_deref());
+        if syntax != Syntax::Ir && (name.is_some() || actions.is_some()) {
+            let detail = "`name` and `actions` are for IR text; other definitions have their own";
+            return Err(Problem::bad_request(detail));
+        }
+        let text = Text { name: name.unwrap_or("workflow"), syntax, text, actions };
+        let read = text.bounded()?.read(&self.settings);
+        read.map(|document| document.workflow).map_err(|found| texts::refused(&found))
+    }
+
+    /// Whether another run may be added. How many are unfinished is asked of the store once in a
+    /// while and counted on in between, so that a burst of submissions costs no burst of counting.
+    pub(super) async fn has_room(&self) -> Result<(), Problem> {
+        let most = self.settings.limits.unfinished;
+        let now = self.engine.runtime().now();
+        let fresh = self.counted().filter(|(at, _)| now.since(*at) < COUNT_AGAIN);
+        let unfinished = match fresh {
+            Some((_, unfinished)) => unfinished,
+            None => {
+                let tally = self.engine.store().tally().await?;
+                let going = tally.phases.iter().filter(|(phase, _)| !phase.is_terminal());
+                let unfinished = going.map(|(_, count)| *count).sum();
+                *self.counted() = Some((now, unfinished));
+                unfinished
+            }
+        };
+        if unfinished >= most {
+            let detail = format!("{unfinished} runs are unfinished, and {most} may be at most");
+            return Err(Problem::new(Kind::TooManyRuns, detail));
+        }
+        if let Some((_, unfinished)) = &mut *self.counted() {
+            *unfinished += 1;
+        }
+        Ok(())
+    }
+
+    fn counted(&self) -> MutexGuard<'_, Option<(Mono, u64)>> {
+        self.unfinished.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

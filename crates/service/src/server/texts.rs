@@ -1,0 +1,218 @@
+//! Definitions as they come in: read by their dialect, and held against what this service allows.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::problem::{Kind, Problem};
+use super::{Settings, masking};
+use retrial::dialect::{
+    Declarations, Diagnostic, Document, Format, Place, Policies, Source, parse_actions,
+    parse_ir_program, parse_workflow,
+};
+use retrial::explain::{Explained, Explanation, explain_all};
+use retrial::failure::sanitise::MASK;
+use retrial::failure::sanitise::clean;
+use retrial::net::Url;
+use retrial::policy;
+use retrial::workflow::{Action, HeaderText, Target};
+
+/// The syntax of a definition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Syntax {
+    Toml,
+    Json,
+    Ir,
+}
+
+impl Syntax {
+    pub(super) const ALL: [(&str, Self); 3] =
+        [("toml", Self::Toml), ("json", Self::Json), ("ir", Self::Ir)];
+
+    /// Its name, as stores and questions have it.
+    pub(super) fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
+    }
+
+    pub(super) fn named(name: &str) -> Result<Self, Problem> {
+        let found = Self::ALL.iter().find(|(known, _)| *known == name);
+        found.map(|(_, syntax)| *syntax).ok_or_else(|| {
+            Problem::bad_request("the format is none that is known: use toml, json or ir")
+        })
+    }
+}
+
+/// A definition that came in.
+pub(super) struct Text<'t> {
+    /// What it is called in diagnostics; an IR program's workflow is named so.
+    pub(super) name: &'t str,
+    pub(super) syntax: Syntax,
+    pub(super) text: &'t str,
+    /// The actions of an IR program, TOML or JSON.
+    pub(super) actions: Option<&'t str>,
+}
+
+/// The most bytes of a definition.
+const LONGEST: usize = 256 * 1024;
+
+impl Text<'_> {
+    /// Refuses what is too long to be read at leisure.
+    pub(super) fn bounded(self) -> Result<Self, Problem> {
+        match self.text.len().max(self.actions.map_or(0, str::len)) {
+            0..=LONGEST => Ok(self),
+            _ => {
+                let detail = format!("a definition has at most {LONGEST} bytes");
+                Err(Problem::new(Kind::TooLarge, detail))
+            }
+        }
+    }
+
+    /// The workflow that it means, if it makes sense and asks for nothing that is not allowed.
+    pub(super) fn read(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
+        let (document, source) = self.parse(settings)?;
+        let mut wrong: Vec<Diagnostic> = document
+            .registered
+            .iter()
+            .filter(|function| !settings.functions.has(&function.name))
+            .map(|function| function.missing.clone())
+            .collect();
+        for (name, action) in document.workflow.actions() {
+            wrong.extend(forbidden(name, action, &source, settings));
+        }
+        if wrong.is_empty() { Ok(document) } else { Err(wrong) }
+    }
+
+    /// The same, if it is a workflow of this text's name: what is uploaded under a name must show
+    /// that name wherever its runs are shown.
+    pub(super) fn read_as(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
+        let document = self.read(settings)?;
+        let is = document.workflow.name();
+        if is == self.name {
+            return Ok(document);
+        }
+        let whole = Place::whole(&Source::new(self.name, self.text)).child("workflow");
+        let place = match self.text.find(is) {
+            Some(start) => whole.at(start..start + is.len()),
+            None => whole,
+        };
+        let wrong = place
+            .error(format!("the workflow is called `{is}` here and `{}` in the path", self.name))
+            .help_with("let both be the same");
+        Err(vec![wrong])
+    }
+
+    /// The text as it may be shown; `None` where it does not make sense any more.
+    pub(super) fn masked(&self, settings: &Settings) -> Option<String> {
+        let (document, _) = self.parse(settings).ok()?;
+        Some(masking::masked(self.text, &document.workflow))
+    }
+
+    /// The document, and the text that its actions are declared in.
+    fn parse(&self, settings: &Settings) -> Result<(Document, Arc<Source>), Vec<Diagnostic>> {
+        let environment = &settings.environment;
+        let own = || Source::new(self.name, self.text);
+        let format = match self.syntax {
+            Syntax::Toml => Format::Toml,
+            Syntax::Json => Format::Json,
+            Syntax::Ir => {
+                let (declared, source) = match self.actions {
+                    Some(text) => {
+                        let format = Format::of_text(text);
+                        (parse_actions("actions", text, format)?, Source::new("actions", text))
+                    }
+                    None => (Declarations::default(), own()),
+                };
+                // A name is taken for a file's, without what stands behind its last dot.
+                let file = format!("{}.ir", self.name);
+                let document = parse_ir_program(&file, self.text, &declared, environment)?;
+                return Ok((document, source));
+            }
+        };
+        Ok((parse_workflow(self.name, self.text, format, environment)?, own()))
+    }
+}
+
+/// What `action` asks for that is not allowed. Its webhook is an action of its own.
+fn forbidden(
+    name: &str,
+    action: &Action,
+    source: &Arc<Source>,
+    settings: &Settings,
+) -> Vec<Diagnostic> {
+    let Target::Http(endpoint) = &action.target else { return Vec::new() };
+    let at = |field: &str, written: &str| {
+        let whole = Place::whole(source).child(format!("actions.{name}.{field}"));
+        match source.text.find(written) {
+            Some(start) => whole.at(start..start + written.len()),
+            None => whole,
+        }
+    };
+    let mut wrong = Vec::new();
+    for (header, text) in &endpoint.headers {
+        let field = format!("headers.{header}");
+        match text {
+            HeaderText::Env(variable) if !settings.allow_env.contains(variable) => wrong.push(
+                at(&field, &format!("env:{variable}"))
+                    .error(format!("the variable `{variable}` is not open to definitions"))
+                    .help_with("whoever runs the service can open it: allow_env"),
+            ),
+            HeaderText::Literal(value) if value.contains(MASK) => wrong.push(
+                at(&field, value)
+                    .error("its value was masked when it was shown")
+                    .help_with("write what is meant, or env:NAME"),
+            ),
+            HeaderText::Env(_) | HeaderText::Literal(_) => {}
+        }
+    }
+    let to = endpoint.url.parse::<Url>();
+    let allowed =
+        settings.hosts.as_ref().zip(to.ok()).is_none_or(|(hosts, to)| hosts.allow(to.authority()));
+    if !allowed {
+        wrong.push(
+            at("http", &endpoint.url)
+                .error("actions may not call this host")
+                .help_with("whoever runs the service can open it: allow_hosts"),
+        );
+    }
+    wrong
+}
+
+/// What the policies of a document say that may not be meant (X7), as answers tell it.
+pub(super) fn findings(document: Document) -> Value {
+    let explained = explain_all(&Policies::of(document), Some(1), &policy::Functions::default());
+    let all = match explained {
+        Explained::One(one) => vec![*one],
+        Explained::Steps { steps, .. } => steps,
+    };
+    let of = |one: &Explanation| {
+        let place = one.step.as_ref().map(|named| named.place.clone());
+        let place = place.unwrap_or_else(|| Place::whole(&Source::new("", "")));
+        one.warnings.iter().map(|finding| finding.at(&place)).collect::<Vec<_>>()
+    };
+    told(&all.iter().flat_map(of).collect::<Vec<_>>())
+}
+
+/// Diagnostics, as answers tell them.
+pub(super) fn told(found: &[Diagnostic]) -> Value {
+    let one = |d: &Diagnostic| {
+        json!({
+            "file": clean(d.file()),
+            "line": d.line(),
+            "column": d.column(),
+            "field": clean(d.field()),
+            "message": clean(d.message()),
+            "help": d.help().map(clean),
+        })
+    };
+    found.iter().map(one).collect()
+}
+
+/// That a definition makes no sense, and where.
+pub(super) fn refused(found: &[Diagnostic]) -> Problem {
+    let count = found.len();
+    let detail = match found {
+        [one] => format!("the definition makes no sense: {}", one.message()),
+        _ => format!("the definition makes no sense: {count} things are wrong with it"),
+    };
+    Problem::invalid(detail).with("diagnostics", told(found))
+}

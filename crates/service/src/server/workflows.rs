@@ -1,0 +1,169 @@
+//! `/v1/workflows`: definitions that are uploaded once and submitted by name.
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ask::{Asked, Named, media_type};
+use super::problem::{Kind, Problem};
+use super::service::{At, Shared};
+use super::shown::ok;
+use super::texts::{self, Syntax, Text};
+use retrial::engine::World;
+use retrial::failure::sanitise::clean;
+use retrial::store::{Definition, Store, StoreError, StoredDefinition};
+use retrial::workflow::Workflow;
+
+/// The most definitions that a store is given.
+const MOST: usize = 1_000;
+/// Definitions looked at in one step.
+const PAGE: usize = 64;
+
+/// The types of body that a definition may come as.
+const TYPES: [(&str, Syntax); 3] = [
+    ("application/toml", Syntax::Toml),
+    ("application/json", Syntax::Json),
+    ("text/plain", Syntax::Ir),
+];
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    definition: String,
+    format: String,
+    name: Option<String>,
+    actions: Option<String>,
+}
+
+pub(super) async fn put<W: World>(
+    State(at): State<At<W>>,
+    Named(name): Named,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let kind = media_type(&headers);
+    let syntax = TYPES.iter().find(|(name, _)| Some(*name) == kind).map(|(_, syntax)| *syntax);
+    let syntax = syntax.ok_or_else(|| {
+        let names = TYPES.map(|(name, _)| name).join(", ");
+        Problem::new(Kind::MediaType, format!("send a definition as one of {names}"))
+    })?;
+    let bytes = at.body(body).await?;
+    let text = std::str::from_utf8(&bytes)
+        .map_err(|_| Problem::invalid("the definition is no text in UTF-8"))?;
+    let text = Text { name: &name, syntax, text, actions: None }.bounded()?;
+    let document = text.read_as(&at.settings).map_err(|found| texts::refused(&found))?;
+    at.has_place_for(&name).await?;
+    let format = syntax.name().to_owned();
+    let definition = Definition { name: name.clone(), format, text: bytes };
+    let defined = at.engine.store().define(definition).await?;
+    Ok(ok(&json!({
+        "name": clean(&name),
+        "revision": defined.revision,
+        "at": defined.at.to_string(),
+        "lint": texts::findings(document),
+    })))
+}
+
+pub(super) async fn validate<W: World>(
+    State(at): State<At<W>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let written: Option<Written> = at.json(&headers, body).await?;
+    let written = written.ok_or_else(|| Problem::bad_request("the body is empty"))?;
+    let text = Text {
+        name: written.name.as_deref().unwrap_or("workflow"),
+        syntax: Syntax::named(&written.format)?,
+        text: &written.definition,
+        actions: written.actions.as_deref(),
+    };
+    let text = text.bounded()?;
+    Ok(ok(&match text.read(&at.settings) {
+        Ok(document) => {
+            json!({ "valid": true, "diagnostics": [], "lint": texts::findings(document) })
+        }
+        Err(found) => json!({ "valid": false, "diagnostics": texts::told(&found), "lint": [] }),
+    }))
+}
+
+pub(super) async fn list<W: World>(
+    State(at): State<At<W>>,
+    mut asked: Asked,
+) -> Result<Response, Problem> {
+    let limit = asked.limit(at.settings.limits.page.min(PAGE))?;
+    let after = asked.take("after");
+    asked.end()?;
+    let page = at.engine.store().definitions(after, limit).await?;
+    let next = page.last().filter(|_| page.len() >= limit);
+    Ok(ok(&json!({
+        "workflows": page.iter().map(head).collect::<Vec<_>>(),
+        "next": next.map(|last| last.definition.name.clone()),
+    })))
+}
+
+pub(super) async fn show<W: World>(
+    State(at): State<At<W>>,
+    Named(name): Named,
+) -> Result<Response, Problem> {
+    let stored = at.stored(&name).await?;
+    let mut shown = head(&stored);
+    let masked = text(&stored.definition)?.masked(&at.settings);
+    shown["text"] = masked.unwrap_or_default().into();
+    Ok(ok(&shown))
+}
+
+fn head(stored: &StoredDefinition) -> Value {
+    json!({
+        "name": clean(&stored.definition.name),
+        "format": clean(&stored.definition.format),
+        "revision": stored.revision,
+        "at": stored.at.to_string(),
+        "bytes": stored.definition.text.len(),
+    })
+}
+
+/// A kept definition as it came in.
+fn text(definition: &Definition) -> Result<Text<'_>, StoreError> {
+    let Definition { name, format, text } = definition;
+    let damaged = || StoreError::Broken(format!("the definition `{name}`"));
+    let syntax = Syntax::named(format).map_err(|_| damaged())?;
+    let text = std::str::from_utf8(text).map_err(|_| damaged())?;
+    Ok(Text { name, syntax, text, actions: None })
+}
+
+impl<W: World> Shared<W> {
+    async fn stored(&self, name: &str) -> Result<StoredDefinition, Problem> {
+        let stored = self.engine.store().definition(name.to_owned()).await?;
+        stored.ok_or_else(|| Problem::not_found(format!("no workflow `{name}` is uploaded")))
+    }
+
+    /// The newest definition of a name, held against what is allowed at present.
+    pub(super) async fn named(&self, name: &str) -> Result<Workflow, Problem> {
+        let stored = self.stored(name).await?;
+        let read = text(&stored.definition)?.read_as(&self.settings);
+        read.map(|document| document.workflow).map_err(|found| texts::refused(&found))
+    }
+
+    /// Whether a definition of that name may be kept.
+    async fn has_place_for(&self, name: &str) -> Result<(), Problem> {
+        let store = self.engine.store();
+        if store.definition(name.to_owned()).await?.is_some() {
+            return Ok(());
+        }
+        let (mut count, mut after) = (0, None);
+        loop {
+            let page = store.definitions(after, PAGE).await?;
+            count += page.len();
+            let Some(last) = page.into_iter().next_back() else { return Ok(()) };
+            after = Some(last.definition.name);
+            if count >= MOST {
+                let detail =
+                    format!("at most {MOST} workflows are kept; take a name that is there");
+                return Err(Problem::new(Kind::Conflict, detail));
+            }
+        }
+    }
+}
