@@ -2,8 +2,7 @@
 //! into many tasks, on the memory store beside redb in a file.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "../tests/bench_support/mod.rs"]
-mod bench_support;
+use retrial_testkit::bench_support;
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -7,11 +7,8 @@
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
-#[path = "../tests/bench_support/mod.rs"]
-mod bench_support;
-#[path = "../tests/postgres_server/mod.rs"]
-#[allow(dead_code, reason = "shared with the tests")]
-mod postgres_server;
+use retrial_testkit::bench_support;
+use retrial_testkit::postgres_server;
 
 use std::time::Duration;
 

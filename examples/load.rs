@@ -33,6 +33,7 @@ use jiff::Timestamp;
 use retrial::failure::{Failure, NetworkFault};
 use retrial::net::{Authority, Connect, TcpConnect};
 use retrial::policy::{Backoff, Jitter, Policy};
+use retrial::retry::PolicyExt as _;
 use retrial::time::Nanos;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;

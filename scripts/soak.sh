@@ -12,5 +12,5 @@ esac
 # They would replace the flags of .cargo/config.toml.
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 
-RETRIAL_SOAK_SECONDS=$((minutes * 60)) exec cargo test --locked --test postgres_faults -- \
-  --ignored --exact --nocapture soak::three_nodes_lose_nothing_for_as_long_as_it_takes
+RETRIAL_SOAK_SECONDS=$((minutes * 60)) exec cargo test --locked --package retrial --all-features --test store -- \
+  --ignored --exact --nocapture postgres_faults::soak::three_nodes_lose_nothing_for_as_long_as_it_takes

@@ -25,7 +25,7 @@ done
 optimised=()
 [ "$profile" = debug ] || optimised=(--release)
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
-cargo build --locked --bin retrial --example load --example flaky_server "${optimised[@]}"
+cargo build --locked --package retrial-service --package retrial --features retrial/http --bin retrial --example load --example flaky_server "${optimised[@]}"
 target=$(realpath "${CARGO_TARGET_DIR:-target}")/$profile
 
 initdb=$(compgen -G '/usr/lib/postgresql/*/bin/initdb' | sort -V | tail -n 1 || true)

@@ -25,7 +25,9 @@ mod platform;
 mod queue;
 #[cfg(feature = "redb")]
 mod restart;
+mod retry;
 mod rollback;
+mod runtime_conformance;
 mod sharing;
 mod shutdown;
 mod submission;

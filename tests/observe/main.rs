@@ -6,6 +6,7 @@ mod json;
 mod lines;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod otlp;
 mod printer;
 mod schema;
 mod statistics;

@@ -79,7 +79,7 @@ fn fields_of(page: &BTreeMap<String, Section>, name: &str) -> Fields {
 
 /// Every golden record of an event.
 fn golden() -> Vec<Recorded> {
-    let folder = root().join("tests/golden/1");
+    let folder = root().join("crates/core/tests/golden/1");
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
     let no_event = ["snapshot.record", "letter.record"];

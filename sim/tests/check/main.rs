@@ -9,6 +9,7 @@ mod findings;
 mod hosts;
 mod kit;
 mod misuse;
+mod own_examples;
 mod parts;
 mod replay;
 mod workflows;

@@ -1,0 +1,12 @@
+//! The five dialects and the workflow file: what each text means, and what is said of bad ones.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
+
+mod any_text;
+mod bad_graphs;
+mod bad_input;
+mod execution;
+mod ir;
+mod retry_config;
+mod work_config;
+mod workflow;
+mod write;

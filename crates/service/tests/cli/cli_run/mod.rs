@@ -1,0 +1,22 @@
+//! The `retrial` binary as a user runs it: real processes, a real store, a real HTTP server.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod alerts;
+mod desk;
+mod endings;
+use crate::endpoint;
+mod events;
+mod examples;
+mod explain;
+mod input;
+use crate::lab;
+mod lint;
+mod manual;
+mod output;
+mod resume;
+mod rollback;
+mod secrets;
+mod store;
+#[cfg(target_os = "linux")]
+mod terminal;

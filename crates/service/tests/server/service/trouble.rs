@@ -1,0 +1,105 @@
+//! A store that does not answer, or answers that it did nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use retrial::runtime::TokioRuntime;
+use retrial::store::{AskRuns, Layer, Listed, MemoryStore, Store, StoreError, Tally};
+use retrial::time::{Nanos, Timestamp};
+use retrial_service::server::{Limits, Settings};
+use serde_json::json;
+
+use super::kit::{Memory, Served, memory, one, serve_with, submission};
+
+/// A store in trouble, as far as what is only looked at goes.
+struct Troubled {
+    under: Memory,
+    trouble: AtomicU8,
+}
+
+const NONE: u8 = 0;
+const SILENT: u8 = 1;
+const NOT_DONE: u8 = 2;
+const BROKEN: u8 = 3;
+
+impl Troubled {
+    async fn pass<T>(
+        &self,
+        ask: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match self.trouble.load(Ordering::SeqCst) {
+            SILENT => std::future::pending().await,
+            NOT_DONE => Err(StoreError::NotDone("out of reach".into())),
+            BROKEN => Err(StoreError::Broken("it rots".into())),
+            _ => ask.await,
+        }
+    }
+}
+
+impl Layer for Troubled {
+    type Under = MemoryStore<TokioRuntime>;
+
+    fn under(&self) -> &Self::Under {
+        &self.under
+    }
+    async fn clock(&self) -> Result<Timestamp, StoreError> {
+        self.pass(self.under().clock()).await
+    }
+    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
+        self.pass(self.under().list(ask)).await
+    }
+    async fn tally(&self) -> Result<Tally, StoreError> {
+        self.pass(self.under().tally()).await
+    }
+}
+
+async fn troubled() -> (Arc<Troubled>, Served<Arc<Troubled>>) {
+    let store = Arc::new(Troubled { under: memory(), trouble: AtomicU8::new(NONE) });
+    let limits = Limits { answer_within: Nanos::from_millis(300), ..Limits::default() };
+    let settings = Settings { limits, ..Settings::default() };
+    (Arc::clone(&store), serve_with(store, settings).await)
+}
+
+#[tokio::test]
+async fn what_the_store_does_not_say_in_time_is_given_up() {
+    let (store, served) = troubled().await;
+    store.trouble.store(SILENT, Ordering::SeqCst);
+    let refused = served.client.get("/v1/runs").await;
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")));
+    assert_eq!(refused.json()["type"], "urn:retrial:problem:no-answer");
+    assert_eq!(served.client.get("/readyz").await.status, 503);
+    assert_eq!(served.client.get("/healthz").await.status, 200);
+    store.trouble.store(NONE, Ordering::SeqCst);
+    assert_eq!(served.client.get("/readyz").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_store_out_of_reach_and_a_damaged_one_are_told_apart() {
+    let (store, served) = troubled().await;
+    for (trouble, status, kind) in [(NOT_DONE, 503, "no-store"), (BROKEN, 500, "damaged")] {
+        store.trouble.store(trouble, Ordering::SeqCst);
+        for path in ["/v1/runs", "/v1/tally", "/readyz"] {
+            let refused = served.client.get(path).await.expect(status);
+            assert_eq!(refused["type"], format!("urn:retrial:problem:{kind}"), "{path}");
+        }
+        let body = submission(&one("echo", ""), &json!({}));
+        assert_eq!(served.client.post("/v1/runs", &body).await.status, status);
+    }
+    // Nothing was added meanwhile.
+    store.trouble.store(NONE, Ordering::SeqCst);
+    assert_eq!(served.client.get("/v1/runs").await.expect(200)["runs"], json!([]));
+}
+
+/// A watched page goes on once the store is back.
+#[tokio::test]
+async fn a_watched_page_outlives_a_store_out_of_reach() {
+    let (store, served) = troubled().await;
+    let mut watched = served.client.stream("/v1/runs/watch").await;
+    watched.next().await.unwrap();
+    store.trouble.store(NOT_DONE, Ordering::SeqCst);
+    tokio::time::sleep(std::time::Duration::from_millis(1_200)).await;
+    store.trouble.store(NONE, Ordering::SeqCst);
+    let run = served.submit(&one("echo", ""), &json!({})).await;
+    let page = watched.next().await.unwrap();
+    assert_eq!(page.data["runs"][0]["run"], json!(run));
+}

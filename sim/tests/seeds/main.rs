@@ -1,0 +1,21 @@
+//! Seeds, scenarios, sweeps, reports and the `retrial-sim` binary.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "a failing test panics; outside every simulated path"
+)]
+
+mod capsules;
+mod cli_run;
+mod determinism;
+mod documents;
+mod guide;
+mod history;
+mod readme;
+mod report_page;
+mod shrink;
+mod sweep;
+mod verify;
+mod workload;

@@ -1,0 +1,10 @@
+//! How attempts are invoked: functions, HTTP and TLS.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
+
+mod action_support;
+mod context;
+mod http;
+mod outcome;
+mod registry;
+mod spans;
+mod tls;

@@ -1,0 +1,187 @@
+//! A node: a process of its own that works runs off until its standard input ends.
+//!
+//! It is this same test program, started again with its plan in the environment. It is told on
+//! its standard input what to submit, and says in lines of JSON what it did.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use retrial::action::{ActionSet, HttpActions, Registry};
+use retrial::engine::{Config, Engine, World};
+use retrial::net::TcpConnect;
+use retrial::observe::{Notice, Observer};
+use retrial::run::{Event, RunId};
+use retrial::runtime::TokioRuntime;
+use retrial::store::{
+    Claim, Claimed, Commit, Committed, Holding, Layer, Renewed, Store as _, StoreError,
+};
+use retrial::time::Nanos;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use crate::postgres_faults::opened::{Opened, open};
+use crate::postgres_faults::work::Work;
+
+/// The variable that holds a node's plan.
+pub(crate) const PLAN: &str = "RETRIAL_TEST_NODE";
+
+/// How a node works.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    /// The store's URL.
+    pub(crate) store: String,
+    /// The endpoint that its runs call.
+    pub(crate) endpoint: String,
+    pub(crate) lease_ms: u64,
+    pub(crate) concurrency: usize,
+}
+
+/// What a node is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Told {
+    /// To submit the runs with these numbers, the last excluded.
+    Submit(u64, u64),
+}
+
+/// What a node says.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Said {
+    /// It works.
+    Ready,
+    /// The run with this number is durable.
+    Submitted(u64, RunId),
+    /// A run has ended by a commit of this node.
+    Ended(RunId),
+    /// A commit about a run was not taken because of what others have written, or a lease of it was
+    /// lost before its renewal.
+    Refused(RunId, String),
+    /// How long claims took since it was last said, in microseconds.
+    Claims(Vec<u32>),
+}
+
+fn say(said: &Said) {
+    println!("{}", serde_json::to_string(said).unwrap());
+}
+
+struct Process;
+
+impl World for Process {
+    type Runtime = TokioRuntime;
+    type Store = Watched;
+    type Actions = ActionSet<TcpConnect>;
+}
+
+/// A store that says which commits were refused and notes how long claims take.
+struct Watched {
+    store: Opened,
+    claims: Arc<Mutex<Vec<u32>>>,
+}
+
+impl Layer for Watched {
+    type Under = Opened;
+
+    fn under(&self) -> &Opened {
+        &self.store
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
+        let begun = Instant::now();
+        let claimed = self.store.claim(claim).await;
+        let took = u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX);
+        self.claims.lock().unwrap().push(took);
+        claimed
+    }
+
+    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
+        let renewed = self.store.renew(held.clone()).await?;
+        for holding in renewed.lost(&held) {
+            say(&Said::Refused(holding.run, "lost".to_owned()));
+        }
+        Ok(renewed)
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+        let run = commit.run;
+        let answer = self.store.commit(commit).await;
+        let how = match &answer {
+            Ok(Committed::Conflict { .. } | Committed::Behind { .. }) => "conflict",
+            Ok(Committed::Fenced { .. }) => "fenced",
+            _ => return answer,
+        };
+        say(&Said::Refused(run, how.to_owned()));
+        answer
+    }
+}
+
+/// Says which runs have ended.
+struct Ends;
+
+impl Observer for Ends {
+    fn tell(&self, notice: &Notice<'_>) {
+        if let Event::RunEnded { .. } = notice.event {
+            say(&Said::Ended(notice.run));
+        }
+    }
+}
+
+#[test]
+#[ignore = "not a test of its own: a node that other tests of this program start"]
+fn works_until_its_input_ends() {
+    let Ok(plan) = std::env::var(PLAN) else { return };
+    let plan: Plan = serde_json::from_str(&plan).unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(work(plan));
+    // At once, as the engine is to be left where it is.
+    std::process::exit(0);
+}
+
+async fn work(plan: Plan) {
+    let runtime = TokioRuntime::current();
+    let claims = Arc::default();
+    let store = Watched { store: open(&plan.store).await, claims: Arc::clone(&claims) };
+    let actions = ActionSet::new(Registry::new(), HttpActions::new(TcpConnect::new(), |_| None));
+    let config = Config {
+        concurrency: plan.concurrency,
+        lease: Nanos::from_millis(plan.lease_ms),
+        poll: Nanos::from_millis(200),
+        lane_idle: Nanos::from_secs(5),
+        sole_owner: false,
+        ..Config::default()
+    };
+    let engine =
+        Engine::<Process>::start(runtime, store, actions, config, vec![Arc::new(Ends)]).await;
+    say(&Said::Ready);
+    tokio::spawn(tell_of_claims(claims));
+    let work = Arc::new(Work::at(&plan.endpoint));
+    let mut told = listen();
+    while let Some(Told::Submit(from, to)) = told.recv().await {
+        let (engine, work) = (engine.clone(), Arc::clone(&work));
+        tokio::spawn(async move {
+            for number in from..to {
+                let handle = engine.submit(work.submission(number)).await.unwrap();
+                say(&Said::Submitted(number, handle.run));
+            }
+        });
+    }
+}
+
+/// What comes on the standard input, until that ends.
+fn listen() -> mpsc::UnboundedReceiver<Told> {
+    let (tell, told) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let _ = tell.send(serde_json::from_str(&line).unwrap());
+        }
+    });
+    told
+}
+
+async fn tell_of_claims(claims: Arc<Mutex<Vec<u32>>>) {
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let taken = std::mem::take(&mut *claims.lock().unwrap());
+        say(&Said::Claims(taken));
+    }
+}
