@@ -16,7 +16,6 @@ pub mod evidence;
 pub mod fault;
 pub mod history;
 pub mod life;
-pub mod mutants;
 pub mod net;
 pub mod node;
 pub mod oracle;

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::lab::{Lab, LabError};
-use crate::fault::FaultKind;
-use crate::scenario::Scenario;
+use retrial_sim::fault::FaultKind;
+use retrial_sim::scenario::Scenario;
 
 /// What came of leaving out one kind of fault after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use super::patch::Patch;
 use super::record::{Outcome, Swept};
 use super::set::Set;
 use super::trial::{swept, trial};
+use retrial_sim::sweep::Shard;
 
 /// How many in a hundred must be killed.
 const ENOUGH: usize = 95;
@@ -108,10 +109,9 @@ fn ended<T>(
     }
 }
 
-/// The `part`-th of `of` parts of the mutants, from 1. All parts together are all mutants.
-pub fn shard(set: &Set, part: u64, of: u64) -> impl Iterator<Item = &Patch> {
-    let numbered = (0..of.max(1)).cycle().zip(&set.mutants);
-    numbered.filter(move |(number, _)| number + 1 == part).map(|(_, patch)| patch)
+/// The mutants of one shard. All shards together are all mutants.
+pub fn shard(set: &Set, shard: Shard) -> impl Iterator<Item = &Patch> {
+    (0..).zip(&set.mutants).filter(move |(number, _)| shard.has(*number)).map(|(_, patch)| patch)
 }
 
 /// What every mutant came to.

@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use retrial_sim::mutants::{LabError, Patch, Processes, Scratch, Set, Tree};
+use xtask::mutants::{LabError, Patch, Processes, Scratch, Set, Tree};
 
 const ROOMS: [&str; 8] =
     ["action", "engine", "failure", "guard", "policy", "run", "runtime", "store"];
 
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
 fn set() -> Set {
@@ -44,7 +44,7 @@ fn the_page_is_about_these_mutants() {
     let listed = listed(&page);
     let wanted: Vec<(&str, bool)> =
         set.mutants.iter().map(|patch| (patch.name.as_str(), patch.survives.is_some())).collect();
-    assert!(listed == wanted, "run `retrial-sim mutants`: the page is not about these mutants");
+    assert!(listed == wanted, "run `cargo xtask mutants`: the page is not about these mutants");
     let (all, killed) = (listed.len(), listed.iter().filter(|(_, survives)| !survives).count());
     assert!(killed * 100 >= all * 95, "{killed} of {all}");
     for counted in [format!("| mutants | {all} |"), format!("| killed | {killed} (")] {
@@ -100,7 +100,7 @@ fn a_patch_that_no_longer_applies_is_found() {
 /// The copy lies in the repository's own folder, as it does unless told otherwise.
 #[test]
 fn the_copy_follows_the_source_and_leaves_alone_what_is_as_it_should_be() {
-    use retrial_sim::mutants::Lab as _;
+    use xtask::mutants::Lab as _;
     let repository = repository();
     let read = |path: &str| std::fs::read_to_string(repository.path().join(path)).unwrap();
     let write = |path: &str, text: &str| {

@@ -140,9 +140,9 @@ fn file(diff: &str) -> Result<String, PatchError> {
     }
 }
 
-/// The room of a file: `src/policy/backoff.rs` and `src/time.rs`.
+/// The room of a file: `src/store/memory.rs` and `crates/core/src/time.rs`.
 fn room(file: &str) -> Option<String> {
-    let inner = file.strip_prefix("src/")?;
+    let inner = file.strip_prefix("crates/core/src/").or_else(|| file.strip_prefix("src/"))?;
     let room = inner.split('/').next()?;
     Some(room.trim_end_matches(".rs").to_owned())
 }

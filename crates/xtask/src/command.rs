@@ -7,11 +7,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use retrial_sim::mutants::{
-    self, Cache, Keys, Outcome, Patch, Processes, Results, Scratch, Set, Tree,
-};
-
-use crate::{Shard, cores};
+use retrial_sim::sweep::{Shard, cores};
+use xtask::mutants::{self, Cache, Keys, Outcome, Patch, Processes, Results, Scratch, Set, Tree};
 
 #[derive(Args)]
 pub(crate) struct Mutants {
@@ -66,7 +63,7 @@ pub(crate) fn mutants(asked: &Mutants) -> Result<ExitCode, Box<dyn Error>> {
     }
     let chosen: Vec<&Patch> = match (&asked.only[..], asked.shard) {
         ([], None) => set.mutants.iter().collect(),
-        ([], Some(Shard { part, of })) => mutants::shard(&set, part, of).collect(),
+        ([], Some(shard)) => mutants::shard(&set, shard).collect(),
         (names, _) => named(&set, names)?,
     };
     mutants::run(&set, chosen, &mut lab, &cache, say)?;

@@ -14,10 +14,10 @@ use super::patch::Patch;
 use super::process::{Ended, Processes};
 use super::suites;
 use super::tree::Tree;
-use crate::capsule::Capsule;
-use crate::report::SeedReport;
-use crate::scenario::Scenario;
-use crate::sweep::{Sweep, Worker};
+use retrial_sim::capsule::Capsule;
+use retrial_sim::report::SeedReport;
+use retrial_sim::scenario::Scenario;
+use retrial_sim::sweep::{Sweep, Worker};
 
 /// The most that a build may take; the first one builds every dependency.
 const BUILD: Duration = Duration::from_secs(30 * 60);

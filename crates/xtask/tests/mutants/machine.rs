@@ -4,10 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use retrial_sim::fault::FaultKind;
-use retrial_sim::mutants::{
+use retrial_sim::workload::draw;
+use xtask::mutants::{
     self, Cache, CampaignError, Keys, Outcome, Patch, Results, Set, control, run, shard,
 };
-use retrial_sim::workload::draw;
 
 use crate::fake::{Fake, Killer, patch, set};
 
@@ -128,7 +128,9 @@ fn all_shards_together_are_all_mutants() {
     let names: Vec<String> = (0..23).map(|n| format!("run_{n:02}")).collect();
     let set = set(&names.iter().map(String::as_str).collect::<Vec<_>>());
     for of in 1..30 {
-        let mut all: Vec<&Patch> = (1..=of).flat_map(|part| shard(&set, part, of)).collect();
+        let mut all: Vec<&Patch> = (1..=of)
+            .flat_map(|part| shard(&set, format!("{part}/{of}").parse().unwrap()))
+            .collect();
         assert_eq!(all.len(), 23, "{of} parts share none");
         all.sort_by_key(|patch| &patch.name);
         assert_eq!(all, set.mutants.iter().collect::<Vec<_>>());

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use retrial_sim::fault::FaultKind;
-use retrial_sim::mutants::{Ablation, Cache, Found, Keys, Results, Swept, Tested, page};
 use retrial_sim::report::Verdict;
+use xtask::mutants::{Ablation, Cache, Found, Keys, Results, Swept, Tested, page};
 
 use crate::fake::set;
 

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use retrial_sim::capsule::{Capsule, Cause, FORMAT, Shrinking};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::mutants::{Lab, LabError, Patch, Set};
 use retrial_sim::report::{SeedReport, Verdict};
 use retrial_sim::scenario::Scenario;
 use retrial_sim::shrink::Size;
+use xtask::mutants::{Lab, LabError, Patch, Set};
 
 /// What finds a mutant.
 #[derive(Clone, Debug)]

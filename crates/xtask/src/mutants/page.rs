@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::campaign::Results;
 use super::patch::Patch;
 use super::record::{Found, Outcome};
-use crate::fault::FaultKind;
+use retrial_sim::fault::FaultKind;
 
 /// The page's text.
 #[must_use]
@@ -36,10 +36,10 @@ fn head(text: &mut String, results: &Results<'_>) {
 
 Realistic bugs, each a small patch in `sim/mutants` with what it breaks and where such a bug was seen. \
 Each is built and lives through seeds 0 to {last} until an oracle objects; where none does, it meets \
-the suites of tests that `sim/src/mutants/suites.rs` lists. This page is written by
+the suites of tests that `crates/xtask/src/mutants/suites.rs` lists. This page is written by
 
 ```console
-$ retrial-sim mutants --seeds {seeds}
+$ cargo xtask mutants --seeds {seeds}
 ```
 
 from the repository's root. It can be interrupted and goes on where it was; `--shard K/N` runs a part, \

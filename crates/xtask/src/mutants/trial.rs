@@ -5,9 +5,9 @@ use super::cache::Cache;
 use super::lab::{Lab, LabError};
 use super::patch::Patch;
 use super::record::{Found, Outcome, Swept, Tested};
-use crate::capsule::Cause;
-use crate::report::SeedReport;
-use crate::workload;
+use retrial_sim::capsule::Cause;
+use retrial_sim::report::SeedReport;
+use retrial_sim::workload;
 
 /// What becomes of `patch`. What `cache` knows is not run again.
 pub(super) fn trial(patch: &Patch, lab: &mut impl Lab, cache: &Cache) -> Result<Outcome, LabError> {

@@ -15,7 +15,7 @@ use retrial_sim::source::Source;
 use retrial_sim::sweep::Sweep;
 use retrial_sim::world::{self, Lived};
 
-use crate::{Report, Shrink};
+use super::{Report, Shrink};
 
 /// The most scenarios that are tried to make one smaller, unless told.
 pub(crate) const TRIES: u64 = 2_000;

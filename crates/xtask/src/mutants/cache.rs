@@ -1,6 +1,5 @@
 //! Results that still hold: one file a mutant, written whole or not at all.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -15,11 +14,17 @@ use super::tree::{Tree, digest};
 const FORMAT: &str = "mutants 1";
 
 /// What the code is built with.
-const BUILT_WITH: [&str; 4] = [".cargo/config.toml", "Cargo.toml", "Cargo.lock", "sim/Cargo.toml"];
+const BUILT_WITH: [&str; 5] =
+    [".cargo/config.toml", "Cargo.toml", "Cargo.lock", "crates/core/Cargo.toml", "sim/Cargo.toml"];
+
+/// The folders of the suites.
+const TESTS: [&str; 2] = ["crates/core/tests/", "tests/"];
+
+/// The folders of what is built.
+const CODE: [&str; 3] = ["crates/core/src/", "sim/src/", "src/"];
 
 /// Rooms that no seed and no suite enters.
-const NOT_ENTERED: [&str; 5] =
-    ["src/cli/", "src/main.rs", "src/observe/otlp/", "src/server/", "src/store/postgres/"];
+const NOT_ENTERED: [&str; 3] = ["sim/src/cli/", "src/observe/otlp/", "src/store/postgres/"];
 
 /// What results depend on, besides the mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,18 +42,14 @@ impl Keys {
     #[must_use]
     pub fn of(tree: &Tree, seeds: u64) -> Self {
         let is_code = |file: &str| {
-            // This room and its command decide nothing about a seed.
-            let is_own = file.starts_with("sim/src/mutants/") || file == "sim/src/mutating.rs";
             let is_entered = !NOT_ENTERED.iter().any(|room| file.starts_with(room));
-            let is_built = ["src/", "sim/src/"].iter().any(|folder| file.starts_with(folder));
-            is_built && is_entered && !is_own || BUILT_WITH.contains(&file)
+            let is_built = CODE.iter().any(|folder| file.starts_with(folder));
+            is_built && is_entered || BUILT_WITH.contains(&file)
         };
-        let roots: BTreeSet<&str> = tree.files().keys().filter_map(|file| root(file)).collect();
         let is_test = |file: &str| {
-            let of = file.strip_prefix("tests/").or_else(|| file.strip_prefix("sim/tests/"));
-            let of = of.and_then(|file| file.split(['/', '.']).next());
-            // What is no suite's own may be shared by some.
-            of.is_some_and(|of| !roots.contains(of) || SUITES.iter().any(|suite| suite.name == of))
+            let of = TESTS.iter().find_map(|folder| file.strip_prefix(folder));
+            let of = of.and_then(|file| file.split('/').next());
+            of.is_some_and(|of| SUITES.iter().any(|suite| suite.name == of))
         };
         Self { seeds, code: tree.digest(is_code), tests: tree.digest(is_test) }
     }
@@ -65,13 +66,6 @@ impl Keys {
         let suites: String = SUITES.iter().map(|suite| format!("{} ", suite.name)).collect();
         digest([FORMAT, &self.code, &self.tests, &suites, &patch.diff])
     }
-}
-
-/// The name of the suite whose first file this is.
-fn root(file: &str) -> Option<&str> {
-    let file = file.strip_prefix("tests/").or_else(|| file.strip_prefix("sim/tests/"))?;
-    let name = file.strip_suffix("/main.rs").or_else(|| file.strip_suffix(".rs"))?;
-    (!name.contains('/')).then_some(name)
 }
 
 /// Where results are kept.

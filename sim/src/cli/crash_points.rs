@@ -8,10 +8,10 @@ use std::time::Duration;
 use retrial_sim::crash_points::Points;
 use retrial_sim::report::SeedReport;
 use retrial_sim::scenario::Scenario;
-use retrial_sim::sweep::Sweep;
+use retrial_sim::sweep::{Sweep, cores};
 use retrial_sim::world;
 
-use crate::{CrashPoints, cores, packing, progress};
+use super::{CrashPoints, packing, progress};
 
 /// The real seconds after which one world is called stuck.
 const WATCHDOG: Duration = Duration::from_secs(60);
