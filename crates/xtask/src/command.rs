@@ -53,27 +53,27 @@ pub(crate) fn mutants(asked: &Mutants) -> Result<ExitCode, Box<dyn Error>> {
     let keys = Keys::of(&tree, asked.seeds);
     let cache = Cache::new(&asked.scratch.join("results"), keys);
     let jobs = asked.jobs.unwrap_or_else(cores);
-    let mut lab = Scratch::new(tree, &asked.scratch, jobs, processes)?;
-    all_apply(&set, &lab)?;
+    let mut workspace = Scratch::new(tree, &asked.scratch, jobs, processes)?;
+    all_apply(&set, &workspace)?;
 
     let say = |patch: &Patch, outcome: &Outcome| println!("{}: {}", patch.name, outcome.words());
     if let (Some(count), Some(folder)) = (asked.sample, &asked.capsules) {
-        mutants::control(&set, &mut lab, &cache, say)?;
-        return sample(asked, &set, (count, folder), &mut lab, &cache);
+        mutants::control(&set, &mut workspace, &cache, say)?;
+        return sample(asked, &set, (count, folder), &mut workspace, &cache);
     }
     let chosen: Vec<&Patch> = match (&asked.only[..], asked.shard) {
         ([], None) => set.mutants.iter().collect(),
         ([], Some(shard)) => mutants::shard(&set, shard).collect(),
         (names, _) => named(&set, names)?,
     };
-    mutants::run(&set, chosen, &mut lab, &cache, say)?;
+    mutants::run(&set, chosen, &mut workspace, &cache, say)?;
     conclude(&set, &cache, &asked.doc)
 }
 
-fn all_apply(set: &Set, lab: &Scratch) -> Result<(), String> {
-    let wrong = set
-        .all()
-        .filter_map(|patch| lab.check(patch).err().map(|error| format!("{}: {error}", patch.name)));
+fn all_apply(set: &Set, workspace: &Scratch) -> Result<(), String> {
+    let wrong = set.all().filter_map(|patch| {
+        workspace.check(patch).err().map(|error| format!("{}: {error}", patch.name))
+    });
     let wrong: Vec<String> = wrong.collect();
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
@@ -106,7 +106,7 @@ fn sample(
     asked: &Mutants,
     set: &Set,
     (count, folder): (usize, &Path),
-    lab: &mut Scratch,
+    workspace: &mut Scratch,
     cache: &Cache,
 ) -> Result<ExitCode, Box<dyn Error>> {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -117,7 +117,8 @@ fn sample(
     let clock = || Duration::from_secs(begun.elapsed().as_secs());
     let folder = std::path::absolute(folder)?;
     let seen = |red: &mutants::Red| println!("{}: {}", red.name, red.outcome.words());
-    let all = mutants::sample(&set.mutants, (count, chance), &folder, lab, cache, clock, seen)?;
+    let all =
+        mutants::sample(&set.mutants, (count, chance), &folder, workspace, cache, clock, seen)?;
     print!("{}", mutants::table(&all));
     let packed = all.iter().filter(|red| red.shrinking.is_some()).count();
     Ok(ExitCode::from(u8::from(packed < count)))

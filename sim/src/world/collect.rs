@@ -20,10 +20,10 @@ use crate::evidence::{
 };
 use crate::fault::FaultKind;
 use crate::oracle::{Replayer, is_guarded};
-use crate::own::OwnEvidence;
 use crate::runtime::function_panics;
 use crate::scenario::Scenario;
 use crate::sync::lock;
+use crate::user::UserEvidence;
 use crate::watch::Records;
 
 /// What struck, whoever did it: a user's own fault that parts nodes explains what a partition does.
@@ -100,7 +100,7 @@ pub(super) async fn collect(
         works: lock(&notes.works).clone(),
         answers: if guarded { notes.seen.answers() } else { Vec::new() },
         steps: lock(&users.steps).clone(),
-        own: OwnEvidence::default(),
+        own: UserEvidence::default(),
         requests: asked_of_services.into_iter().filter_map(asked).collect(),
         panics: function_panics(),
     }

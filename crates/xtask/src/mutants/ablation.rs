@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::lab::{Lab, LabError};
+use super::workspace::{Workspace, WorkspaceError};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::scenario::Scenario;
 
@@ -27,14 +27,14 @@ impl Ablation {
     ///
     /// # Errors
     /// When no process can be started.
-    pub fn of(scenario: &Scenario, lab: &mut impl Lab) -> Result<Self, LabError> {
+    pub fn of(scenario: &Scenario, workspace: &mut impl Workspace) -> Result<Self, WorkspaceError> {
         let drawn = scenario.kinds();
         let mut needed = BTreeSet::new();
-        if !lab.run(scenario)?.verdict.is_failure() {
+        if !workspace.run(scenario)?.verdict.is_failure() {
             return Ok(Self { replays: false, drawn, needed });
         }
         for kind in &drawn {
-            if !lab.run(&scenario.without(*kind))?.verdict.is_failure() {
+            if !workspace.run(&scenario.without(*kind))?.verdict.is_failure() {
                 needed.insert(*kind);
             }
         }

@@ -1,11 +1,11 @@
 //! Many mutants: the controls first, then one after another, then what they came to together.
 
 use super::cache::Cache;
-use super::lab::{Lab, LabError};
 use super::patch::Patch;
 use super::record::{Outcome, Swept};
 use super::set::Set;
 use super::trial::{swept, trial};
+use super::workspace::{Workspace, WorkspaceError};
 use retrial_sim::sweep::Shard;
 
 /// How many in a hundred must be killed.
@@ -22,11 +22,11 @@ pub enum CampaignError {
     Broken(Vec<String>),
     /// Files or processes.
     #[error("{name}: {error}")]
-    Lab {
+    Workspace {
         /// The mutant at hand.
         name: String,
         /// What went wrong.
-        error: LabError,
+        error: WorkspaceError,
     },
 }
 
@@ -36,13 +36,13 @@ pub enum CampaignError {
 /// [`CampaignError::Void`] where that is not so.
 pub fn control(
     set: &Set,
-    lab: &mut impl Lab,
+    workspace: &mut impl Workspace,
     cache: &Cache,
     mut seen: impl FnMut(&Patch, &Outcome),
 ) -> Result<(), CampaignError> {
     for (patch, must_die) in [(&set.harmless, false), (&set.glaring, true)] {
-        let failed = |error| CampaignError::Lab { name: patch.name.clone(), error };
-        let outcome = trial(patch, lab, cache).map_err(failed)?;
+        let failed = |error| CampaignError::Workspace { name: patch.name.clone(), error };
+        let outcome = trial(patch, workspace, cache).map_err(failed)?;
         seen(patch, &outcome);
         if outcome.is_killed() != must_die {
             return Err(CampaignError::Void(format!(
@@ -65,25 +65,25 @@ pub fn control(
 pub fn run<'a>(
     set: &Set,
     mutants: impl IntoIterator<Item = &'a Patch>,
-    lab: &mut impl Lab,
+    workspace: &mut impl Workspace,
     cache: &Cache,
     mut seen: impl FnMut(&Patch, &Outcome),
 ) -> Result<(), CampaignError> {
-    let harmless = |error| CampaignError::Lab { name: set.harmless.name.clone(), error };
-    if swept(&set.harmless, lab, cache).map_err(harmless)?.found.is_some() {
-        return control(set, lab, cache, seen);
+    let harmless = |error| CampaignError::Workspace { name: set.harmless.name.clone(), error };
+    if swept(&set.harmless, workspace, cache).map_err(harmless)?.found.is_some() {
+        return control(set, workspace, cache, seen);
     }
     let (mut held, mut broken) = (Vec::new(), Vec::new());
     for patch in mutants {
-        match ended(patch, swept(patch, lab, cache), &mut broken)? {
+        match ended(patch, swept(patch, workspace, cache), &mut broken)? {
             Some(Swept { found: Some(found), .. }) => seen(patch, &Outcome::Seed(found)),
             Some(_) => held.push(patch),
             None => {}
         }
     }
-    control(set, lab, cache, &mut seen)?;
+    control(set, workspace, cache, &mut seen)?;
     for patch in held {
-        if let Some(outcome) = ended(patch, trial(patch, lab, cache), &mut broken)? {
+        if let Some(outcome) = ended(patch, trial(patch, workspace, cache), &mut broken)? {
             seen(patch, &outcome);
         }
     }
@@ -93,14 +93,14 @@ pub fn run<'a>(
 /// What came of a mutant; none where it is none, which `broken` then says.
 fn ended<T>(
     patch: &Patch,
-    ended: Result<T, LabError>,
+    ended: Result<T, WorkspaceError>,
     broken: &mut Vec<String>,
 ) -> Result<Option<T>, CampaignError> {
     match ended {
         Ok(value) => Ok(Some(value)),
-        Err(LabError::Io(error)) => {
-            let (name, error) = (patch.name.clone(), LabError::Io(error));
-            Err(CampaignError::Lab { name, error })
+        Err(WorkspaceError::Io(error)) => {
+            let (name, error) = (patch.name.clone(), WorkspaceError::Io(error));
+            Err(CampaignError::Workspace { name, error })
         }
         Err(error) => {
             broken.push(format!("{}: {error}", patch.name));

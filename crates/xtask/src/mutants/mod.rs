@@ -3,7 +3,7 @@
 //! Decides what a mutant is, when it counts as killed, which results still hold, and what
 //! docs/mutants.md says. Must never know how a bug looks or what ought to find it: a mutant is a
 //! patch on the code and two lines about it, and is judged by seeds and tests that know nothing of
-//! it. What touches the world (the scratch copy, builds, processes) stands behind [`Lab`].
+//! it. What touches the world (the scratch copy, builds, processes) stands behind [`Workspace`].
 //!
 //! To add a mutant, put `ROOM_WHAT.patch` into `sim/mutants`: the heads `Breaks:` and `Seen:`, an
 //! empty line, and what `git diff` prints. To add a suite of tests, name it in [`SUITES`].
@@ -11,7 +11,6 @@
 mod ablation;
 mod cache;
 mod campaign;
-mod lab;
 mod page;
 mod patch;
 mod process;
@@ -22,11 +21,11 @@ mod set;
 mod suites;
 mod tree;
 mod trial;
+mod workspace;
 
 pub use ablation::Ablation;
 pub use cache::{Cache, Keys, write_whole};
 pub use campaign::{CampaignError, Results, control, run, shard};
-pub use lab::{Lab, LabError};
 pub use page::page;
 pub use patch::{Patch, PatchError};
 pub use process::Processes;
@@ -36,3 +35,4 @@ pub use scratch::Scratch;
 pub use set::{Set, SetError};
 pub use suites::{SUITES, Suite};
 pub use tree::Tree;
+pub use workspace::{Workspace, WorkspaceError};

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::cache::Cache;
 use super::campaign::CampaignError;
-use super::lab::{Lab, LabError};
 use super::patch::Patch;
 use super::record::Outcome;
 use super::trial::trial;
+use super::workspace::{Workspace, WorkspaceError};
 use retrial_sim::capsule::{Capsule, Shrinking};
 use retrial_sim::runtime::mix;
 
@@ -35,7 +35,7 @@ pub fn sample<'a>(
     mutants: &'a [Patch],
     (count, chance): (usize, u64),
     folder: &Path,
-    lab: &mut impl Lab,
+    workspace: &mut impl Workspace,
     cache: &Cache,
     clock: impl Fn() -> Duration,
     mut seen: impl FnMut(&Red),
@@ -50,8 +50,8 @@ pub fn sample<'a>(
             break;
         }
         let begun = clock();
-        let failed = |error| CampaignError::Lab { name: patch.name.clone(), error };
-        let (outcome, capsule) = pack(patch, folder, lab, cache).map_err(failed)?;
+        let failed = |error| CampaignError::Workspace { name: patch.name.clone(), error };
+        let (outcome, capsule) = pack(patch, folder, workspace, cache).map_err(failed)?;
         packed += usize::from(capsule.is_some());
         let took = if capsule.is_some() { clock().saturating_sub(begun) } else { Duration::ZERO };
         let shrinking = capsule.map(|capsule| capsule.shrinking);
@@ -65,15 +65,15 @@ pub fn sample<'a>(
 fn pack(
     patch: &Patch,
     folder: &Path,
-    lab: &mut impl Lab,
+    workspace: &mut impl Workspace,
     cache: &Cache,
-) -> Result<(Outcome, Option<Capsule>), LabError> {
-    let outcome = trial(patch, lab, cache)?;
+) -> Result<(Outcome, Option<Capsule>), WorkspaceError> {
+    let outcome = trial(patch, workspace, cache)?;
     let Outcome::Seed(found) = &outcome else { return Ok((outcome, None)) };
     // Its outcome may have been known without a build.
-    lab.plant(patch)?;
-    lab.build()?;
-    let capsule = lab.shrink(found.seed, &folder.join(&patch.name))?;
+    workspace.plant(patch)?;
+    workspace.build()?;
+    let capsule = workspace.shrink(found.seed, &folder.join(&patch.name))?;
     Ok((outcome, Some(capsule)))
 }
 

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::lab::{Lab, LabError};
 use super::patch::Patch;
 use super::process::{Ended, Processes};
 use super::suites;
 use super::tree::Tree;
+use super::workspace::{Workspace, WorkspaceError};
 use retrial_sim::capsule::Capsule;
 use retrial_sim::report::SeedReport;
 use retrial_sim::scenario::Scenario;
@@ -58,7 +58,7 @@ impl Scratch {
     ///
     /// # Errors
     /// What git says where it does not.
-    pub fn check(&self, patch: &Patch) -> Result<(), LabError> {
+    pub fn check(&self, patch: &Patch) -> Result<(), WorkspaceError> {
         self.apply(patch, self.source.root(), &["--check"])
     }
 
@@ -96,7 +96,7 @@ impl Scratch {
         Ok(())
     }
 
-    fn apply(&self, patch: &Patch, to: &Path, more: &[&str]) -> Result<(), LabError> {
+    fn apply(&self, patch: &Patch, to: &Path, more: &[&str]) -> Result<(), WorkspaceError> {
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), &patch.diff)?;
         let mut git = Command::new("git");
@@ -104,20 +104,28 @@ impl Scratch {
         git.current_dir(to).env("GIT_CEILING_DIRECTORIES", &self.folder);
         git.arg("apply").args(more).arg(file.path());
         let ended = self.processes.run(&mut git, SUITE)?;
-        if ended.is_well() { Ok(()) } else { Err(LabError::DoesNotApply(ended.err.trim().into())) }
+        if ended.is_well() {
+            Ok(())
+        } else {
+            Err(WorkspaceError::DoesNotApply(ended.err.trim().into()))
+        }
     }
 
-    fn cargo(&self, arguments: &[&str]) -> Result<Ended, LabError> {
+    fn cargo(&self, arguments: &[&str]) -> Result<Ended, WorkspaceError> {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(self.tree()).args(arguments).args(["--locked", "--profile", "mutant"]);
         cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
         // They would replace the flags of .cargo/config.toml.
         cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         let ended = self.processes.run(&mut cargo, BUILD)?;
-        if ended.is_well() { Ok(ended) } else { Err(LabError::DoesNotBuild(complaint(&ended))) }
+        if ended.is_well() {
+            Ok(ended)
+        } else {
+            Err(WorkspaceError::DoesNotBuild(complaint(&ended)))
+        }
     }
 
-    fn suites(&self, names: &[&str]) -> Result<Vec<Built>, LabError> {
+    fn suites(&self, names: &[&str]) -> Result<Vec<Built>, WorkspaceError> {
         let mut arguments = vec!["test", "--no-run", "--message-format=json"];
         names.iter().for_each(|name| arguments.extend(["--test", name]));
         let said = self.cargo(&arguments)?.out;
@@ -128,13 +136,15 @@ impl Scratch {
             built.iter().filter(|b| b.target.name == name).cloned().collect()
         };
         if names.iter().any(|name| of(name).is_empty()) {
-            return Err(LabError::DoesNotBuild("Cargo names no program for a suite".to_owned()));
+            return Err(WorkspaceError::DoesNotBuild(
+                "Cargo names no program for a suite".to_owned(),
+            ));
         }
         Ok(names.iter().flat_map(|name| of(name)).collect())
     }
 
     /// The test that fails in a suite, if one does.
-    fn failing(&self, suite: &Built) -> Result<Option<String>, LabError> {
+    fn failing(&self, suite: &Built) -> Result<Option<String>, WorkspaceError> {
         let package = suite.manifest_path.parent().map(Path::to_owned).unwrap_or_default();
         let mut program = Command::new(&suite.executable);
         program.current_dir(&package).env("CARGO_MANIFEST_DIR", &package);
@@ -158,8 +168,8 @@ struct Named {
     name: String,
 }
 
-impl Lab for Scratch {
-    fn plant(&mut self, patch: &Patch) -> Result<(), LabError> {
+impl Workspace for Scratch {
+    fn plant(&mut self, patch: &Patch) -> Result<(), WorkspaceError> {
         self.worker = None;
         self.room.clone_from(&patch.room);
         std::fs::create_dir_all(self.tree())?;
@@ -167,11 +177,11 @@ impl Lab for Scratch {
         self.apply(patch, &self.tree(), &[])
     }
 
-    fn build(&mut self) -> Result<(), LabError> {
+    fn build(&mut self) -> Result<(), WorkspaceError> {
         self.cargo(&["build", "--bin", "retrial-sim"]).map(drop)
     }
 
-    fn sweep(&mut self, seeds: u64) -> Result<Option<SeedReport>, LabError> {
+    fn sweep(&mut self, seeds: u64) -> Result<Option<SeedReport>, WorkspaceError> {
         let mut from = 0;
         while from < seeds {
             let until = seeds.min(from + BATCH);
@@ -185,12 +195,12 @@ impl Lab for Scratch {
         Ok(None)
     }
 
-    fn run(&mut self, scenario: &Scenario) -> Result<SeedReport, LabError> {
+    fn run(&mut self, scenario: &Scenario) -> Result<SeedReport, WorkspaceError> {
         let sweep = self.sweep_of(Vec::new());
         Ok(sweep.run_scenario(&mut self.worker, scenario)?)
     }
 
-    fn test(&mut self) -> Result<Option<String>, LabError> {
+    fn test(&mut self) -> Result<Option<String>, WorkspaceError> {
         for names in suites::in_order(&self.room).iter().filter(|names| !names.is_empty()) {
             for suite in self.suites(names)? {
                 if let Some(failed) = self.failing(&suite)? {
@@ -201,16 +211,16 @@ impl Lab for Scratch {
         Ok(None)
     }
 
-    fn shrink(&mut self, seed: u64, folder: &Path) -> Result<Capsule, LabError> {
+    fn shrink(&mut self, seed: u64, folder: &Path) -> Result<Capsule, WorkspaceError> {
         std::fs::create_dir_all(folder)?;
         let mut program = Command::new(self.sweep_of(Vec::new()).program);
         program.args(["shrink", &seed.to_string(), "--into"]).arg(folder);
         let ended = self.processes.run(&mut program, SHRINK)?;
         if !ended.is_well() {
-            return Err(LabError::NotShrunk(ended.err.trim().to_owned()));
+            return Err(WorkspaceError::NotShrunk(ended.err.trim().to_owned()));
         }
         let written = ended.out.split(".json: ").next().map(|path| format!("{path}.json"));
-        Capsule::read(Path::new(&written.unwrap_or_default())).map_err(LabError::NotShrunk)
+        Capsule::read(Path::new(&written.unwrap_or_default())).map_err(WorkspaceError::NotShrunk)
     }
 }
 

@@ -8,7 +8,7 @@ use retrial_sim::fault::FaultKind;
 use retrial_sim::report::{SeedReport, Verdict};
 use retrial_sim::scenario::Scenario;
 use retrial_sim::shrink::Size;
-use xtask::mutants::{Lab, LabError, Patch, Set};
+use xtask::mutants::{Patch, Set, Workspace, WorkspaceError};
 
 /// What finds a mutant.
 #[derive(Clone, Debug)]
@@ -43,9 +43,9 @@ impl Fake {
         Self { killers: all, ..Self::default() }
     }
 
-    fn note(&mut self, line: String) -> Result<(), LabError> {
+    fn note(&mut self, line: String) -> Result<(), WorkspaceError> {
         if self.dies_after.is_some_and(|most| self.log.len() >= most) {
-            return Err(LabError::Io(std::io::Error::other("killed")));
+            return Err(WorkspaceError::Io(std::io::Error::other("killed")));
         }
         self.log.push(line);
         Ok(())
@@ -60,21 +60,21 @@ fn wrong(seed: u64) -> SeedReport {
     SeedReport::broken_off(seed, Verdict::Wrong, "sequence", "it came early".to_owned())
 }
 
-impl Lab for Fake {
-    fn plant(&mut self, patch: &Patch) -> Result<(), LabError> {
+impl Workspace for Fake {
+    fn plant(&mut self, patch: &Patch) -> Result<(), WorkspaceError> {
         self.note(format!("plant {}", patch.name))?;
         self.planted = Some(self.killers[&patch.name].clone());
         Ok(())
     }
 
-    fn build(&mut self) -> Result<(), LabError> {
+    fn build(&mut self) -> Result<(), WorkspaceError> {
         match self.killer() {
-            Killer::Compiler => Err(LabError::DoesNotBuild("error: expected `;`".to_owned())),
+            Killer::Compiler => Err(WorkspaceError::DoesNotBuild("error: expected `;`".to_owned())),
             _ => self.note("build".to_owned()),
         }
     }
 
-    fn sweep(&mut self, seeds: u64) -> Result<Option<SeedReport>, LabError> {
+    fn sweep(&mut self, seeds: u64) -> Result<Option<SeedReport>, WorkspaceError> {
         self.note(format!("sweep {seeds}"))?;
         Ok(match self.killer() {
             Killer::Seed(seed, _) if seed < seeds => Some(wrong(seed)),
@@ -82,7 +82,7 @@ impl Lab for Fake {
         })
     }
 
-    fn run(&mut self, scenario: &Scenario) -> Result<SeedReport, LabError> {
+    fn run(&mut self, scenario: &Scenario) -> Result<SeedReport, WorkspaceError> {
         Ok(match self.killer() {
             Killer::Seed(seed, None) => wrong(seed),
             Killer::Seed(seed, Some(kind)) if scenario.kinds().contains(&kind) => wrong(seed),
@@ -90,7 +90,7 @@ impl Lab for Fake {
         })
     }
 
-    fn test(&mut self) -> Result<Option<String>, LabError> {
+    fn test(&mut self) -> Result<Option<String>, WorkspaceError> {
         self.note("test".to_owned())?;
         Ok(match self.killer() {
             Killer::Test(name) => Some(name.to_owned()),
@@ -98,7 +98,7 @@ impl Lab for Fake {
         })
     }
 
-    fn shrink(&mut self, seed: u64, folder: &Path) -> Result<Capsule, LabError> {
+    fn shrink(&mut self, seed: u64, folder: &Path) -> Result<Capsule, WorkspaceError> {
         self.note(format!("shrink {seed} into {}", folder.file_name().unwrap().display()))?;
         let size = |faults| Size { faults, operations: 3, steps: 2 };
         Ok(Capsule {

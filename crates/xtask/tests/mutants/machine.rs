@@ -31,11 +31,11 @@ fn three() -> Set {
 
 /// Tries all, and says what was done. The controls were tried before.
 fn tried(set: &Set, cache: &Cache) -> Vec<String> {
-    let mut lab = Fake::new(&KILLERS);
-    control(set, &mut lab, cache, |_, _| {}).unwrap();
-    lab.log.clear();
-    run(set, &set.mutants, &mut lab, cache, |_, _| {}).unwrap();
-    lab.log
+    let mut workspace = Fake::new(&KILLERS);
+    control(set, &mut workspace, cache, |_, _| {}).unwrap();
+    workspace.log.clear();
+    run(set, &set.mutants, &mut workspace, cache, |_, _| {}).unwrap();
+    workspace.log
 }
 
 #[test]
@@ -113,9 +113,9 @@ fn an_interrupted_run_goes_on_where_it_was() {
     for dies_after in 0..steps {
         let folder = tempfile::tempdir().unwrap();
         let cache = cache(folder.path());
-        let mut lab = Fake { dies_after: Some(dies_after), ..Fake::new(&KILLERS) };
-        let ended = run(&set, &set.mutants, &mut lab, &cache, |_, _| {}).unwrap_err();
-        assert!(matches!(ended, CampaignError::Lab { .. }), "{ended}");
+        let mut workspace = Fake { dies_after: Some(dies_after), ..Fake::new(&KILLERS) };
+        let ended = run(&set, &set.mutants, &mut workspace, &cache, |_, _| {}).unwrap_err();
+        assert!(matches!(ended, CampaignError::Workspace { .. }), "{ended}");
         assert!(Results::of(&set, &cache).is_err());
         let rest = tried(&set, &cache);
         assert!(dies_after < 6 || rest.len() < steps, "after {dies_after}: {rest:?}");
@@ -141,8 +141,9 @@ fn all_shards_together_are_all_mutants() {
 fn judges_that_are_not_to_be_trusted_make_a_run_void() {
     let controls = |harmless, glaring| {
         let folder = tempfile::tempdir().unwrap();
-        let mut lab = Fake::new(&[("harmless", harmless), ("glaring", glaring)]);
-        control(&three(), &mut lab, &cache(folder.path()), |_, _| {}).map_err(|e| e.to_string())
+        let mut workspace = Fake::new(&[("harmless", harmless), ("glaring", glaring)]);
+        control(&three(), &mut workspace, &cache(folder.path()), |_, _| {})
+            .map_err(|e| e.to_string())
     };
     let seed = || Killer::Seed(3, None);
     assert_eq!(controls(Killer::Nothing, seed()), Ok(()));
@@ -159,11 +160,12 @@ fn judges_that_are_not_to_be_trusted_make_a_run_void() {
 fn controls_come_before_what_they_judge() {
     let log = |harmless| {
         let folder = tempfile::tempdir().unwrap();
-        let mut lab = Fake::new(&KILLERS);
-        lab.killers.insert("harmless".to_owned(), harmless);
+        let mut workspace = Fake::new(&KILLERS);
+        workspace.killers.insert("harmless".to_owned(), harmless);
         let set = set(&["guard_c"]);
-        let ended = run(&set, &set.mutants, &mut lab, &cache(folder.path()), |_, _| {});
-        let steps = lab.log.into_iter().filter(|line| line.starts_with("plant") || line == "test");
+        let ended = run(&set, &set.mutants, &mut workspace, &cache(folder.path()), |_, _| {});
+        let steps =
+            workspace.log.into_iter().filter(|line| line.starts_with("plant") || line == "test");
         (ended.is_ok(), steps.collect::<Vec<_>>().join(", "))
     };
     let whole = "plant harmless, plant guard_c, plant harmless, test, plant glaring, plant guard_c, \
@@ -177,10 +179,11 @@ fn controls_come_before_what_they_judge() {
 #[test]
 fn a_mutant_that_is_no_program_is_named_and_counts_as_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut lab = Fake::new(&KILLERS);
-    lab.killers.insert("run_a".to_owned(), Killer::Compiler);
+    let mut workspace = Fake::new(&KILLERS);
+    workspace.killers.insert("run_a".to_owned(), Killer::Compiler);
     let set = three();
-    let ended = run(&set, &set.mutants, &mut lab, &cache(folder.path()), |_, _| {}).unwrap_err();
+    let ended =
+        run(&set, &set.mutants, &mut workspace, &cache(folder.path()), |_, _| {}).unwrap_err();
     assert_eq!(ended.to_string(), "run_a: it does not build: error: expected `;`");
     assert_eq!(Results::of(&set, &cache(folder.path())).unwrap_err(), ["run_a"]);
 }
@@ -191,8 +194,8 @@ fn the_kinds_that_a_failure_takes_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let set = set(&["run_a", "run_b"]);
     let crash = Killer::Seed(seed, Some(FaultKind::Crash));
-    let mut lab = Fake::new(&[("run_a", crash), ("run_b", Killer::Seed(seed, None))]);
-    run(&set, &set.mutants, &mut lab, &cache(folder.path()), |_, _| {}).unwrap();
+    let mut workspace = Fake::new(&[("run_a", crash), ("run_b", Killer::Seed(seed, None))]);
+    run(&set, &set.mutants, &mut workspace, &cache(folder.path()), |_, _| {}).unwrap();
     let outcomes = Results::of(&set, &cache(folder.path())).unwrap().mutants;
     let ablation = |at: usize| match &outcomes[at].1 {
         Outcome::Seed(found) => found.ablation.clone(),
@@ -207,11 +210,12 @@ fn the_kinds_that_a_failure_takes_are_found() {
 fn a_sample_goes_from_red_to_capsules() {
     let folder = tempfile::tempdir().unwrap();
     let (set, cache) = (three(), cache(folder.path()));
-    let mut lab = Fake::new(&KILLERS);
+    let mut workspace = Fake::new(&KILLERS);
     let clock = || Duration::from_secs(5);
-    let all = mutants::sample(&set.mutants, (1, 4), folder.path(), &mut lab, &cache, clock, |_| {})
-        .unwrap();
-    assert_eq!(lab.log.last().unwrap(), "shrink 7 into run_a");
+    let all =
+        mutants::sample(&set.mutants, (1, 4), folder.path(), &mut workspace, &cache, clock, |_| {})
+            .unwrap();
+    assert_eq!(workspace.log.last().unwrap(), "shrink 7 into run_a");
     let packed: Vec<_> = all.iter().filter(|red| red.shrinking.is_some()).collect();
     assert_eq!(packed.len(), 1);
     let told = mutants::table(&all);
@@ -221,10 +225,17 @@ fn a_sample_goes_from_red_to_capsules() {
     );
     // The order is a matter of what draws it alone.
     let order = |chance| {
-        let mut lab = Fake::new(&KILLERS);
+        let mut workspace = Fake::new(&KILLERS);
         let many = (9, chance);
-        let all =
-            mutants::sample(&set.mutants, many, folder.path(), &mut lab, &cache, clock, |_| {});
+        let all = mutants::sample(
+            &set.mutants,
+            many,
+            folder.path(),
+            &mut workspace,
+            &cache,
+            clock,
+            |_| {},
+        );
         all.unwrap().into_iter().map(|red| red.name).collect::<Vec<_>>()
     };
     assert_eq!(order(4), order(4));

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use xtask::mutants::{LabError, Patch, Processes, Scratch, Set, Tree};
+use xtask::mutants::{Patch, Processes, Scratch, Set, Tree, WorkspaceError};
 
 const ROOMS: [&str; 8] =
     ["action", "engine", "failure", "guard", "policy", "run", "runtime", "store"];
@@ -60,11 +60,11 @@ fn scratch(folder: &Path, root: &Path) -> Scratch {
 #[test]
 fn each_applies_to_the_source_as_it_is() {
     let folder = tempfile::tempdir().unwrap();
-    let lab = scratch(folder.path(), root());
+    let workspace = scratch(folder.path(), root());
     let wrong = set();
-    let wrong = wrong
-        .all()
-        .filter_map(|patch| lab.check(patch).err().map(|error| format!("{}: {error}", patch.name)));
+    let wrong = wrong.all().filter_map(|patch| {
+        workspace.check(patch).err().map(|error| format!("{}: {error}", patch.name))
+    });
     let wrong: Vec<String> = wrong.collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
@@ -90,17 +90,17 @@ fn patch(line: &str) -> Patch {
 #[test]
 fn a_patch_that_no_longer_applies_is_found() {
     let (folder, repository) = (tempfile::tempdir().unwrap(), repository());
-    let lab = scratch(folder.path(), repository.path());
-    lab.check(&patch("two")).unwrap();
-    let said = lab.check(&patch("zwei")).unwrap_err();
-    assert!(matches!(said, LabError::DoesNotApply(_)), "{said}");
+    let workspace = scratch(folder.path(), repository.path());
+    workspace.check(&patch("two")).unwrap();
+    let said = workspace.check(&patch("zwei")).unwrap_err();
+    assert!(matches!(said, WorkspaceError::DoesNotApply(_)), "{said}");
     assert!(said.to_string().contains("src/run/x.rs"), "{said}");
 }
 
 /// The copy lies in the repository's own folder, as it does unless told otherwise.
 #[test]
 fn the_copy_follows_the_source_and_leaves_alone_what_is_as_it_should_be() {
-    use xtask::mutants::Lab as _;
+    use xtask::mutants::Workspace as _;
     let repository = repository();
     let read = |path: &str| std::fs::read_to_string(repository.path().join(path)).unwrap();
     let write = |path: &str, text: &str| {
