@@ -7,6 +7,7 @@
 
 mod action_network;
 mod collect;
+mod counters;
 mod drive;
 mod functions;
 mod nodes;

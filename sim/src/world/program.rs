@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use metrics_util::debugging::DebuggingRecorder;
 use retrial::action::HttpActions;
 use retrial::engine::{
     CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError, World,
@@ -22,6 +21,7 @@ use retrial::time::Nanos;
 use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::action_network::ActionNetwork;
+use super::counters::Counters;
 use super::functions::{Acts, Works};
 use super::recording_store::Seen;
 use crate::clock::true_now;
@@ -81,7 +81,7 @@ pub(super) struct Notes {
     /// What observers put out, by source.
     pub(super) outputs: Outputs,
     /// What all nodes count.
-    pub(super) metrics: Arc<DebuggingRecorder>,
+    pub(super) metrics: Arc<Counters>,
     /// What registered functions did.
     pub(super) works: Works,
     /// Whether the store says that it is damaged as a whole.
