@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::kit::{Memory, Served, memory, one, serve_with, submission};
 
-/// A store in trouble, as far as what is only looked at goes.
+/// A store that can be in trouble.
 struct Troubled {
     under: Memory,
     trouble: AtomicU8,
