@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use retrial::run::RunId;
-use retrial::store::{Claim, Claimed, Commit, Committed, Expired, Heads, Layer, Store, StoreError};
+use retrial::store::{Answer, Commit, Committed, Request, Store, StoreError};
 
 /// Hides every other run of a store from the engine's loops: `retrial run` carries on the run that
 /// it was asked for and those that tell its alerts, and no abandoned one beside it.
@@ -32,20 +32,8 @@ impl<S> OneRun<S> {
     }
 }
 
-impl<S: Store> Layer for OneRun<S> {
-    type Under = S;
-
-    fn under(&self) -> &S {
-        &self.store
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        let mut claimed = self.store.claim(claim).await?;
-        claimed.tasks.retain(|task| self.shows(task.run));
-        Ok(claimed)
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+impl<S: Store> OneRun<S> {
+    async fn commit_and_show(&self, commit: Commit) -> Result<Committed, StoreError> {
         let added = || self.added.lock().unwrap_or_else(PoisonError::into_inner);
         let creates: Vec<RunId> = commit.creates.iter().map(|create| create.run).collect();
         // Before they are there to be claimed.
@@ -56,19 +44,35 @@ impl<S: Store> Layer for OneRun<S> {
         }
         Ok(committed)
     }
+}
 
-    /// Looks at all of them, or the other runs' would crowd out this one's.
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        let mut expired = self.store.expired(usize::MAX).await?;
-        expired.tasks.retain(|task| self.shows(task.run));
-        expired.tasks.truncate(limit);
-        Ok(expired)
+impl<S: Store> Store for OneRun<S> {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        Ok(match request {
+            Request::Claim(claim) => {
+                let mut claimed = self.store.claim(claim).await?;
+                claimed.tasks.retain(|task| self.shows(task.run));
+                Answer::Claim(claimed)
+            }
+            Request::Commit(commit) => Answer::Commit(self.commit_and_show(commit).await?),
+            // Asks for all of them, or the other runs' would crowd out this one's.
+            Request::Expired { limit } => {
+                let mut expired = self.store.expired(usize::MAX).await?;
+                expired.tasks.retain(|task| self.shows(task.run));
+                expired.tasks.truncate(limit);
+                Answer::Expired(expired)
+            }
+            Request::Heads { after, .. } => {
+                let mut page = self.store.heads(after.max(Some(self.run.before())), 1).await?;
+                page.runs.retain(|head| head.run == self.run);
+                page.damaged.retain(|run| *run == self.run);
+                Answer::Heads(page)
+            }
+            other => self.store.ask(other).await?,
+        })
     }
 
-    async fn heads(&self, after: Option<RunId>, _: usize) -> Result<Heads, StoreError> {
-        let mut page = self.store.heads(after.max(Some(self.run.before())), 1).await?;
-        page.runs.retain(|head| head.run == self.run);
-        page.damaged.retain(|run| *run == self.run);
-        Ok(page)
+    fn news(&self) -> impl Future<Output = ()> + Send {
+        self.store.news()
     }
 }
