@@ -1,6 +1,7 @@
 //! The store, with a witness beside it that writes down what the oracles need.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -9,8 +10,8 @@ use retrial::store::{
     Answer, Commit, CommitId, Committed, Hold, Request, Snapshot, Store, StoreError,
 };
 use retrial::time::Timestamp;
+use tokio::sync::Notify;
 
-use super::program::{Lost, Notes};
 use crate::evidence::{Ask, StoreAnswer};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
@@ -129,8 +130,7 @@ pub(super) struct RecordingStore<S> {
 }
 
 impl<S> RecordingStore<S> {
-    pub(super) fn new(store: S, notes: &Notes, incarnation: Incarnation) -> Self {
-        let (seen, lost) = (notes.seen.clone(), notes.lost.clone());
+    pub(super) fn new(store: S, seen: Seen, lost: Lost, incarnation: Incarnation) -> Self {
         lock(&seen.0).answers.push(StoredAnswer::Unsure);
         Self { store, seen, incarnation, lost }
     }
@@ -158,6 +158,30 @@ impl<S: Store> RecordingStore<S> {
             seen.snapshots.push((run, Snapshot { version: *version, state }));
         }
         answer
+    }
+}
+
+/// That the store can't be opened any more. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lost(Arc<(AtomicBool, Notify)>);
+
+impl Lost {
+    pub(super) fn say(&self) {
+        self.0.0.store(true, Ordering::SeqCst);
+        self.0.1.notify_waiters();
+    }
+
+    pub(super) fn is_said(&self) -> bool {
+        self.0.0.load(Ordering::SeqCst)
+    }
+
+    /// Ends when it is said.
+    pub(super) async fn said(&self) {
+        // Enlisted before the look, so that what is said between the two is not missed.
+        let said = self.0.1.notified();
+        if !self.is_said() {
+            said.await;
+        }
     }
 }
 
