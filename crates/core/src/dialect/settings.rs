@@ -7,7 +7,7 @@
 //! `last_attempt_reserve` beside it (X5); `retry_unknown_outcome` is for actions that are not
 //! idempotent.
 
-use super::number::SECOND;
+use super::number::{SECOND, millionths, seconds};
 use super::tree::{Data, Fields, Node};
 use super::{Diagnostic, budget};
 use crate::policy::{AtDeadline, Counting, Jitter, Limit, Policy, PolicyParts, Share};
@@ -117,7 +117,7 @@ pub(super) fn texts(policy: &Policy) -> Vec<(&'static str, String)> {
     }
     if let AtDeadline::Truncate { reserve } = policy.at_deadline() {
         found.push(("at_deadline", "\"truncate\"".to_owned()));
-        found.push(("last_attempt_reserve", super::write::seconds(reserve)));
+        found.push(("last_attempt_reserve", seconds(reserve)));
     }
     if policy.retries_unknown_outcome() {
         found.push(("retry_unknown_outcome", "true".to_owned()));
@@ -125,18 +125,12 @@ pub(super) fn texts(policy: &Policy) -> Vec<(&'static str, String)> {
     found
 }
 
-/// A share from 0 to 1.
-pub(super) fn share(node: &Node) -> Result<Share, Diagnostic> {
-    let share = u32::try_from(node.millionths()?).unwrap_or(u32::MAX);
-    Share::from_millionths(share).map_err(|e| node.place.refuse(&e))
-}
-
 /// A jitter: a word, a share of the delay such as 0.1, or whether there is the usual one.
 pub(super) fn jitter(node: &Node) -> Result<Jitter, Diagnostic> {
     match &node.data {
         Data::Bool(true) => Ok(Jitter::Proportional(Share::QUARTER)),
         Data::Bool(false) => Ok(Jitter::None),
-        Data::Number(_) => share(node).map(Jitter::Proportional),
+        Data::Number(_) => node.share().map(Jitter::Proportional),
         _ => node.choice(&JITTERS),
     }
 }
@@ -159,12 +153,4 @@ pub(crate) fn jitter_words(jitter: Jitter) -> String {
         (_, Some((name, _))) => format!("{name} jitter"),
         (_, None) => "jitter".to_owned(),
     }
-}
-
-/// `n` / 1,000,000 as an exact decimal.
-#[must_use]
-pub fn millionths(n: u64) -> String {
-    let (whole, part) = (n / 1_000_000, n % 1_000_000);
-    let text = format!("{whole}.{part:06}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

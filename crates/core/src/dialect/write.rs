@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use super::budget;
 use super::execution::DEFAULT_RETRYABLE;
 use super::growth::MOST_DEGREE;
-use super::settings::{self, jitter_text, millionths};
+use super::number::{millionths, milliseconds, seconds};
+use super::settings::{self, jitter_text};
 use crate::policy::{
     ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Policy, PolicyParts, Preset, Rule,
     Scope, Shape,
@@ -211,21 +212,6 @@ fn quote(text: &str) -> String {
 fn list(names: &BTreeSet<String>) -> String {
     let quoted: Vec<String> = names.iter().map(|n| quote(n)).collect();
     format!("[{}]", quoted.join(", "))
-}
-
-pub(super) fn seconds(n: Nanos) -> String {
-    decimal(n, 1_000_000_000)
-}
-
-fn milliseconds(n: Nanos) -> String {
-    decimal(n, 1_000_000)
-}
-
-/// `n` in `unit`s as an exact decimal.
-fn decimal(n: Nanos, unit: u64) -> String {
-    let (whole, part, width) = (n.get() / unit, n.get() % unit, unit.ilog10() as usize);
-    let text = format!("{whole}.{part:0width$}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A JSON object being written.

@@ -5,6 +5,7 @@
 //! in `holds`; to add a source of values, add a root to [`Path`].
 
 mod condition;
+mod error;
 mod graph;
 mod need;
 mod quorum;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use condition::{Condition, Field};
-pub use graph::WorkflowError;
+pub use error::WorkflowError;
 pub use need::{Able, Need, Via};
 pub use quorum::Quorum;
 pub use saga::Rollback;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::declarations::KINDS;
 use super::guard;
 use crate::dialect::Diagnostic;
 use crate::dialect::number::SECOND;
@@ -23,6 +22,13 @@ const KEYS: [&str; 11] = [
     "retry_budget",
     "error_budget",
     "heartbeat_timeout",
+];
+
+/// The kinds of action, as files spell them.
+pub(super) const KINDS: [(&str, ActionKind); 3] = [
+    ("tool_call", ActionKind::ToolCall),
+    ("llm_call", ActionKind::LlmCall),
+    ("agent_call", ActionKind::AgentCall),
 ];
 
 /// Headers that the HTTP client alone sets.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{action, guard, keep};
+use super::action::{self, KINDS};
+use super::{guard, keep};
 use crate::dialect::tree::{Fields, Format, Node, did_you_mean_one_of};
 use crate::dialect::{Diagnostic, Environment, Place, policy};
-use crate::policy::{ActionKind, Defaults};
+use crate::policy::Defaults;
 use crate::workflow::{Action, Webhook};
 
 /// What a file says beside its steps.
@@ -33,13 +34,6 @@ pub(in crate::dialect) struct Named {
 }
 
 const KEYS: [&str; 4] = ["input", "actions", "defaults", "simulate"];
-
-/// The kinds of action, as files spell them.
-pub(super) const KINDS: [(&str, ActionKind); 3] = [
-    ("tool_call", ActionKind::ToolCall),
-    ("llm_call", ActionKind::LlmCall),
-    ("agent_call", ActionKind::AgentCall),
-];
 
 /// Parses a file of actions for an IR program: `[actions.NAME]`, `[input]`, `[defaults]` and
 /// `[simulate]` as in a workflow file.

@@ -6,6 +6,7 @@ use super::{Data, Entry, Node, did_you_mean};
 use crate::dialect::number::{self, NumberFault};
 use crate::dialect::{Diagnostic, Place};
 use crate::failure::{looks_like_statuses, statuses};
+use crate::policy::Share;
 use crate::time::Nanos;
 
 /// What is wrong with a name that looks like statuses but stands for none, and what to write.
@@ -168,6 +169,12 @@ impl Node {
     pub fn millionths(&self) -> Result<u64, Diagnostic> {
         let text = self.number("a number")?;
         number::scaled(text, 1_000_000).map_err(|fault| self.number_fault(text, fault))
+    }
+
+    /// A share from 0 to 1.
+    pub fn share(&self) -> Result<Share, Diagnostic> {
+        let share = u32::try_from(self.millionths()?).unwrap_or(u32::MAX);
+        Share::from_millionths(share).map_err(|e| self.place.refuse(&e))
     }
 
     /// A length of time: a number of `unit` nanoseconds, or a text with a suffix such as `2m`.
