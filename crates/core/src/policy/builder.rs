@@ -7,8 +7,8 @@ use crate::time::Nanos;
 /// Builds a [`Policy`] in Rust. Without rules nothing is retried.
 ///
 /// ```
-/// use retrial::policy::{Backoff, Policy};
-/// use retrial::time::Nanos;
+/// use retrial_core::policy::{Backoff, Policy};
+/// use retrial_core::time::Nanos;
 ///
 /// // Three attempts in all, on network failures only, waiting 60 s and 120 s.
 /// let policy = Policy::builder()
@@ -18,7 +18,7 @@ use crate::time::Nanos;
 ///     .attempt_timeout(Nanos::from_secs(120))
 ///     .build()?;
 /// assert_eq!(policy.limit().count(), Some(3));
-/// # Ok::<(), retrial::policy::PolicyError>(())
+/// # Ok::<(), retrial_core::policy::PolicyError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct PolicyBuilder {

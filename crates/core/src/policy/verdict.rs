@@ -24,6 +24,21 @@ pub struct Used<'t> {
     pub first_started: Timestamp,
 }
 
+impl Used<'_> {
+    /// After the first attempt of an idempotent action, which started at `started`.
+    #[must_use]
+    pub fn first(started: Timestamp) -> Self {
+        Self {
+            attempt: 1,
+            idempotent: true,
+            timeout_retries: 0,
+            by_rule: &[],
+            previous: None,
+            first_started: started,
+        }
+    }
+}
+
 /// Whether and when to try again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {

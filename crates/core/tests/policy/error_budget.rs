@@ -236,7 +236,7 @@ fn c18_error_budgets_that_make_no_sense_are_refused() {
     error_budget = { target = 0 }
       w.toml:6:27: actions.act.error_budget.target: the target leaves nothing to burn, or asks for nothing (use more than 0 and less than 1, such as 0.99)
     error_budget = { target = 99 }
-      w.toml:6:27: actions.act.error_budget.target: a share is from 0 to 1 (write 0.5 for a half)
+      w.toml:6:27: actions.act.error_budget.target: the share is above 1 (use 0 to 1)
     error_budget = { target = 0.9, window = 0 }
       w.toml:6:41: actions.act.error_budget.window: an error budget over no time says nothing (use a time such as 1h)
     error_budget = { target = 0.9, min_calls = 0 }
