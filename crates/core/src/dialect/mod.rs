@@ -41,10 +41,10 @@ fn policy_from(parts: PolicyParts, place: &Place) -> Result<Policy, Diagnostic> 
     Policy::try_from(parts).map_err(|e| place.refuse(&e))
 }
 
-/// A length of time with its unit, such as `30s`, `12h` or `30d` (W6).
+/// A length of time with its unit, such as `30s`, `12h` or `30d`.
 ///
 /// # Errors
 /// What is wrong with it and what to write instead.
 pub fn parse_duration(text: &str) -> Result<crate::time::Nanos, String> {
-    number::duration(text, None).map_err(|fault| format!("it {fault}; {}", fault.help()))
+    number::duration(text, None).map_err(|fault| format!("`{text}` {fault}; {}", fault.help()))
 }

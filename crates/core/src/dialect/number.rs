@@ -38,7 +38,7 @@ impl NumberFault {
     }
 }
 
-/// The suffixes of a length of time and their size in nanoseconds (W6).
+/// The suffixes of a length of time and their size in nanoseconds.
 const UNITS: [(&str, u64); 5] =
     [("ms", MILLISECOND), ("s", SECOND), ("m", 60 * SECOND), ("h", 3_600 * SECOND), ("d", DAY)];
 

@@ -1,4 +1,4 @@
-//! rh_agents' `RetryConfig` (H1 to H8).
+//! rh_agents' `RetryConfig`.
 
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ const STRATEGIES: [(&str, Growth); 6] = [
 /// What begins the name of a registered backoff function, as in `custom:mine`.
 pub(super) const CUSTOM: &str = "custom:";
 
-/// Reads a `RetryConfig`. What is absent is H2's default; `enabled: false` leaves no rule (H6).
+/// Reads a `RetryConfig`. What is absent is H2's default; `enabled: false` leaves no rule.
 pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
     let known: Vec<&str> = KEYS.into_iter().chain(settings::KEYS).collect();
     let fields = node.fields(&known)?;

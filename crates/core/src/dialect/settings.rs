@@ -1,10 +1,10 @@
 //! What the engine can be told in every dialect beside the dialect's own keys.
 //!
 //! `attempt_timeout`, `total_timeout` and `max_retry_after` are seconds or a text with a unit;
-//! `timeout_retries` is a count (R11); `jitter` is one of the words of spec decision 4;
+//! `timeout_retries` is a count; `jitter` is one of the words of spec decision 4;
 //! `retry_budget` is a share of first attempts or a table (see `budget`); `counting` is `shared` or
-//! `per_rule`, with `total_attempts` beside it (X4); `at_deadline` is `give_up` or `truncate`, with
-//! `last_attempt_reserve` beside it (X5); `retry_unknown_outcome` is for actions that are not
+//! `per_rule`, with `total_attempts` beside it; `at_deadline` is `give_up` or `truncate`, with
+//! `last_attempt_reserve` beside it; `retry_unknown_outcome` is for actions that are not
 //! idempotent.
 
 use super::number::{SECOND, millionths, seconds};
@@ -66,7 +66,7 @@ const JITTERS: [(&str, Jitter); 5] = [
     ("decorrelated", Jitter::Decorrelated),
 ];
 
-/// The words for what a rule's limit counts (X4).
+/// The words for what a rule's limit counts.
 pub(super) const COUNTINGS: [(&str, Counting); 2] =
     [("shared", Counting::Shared), ("per_rule", Counting::PerRule { total: Limit::Unlimited })];
 
@@ -83,7 +83,7 @@ fn counting(fields: &Fields<'_>, parts: &mut PolicyParts) -> Result<(), Diagnost
     Ok(())
 }
 
-/// The words for what becomes of a delay that would cross the total timeout (X5).
+/// The words for what becomes of a delay that would cross the total timeout.
 pub(super) const DEADLINES: [(&str, AtDeadline); 2] = [
     ("give_up", AtDeadline::GiveUp),
     ("truncate", AtDeadline::Truncate { reserve: AtDeadline::RESERVE }),
@@ -104,7 +104,7 @@ fn at_deadline(fields: &Fields<'_>, parts: &mut PolicyParts) -> Result<(), Diagn
 }
 
 fn stray(node: &Node, key: &str, other: &str, word: &str) -> Diagnostic {
-    let error = node.place.error(format!("`{key}` without `{other}` means nothing"));
+    let error = node.place.error(format!("`{key}` has no effect without `{other}`"));
     error.help_with(format!("add {other}: {word}, or leave it out"))
 }
 

@@ -229,7 +229,7 @@ impl Object {
         }
     }
 
-    /// What only one kind of growth takes (X3); `None` where a table has no words for it.
+    /// What only one kind of growth takes; `None` where a table has no words for it.
     fn growth(&mut self, shape: &Shape, keys: [&str; 2], unit: fn(Nanos) -> String) -> Option<()> {
         let [step_key, delays_key] = keys;
         match shape {

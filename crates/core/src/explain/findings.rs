@@ -1,4 +1,4 @@
-//! What a policy says that may not be meant (X7).
+//! What a policy says that may not be meant.
 
 use std::fmt;
 
@@ -162,7 +162,7 @@ fn in_step_with_the_others(rule: &Rule, step: Option<&Named>, functions: &Functi
     let alike = rule.backoff.jitter == Jitter::None && waits && rule.limit > Limit::ONE;
     (alike && step?.fans_out).then(|| {
         (
-            "the tasks of the fan-out that fail together come back together: no jitter".into(),
+            "tasks of the fan-out that fail together also retry together: there is no jitter".into(),
             "add jitter, such as full",
         )
     })
@@ -175,7 +175,7 @@ fn attempt_beyond_total(policy: &Policy) -> Found {
             format!(
                 "the attempt timeout of {attempt} is not below the total timeout of {total}: the first attempt may take it all"
             ),
-            "shorten the one or lengthen the other",
+            "shorten the attempt timeout or lengthen the total one",
         )
     })
 }

@@ -1,4 +1,4 @@
-//! The failures that the engine and its HTTP client make themselves (spec decision 17).
+//! The failures that the engine and its HTTP client make themselves.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{ErrorCode, Failure};
 use crate::time::Nanos;
 
-/// What triggered a retry (R10).
+/// What triggered a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryKind {
@@ -62,7 +62,7 @@ impl NetworkFault {
     }
 }
 
-/// The types whose descendants are retryable when only a lineage is known (H4).
+/// The types whose descendants are retryable when only a lineage is known.
 const TRANSIENT_TYPES: [&str; 5] =
     ["TimeoutError", "ConnectionError", "NetworkError", "ServerError", "RateLimitError"];
 
@@ -101,7 +101,7 @@ impl Failure {
         Self::new(ErrorCode::NETWORK_ERROR, message).with_lineage(types).retryable()
     }
 
-    /// What is required before the first attempt did not hold (H10): `PRECONDITION_FAILED`,
+    /// What is required before the first attempt did not hold: `PRECONDITION_FAILED`,
     /// permanent.
     #[must_use]
     pub fn precondition(message: &str) -> Self {
@@ -109,7 +109,7 @@ impl Failure {
         Self::new(ErrorCode::PRECONDITION_FAILED, message).with_lineage(types)
     }
 
-    /// What an attempt must ensure did not hold (H10): `POSTCONDITION_FAILED`, retryable, because
+    /// What an attempt must ensure did not hold: `POSTCONDITION_FAILED`, retryable, because
     /// the action and its postconditions are retried as one.
     #[must_use]
     pub fn postcondition(message: &str) -> Self {
@@ -136,7 +136,7 @@ impl Failure {
         Self::new(ErrorCode::TIMEOUT, message).with_lineage(["TimeoutError"]).retryable()
     }
 
-    /// An attempt that gave no heartbeat for `limit` (X1): `HEARTBEAT_TIMEOUT`, retryable. What it
+    /// An attempt that gave no heartbeat for `limit`: `HEARTBEAT_TIMEOUT`, retryable. What it
     /// did is unknown.
     #[must_use]
     pub fn heartbeat_missed(limit: Nanos) -> Self {
@@ -168,7 +168,7 @@ impl Failure {
         if retryable { failure.retryable() } else { failure }
     }
 
-    /// The endpoint said `success: false`: `WORK_FAILED`, permanent (A3).
+    /// The endpoint said `success: false`: `WORK_FAILED`, permanent.
     #[must_use]
     pub fn work_failed(message: &str) -> Self {
         Self::new(ErrorCode::WORK_FAILED, message).with_lineage(["WorkFailedError"])
@@ -182,7 +182,7 @@ impl Failure {
             .with_unknown_outcome()
     }
 
-    /// An exception object (W7): `kind` is its type and its code; `mro` its lineage, itself first.
+    /// An exception object: `kind` is its type and its code; `mro` its lineage, itself first.
     #[must_use]
     pub fn exception(kind: &str, message: &str, mro: &[String]) -> Self {
         let mut lineage = vec![kind.to_owned()];

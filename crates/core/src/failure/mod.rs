@@ -28,7 +28,7 @@ pub struct ErrorCode(Arc<str>);
 impl ErrorCode {
     /// An attempt, or the whole task, ran out of time.
     pub const TIMEOUT: &'static str = "TIMEOUT";
-    /// An attempt gave no heartbeat for too long (X1).
+    /// An attempt gave no heartbeat for too long.
     pub const HEARTBEAT_TIMEOUT: &'static str = "HEARTBEAT_TIMEOUT";
     /// The transport failed: refused, reset, DNS, cut or truncated.
     pub const NETWORK_ERROR: &'static str = "NETWORK_ERROR";
@@ -82,7 +82,7 @@ pub enum Class {
 /// What went wrong with one attempt. Its message is sanitised when it is made.
 ///
 /// Infrastructure failures (store, queue) are not failures of an attempt: they never reach this
-/// type, use up no attempt and are retried by the node itself (C8).
+/// type, use up no attempt and are retried by the node itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     code: ErrorCode,
@@ -142,7 +142,7 @@ impl Failure {
         self
     }
 
-    /// The same failure with what the endpoint asked for: no retry sooner than this (C12).
+    /// The same failure with what the endpoint asked for: no retry sooner than this.
     #[must_use]
     pub fn with_retry_after(mut self, wait: Nanos) -> Self {
         self.retry_after = Some(wait);
@@ -164,7 +164,7 @@ impl Failure {
         self
     }
 
-    /// Whether the work may have been done all the same (C18, H17): the attempt ran out of time, its
+    /// Whether the work may have been done all the same: the attempt ran out of time, its
     /// lease was lost, or its answer was cut off or unreadable.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
@@ -207,7 +207,7 @@ impl Failure {
         self.stack_trace.as_deref()
     }
 
-    /// Whether `name` is this failure's code, its type or an ancestor of its type (H4), or stands
+    /// Whether `name` is this failure's code, its type or an ancestor of its type, or stands
     /// for HTTP statuses among which its code is, as `5xx` and `500-599` do.
     #[must_use]
     pub fn is_a(&self, name: &str) -> bool {
@@ -220,7 +220,7 @@ impl Failure {
         statuses::status(self.code.as_str())
     }
 
-    /// What triggers a retry after this failure (R10).
+    /// What triggers a retry after this failure.
     #[must_use]
     pub fn kind(&self) -> RetryKind {
         match self.code.as_str() {

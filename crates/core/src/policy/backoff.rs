@@ -1,4 +1,4 @@
-//! Delays: integer nanoseconds, multipliers in millionths, saturating, no floats (spec decision 4).
+//! Delays: integer nanoseconds, multipliers in millionths, saturating, no floats.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,33 +23,33 @@ pub enum Shape {
         /// The delay.
         base: Nanos,
     },
-    /// `base + step * (n - 1)`; with `step == base` that is `base * n` (H1, spec decision 3).
+    /// `base + step * (n - 1)`; with `step == base` that is `base * n`.
     Linear {
         /// The first delay.
         base: Nanos,
         /// What each further retry adds.
         step: Nanos,
     },
-    /// `base * multiplier^(n - 1)` (R1, H1).
+    /// `base * multiplier^(n - 1)`.
     Exponential {
         /// The first delay.
         base: Nanos,
         /// The growth.
         multiplier: Multiplier,
     },
-    /// `base` times 1, 1, 2, 3, 5, 8 (H1).
+    /// `base` times 1, 1, 2, 3, 5, 8.
     Fibonacci {
         /// The unit.
         base: Nanos,
     },
-    /// `base * n^degree` (X3).
+    /// `base * n^degree`.
     Polynomial {
         /// The first delay.
         base: Nanos,
         /// The power of n: 1 grows in a line, 2 with the square.
         degree: u32,
     },
-    /// Each delay written out (X3).
+    /// Each delay written out.
     List {
         /// The delays in order.
         delays: DelayList,
@@ -138,7 +138,7 @@ pub struct Backoff {
     pub shape: Shape,
     /// How chance moves it.
     pub jitter: Jitter,
-    /// The longest delay of any shape (spec decision 3); none is none.
+    /// The longest delay of any shape; none is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Nanos>,
 }

@@ -4,7 +4,7 @@ use super::Share;
 use crate::failure::Failure;
 
 /// What bounds the retries of many tasks together: a bucket of tokens from which each retry takes
-/// its cost (C18, H17). Plain data; the room `guard` keeps the buckets.
+/// its cost. Plain data; the room `guard` keeps the buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// The most tokens that the bucket holds.
@@ -60,7 +60,7 @@ pub enum Denied {
 pub enum BudgetError {
     /// A bucket that can never hold what a retry costs lets none through.
     #[error(
-        "the retry budget holds {capacity} tokens and a retry takes {cost}: none could ever be made; raise the capacity or turn retries off"
+        "the retry budget holds {capacity} tokens and a retry takes {cost}: no retry could ever be made; raise the capacity or turn retries off"
     )]
     TooSmall {
         /// What the bucket holds.
@@ -73,7 +73,7 @@ pub enum BudgetError {
     NoCost,
     /// More tokens at first than the bucket holds.
     #[error(
-        "the retry budget begins with {initial} tokens and holds only {capacity}; raise the capacity"
+        "the retry budget starts with {initial} tokens but holds only {capacity}; raise the capacity"
     )]
     Overfull {
         /// What it begins with.
@@ -88,7 +88,7 @@ pub enum BudgetError {
     NeverRefilled,
     /// All of a group's first attempts start together, so waiting would bring nothing.
     #[error(
-        "the retries of one fan-out can't wait for their budget: no later first attempts refill it; let them fail, or use the scope of the action"
+        "the retries of one fan-out can't wait for their budget: no later first attempt refills it; let them fail, or share the budget by action"
     )]
     GroupWaits,
 }

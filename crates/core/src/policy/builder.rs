@@ -40,7 +40,7 @@ impl Default for PolicyBuilder {
 }
 
 impl PolicyBuilder {
-    /// Attempts in all for the rule being built, the first included (R2). Zero counts as one.
+    /// Attempts in all for the rule being built, the first included. Zero counts as one.
     #[must_use]
     pub fn attempts(mut self, n: u32) -> Self {
         self.limit = Limit::attempts(n).unwrap_or(Limit::ONE);
@@ -54,7 +54,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// The types or codes that the rule being built is for; none are all (R3).
+    /// The types or codes that the rule being built is for; none are all.
     #[must_use]
     pub fn exception_types<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         self.matcher(Matcher::named(names))
@@ -85,21 +85,21 @@ impl PolicyBuilder {
         Self { parts: self.parts, ..Self::default() }
     }
 
-    /// The most time one attempt may take (R4).
+    /// The most time one attempt may take.
     #[must_use]
     pub fn attempt_timeout(mut self, limit: impl Into<Nanos>) -> Self {
         self.parts.attempt_timeout = Some(limit.into());
         self
     }
 
-    /// The most time all attempts and delays may take together (H5).
+    /// The most time all attempts and delays may take together.
     #[must_use]
     pub fn total_timeout(mut self, limit: impl Into<Nanos>) -> Self {
         self.parts.total_timeout = Some(limit.into());
         self
     }
 
-    /// The most retries that timeouts may cause (R11).
+    /// The most retries that timeouts may cause.
     #[must_use]
     pub fn timeout_retries(mut self, n: u32) -> Self {
         self.parts.timeout_retries = Some(n);
@@ -113,14 +113,14 @@ impl PolicyBuilder {
         self
     }
 
-    /// Each rule counts its own retries; `total` bounds the attempts in all (X4).
+    /// Each rule counts its own retries; `total` bounds the attempts in all.
     #[must_use]
     pub fn count_per_rule(mut self, total: Limit) -> Self {
         self.parts.counting = Counting::PerRule { total };
         self
     }
 
-    /// What becomes of a delay that would cross the total timeout (X5).
+    /// What becomes of a delay that would cross the total timeout.
     #[must_use]
     pub fn at_deadline(mut self, what: AtDeadline) -> Self {
         self.parts.at_deadline = what;

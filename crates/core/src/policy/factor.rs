@@ -33,7 +33,7 @@ impl Share {
     pub const ZERO: Self = Self(0);
     /// A tenth.
     pub const TENTH: Self = Self(100_000);
-    /// A quarter: rh_agents' jitter (H2).
+    /// A quarter: rh_agents' jitter.
     pub const QUARTER: Self = Self(250_000);
 
     /// `millionths` / 1,000,000; refused above 1.
@@ -100,7 +100,7 @@ impl DelayList {
     /// The most delays that are kept.
     pub const MOST: usize = 1_000;
 
-    /// The delay before retry `n`, from 1. Past its end the list stays at its last delay (X3).
+    /// The delay before retry `n`, from 1. Past its end the list stays at its last delay.
     #[must_use]
     pub fn delay(&self, n: u32) -> Nanos {
         let at = usize::try_from(n.max(1) - 1).unwrap_or(usize::MAX);

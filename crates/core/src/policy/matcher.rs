@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Class, Failure};
 
-/// Which failures a rule is for: a scope less its exceptions. Exceptions are looked at first (H3).
+/// Which failures a rule is for: a scope less its exceptions. Exceptions are looked at first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matcher {
     /// What is in.
@@ -18,7 +18,7 @@ pub struct Matcher {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Every failure (W1, R3).
+    /// Every failure.
     Any,
     /// Failures whose class is retryable, and those named besides.
     Retryable(BTreeSet<String>),
@@ -39,7 +39,7 @@ impl Matcher {
         Self { scope: Scope::Retryable(BTreeSet::new()), except: BTreeSet::new() }
     }
 
-    /// Matches failures named by code or type; no names match every failure (R3).
+    /// Matches failures named by code or type; no names match every failure.
     #[must_use]
     pub fn named<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();

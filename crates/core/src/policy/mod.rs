@@ -94,10 +94,10 @@ pub struct PolicyParts {
     /// The most time all attempts and delays may take, from the first attempt's start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_timeout: Option<Nanos>,
-    /// The most retries that timeouts may cause (R11).
+    /// The most retries that timeouts may cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_retries: Option<u32>,
-    /// The longest `Retry-After` that is obeyed (spec decision 7).
+    /// The longest `Retry-After` that is obeyed.
     pub max_retry_after: Nanos,
     /// Whether the rules' limits count the same attempts.
     #[serde(default, skip_serializing_if = "Counting::is_shared")]
@@ -138,9 +138,9 @@ impl PolicyParts {
 /// What a policy may not say.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// Unlimited retries whose nominal delay is zero would spin (spec decision 10).
+    /// Unlimited retries whose nominal delay is zero would spin.
     #[error(
-        "unlimited retries need a delay: rule {rule} waits, or comes to wait, 0 between attempts; set a backoff above zero or limit the attempts"
+        "unlimited retries need a delay: that of rule {rule} is 0 or becomes 0; set a backoff above zero or limit the attempts"
     )]
     UnlimitedWithoutDelay {
         /// The rule's place in the text, from 1.
@@ -186,7 +186,7 @@ impl From<Policy> for PolicyParts {
 }
 
 impl Policy {
-    /// A policy in Rust (W16, R2 to R4).
+    /// A policy in Rust.
     #[must_use]
     pub fn builder() -> PolicyBuilder {
         PolicyBuilder::default()
@@ -222,7 +222,7 @@ impl Policy {
         self.0.total_timeout
     }
 
-    /// The most retries that timeouts may cause (R11).
+    /// The most retries that timeouts may cause.
     #[must_use]
     pub fn timeout_retries(&self) -> Option<u32> {
         self.0.timeout_retries
@@ -259,7 +259,7 @@ impl Policy {
     }
 
     /// The most attempts that a task can make, the first included: the largest limit of any rule;
-    /// where each rule has its own count, all their retries together, up to the total (X4). One
+    /// where each rule has its own count, all their retries together, up to the total. One
     /// attempt when there is no rule.
     #[must_use]
     pub fn limit(&self) -> Limit {
@@ -272,7 +272,7 @@ impl Policy {
         }
     }
 
-    /// The class of `failure` under this policy: 429 and 408 are Argyll's to name (spec decision 6).
+    /// The class of `failure` under this policy: 429 and 408 are Argyll's to name.
     #[must_use]
     pub fn class_of(&self, failure: &Failure) -> Class {
         let argyll = self.0.dialect == Dialect::WorkConfig;
@@ -284,8 +284,8 @@ impl Policy {
     }
 
     /// The rule that governs `failure`: of those that match, the one with the most attempts, on a
-    /// tie the first in the text (W8, spec decision 5). A lost lease that no rule names falls to
-    /// the largest limit (spec decision 12). No rule retries a precondition (H10).
+    /// tie the first in the text. A lost lease that no rule names falls to
+    /// the largest limit. No rule retries a precondition.
     #[must_use]
     pub fn rule_for(&self, failure: &Failure) -> Option<&Rule> {
         self.governing(failure).map(|(_, rule)| rule)

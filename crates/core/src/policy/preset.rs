@@ -7,7 +7,7 @@ use super::{
 use crate::failure::THROTTLING;
 use crate::time::Nanos;
 
-/// A policy that has a name, with the source of its numbers (X2).
+/// A policy that has a name, with the source of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preset {
     /// AWS SDKs' standard retry mode, 2.1.

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::template::{Path, Root, TemplateError, Values};
 
-/// A condition over `state.*`, in Capability 5's JSON form (C6). A field is written as a path text
+/// A condition over `state.*`, in Capability 5's JSON form. A field is written as a path text
 /// or as `{"type": "field", "path": "state._last_error"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type", deny_unknown_fields)]

@@ -42,7 +42,7 @@ pub enum WorkflowError {
     /// A template, or the condition of a transition from the step, reads a result of a step that is
     /// not sure to have ended before.
     #[error(
-        "step `{id}`: `{reference}` reads a step that need not have ended before it; put it in `after` or lead a transition from it"
+        "step `{id}`: `{reference}` reads a step that may not have ended before it; add that step to `after` or add a transition from it"
     )]
     NotBefore {
         /// The place of the step whose template it is.
@@ -53,7 +53,7 @@ pub enum WorkflowError {
         reference: String,
     },
     /// A partial success policy on a step that has one task.
-    #[error("step `{id}` has one task, so `success` says nothing; add `for_each` or leave it out")]
+    #[error("step `{id}` has one task, so `success` has no effect; add `for_each` or leave it out")]
     LoneSuccess {
         /// The place of the step.
         step: usize,
@@ -62,7 +62,7 @@ pub enum WorkflowError {
     },
     /// A join that waits for more successes than there are steps before it.
     #[error(
-        "step `{id}` waits for {least} of {count} steps; name more of them in `after` or ask for fewer"
+        "step `{id}` waits for {least} of {count} steps; add steps to `after` or require fewer"
     )]
     JoinTooLarge {
         /// The place of the step.
@@ -88,7 +88,7 @@ pub enum WorkflowError {
     },
     /// Two compensations of one step.
     #[error(
-        "step `{id}` compensates `{of}`, which another step compensates already; make one step of both"
+        "step `{id}` compensates `{of}`, which another step already compensates; merge the two"
     )]
     CompensatedTwice {
         /// The place of the second one.
@@ -100,7 +100,7 @@ pub enum WorkflowError {
     },
     /// A compensation with a place in the ordinary flow.
     #[error(
-        "step `{id}` compensates another and is entered in a rollback alone, so it can't have {what}; remove that"
+        "step `{id}` compensates another and runs only in a rollback, so it can't have {what}; remove that"
     )]
     CompensationInFlow {
         /// The place of the step.

@@ -118,35 +118,35 @@ pub struct Step {
     /// The list to fan out over: one task an item. A template that gives an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<Template>,
-    /// Whether the run needs it (A13).
+    /// Whether the run needs it.
     #[serde(default)]
     pub goal: bool,
     /// How many of a fanned-out step's tasks must succeed.
     #[serde(default, skip_serializing_if = "Quorum::is_all")]
     pub success: Quorum,
     /// Whether siblings are called off as soon as `success` is decided: it is reached, or can't be
-    /// any more (A11).
+    /// any more.
     #[serde(default)]
     pub fail_fast: bool,
     /// Judged once, when the step is entered, and never again: where it does not hold, the step
-    /// fails as `PRECONDITION_FAILED` without an attempt (H10).
+    /// fails as `PRECONDITION_FAILED` without an attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Condition>,
     /// Part of each attempt: where it does not hold over the result, the attempt has failed as
-    /// `POSTCONDITION_FAILED` and the result is not kept (H10).
+    /// `POSTCONDITION_FAILED` and the result is not kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ensures: Option<Condition>,
     /// The step whose successes it undoes, each with a task of its own. Such a step is entered only
-    /// when the run rolls back (C18).
+    /// when the run rolls back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensates: Option<StepIx>,
-    /// The longest that an attempt may go on without a heartbeat (X1). Without one its node keeps
+    /// The longest that an attempt may go on without a heartbeat. Without one its node keeps
     /// the lease for as long as the attempt goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<Nanos>,
     /// How its tasks' failures are treated.
     pub policy: Policy,
-    /// Where the policy came from (H7).
+    /// Where the policy came from.
     pub origin: Origin,
 }
 
@@ -175,7 +175,7 @@ impl Step {
     }
 }
 
-/// An edge that is taken when its source has ended (C6).
+/// An edge that is taken when its source has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
     /// The source.
@@ -186,7 +186,7 @@ pub struct Transition {
     #[serde(default)]
     pub priority: i64,
     /// An exception edge: taken only on a failure of one of these types or codes; an empty set is
-    /// every failure (W10).
+    /// every failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<BTreeSet<String>>,
     /// Must hold for the edge to be taken.
@@ -295,7 +295,7 @@ impl Workflow {
         self.0.steps.get(at.index())
     }
 
-    /// The longest that an attempt of the step at `at` may go on without a heartbeat (X1): the step's
+    /// The longest that an attempt of the step at `at` may go on without a heartbeat: the step's
     /// own, else its action's.
     #[must_use]
     pub fn heartbeat_timeout(&self, at: StepIx) -> Option<Nanos> {

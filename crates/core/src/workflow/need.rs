@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{StepIx, Target, Workflow};
 
-/// What a node must have to run a task: its action, in the way that the workflow says (X12).
+/// What a node must have to run a task: its action, in the way that the workflow says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Need {
     /// The action's name.
@@ -36,7 +36,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// What a node can run (X12).
+/// What a node can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Able {

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Step, StepIx, WorkflowError, WorkflowParts};
 
-/// When a run rolls back by itself: before it ends so, the compensations of what succeeded run
-/// (C18).
+/// When a run rolls back by itself: before it ends so, the compensations of what succeeded run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rollback {

@@ -25,7 +25,7 @@ pub enum Root {
     /// The run's input.
     Input,
     /// What a step has left: an object with `result`, and for a fanned-out step also `succeeded`,
-    /// `failed` and `errors` (C10).
+    /// `failed` and `errors`.
     Step(String),
     /// The fanned-out item.
     Item,
@@ -52,17 +52,17 @@ pub struct Path {
 pub enum TemplateError {
     /// The path starts from nothing known.
     #[error(
-        "`{0}` starts from nothing known; use input, steps.ID, item, index, _last_error or _errors"
+        "`{0}` has an unknown root; use input, steps.ID, item, index, _last_error or _errors"
     )]
     Root(String),
     /// A segment is empty.
     #[error("`{0}` has an empty part between its dots")]
     Empty(String),
     /// `${` without `}`.
-    #[error("`{0}` has a `${{` without its `}}`")]
+    #[error("`{0}` has a `${{` without a `}}`")]
     Open(String),
     /// A condition's field does not start with `state.`.
-    #[error("`{0}` does not start with `state.`; conditions look at the run's state")]
+    #[error("`{0}` does not start with `state.`; a condition reads the run's state")]
     NotState(String),
 }
 

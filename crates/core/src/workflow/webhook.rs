@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::{Action, Step, Template, Workflow, WorkflowParts};
 use crate::policy::{Origin, Policy};
 
-/// An action that is told of another action's alerts (C18), with all that calling it takes: it is
+/// An action that is told of another action's alerts, with all that calling it takes: it is
 /// called in a run of its own, long after the run that it is told about may have ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
@@ -41,7 +41,7 @@ impl Webhook {
         &self.policy
     }
 
-    /// Where the policy came from (H7).
+    /// Where the policy came from.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin

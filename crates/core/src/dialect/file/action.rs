@@ -66,7 +66,7 @@ pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
     })
 }
 
-/// The longest that an attempt may go on without a heartbeat (X1). `target` is what it calls.
+/// The longest that an attempt may go on without a heartbeat. `target` is what it calls.
 pub(super) fn heartbeat_timeout(
     fields: &Fields<'_>,
     target: Option<&Target>,
@@ -76,7 +76,7 @@ pub(super) fn heartbeat_timeout(
     match target {
         Some(Target::Http(_)) => Err(node
             .place
-            .error("an HTTP action gives no heartbeats")
+            .error("an HTTP action can't send heartbeats")
             .help_with("leave it out, or bound the attempt with attempt_timeout")),
         _ => Ok(Some(limit)),
     }
@@ -111,7 +111,7 @@ fn endpoint(node: &Node) -> Result<(String, String), Diagnostic> {
     };
     let is_method = !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase());
     if !is_method || matches!(method, "CONNECT" | "TRACE") {
-        return Err(error(format!("{method:?} is no method that an action can use")));
+        return Err(error(format!("{method:?} is not a method that an action can use")));
     }
     let url = url.trim();
     check_url(url).map_err(error)?;
@@ -171,13 +171,13 @@ fn read_headers(node: &Node) -> Result<BTreeMap<String, HeaderText>, Diagnostic>
             return Err(error(format!("{:?} is not the name of a header", entry.key)));
         }
         if OWN_HEADERS.contains(&name.as_str()) {
-            return Err(error(format!("`{name}` is for the HTTP client alone to set"))
+            return Err(error(format!("only the HTTP client may set `{name}`"))
                 .help_with("leave it out"));
         }
         let value = header_text(&entry.node)?;
         if headers.insert(name.clone(), value).is_some() {
             return Err(error(format!("`{name}` is given twice"))
-                .help_with("names of headers don't tell capitals apart; keep one"));
+                .help_with("header names ignore case; keep one"));
         }
     }
     Ok(headers)

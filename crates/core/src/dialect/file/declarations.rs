@@ -18,7 +18,7 @@ pub struct Declarations {
     pub input: Map<String, Value>,
     /// The actions by name.
     pub actions: BTreeMap<String, Action>,
-    /// The policies for steps without their own (H7).
+    /// The policies for steps without their own.
     pub defaults: Defaults,
     /// The `[simulate]` table as it stands.
     pub simulate: Option<Value>,
@@ -111,8 +111,8 @@ fn webhooks(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<Strin
     let read = |of: &str, node: &Node| {
         let name = node.name()?;
         if name == of {
-            let error = node.place.error("the alerts of an action can't be told to that action");
-            return Err(error.help_with("name another one: this one is failing"));
+            let error = node.place.error("an action can't be the webhook of its own alerts");
+            return Err(error.help_with("name another action: this one is failing"));
         }
         if !entries.iter().any(|e| e.key == name) {
             let others = entries.iter().map(|e| e.key.as_str()).filter(|k| *k != of);

@@ -43,7 +43,7 @@ fn breaker(node: &Node) -> Result<Breaker, Diagnostic> {
         None => {
             let idle = ["window", "min_calls"].into_iter().find_map(|key| fields.get(key));
             if let Some(node) = idle {
-                let error = node.place.error("this is about a failure rate, and none is set");
+                let error = node.place.error("this has no effect without a failure rate");
                 return Err(error.help_with("add rate = 0.5, or leave it out"));
             }
             None

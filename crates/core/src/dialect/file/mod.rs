@@ -174,7 +174,7 @@ pub(super) fn assemble(
 fn unregistered(action: &str, place: &Place) -> Diagnostic {
     place
         .error(format!(
-            "action `{action}` is no HTTP endpoint and no function of that name is registered"
+            "action `{action}` has no HTTP endpoint, and no function of that name is registered"
         ))
         .help_with(format!("declare it: [actions.{action}] http = \"POST http://...\""))
 }

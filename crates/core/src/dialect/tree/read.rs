@@ -11,7 +11,7 @@ use crate::time::Nanos;
 
 /// What is wrong with a name that looks like statuses but stands for none, and what to write.
 pub(crate) const NO_STATUSES: (&str, &str) =
-    ("these are no HTTP statuses", "use a range such as 500-599, or 5xx; statuses are 100 to 599");
+    ("not a valid range of HTTP statuses", "use 5xx or a range such as 500-599, from 100 to 599");
 
 /// Whether a name that looks like statuses stands for some.
 pub(crate) fn makes_sense(name: &str) -> bool {

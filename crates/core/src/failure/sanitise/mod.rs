@@ -1,4 +1,4 @@
-//! Masks secrets in text before it is stored, logged or shown (C14, promise 8).
+//! Masks secrets in text before it is stored, logged or shown.
 //!
 //! Decides what looks like a secret. When in doubt it masks: a message that lost a harmless word
 //! costs less than a secret that got out. It works in linear time, and masking what is masked
