@@ -23,7 +23,7 @@ pub(super) const POLICY_KEYS: [&str; 9] = [
     "max_delay_ms",
     "retryable_errors",
     "jitter",
-    // X3's.
+    // Not Capability 5's.
     "step_delay_ms",
     "backoff_degree",
     "delays_ms",
@@ -33,7 +33,7 @@ pub(super) const POLICY_KEYS: [&str; 9] = [
 pub const DEFAULT_RETRYABLE: [&str; 5] =
     ["503", "429", "500", ErrorCode::TIMEOUT, ErrorCode::NETWORK_ERROR];
 
-/// The first delay without `initial_delay_ms`: C2's sequences start at 1 s.
+/// The first delay without `initial_delay_ms`.
 const INITIAL_DELAY: Nanos = Nanos::from_secs(1);
 
 const STRATEGIES: [(&str, Growth); 5] = [

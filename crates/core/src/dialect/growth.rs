@@ -1,4 +1,4 @@
-//! How delays grow, as every table says it: a word for the kind, the first delay,
+//! How delays grow, in every table dialect: a word for the kind, the first delay,
 //! and what only one kind takes: linear its own step, polynomial its degree, list its delays.
 
 use super::Diagnostic;

@@ -1,7 +1,7 @@
-//! What the engine can be told in every dialect beside the dialect's own keys.
+//! The settings that every dialect accepts beside its own keys.
 //!
 //! `attempt_timeout`, `total_timeout` and `max_retry_after` are seconds or a text with a unit;
-//! `timeout_retries` is a count; `jitter` is one of the words of spec decision 4;
+//! `timeout_retries` is a count; `jitter` is a word, a share or a boolean;
 //! `retry_budget` is a share of first attempts or a table (see `budget`); `counting` is `shared` or
 //! `per_rule`, with `total_attempts` beside it; `at_deadline` is `give_up` or `truncate`, with
 //! `last_attempt_reserve` beside it; `retry_unknown_outcome` is for actions that are not
@@ -83,7 +83,7 @@ fn counting(fields: &Fields<'_>, parts: &mut PolicyParts) -> Result<(), Diagnost
     Ok(())
 }
 
-/// The words for what becomes of a delay that would cross the total timeout.
+/// The words for what happens to a delay that would cross the total timeout.
 pub(super) const DEADLINES: [(&str, AtDeadline); 2] = [
     ("give_up", AtDeadline::GiveUp),
     ("truncate", AtDeadline::Truncate { reserve: AtDeadline::RESERVE }),

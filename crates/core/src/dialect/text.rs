@@ -6,7 +6,7 @@ use super::{Diagnostic, Environment, Place, Source, ir, policy, preset};
 use crate::policy::{Dialect, Origin, Policy, Preset};
 use crate::workflow::Action;
 
-/// A policy, and whose it is.
+/// A policy and the step that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     /// The step; `None` for a policy that stands alone.
@@ -23,7 +23,7 @@ pub struct Named {
     pub place: Place,
 }
 
-/// What a text about policies says.
+/// What a text about policies holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Policies {
     /// One policy alone.
@@ -38,8 +38,11 @@ pub enum Policies {
 }
 
 /// Parses a policy's text, called `file` in messages: a dialect's table in TOML or JSON, bare or
-/// under its key, IR brackets, the name of a preset, an IR program, or a whole workflow file. Without `dialect` the text
-/// itself tells.
+/// under its key, IR brackets, the name of a preset, an IR program, or a whole workflow file. Without
+/// `dialect` it is detected from the text.
+///
+/// # Errors
+/// Everything that is wrong with the text.
 pub fn parse_policy(
     file: &str,
     text: &str,

@@ -12,7 +12,7 @@ use crate::policy::{
 };
 use crate::time::Nanos;
 
-/// The dialect's own keys. `retryable_errors` is spec decision 6's.
+/// The dialect's own keys. Argyll has no `retryable_errors`.
 pub(super) const KEYS: [&str; 9] = [
     "max_retries",
     "backoff",
@@ -20,7 +20,7 @@ pub(super) const KEYS: [&str; 9] = [
     "backoff_type",
     "retryable_errors",
     "jitter",
-    // X3's.
+    // Not Argyll's.
     "backoff_step",
     "backoff_degree",
     "delays",
@@ -110,7 +110,7 @@ fn retries(node: &Node) -> Result<Limit, Diagnostic> {
     }
 }
 
-/// The policies that surround a workflow file: what the process's environment says.
+/// The defaults that the process's environment sets for a workflow file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     global: Option<Policy>,
@@ -124,6 +124,9 @@ impl Environment {
     /// Reads the `RETRY_*` variables through `lookup`. When at least one is set they are the global
     /// default, those unset being 0 retries, 1000 ms, cap 60000 ms, fixed. An
     /// empty variable counts as unset.
+    ///
+    /// # Errors
+    /// When the variables are no valid policy.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Diagnostic> {
         let node =
             |name: &str| lookup(name).filter(|v| !v.trim().is_empty()).map(|v| variable(name, &v));

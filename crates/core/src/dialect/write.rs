@@ -1,4 +1,4 @@
-//! Policies back to text: each dialect writes what it can say and gives `None` for the rest.
+//! Policies back to text: each dialect writes what it can express and returns `None` for the rest.
 //!
 //! Reading a written text gives the same policy again.
 
@@ -15,8 +15,8 @@ use crate::policy::{
 };
 use crate::time::Nanos;
 
-/// The policy's text in its own dialect; `None` for the builder, or where the dialect has no words
-/// for it.
+/// The policy's text in its own dialect; `None` for the builder, or where the dialect can't
+/// express it.
 #[must_use]
 pub fn own(policy: &Policy) -> Option<String> {
     match policy.dialect() {
@@ -229,7 +229,7 @@ impl Object {
         }
     }
 
-    /// What only one kind of growth takes; `None` where a table has no words for it.
+    /// The keys of one kind of growth alone; `None` where a table can't express it.
     fn growth(&mut self, shape: &Shape, keys: [&str; 2], unit: fn(Nanos) -> String) -> Option<()> {
         let [step_key, delays_key] = keys;
         match shape {
@@ -247,7 +247,7 @@ impl Object {
         Some(())
     }
 
-    /// What every dialect's table can say, but for the timeouts.
+    /// The settings of every dialect, except the timeouts.
     fn settings(&mut self, policy: &Policy) {
         self.put_some("timeout_retries", policy.timeout_retries().map(|n| n.to_string()));
         self.put_some("max_retry_after", set_retry_after(policy).map(seconds));

@@ -81,7 +81,7 @@ pub(super) fn total(limit: Limit) -> String {
     }
 }
 
-/// What becomes of a wait that would cross the total timeout.
+/// What happens to a wait that would cross the total timeout.
 pub(super) fn at_deadline(reserve: Nanos) -> String {
     format!("A wait that would cross that is cut short: the last attempt starts {reserve} before.")
 }
@@ -129,21 +129,19 @@ pub(super) fn backoff(rule: &Rule) -> String {
     }
 }
 
-/// What becomes of a failure that leaves open whether the work was done.
+/// What happens after a failure whose outcome is unknown.
 pub(super) fn unknown_outcome(harmful: bool, retried: bool) -> Option<String> {
     let text = match (harmful, retried) {
         (false, false) => return None,
         (true, false) => {
             "The action is not idempotent: it is not retried after an unknown outcome."
         }
-        (_, true) => {
-            "An unknown outcome is retried even if the action is not idempotent."
-        }
+        (_, true) => "An unknown outcome is retried even if the action is not idempotent.",
     };
     Some(text.to_owned())
 }
 
-/// What bounds the retries of many tasks together.
+/// The retry budget.
 pub(super) fn budget(budget: &Budget) -> String {
     let Budget { capacity, initial, cost, throttling_cost, refill, scope, on_denied } = *budget;
     let whose = match scope {
@@ -173,7 +171,7 @@ pub(super) fn budget(budget: &Budget) -> String {
     )
 }
 
-/// When an action's failures are told of.
+/// When an action's failures raise an alert.
 pub(super) fn error_budget(budget: &ErrorBudget, webhook: Option<&Webhook>) -> String {
     let percent = |n: u64| format!("{} %", crate::dialect::millionths(n.saturating_mul(100)));
     let allowed = 1_000_000 - u64::from(budget.target().millionths());

@@ -10,7 +10,7 @@ pub struct ErrorContext {
     pub code: ErrorCode,
     /// The sanitised message.
     pub message: String,
-    /// The class: not "will be retried".
+    /// Whether the failure is of the retryable class; not whether it will be retried.
     pub retryable: bool,
     /// The step that failed.
     pub node_id: String,

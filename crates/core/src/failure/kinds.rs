@@ -1,4 +1,4 @@
-//! The failures that the engine and its HTTP client make themselves.
+//! Failures that the engine and its HTTP client create.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ impl fmt::Display for RetryKind {
 /// How a transport failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkFault {
-    /// Nobody listens there.
+    /// Nothing listens on the address.
     Refused,
     /// The peer reset the connection.
     Reset,
@@ -66,8 +66,8 @@ impl NetworkFault {
 const TRANSIENT_TYPES: [&str; 5] =
     ["TimeoutError", "ConnectionError", "NetworkError", "ServerError", "RateLimitError"];
 
-/// The codes and types by which services say that they are asked too often: HTTP 429 and the names
-/// that AWS SDKs call throttling errors (botocore's `retries/standard.py`).
+/// The codes and types of throttling: HTTP 429 and the names that AWS SDKs call throttling errors
+/// (botocore's `retries/standard.py`).
 pub const THROTTLING: [&str; 16] = [
     "429",
     "RateLimitError",
@@ -88,7 +88,7 @@ pub const THROTTLING: [&str; 16] = [
 ];
 
 impl Failure {
-    /// Whether the endpoint said that it is asked too often: see [`THROTTLING`].
+    /// Whether the failure is throttling: see [`THROTTLING`].
     #[must_use]
     pub fn is_throttling(&self) -> bool {
         THROTTLING.iter().any(|name| self.is_a(name))
@@ -101,16 +101,15 @@ impl Failure {
         Self::new(ErrorCode::NETWORK_ERROR, message).with_lineage(types).retryable()
     }
 
-    /// What is required before the first attempt did not hold: `PRECONDITION_FAILED`,
-    /// permanent.
+    /// A step's precondition did not hold: `PRECONDITION_FAILED`, permanent.
     #[must_use]
     pub fn precondition(message: &str) -> Self {
         let types = ["PreconditionError", "ValidationError"];
         Self::new(ErrorCode::PRECONDITION_FAILED, message).with_lineage(types)
     }
 
-    /// What an attempt must ensure did not hold: `POSTCONDITION_FAILED`, retryable, because
-    /// the action and its postconditions are retried as one.
+    /// An attempt's postcondition did not hold: `POSTCONDITION_FAILED`, retryable, because the action
+    /// and its postconditions are retried as one.
     #[must_use]
     pub fn postcondition(message: &str) -> Self {
         let types = ["PostconditionError"];
@@ -130,7 +129,7 @@ impl Failure {
         Self::timed_out(&format!("timed out after {limit}")).with_unknown_outcome()
     }
 
-    /// A timeout in the words of whoever saw it, who also knows whether its outcome is unknown.
+    /// A timeout with a message of the caller, who also knows whether the outcome is unknown.
     #[must_use]
     pub fn timed_out(message: &str) -> Self {
         Self::new(ErrorCode::TIMEOUT, message).with_lineage(["TimeoutError"]).retryable()

@@ -54,13 +54,13 @@ impl PolicyBuilder {
         self
     }
 
-    /// The types or codes that the rule being built is for; none are all.
+    /// The codes or types that the rule being built applies to; none means every failure.
     #[must_use]
     pub fn exception_types<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         self.matcher(Matcher::named(names))
     }
 
-    /// The failures that the rule being built is for.
+    /// The failures that the rule being built applies to.
     #[must_use]
     pub fn matcher(mut self, matcher: Matcher) -> Self {
         self.matcher = matcher;
@@ -106,7 +106,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// The longest `Retry-After` that is obeyed.
+    /// The longest `Retry-After` that is accepted; a longer one ends the task.
     #[must_use]
     pub fn max_retry_after(mut self, limit: impl Into<Nanos>) -> Self {
         self.parts.max_retry_after = limit.into();
@@ -120,28 +120,31 @@ impl PolicyBuilder {
         self
     }
 
-    /// What becomes of a delay that would cross the total timeout.
+    /// What happens to a delay that would cross the total timeout.
     #[must_use]
     pub fn at_deadline(mut self, what: AtDeadline) -> Self {
         self.parts.at_deadline = what;
         self
     }
 
-    /// Retries also after an outcome that is unknown where the action is not idempotent.
+    /// Retries after an unknown outcome even if the action is not idempotent.
     #[must_use]
     pub fn retry_unknown_outcome(mut self) -> Self {
         self.parts.retry_unknown_outcome = true;
         self
     }
 
-    /// What bounds the retries of many tasks together.
+    /// The retry budget that the tasks share.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.parts.budget = Some(budget);
         self
     }
 
-    /// The policy, or why it makes no sense.
+    /// Builds the policy.
+    ///
+    /// # Errors
+    /// When the policy is rejected: see [`PolicyError`].
     pub fn build(mut self) -> Result<Policy, PolicyError> {
         self.parts.rules.push(Rule {
             matcher: self.matcher,

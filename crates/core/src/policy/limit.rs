@@ -49,7 +49,7 @@ impl Limit {
 }
 
 impl Limit {
-    /// This many attempts and the retries of `other` besides, saturating.
+    /// The attempts of `self` plus the retries of `other`, saturating.
     pub(super) fn with_retries_of(self, other: Self) -> Self {
         match (self, other) {
             (Self::Attempts(n), Self::Attempts(m)) => Self::Attempts(n.saturating_add(m.get() - 1)),
@@ -62,7 +62,7 @@ impl Limit {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counting {
-    /// Every attempt of the task, whatever it failed of.
+    /// Every attempt of the task, whatever caused it.
     #[default]
     Shared,
     /// The first attempt and the retries that the rule itself caused; its backoff grows with the

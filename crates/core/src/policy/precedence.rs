@@ -57,7 +57,7 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// The policy of a task of `kind` whose step says `own`, and where it came from.
+    /// The policy of a task of `kind` whose step sets `own`, and where it came from.
     #[must_use]
     pub fn resolve(&self, own: Option<Policy>, kind: ActionKind) -> (Policy, Origin) {
         if let Some(policy) = own {
@@ -74,7 +74,7 @@ impl Defaults {
 }
 
 impl ActionKind {
-    /// rh_agents' permanent types, excluded before anything else is looked at.
+    /// The types that `retry_config` never retries.
     pub const PERMANENT_TYPES: [&'static str; 5] =
         ["ValidationError", "ValueError", "TypeError", "KeyError", "AttributeError"];
 

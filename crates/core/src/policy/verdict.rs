@@ -6,7 +6,7 @@ use super::{Counting, Functions, Jitter, Limit, Policy, Rule};
 use crate::failure::{Failure, RetryKind};
 use crate::time::{Nanos, Timestamp};
 
-/// What a task has been through when an attempt has failed.
+/// What a task has used when an attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used<'t> {
     /// The attempt that failed, from 1.
@@ -15,8 +15,8 @@ pub struct Used<'t> {
     pub idempotent: bool,
     /// Retries that timeouts have caused so far.
     pub timeout_retries: u32,
-    /// Retries that each rule has caused so far, by its place in the text; what is missing is 0.
-    /// Looked at where each rule has its own count.
+    /// Retries that each rule has caused so far, by its place in the text; a missing entry is 0. Read
+    /// only where each rule counts its own retries.
     pub by_rule: &'t [u32],
     /// The backoff drawn for the retry before this one.
     pub previous: Option<Nanos>,
@@ -56,7 +56,7 @@ pub enum Verdict {
     GiveUp(GiveUp),
 }
 
-/// What becomes of a delay that would cross the total timeout.
+/// What happens to a delay that would cross the total timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtDeadline {
@@ -72,7 +72,7 @@ pub enum AtDeadline {
 }
 
 impl AtDeadline {
-    /// The reserve unless set: 1 s.
+    /// The default reserve: 1 s.
     pub const RESERVE: Nanos = Nanos::from_secs(1);
 
     /// Whether the task gives up.
@@ -107,9 +107,9 @@ pub enum GiveUp {
     TotalTimeout,
     /// The retry budget has too few tokens left.
     RetryBudget,
-    /// The endpoint asked for a longer wait than is obeyed.
+    /// The endpoint asked for a longer wait than the policy accepts.
     RetryAfter,
-    /// Somebody failed the waiting task by hand.
+    /// An operator failed the waiting task.
     ByHand,
 }
 
@@ -181,8 +181,8 @@ impl Policy {
         }
     }
 
-    /// `delay` from `now`, truncated where it would cross the total timeout and the policy says so
-    /// Never below `asked`, which a `Retry-After` asked for, nor to nothing.
+    /// `delay`, shortened where it would cross the total timeout and the policy allows that. Never
+    /// below `asked`, the `Retry-After`, and never to zero.
     fn within_total(
         &self,
         delay: Nanos,

@@ -1,4 +1,4 @@
-/// What a workflow may not say. Places are indices into the text's lists, from 0.
+/// Why a workflow is rejected. Places are indices into the text's lists, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkflowError {
     /// Nothing to run.
@@ -110,7 +110,7 @@ pub enum WorkflowError {
         /// What gives it a place there.
         what: &'static str,
     },
-    /// Following dependencies and transitions leads back to where one began.
+    /// Dependencies and transitions form a cycle.
     #[error("steps {} form a cycle: none of them could ever start; remove one of its edges", path.join(" -> "))]
     Cycle {
         /// The place of the first step of the cycle.

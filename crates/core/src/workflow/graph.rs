@@ -1,4 +1,4 @@
-//! What graphs make sense.
+//! Which graphs are valid.
 
 use std::collections::BTreeSet;
 

@@ -66,7 +66,7 @@ pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
     })
 }
 
-/// The longest that an attempt may go on without a heartbeat. `target` is what it calls.
+/// The longest time an attempt may run without a heartbeat. `target` is what it calls.
 pub(super) fn heartbeat_timeout(
     fields: &Fields<'_>,
     target: Option<&Target>,
@@ -171,8 +171,9 @@ fn read_headers(node: &Node) -> Result<BTreeMap<String, HeaderText>, Diagnostic>
             return Err(error(format!("{:?} is not the name of a header", entry.key)));
         }
         if OWN_HEADERS.contains(&name.as_str()) {
-            return Err(error(format!("only the HTTP client may set `{name}`"))
-                .help_with("leave it out"));
+            return Err(
+                error(format!("only the HTTP client may set `{name}`")).help_with("leave it out")
+            );
         }
         let value = header_text(&entry.node)?;
         if headers.insert(name.clone(), value).is_some() {

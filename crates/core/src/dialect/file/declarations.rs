@@ -11,7 +11,7 @@ use crate::dialect::{Diagnostic, Environment, Place, policy};
 use crate::policy::Defaults;
 use crate::workflow::{Action, Webhook};
 
-/// What a file says beside its steps.
+/// What a file declares beside its steps.
 #[derive(Clone, Debug, Default)]
 pub struct Declarations {
     /// Default inputs.
@@ -22,7 +22,7 @@ pub struct Declarations {
     pub defaults: Defaults,
     /// The `[simulate]` table as it stands.
     pub simulate: Option<Value>,
-    /// By action, the one that its alerts are told to.
+    /// By action, the one that receives its alerts.
     pub(super) webhooks: BTreeMap<String, Named>,
 }
 
@@ -37,6 +37,9 @@ const KEYS: [&str; 4] = ["input", "actions", "defaults", "simulate"];
 
 /// Parses a file of actions for an IR program: `[actions.NAME]`, `[input]`, `[defaults]` and
 /// `[simulate]` as in a workflow file.
+///
+/// # Errors
+/// Everything that is wrong with the text.
 pub fn parse_actions(
     file: &str,
     text: &str,
@@ -64,8 +67,8 @@ impl Declarations {
         }
     }
 
-    /// The actions, each with whom its alerts are told to. A webhook has the policy of a step
-    /// without one of its own.
+    /// The actions, each with the webhook that receives its alerts. A webhook has the policy of a
+    /// step that sets none.
     pub(in crate::dialect) fn actions_in(
         &self,
         environment: &Environment,
@@ -105,7 +108,7 @@ fn actions(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String
     read.collect()
 }
 
-/// Whom each action's alerts are told to: another action, by its name.
+/// The webhook of each action: another action, by its name.
 fn webhooks(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String, Named> {
     let entries = fields.get("actions").and_then(|n| n.entries().ok()).unwrap_or_default();
     let read = |of: &str, node: &Node| {

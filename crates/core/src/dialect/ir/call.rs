@@ -1,4 +1,4 @@
-//! What the brackets say of the call as a whole, in brackets without a matcher.
+//! Settings of the call as a whole, in brackets without a matcher.
 
 use std::ops::Range;
 

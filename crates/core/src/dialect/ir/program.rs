@@ -20,8 +20,10 @@ const RESERVED: [&str; 7] = ["input", "true", "True", "false", "False", "null", 
 /// Parses an IR program, called `file` in messages and named after that file. Actions that
 /// `declared` does not hold are registered functions.
 ///
-/// A call without brackets is not retried, unless `declared` or `environment`
-/// give a default for it.
+/// A call without brackets is not retried, unless `declared` or `environment` set a default for it.
+///
+/// # Errors
+/// Everything that is wrong with the program, by line.
 pub fn parse_ir_program(
     file: &str,
     text: &str,
