@@ -71,7 +71,7 @@ impl fmt::Debug for ContextRuntime {
 }
 
 /// A network without its type.
-trait Dial: Send + Sync {
+pub(super) trait Dial: Send + Sync {
     fn dial<'a>(&'a self, to: &'a Authority) -> Boxed<'a, Result<BoxStream, ConnectError>>;
 }
 
@@ -83,17 +83,12 @@ impl<C: Connect> Dial for C {
 
 /// The network that functions use: the one given, else the system's, made when it is first used.
 #[derive(Clone, Default)]
-pub(super) struct Network(Arc<OnceLock<Box<dyn Dial>>>);
+pub(super) struct Network(pub(super) Arc<OnceLock<Box<dyn Dial>>>);
 
 impl Network {
     pub(super) fn over(network: impl Connect) -> Self {
         let given: Box<dyn Dial> = Box::new(network);
         Self(Arc::new(OnceLock::from(given)))
-    }
-
-    #[cfg(feature = "http")]
-    pub(super) fn is_given(&self) -> bool {
-        self.0.get().is_some()
     }
 
     pub(super) async fn connect(&self, to: &Authority) -> Result<BoxStream, ConnectError> {

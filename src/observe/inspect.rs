@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::json::{context, described, in_seconds, masked, present};
-use super::words::task_name;
+use super::words::{kind_name, task_name};
 use crate::failure::sanitise::clean;
 use crate::failure::{Class, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
@@ -186,7 +186,7 @@ impl Attempt<'_> {
             "ended": self.ended.map(|at| at.to_string()),
             "took": self.ended.map(|at| in_seconds(at.since(self.started))),
             "error": error,
-            "retry": retry.map(|r| json!({ "delay": in_seconds(r.delay), "kind": r.kind })),
+            "retry": retry.map(|r| json!({ "delay": in_seconds(r.delay), "kind": kind_name(r.kind) })),
         }))
     }
 }

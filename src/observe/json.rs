@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Notice;
-use super::words::{fans_out, step_name};
+use super::words::{fans_out, kind_name, step_name};
 use crate::failure::sanitise::clean;
 use crate::failure::{Class, ErrorContext, Failure};
 use crate::run::{Event, Outcome, TaskId, TaskTime};
@@ -150,7 +150,7 @@ fn attempt(event: &Event, at: Timestamp) -> Value {
             "next_attempt": attempt,
             "retry_delay": in_seconds(*delay),
             "backoff": in_seconds(*backoff),
-            "retry_kind": kind,
+            "retry_kind": kind_name(*kind),
             "reason": clean(code.as_str()),
             "rule": rule,
         }),
@@ -205,7 +205,7 @@ pub(super) fn described(failure: &Failure) -> Value {
         "message": clean(failure.message()),
         "type": failure.lineage().first().map(|name| clean(name)),
         "retryable": failure.class() == Class::Retryable,
-        "kind": failure.kind(),
+        "kind": kind_name(failure.kind()),
         "retry_after": failure.retry_after().map(in_seconds),
     }))
 }
