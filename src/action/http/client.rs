@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tracing::{Instrument, Span};
 
 use super::exchange::{self, Answer, MAX_BODY};
-use super::request::{Parts, assembled, contract, defaults, invalid, own};
+use super::request::{Parts, assemble, contract, default_headers, invalid, parse_header};
 use super::{answer, span};
 use crate::action::Context;
 use crate::failure::Failure;
@@ -118,7 +118,7 @@ impl Request<'_> {
         let call = &context.0;
         let (parts, headers) = self.prepared()?;
         let to = parts.url.authority().clone();
-        let request = assembled(parts, headers)?;
+        let request = assemble(parts, headers)?;
         let span = span::of(&request, &to, call);
         let exchanged = async {
             let stream = context.1.connect(&to).await?;
@@ -141,10 +141,10 @@ impl Request<'_> {
         let url: Url = self.url.parse().map_err(|error| invalid(&format!("{error}")))?;
         let method = Method::from_bytes(self.method.as_bytes())
             .map_err(|_| invalid("the method is not an HTTP method"))?;
-        let mut headers = defaults(&url, true)?;
+        let mut headers = default_headers(&url, true)?;
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
         for (name, value) in self.headers {
-            let (name, value) = own(&name, &HeaderText::Literal(value), &|_| None)?;
+            let (name, value) = parse_header(&name, &HeaderText::Literal(value), &|_| None)?;
             headers.insert(name, value);
         }
         if self.with_attempt {

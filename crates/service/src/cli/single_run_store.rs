@@ -10,14 +10,14 @@ use retrial::store::{Claim, Claimed, Commit, Committed, Expired, Heads, Layer, S
 /// it was asked for and those that tell its alerts, and no abandoned one beside it.
 ///
 /// Due tasks of other runs are reserved all the same and left to lapse, which uses up nothing.
-pub(super) struct OneRun<S> {
+pub(super) struct SingleRunStore<S> {
     store: S,
     run: RunId,
     /// The runs that it has added.
     added: Mutex<BTreeSet<RunId>>,
 }
 
-impl<S> OneRun<S> {
+impl<S> SingleRunStore<S> {
     pub(super) fn new(store: S, run: RunId) -> Self {
         Self { store, run, added: Mutex::default() }
     }
@@ -32,7 +32,7 @@ impl<S> OneRun<S> {
     }
 }
 
-impl<S: Store> Layer for OneRun<S> {
+impl<S: Store> Layer for SingleRunStore<S> {
     type Under = S;
 
     fn under(&self) -> &S {
