@@ -10,14 +10,14 @@ use retrial::store::{Answer, Commit, Committed, Request, Store, StoreError};
 /// it was asked for and those that tell its alerts, and no abandoned one beside it.
 ///
 /// Due tasks of other runs are reserved all the same and left to lapse, which uses up nothing.
-pub(super) struct OneRun<S> {
+pub(super) struct SingleRunStore<S> {
     store: S,
     run: RunId,
     /// The runs that it has added.
     added: Mutex<BTreeSet<RunId>>,
 }
 
-impl<S> OneRun<S> {
+impl<S> SingleRunStore<S> {
     pub(super) fn new(store: S, run: RunId) -> Self {
         Self { store, run, added: Mutex::default() }
     }
@@ -32,7 +32,7 @@ impl<S> OneRun<S> {
     }
 }
 
-impl<S: Store> OneRun<S> {
+impl<S: Store> SingleRunStore<S> {
     async fn commit_and_show(&self, commit: Commit) -> Result<Committed, StoreError> {
         let added = || self.added.lock().unwrap_or_else(PoisonError::into_inner);
         let creates: Vec<RunId> = commit.creates.iter().map(|create| create.run).collect();
@@ -46,7 +46,7 @@ impl<S: Store> OneRun<S> {
     }
 }
 
-impl<S: Store> Store for OneRun<S> {
+impl<S: Store> Store for SingleRunStore<S> {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
         Ok(match request {
             Request::Claim(claim) => {
