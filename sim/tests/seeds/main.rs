@@ -13,7 +13,7 @@ mod determinism;
 mod documents;
 mod guide;
 mod history;
-mod readme;
+mod sweep_page;
 mod report_page;
 mod shrink;
 mod sweep;
