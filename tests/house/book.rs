@@ -166,7 +166,8 @@ fn the_readme_is_short_and_shows_the_first_program() {
     let (readme, program) = (read("README.md"), read("examples/first.rs"));
     let lines = [readme.lines().count(), program.lines().count()];
     assert!(lines[0] <= 200 && lines[1] <= 20, "{lines:?} lines");
-    let shown = [format!("```rust\n{program}```"), format!("```toml\n{}```", read("examples/hello.toml"))];
+    let shown =
+        [format!("```rust\n{program}```"), format!("```toml\n{}```", read("examples/hello.toml"))];
     for text in shown {
         assert!(readme.contains(&text), "README.md does not show as it is:\n{text}");
     }
