@@ -60,7 +60,7 @@ processes+=($!)
 answers "http://127.0.0.1:$service/readyz"
 cat >"$place/order.toml" <<WORKFLOW
 workflow = "order"
-input = { items = ["lamp", "desk", "chair"] }
+input = { items = ["lamp", "desk"] }
 actions.reserve.http = "POST http://127.0.0.1:$endpoint/reserve"
 actions.charge.http = "POST http://127.0.0.1:$endpoint/charge"
 actions.pack.http = "POST http://127.0.0.1:$endpoint/pack"
@@ -110,7 +110,7 @@ for _ in $(seq 100); do
   curl -fsS "http://127.0.0.1:$service/v1/runs/$run" | grep -q '"phase":"completed"' && break
   sleep 0.2
 done
-picture "http://127.0.0.1:$service/#/runs/$run" 1040,1065 inspector
+picture "http://127.0.0.1:$service/#/runs/$run" 1100,1066 inspector
 
 # The report: the bug is planted in a copy of the last commit, which is built apart.
 mkdir "$place/planted"
