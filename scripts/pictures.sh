@@ -110,7 +110,7 @@ for _ in $(seq 100); do
   curl -fsS "http://127.0.0.1:$service/v1/runs/$run" | grep -q '"phase":"completed"' && break
   sleep 0.2
 done
-picture "http://127.0.0.1:$service/#/runs/$run" 1100,1066 inspector
+picture "http://127.0.0.1:$service/#/runs/$run" 1100,1028 inspector
 
 # The report: the bug is planted in a copy of the last commit, which is built apart.
 mkdir "$place/planted"
