@@ -11,7 +11,7 @@ use retrial::failure::Failure;
 use retrial::policy::{Backoff, Dialect, Functions, Jitter, Matcher, Policy, Used, Verdict};
 use retrial::run::{Input, RunId, RunState, TaskId, Token, decide};
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
+use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 use serde_json::{Map, Value};
 
 const NOW: Timestamp = Timestamp::from_nanos(1_000_000_000_000);
@@ -33,7 +33,7 @@ fn running() -> Option<(RunState, Token)> {
         args: Template::try_from(Value::Null).ok()?,
         ..Step::new("a", "a", policy(Jitter::Full))
     };
-    let parts = Parts { name: "one".into(), steps: vec![step], ..Parts::default() };
+    let parts = WorkflowParts { name: "one".into(), steps: vec![step], ..WorkflowParts::default() };
     let workflow = Arc::new(Workflow::try_from(parts).ok()?);
     let (mut state, _) = RunState::create(RunId::from_random(1, 1), 7, workflow, Map::new(), NOW);
     let functions = Functions::default();

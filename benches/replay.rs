@@ -14,7 +14,7 @@ use retrial::run::{
     encode_snapshot,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
+use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 use serde_json::{Map, Value, json};
 
 /// Each item starts, fails, waits, starts and succeeds: with the failed attempt's two, six events.
@@ -31,7 +31,7 @@ fn workflow() -> Option<Workflow> {
         for_each: Some(Template::try_from(json!(items)).ok()?),
         ..Step::new("fan", "fan", policy().ok()?)
     };
-    let parts = Parts { name: "fan".into(), steps: vec![step], ..Parts::default() };
+    let parts = WorkflowParts { name: "fan".into(), steps: vec![step], ..WorkflowParts::default() };
     Workflow::try_from(parts).ok()
 }
 

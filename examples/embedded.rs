@@ -20,7 +20,7 @@ use retrial::policy::{Backoff, Policy};
 use retrial::runtime::TokioRuntime;
 use retrial::store::RedbStore;
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
+use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -77,7 +77,11 @@ fn workflow() -> Result<Workflow, Box<dyn Error>> {
         })
     };
     let steps = vec![step("charge", vec![], patient)?, step("ship", vec![StepIx(0)], once)?];
-    Ok(Workflow::try_from(Parts { name: "order".into(), steps, ..Parts::default() })?)
+    Ok(Workflow::try_from(WorkflowParts {
+        name: "order".into(),
+        steps,
+        ..WorkflowParts::default()
+    })?)
 }
 
 #[tokio::main]

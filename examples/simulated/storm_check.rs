@@ -14,9 +14,9 @@ use retrial::action::Context;
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Budget, Jitter, Policy, PolicyBuilder, Shape, Share};
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, Step, Template, Workflow};
+use retrial::workflow::{Step, Template, Workflow, WorkflowParts};
 use retrial_sim::check::{
-    Check, Failed, Invariant, OwnFault, Passed, Request, Response, Seen, World,
+    Check, Failed, Invariant, Passed, Request, Response, Seen, UserFault, World,
 };
 use serde_json::json;
 
@@ -43,7 +43,7 @@ fn catalog(world: &World) -> impl Fn(Request) -> Ready<Response> + use<> {
 /// The catalog is gone for up to 10 s.
 struct Outage;
 
-impl OwnFault for Outage {
+impl UserFault for Outage {
     fn name(&self) -> &str {
         "outage"
     }
@@ -104,7 +104,12 @@ fn workflow(policy: Policy) -> Result<Workflow, Box<dyn Error>> {
         ..Step::new("price", "price", policy)
     };
     let input = json!({ "items": items }).as_object().cloned().unwrap_or_default();
-    let parts = Parts { name: "quote".into(), input, steps: vec![price], ..Parts::default() };
+    let parts = WorkflowParts {
+        name: "quote".into(),
+        input,
+        steps: vec![price],
+        ..WorkflowParts::default()
+    };
     Ok(Workflow::try_from(parts)?)
 }
 

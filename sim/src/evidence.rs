@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use people::{PeopleEvidence, Pruning, RedriveAnswer};
 
 use crate::fault::FaultKind;
-use crate::own::{OwnEvidence, Request, Response};
 use crate::scenario::Reply;
+use crate::user::{Request, Response, UserEvidence};
 
 /// The name of the store's own node, where it has one.
 pub const STORE: &str = "store";
@@ -70,7 +70,7 @@ pub struct Evidence {
     /// How many polls and disk calls each node had made when everything healed.
     pub steps: BTreeMap<String, Steps>,
     /// What became of a user's own part.
-    pub own: OwnEvidence,
+    pub own: UserEvidence,
     /// The requests that reached a user's own services, in the order of arrival.
     pub requests: Vec<Asked>,
     /// Panics of registered functions that their attempts outlived.
@@ -139,7 +139,7 @@ pub enum Did {
     /// It gave a heartbeat with this progress.
     Beat(u64),
     /// It said that it cost so many millionths more.
-    Spent(u64),
+    TaskTime(u64),
     /// It came to a failure by itself. Written down of a user's own functions.
     Failed {
         /// The failure's code.

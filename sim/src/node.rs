@@ -24,7 +24,7 @@ use crate::clock::{true_now, true_time};
 use crate::disk::{Fate, SimDisk};
 use crate::evidence::Lifespan;
 use crate::fault::FaultKind;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::runtime::{Debt, LiveTasks, Pulse, RuntimePlan, SimRuntime};
 use crate::sync::lock;
 use crate::trace::Kind;
@@ -34,7 +34,7 @@ use crate::watch::{Finding, Records};
 const BURIAL: Nanos = Nanos::from_millis(1);
 
 type Program = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Boot = Box<dyn Fn(SimRuntime, Life) -> Program + Send + Sync>;
+type Boot = Box<dyn Fn(SimRuntime, Incarnation) -> Program + Send + Sync>;
 
 /// A node. Clones are the same one. Its methods belong to the world outside every node.
 #[derive(Clone)]
@@ -53,7 +53,7 @@ struct Inner {
 }
 
 struct State {
-    life: Life,
+    incarnation: Incarnation,
     live: LiveTasks,
     stopped: bool,
     healed: bool,
@@ -81,7 +81,7 @@ impl SimNode {
     pub fn start<F>(
         parts: NodeParts,
         records: &Records,
-        boot: impl Fn(SimRuntime, Life) -> F + Send + Sync + 'static,
+        boot: impl Fn(SimRuntime, Incarnation) -> F + Send + Sync + 'static,
     ) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
@@ -92,9 +92,9 @@ impl SimNode {
             Some(ip) => builder.ip(ip).build(),
             None => builder.build(),
         };
-        let life = Life::new(&parts.name, 0);
+        let incarnation = Incarnation::new(&parts.name, 0);
         let state = State {
-            life,
+            incarnation,
             live: LiveTasks::default(),
             stopped: false,
             healed: false,
@@ -107,7 +107,7 @@ impl SimNode {
             plan: parts.plan,
             records: records.clone(),
             disk: parts.disk,
-            boot: Box::new(move |runtime, life| Box::pin(boot(runtime, life))),
+            boot: Box::new(move |runtime, incarnation| Box::pin(boot(runtime, incarnation))),
             pulse: Pulse::default(),
             time: TimeHandle::current(),
             state: Mutex::new(state),
@@ -130,14 +130,14 @@ impl SimNode {
 
     /// Its present life, or the last one while it is down.
     #[must_use]
-    pub fn life(&self) -> Life {
-        lock(&self.0.state).life.clone()
+    pub fn incarnation(&self) -> Incarnation {
+        lock(&self.0.state).incarnation.clone()
     }
 
     /// How many lives it has ended.
     #[must_use]
-    pub fn incarnation(&self) -> u32 {
-        self.life().incarnation()
+    pub fn number(&self) -> u32 {
+        self.incarnation().number()
     }
 
     /// Its disk.
@@ -181,7 +181,7 @@ impl SimNode {
     pub fn lifespans(&self) -> Vec<Lifespan> {
         let state = lock(&self.0.state);
         let mut spans = state.past.clone();
-        if !state.life.is_over() {
+        if !state.incarnation.is_over() {
             spans.push(state.span(&self.0.name, None));
         }
         spans
@@ -189,7 +189,7 @@ impl SimNode {
 
     /// Lets the node stand still: none of its tasks runs until it is resumed or crashes.
     pub fn pause(&self) {
-        if !self.life().is_over() {
+        if !self.incarnation().is_over() {
             self.0.fault(FaultKind::Pause, "paused");
             self.freeze();
         }
@@ -218,23 +218,23 @@ impl SimNode {
         {
             let mut state = lock(&self.0.state);
             state.stopped = true;
-            state.life.end();
+            state.incarnation.end();
         }
         self.bury().await;
     }
 
     fn boot(&self, handle: NodeHandle, incarnation: u32) {
         let Inner { name, plan, records, disk, boot, pulse, state, .. } = &*self.0;
-        let life = Life::new(name, incarnation);
+        let incarnation = Incarnation::new(name, incarnation);
         let debt = disk.as_ref().map_or_else(Debt::default, SimDisk::debt);
-        let runtime = SimRuntime::new(&life, handle, plan, pulse, &debt, records);
+        let runtime = SimRuntime::new(&incarnation, handle, plan, pulse, &debt, records);
         {
             let mut state = lock(state);
-            state.life = life.clone();
+            state.incarnation = incarnation.clone();
             state.live = runtime.live_tasks();
             state.born = true_now();
         }
-        let program = boot(runtime.clone(), life);
+        let program = boot(runtime.clone(), incarnation);
         runtime.spawn(program).detach();
     }
 
@@ -247,7 +247,7 @@ impl SimNode {
         let handle = Handle::current();
         handle.restart(self.0.id);
         let Some(reborn) = handle.get_node(self.0.id) else { return };
-        let incarnation = self.incarnation() + 1;
+        let incarnation = self.number() + 1;
         self.0.record(Kind::Note, &format!("incarnation {incarnation} started"));
         self.boot(reborn, incarnation);
     }
@@ -261,7 +261,7 @@ impl SimNode {
         madsim::time::sleep(BURIAL.into()).await;
         let tasks = self.live_tasks();
         if tasks > 0 {
-            let (node, incarnation) = (self.0.name.clone(), self.incarnation());
+            let (node, incarnation) = (self.0.name.clone(), self.number());
             let at = true_now();
             self.0.records.watch.report(Finding::Stragglers { node, incarnation, tasks, at });
         }
@@ -270,7 +270,7 @@ impl SimNode {
 
 impl State {
     fn span(&self, node: &str, died: Option<Mono>) -> Lifespan {
-        let incarnation = self.life.incarnation();
+        let incarnation = self.incarnation.number();
         Lifespan { node: node.to_owned(), incarnation, born: self.born, died }
     }
 }
@@ -283,17 +283,17 @@ impl Inner {
     }
 
     fn end(&self, kind: FaultKind, how: &str, fate: Fate) -> bool {
-        let life = lock(&self.state).life.clone();
-        if life.is_over() {
+        let incarnation = lock(&self.state).incarnation.clone();
+        if incarnation.is_over() {
             return false;
         }
-        life.end();
+        incarnation.end();
         {
             let mut state = lock(&self.state);
             let span = state.span(&self.name, Some(true_time(&self.time)));
             state.past.push(span);
         }
-        self.fault(kind, &format!("incarnation {} {how}", life.incarnation()));
+        self.fault(kind, &format!("incarnation {} {how}", incarnation.number()));
         if let Some(disk) = &self.disk {
             disk.crash(fate);
         }
@@ -312,6 +312,6 @@ impl Inner {
 
 impl fmt::Debug for SimNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SimNode({}, incarnation {})", self.0.name, self.incarnation())
+        write!(f, "SimNode({}, incarnation {})", self.0.name, self.number())
     }
 }

@@ -1,9 +1,9 @@
 //! Everything that one seed draws, as plain data: it can be saved, edited, shrunk and replayed.
 //! Times are true simulated time, counted from the start of the world.
 
-mod own;
 mod people;
 mod reply;
+mod user;
 mod without;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,9 +13,9 @@ use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use own::{OwnPart, OwnStrike};
 pub use people::{ByHand, Keeping, Mend, MendAct, Pause, People};
 pub use reply::{Reply, RetryAfter};
+pub use user::{UserPart, UserStrike};
 
 use crate::fault::FaultKind;
 
@@ -65,7 +65,7 @@ pub struct Scenario {
     pub secrets: Vec<String>,
     /// The part that a user's check brings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub own: Option<OwnPart>,
+    pub own: Option<UserPart>,
 }
 
 fn yes() -> bool {
@@ -143,7 +143,7 @@ pub struct WorkflowText {
     pub actions: Option<String>,
     /// Policies built in Rust, by step id; they replace the step's own.
     #[serde(default)]
-    pub builder: BTreeMap<String, policy::Parts>,
+    pub builder: BTreeMap<String, policy::PolicyParts>,
 }
 
 /// The syntax of a workflow file.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::str::FromStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -56,6 +57,38 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// One part of many seeds, as `K/N` names it: the K-th of N, K from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    part: u64,
+    of: u64,
+}
+
+impl Shard {
+    /// Whether the item with this number, from 0, is in it.
+    #[must_use]
+    pub fn has(self, number: u64) -> bool {
+        number % self.of == self.part - 1
+    }
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || format!("`{text}` is not a shard: write K/N with K from 1 to N");
+        let (part, of) = text.split_once('/').ok_or_else(wrong)?;
+        let (part, of) = (part.parse().map_err(|_| wrong())?, of.parse().map_err(|_| wrong())?);
+        if part == 0 || part > of { Err(wrong()) } else { Ok(Self { part, of }) }
+    }
+}
+
+/// How many processes can run at once on this machine.
+#[must_use]
+pub fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 impl Sweep {

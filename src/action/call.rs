@@ -5,7 +5,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::{Lent, Reports};
+use super::{ContextRuntime, Reports};
 use crate::failure::Failure;
 use crate::run::{RunId, TaskId};
 use crate::time::{Nanos, Timestamp};
@@ -49,7 +49,7 @@ pub struct Call {
     /// Fires when the attempt is called off.
     pub cancelled: Cancelled,
     /// The node's clocks, timers and chance.
-    pub lent: Lent,
+    pub context_runtime: ContextRuntime,
 }
 
 /// Tells an attempt that it is called off.

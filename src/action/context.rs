@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::lent::Network;
+use super::context_runtime::Network;
 use super::{Call, Cancelled, Reports};
 use crate::failure::Failure;
 use crate::net::{Authority, BoxStream, UrlError};
@@ -151,29 +151,29 @@ impl Context {
     /// The node's monotonic clock. It may drift; it never jumps.
     #[must_use]
     pub fn now(&self) -> Mono {
-        self.0.lent.now()
+        self.0.context_runtime.now()
     }
 
     /// The node's wall clock. It may be wrong and may jump.
     #[must_use]
     pub fn wall(&self) -> Timestamp {
-        self.0.lent.wall()
+        self.0.context_runtime.wall()
     }
 
     /// 64 bits of chance, not fit for secrets.
     #[must_use]
     pub fn random(&self) -> u64 {
-        self.0.lent.random()
+        self.0.context_runtime.random()
     }
 
     /// Waits for `length`.
     pub async fn sleep(&self, length: Nanos) {
-        self.0.lent.sleep_until(self.now().after(length)).await;
+        self.0.context_runtime.sleep_until(self.now().after(length)).await;
     }
 
     /// Waits until [`Context::now`] has reached `at`.
     pub async fn sleep_until(&self, at: Mono) {
-        self.0.lent.sleep_until(at).await;
+        self.0.context_runtime.sleep_until(at).await;
     }
 
     /// What `work` gives, where it ends within `limit`; else it is dropped.

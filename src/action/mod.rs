@@ -6,29 +6,29 @@
 
 mod call;
 mod context;
+mod context_runtime;
+mod contract;
 #[cfg(feature = "http")]
 mod http;
-mod lent;
 mod registry;
 mod reports;
 mod result;
 #[cfg(feature = "http")]
 mod set;
-mod staged;
 
 use std::future::Future;
 
 pub use call::{Call, Cancelled, Canceller, Outcome};
 pub use context::Context;
+pub use context_runtime::ContextRuntime;
+pub use contract::{Contract, Runs};
 #[cfg(feature = "http")]
 pub use http::{Http, HttpActions, Request, Response};
-pub use lent::Lent;
 pub use registry::Registry;
 pub use reports::Reports;
 pub use result::MAX_RESULT;
 #[cfg(feature = "http")]
 pub use set::ActionSet;
-pub use staged::{Runs, Staged};
 
 use crate::workflow::Able;
 

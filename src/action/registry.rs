@@ -10,7 +10,7 @@ use std::task::Poll;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::lent::Network;
+use super::context_runtime::Network;
 use super::result::{Measure, exception};
 use super::{Actions, Call, Context, Outcome};
 use crate::failure::Failure;

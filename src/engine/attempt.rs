@@ -75,7 +75,7 @@ impl<W: World> Node<W> {
             receipt: task.receipt(state.id()),
             at: self.clock.now(&self.runtime),
             cancelled,
-            lent: self.lent.clone(),
+            context_runtime: self.context_runtime.clone(),
         })
     }
 
@@ -156,7 +156,7 @@ async fn invoke<W: World>(node: &Node<W>, call: Call, token: Token, canceller: &
     }
 }
 
-/// Ends, with the limit, when no heartbeat has come for that long. Never where none must come.
+/// RunSignals, with the limit, when no heartbeat has come for that long. Never where none must come.
 fn missed_heartbeat<'n, W: World>(
     node: &'n Node<W>,
     call: &Call,

@@ -95,7 +95,7 @@ async fn leave<W: World>(
 ) {
     inbox.close();
     node.lanes.forget(run);
-    node.ends.ring(run);
+    node.signals.ring(run);
     while let Ok(message) = inbox.try_recv() {
         if end == End::Idle && !matches!(message, Message::Retire) {
             node.send(run, message).await;

@@ -66,16 +66,16 @@ pub(super) enum Command {
 }
 
 #[derive(Default)]
-pub(super) struct Lanes(Mutex<BTreeMap<RunId, Lane>>);
+pub(super) struct Lanes(Mutex<BTreeMap<RunId, LaneEntry>>);
 
-struct Lane {
+struct LaneEntry {
     inbox: mpsc::Sender<Message>,
     task: Task,
     touched: Mono,
 }
 
 impl Lanes {
-    fn map(&self) -> MutexGuard<'_, BTreeMap<RunId, Lane>> {
+    fn map(&self) -> MutexGuard<'_, BTreeMap<RunId, LaneEntry>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -151,7 +151,7 @@ impl<W: World> Node<W> {
         let (inbox, receive) = mpsc::channel(INBOX);
         let live = lane::live(Arc::clone(self), run, created, receive);
         let task = self.runtime.spawn(live.instrument(span::of_run(run)));
-        lanes.insert(run, Lane { inbox: inbox.clone(), task, touched: now });
+        lanes.insert(run, LaneEntry { inbox: inbox.clone(), task, touched: now });
         inbox
     }
 }

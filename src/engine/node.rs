@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Notify, Semaphore};
 
 use super::clock::StoreClock;
-use super::ends::Ends;
 use super::lanes::Lanes;
+use super::run_signals::RunSignals;
 use super::{Config, World};
-use crate::action::{Actions, Canceller, Lent, Reports};
+use crate::action::{Actions, Canceller, ContextRuntime, Reports};
 use crate::observe::{Notice, Observer};
 use crate::run::{Recorded, RunId, RunState, TaskId, Token, Version};
 use crate::runtime::{Runtime, Task};
@@ -24,7 +24,7 @@ pub(super) struct Node<W: World> {
     pub(super) store: W::Store,
     pub(super) actions: W::Actions,
     /// What functions are lent.
-    pub(super) lent: Lent,
+    pub(super) context_runtime: ContextRuntime,
     /// What `actions` can run.
     pub(super) able: Arc<Able>,
     pub(super) config: Config,
@@ -42,9 +42,9 @@ pub(super) struct Node<W: World> {
     pub(super) renewals: Notify,
     /// Woken when an attempt ends or the node begins to close.
     pub(super) changed: Notify,
-    pub(super) ends: Ends,
+    pub(super) signals: RunSignals,
     /// Rung when something has happened to a run here.
-    pub(super) news: Ends,
+    pub(super) news: RunSignals,
 }
 
 /// An attempt in progress on this node.
@@ -79,7 +79,7 @@ impl<W: World> Node<W> {
         Self {
             writer: runtime.random(),
             slots: Arc::new(Semaphore::new(config.concurrency.max(1))),
-            lent: Lent::by(runtime.clone()),
+            context_runtime: ContextRuntime::by(runtime.clone()),
             runtime,
             store,
             able: Arc::new(actions.able()),
@@ -94,8 +94,8 @@ impl<W: World> Node<W> {
             closing: AtomicBool::new(false),
             renewals: Notify::new(),
             changed: Notify::new(),
-            ends: Ends::default(),
-            news: Ends::default(),
+            signals: RunSignals::default(),
+            news: RunSignals::default(),
         }
     }
 
@@ -129,7 +129,7 @@ impl<W: World> Node<W> {
         self.closing.store(true, Ordering::SeqCst);
         self.alarm.ring();
         self.changed.notify_waiters();
-        self.ends.ring_all();
+        self.signals.ring_all();
         self.news.ring_all();
     }
 

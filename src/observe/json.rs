@@ -9,7 +9,7 @@ use super::Notice;
 use super::words::{fans_out, step_name};
 use crate::failure::sanitise::clean;
 use crate::failure::{Class, ErrorContext, Failure};
-use crate::run::{Event, Outcome, Spent, TaskId};
+use crate::run::{Event, Outcome, TaskId, TaskTime};
 use crate::time::{Nanos, Timestamp};
 
 /// What stands in the place of a masked value.
@@ -190,7 +190,7 @@ fn number(event: &Event) -> Option<u32> {
 }
 
 /// Where a task's time went (C15).
-fn told(spent: Spent) -> Value {
+fn told(spent: TaskTime) -> Value {
     json!({
         "working": in_seconds(spent.working),
         "failing": in_seconds(spent.failing),

@@ -17,7 +17,7 @@ use super::words::kind_name;
 use super::{Notice, Observer};
 use crate::failure::sanitise::clean;
 use crate::failure::{ErrorCode, Failure, RetryKind};
-use crate::run::{Event, Outcome, Spent, TaskId};
+use crate::run::{Event, Outcome, TaskId, TaskTime};
 use crate::time::Nanos;
 
 /// What a metric is.
@@ -190,7 +190,7 @@ impl Metrics {
             Event::RetryScheduled { delay, kind, .. } => scheduled(action, *delay, *kind),
             Event::TaskSucceeded { attempt, spent, .. } => succeeded(&action, *attempt, *spent),
             Event::TaskFailed { spent, .. } => ended(&action, "failed", *spent),
-            Event::TaskCancelled { .. } => ended(&action, "cancelled", Spent::default()),
+            Event::TaskCancelled { .. } => ended(&action, "cancelled", TaskTime::default()),
             _ => {}
         }
     }
@@ -233,7 +233,7 @@ fn scheduled(action: String, delay: Nanos, kind: RetryKind) {
     counter!(RETRIES, "action" => action, "kind" => kind_name(kind)).increment(1);
 }
 
-fn succeeded(action: &str, attempts: u32, spent: Spent) {
+fn succeeded(action: &str, attempts: u32, spent: TaskTime) {
     let name = || action.to_owned();
     counter!(ATTEMPTS, "action" => name(), "outcome" => "success", "code" => NONE).increment(1);
     histogram!(DURATION, "action" => name(), "outcome" => "success").record(seconds(spent.working));
@@ -241,7 +241,7 @@ fn succeeded(action: &str, attempts: u32, spent: Spent) {
     ended(action, "succeeded", spent);
 }
 
-fn ended(action: &str, outcome: &'static str, spent: Spent) {
+fn ended(action: &str, outcome: &'static str, spent: TaskTime) {
     counter!(TASKS, "action" => action.to_owned(), "outcome" => outcome).increment(1);
     let parts =
         [("working", spent.working), ("failing", spent.failing), ("waiting", spent.waiting)];

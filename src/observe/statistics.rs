@@ -3,7 +3,7 @@ use std::fmt;
 
 use super::Notice;
 use super::words::seconds;
-use crate::run::{Cost, Event, RunId, Spent, TaskId};
+use crate::run::{Cost, Event, RunId, TaskId, TaskTime};
 
 /// Retry statistics, in the words and the layout of the rh_agents document (H15), where an "event"
 /// is a task. Fed with notices, in order; the same notices give the same numbers.
@@ -16,7 +16,7 @@ pub struct Statistics {
     cancelled: u64,
     retries: u64,
     cost: Cost,
-    spent: Spent,
+    spent: TaskTime,
 }
 
 /// How a task ended.
@@ -100,13 +100,13 @@ impl Statistics {
 
     /// Where the time of all tasks that succeeded or failed went, tried once or more often (C15).
     #[must_use]
-    pub fn spent(&self) -> Spent {
+    pub fn spent(&self) -> TaskTime {
         self.spent
     }
 
     /// [`Self::spent`] as a tree beside the document's, which has none.
     pub fn times(&self) -> impl fmt::Display {
-        let Spent { working, failing, waiting } = self.spent;
+        let TaskTime { working, failing, waiting } = self.spent;
         let (working, failing, waiting) = (seconds(working), seconds(failing), seconds(waiting));
         fmt::from_fn(move |f| {
             writeln!(f, "⏱ TIME OF TASKS")?;

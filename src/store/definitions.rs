@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Ledger;
+use super::records::Records;
+use super::requests::Requests;
 use super::seam::StoreError;
-use super::shelf::Shelf;
 use crate::time::Timestamp;
 
 /// A workflow's text under a name. How long either may be is the caller's business.
@@ -39,7 +39,7 @@ pub struct StoredDefinition {
     pub at: Timestamp,
 }
 
-impl<S: Shelf> Ledger<'_, S> {
+impl<S: Records> Requests<'_, S> {
     /// Keeps a definition, unless it is the newest of its name already.
     pub(super) fn define(&mut self, definition: &Definition) -> Result<Defined, StoreError> {
         let known = self.shelf.definition(&definition.name)?;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::Ledger;
+use super::records::Records;
+use super::requests::Requests;
 use super::seam::{Commit, CommitId, Committed, StoreError};
-use super::shelf::Shelf;
 use crate::guard::{
     Alert, Bucket, Ended, GuardInput, GuardRules, GuardState, HeldBy, Refusal, Standing,
 };
@@ -232,7 +232,7 @@ pub(super) enum Judged<'c> {
     Untold(Vec<Raised>),
 }
 
-impl<S: Shelf> Ledger<'_, S> {
+impl<S: Records> Requests<'_, S> {
     /// What `commit` means to guards, kept where it lands.
     pub(super) fn guard<'c>(&mut self, commit: &'c Commit) -> Result<Judged<'c>, StoreError> {
         for Guarding { action, .. } in &commit.guards {

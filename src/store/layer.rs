@@ -4,9 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use super::definitions::{Defined, Definition, StoredDefinition};
-use super::keeping::{Archived, Prune, Pruned};
 use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
 use super::listing::{AskRuns, Heads, Listed, Tally};
+use super::retention::{Archived, Prune, Pruned};
 use super::seam::{
     Claim, Claimed, Commit, Committed, Create, Created, Expired, GuardRow, Holding, Loaded,
     QueueRow, Renewed, Store, StoreError,

@@ -6,19 +6,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 
-use super::catalogue::Catalogue;
 use super::definitions::{Defined, Definition, StoredDefinition};
 use super::guards::{GuardRow, Guards, State};
-use super::keeping::{Archived, Prune, Pruned};
-use super::ledger::{Ledger, Record};
 use super::letters::{AskLetters, Discarded, LetterFilter, LetterHead, Letters, StoredLetter};
 use super::listing::{AskRuns, Heads, Listed, Tally};
 use super::queue::Queue;
+use super::records::{Page, Records};
+use super::requests::{Record, Requests};
+use super::retention::{Archived, Prune, Pruned};
+use super::run_index::RunIndex;
 use super::seam::{
     Claim, Claimed, Commit, Committed, Create, Created, Expired, Holding, Loaded, QueueRow,
     Renewed, ResultRow, Snapshot, Store, StoreError,
 };
-use super::shelf::{Page, Shelf};
 use crate::run::{LetterId, RunId, TaskId, Version};
 use crate::runtime::Runtime;
 use crate::time::{Mono, Timestamp};
@@ -38,7 +38,7 @@ struct Kept {
     shelf: MemoryShelf,
     queue: Queue,
     guards: Guards,
-    catalogue: Catalogue,
+    catalogue: RunIndex,
 }
 
 impl<R: Runtime> MemoryStore<R> {
@@ -62,10 +62,10 @@ impl<R: Runtime> MemoryStore<R> {
         (kept, now)
     }
 
-    fn ledger<T>(&self, act: impl FnOnce(&mut Ledger<'_, MemoryShelf>) -> T) -> T {
+    fn ledger<T>(&self, act: impl FnOnce(&mut Requests<'_, MemoryShelf>) -> T) -> T {
         let (mut kept, now) = self.lock();
         let Kept { shelf, queue, guards, catalogue } = &mut *kept;
-        act(&mut Ledger { shelf, queue, guards, catalogue, now })
+        act(&mut Requests { shelf, queue, guards, catalogue, now })
     }
 }
 
@@ -183,7 +183,7 @@ impl MemoryShelf {
     }
 }
 
-impl Shelf for MemoryShelf {
+impl Records for MemoryShelf {
     fn record(&self, run: RunId) -> Result<Option<Record>, StoreError> {
         Ok(self.runs.get(&run).and_then(|r| r.record.clone()))
     }

@@ -11,40 +11,39 @@
 //!   [`Commit`] after [`StoreError::Unknown`] is always right;
 //! - durations cross the seam, never instants of a node's clock: the store adds its own time.
 
-mod catalogue;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod definitions;
+mod due_index;
 mod guards;
-mod index;
-mod keeper;
-mod keeping;
+mod hold_queue;
 mod layer;
-mod ledger;
 mod letters;
-mod lines;
 mod listing;
 mod memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 mod queue;
+mod records;
 #[cfg(feature = "redb")]
 pub mod redb;
+mod requests;
+mod retention;
+mod run_index;
 mod seam;
-mod shelf;
 
 #[cfg(feature = "postgres")]
 pub use self::postgres::{ConnectError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]
 pub use self::redb::{OpenError, RedbStore};
 pub use definitions::{Defined, Definition, StoredDefinition};
-pub use keeping::{Archived, Prune, Pruned};
 pub use layer::Layer;
 pub use letters::{
     AskLetters, Discarded, LetterFilter, LetterHead, LetterRow, LetterStatus, Letters, StoredLetter,
 };
 pub use listing::{AskRuns, Heads, Listed, RunCursor, RunFilter, RunHead, Tally};
 pub use memory::MemoryStore;
+pub use retention::{Archived, Prune, Pruned};
 pub use seam::{
     Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
     ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::index::{Index, Place};
+use super::due_index::{DueIndex, Place};
 use super::seam::{
     Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, QueueChange, QueueRow,
     QueueState, RunPhase,
@@ -13,18 +13,18 @@ use crate::workflow::Able;
 
 mod row;
 #[cfg(feature = "postgres")]
-mod standing;
+mod row_transfer;
 
 use row::{Lease, Reservation, Row, State};
 
 #[cfg(feature = "postgres")]
-pub(super) use standing::Standing;
+pub(super) use row_transfer::Standing;
 
 /// Every queue row, and when something next happens to the rows of active runs.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     runs: BTreeMap<RunId, Rows>,
-    index: Index,
+    index: DueIndex,
     given: BTreeMap<u64, Given>,
     minted: u32,
 }
@@ -241,7 +241,7 @@ fn newer(kept: &mut Option<Progress>, come: Option<&Progress>) {
 }
 
 impl Rows {
-    fn rest(&mut self, index: &mut Index, run: RunId, at_rest: bool) {
+    fn rest(&mut self, index: &mut DueIndex, run: RunId, at_rest: bool) {
         if self.at_rest == at_rest {
             return;
         }
@@ -257,7 +257,7 @@ impl Rows {
 
     fn change(
         &mut self,
-        index: &mut Index,
+        index: &mut DueIndex,
         run: RunId,
         change: &QueueChange,
         now: Timestamp,
@@ -283,7 +283,7 @@ impl Rows {
         (task, Some(row))
     }
 
-    fn put(&mut self, index: &mut Index, run: RunId, row: QueueRow) {
+    fn put(&mut self, index: &mut DueIndex, run: RunId, row: QueueRow) {
         let task = row.task;
         let mut kept = Row::of(row);
         if !self.at_rest {
@@ -292,14 +292,14 @@ impl Rows {
         self.rows.insert(task, kept);
     }
 
-    fn remove(&mut self, index: &mut Index, run: RunId, task: TaskId) -> Option<Row> {
+    fn remove(&mut self, index: &mut DueIndex, run: RunId, task: TaskId) -> Option<Row> {
         let mut row = self.rows.remove(&task)?;
         index.drop(run, task, &mut row);
         Some(row)
     }
 }
 
-impl Index {
+impl DueIndex {
     fn add(&mut self, run: RunId, task: TaskId, row: &mut Row) {
         match &mut row.state {
             State::Waiting { at, need, ticket, reserved, .. } => {

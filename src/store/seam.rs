@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::definitions::{Defined, Definition, StoredDefinition};
 pub use super::guards::{GuardRow, Guarding, Hold, Holder, Raised};
-use super::keeping::{Archived, Prune, Pruned};
 use super::letters::{AskLetters, Discarded, LetterRow, Letters, StoredLetter};
 use super::listing::{AskRuns, Heads, Listed, Tally};
+use super::retention::{Archived, Prune, Pruned};
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
 

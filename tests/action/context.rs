@@ -7,7 +7,7 @@ use crate::action_support;
 use crate::action_support::server;
 
 use action_support::call;
-use retrial::action::{Actions, Call, Context, Lent, Registry, Response};
+use retrial::action::{Actions, Call, Context, ContextRuntime, Registry, Response};
 use retrial::failure::{Class, Failure};
 use retrial::net::{Authority, Connect, ConnectError};
 use retrial::runtime::TokioRuntime;
@@ -22,7 +22,10 @@ where
     F: Fn(Context) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<Value, Failure>> + Send + 'static,
 {
-    let call = Call { lent: Lent::by(TokioRuntime::current()), ..call(Target::Registered) };
+    let call = Call {
+        context_runtime: ContextRuntime::by(TokioRuntime::current()),
+        ..call(Target::Registered)
+    };
     registry.register("act", function);
     registry.invoke(call).await
 }

@@ -6,7 +6,7 @@ use retrial::action::{Context, Registry};
 use retrial::engine::{Config, Engine, World};
 use retrial::run::Outcome;
 use retrial::runtime::TokioRuntime;
-use retrial::workflow::{Action, Endpoint, Parts, Step, Target, Via, Workflow};
+use retrial::workflow::{Action, Endpoint, Step, Target, Via, Workflow, WorkflowParts};
 use serde_json::json;
 
 use crate::kit::*;
@@ -96,11 +96,11 @@ async fn x12_an_http_action_needs_a_client() {
         heartbeat_timeout: None,
         guard: Default::default(),
     };
-    let parts = Parts {
+    let parts = WorkflowParts {
         name: "w".into(),
         actions: [("act".to_owned(), action)].into(),
         steps: vec![step("a", patient(2), &[], json!({}))],
-        ..Parts::default()
+        ..WorkflowParts::default()
     };
     let run = submit(&one, Arc::new(Workflow::try_from(parts).unwrap())).await;
     pass(10_000).await;

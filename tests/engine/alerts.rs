@@ -13,7 +13,7 @@ use retrial::policy::{Backoff, Jitter, Origin, Policy, Shape, Share};
 use retrial::run::{Event, Outcome, Recorded, RunId};
 use retrial::store::{Layer, RunPhase, Store};
 use retrial::time::Nanos;
-use retrial::workflow::{Action, Parts, Target, Webhook, Workflow};
+use retrial::workflow::{Action, Target, Webhook, Workflow, WorkflowParts};
 use serde_json::json;
 
 use crate::kit::*;
@@ -50,7 +50,7 @@ pub(crate) fn notify(policy: Policy) -> Option<Webhook> {
 
 /// The workflow with an error budget on its one action.
 pub(crate) fn budgeted(workflow: &Arc<Workflow>, webhook: Option<Webhook>) -> Arc<Workflow> {
-    let mut parts = Parts::from((**workflow).clone());
+    let mut parts = WorkflowParts::from((**workflow).clone());
     parts.actions.insert("act".into(), Action { guard: guard(), webhook, ..action() });
     Arc::new(Workflow::try_from(parts).unwrap())
 }

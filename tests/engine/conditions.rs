@@ -11,9 +11,9 @@ use serde_json::json;
 
 use crate::kit::*;
 
-struct Staged;
+struct Contract;
 
-impl World for Staged {
+impl World for Contract {
     type Runtime = TokioRuntime;
     type Store = Arc<Watched>;
     type Actions = Registry;
@@ -70,7 +70,7 @@ fn staged(log: &Log, fails: Fails) -> Registry {
     registry
 }
 
-async fn node(store: &Arc<Watched>, registry: Registry, config: Config) -> Engine<Staged> {
+async fn node(store: &Arc<Watched>, registry: Registry, config: Config) -> Engine<Contract> {
     Engine::start(TokioRuntime::current(), Arc::clone(store), registry, config, Vec::new()).await
 }
 

@@ -12,7 +12,7 @@ use retrial::guard::{Breaker, GuardRules, HeldBy, Pace};
 use retrial::policy::{Backoff, Budget, BudgetScope, Denied, GiveUp, Jitter, Policy, Shape, Share};
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
-use retrial::workflow::{Action, Parts, Target, Workflow};
+use retrial::workflow::{Action, Target, Workflow, WorkflowParts};
 use serde_json::json;
 
 use crate::kit::*;
@@ -23,7 +23,7 @@ fn many(n: u32) -> NonZeroU32 {
 
 /// The workflow with these guards on its one action.
 fn guarded(workflow: &Arc<Workflow>, guard: GuardRules) -> Arc<Workflow> {
-    let mut parts = Parts::from((**workflow).clone());
+    let mut parts = WorkflowParts::from((**workflow).clone());
     let (kind, target) = (Default::default(), Target::Registered);
     let (idempotent, inner_attempts, heartbeat_timeout, webhook) = (None, None, None, None);
     let action =

@@ -17,7 +17,7 @@ use retrial::store::{
     MemoryStore, QueueRow, Renewed, Store, StoreError,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{Parts, Step, StepIx, Template, Transition, Workflow};
+use retrial::workflow::{Step, StepIx, Template, Transition, Workflow, WorkflowParts};
 use serde_json::Value;
 
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);
@@ -323,7 +323,10 @@ pub(crate) fn step(id: &str, policy: Policy, after: &[u16], args: Value) -> Step
 }
 
 pub(crate) fn workflow(steps: Vec<Step>) -> Arc<Workflow> {
-    Arc::new(Workflow::try_from(Parts { name: "w".into(), steps, ..Parts::default() }).unwrap())
+    Arc::new(
+        Workflow::try_from(WorkflowParts { name: "w".into(), steps, ..WorkflowParts::default() })
+            .unwrap(),
+    )
 }
 
 /// A step, and the handler that every failure of it is routed to.
@@ -336,7 +339,8 @@ pub(crate) fn handled(work: Step, handler: Step) -> Arc<Workflow> {
         condition: None,
     };
     let (steps, transitions) = (vec![work, handler], vec![edge]);
-    let parts = Parts { name: "handled".into(), steps, transitions, ..Parts::default() };
+    let parts =
+        WorkflowParts { name: "handled".into(), steps, transitions, ..WorkflowParts::default() };
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 
@@ -347,7 +351,7 @@ pub(crate) fn fan_out(count: u32, policy: Policy) -> Arc<Workflow> {
     let for_each = Some(Template::try_from(serde_json::json!("${input.items}")).unwrap());
     let input = serde_json::json!({ "items": items }).as_object().cloned().unwrap();
     let steps = vec![Step { for_each, ..each }];
-    let parts = Parts { name: "fan".into(), input, steps, ..Parts::default() };
+    let parts = WorkflowParts { name: "fan".into(), input, steps, ..WorkflowParts::default() };
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 

@@ -6,7 +6,7 @@ use retrial::failure::Failure;
 use retrial::policy::GiveUp;
 use retrial::run::{Letter, LetterId, NotRedrivable, Outcome};
 use retrial::store::{AskLetters, LetterFilter, LetterStatus, Store as _};
-use retrial::workflow::{Parts, StepIx, Workflow};
+use retrial::workflow::{StepIx, Workflow, WorkflowParts};
 use serde_json::json;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,11 +45,11 @@ async fn c18_a_final_failure_leaves_a_letter_with_all_that_is_known() {
     let (store, acts) = (Watched::new(), broken().0);
     let engine = start(&store, &acts, Config::default()).await;
     let args = json!({ "card": "${input.card}" });
-    let parts = Parts {
+    let parts = WorkflowParts {
         name: "pay".into(),
         input: json!({ "card": { "number": "4111" } }).as_object().cloned().unwrap(),
         steps: vec![step("charge", patient(3), &[], args)],
-        ..Parts::default()
+        ..WorkflowParts::default()
     };
     let run = submit(&engine, Arc::new(Workflow::try_from(parts).unwrap())).await;
     soon(engine.outcome(run)).await.unwrap();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use retrial::action::Call;
-use retrial::engine::{Config, Engine, QueueColumns, World};
+use retrial::engine::{Config, Engine, QueueView, World};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::run::{Digest, Lapse, RunId, TaskId, Version};
@@ -44,7 +44,7 @@ fn policy() -> Policy {
 }
 
 /// The one row, times as seconds since `from` and the token as whether there is one.
-fn shown(rows: &[QueueColumns], from: Timestamp) -> String {
+fn shown(rows: &[QueueView], from: Timestamp) -> String {
     let [row] = rows else { panic!("{rows:?}") };
     let Value::Object(mut columns) = serde_json::to_value(row).unwrap() else { panic!("{row:?}") };
     let since = |at: Option<Timestamp>| at.map(|at| json!(at.since(from).to_string()));

@@ -6,7 +6,7 @@ use retrial::action::Call;
 use retrial::engine::Config;
 use retrial::failure::Failure;
 use retrial::run::{Event, Outcome, RunId};
-use retrial::workflow::{Parts, Rollback, StepIx, Workflow};
+use retrial::workflow::{Rollback, StepIx, Workflow, WorkflowParts};
 use serde_json::json;
 
 use crate::kit::*;
@@ -18,7 +18,7 @@ fn saga(rollback: Rollback) -> Arc<Workflow> {
     let charge = step("charge", patient(2), &[], json!({}));
     let ship = step("ship", patient(1), &[0], json!({}));
     let steps = vec![charge, ship, refund];
-    let parts = Parts { name: "saga".into(), steps, rollback, ..Parts::default() };
+    let parts = WorkflowParts { name: "saga".into(), steps, rollback, ..WorkflowParts::default() };
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 

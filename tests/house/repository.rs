@@ -38,7 +38,7 @@ fn d3_cargo_test_runs_the_simulation() {
     assert!(sweep.contains("#[test]\nfn d1_d3_every_promise_holds"), "the sweep is a test");
     assert!(!sweep.contains("ignore"), "and is never passed by");
     assert!(read("scripts/test.sh").contains("cargo test --workspace"));
-    assert!(read(".ci/run").lines().any(|line| line == "scripts/test.sh"));
+    assert!(read(".ci/run").contains("(scripts/test.sh "));
 }
 
 /// Each bench is declared without the test harness, is criterion's, and says how much it moves; the

@@ -138,8 +138,8 @@ fn c16_so_do_names() {
 fn end_of(metrics: &Metrics, name: &str) {
     use retrial::observe::Notice;
     use retrial::run::Version;
-    use retrial::workflow::{Parts, Workflow};
-    let parts = Parts { name: name.to_owned(), ..Parts::from(workflow()) };
+    use retrial::workflow::{Workflow, WorkflowParts};
+    let parts = WorkflowParts { name: name.to_owned(), ..WorkflowParts::from(workflow()) };
     let workflow = std::sync::Arc::new(Workflow::try_from(parts).unwrap());
     let event = ended(Outcome::Completed);
     let (run, number, at) = (run(1), Version(9), Default::default());

@@ -6,10 +6,10 @@ use retrial::failure::{ErrorContext, Failure};
 use retrial::observe::{Notice, Observer, Output, Printer};
 use retrial::policy::{Backoff, GiveUp, Policy};
 use retrial::run::{
-    Digest, Event, Outcome, RetryOf, RouteCause, RunId, Spent, TaskId, Token, Version,
+    Digest, Event, Outcome, RetryOf, RouteCause, RunId, TaskId, TaskTime, Token, Version,
 };
 use retrial::time::{Nanos, Timestamp};
-use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
+use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 use serde_json::{Value, json};
 
 /// The steps of [`workflow`]: three attempts, unlimited, three attempts for each of a list, one
@@ -36,7 +36,8 @@ pub(crate) fn workflow() -> Workflow {
         step("once", once.clone(), None),
         Step { compensates: Some(ONCE), ..step("undo", once, None) },
     ];
-    Workflow::try_from(Parts { name: "etl".into(), steps, ..Parts::default() }).unwrap()
+    Workflow::try_from(WorkflowParts { name: "etl".into(), steps, ..WorkflowParts::default() })
+        .unwrap()
 }
 
 fn step(id: &str, policy: Policy, for_each: Option<Template>) -> Step {
@@ -106,11 +107,11 @@ pub(crate) fn gave_up(task: TaskId, attempts: u32, reason: GiveUp, failure: &Fai
 }
 
 /// Attempts of half a second that failed before this one, two seconds apart.
-fn spent(attempt: u32, working: Nanos) -> Spent {
+fn spent(attempt: u32, working: Nanos) -> TaskTime {
     let failed = u64::from(attempt.saturating_sub(1));
     let waits = failed.saturating_sub(u64::from(working == Nanos::ZERO));
     let (failing, waiting) = (Nanos::from_millis(500 * failed), Nanos::from_secs(2 * waits));
-    Spent { working, failing, waiting }
+    TaskTime { working, failing, waiting }
 }
 
 pub(crate) fn context(failure: &Failure, attempts: u32) -> ErrorContext {

@@ -7,7 +7,7 @@ use retrial::engine::{Engine, Submission, World};
 use retrial::failure::Failure;
 use retrial::policy::{Dialect, Policy};
 use retrial::run::Outcome;
-use retrial::workflow::{Parts, Step, Template, Workflow};
+use retrial::workflow::{Step, Template, Workflow, WorkflowParts};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -26,7 +26,7 @@ pub fn workflow(for_each: Option<Value>) -> Arc<Workflow> {
         for_each: for_each.map(template),
         ..Step::new("a", "nothing", Policy::no_retries(Dialect::Builder))
     };
-    let parts = Parts { name: "one".into(), steps: vec![step], ..Parts::default() };
+    let parts = WorkflowParts { name: "one".into(), steps: vec![step], ..WorkflowParts::default() };
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 

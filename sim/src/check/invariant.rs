@@ -5,7 +5,7 @@ use std::fmt;
 use retrial::run::{Event, Outcome, RunId};
 
 use crate::evidence::{Asked, Evidence, RunEvidence};
-use crate::own::Fact;
+use crate::user::Fact;
 
 /// Something that must hold of every world at its end.
 pub trait Invariant: Send + Sync + 'static {

@@ -6,10 +6,10 @@
 //! nor what a world does with what is brought (`world` does). Everything happens in this process,
 //! for code can't be sent to another: each seed on a fresh thread, and a seed that never gives
 //! control back is left behind. To let users bring one thing more, add a method to [`Check`] and a
-//! field to `own::Own` or `workload::OwnPlan`, whichever it is: code or data.
+//! field to `user::UserCode` or `workload::CheckPlan`, whichever it is: code or data.
 
+mod check_runner;
 mod invariant;
-mod lab;
 mod replay;
 mod story;
 mod summary;
@@ -24,21 +24,21 @@ use retrial::action::{Context, Registry};
 use retrial::failure::Failure;
 use retrial::policy::{Policy, Shape};
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, Step, Target, Webhook, Workflow};
+use retrial::workflow::{Step, Target, Webhook, Workflow, WorkflowParts};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use crate::evidence::{Asked, RunEvidence};
 pub use crate::fault::FaultKind;
-pub use crate::own::{Fact, OwnFault, Peer, Request, Response, World};
+pub use crate::user::{Fact, Peer, Request, Response, UserFault, World};
 pub use invariant::{Invariant, Seen};
 pub use summary::{Details, Failed, Passed};
 
-use crate::own::{Own, make};
 use crate::scenario::ENDPOINT_HOST;
-use crate::workload::{OwnKind, OwnPlan, Text};
+use crate::user::{UserCode, make};
+use crate::workload::{CheckPlan, Text, UserKind};
+use check_runner::CheckRunner;
 use invariant::Closure;
-use lab::Lab;
 
 /// The most scenarios that are tried to make a failing one smaller, unless told.
 const TRIES: u64 = 400;
@@ -75,7 +75,7 @@ const SEEDS: u64 = 100;
 pub struct Check {
     name: String,
     text: Option<Text>,
-    own: Own,
+    own: UserCode,
     invariants: Vec<Arc<dyn Invariant>>,
     runs: Option<RangeInclusive<u32>>,
     input: Map<String, Value>,
@@ -97,7 +97,7 @@ impl Check {
         Self {
             name: name.to_owned(),
             text: None,
-            own: Own::default(),
+            own: UserCode::default(),
             invariants: Vec::new(),
             runs: None,
             input: Map::new(),
@@ -136,7 +136,11 @@ impl Check {
         E: Into<Failure>,
     {
         let steps = vec![Step::new("work", "work", policy)];
-        match Workflow::try_from(Parts { name: self.name.clone(), steps, ..Parts::default() }) {
+        match Workflow::try_from(WorkflowParts {
+            name: self.name.clone(),
+            steps,
+            ..WorkflowParts::default()
+        }) {
             Ok(workflow) => self.workflow(workflow).function("work", function),
             Err(error) => {
                 self.wrong.push(error.to_string());
@@ -295,7 +299,7 @@ impl Check {
     }
 
     /// Adds a kind of fault. Each world has it or not, by chance.
-    pub fn fault(mut self, fault: impl OwnFault) -> Self {
+    pub fn fault(mut self, fault: impl UserFault) -> Self {
         if self.own.fault(fault.name()).is_some() {
             self.wrong.push(format!("two faults are called `{}`", fault.name()));
         }
@@ -331,10 +335,10 @@ impl Check {
             .and_then(|asked| lab.run(asked, tries))
     }
 
-    fn lab(mut self) -> Result<Lab, Vec<String>> {
+    fn lab(mut self) -> Result<CheckRunner, Vec<String>> {
         let services: BTreeSet<String> = self.own.services.keys().cloned().collect();
         let text = self.text.take();
-        let plan = match text.map(|text| OwnPlan::new(&self.name, text, &services)) {
+        let plan = match text.map(|text| CheckPlan::new(&self.name, text, &services)) {
             Some(Ok(plan)) => Some(plan),
             Some(Err(wrong)) => {
                 self.wrong.push(wrong);
@@ -345,7 +349,7 @@ impl Check {
                 None
             }
         };
-        if let Some(workflow) = plan.as_ref().and_then(OwnPlan::workflow) {
+        if let Some(workflow) = plan.as_ref().and_then(CheckPlan::workflow) {
             self.wrong.extend(missing(&workflow, &self.own));
         }
         let Some(mut plan) = plan.filter(|_| self.wrong.is_empty()) else {
@@ -360,16 +364,23 @@ impl Check {
         self.kinds.into_iter().for_each(|kinds| plan.limit_faults(kinds));
         self.heal_after.into_iter().for_each(|length| plan.heal_after(length));
         let Self { name, own, invariants, panics_are_failures, watchdog, .. } = self;
-        Ok(Lab { name, plan, own: Arc::new(own), invariants, panics_are_failures, watchdog })
+        Ok(CheckRunner {
+            name,
+            plan,
+            own: Arc::new(own),
+            invariants,
+            panics_are_failures,
+            watchdog,
+        })
     }
 }
 
-fn kind(fault: &dyn OwnFault) -> OwnKind {
-    OwnKind { name: fault.name().to_owned(), longest: fault.longest(), most: fault.most() }
+fn kind(fault: &dyn UserFault) -> UserKind {
+    UserKind { name: fault.name().to_owned(), longest: fault.longest(), most: fault.most() }
 }
 
 /// What the workflow names and nobody brings.
-fn missing(workflow: &Workflow, own: &Own) -> Vec<String> {
+fn missing(workflow: &Workflow, own: &UserCode) -> Vec<String> {
     let registry = own.registry();
     let is_http = |name: &str| {
         matches!(workflow.actions().get(name).map(|a| &a.target), Some(Target::Http(_)))

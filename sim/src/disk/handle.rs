@@ -7,20 +7,20 @@ use std::sync::Arc;
 use redb::{BackendError, StorageBackend};
 
 use super::{CAPACITY, Change, Image, OpKind, Owner, SimDisk};
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
 /// A disk opened by one incarnation. Only a handle that holds no dead incarnation's life works.
 #[derive(Debug)]
 pub struct DiskHandle {
     disk: SimDisk,
-    life: Life,
+    incarnation: Incarnation,
     id: u64,
 }
 
 impl DiskHandle {
-    pub(super) fn new(disk: SimDisk, life: Life, id: u64) -> Self {
-        Self { disk, life, id }
+    pub(super) fn new(disk: SimDisk, incarnation: Incarnation, id: u64) -> Self {
+        Self { disk, incarnation, id }
     }
 
     fn call(
@@ -29,7 +29,7 @@ impl DiskHandle {
         text: &str,
         effect: impl FnOnce(&mut Image, u64) -> io::Result<Arc<[u8]>>,
     ) -> io::Result<Arc<[u8]>> {
-        self.disk.call(&self.life, kind, text, effect)
+        self.disk.call(&self.incarnation, kind, text, effect)
     }
 }
 
@@ -62,14 +62,14 @@ impl StorageBackend for DiskHandle {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.disk.sync(&self.life)
+        self.disk.sync(&self.incarnation)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         fits(offset.checked_add(data.len() as u64))?;
         let text = format!("write {}+{}", offset, data.len());
         let extent = offset..offset.saturating_add(data.len() as u64);
-        self.disk.call_over(&self.life, OpKind::Write, &text, extent, |image, op| {
+        self.disk.call_over(&self.incarnation, OpKind::Write, &text, extent, |image, op| {
             let data: Arc<[u8]> = Arc::from(data);
             image.change(op, Change::Write(offset, Arc::clone(&data)));
             Ok(data)
@@ -87,9 +87,9 @@ impl StorageBackend for DiskHandle {
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         whole(start, end)?;
         let mut state = lock(&self.disk.0.state);
-        let free = state.owner.as_ref().is_none_or(|owner| owner.life.is_over());
+        let free = state.owner.as_ref().is_none_or(|owner| owner.incarnation.is_over());
         if free {
-            state.owner = Some(Owner { handle: self.id, life: self.life.clone() });
+            state.owner = Some(Owner { handle: self.id, incarnation: self.incarnation.clone() });
         }
         Ok(free)
     }

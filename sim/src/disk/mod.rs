@@ -24,7 +24,7 @@ use self::plan::Numbered;
 pub use self::plan::{DiskPlan, FailedSync, OpAt, OpKind, Rot, Slow};
 use crate::clock::try_true_now;
 use crate::fault::FaultKind;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::runtime::{Debt, mix};
 use crate::sync::lock;
 use crate::trace::Kind;
@@ -64,7 +64,7 @@ struct State {
 /// Who holds the lock on the whole file.
 struct Owner {
     handle: u64,
-    life: Life,
+    incarnation: Incarnation,
 }
 
 type Then = Box<dyn FnOnce() + Send>;
@@ -91,10 +91,10 @@ impl SimDisk {
     /// A handle for `life`, to give to `redb::Builder::create_with_backend`. Once the life is over,
     /// its calls fail without effect.
     #[must_use]
-    pub fn open(&self, life: &Life) -> DiskHandle {
+    pub fn open(&self, incarnation: &Incarnation) -> DiskHandle {
         let mut state = lock(&self.0.state);
         state.handles += 1;
-        DiskHandle::new(self.clone(), life.clone(), state.handles)
+        DiskHandle::new(self.clone(), incarnation.clone(), state.handles)
     }
 
     /// The latency debt that its calls add to.
@@ -173,24 +173,24 @@ impl SimDisk {
     /// into the fingerprint. What is planned for the call happens after it.
     fn call(
         &self,
-        life: &Life,
+        incarnation: &Incarnation,
         kind: OpKind,
         text: &str,
         effect: impl FnOnce(&mut Image, u64) -> io::Result<Arc<[u8]>>,
     ) -> io::Result<Arc<[u8]>> {
-        self.call_over(life, kind, text, 0..0, effect)
+        self.call_over(incarnation, kind, text, 0..0, effect)
     }
 
     /// The same of a call that writes to `extent`, which may take room.
     fn call_over(
         &self,
-        life: &Life,
+        incarnation: &Incarnation,
         kind: OpKind,
         text: &str,
         extent: Range<u64>,
         effect: impl FnOnce(&mut Image, u64) -> io::Result<Arc<[u8]>>,
     ) -> io::Result<Arc<[u8]>> {
-        alive(life)?;
+        alive(incarnation)?;
         let mut call = self.begin(kind, text);
         if call.failure.is_none() && !self.takes_room(extent) {
             call.failure = Some(FaultKind::DiskFull);
@@ -200,7 +200,7 @@ impl SimDisk {
             Some(kind) => Err(kind),
         };
         let bytes = done.as_ref().ok().and_then(|done| done.as_deref().ok());
-        self.happen(life, &mut call, bytes.unwrap_or_default())?;
+        self.happen(incarnation, &mut call, bytes.unwrap_or_default())?;
         done.unwrap_or_else(|kind| Err(self.fail(kind, &call.text)))
     }
 
@@ -218,10 +218,10 @@ impl SimDisk {
     }
 
     /// A sync of `life`. What is planned for the call happens before anything is durable.
-    fn sync(&self, life: &Life) -> io::Result<()> {
-        alive(life)?;
+    fn sync(&self, incarnation: &Incarnation) -> io::Result<()> {
+        alive(incarnation)?;
         let mut call = self.begin(OpKind::Sync, "sync");
-        self.happen(life, &mut call, &[])?;
+        self.happen(incarnation, &mut call, &[])?;
         let mut state = lock(&self.0.state);
         let Some(kind) = call.failure else {
             state.image.sync();
@@ -260,10 +260,10 @@ impl SimDisk {
     }
 
     /// Records a call and lets what was planned for it happen, perhaps the end of `life`.
-    fn happen(&self, life: &Life, call: &mut Call, bytes: &[u8]) -> io::Result<()> {
+    fn happen(&self, incarnation: &Incarnation, call: &mut Call, bytes: &[u8]) -> io::Result<()> {
         self.record(Kind::Disk, &call.text, bytes);
         std::mem::take(&mut call.then).into_iter().for_each(|then| then());
-        alive(life)
+        alive(incarnation)
     }
 
     /// Makes a call fail of `kind`.
@@ -306,9 +306,9 @@ struct Call {
     then: Vec<Then>,
 }
 
-fn alive(life: &Life) -> io::Result<()> {
-    if life.is_over() {
-        let (node, incarnation) = (life.node(), life.incarnation());
+fn alive(incarnation: &Incarnation) -> io::Result<()> {
+    if incarnation.is_over() {
+        let (node, incarnation) = (incarnation.node(), incarnation.number());
         return Err(io::Error::other(format!("incarnation {incarnation} of {node} is dead")));
     }
     Ok(())

@@ -12,10 +12,10 @@ use retrial::store::{
 };
 use retrial::workflow::StepIx;
 
+use super::commit_builder::{CommitBuilder, NARROW, phase_of};
+use super::disk_trace::{DiskTrace, Recording};
 use super::model::{Call, Made, Model, Shown, ShownRun, token_of};
-use super::pen::{NARROW, Pen, phase_of};
 use super::script::one;
-use super::tape::{Recording, Tape};
 use crate::runtime::SimRuntime;
 
 /// The run that is added to see that a store goes on.
@@ -32,7 +32,7 @@ pub(super) struct Remains {
 /// Judges one state of a disk.
 pub(super) async fn judge(
     runtime: &SimRuntime,
-    tape: &Tape,
+    tape: &DiskTrace,
     remains: Remains,
 ) -> Result<(), String> {
     let Remains { bytes, begun, acked } = remains;
@@ -101,7 +101,7 @@ fn parts(loaded: Loaded) -> (Option<Snapshot>, Tail) {
 /// What the store holds by the model, and which calls of the step in flight have landed: of those
 /// that were not answered each is there whole or not at all.
 fn agreed<'t>(
-    tape: &'t Tape,
+    tape: &'t DiskTrace,
     begun: usize,
     acked: usize,
     shown: &Shown,
@@ -125,7 +125,7 @@ fn agreed<'t>(
     Err(format!("after {acked} acknowledged steps: {}", differ(shown, &known.shown())))
 }
 
-fn flying(tape: &Tape, begun: usize, acked: usize) -> &[Made] {
+fn flying(tape: &DiskTrace, begun: usize, acked: usize) -> &[Made] {
     tape.steps.get(acked).filter(|_| begun > acked).map_or(&[], Vec::as_slice)
 }
 
@@ -185,7 +185,7 @@ async fn goes_on(
     model: &Model,
 ) -> Result<RedbStore, String> {
     let wrong = |what: String| format!("a new run: {what}");
-    let mut pen = Pen::new(store, runtime.clone(), Recording::default());
+    let mut pen = CommitBuilder::new(store, runtime.clone(), Recording::default());
     let create = pen.create(PROBE, one().map_err(|e| e.to_string())?, None);
     pen.step(vec![create]).await.map_err(|e| wrong(e.to_string()))?;
     let task = TaskId { step: StepIx(0), item: 0 };
@@ -204,7 +204,7 @@ async fn goes_on(
 /// a writer's newest receipt, so nothing older is sent again.
 async fn sent_again(
     store: &RedbStore,
-    tape: &Tape,
+    tape: &DiskTrace,
     begun: usize,
     acked: usize,
     model: &Model,

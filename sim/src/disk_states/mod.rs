@@ -26,14 +26,14 @@
 //! events; take a new run, its guards holding back what they must; answer commits that are sent
 //! again as the seam says; and hold all of that when it is opened again.
 
+mod commit_builder;
+mod disk_trace;
 mod judge;
 mod marks;
 mod model;
-mod pen;
 mod report;
 mod script;
 mod states;
-mod tape;
 mod walk;
 
 use std::num::NonZeroUsize;
@@ -45,18 +45,18 @@ use redb::StorageBackend;
 use retrial::store::RedbStore;
 use retrial::time::Nanos;
 
+pub use self::commit_builder::NotRecorded;
+pub use self::disk_trace::{DiskTrace, Effect, Op, Recorded, Recording};
 pub use self::model::{Call, Made, Shown, ShownRun};
-pub use self::pen::NotRecorded;
 pub use self::report::{Breach, Counts, Report};
 pub use self::script::Length;
 pub use self::states::{Left, Others, Part, all};
-pub use self::tape::{Effect, Op, Recorded, Recording, Tape};
 
+use self::commit_builder::CommitBuilder;
 use self::judge::judge;
-use self::pen::Pen;
 use self::walk::{State, walk};
 use crate::disk::{DiskPlan, SimDisk};
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::runtime::{Debt, Pulse, RuntimePlan, SimRuntime, run_seed};
 use crate::sync::lock;
 use crate::watch::Records;
@@ -77,20 +77,21 @@ const POLLS: u64 = 10_000_000;
 pub fn record<B: StorageBackend>(
     length: Length,
     wrap: impl Fn(Recorded) -> B + Clone + Send + Sync + 'static,
-) -> Result<Tape, NotRecorded> {
+) -> Result<DiskTrace, NotRecorded> {
     let recording = Recording::default();
     let written = recording.clone();
     let worked = run_seed(0, TIME, move || async move {
         let runtime = runtime();
         let disk = SimDisk::new("disk", DiskPlan::default(), &Records::new(false, 0));
         let open = async || {
-            let (disk, life) = (disk.clone(), runtime.life().clone());
+            let (disk, incarnation) = (disk.clone(), runtime.incarnation().clone());
             let (recording, wrap) = (recording.clone(), wrap.clone());
-            let backend = move || Ok(wrap(Recorded::new(disk.open(&life), recording.clone())));
+            let backend =
+                move || Ok(wrap(Recorded::new(disk.open(&incarnation), recording.clone())));
             let opened = RedbStore::open_with_backend(runtime.clone(), "the disk", backend).await;
             opened.map_err(|error| NotRecorded(error.to_string()))
         };
-        let pen = Pen::new(open().await?, runtime.clone(), recording.clone());
+        let pen = CommitBuilder::new(open().await?, runtime.clone(), recording.clone());
         script::work(pen, length, open).await
     });
     worked.unwrap_or_else(|panic| Err(NotRecorded(panic.to_string())))?;
@@ -99,22 +100,28 @@ pub fn record<B: StorageBackend>(
 
 /// A runtime on a node of its own.
 fn runtime() -> SimRuntime {
-    let (node, life) = (Handle::current().create_node().name("n").build(), Life::new("n", 0));
+    let (node, incarnation) =
+        (Handle::current().create_node().name("n").build(), Incarnation::new("n", 0));
     let records = Records::new(false, POLLS);
     let (plan, pulse) = (RuntimePlan::default(), Pulse::default());
-    SimRuntime::new(&life, node, &plan, &pulse, &Debt::default(), &records)
+    SimRuntime::new(&incarnation, node, &plan, &pulse, &Debt::default(), &records)
 }
 
 /// How many states `tape`'s disk may be left in, none of them judged.
 #[must_use]
-pub fn count(tape: &Tape, window: usize) -> Counts {
+pub fn count(tape: &DiskTrace, window: usize) -> Counts {
     walk(tape, window.min(LARGEST_WINDOW), |_| ())
 }
 
 /// Judges every distinct state that `tape`'s disk may be left in, on `jobs` threads. `tell` is called
 /// after each.
 #[must_use]
-pub fn examine(tape: &Tape, window: usize, jobs: NonZeroUsize, tell: impl Fn() + Sync) -> Report {
+pub fn examine(
+    tape: &DiskTrace,
+    window: usize,
+    jobs: NonZeroUsize,
+    tell: impl Fn() + Sync,
+) -> Report {
     let tape = Arc::new(tape.clone());
     // A bound, so that states don't pile up before they are judged.
     let (send, receive) = sync_channel(jobs.get() * 4);
@@ -138,7 +145,7 @@ pub fn examine(tape: &Tape, window: usize, jobs: NonZeroUsize, tell: impl Fn() +
 
 /// Judges states until no more come, and gives what is wrong with them, each with its number.
 fn judged(
-    tape: &Arc<Tape>,
+    tape: &Arc<DiskTrace>,
     states: &Mutex<Receiver<(u64, State)>>,
     tell: &impl Fn(),
 ) -> Vec<(u64, Breach)> {

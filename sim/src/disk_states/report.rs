@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use super::disk_trace::{DiskTrace, Effect};
 use super::states::Left;
-use super::tape::{Effect, Tape};
 
 /// How many states there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Counts {
         )
     }
 
-    pub(super) fn of(tape: &Tape, window: usize) -> Self {
+    pub(super) fn of(tape: &DiskTrace, window: usize) -> Self {
         let count = |is: fn(&Effect) -> bool| tape.ops.iter().filter(|op| is(&op.effect)).count();
         Self {
             window,

@@ -7,11 +7,11 @@ use retrial::policy::{Backoff, Policy, PolicyError};
 use retrial::run::{Input, LetterId, TaskId, Token};
 use retrial::store::{Holding, Prune, RedbStore};
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
+use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 use serde_json::{Value, json};
 
+use super::commit_builder::{CommitBuilder, LONG, NARROW, NotRecorded, id};
 use super::model::Call;
-use super::pen::{LONG, NARROW, NotRecorded, Pen, id};
 
 /// How much is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,18 +60,22 @@ fn fan() -> Result<Arc<Workflow>, NotRecorded> {
     let items = Template::try_from(json!([1, 2])).map_err(wrong)?;
     let fan = Step { for_each: Some(items), ..step("fan", "act", 3).map_err(wrong)? };
     let last = Step { after: vec![StepIx(0)], ..step("last", "act", 1).map_err(wrong)? };
-    let parts = Parts { name: "fan".to_owned(), steps: vec![fan, last], ..Parts::default() };
+    let parts = WorkflowParts {
+        name: "fan".to_owned(),
+        steps: vec![fan, last],
+        ..WorkflowParts::default()
+    };
     Ok(Arc::new(Workflow::try_from(parts).map_err(wrong)?))
 }
 
 /// One task of the action of which one attempt may be in progress, which is tried once.
 pub(super) fn one() -> Result<Arc<Workflow>, NotRecorded> {
     let steps = vec![step("one", NARROW, 1).map_err(wrong)?];
-    let parts = Parts { name: "one".to_owned(), steps, ..Parts::default() };
+    let parts = WorkflowParts { name: "one".to_owned(), steps, ..WorkflowParts::default() };
     Ok(Arc::new(Workflow::try_from(parts).map_err(wrong)?))
 }
 
-impl Pen {
+impl CommitBuilder {
     async fn started(&mut self, n: u64, task: TaskId) -> Result<Token, NotRecorded> {
         let (start, token) = self.start(n, task).await?;
         self.step(vec![start]).await?;
@@ -151,7 +155,7 @@ impl Pen {
 
 /// Does the workload with the stores that `open` opens, one after another.
 pub(super) async fn work(
-    mut pen: Pen,
+    mut pen: CommitBuilder,
     length: Length,
     open: impl AsyncFn() -> Result<RedbStore, NotRecorded>,
 ) -> Result<(), NotRecorded> {

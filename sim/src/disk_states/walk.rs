@@ -1,10 +1,10 @@
 //! Goes through a tape call by call and makes every state that a power failure may leave.
 
+use super::disk_trace::{DiskTrace, Effect, Op};
 use super::judge::Remains;
 use super::marks::{Bench, Met};
 use super::report::Counts;
 use super::states::{Left, all};
-use super::tape::{Effect, Op, Tape};
 use crate::disk::Image;
 
 /// A state that was not met before.
@@ -15,7 +15,7 @@ pub(super) struct State {
 }
 
 /// Hands every distinct state to `each`, in order, and counts them all.
-pub(super) fn walk(tape: &Tape, window: usize, mut each: impl FnMut(State)) -> Counts {
+pub(super) fn walk(tape: &DiskTrace, window: usize, mut each: impl FnMut(State)) -> Counts {
     let mut counts = Counts::of(tape, window);
     let mut walker =
         Walker { window, bench: Bench::new(&[]), image: Image::default(), met: Met::default() };

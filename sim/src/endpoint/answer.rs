@@ -76,7 +76,7 @@ impl Answer {
 
     /// What a user's service answers. Headers that HTTP does not know are left out, and those that
     /// frame the message: they are the server's.
-    pub(super) fn of(response: &crate::own::Response) -> Self {
+    pub(super) fn of(response: &crate::user::Response) -> Self {
         let mut answer = Self::whole(response.status, response.body.clone());
         for (name, value) in &response.headers {
             let name = HeaderName::from_bytes(name.as_bytes()).ok();

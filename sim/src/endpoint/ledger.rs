@@ -6,8 +6,8 @@ use bytes::Bytes;
 use retrial::time::Mono;
 use serde_json::Value;
 
-use crate::own::{Request, Response};
 use crate::scenario::Reply;
+use crate::user::{Request, Response};
 
 /// One request that arrived whole.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,11 +7,11 @@
 
 mod answer;
 mod ledger;
-mod own;
 mod script;
 mod serve;
+mod user;
 
 pub use ledger::{Delivery, Entry, Ledger};
-pub(crate) use own::as_received;
 pub use script::{EndpointScript, Route};
 pub use serve::Endpoint;
+pub(crate) use user::as_received;

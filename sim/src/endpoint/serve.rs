@@ -20,14 +20,14 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::answer::{Answer, Pieces};
 use super::ledger::Place;
-use super::own::{self, Own};
+use super::user::{self, UserCode};
 use super::{Delivery, EndpointScript, Entry, Ledger, Route};
 use crate::clock::true_now;
 use crate::fault::{FaultKind, Strikes};
 use crate::net::{Breaker, ShimStream, SimListener};
-use crate::own::Service;
 use crate::scenario::Reply;
 use crate::trace::{Kind, Trace};
+use crate::user::Service;
 use crate::watch::Watch;
 
 /// A scripted HTTP endpoint, and beside it a user's own services. Clones are the same endpoint.
@@ -63,7 +63,7 @@ struct Exchange {
     method: Method,
     args: Bytes,
     breaker: Breaker,
-    own: Option<Own>,
+    own: Option<UserCode>,
 }
 
 /// Nobody will answer: the connection ends.
@@ -189,13 +189,13 @@ impl Endpoint {
     }
 
     /// The user's service that the request is sent to, if it is.
-    fn own(&self, head: &Parts, body: &Bytes) -> Option<Own> {
+    fn own(&self, head: &Parts, body: &Bytes) -> Option<UserCode> {
         let watch = self.0.watch.clone()?;
         let host = head.headers.get(hyper::header::HOST)?.to_str().ok()?;
         let host = host.rsplit_once(':').map_or(host, |(host, _)| host).to_ascii_lowercase();
         let service = Arc::clone(self.0.services.get(&host)?);
-        let request = own::request(head.method.as_str(), &head.uri, &head.headers, body);
-        Some(Own { host, request, service, watch })
+        let request = user::request(head.method.as_str(), &head.uri, &head.headers, body);
+        Some(UserCode { host, request, service, watch })
     }
 
     fn enter(
@@ -277,7 +277,7 @@ impl Endpoint {
             }
         }
         let answer_of_own = match &own {
-            Some(own) if own::reaches(&reply) => Some(self.ask(own, place).await),
+            Some(own) if user::reaches(&reply) => Some(self.ask(own, place).await),
             _ => None,
         };
         match reply {
@@ -293,10 +293,10 @@ impl Endpoint {
             _ => {}
         }
         if let Some(response) = answer_of_own.filter(|_| reply.is_success()) {
-            self.0.ledger.gives(place, own::reads_like(&method, &response));
+            self.0.ledger.gives(place, user::reads_like(&method, &response));
             return self.send(&reply, Answer::of(&response), answer).await;
         }
-        if let Some(received) = own::as_received(&method, &reply) {
+        if let Some(received) = user::as_received(&method, &reply) {
             self.0.ledger.gives(place, received);
         }
         let now = TimeHandle::current().now_time();

@@ -10,7 +10,7 @@ use retrial::time::Mono;
 
 use super::mix;
 use super::plan::Direction;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 
 /// A connection.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct Conn {
     /// The node that connected.
     pub(super) from: Arc<str>,
     /// The listener's life.
-    pub(super) to: Life,
+    pub(super) to: Incarnation,
     /// Which connection from the one node to the other, from 0.
     pub(super) number: u64,
     /// `from>to#number`.
@@ -166,7 +166,7 @@ impl std::fmt::Display for Direction {
 }
 
 impl Conn {
-    pub(super) fn new(from: &str, to: Life, number: u64) -> Arc<Self> {
+    pub(super) fn new(from: &str, to: Incarnation, number: u64) -> Arc<Self> {
         let name = format!("{from}>{}#{number}", to.node());
         let key = name.bytes().fold(0, |key, byte| mix(key ^ u64::from(byte)));
         Arc::new(Self { from: from.into(), to, number, name, key, state: Mutex::default() })
@@ -209,7 +209,7 @@ pub(super) struct End {
     /// The network's own number of it.
     pub(super) id: u64,
     /// Whose it is.
-    pub(super) life: Life,
+    pub(super) incarnation: Incarnation,
     /// What it sends along.
     pub(super) out: Direction,
     pub(super) conn: Arc<Conn>,
@@ -219,12 +219,12 @@ pub(super) struct End {
 impl End {
     pub(super) fn new(
         id: u64,
-        life: Life,
+        incarnation: Incarnation,
         out: Direction,
         conn: Arc<Conn>,
         inner: TcpStream,
     ) -> Arc<Self> {
-        Arc::new(Self { id, life, out, conn, inner: Mutex::new(Some(inner)) })
+        Arc::new(Self { id, incarnation, out, conn, inner: Mutex::new(Some(inner)) })
     }
 
     pub(super) fn inner(&self) -> MutexGuard<'_, Option<TcpStream>> {

@@ -15,19 +15,19 @@ use super::plan::Direction;
 use super::stream::ShimStream;
 use super::world::Obstacle;
 use crate::clock::true_now;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::trace::Kind;
 
 /// What one life of a node connects with.
 #[derive(Clone, Debug)]
 pub struct SimConnector {
     net: Net,
-    life: Life,
+    incarnation: Incarnation,
 }
 
 impl SimConnector {
-    pub(super) fn new(net: Net, life: Life) -> Self {
-        Self { net, life }
+    pub(super) fn new(net: Net, incarnation: Incarnation) -> Self {
+        Self { net, incarnation }
     }
 
     /// Opens a connection to `port` of `host`; to be called on its own node.
@@ -37,7 +37,7 @@ impl SimConnector {
     /// plan says so or nobody listens there.
     pub async fn connect_to(&self, host: &str, port: u16) -> io::Result<ShimStream> {
         self.alive().await;
-        let from = self.life.node();
+        let from = self.incarnation.node();
         let unknown = || io::Error::new(io::ErrorKind::NotFound, format!("no host `{host}`"));
         let target = self.net.host(host).ok_or_else(unknown)?;
         let number = self.net.count_link(from, &target.node);
@@ -54,7 +54,7 @@ impl SimConnector {
             return Err(refused(&link));
         };
         let conn = Conn::new(from, to, number);
-        let end = self.net.keep(&self.life, Direction::Request, &conn, inner);
+        let end = self.net.keep(&self.incarnation, Direction::Request, &conn, inner);
         self.net.record(from, Kind::Message, &format!("{link} is made"), &[]);
         Ok(ShimStream::new(self.net.clone(), end))
     }
@@ -87,7 +87,7 @@ impl SimConnector {
 
     /// The dead connect to nobody.
     async fn alive(&self) {
-        if self.life.is_over() {
+        if self.incarnation.is_over() {
             future::pending::<()>().await;
         }
     }

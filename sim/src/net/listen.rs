@@ -9,34 +9,34 @@ use madsim::net::TcpListener;
 use super::Net;
 use super::plan::Direction;
 use super::stream::ShimStream;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::trace::Kind;
 
 /// What one life of a node accepts connections with.
 #[derive(Debug)]
 pub struct SimListener {
     net: Net,
-    life: Life,
+    incarnation: Incarnation,
     addr: SocketAddr,
     inner: TcpListener,
 }
 
 impl SimListener {
-    pub(super) async fn bind(net: Net, life: Life, port: u16) -> io::Result<Self> {
+    pub(super) async fn bind(net: Net, incarnation: Incarnation, port: u16) -> io::Result<Self> {
         let unknown = || {
-            let text = format!("node `{}` was not added to the network", life.node());
+            let text = format!("node `{}` was not added to the network", incarnation.node());
             io::Error::new(io::ErrorKind::NotFound, text)
         };
-        let addr = SocketAddr::new(net.host(life.node()).ok_or_else(unknown)?.ip, port);
+        let addr = SocketAddr::new(net.host(incarnation.node()).ok_or_else(unknown)?.ip, port);
         let inner = TcpListener::bind(addr).await?;
-        net.note_listener(addr, life.clone());
-        Ok(Self { net, life, addr, inner })
+        net.note_listener(addr, incarnation.clone());
+        Ok(Self { net, incarnation, addr, inner })
     }
 
     /// Whose it is.
     #[must_use]
-    pub fn life(&self) -> &Life {
-        &self.life
+    pub fn incarnation(&self) -> &Incarnation {
+        &self.incarnation
     }
 
     /// The next connection.
@@ -46,14 +46,14 @@ impl SimListener {
     pub async fn accept(&self) -> io::Result<ShimStream> {
         loop {
             let (inner, peer) = self.inner.accept().await?;
-            if self.life.is_over() {
+            if self.incarnation.is_over() {
                 future::pending::<()>().await;
             }
             // Without a record it was not made through the network, so nobody is there.
             let Some(conn) = self.net.accepted(peer, self.addr) else { continue };
-            let node = self.life.node();
+            let node = self.incarnation.node();
             self.net.record(node, Kind::Message, &format!("{} is accepted", conn.name), &[]);
-            let end = self.net.keep(&self.life, Direction::Response, &conn, inner);
+            let end = self.net.keep(&self.incarnation, Direction::Response, &conn, inner);
             return Ok(ShimStream::new(self.net.clone(), end));
         }
     }

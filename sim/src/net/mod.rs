@@ -9,7 +9,7 @@
 //! - a write is sent at once, in pieces, as a kernel would: madsim waits for a flush;
 //! - what holds bytes back (partition, stall, delay) does so at the reader; writers never notice;
 //! - a connection ends at a byte position: the reader first gets every byte before it;
-//! - the stream of a dead [`Life`](crate::life::Life) neither sends nor closes. Its peer sees
+//! - the stream of a dead [`Incarnation`](crate::incarnation::Incarnation) neither sends nor closes. Its peer sees
 //!   silence, and a reset once [`Net::node_restarted`] says that the node is back. A node that is
 //!   down refuses connections: its process is gone, its host is not.
 

@@ -15,7 +15,7 @@ use super::conn::{Conn, End, Ending, State};
 use super::plan::Effect;
 use crate::clock::true_now;
 use crate::fault::FaultKind;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::trace::Kind;
 
 /// One end of a simulated connection. Dropping it closes the connection, unless its life is over.
@@ -36,11 +36,11 @@ pub struct Breaker {
 impl Breaker {
     /// Resets the connection: what this end sent still arrives, then both ends see the reset.
     pub fn reset(&self) {
-        if self.end.life.is_over() {
+        if self.end.incarnation.is_over() {
             return;
         }
         let text = format!("{} is reset", self.end.conn.name);
-        self.net.record(self.end.life.node(), Kind::Message, &text, &[]);
+        self.net.record(self.end.incarnation.node(), Kind::Message, &text, &[]);
         self.end.conn.state().reset(self.end.out);
     }
 }
@@ -78,29 +78,29 @@ impl ShimStream {
         Breaker { net: self.net.clone(), end: Arc::clone(&self.end) }
     }
 
-    fn life(&self) -> &Life {
-        &self.end.life
+    fn incarnation(&self) -> &Incarnation {
+        &self.end.incarnation
     }
 
     fn record(&self, does: &str, bytes: &[u8]) {
         let text = format!("{} {does} {} bytes", self.end.conn.name, bytes.len());
-        self.net.record(self.life().node(), Kind::Message, &text, bytes);
+        self.net.record(self.incarnation().node(), Kind::Message, &text, bytes);
     }
 
     fn strike(&self, kind: FaultKind, pipe_at: u64) {
         let text = format!("{} {} after {pipe_at} bytes", self.end.conn.name, self.end.out);
-        self.net.strike(self.life().node(), kind, &text);
+        self.net.strike(self.incarnation().node(), kind, &text);
     }
 
     /// What the reader may do now. It is woken when that changes by anything but bytes.
     fn gate(&self, cx: &Context<'_>) -> Gate {
         let (conn, way, now) = (&self.end.conn, self.end.out.back(), true_now());
-        let parted = self.net.parted(self.peer(), self.life().node(), now);
+        let parted = self.net.parted(self.peer(), self.incarnation().node(), now);
         let mut state = conn.state();
         state.pipe(way).reader = Some(cx.waker().clone());
         if let Some((fault, until)) = parted {
             if state.pipe(way).has_news() && is_planned(fault) && state.struck.insert(fault) {
-                self.net.strike(self.life().node(), self.net.kind(fault), &conn.name);
+                self.net.strike(self.incarnation().node(), self.net.kind(fault), &conn.name);
             }
             return Gate::Shut(until);
         }
@@ -223,7 +223,7 @@ impl ShimStream {
 
     /// Counts a partition that keeps what was just sent from its reader.
     fn note_parted(&self, state: &mut State, now: Mono) {
-        let node = self.life().node();
+        let node = self.incarnation().node();
         let Some((fault, _)) = self.net.parted(node, self.peer(), now) else { return };
         if is_planned(fault) && state.struck.insert(fault) {
             self.net.strike(node, self.net.kind(fault), &self.end.conn.name);
@@ -244,7 +244,7 @@ impl AsyncRead for ShimStream {
     ) -> Poll<io::Result<()>> {
         let me = self.get_mut();
         loop {
-            if me.life().is_over() {
+            if me.incarnation().is_over() {
                 return Poll::Pending;
             }
             match me.gate(cx) {
@@ -264,14 +264,14 @@ impl AsyncWrite for ShimStream {
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
         let me = self.get_mut();
-        if me.life().is_over() {
+        if me.incarnation().is_over() {
             return Poll::Pending;
         }
         if buf.is_empty() {
             return Poll::Ready(Ok(0));
         }
         let (conn, out, now) = (Arc::clone(&me.end.conn), me.end.out, true_now());
-        let deaf = me.net.parted(me.peer(), me.life().node(), now).is_some();
+        let deaf = me.net.parted(me.peer(), me.incarnation().node(), now).is_some();
         let mut state = conn.state();
         me.suffer(&mut state);
         match state.pipe(out).end {
@@ -289,11 +289,11 @@ impl AsyncWrite for ShimStream {
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.life().is_over() { Poll::Pending } else { Poll::Ready(Ok(())) }
+        if self.incarnation().is_over() { Poll::Pending } else { Poll::Ready(Ok(())) }
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.life().is_over() {
+        if self.incarnation().is_over() {
             return Poll::Pending;
         }
         let mut state = self.end.conn.state();

@@ -14,7 +14,7 @@ use super::plan::{Direction, Effect, NetPlan};
 use super::{SimConnector, SimListener, mix};
 use crate::clock::true_now;
 use crate::fault::{FaultKind, Strikes};
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::trace::{Kind, Trace};
 
 /// The simulated network of one seed. Clones share it. All but its making belongs inside the world,
@@ -38,7 +38,7 @@ struct Books {
     hosts: BTreeMap<String, Host>,
     /// How many connections each link has seen.
     links: BTreeMap<(String, String), u64>,
-    listeners: BTreeMap<SocketAddr, Life>,
+    listeners: BTreeMap<SocketAddr, Incarnation>,
     /// Made but not yet accepted, by the connecting and the listening address.
     backlog: BTreeMap<(SocketAddr, SocketAddr), VecDeque<Arc<Conn>>>,
     ends: BTreeMap<u64, Arc<End>>,
@@ -95,16 +95,20 @@ impl Net {
 
     /// What `life` connects with.
     #[must_use]
-    pub fn connector(&self, life: Life) -> SimConnector {
-        SimConnector::new(self.clone(), life)
+    pub fn connector(&self, incarnation: Incarnation) -> SimConnector {
+        SimConnector::new(self.clone(), incarnation)
     }
 
     /// Listens at `port` of `life`'s node; to be called on that node.
     ///
     /// # Errors
     /// `NotFound` when the node was never added; what madsim says when the port is taken.
-    pub async fn listen(&self, life: Life, port: u16) -> std::io::Result<SimListener> {
-        SimListener::bind(self.clone(), life, port).await
+    pub async fn listen(
+        &self,
+        incarnation: Incarnation,
+        port: u16,
+    ) -> std::io::Result<SimListener> {
+        SimListener::bind(self.clone(), incarnation, port).await
     }
 
     /// Switches every fault off for good: hung connections and silent streams go on. What was
@@ -171,7 +175,9 @@ impl Net {
             end.conn.state().reset(end.out);
             drop(end.inner().take());
         }
-        for conn in self.take_backlog(|life| life.node() == node && life.is_over()) {
+        for conn in
+            self.take_backlog(|incarnation| incarnation.node() == node && incarnation.is_over())
+        {
             conn.state().reset(Direction::Response);
         }
     }
@@ -197,7 +203,7 @@ impl Net {
         dead.into_values().collect()
     }
 
-    fn take_backlog(&self, of: impl Fn(&Life) -> bool) -> Vec<Arc<Conn>> {
+    fn take_backlog(&self, of: impl Fn(&Incarnation) -> bool) -> Vec<Arc<Conn>> {
         let mut books = self.books();
         let mut taken = Vec::new();
         for queue in books.backlog.values_mut() {
@@ -222,22 +228,22 @@ impl Net {
     }
 
     /// Notes who listens at `addr`. Whoever waited there for an earlier listener is reset.
-    pub(super) fn note_listener(&self, addr: SocketAddr, life: Life) {
-        let earlier = self.books().listeners.insert(addr, life);
+    pub(super) fn note_listener(&self, addr: SocketAddr, incarnation: Incarnation) {
+        let earlier = self.books().listeners.insert(addr, incarnation);
         let Some(earlier) = earlier else { return };
-        for conn in self.take_backlog(|life| same(life, &earlier)) {
+        for conn in self.take_backlog(|incarnation| same(incarnation, &earlier)) {
             conn.state().reset(Direction::Response);
         }
     }
 
-    pub(super) fn listener(&self, addr: SocketAddr) -> Option<Life> {
+    pub(super) fn listener(&self, addr: SocketAddr) -> Option<Incarnation> {
         self.books().listeners.get(&addr).cloned()
     }
 
     /// Keeps a new end. The connecting one also waits in the listener's backlog.
     pub(super) fn keep(
         &self,
-        life: &Life,
+        incarnation: &Incarnation,
         out: Direction,
         conn: &Arc<Conn>,
         inner: TcpStream,
@@ -250,7 +256,7 @@ impl Net {
         {
             books.backlog.entry((local, peer)).or_default().push_back(Arc::clone(conn));
         }
-        let end = End::new(id, life.clone(), out, Arc::clone(conn), inner);
+        let end = End::new(id, incarnation.clone(), out, Arc::clone(conn), inner);
         books.ends.insert(id, Arc::clone(&end));
         end
     }
@@ -262,7 +268,7 @@ impl Net {
 
     /// Its holder has dropped the end. A dead life's stays open, silent.
     pub(super) fn dropped(&self, end: &End) {
-        if end.life.is_over() {
+        if end.incarnation.is_over() {
             return;
         }
         self.books().ends.remove(&end.id);
@@ -381,9 +387,9 @@ fn both(one: &str, other: &str) -> [(String, String); 2] {
 }
 
 fn is_dead(end: &End, node: &str) -> bool {
-    end.life.node() == node && end.life.is_over()
+    end.incarnation.node() == node && end.incarnation.is_over()
 }
 
-fn same(a: &Life, b: &Life) -> bool {
-    a.node() == b.node() && a.incarnation() == b.incarnation()
+fn same(a: &Incarnation, b: &Incarnation) -> bool {
+    a.node() == b.node() && a.number() == b.number()
 }

@@ -109,7 +109,7 @@ impl SimNode {
         supervise(async move {
             until(window.from).await;
             while window.holds(true_now()) && !lock(&node.0.state).healed {
-                if node.life().is_over() {
+                if node.incarnation().is_over() {
                     return;
                 }
                 node.0.fault(FaultKind::SlowNode, "stands still");

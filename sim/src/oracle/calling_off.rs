@@ -33,7 +33,7 @@ const DEAF: [FaultKind; 8] = [
 type Place<'e> = (&'e str, u32, RunId, Option<TaskId>);
 
 /// A node's name, its life, and a run that it began to roll back.
-type Life<'e> = (&'e str, u32, RunId);
+type Incarnation<'e> = (&'e str, u32, RunId);
 
 /// Judges every attempt that a node started and, in the same life, called off.
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
@@ -67,7 +67,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
 }
 
 /// The node, its life and the run that it began to roll back, with which event and when.
-fn roll(told: &Told) -> Option<(Life<'_>, (Version, Mono))> {
+fn roll(told: &Told) -> Option<(Incarnation<'_>, (Version, Mono))> {
     let started = matches!(told.recorded.event, Event::RollbackStarted { .. });
     let place = (told.node.as_str(), told.incarnation, told.run);
     started.then_some((place, (told.number, told.at)))

@@ -243,15 +243,15 @@ fn untold(report: &mut Report, evidence: &Evidence) {
 fn alive(report: &mut Report, evidence: &Evidence, told: &Told) {
     let mut lives =
         evidence.lives.iter().filter(|l| l.node == told.node && l.incarnation == told.incarnation);
-    let Some(life) = lives.next() else { return };
-    let lived = life.born <= told.at && life.died.is_none_or(|d| told.at <= d);
+    let Some(incarnation) = lives.next() else { return };
+    let lived = incarnation.born <= told.at && incarnation.died.is_none_or(|d| told.at <= d);
     report.check(lived, told.run, TOLD_BY_THE_DEAD, || shown(told));
 }
 
 fn shown(told: &Told) -> String {
-    let (node, life, number) = (&told.node, told.incarnation, told.number.0);
+    let (node, incarnation, number) = (&told.node, told.incarnation, told.number.0);
     let at = retrial::time::Nanos::new(told.at.as_nanos());
-    format!("{node} (life {life}) told #{number} {} at {at}", told.recorded.event.name())
+    format!("{node} (life {incarnation}) told #{number} {} at {at}", told.recorded.event.name())
 }
 
 /// Every arrival belongs to a durable start: write, then act.

@@ -164,7 +164,7 @@ impl Task<'_> {
         let said: u64 = self
             .did(attempt)
             .filter_map(|did| match did {
-                Did::Spent(cost) => Some(*cost),
+                Did::TaskTime(cost) => Some(*cost),
                 _ => None,
             })
             .sum();

@@ -71,7 +71,7 @@ fn lines(report: &mut Report, evidence: &Evidence, output: &Output) -> Vec<(RunI
 
 /// How many nodes run an engine.
 fn engines(evidence: &Evidence) -> usize {
-    let names = evidence.lives.iter().map(|life| life.node.as_str());
+    let names = evidence.lives.iter().map(|incarnation| incarnation.node.as_str());
     names.filter(|name| ![STORE, ENDPOINTS].contains(name)).collect::<BTreeSet<_>>().len()
 }
 
@@ -109,7 +109,11 @@ fn tells(line: &Value, entry: &Entry<'_>) -> bool {
 
 /// Without a death every event stands in a line: whoever wrote an event tells it.
 fn missing(report: &mut Report, evidence: &Evidence, told: &BTreeSet<(RunId, u64)>) {
-    if evidence.lives.iter().any(|life| life.died.is_some() && life.node != STORE) {
+    if evidence
+        .lives
+        .iter()
+        .any(|incarnation| incarnation.died.is_some() && incarnation.node != STORE)
+    {
         return;
     }
     for run in evidence.runs.iter().filter(|run| !run.damaged) {

@@ -1,7 +1,7 @@
 //! The part of promise 2 about time told: how long an attempt took, and where a task's time went
 //! (C15). Computed anew from the times of starts and failures.
 
-use retrial::run::{Event, Spent};
+use retrial::run::{Event, TaskTime};
 use retrial::time::{Nanos, Timestamp};
 
 use super::Report;
@@ -37,12 +37,12 @@ pub(super) fn judge(report: &mut Report, task: &TaskHistory<'_>) {
                 continue;
             }
             Event::TaskSucceeded { spent, .. } => {
-                (spent, Spent { working: passed, failing, waiting })
+                (spent, TaskTime { working: passed, failing, waiting })
             }
             Event::TaskFailed { spent, .. } => {
                 // With its last attempt, or when that came up too late to start.
                 let waiting = waiting.saturating_add(passed);
-                (spent, Spent { working: Nanos::ZERO, failing, waiting })
+                (spent, TaskTime { working: Nanos::ZERO, failing, waiting })
             }
             _ => continue,
         };

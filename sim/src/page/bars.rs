@@ -18,7 +18,7 @@ use crate::scenario::Reply;
 pub(super) fn of_tasks(events: &Events, mask: &Mask) -> Vec<Bar> {
     let mut bars = Vec::new();
     for (run, of) in events.each() {
-        let mut pen = Pen { run, of, mask, bars: &mut bars, open: BTreeMap::new() };
+        let mut pen = CommitBuilder { run, of, mask, bars: &mut bars, open: BTreeMap::new() };
         let mut entered: BTreeMap<StepIx, &Placed> = BTreeMap::new();
         for placed in &of.events {
             if let Event::StepEntered { step, .. } = placed.recorded.event {
@@ -41,7 +41,7 @@ enum At<'e> {
 }
 
 /// Writes one run's bars.
-struct Pen<'p> {
+struct CommitBuilder<'p> {
     run: usize,
     of: &'p OfRun,
     mask: &'p Mask,
@@ -49,7 +49,7 @@ struct Pen<'p> {
     open: BTreeMap<TaskId, At<'p>>,
 }
 
-impl<'p> Pen<'p> {
+impl<'p> CommitBuilder<'p> {
     fn follow(&mut self, placed: &'p Placed, entered: &BTreeMap<StepIx, &'p Placed>) {
         match placed.recorded.event {
             Event::AttemptStarted { task, attempt, .. } => {

@@ -51,16 +51,17 @@ fn named(kind: FaultKind, other: Option<Place>, lasts: Nanos) -> String {
 /// From each death to the next life.
 pub(super) fn deaths(evidence: &Evidence, lanes: &mut Lanes) -> Vec<Span> {
     let mut spans = Vec::new();
-    for life in &evidence.lives {
-        let Some(died) = life.died else { continue };
-        let mut later = evidence.lives.iter().filter(|l| l.node == life.node && l.born > died);
+    for incarnation in &evidence.lives {
+        let Some(died) = incarnation.died else { continue };
+        let mut later =
+            evidence.lives.iter().filter(|l| l.node == incarnation.node && l.born > died);
         let born: Option<Mono> = later.next().map(|l| l.born);
         spans.push(Span {
-            lane: lanes.of_name(&life.node),
+            lane: lanes.of_name(&incarnation.node),
             from: exact(died),
             until: born.map(exact),
             kind: SpanKind::Dead,
-            name: format!("life {} is over", life.incarnation),
+            name: format!("life {} is over", incarnation.incarnation),
         });
     }
     spans

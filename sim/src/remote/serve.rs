@@ -23,7 +23,7 @@ pub async fn serve<S: Store>(
     listener: SimListener,
     faults: StoreFaults,
 ) -> io::Result<()> {
-    let name: Arc<str> = listener.life().node().into();
+    let name: Arc<str> = listener.incarnation().node().into();
     loop {
         let stream = listener.accept().await?;
         let peer = stream.peer().into();

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use super::seed;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::sync::lock;
 use crate::watch::Watch;
 
@@ -74,7 +74,7 @@ impl LiveTasks {
 /// A future of a node.
 pub(super) struct Guarded<F> {
     future: Option<Pin<Box<F>>>,
-    life: Life,
+    incarnation: Incarnation,
     pulse: Pulse,
     watch: Watch,
     live: LiveTasks,
@@ -83,7 +83,7 @@ pub(super) struct Guarded<F> {
 impl<F: Future<Output = ()>> Guarded<F> {
     pub(super) fn new(
         future: F,
-        life: &Life,
+        incarnation: &Incarnation,
         pulse: &Pulse,
         watch: &Watch,
         live: &LiveTasks,
@@ -91,7 +91,7 @@ impl<F: Future<Output = ()>> Guarded<F> {
         live.0.fetch_add(1, Ordering::SeqCst);
         Self {
             future: Some(Box::pin(future)),
-            life: life.clone(),
+            incarnation: incarnation.clone(),
             pulse: pulse.clone(),
             watch: watch.clone(),
             live: live.clone(),
@@ -100,18 +100,18 @@ impl<F: Future<Output = ()>> Guarded<F> {
 
     /// Whether the future may be polled now. A planned crash happens in here.
     fn admitted(&self) -> bool {
-        if self.life.is_over() {
+        if self.incarnation.is_over() {
             return false;
         }
         self.pulse.beat();
-        !self.life.is_over() && self.watch.admit(self.life.node())
+        !self.incarnation.is_over() && self.watch.admit(self.incarnation.node())
     }
 
     fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(future) = &mut self.future else { return Poll::Ready(()) };
-        let polled = seed::inside(&self.life, || future.as_mut().poll(cx));
+        let polled = seed::inside(&self.incarnation, || future.as_mut().poll(cx));
         // A life that ended during the poll, say inside a disk call, gets no other.
-        if self.life.is_over() { Poll::Ready(()) } else { polled }
+        if self.incarnation.is_over() { Poll::Ready(()) } else { polled }
     }
 }
 

@@ -36,7 +36,7 @@ pub(crate) use self::guarded::LiveTasks;
 use self::nap::{Nap, yield_once};
 use crate::clock::true_time;
 use crate::fault::FaultKind;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::sync::lock;
 use crate::watch::Records;
 
@@ -55,7 +55,7 @@ pub struct RuntimePlan {
 pub struct SimRuntime(Arc<Process>);
 
 struct Process {
-    life: Life,
+    incarnation: Incarnation,
     node: NodeHandle,
     time: TimeHandle,
     clock: NodeClock,
@@ -75,7 +75,7 @@ impl SimRuntime {
     /// its lives; `debt` is its disk's.
     #[must_use]
     pub fn new(
-        life: &Life,
+        incarnation: &Incarnation,
         node: NodeHandle,
         plan: &RuntimePlan,
         pulse: &Pulse,
@@ -83,9 +83,9 @@ impl SimRuntime {
         records: &Records,
     ) -> Self {
         let time = TimeHandle::current();
-        let stream = mix(plan.chance, u64::from(life.incarnation()));
+        let stream = mix(plan.chance, u64::from(incarnation.number()));
         Self(Arc::new(Process {
-            life: life.clone(),
+            incarnation: incarnation.clone(),
             node,
             clock: NodeClock::new(plan.clock.clone(), true_time(&time)),
             time,
@@ -103,8 +103,8 @@ impl SimRuntime {
 
     /// The incarnation that this runtime belongs to.
     #[must_use]
-    pub fn life(&self) -> &Life {
-        &self.0.life
+    pub fn incarnation(&self) -> &Incarnation {
+        &self.0.incarnation
     }
 
     /// The incarnation's clocks.
@@ -176,11 +176,11 @@ impl Runtime for SimRuntime {
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {
-        let Process { life, node, pulse, records, live, .. } = &*self.0;
-        if life.is_over() {
+        let Process { incarnation, node, pulse, records, live, .. } = &*self.0;
+        if incarnation.is_over() {
             return Task::new(|| ());
         }
-        let guarded = Guarded::new(future, life, pulse, &records.watch, live);
+        let guarded = Guarded::new(future, incarnation, pulse, &records.watch, live);
         let abort = node.spawn(guarded).abort_handle();
         Task::new(move || abort.abort())
     }

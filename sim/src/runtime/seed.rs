@@ -12,7 +12,7 @@ use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::FunctionPanic;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 
 /// A panic in a simulated world.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -117,13 +117,13 @@ thread_local! {
     static CAPTURING: Cell<bool> = const { Cell::new(false) };
     static FUNCTION: RefCell<Option<String>> = const { RefCell::new(None) };
     static FUNCTION_PANICS: RefCell<Vec<FunctionPanic>> = const { RefCell::new(Vec::new()) };
-    static INSIDE: RefCell<Option<Life>> = const { RefCell::new(None) };
+    static INSIDE: RefCell<Option<Incarnation>> = const { RefCell::new(None) };
     static LAST: RefCell<Option<PanicReport>> = const { RefCell::new(None) };
 }
 
 /// Runs `poll` as part of `life`, so that a panic in it is laid at that node's door.
-pub(super) fn inside<T>(life: &Life, poll: impl FnOnce() -> T) -> T {
-    let outer = INSIDE.replace(Some(life.clone()));
+pub(super) fn inside<T>(incarnation: &Incarnation, poll: impl FnOnce() -> T) -> T {
+    let outer = INSIDE.replace(Some(incarnation.clone()));
     let polled = poll();
     INSIDE.set(outer);
     polled
@@ -146,7 +146,8 @@ fn install_hook() {
 }
 
 fn keep(info: &PanicHookInfo<'_>) {
-    let node = INSIDE.try_with(|i| i.borrow().as_ref().map(|life| life.node().to_owned()));
+    let node =
+        INSIDE.try_with(|i| i.borrow().as_ref().map(|incarnation| incarnation.node().to_owned()));
     let message = info.payload_as_str().unwrap_or("a panic without a message").to_owned();
     let place = info.location().map_or_else(|| "an unknown place".to_owned(), place);
     let function = FUNCTION.try_with(|f| f.borrow().clone()).ok().flatten();

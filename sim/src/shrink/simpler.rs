@@ -3,7 +3,7 @@
 use retrial::time::{Mono, Nanos};
 
 use super::WELL;
-use crate::scenario::{NodeClock, OwnStrike, People, Place, Reply, Scenario, Topology};
+use crate::scenario::{NodeClock, People, Place, Reply, Scenario, Topology, UserStrike};
 
 /// Fewer nodes, right clocks, nothing kept or pruned, faults that last no time.
 pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
@@ -27,9 +27,10 @@ pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
         // From the beginning on: then nothing else need go wrong for it to be met.
         let (from, lasts) =
             (Mono::from_nanos(0), Nanos::new(strike.from.after(strike.lasts).as_nanos()));
-        for simpler in
-            [OwnStrike { from, lasts, ..strike.clone() }, OwnStrike { chance: 0, ..strike.clone() }]
-        {
+        for simpler in [
+            UserStrike { from, lasts, ..strike.clone() },
+            UserStrike { chance: 0, ..strike.clone() },
+        ] {
             ways.push(with(scenario, |s| {
                 s.own.iter_mut().for_each(|own| own.faults[at] = simpler.clone());
             }));

@@ -57,7 +57,7 @@ impl Draft {
     }
 
     /// The policies that are built in Rust, by step.
-    pub(super) fn builder(&self) -> BTreeMap<String, policy::Parts> {
+    pub(super) fn builder(&self) -> BTreeMap<String, policy::PolicyParts> {
         let built = self.steps.iter().filter_map(|s| match &s.policy {
             PolicyDraft::Builder(parts) => Some((s.id.clone(), parts.clone())),
             _ => None,

@@ -7,12 +7,12 @@
 
 mod alerts;
 mod bound;
+mod check;
 mod draw;
 mod faults;
 mod functions;
 mod graphs;
 mod guards;
-mod own;
 mod partial;
 mod people;
 mod policies;
@@ -30,9 +30,9 @@ use retrial::time::{Mono, Nanos};
 
 pub use bound::bound;
 pub(crate) use bound::guarded;
+pub(crate) use check::{CheckPlan, Text, UserKind};
 pub use draw::Draw;
 pub use functions::functions;
-pub(crate) use own::{OwnKind, OwnPlan, Text};
 pub use read::workflow;
 pub use registered::names as registered;
 pub use user::UserPlan;

@@ -1,8 +1,8 @@
 //! Policies in all five dialects, with short delays. None is refused at load.
 
 use retrial::policy::{
-    AtDeadline, Backoff, Counting, DelayList, Dialect, Jitter, Limit, Matcher, Multiplier, Parts,
-    Rule, Shape, Share,
+    AtDeadline, Backoff, Counting, DelayList, Dialect, Jitter, Limit, Matcher, Multiplier,
+    PolicyParts, Rule, Shape, Share,
 };
 use retrial::time::Nanos;
 use serde_json::{Map, Value, json};
@@ -24,7 +24,7 @@ pub(super) enum PolicyDraft {
     /// `preset`: its name, or a table.
     Preset(Value),
     /// Built in Rust, and so not in the text.
-    Builder(Parts),
+    Builder(PolicyParts),
 }
 
 impl PolicyDraft {
@@ -230,8 +230,8 @@ fn preset(draw: &mut Draw, timed: bool) -> Value {
 }
 
 /// Everything that only the builder can say.
-fn builder(draw: &mut Draw, timed: bool) -> Parts {
-    let mut parts = Parts::new(Dialect::Builder);
+fn builder(draw: &mut Draw, timed: bool) -> PolicyParts {
+    let mut parts = PolicyParts::new(Dialect::Builder);
     if !timed && draw.chance(12) {
         truncating(draw, &mut parts);
         return parts;
@@ -256,7 +256,7 @@ fn builder(draw: &mut Draw, timed: bool) -> Parts {
 }
 
 /// Delays that soon cross the total timeout and are cut short there (X5).
-fn truncating(draw: &mut Draw, parts: &mut Parts) {
+fn truncating(draw: &mut Draw, parts: &mut PolicyParts) {
     let base = draw.millis(300, 900);
     let backoff = Backoff::exponential(base).with_jitter(jitter(draw));
     let limit = Limit::retries(draw.small(3, 6));

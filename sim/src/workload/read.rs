@@ -2,7 +2,7 @@
 
 use retrial::dialect::{self, Environment};
 use retrial::policy::Policy;
-use retrial::workflow::{Parts, Workflow};
+use retrial::workflow::{Workflow, WorkflowParts};
 
 use super::user::lines;
 use crate::scenario::{Format, WorkflowText};
@@ -13,7 +13,7 @@ use crate::scenario::{Format, WorkflowText};
 /// # Errors
 /// Why the text makes no sense.
 pub fn workflow(place: usize, drawn: &WorkflowText) -> Result<Workflow, String> {
-    let mut parts = Parts::from(read(place, drawn)?);
+    let mut parts = WorkflowParts::from(read(place, drawn)?);
     for step in &mut parts.steps {
         if let Some(built) = drawn.builder.get(&step.id) {
             step.policy = Policy::try_from(built.clone()).map_err(|e| e.to_string())?;

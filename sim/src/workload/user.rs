@@ -7,7 +7,7 @@ use retrial::dialect::tree::Node;
 use retrial::dialect::{self, Declarations, Diagnostic, Document, Environment, Format};
 use retrial::net::Url;
 use retrial::time::{Mono, Nanos};
-use retrial::workflow::{Action, Parts, Target, Webhook, Workflow};
+use retrial::workflow::{Action, Target, Webhook, Workflow, WorkflowParts};
 
 use super::simulate::{Script, Table};
 use super::{Draw, Swarm, bound, faults, replies};
@@ -259,8 +259,8 @@ fn is_at(action: &Action, services: &BTreeSet<String>) -> bool {
 
 /// The same workflow with each action's URL led to the simulated endpoints, unless it is one of
 /// `services`.
-fn lead_to_simulation(workflow: Workflow, services: &BTreeSet<String>) -> Parts {
-    let mut parts = Parts::from(workflow);
+fn lead_to_simulation(workflow: Workflow, services: &BTreeSet<String>) -> WorkflowParts {
+    let mut parts = WorkflowParts::from(workflow);
     for (name, action) in &mut parts.actions {
         if is_at(action, services) {
             continue;

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use metrics_util::debugging::DebugValue;
 use retrial::run::{self, Event, Letter, Recorded, RunState, TaskId, Version};
 use retrial::store::{LetterHead, StoreError};
 use retrial::time::{Mono, Nanos};
@@ -20,10 +19,10 @@ use crate::evidence::{
 };
 use crate::fault::FaultKind;
 use crate::oracle::{Replayer, is_guarded};
-use crate::own::OwnEvidence;
 use crate::runtime::function_panics;
 use crate::scenario::Scenario;
 use crate::sync::lock;
+use crate::user::UserEvidence;
 use crate::watch::Records;
 
 /// What struck, whoever did it: a user's own fault that parts nodes explains what a partition does.
@@ -75,7 +74,7 @@ pub(super) async fn collect(
         .iter()
         .map(|(source, bytes)| Output { source: source.clone(), text: text(bytes) })
         .collect();
-    outputs.push(Output { source: METRICS.to_owned(), text: counted(notes) });
+    outputs.push(Output { source: METRICS.to_owned(), text: notes.metrics.lines() });
     let entries = nodes.endpoint.ledger().entries();
     let asked_of_services: Vec<Entry> =
         entries.iter().filter(|entry| entry.service.is_some()).cloned().collect();
@@ -100,7 +99,7 @@ pub(super) async fn collect(
         works: lock(&notes.works).clone(),
         answers: if guarded { notes.seen.answers() } else { Vec::new() },
         steps: lock(&users.steps).clone(),
-        own: OwnEvidence::default(),
+        own: UserEvidence::default(),
         requests: asked_of_services.into_iter().filter_map(asked).collect(),
         panics: function_panics(),
     }
@@ -132,23 +131,6 @@ fn asked(entry: Entry) -> Option<Asked> {
     let (at, node, response) = (entry.at, entry.node, entry.response);
     let is_handed_over = matches!(entry.delivery, Some(Delivery::Handed(_)));
     Some(Asked { at, service, node, request, response, is_handed_over })
-}
-
-/// What all nodes counted.
-fn counted(notes: &Notes) -> String {
-    let series = notes.metrics.snapshotter().snapshot().into_vec();
-    let mut lines = Vec::new();
-    for (key, _, help, value) in series {
-        let key = key.key();
-        let labels: Vec<_> = key.labels().map(|l| format!("{}={}", l.key(), l.value())).collect();
-        let name = format!("{}{{{}}}", key.name(), labels.join(","));
-        lines.push(match value {
-            DebugValue::Counter(count) => format!("{name} {count}\n"),
-            DebugValue::Gauge(_) | DebugValue::Histogram(_) => format!("# {name} {help:?}\n"),
-        });
-    }
-    lines.sort();
-    lines.concat()
 }
 
 /// The runs that redrive letters or tell alerts: nobody but the store knew their ids.

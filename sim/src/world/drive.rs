@@ -16,15 +16,15 @@ use super::collect;
 use super::nodes::Nodes;
 use super::plan;
 use super::program::{Counter, Notes, Order};
-use super::{spans, strikes};
+use super::{spans, user_faults};
 use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence, PeopleEvidence, RunEvidence, Steps};
 use crate::fault::FaultKind;
-use crate::own::{Own, World};
 use crate::runtime::mix;
 use crate::scenario::{Cancel, Fault, Place, Rest, Scenario, When};
 use crate::sync::lock;
 use crate::trace::Kind;
+use crate::user::{UserCode, World};
 use crate::watch::Records;
 use crate::workload;
 
@@ -44,7 +44,7 @@ const SETTLE: Nanos = Nanos::from_secs(5);
 pub(super) async fn live(
     scenario: &Scenario,
     workflows: Arc<Vec<Arc<Workflow>>>,
-    own: Option<Arc<Own>>,
+    own: Option<Arc<UserCode>>,
     bound: Bound,
     records: &Records,
 ) -> Evidence {
@@ -61,7 +61,7 @@ pub(super) async fn live(
         drop(madsim::task::spawn(async move { user.submit(number).await }));
     }
     if let Some((own, world)) = &own {
-        strikes::start(scenario, own, world);
+        user_faults::start(scenario, own, world);
     }
     for cancel in scenario.cancels.clone() {
         let user = users.clone();
@@ -128,7 +128,11 @@ fn shutdown(fault: Fault, nodes: &Nodes) {
 }
 
 /// How long after healing the scenario's runs must have ended.
-pub(super) fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>], own: Option<&Own>) -> Bound {
+pub(super) fn bound(
+    scenario: &Scenario,
+    workflows: &[Arc<Workflow>],
+    own: Option<&UserCode>,
+) -> Bound {
     let functions = own.map_or_else(Functions::default, |own| own.backoffs.clone());
     workload::bound(scenario, workflows, &functions)
 }

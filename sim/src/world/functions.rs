@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use retrial::action::{
-    ActionSet, Actions, Call, Context, HttpActions, Lent, Outcome, Registry, Reports,
+    ActionSet, Actions, Call, Context, ContextRuntime, HttpActions, Outcome, Registry, Reports,
 };
 use retrial::failure::Failure;
 use retrial::run::{RunId, TaskId};
@@ -17,14 +17,14 @@ use retrial::time::Timestamp;
 use retrial::workflow::{Able, Action, Endpoint, Target};
 use serde_json::json;
 
-use super::wires::Wires;
+use super::action_network::ActionNetwork;
 use crate::clock::true_now;
 use crate::evidence::{Did, Work};
-use crate::life::Life;
-use crate::own::Own;
+use crate::incarnation::Incarnation;
 use crate::runtime::{SimRuntime, inside_function};
 use crate::scenario::ENDPOINT_HOST;
 use crate::sync::lock;
+use crate::user::UserCode;
 use crate::workload::{self, Draw};
 
 /// What all functions of a world did. Clones share it.
@@ -35,7 +35,7 @@ type Dispatched = Arc<Mutex<BTreeMap<(u128, u32), Timestamp>>>;
 
 /// Registered functions and HTTP endpoints.
 pub(super) struct Acts {
-    set: ActionSet<Wires>,
+    set: ActionSet<ActionNetwork>,
     whose: Whose,
 }
 
@@ -44,19 +44,19 @@ enum Whose {
     /// The simulation's, which see to it themselves that it is written down what they do.
     Drawn(Dispatched),
     /// A user's.
-    Own(Book),
+    UserCode(Book),
 }
 
 /// What functions of one life of a node did.
 #[derive(Clone)]
 struct Book {
-    life: Life,
+    incarnation: Incarnation,
     works: Works,
 }
 
 impl Book {
     fn note(&self, run: RunId, task: TaskId, attempt: u32, did: Did) {
-        if !self.life.is_over() {
+        if !self.incarnation.is_over() {
             lock(&self.works).push(Work { at: true_now(), run, task, attempt, did });
         }
     }
@@ -67,20 +67,20 @@ impl Book {
 struct Hands {
     runtime: SimRuntime,
     book: Book,
-    http: HttpActions<Wires>,
+    http: HttpActions<ActionNetwork>,
     dispatched: Dispatched,
 }
 
 impl Acts {
     pub(super) fn new(
         runtime: SimRuntime,
-        life: Life,
+        incarnation: Incarnation,
         works: Works,
-        http: HttpActions<Wires>,
+        http: HttpActions<ActionNetwork>,
         lacking: &BTreeSet<String>,
     ) -> Self {
         let dispatched = Dispatched::default();
-        let book = Book { life, works };
+        let book = Book { incarnation, works };
         let hands =
             Hands { runtime, book, http: http.clone(), dispatched: Arc::clone(&dispatched) };
         let mut registry = Registry::new();
@@ -102,8 +102,13 @@ impl Acts {
     }
 
     /// A user's own functions, over the simulated network.
-    pub(super) fn own(own: &Own, life: Life, works: Works, http: HttpActions<Wires>) -> Self {
-        let whose = Whose::Own(Book { life, works });
+    pub(super) fn own(
+        own: &UserCode,
+        incarnation: Incarnation,
+        works: Works,
+        http: HttpActions<ActionNetwork>,
+    ) -> Self {
+        let whose = Whose::UserCode(Book { incarnation, works });
         Self { set: ActionSet::new(own.registry(), http), whose }
     }
 }
@@ -115,7 +120,7 @@ impl Actions for Acts {
                 lock(dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
                 self.set.invoke(call).await
             }
-            Whose::Own(book) => {
+            Whose::UserCode(book) => {
                 let (name, run, task, attempt) =
                     (call.name.clone(), call.run, call.task, call.attempt);
                 let target = call.action.as_ref().map(|action| &action.target);
@@ -152,7 +157,7 @@ impl Hands {
             self.runtime.sleep_until(self.runtime.now().after(wait)).await;
             if draw.chance(40) {
                 let cost = draw.below(1_000_000);
-                self.note(&context, Did::Spent(cost));
+                self.note(&context, Did::TaskTime(cost));
                 context.report_cost(cost);
             }
             done += 1;
@@ -198,7 +203,7 @@ impl Hands {
                 .copied()
                 .unwrap_or_default(),
             cancelled: context.cancelled().clone(),
-            lent: Lent::by(self.runtime.clone()),
+            context_runtime: ContextRuntime::by(self.runtime.clone()),
         }
     }
 }

@@ -5,17 +5,18 @@
 //! what is right: that is the oracles'. To add a fault, say in `plan` which part carries it out; to
 //! add something that users do, add it to `drive`.
 
+mod action_network;
 mod collect;
+mod counters;
 mod drive;
 mod functions;
 mod nodes;
 mod people;
 mod plan;
 mod program;
+mod recording_store;
 mod spans;
-mod strikes;
-mod wires;
-mod witness;
+mod user_faults;
 
 pub use plan::name_of;
 
@@ -29,11 +30,11 @@ use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence};
 use crate::history::History;
 use crate::oracle::{Finding, judge_all, proof};
-use crate::own::Own;
 use crate::report::{Breach, SeedReport, Verdict};
 use crate::runtime::run_seed as on_a_thread;
 use crate::scenario::Scenario;
 use crate::source::Source;
+use crate::user::UserCode;
 use crate::watch::Records;
 use crate::workload;
 
@@ -86,7 +87,11 @@ pub fn live_scenario(scenario: Scenario, keep: bool) -> Lived {
 
 /// The same, with what a user brings.
 #[must_use]
-pub(crate) fn live_with(scenario: Scenario, own: Option<Arc<Own>>, records: &Records) -> Lived {
+pub(crate) fn live_with(
+    scenario: Scenario,
+    own: Option<Arc<UserCode>>,
+    records: &Records,
+) -> Lived {
     let workflows = Arc::new(drive::workflows(&scenario));
     let bound = drive::bound(&scenario, &workflows, own.as_deref());
     records.watch.expect_held(workload::guarded(&scenario, &workflows));

@@ -9,22 +9,22 @@ use retrial::runtime::Runtime as _;
 use retrial::store::{OpenError, RedbStore};
 use retrial::time::Nanos;
 
+use super::action_network::ActionNetwork;
 use super::plan::{self, ENDPOINTS, STORE};
 use super::program::{self, Counter, Lost, Member, Notes};
-use super::wires::Wires;
-use super::witness::Witness;
+use super::recording_store::RecordingStore;
 use crate::clock::true_now;
 use crate::disk::SimDisk;
 use crate::endpoint::Endpoint;
 use crate::evidence::Steps;
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::net::Net;
 use crate::node::{NodeParts, SimNode};
-use crate::own::{Own, World};
 use crate::remote::{self, RemoteStore, StoreFaults};
 use crate::runtime::SimRuntime;
 use crate::scenario::{ENDPOINT_HOST, Lacking, Place, Scenario, Topology};
 use crate::trace::Kind;
+use crate::user::{UserCode, World};
 use crate::watch::Records;
 
 /// The endpoints' port: that of plain HTTP.
@@ -41,7 +41,7 @@ pub(super) struct Nodes {
     pub(super) all: Vec<SimNode>,
     /// Where the engines take orders.
     pub(super) counters: Vec<Counter>,
-    own: Option<Arc<Own>>,
+    own: Option<Arc<UserCode>>,
 }
 
 /// Where a node stands, and what it stands on.
@@ -61,7 +61,7 @@ impl Nodes {
     /// Builds and boots everything.
     pub(super) fn start(
         scenario: &Scenario,
-        own: Option<(Arc<Own>, World)>,
+        own: Option<(Arc<UserCode>, World)>,
         notes: &Notes,
         records: &Records,
     ) -> Self {
@@ -96,17 +96,17 @@ impl Nodes {
         net.add_node(ENDPOINTS, ip(100));
         net.add_alias(ENDPOINT_HOST, ENDPOINTS);
         let services = endpoint.services();
-        services.iter().for_each(|host| net.add_alias(&Wires::name_of(host), ENDPOINTS));
+        services.iter().for_each(|host| net.add_alias(&ActionNetwork::name_of(host), ENDPOINTS));
         let parts = NodeParts {
             name: ENDPOINTS.to_owned(),
             ip: Some(ip(100)),
             plan: crate::runtime::RuntimePlan::default(),
             disk: None,
         };
-        let node = SimNode::start(parts, records, move |_, life| {
+        let node = SimNode::start(parts, records, move |_, incarnation| {
             let (net, endpoint) = (net.clone(), endpoint.clone());
             async move {
-                if let Ok(listener) = net.listen(life, HTTP).await {
+                if let Ok(listener) = net.listen(incarnation, HTTP).await {
                     // It ends only with the node.
                     let _ = endpoint.serve(listener).await;
                 }
@@ -120,15 +120,15 @@ impl Nodes {
         let disk = SimDisk::new(&plan::node_name(0), plan::disk(scenario, place), records);
         let member = self.member(scenario, true, notes, records);
         let opened = disk.clone();
-        let boot = move |runtime: SimRuntime, life: Life| {
+        let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
             let (disk, member) = (opened.clone(), member.clone());
             async move {
-                member.net.node_restarted(life.node());
+                member.net.node_restarted(incarnation.node());
                 let records = member.records.clone();
                 let lost = member.notes.lost.clone();
-                let store = open(runtime.clone(), disk, life.clone(), records, lost).await;
-                let store = Witness::new(store, &member.notes, life.clone());
-                program::run(runtime, life, store, member).await;
+                let store = open(runtime.clone(), disk, incarnation.clone(), records, lost).await;
+                let store = RecordingStore::new(store, &member.notes, incarnation.clone());
+                program::run(runtime, incarnation, store, member).await;
             }
         };
         let site = Site { place, clock: 0, address: ip(1), disk: Some(disk) };
@@ -165,15 +165,16 @@ impl Nodes {
         let disk = SimDisk::new(STORE, plan::disk(scenario, place), records);
         let world = (self.net.clone(), self.store_faults.clone(), records.clone(), notes.clone());
         let opened = disk.clone();
-        let boot = move |runtime: SimRuntime, life: Life| {
+        let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
             let (net, faults, records, notes) = world.clone();
             let lost = notes.lost.clone();
             let disk = opened.clone();
             async move {
                 net.node_restarted(STORE);
-                let store = open(runtime.clone(), disk, life.clone(), records.clone(), lost).await;
-                let store = Witness::new(store, &notes, life.clone());
-                if let Ok(listener) = net.listen(life, STORE_PORT).await {
+                let store =
+                    open(runtime.clone(), disk, incarnation.clone(), records.clone(), lost).await;
+                let store = RecordingStore::new(store, &notes, incarnation.clone());
+                if let Ok(listener) = net.listen(incarnation, STORE_PORT).await {
                     // It ends only with the node.
                     let _ = remote::serve(Arc::new(store), listener, faults).await;
                 }
@@ -186,13 +187,13 @@ impl Nodes {
 
     fn start_member(&mut self, scenario: &Scenario, number: u32, notes: &Notes, records: &Records) {
         let member = self.member(scenario, false, notes, records);
-        let boot = move |runtime: SimRuntime, life: Life| {
+        let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
             let member = member.clone();
             async move {
-                member.net.node_restarted(life.node());
-                let connector = member.net.connector(life.clone());
+                member.net.node_restarted(incarnation.node());
+                let connector = member.net.connector(incarnation.clone());
                 let store = RemoteStore::new(runtime.clone(), connector, STORE, STORE_PORT);
-                program::run(runtime, life, store, member).await;
+                program::run(runtime, incarnation, store, member).await;
             }
         };
         let address = ip(1 + u8::try_from(number).unwrap_or(0));
@@ -206,7 +207,7 @@ impl Nodes {
         scenario: &Scenario,
         site: Site,
         records: &Records,
-        boot: impl Fn(SimRuntime, Life) -> F + Send + Sync + 'static,
+        boot: impl Fn(SimRuntime, Incarnation) -> F + Send + Sync + 'static,
     ) {
         let Site { place, clock, address, disk } = site;
         let name = plan::name_of(place);
@@ -244,20 +245,20 @@ impl Nodes {
 fn open(
     runtime: SimRuntime,
     disk: SimDisk,
-    life: Life,
+    incarnation: Incarnation,
     records: Records,
     lost: Lost,
 ) -> Pin<Box<dyn Future<Output = RedbStore> + Send>> {
     Box::pin(async move {
         loop {
-            let (handle, of) = (disk.clone(), life.clone());
+            let (handle, of) = (disk.clone(), incarnation.clone());
             let backend = move || Ok(handle.open(&of));
             let place = "the simulated disk";
             match RedbStore::open_with_backend(runtime.clone(), place, backend).await {
                 Ok(store) => return store,
                 Err(error) => {
                     let text = format!("the store does not open: {error}");
-                    records.trace.record(true_now(), life.node(), Kind::Note, &text, &[]);
+                    records.trace.record(true_now(), incarnation.node(), Kind::Note, &text, &[]);
                     if !matches!(error, OpenError::Io { .. } | OpenError::Locked { .. }) {
                         lost.say();
                     }

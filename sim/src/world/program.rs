@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use metrics_util::debugging::DebuggingRecorder;
 use retrial::action::HttpActions;
 use retrial::engine::{
     CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError, World,
@@ -21,17 +20,18 @@ use retrial::store::{
 use retrial::time::Nanos;
 use tokio::sync::{Notify, mpsc, oneshot};
 
+use super::action_network::ActionNetwork;
+use super::counters::Counters;
 use super::functions::{Acts, Works};
-use super::wires::Wires;
-use super::witness::Seen;
+use super::recording_store::Seen;
 use crate::clock::true_now;
 use crate::evidence::{JSON_LINES, Told};
-use crate::life::Life;
+use crate::incarnation::Incarnation;
 use crate::net::Net;
-use crate::own::Own;
 use crate::runtime::SimRuntime;
 use crate::sync::lock;
 use crate::trace::Kind;
+use crate::user::UserCode;
 use crate::watch::Records;
 use crate::workload;
 
@@ -81,7 +81,7 @@ pub(super) struct Notes {
     /// What observers put out, by source.
     pub(super) outputs: Outputs,
     /// What all nodes count.
-    pub(super) metrics: Arc<DebuggingRecorder>,
+    pub(super) metrics: Arc<Counters>,
     /// What registered functions did.
     pub(super) works: Works,
     /// Whether the store says that it is damaged as a whole.
@@ -138,30 +138,35 @@ pub(super) struct Member {
     pub(super) records: Records,
     pub(super) counter: Counter,
     /// What a user brought.
-    pub(super) own: Option<Arc<Own>>,
+    pub(super) own: Option<Arc<UserCode>>,
 }
 
 /// Runs the engine on `store` and takes orders until the life ends.
-pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, member: Member) {
+pub(super) async fn run<S: Store>(
+    runtime: SimRuntime,
+    incarnation: Incarnation,
+    store: S,
+    member: Member,
+) {
     let Member { lease, sole_owner, secret, lacking, net, notes, records, counter, own } = member;
     let store = Arc::new(store);
     // Set even where no secret is planted: what a header needs is never missing.
     let secret = secret.unwrap_or_else(|| "none".to_owned());
     let environment = move |_: &str| Some(secret.clone());
-    let wires = Wires::new(net.connector(life.clone()), own.as_deref());
+    let wires = ActionNetwork::new(net.connector(incarnation.clone()), own.as_deref());
     let http = HttpActions::new(wires, environment);
     let works = Arc::clone(&notes.works);
     let (actions, functions) = match &own {
-        Some(own) => (Acts::own(own, life.clone(), works, http), own.backoffs.clone()),
+        Some(own) => (Acts::own(own, incarnation.clone(), works, http), own.backoffs.clone()),
         None => {
-            let drawn = Acts::new(runtime.clone(), life.clone(), works, http, &lacking);
+            let drawn = Acts::new(runtime.clone(), incarnation.clone(), works, http, &lacking);
             (drawn, workload::functions())
         }
     };
     let poll = Config::default().poll.max(Nanos::new(lease.get() / 30));
     let config =
         Config { lease, poll, sole_owner, snapshot_tail: 2_048, functions, ..Config::default() };
-    let observers = observers(&life, &notes, &records);
+    let observers = observers(&incarnation, &notes, &records);
     let engine = Engine::<Simulated<S>>::start(
         runtime.clone(),
         Arc::clone(&store),
@@ -179,32 +184,44 @@ pub(super) async fn run<S: Store>(runtime: SimRuntime, life: Life, store: S, mem
 }
 
 /// Every observer that there is, each on a paper of its own.
-fn observers(life: &Life, notes: &Notes, records: &Records) -> Vec<Arc<dyn Observer>> {
+fn observers(
+    incarnation: &Incarnation,
+    notes: &Notes,
+    records: &Records,
+) -> Vec<Arc<dyn Observer>> {
     let printer = |source: &str, mode| -> Arc<dyn Observer> {
-        Arc::new(Printer::new(Paper::new(source.to_owned(), life, notes), mode))
+        Arc::new(Printer::new(Paper::new(source.to_owned(), incarnation, notes), mode))
     };
-    let lines = format!("{JSON_LINES} {}/{}", life.node(), life.incarnation());
+    let lines = format!("{JSON_LINES} {}/{}", incarnation.node(), incarnation.number());
     let counted = metrics::with_local_recorder(&*notes.metrics, Metrics::new);
     vec![
-        Arc::new(Teller { life: life.clone(), notes: notes.clone(), records: records.clone() }),
+        Arc::new(Teller {
+            incarnation: incarnation.clone(),
+            notes: notes.clone(),
+            records: records.clone(),
+        }),
         printer("printer", PrinterMode::Detailed),
         printer("printer folding", PrinterMode::Auto { terminal: false }),
         printer("printer on a terminal", PrinterMode::Auto { terminal: true }),
-        Arc::new(JsonLines::new(Paper::new(lines, life, notes))),
-        Arc::new(Counted { life: life.clone(), metrics: counted, notes: notes.clone() }),
+        Arc::new(JsonLines::new(Paper::new(lines, incarnation, notes))),
+        Arc::new(Counted {
+            incarnation: incarnation.clone(),
+            metrics: counted,
+            notes: notes.clone(),
+        }),
     ]
 }
 
 /// Counts through the world's own recorder.
 struct Counted {
-    life: Life,
+    incarnation: Incarnation,
     metrics: Metrics,
     notes: Notes,
 }
 
 impl Observer for Counted {
     fn tell(&self, notice: &Notice<'_>) {
-        if !self.life.is_over() {
+        if !self.incarnation.is_over() {
             metrics::with_local_recorder(&*self.notes.metrics, || self.metrics.tell(notice));
         }
     }
@@ -284,22 +301,22 @@ async fn read(store: &impl Store, run: RunId) -> Result<Reading, StoreError> {
 
 /// Writes down what the engine tells its observers.
 struct Teller {
-    life: Life,
+    incarnation: Incarnation,
     notes: Notes,
     records: Records,
 }
 
 impl Observer for Teller {
     fn tell(&self, notice: &Notice<'_>) {
-        if self.life.is_over() {
+        if self.incarnation.is_over() {
             return;
         }
         let at = true_now();
         let shown = serde_json::Value::Object(json::object(notice)).to_string();
-        self.records.trace.record(at, self.life.node(), Kind::Event, &shown, &[]);
+        self.records.trace.record(at, self.incarnation.node(), Kind::Event, &shown, &[]);
         lock(&self.notes.told).push(Told {
-            node: self.life.node().to_owned(),
-            incarnation: self.life.incarnation(),
+            node: self.incarnation.node().to_owned(),
+            incarnation: self.incarnation.number(),
             at,
             run: notice.run,
             number: notice.number,
@@ -311,19 +328,19 @@ impl Observer for Teller {
 /// What a printer prints on.
 struct Paper {
     source: String,
-    life: Life,
+    incarnation: Incarnation,
     notes: Notes,
 }
 
 impl Paper {
-    fn new(source: String, life: &Life, notes: &Notes) -> Self {
-        Self { source, life: life.clone(), notes: notes.clone() }
+    fn new(source: String, incarnation: &Incarnation, notes: &Notes) -> Self {
+        Self { source, incarnation: incarnation.clone(), notes: notes.clone() }
     }
 }
 
 impl Write for Paper {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if !self.life.is_over() {
+        if !self.incarnation.is_over() {
             let mut outputs = lock(&self.notes.outputs);
             outputs.entry(self.source.clone()).or_default().extend_from_slice(bytes);
         }

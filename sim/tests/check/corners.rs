@@ -4,7 +4,7 @@ use std::future::ready;
 
 use retrial::dialect::{Environment, Format, parse_workflow};
 use retrial::failure::Failure;
-use retrial::workflow::{HeaderText, Parts, Target, Workflow};
+use retrial::workflow::{HeaderText, Target, Workflow, WorkflowParts};
 use retrial_sim::check::{Check, Request, Response, World};
 use serde_json::Value;
 
@@ -231,7 +231,7 @@ fn a_request_that_can_not_be_made() {
     "#;
     let environment = Environment::default();
     let read = parse_workflow("w.toml", text, Format::Toml, &environment).unwrap();
-    let mut parts = Parts::from(read.workflow);
+    let mut parts = WorkflowParts::from(read.workflow);
     let Target::Http(at) = &mut parts.actions.get_mut("ask").unwrap().target else { panic!() };
     at.headers.insert("te".to_owned(), HeaderText::Literal("trailers".to_owned()));
     let workflow = Workflow::try_from(parts).unwrap();

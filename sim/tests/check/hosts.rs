@@ -7,7 +7,7 @@ use retrial::action::Context;
 use retrial::failure::Failure;
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
-use retrial_sim::check::{Check, OwnFault, Peer, Request, Response, World};
+use retrial_sim::check::{Check, Peer, Request, Response, UserFault, World};
 
 use super::kit::held;
 
@@ -53,7 +53,7 @@ fn every_host_and_port_is_the_users() {
 /// Keeps every node from the store for longer than leases last.
 struct NoStore;
 
-impl OwnFault for NoStore {
+impl UserFault for NoStore {
     fn name(&self) -> &str {
         "no store"
     }

@@ -9,7 +9,7 @@ use retrial::failure::Failure;
 use retrial::policy::Policy;
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
-use retrial_sim::check::{Check, FaultKind, OwnFault, Peer, Response, World};
+use retrial_sim::check::{Check, FaultKind, Peer, Response, UserFault, World};
 
 use super::kit::{bank, charge, custom, first, of, policy};
 
@@ -18,7 +18,7 @@ struct Closed {
     takes_hold: bool,
 }
 
-impl OwnFault for Closed {
+impl UserFault for Closed {
     fn name(&self) -> &str {
         "closed"
     }
@@ -93,7 +93,7 @@ fn an_own_fault_is_shrunk_to_where_it_matters() {
 /// Pauses and crashes nodes through the world.
 struct Noise;
 
-impl OwnFault for Noise {
+impl UserFault for Noise {
     fn name(&self) -> &str {
         "noise"
     }
@@ -118,7 +118,8 @@ fn a_fault_may_crash_and_pause_nodes() {
     let crashed = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&crashed);
     let counted = check.faults([]).holds("lives are counted", move |seen| {
-        let lives = seen.evidence().lives.iter().filter(|life| life.died.is_some()).count();
+        let lives =
+            seen.evidence().lives.iter().filter(|incarnation| incarnation.died.is_some()).count();
         count.fetch_add(lives as u64, Ordering::Relaxed);
         Ok(())
     });
@@ -129,7 +130,7 @@ fn a_fault_may_crash_and_pause_nodes() {
 /// Nobody reaches the bank.
 struct Parted;
 
-impl OwnFault for Parted {
+impl UserFault for Parted {
     fn name(&self) -> &str {
         "parted"
     }
@@ -214,7 +215,7 @@ fn only_a_node_of_its_own_can_be_parted_from() {
 
 struct StoreGone;
 
-impl OwnFault for StoreGone {
+impl UserFault for StoreGone {
     fn name(&self) -> &str {
         "store gone"
     }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use retrial::failure::Failure;
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome};
-use retrial::workflow::{Parts, Quorum, StepIx};
+use retrial::workflow::{Quorum, StepIx, WorkflowParts};
 use retrial_sim::oracle::branches::ERRORS_MISGATHERED;
 use retrial_sim::oracle::exhaustion::judge;
 use retrial_sim::oracle::isolation;
@@ -65,7 +65,7 @@ fn c18_siblings_are_called_off_only_once_the_step_is_decided() {
 }
 
 /// `a`, `b` and a join of them that is sent all errors.
-fn joined(join: Quorum) -> Parts {
+fn joined(join: Quorum) -> WorkflowParts {
     let mut parts = workflow(["a", "b", "j"].map(|id| step(id, policy(1))).into());
     parts.steps[2].after = vec![StepIx(0), StepIx(1)];
     parts.steps[2].join = join;

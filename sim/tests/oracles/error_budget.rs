@@ -5,7 +5,7 @@ use retrial::guard::{Alert, ErrorBudget, GuardRules};
 use retrial::policy::{ActionKind, Origin, Share};
 use retrial::run::{Event, Outcome, Recorded, RunId};
 use retrial::time::Nanos;
-use retrial::workflow::{Action, Parts, Target, Webhook};
+use retrial::workflow::{Action, Target, Webhook, WorkflowParts};
 use retrial_sim::evidence::{Evidence, RunEvidence, Told};
 use retrial_sim::oracle::durability::judge;
 use retrial_sim::oracle::error_budget::{
@@ -35,7 +35,7 @@ fn webhook() -> Webhook {
 }
 
 /// A step whose action may fail half the time; that all of this is burnt is told from two calls on.
-fn parts(told: bool) -> Parts {
+fn parts(told: bool) -> WorkflowParts {
     let mut parts = workflow(vec![step("a", policy(9))]);
     let half = Share::from_millionths(500_000).unwrap();
     let (hour, two) = (Nanos::from_secs(3_600), NonZeroU32::new(2).unwrap());

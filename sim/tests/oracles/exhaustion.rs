@@ -1,6 +1,6 @@
 use retrial::failure::{Failure, NetworkFault};
 use retrial::policy::{Counting, GiveUp, Limit, Matcher, Rule};
-use retrial::run::{Event, Outcome, Spent};
+use retrial::run::{Event, Outcome, TaskTime};
 use retrial::time::Nanos;
 use retrial::workflow::Target;
 use retrial_sim::evidence::Did;
@@ -152,7 +152,7 @@ fn decision_8_work_that_comes_due_after_the_total_timeout_fails() {
             attempts: 1,
             reason,
             error: error.clone(),
-            spent: Spent::default(),
+            spent: TaskTime::default(),
         });
         script.step_failed(0, error.clone()).end(Outcome::Failed { error });
         script

@@ -43,7 +43,7 @@ fn retried(cost: u64, second: &[Did]) -> Script {
     did(
         &mut script,
         1,
-        &[Did::Checked, Did::Began(None), Did::Spent(5), Did::Beat(3), Did::Spent(2)],
+        &[Did::Checked, Did::Began(None), Did::TaskTime(5), Did::Beat(3), Did::TaskTime(2)],
     );
     costs(&mut script, 1, cost);
     script.retry(it, 1, &server_error()).start(it, 2, Reply::SuccessTrue);

@@ -5,7 +5,7 @@ use retrial::guard::{Breaker, FailureRate, GuardRules, HeldBy, Pace};
 use retrial::policy::{Budget, BudgetScope, Denied, GiveUp, Share};
 use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
-use retrial::workflow::{Parts, Template};
+use retrial::workflow::{Template, WorkflowParts};
 use retrial_sim::evidence::{Ask, StoreAnswer};
 use retrial_sim::oracle::guards::{
     DENIED_WITHOUT_NEED, HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID,
@@ -28,7 +28,7 @@ fn many(n: u32) -> NonZeroU32 {
 fn fan(guard: GuardRules) -> Script {
     let mut one = step("a", policy(9));
     one.for_each = Some(Template::try_from(json!("${input.items}")).unwrap());
-    let mut parts: Parts = workflow(vec![one]);
+    let mut parts: WorkflowParts = workflow(vec![one]);
     parts.actions.get_mut("do_a").unwrap().guard = guard;
     let mut script = Script::new(parts);
     script.enter(0, 3);

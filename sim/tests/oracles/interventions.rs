@@ -185,7 +185,7 @@ fn h17_a_waiting_task_failed_unasked_is_found() {
         }
         let error = script.context(it, 1, &server_error());
         let end = error.clone();
-        let (reason, spent) = (GiveUp::ByHand, retrial::run::Spent::default());
+        let (reason, spent) = (GiveUp::ByHand, retrial::run::TaskTime::default());
         script.event(Event::TaskFailed { task: it, attempts: 1, reason, error, spent });
         script.step_failed(0, end.clone()).end(Outcome::Failed { error: end });
         exhaustion::judge(&script.world)

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use retrial::failure::{ErrorContext, Failure, RetryKind};
 use retrial::policy::{ActionKind, Policy, Rule};
-use retrial::policy::{Backoff, Dialect, GiveUp, Limit, Matcher, Parts as PolicyParts};
-use retrial::run::{Digest, Event, Outcome, Recorded, RunId, Spent, TaskId, Token};
+use retrial::policy::{Backoff, Dialect, GiveUp, Limit, Matcher, PolicyParts};
+use retrial::run::{Digest, Event, Outcome, Recorded, RunId, TaskId, TaskTime, Token};
 use retrial::store::ResultRow;
 use retrial::time::{Mono, Nanos, Timestamp};
-use retrial::workflow::{Action, Endpoint, Parts, Step, StepIx, Target, Template, Workflow};
+use retrial::workflow::{
+    Action, Endpoint, Step, StepIx, Target, Template, Workflow, WorkflowParts,
+};
 use retrial_sim::evidence::{
     Arrival, ArrivalEnd, Ask, Evidence, Lifespan, RunEvidence, StoreAnswer, Told,
 };
@@ -58,7 +60,7 @@ pub(crate) fn step(id: &str, policy: PolicyParts) -> Step {
     }
 }
 
-pub(crate) fn workflow(steps: Vec<Step>) -> Parts {
+pub(crate) fn workflow(steps: Vec<Step>) -> WorkflowParts {
     let action = |s: &Step| {
         let url = format!("http://api.test/{}", s.id);
         let endpoint = Endpoint { method: "POST".to_owned(), url, headers: BTreeMap::new() };
@@ -75,7 +77,7 @@ pub(crate) fn workflow(steps: Vec<Step>) -> Parts {
         (s.action.clone(), action)
     };
     let actions = steps.iter().map(action).collect();
-    Parts { name: "w".to_owned(), actions, steps, ..Parts::default() }
+    WorkflowParts { name: "w".to_owned(), actions, steps, ..WorkflowParts::default() }
 }
 
 /// Writes one run's history and what goes with it. Every event is also told by node `n0`.
@@ -88,7 +90,7 @@ pub(crate) struct Script {
 
 impl Script {
     /// A run of `parts`, submitted and created at 0 ms.
-    pub(crate) fn new(parts: Parts) -> Self {
+    pub(crate) fn new(parts: WorkflowParts) -> Self {
         let workflow = Arc::new(Workflow::try_from(parts).unwrap());
         let id = RunId::from_random(1, 2);
         let mut run = RunEvidence::new(id, 42, Arc::clone(&workflow), at(0));
@@ -122,8 +124,8 @@ impl Script {
     }
 
     /// Where `task`'s time went by now: failed attempts, and what passed since the last turn.
-    fn spent(&self, task: TaskId) -> (Spent, Nanos) {
-        let (mut spent, mut last) = (Spent::default(), None);
+    fn spent(&self, task: TaskId) -> (TaskTime, Nanos) {
+        let (mut spent, mut last) = (TaskTime::default(), None);
         for Recorded { at, event } in &self.run().events {
             let passed = last.map_or(Nanos::ZERO, |last| at.since(last));
             match event {
@@ -146,9 +148,9 @@ impl Script {
         let (so_far, passed) = self.spent(task);
         match &mut event {
             Event::AttemptFailed { took, .. } => *took = passed,
-            Event::TaskSucceeded { spent, .. } => *spent = Spent { working: passed, ..so_far },
+            Event::TaskSucceeded { spent, .. } => *spent = TaskTime { working: passed, ..so_far },
             Event::TaskFailed { spent, .. } => {
-                *spent = Spent { waiting: sum(so_far.waiting, passed), ..so_far };
+                *spent = TaskTime { waiting: sum(so_far.waiting, passed), ..so_far };
             }
             _ => {}
         }
@@ -277,7 +279,7 @@ impl Script {
             attempts: attempt,
             reason,
             error,
-            spent: Spent::default(),
+            spent: TaskTime::default(),
         })
     }
 
@@ -287,7 +289,7 @@ impl Script {
             task,
             attempt,
             digest: Digest::of(&result),
-            spent: Spent::default(),
+            spent: TaskTime::default(),
         });
         self.run_mut().results.push(ResultRow { task, attempt, result });
         self

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use retrial::failure::{ErrorContext, Failure};
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome};
-use retrial::workflow::{Parts, Rollback, StepIx};
+use retrial::workflow::{Rollback, StepIx, WorkflowParts};
 use retrial_sim::oracle::exhaustion::judge;
 use retrial_sim::oracle::rollback::{
     COMPLETENESS_MISTOLD, OUT_OF_PLACE, OUTCOME_CHANGED, ROLLBACK_MISSING, ROLLBACK_UNASKED,
@@ -17,7 +17,7 @@ use crate::kit::{Script, at, found, healthy, policy, step, task, workflow};
 use crate::routing::broken;
 
 /// `a`, `b`, and `c`, which fails; steps 3 and 4 undo the first two.
-fn saga(rollback: Rollback) -> Parts {
+fn saga(rollback: Rollback) -> WorkflowParts {
     let mut parts = workflow(["a", "b", "c", "ua", "ub"].map(|id| step(id, policy(1))).into());
     parts.steps[3].compensates = Some(StepIx(0));
     parts.steps[4].compensates = Some(StepIx(1));

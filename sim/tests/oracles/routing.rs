@@ -3,7 +3,7 @@
 use retrial::failure::{ErrorCode, ErrorContext, Failure};
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome, RouteCause};
-use retrial::workflow::{Condition, Parts, Quorum, StepIx, Transition};
+use retrial::workflow::{Condition, Quorum, StepIx, Transition, WorkflowParts};
 use retrial_sim::oracle::exhaustion::judge;
 use retrial_sim::oracle::routing::{
     CANCELLED_WITHOUT_CAUSE, COMPLETED_TOO_SOON, ENTERED_WRONGLY, FAILURE_MISROUTED,
@@ -27,7 +27,7 @@ fn has_error() -> Value {
 }
 
 /// Test 3 of Capability 5: `a` leads to `b` when it succeeds and to the handler `c` when not.
-fn handled() -> Parts {
+fn handled() -> WorkflowParts {
     let mut parts = workflow(["a", "b", "c"].map(|id| step(id, policy(1))).into());
     parts.transitions = vec![
         edge(0, 1, 1, json!({"type": "not", "condition": has_error()})),
@@ -102,7 +102,7 @@ fn decision_18_a_failure_on_the_wrong_edge_is_found() {
 }
 
 /// `a` is at work when its handler is closed by `closing`; then it fails, and is led nowhere.
-fn closed_early(parts: Parts, closing: &[Event]) -> Script {
+fn closed_early(parts: WorkflowParts, closing: &[Event]) -> Script {
     let mut script = Script::new(parts);
     script.fail_step_after(0, closing);
     script
@@ -226,7 +226,7 @@ fn decision_18_an_unrouted_failure_without_goals_fails_the_run() {
 }
 
 /// `a`, then the goal `b`; `c` beside it.
-fn aiming() -> Parts {
+fn aiming() -> WorkflowParts {
     let mut parts = workflow(["a", "b", "c"].map(|id| step(id, policy(1))).into());
     parts.steps[1].after = vec![StepIx(0)];
     parts.steps[1].goal = true;

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use retrial::policy::{
-    Backoff, Dialect, Functions, Jitter, Limit, Matcher, Parts as PolicyParts, Policy, Rule, Shape,
+    Backoff, Dialect, Functions, Jitter, Limit, Matcher, Policy, PolicyParts, Rule, Shape,
 };
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, Step, Target, Template, Workflow};
+use retrial::workflow::{Step, Target, Template, Workflow, WorkflowParts};
 use retrial_sim::evidence::Bound;
 use retrial_sim::fault::FaultKind;
 use retrial_sim::oracle::{Delays, delays};
@@ -200,7 +200,8 @@ fn chance_is_the_same_on_every_machine() {
 fn one_step(policy: Policy) -> Vec<Arc<Workflow>> {
     let step =
         Step { args: Template::try_from(Value::Null).unwrap(), ..Step::new("a", "do_a", policy) };
-    let parts = Parts { name: "w0".to_owned(), steps: vec![step], ..Parts::default() };
+    let parts =
+        WorkflowParts { name: "w0".to_owned(), steps: vec![step], ..WorkflowParts::default() };
     vec![Arc::new(Workflow::try_from(parts).unwrap())]
 }
 

@@ -19,7 +19,7 @@ use retrial::store::{
 use retrial::time::{Nanos, Timestamp};
 use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::{Net, NetPlan, Which, Window};
 use retrial_sim::node::{NodeParts, SimNode};
 use retrial_sim::remote::{
@@ -44,17 +44,17 @@ fn slow() -> DiskPlan {
     }
 }
 
-async fn open(runtime: &SimRuntime, disk: &SimDisk, life: &Life) -> RedbStore {
-    let (disk, life) = (disk.clone(), life.clone());
-    let backend = move || Ok(disk.open(&life));
+async fn open(runtime: &SimRuntime, disk: &SimDisk, incarnation: &Incarnation) -> RedbStore {
+    let (disk, incarnation) = (disk.clone(), incarnation.clone());
+    let backend = move || Ok(disk.open(&incarnation));
     RedbStore::open_with_backend(runtime.clone(), "the simulated disk", backend).await.unwrap()
 }
 
 /// A runtime on a node of its own.
 fn runtime(name: &str, ip: IpAddr, debt: &Debt, records: &Records) -> SimRuntime {
     let node = Handle::current().create_node().name(name).ip(ip).build();
-    let life = Life::new(name, 0);
-    SimRuntime::new(&life, node, &RuntimePlan::default(), &Pulse::default(), debt, records)
+    let incarnation = Incarnation::new(name, 0);
+    SimRuntime::new(&incarnation, node, &RuntimePlan::default(), &Pulse::default(), debt, records)
 }
 
 fn ip(last: u8) -> IpAddr {
@@ -90,7 +90,7 @@ impl OnDisk {
         let records = Records::new(false, POLLS);
         let disk = SimDisk::new("n", slow(), &records);
         let runtime = runtime("n", ip(1), &disk.debt(), &records);
-        let store = Some(open(&runtime, &disk, runtime.life()).await);
+        let store = Some(open(&runtime, &disk, runtime.incarnation()).await);
         Self { runtime, disk, store }
     }
 }
@@ -108,7 +108,7 @@ impl Harness for OnDisk {
 
     async fn reopen(&mut self) -> bool {
         self.store.take().unwrap().close().await;
-        self.store = Some(open(&self.runtime, &self.disk, self.runtime.life()).await);
+        self.store = Some(open(&self.runtime, &self.disk, self.runtime.incarnation()).await);
         true
     }
 }
@@ -269,12 +269,12 @@ impl OverTheNetwork {
         net.add_node("client", ip(1));
         let disk = SimDisk::new("store", slow(), &records);
         let (at, opened) = (net.clone(), disk.clone());
-        let boot = move |runtime: SimRuntime, life: Life| {
+        let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
             let (net, disk, faults) = (at.clone(), opened.clone(), faults.clone());
             async move {
                 net.node_restarted("store");
-                let store = Arc::new(open(&runtime, &disk, &life).await);
-                let listener = net.listen(life, PORT).await.unwrap();
+                let store = Arc::new(open(&runtime, &disk, &incarnation).await);
+                let listener = net.listen(incarnation, PORT).await.unwrap();
                 // It ends only with the node.
                 let _ = serve(store, listener, faults).await;
             }
@@ -283,7 +283,7 @@ impl OverTheNetwork {
         let parts = NodeParts { name: "store".into(), ip: Some(ip(50)), plan, disk: Some(disk) };
         let server = SimNode::start(parts, &records, boot);
         let runtime = runtime("client", ip(1), &Debt::default(), &records);
-        let connector = net.connector(runtime.life().clone());
+        let connector = net.connector(runtime.incarnation().clone());
         let remote = RemoteStore::new(runtime.clone(), connector, "store", PORT);
         let store = Arc::new(remote.with_patience(Nanos::from_millis(50)));
         let store = Away { runtime, store, sent: Mutex::default() };

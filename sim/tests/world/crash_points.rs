@@ -18,7 +18,7 @@ fn die(seed: u64, each: usize) -> usize {
         let (fault, lived) = (scenario.faults.clone(), live_scenario(scenario, false));
         assert!(!lived.report.verdict.is_failure(), "{fault:?}: {:#?}", lived.report.breaches);
         let lives = &lived.evidence.unwrap().lives;
-        died += usize::from(lives.iter().any(|life| life.died.is_some()));
+        died += usize::from(lives.iter().any(|incarnation| incarnation.died.is_some()));
     }
     died
 }

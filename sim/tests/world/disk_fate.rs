@@ -8,7 +8,7 @@ use retrial_sim::disk::{
     Change, DiskPlan, FailedSync, Fate, Image, OpAt, OpKind, SECTOR, SimDisk, Slow,
 };
 use retrial_sim::fault::FaultKind;
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::Window;
 use retrial_sim::watch::Records;
 
@@ -117,7 +117,7 @@ fn a_failed_sync_leaves_the_writes_open() {
         let eio = vec![OpAt::Nth(OpKind::Sync, 0)];
         let plan = DiskPlan { eio, failed_sync, ..DiskPlan::default() };
         let disk = SimDisk::new("n", plan, &records);
-        let file = disk.open(&Life::new("n", 0));
+        let file = disk.open(&Incarnation::new("n", 0));
         file.write(0, b"new").unwrap();
         assert!(file.sync_data().is_err());
         assert_eq!((disk.image().seen(), disk.image().durable()), (seen, durable));
@@ -137,7 +137,7 @@ fn eio_on_a_write_changes_nothing_and_on_a_read_gives_nothing() {
     let records = Records::new(true, 0);
     let eio = vec![OpAt::Nth(OpKind::Write, 1), OpAt::Number(3), OpAt::Nth(OpKind::SetLen, 0)];
     let disk = SimDisk::new("n", DiskPlan { eio, ..DiskPlan::default() }, &records);
-    let file = disk.open(&Life::new("n", 0));
+    let file = disk.open(&Incarnation::new("n", 0));
     file.write(0, b"one").unwrap();
     assert!(file.write(0, b"two").is_err());
     let mut out = [0; 3];
@@ -168,12 +168,12 @@ fn eio_on_a_write_changes_nothing_and_on_a_read_gives_nothing() {
 fn a_crash_can_fall_into_any_call() {
     let check = |op, fate, durable: &[u8]| {
         let disk = SimDisk::new("n", DiskPlan::default(), &Records::new(false, 0));
-        let life = Life::new("n", 0);
-        let file = disk.open(&life);
+        let incarnation = Incarnation::new("n", 0);
+        let file = disk.open(&incarnation);
         disk.at_op(op, {
-            let (disk, life) = (disk.clone(), life.clone());
+            let (disk, incarnation) = (disk.clone(), incarnation.clone());
             move || {
-                life.end();
+                incarnation.end();
                 disk.crash(fate);
             }
         });
@@ -201,7 +201,7 @@ fn calls_add_to_the_latency_debt_until_healed() {
     };
     let records = Records::new(false, 0);
     let disk = SimDisk::new("n", plan, &records);
-    let file = disk.open(&Life::new("n", 0));
+    let file = disk.open(&Incarnation::new("n", 0));
     file.write(0, b"x").unwrap();
     file.set_len(2).unwrap();
     file.read(0, &mut [0]).unwrap();
@@ -220,7 +220,7 @@ fn calls_add_to_the_latency_debt_until_healed() {
 #[test]
 fn a_full_disk_says_so() {
     let disk = SimDisk::new("n", DiskPlan::default(), &Records::new(false, 0));
-    let file = disk.open(&Life::new("n", 0));
+    let file = disk.open(&Incarnation::new("n", 0));
     for result in [file.set_len(u64::MAX), file.write(u64::MAX - 1, b"xxx")] {
         assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
     }
@@ -232,7 +232,7 @@ fn a_disk_without_room_takes_only_what_has_room_already() {
     let plan = DiskPlan { full: vec![Window::ALWAYS], ..DiskPlan::default() };
     let records = Records::new(false, 0);
     let disk = SimDisk::holding(Vec::new(), "n", plan, &records);
-    let file = disk.open(&Life::new("n", 0));
+    let file = disk.open(&Incarnation::new("n", 0));
     file.set_len(9_000).unwrap();
     let refused = file.write(100, b"one").unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
@@ -245,7 +245,7 @@ fn a_disk_without_room_takes_only_what_has_room_already() {
     let half = Window { from: Mono::from_nanos(0), until: Mono::from_nanos(0) };
     let plan = DiskPlan { full: vec![half], ..DiskPlan::default() };
     let disk = SimDisk::new("n", plan, &records);
-    disk.open(&Life::new("n", 0)).write(0, b"x").unwrap();
+    disk.open(&Incarnation::new("n", 0)).write(0, b"x").unwrap();
     assert_eq!(records.strikes.counts()[&FaultKind::DiskFull], 1, "the window is empty");
 }
 

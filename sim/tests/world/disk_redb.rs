@@ -15,7 +15,7 @@ use retrial::runtime::Runtime as _;
 use retrial::time::Nanos;
 use retrial_sim::disk::{DiskHandle, DiskPlan, FailedSync, Fate, Image, OpAt, OpKind, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::node::{NodeParts, SimNode};
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
 use retrial_sim::trace::Fingerprint;
@@ -106,7 +106,8 @@ fn survives(bytes: Vec<u8>, progress: Progress) -> Result<(), String> {
 
 fn survives_or_panics(bytes: Vec<u8>, progress: Progress) -> Result<(), String> {
     let disk = SimDisk::holding(bytes, "n", DiskPlan::default(), &Records::new(false, 0));
-    let db = open(disk.open(&Life::new("n", 1))).map_err(|e| format!("does not open: {e}"))?;
+    let db =
+        open(disk.open(&Incarnation::new("n", 1))).map_err(|e| format!("does not open: {e}"))?;
     let count = held(&db)?;
     if count < progress.acked || count > progress.begun {
         return Err(format!("{count} items after {progress:?}"));
@@ -118,18 +119,18 @@ fn survives_or_panics(bytes: Vec<u8>, progress: Progress) -> Result<(), String> 
 /// Runs the workload with a power failure in the middle of disk call `op`.
 fn crashed_at<B: StorageBackend>(op: u64, wrap: impl Fn(DiskHandle) -> B) -> (Image, Progress) {
     let disk = SimDisk::new("n", DiskPlan::default(), &Records::new(false, 0));
-    let life = Life::new("n", 0);
+    let incarnation = Incarnation::new("n", 0);
     let image = Arc::new(Mutex::new(Image::default()));
     disk.at_op(op, {
-        let (disk, life, image) = (disk.clone(), life.clone(), Arc::clone(&image));
+        let (disk, incarnation, image) = (disk.clone(), incarnation.clone(), Arc::clone(&image));
         move || {
-            life.end();
+            incarnation.end();
             *image.lock().unwrap() = disk.image();
         }
     });
     let mut progress = Progress::default();
-    let ended = workload(|| wrap(disk.open(&life)), &mut progress);
-    assert!(ended.is_err() || life.is_over(), "the crash at call {op} never came");
+    let ended = workload(|| wrap(disk.open(&incarnation)), &mut progress);
+    assert!(ended.is_err() || incarnation.is_over(), "the crash at call {op} never came");
     let image = image.lock().unwrap().clone();
     (image, progress)
 }
@@ -154,7 +155,7 @@ struct Tried {
 /// Every crash of the workload whose aftermath redb does not survive.
 fn broken_crashes(tried: &mut Tried) -> Vec<String> {
     let mut broken = Vec::new();
-    for op in 0..ops_of(|disk, life| disk.open(life)) {
+    for op in 0..ops_of(|disk, incarnation| disk.open(incarnation)) {
         let (image, progress) = crashed_at(op, |handle| handle);
         for fate in fates(image.unsynced().len()) {
             let left = image.after(fate);
@@ -169,10 +170,10 @@ fn broken_crashes(tried: &mut Tried) -> Vec<String> {
     broken
 }
 
-fn ops_of<B: StorageBackend>(open: impl Fn(&SimDisk, &Life) -> B) -> u64 {
+fn ops_of<B: StorageBackend>(open: impl Fn(&SimDisk, &Incarnation) -> B) -> u64 {
     let disk = SimDisk::new("n", DiskPlan::default(), &Records::new(false, 0));
-    let life = Life::new("n", 0);
-    workload(|| open(&disk, &life), &mut Progress::default()).unwrap();
+    let incarnation = Incarnation::new("n", 0);
+    workload(|| open(&disk, &incarnation), &mut Progress::default()).unwrap();
     disk.ops()
 }
 
@@ -217,7 +218,8 @@ impl StorageBackend for Liar {
 
 #[test]
 fn the_crash_test_finds_out_a_disk_whose_syncs_do_nothing() {
-    let (image, progress) = crashed_at(ops_of(|disk, life| Liar(disk.open(life))) - 1, Liar);
+    let (image, progress) =
+        crashed_at(ops_of(|disk, incarnation| Liar(disk.open(incarnation))) - 1, Liar);
     assert_eq!(progress.acked, COMMITS);
     assert!(survives(image.after(Fate::KeepAll).bytes, progress).is_ok());
     let found = fates(0).into_iter().filter(|f| survives(image.after(*f).bytes, progress).is_err());
@@ -229,16 +231,17 @@ fn the_crash_test_finds_out_a_disk_whose_syncs_do_nothing() {
 fn after_eio(plan: DiskPlan) -> bool {
     let records = Records::new(false, 0);
     let disk = SimDisk::new("n", plan.clone(), &records);
-    let life = Life::new("n", 0);
+    let incarnation = Incarnation::new("n", 0);
     let mut progress = Progress::default();
-    let ended = workload(|| disk.open(&life), &mut progress);
+    let ended = workload(|| disk.open(&incarnation), &mut progress);
     let struck = records.strikes.counts().contains_key(&FaultKind::Eio);
     assert!(struck || ended.is_ok(), "{plan:?}");
     disk.heal();
-    let db = open(disk.open(&life)).unwrap_or_else(|e| panic!("{plan:?}: does not open: {e}"));
+    let db =
+        open(disk.open(&incarnation)).unwrap_or_else(|e| panic!("{plan:?}: does not open: {e}"));
     let seen = held(&db).unwrap_or_else(|e| panic!("{plan:?}: {e}"));
     assert!((progress.acked..=progress.begun).contains(&seen), "{plan:?}: {seen} of {progress:?}");
-    life.end();
+    incarnation.end();
     // What was seen after the reopening counts as acknowledged: a resent commit is told so.
     let progress = Progress { acked: seen, begun: progress.begun };
     for fate in [Fate::LoseAll, Fate::Drawn(1), Fate::Drawn(2), Fate::Drawn(3), Fate::Drawn(4)] {
@@ -255,7 +258,7 @@ fn redb_opens_again_after_eio_at_any_disk_call() {
         FailedSync::Settled(Fate::LoseAll),
         FailedSync::Settled(Fate::Drawn(7)),
     ];
-    let ops = ops_of(|disk, life| disk.open(life));
+    let ops = ops_of(|disk, incarnation| disk.open(incarnation));
     for op in 0..ops {
         let eio = vec![OpAt::Number(op)];
         assert!(after_eio(DiskPlan { eio, ..DiskPlan::default() }), "call {op}");
@@ -274,7 +277,7 @@ fn redb_opens_again_after_eio_at_any_disk_call() {
 #[test]
 fn two_live_handles_never_share_the_file() {
     let disk = SimDisk::new("n", DiskPlan::default(), &Records::new(false, 0));
-    let (old, new) = (Life::new("n", 0), Life::new("n", 1));
+    let (old, new) = (Incarnation::new("n", 0), Incarnation::new("n", 1));
     let first = open(disk.open(&old)).unwrap();
     assert!(matches!(open(disk.open(&old)), Err(redb::Error::DatabaseAlreadyOpen)));
     old.end();
@@ -290,11 +293,11 @@ fn two_live_handles_never_share_the_file() {
 fn a_dead_life_closes_nothing_and_writes_nothing() {
     let records = Records::new(true, 0);
     let disk = SimDisk::new("n", DiskPlan::default(), &records);
-    let life = Life::new("n", 0);
-    let db = open(disk.open(&life)).unwrap();
+    let incarnation = Incarnation::new("n", 0);
+    let db = open(disk.open(&incarnation)).unwrap();
     commit(&db, 0).unwrap();
     let (image, ops, print) = (disk.image(), disk.ops(), records.trace.fingerprint());
-    life.end();
+    incarnation.end();
     assert!(commit(&db, 1).is_err());
     drop(db);
     assert_eq!((disk.image(), disk.ops(), records.trace.fingerprint()), (image, ops, print));
@@ -305,9 +308,9 @@ fn the_same_workload_leaves_the_same_fingerprint() {
     let run = |seed| {
         let records = Records::new(false, 0);
         let disk = SimDisk::new("n", DiskPlan::default(), &records);
-        let life = Life::new("n", 0);
-        workload(|| disk.open(&life), &mut Progress::default()).unwrap();
-        life.end();
+        let incarnation = Incarnation::new("n", 0);
+        workload(|| disk.open(&incarnation), &mut Progress::default()).unwrap();
+        incarnation.end();
         disk.crash(Fate::Drawn(seed));
         records.trace.fingerprint()
     };
@@ -327,8 +330,8 @@ fn on_a_node(polls: Vec<u64>) -> (Fingerprint, u32, u32) {
         let seen = Arc::new(Mutex::new((0, 0)));
         let boot = {
             let (disk, seen) = (disk.clone(), Arc::clone(&seen));
-            move |runtime: SimRuntime, life: Life| {
-                commit_all(runtime, life, disk.clone(), Arc::clone(&seen))
+            move |runtime: SimRuntime, incarnation: Incarnation| {
+                commit_all(runtime, incarnation, disk.clone(), Arc::clone(&seen))
             }
         };
         let plan = RuntimePlan::default();
@@ -341,13 +344,18 @@ fn on_a_node(polls: Vec<u64>) -> (Fingerprint, u32, u32) {
         node.stop().await;
         let (acked, unheard) = *seen.lock().unwrap();
         assert_eq!((acked, records.watch.findings()), (COMMITS, vec![]));
-        (records.trace.fingerprint(), node.incarnation() + 1, unheard)
+        (records.trace.fingerprint(), node.number() + 1, unheard)
     });
     ran.unwrap_or_else(|panic| panic!("{panic}"))
 }
 
-async fn commit_all(runtime: SimRuntime, life: Life, disk: SimDisk, seen: Arc<Mutex<(u32, u32)>>) {
-    let Ok(Ok(db)) = runtime.blocking(move || open(disk.open(&life))).await else { return };
+async fn commit_all(
+    runtime: SimRuntime,
+    incarnation: Incarnation,
+    disk: SimDisk,
+    seen: Arc<Mutex<(u32, u32)>>,
+) {
+    let Ok(Ok(db)) = runtime.blocking(move || open(disk.open(&incarnation))).await else { return };
     let db = Arc::new(db);
     let held = held(&db).unwrap();
     {

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use redb::StorageBackend;
 use retrial_sim::disk::{Change, SECTOR};
 use retrial_sim::disk_states::{
-    Effect, Length, Op, Recorded, Report, Tape, WINDOW, count, examine, record,
+    DiskTrace, Effect, Length, Op, Recorded, Report, WINDOW, count, examine, record,
 };
 
 const JOBS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
@@ -134,9 +134,9 @@ fn a_disk_that_syncs_late_is_found_out() {
 }
 
 /// A tape of these effects, of which nothing was asked.
-fn tape(effects: Vec<Effect>) -> Tape {
+fn tape(effects: Vec<Effect>) -> DiskTrace {
     let op = |effect| Op { effect, begun: 0, acked: 0 };
-    Tape { ops: effects.into_iter().map(op).collect(), steps: vec![] }
+    DiskTrace { ops: effects.into_iter().map(op).collect(), steps: vec![] }
 }
 
 /// Writes `byte` over so many sectors from `sector` on.
@@ -147,7 +147,7 @@ fn write(sector: u64, sectors: u64, byte: u8) -> Effect {
 
 /// The states of a tape by the words of the room, in the plainest way: how many there are, and how
 /// many differ. Only of tapes whose writes cover whole sectors, shown as a byte a sector.
-fn naive(tape: &Tape, window: usize) -> (usize, usize) {
+fn naive(tape: &DiskTrace, window: usize) -> (usize, usize) {
     let (mut durable, mut dirty): (Vec<u8>, Vec<Vec<(usize, u8)>>) = (vec![], vec![]);
     let (mut states, mut seen) = (0, BTreeSet::new());
     for effect in tape.ops.iter().map(|op| &op.effect).chain([&Effect::Read]) {

@@ -33,11 +33,13 @@ fn posts(route: Route, tokens: &'static [&'static str], heal_at: Option<u64>, he
         let script = EndpointScript { routes: [("/work".to_owned(), route)].into(), heals };
         let endpoint = Endpoint::new("api", script, world.trace.clone(), world.strikes.clone());
         let (net, served) = (world.net.clone(), endpoint.clone());
-        server.spawn(async move { served.serve(net.listen(life("api"), 80).await.unwrap()).await });
+        server.spawn(async move {
+            served.serve(net.listen(incarnation("api"), 80).await.unwrap()).await
+        });
         let net = world.net.clone();
         let talked = client.spawn(async move {
             sleep(millis(5)).await;
-            let connector = net.connector(life("a"));
+            let connector = net.connector(incarnation("a"));
             let mut seen = Vec::new();
             for token in tokens {
                 let asked = post(&connector, "api", "/work", token, r#"{"n":1}"#);
@@ -216,12 +218,13 @@ fn a_path_without_a_route_is_404() {
         let (trace, strikes) = (world.trace.clone(), world.strikes.clone());
         let endpoint = Endpoint::new("api", EndpointScript::default(), trace, strikes);
         let net = world.net.clone();
-        server
-            .spawn(async move { endpoint.serve(net.listen(life("api"), 80).await.unwrap()).await });
+        server.spawn(async move {
+            endpoint.serve(net.listen(incarnation("api"), 80).await.unwrap()).await
+        });
         let net = world.net.clone();
         let asked = client.spawn(async move {
             sleep(millis(5)).await;
-            post(&net.connector(life("a")), "api", "/nowhere", "t", "{}").await
+            post(&net.connector(incarnation("a")), "api", "/nowhere", "t", "{}").await
         });
         asked.await.unwrap().unwrap().status
     });

@@ -13,7 +13,7 @@ use std::io;
 use madsim::runtime::Handle;
 use madsim::time::{sleep, timeout};
 use net_world::*;
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::ShimStream;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
@@ -33,8 +33,8 @@ async fn listen_on(mut stream: ShimStream) -> (Result<usize, io::ErrorKind>, usi
 }
 
 /// The crash as the world does it: mark dead, let it run on a little, kill, wait, restart.
-async fn crash(world: &World, node: &str, life: &Life) {
-    life.end();
+async fn crash(world: &World, node: &str, incarnation: &Incarnation) {
+    incarnation.end();
     sleep(millis(50)).await;
     Handle::current().kill(node);
     sleep(millis(SILENCE)).await;
@@ -46,7 +46,7 @@ async fn crash(world: &World, node: &str, life: &Life) {
 fn survivor_of(victim: &'static str) -> (Result<usize, io::ErrorKind>, usize, u64) {
     within(4, plan([]), move |world| async move {
         let (a, b) = (world.node("a", 1), world.node("b", 2));
-        let lives = [Life::new("a", 0), Life::new("b", 0)];
+        let lives = [Incarnation::new("a", 0), Incarnation::new("b", 0)];
         let (net, own) = (world.net.clone(), lives[1].clone());
         let at_b = b.spawn(async move {
             let listener = net.listen(own, 80).await.unwrap();
@@ -109,7 +109,7 @@ fn the_dead_fall_silent_and_reset_only_when_their_node_is_back() {
 fn who_waits_in_a_dead_listeners_backlog_is_told_at_restart() {
     let (ending, heard, at) = within(4, plan([]), |world| async move {
         let (a, b) = (world.node("a", 1), world.node("b", 2));
-        let (net, own) = (world.net.clone(), Life::new("b", 0));
+        let (net, own) = (world.net.clone(), Incarnation::new("b", 0));
         let dying = own.clone();
         b.spawn(async move {
             let _listener = net.listen(own, 80).await.unwrap();
@@ -118,7 +118,7 @@ fn who_waits_in_a_dead_listeners_backlog_is_told_at_restart() {
         let net = world.net.clone();
         let client = a.spawn(async move {
             sleep(millis(10)).await;
-            let mut stream = net.connector(life("a")).connect_to("b", 80).await.unwrap();
+            let mut stream = net.connector(incarnation("a")).connect_to("b", 80).await.unwrap();
             stream.write_all(b"is anybody there?").await.unwrap();
             sleep(millis(2_000)).await;
             stream.write_all(b"hello?").await.unwrap();
@@ -136,7 +136,7 @@ fn who_waits_in_a_dead_listeners_backlog_is_told_at_restart() {
 fn the_living_close_cleanly_and_nobody_listens_on_a_node_that_is_down() {
     let seen = within(4, plan([]), |world| async move {
         let (a, b) = (world.node("a", 1), world.node("b", 2));
-        let (net, own) = (world.net.clone(), Life::new("b", 0));
+        let (net, own) = (world.net.clone(), Incarnation::new("b", 0));
         let dying = own.clone();
         b.spawn(async move {
             let listener = net.listen(own, 80).await.unwrap();
@@ -148,7 +148,7 @@ fn the_living_close_cleanly_and_nobody_listens_on_a_node_that_is_down() {
         let net = world.net.clone();
         let client = a.spawn(async move {
             sleep(millis(10)).await;
-            let connector = net.connector(life("a"));
+            let connector = net.connector(incarnation("a"));
             let (ending, heard, _) = listen_on(connector.connect_to("b", 80).await.unwrap()).await;
             sleep(millis(2_000)).await;
             let refused = connector.connect_to("b", 80).await.unwrap_err().kind();
@@ -166,7 +166,7 @@ fn the_living_close_cleanly_and_nobody_listens_on_a_node_that_is_down() {
 fn the_dead_connect_to_nobody() {
     let made = within(4, plan([]), |world| async move {
         let a = world.node("a", 1);
-        let (net, own) = (world.net.clone(), Life::new("a", 0));
+        let (net, own) = (world.net.clone(), Incarnation::new("a", 0));
         own.end();
         let connects = a.spawn(async move { net.connector(own).connect_to("a", 80).await.is_ok() });
         timeout(millis(SILENCE), connects).await.is_ok()

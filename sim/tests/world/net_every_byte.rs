@@ -51,11 +51,13 @@ fn run(seed: u64, effects: &[Effect]) -> Run {
         let script = EndpointScript { routes: [("/work".to_owned(), route)].into(), heals: true };
         let endpoint = Endpoint::new("api", script, world.trace.clone(), world.strikes.clone());
         let (net, served) = (world.net.clone(), endpoint.clone());
-        server.spawn(async move { served.serve(net.listen(life("api"), 80).await.unwrap()).await });
+        server.spawn(async move {
+            served.serve(net.listen(incarnation("api"), 80).await.unwrap()).await
+        });
         let net = world.net.clone();
         let talked = client.spawn(async move {
             sleep(millis(5)).await;
-            let connector = net.connector(life("a"));
+            let connector = net.connector(incarnation("a"));
             let mut seen = Vec::new();
             for n in 0..count {
                 let (token, began) = (format!("{n:05}"), now_ms());

@@ -51,7 +51,7 @@ fn exchange(faults: Vec<NetFault>) -> (String, String, u64, Vec<(FaultKind, u64)
         let (a, b) = (world.node("a", 1), world.node("b", 2));
         let net = world.net.clone();
         let server = b.spawn(async move {
-            let listener = net.listen(life("b"), 80).await.unwrap();
+            let listener = net.listen(incarnation("b"), 80).await.unwrap();
             let mut stream = listener.accept().await.unwrap();
             let seen = talk(&mut stream, RESPONSE, REQUEST.len(), false).await;
             // Stays until the other side is done, so that only faults end connections.
@@ -61,7 +61,7 @@ fn exchange(faults: Vec<NetFault>) -> (String, String, u64, Vec<(FaultKind, u64)
         let net = world.net.clone();
         let client = a.spawn(async move {
             madsim::time::sleep(millis(10)).await;
-            let seen = match net.connector(life("a")).connect_to("b", 80).await {
+            let seen = match net.connector(incarnation("a")).connect_to("b", 80).await {
                 Ok(mut stream) => talk(&mut stream, REQUEST, RESPONSE.len(), true).await,
                 Err(error) => error.kind().to_string(),
             };
@@ -169,13 +169,13 @@ fn pings(faults: Vec<NetFault>, heal_at: u64) -> (Vec<u64>, Vec<u64>, u64) {
         let (a, b) = (world.node("a", 1), world.node("b", 2));
         let net = world.net.clone();
         let listens = b.spawn(async move {
-            let listener = net.listen(life("b"), 80).await.unwrap();
+            let listener = net.listen(incarnation("b"), 80).await.unwrap();
             pace(listener.accept().await.unwrap()).await
         });
         let net = world.net.clone();
         let connects = a.spawn(async move {
             madsim::time::sleep(millis(10)).await;
-            pace(net.connector(life("a")).connect_to("b", 80).await.unwrap()).await
+            pace(net.connector(incarnation("a")).connect_to("b", 80).await.unwrap()).await
         });
         madsim::time::sleep(millis(heal_at)).await;
         world.net.heal();
@@ -261,11 +261,11 @@ fn healing_frees_what_hangs_for_ever() {
         let at = within(5, plan([NetFault::always(effect)]), |world| async move {
             let (a, b) = (world.node("a", 1), world.node("b", 2));
             let net = world.net.clone();
-            b.spawn(async move { net.listen(life("b"), 80).await.unwrap().accept().await });
+            b.spawn(async move { net.listen(incarnation("b"), 80).await.unwrap().accept().await });
             let net = world.net.clone();
             let client = a.spawn(async move {
                 madsim::time::sleep(millis(5)).await;
-                net.connector(life("a")).connect_to("b", 80).await.map(|_| now_ms()).unwrap()
+                net.connector(incarnation("a")).connect_to("b", 80).await.map(|_| now_ms()).unwrap()
             });
             madsim::time::sleep(millis(60_000)).await;
             assert!(!client.is_finished());
@@ -283,7 +283,7 @@ fn only_the_named_connection_is_struck() {
         world.net.add_alias("api.example", "b");
         let net = world.net.clone();
         b.spawn(async move {
-            let listener = net.listen(life("b"), 80).await.unwrap();
+            let listener = net.listen(incarnation("b"), 80).await.unwrap();
             loop {
                 let _ = listener.accept().await;
             }
@@ -291,7 +291,7 @@ fn only_the_named_connection_is_struck() {
         let net = world.net.clone();
         a.spawn(async move {
             madsim::time::sleep(millis(5)).await;
-            let connector = net.connector(life("a"));
+            let connector = net.connector(incarnation("a"));
             let mut seen = Vec::new();
             for (host, port) in [("b", 80), ("api.example", 80), ("b", 80), ("b", 81), ("c", 80)] {
                 let made = connector.connect_to(host, port).await;

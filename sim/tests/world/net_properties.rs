@@ -78,7 +78,7 @@ fn run(seed: u64, faults: Vec<NetFault>) -> (Vec<Carried>, u64, Fingerprint) {
         let net = world.net.clone();
         let (hand_over, mut ends) = tokio::sync::mpsc::unbounded_channel();
         b.spawn(async move {
-            let listener = net.listen(life("b"), 80).await.unwrap();
+            let listener = net.listen(incarnation("b"), 80).await.unwrap();
             while let Ok(stream) = listener.accept().await {
                 let n = stream.name().rsplit('#').next().unwrap().parse().unwrap();
                 let _ = hand_over.send(madsim::task::spawn(both_ways(stream, script("bb", n))));
@@ -89,7 +89,7 @@ fn run(seed: u64, faults: Vec<NetFault>) -> (Vec<Carried>, u64, Fingerprint) {
             sleep(millis(5)).await;
             let mut carried = Vec::new();
             for n in 0..3 {
-                let made = net.connector(life("a")).connect_to("b", 80).await;
+                let made = net.connector(incarnation("a")).connect_to("b", 80).await;
                 let Ok(stream) = made else {
                     carried.push(None);
                     continue;

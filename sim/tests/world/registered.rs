@@ -20,7 +20,7 @@ use retrial::run::{self, Cost, Event, Recorded, RunId, RunState, TaskId, Version
 use retrial::runtime::Runtime as _;
 use retrial::store::{MemoryStore, RunPhase, Store};
 use retrial::time::{Mono, Nanos};
-use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
+use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 use retrial_sim::clock::true_now;
 use retrial_sim::disk::Fate;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, SimNode};
@@ -159,7 +159,7 @@ fn workflow() -> Arc<Workflow> {
         ..Step::new(id, id, policy())
     };
     let steps = vec![step("a", vec![]), step("b", vec![]), step("c", vec![StepIx(0)])];
-    let parts = Parts { name: "w".into(), steps, ..Parts::default() };
+    let parts = WorkflowParts { name: "w".into(), steps, ..WorkflowParts::default() };
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 

@@ -27,7 +27,7 @@ use retrial::store::{
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::{Direction, Effect, NetPlan, Which, Window};
 use retrial_sim::remote::{
     RemoteStore, StoreEffect, StoreFault, StoreFaults, StoreOp, StorePlan, serve,
@@ -228,17 +228,17 @@ fn word<T: std::fmt::Debug>(told: &Result<T, StoreError>) -> String {
 }
 
 /// Starts the store's node.
-fn open(world: &World, stub: &Stub, faults: &StoreFaults, life: Life) {
+fn open(world: &World, stub: &Stub, faults: &StoreFaults, incarnation: Incarnation) {
     let (net, stub, faults) = (world.net.clone(), Arc::new(stub.clone()), faults.clone());
     let node = Handle::current().get_node("store").unwrap();
     node.spawn(async move {
-        let listener = net.listen(life, 5432).await.unwrap();
+        let listener = net.listen(incarnation, 5432).await.unwrap();
         serve(stub, listener, faults).await
     });
 }
 
 fn client(world: &World) -> RemoteStore<PlainRuntime> {
-    RemoteStore::new(PlainRuntime, world.net.connector(life("a")), "store", 5432)
+    RemoteStore::new(PlainRuntime, world.net.connector(incarnation("a")), "store", 5432)
 }
 
 /// Sends `count` commits one after the other, each again until a definite answer; tells every
@@ -266,7 +266,7 @@ fn commits(net: NetPlan, faults: Vec<StoreFault>) -> (Vec<String>, Stub, World) 
         let stub = Stub::default();
         let plan = StorePlan { faults };
         let faults = StoreFaults::new(plan, world.trace.clone(), world.strikes.clone());
-        open(&world, &stub, &faults, life("store"));
+        open(&world, &stub, &faults, incarnation("store"));
         let remote = client(&world);
         let told = a.spawn(async move {
             sleep(millis(5)).await;
@@ -357,7 +357,7 @@ fn a_crashed_store_is_unknown_until_it_is_back() {
         let (a, _store) = (world.node("a", 1), world.node("store", 2));
         let (stub, plan) = (Stub::default(), StorePlan::default());
         let faults = StoreFaults::new(plan, world.trace.clone(), world.strikes.clone());
-        let first = Life::new("store", 0);
+        let first = Incarnation::new("store", 0);
         open(&world, &stub, &faults, first.clone());
         let remote = client(&world);
         let talks = a.spawn(async move {
@@ -377,7 +377,7 @@ fn a_crashed_store_is_unknown_until_it_is_back() {
         sleep(millis(5_000)).await;
         Handle::current().restart("store");
         world.net.node_restarted("store");
-        open(&world, &stub, &faults, Life::new("store", 1));
+        open(&world, &stub, &faults, Incarnation::new("store", 1));
         (talks.await.unwrap(), stub.landed().len())
     });
     assert_eq!(told, ["Applied", "Unknown", "NotDone", "Applied", "Already"]);
@@ -397,7 +397,7 @@ fn calls_share_a_connection_and_get_their_own_answers() {
         let (a, _store) = (world.node("a", 1), world.node("store", 2));
         let (stub, plan) = (Stub::default(), StorePlan { faults: faults.into() });
         let faults = StoreFaults::new(plan, world.trace.clone(), world.strikes.clone());
-        open(&world, &stub, &faults, life("store"));
+        open(&world, &stub, &faults, incarnation("store"));
         let remote = Arc::new(client(&world));
         let order = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&order);
@@ -481,7 +481,7 @@ fn every_method_gives_what_the_store_itself_gives() {
         let stub = Stub::default();
         let plan = StorePlan::default();
         let faults = StoreFaults::new(plan, world.trace.clone(), world.strikes.clone());
-        open(&world, &stub, &faults, life("store"));
+        open(&world, &stub, &faults, incarnation("store"));
         let remote = client(&world);
         let told = a.spawn(async move {
             sleep(millis(5)).await;
@@ -502,7 +502,7 @@ fn healed_faults_strike_no_more_and_one_seed_is_one_history() {
                 "effect": "lose_answer"}]}"#;
             let plan: StorePlan = serde_json::from_str(fault).unwrap();
             let faults = StoreFaults::new(plan, world.trace.clone(), world.strikes.clone());
-            open(&world, &stub, &faults, life("store"));
+            open(&world, &stub, &faults, incarnation("store"));
             let remote = client(&world);
             let talks = a.spawn(async move {
                 sleep(millis(5)).await;

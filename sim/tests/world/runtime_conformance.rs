@@ -5,7 +5,7 @@
 use madsim::runtime::Handle;
 use retrial::runtime::conformance::{Case, Harness, PANICS, cases};
 use retrial::time::{Mono, Nanos};
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::runtime::{ClockPlan, Debt, Drift, Pulse, RuntimePlan, SimRuntime, run_seed};
 use retrial_sim::watch::Records;
 
@@ -16,12 +16,14 @@ const POLLS: u64 = 1_000_000;
 struct OnANode(RuntimePlan);
 
 impl OnANode {
-    fn life(&self, incarnation: u32) -> SimRuntime {
+    fn incarnation(&self, incarnation: u32) -> SimRuntime {
         let name = format!("life {incarnation}");
-        let (node, life) =
-            (Handle::current().create_node().name(&name).build(), Life::new(&name, incarnation));
+        let (node, incarnation) = (
+            Handle::current().create_node().name(&name).build(),
+            Incarnation::new(&name, incarnation),
+        );
         let records = Records::new(false, POLLS);
-        SimRuntime::new(&life, node, &self.0, &Pulse::default(), &Debt::default(), &records)
+        SimRuntime::new(&incarnation, node, &self.0, &Pulse::default(), &Debt::default(), &records)
     }
 }
 
@@ -29,11 +31,11 @@ impl Harness for OnANode {
     type Runtime = SimRuntime;
 
     fn runtime(&self) -> SimRuntime {
-        self.life(0)
+        self.incarnation(0)
     }
 
     fn another(&self) -> SimRuntime {
-        self.life(1)
+        self.incarnation(1)
     }
 }
 

@@ -10,7 +10,7 @@ use retrial::time::{Mono, Nanos};
 use retrial_sim::clock::true_now;
 use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::Window;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, Pause, SimNode};
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
@@ -21,12 +21,12 @@ const LIMIT: Nanos = Nanos::from_secs(3_600);
 
 /// A program whose every step is durable: it counts up in a file, with two tasks that hand each
 /// other the turn and blocking writes between. Notes each life's start and steps.
-async fn counter(runtime: SimRuntime, life: Life, disk: SimDisk, records: Records) {
-    let note = move |life: &Life, text: String| {
-        let lane = format!("{} {:02}", life.node(), life.incarnation());
+async fn counter(runtime: SimRuntime, incarnation: Incarnation, disk: SimDisk, records: Records) {
+    let note = move |incarnation: &Incarnation, text: String| {
+        let lane = format!("{} {:02}", incarnation.node(), incarnation.number());
         records.trace.record(true_now(), &lane, Kind::Event, &text, &[]);
     };
-    let file = Arc::new(disk.open(&life));
+    let file = Arc::new(disk.open(&incarnation));
     let mut count = [0];
     if file.len().is_ok_and(|len| len > 0) && file.read(0, &mut count).is_err() {
         return;
@@ -41,7 +41,7 @@ async fn counter(runtime: SimRuntime, life: Life, disk: SimDisk, records: Record
             }
         }
     });
-    note(&life, format!("started at {}", count[0]));
+    note(&incarnation, format!("started at {}", count[0]));
     while let Some(_tick) = turns.recv().await {
         count[0] += 1;
         let (file, bytes) = (Arc::clone(&file), count);
@@ -49,7 +49,7 @@ async fn counter(runtime: SimRuntime, life: Life, disk: SimDisk, records: Record
         if !matches!(runtime.blocking(work).await, Ok(Ok(()))) {
             return;
         }
-        note(&life, format!("acknowledged {}", count[0]));
+        note(&incarnation, format!("acknowledged {}", count[0]));
     }
 }
 
@@ -93,7 +93,7 @@ fn run_with(seed: u64, plan_for: impl FnOnce(&SimNode) + Send + 'static) -> Ran 
         };
         let node = SimNode::start(parts, &records, {
             let (disk, records) = (disk.clone(), records.clone());
-            move |runtime, life| counter(runtime, life, disk.clone(), records.clone())
+            move |runtime, incarnation| counter(runtime, incarnation, disk.clone(), records.clone())
         });
         plan_for(&node);
         madsim::time::sleep(Nanos::from_secs(30).into()).await;
@@ -103,7 +103,7 @@ fn run_with(seed: u64, plan_for: impl FnOnce(&SimNode) + Send + 'static) -> Ran 
         let last = lines.clone().filter(|l| l.kind == Kind::Event).map(|l| l.at).max();
         Ran {
             print: records.trace.fingerprint(),
-            lives: node.incarnation() + 1,
+            lives: node.number() + 1,
             polls: node.polls(),
             ops: disk.ops(),
             events: lines.map(|line| (line.lane, line.text)).collect(),
@@ -229,7 +229,7 @@ fn a_node_that_leaves_returns_with_all_that_it_wrote() {
             madsim::time::sleep(Nanos::from_millis(25).into()).await;
             let ops = node.disk().unwrap().ops();
             node.leave_and_return(Nanos::from_millis(5)).await;
-            assert!(ops > 0 && node.incarnation() == 1);
+            assert!(ops > 0 && node.number() == 1);
         }));
     });
     assert_eq!(left.lives, 2);
@@ -277,8 +277,8 @@ fn nothing_of_a_killed_life_is_left() {
         let held = Arc::new(());
         let node = SimNode::start(parts, &records, {
             let held = Arc::clone(&held);
-            move |runtime, life| {
-                let held = (life.incarnation() == 0).then(|| Arc::clone(&held));
+            move |runtime, incarnation| {
+                let held = (incarnation.number() == 0).then(|| Arc::clone(&held));
                 async move {
                     runtime.sleep_until(runtime.now().after(Nanos::from_secs(1_000))).await;
                     drop(held);

@@ -10,7 +10,7 @@ use retrial::time::{Mono, Nanos, Timestamp};
 use retrial_sim::clock::true_now;
 use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::node::{NodeParts, SimNode};
 use retrial_sim::runtime::{
     ClockPlan, Drift, Jump, PanicReport, RuntimePlan, SimRuntime, run_seed,
@@ -28,7 +28,7 @@ fn parts(plan: RuntimePlan, disk: Option<SimDisk>) -> NodeParts {
 fn start<F: Future<Output = ()> + Send + 'static>(
     plan: RuntimePlan,
     records: &Records,
-    program: impl Fn(SimRuntime, Life) -> F + Send + Sync + 'static,
+    program: impl Fn(SimRuntime, Incarnation) -> F + Send + Sync + 'static,
 ) -> SimNode {
     SimNode::start(parts(plan, None), records, program)
 }
@@ -220,11 +220,11 @@ fn blocking_work_outlives_its_caller_but_not_its_node() {
             let answered = Arc::new(AtomicU32::new(0));
             let program = {
                 let (disk, answered) = (disk.clone(), Arc::clone(&answered));
-                move |runtime: SimRuntime, life: Life| {
-                    let file = Arc::new(disk.open(&life));
+                move |runtime: SimRuntime, incarnation: Incarnation| {
+                    let file = Arc::new(disk.open(&incarnation));
                     let answered = Arc::clone(&answered);
                     async move {
-                        if life.incarnation() > 0 {
+                        if incarnation.number() > 0 {
                             return;
                         }
                         // The first call makes the forecast from which the second draws its wait.

@@ -19,10 +19,10 @@ use retrial::store::{
     RunPhase, Store, StoreError,
 };
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, Step, StepIx, Template, Workflow};
+use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 use retrial_sim::disk::{DiskPlan, FailedSync, Fate, OpAt, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, SimNode};
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
 use retrial_sim::watch::Records;
@@ -110,7 +110,7 @@ impl Book {
 struct Booked {
     store: RedbStore,
     book: Book,
-    life: Life,
+    incarnation: Incarnation,
 }
 
 impl Layer for Booked {
@@ -124,7 +124,7 @@ impl Layer for Booked {
         let run = create.run;
         self.book.page(run, |page| page.asked.push(create.events.clone()));
         let answer = self.store.create(create).await;
-        if !self.life.is_over() && matches!(answer, Ok(Created::New { .. })) {
+        if !self.incarnation.is_over() && matches!(answer, Ok(Created::New { .. })) {
             self.book.page(run, Page::created);
         }
         answer
@@ -133,7 +133,7 @@ impl Layer for Booked {
     async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
         self.book.page(commit.run, |page| page.pending = Some(commit.clone()));
         let answer = self.store.commit(commit.clone()).await;
-        if self.life.is_over() {
+        if self.incarnation.is_over() {
             return answer;
         }
         match &answer {
@@ -311,7 +311,7 @@ fn workflow(n: u64) -> Arc<Workflow> {
     let last = Step { args, ..step(if n + 1 == RUNS { "bad" } else { "last" }, &[0]) };
     let input = json!({ "items": [1, 2, 3], "n": n }).as_object().cloned().unwrap();
     let steps = vec![fan, last];
-    let parts = Parts { name: format!("w{n}"), input, steps, ..Parts::default() };
+    let parts = WorkflowParts { name: format!("w{n}"), input, steps, ..WorkflowParts::default() };
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 
@@ -324,9 +324,9 @@ impl World for OnDisk {
 }
 
 /// One life: opens, compares, and lets the engine work until everything has ended.
-async fn live(runtime: SimRuntime, life: Life, disk: SimDisk, book: Book) {
+async fn live(runtime: SimRuntime, incarnation: Incarnation, disk: SimDisk, book: Book) {
     let store = loop {
-        let (disk, of) = (disk.clone(), life.clone());
+        let (disk, of) = (disk.clone(), incarnation.clone());
         let backend = move || Ok(disk.open(&of));
         let opened = RedbStore::open_with_backend(runtime.clone(), "the disk", backend).await;
         let Ok(store) = opened else {
@@ -339,7 +339,7 @@ async fn live(runtime: SimRuntime, life: Life, disk: SimDisk, book: Book) {
         }
         store.close().await;
     };
-    let store = Arc::new(Booked { store, book: book.clone(), life });
+    let store = Arc::new(Booked { store, book: book.clone(), incarnation });
     let lease = Nanos::from_secs(2);
     let config = Config { lease, snapshot_tail: 1_500, ..Config::default() };
     let (clock, acts) = (runtime.clone(), Acts(book.clone()));
@@ -371,13 +371,14 @@ fn worked(plan: DiskPlan, crashes: Vec<Crash>) -> Result<Done, String> {
         let records = Records::new(crashes.is_empty() && plan.eio.is_empty(), 2_000_000);
         let (disk, book) = (SimDisk::new("n", plan, &records), Book::default());
         let (opened, kept) = (disk.clone(), book.clone());
-        let boot = move |runtime, life| live(runtime, life, opened.clone(), kept.clone());
+        let boot =
+            move |runtime, incarnation| live(runtime, incarnation, opened.clone(), kept.clone());
         let plan = RuntimePlan::default();
         let parts = NodeParts { name: "n".into(), ip: None, plan, disk: Some(disk.clone()) };
         let node = SimNode::start(parts, &records, boot);
         crashes.into_iter().for_each(|crash| node.plan_crash(crash));
         for _ in 0..600 {
-            if book.all_ended() && !node.life().is_over() {
+            if book.all_ended() && !node.incarnation().is_over() {
                 break;
             }
             madsim::time::sleep(Nanos::from_millis(100).into()).await;
@@ -399,7 +400,7 @@ fn worked(plan: DiskPlan, crashes: Vec<Crash>) -> Result<Done, String> {
             Ok(Done {
                 ops,
                 syncs: syncs_of(&records, ops),
-                lives: node.incarnation(),
+                lives: node.number(),
                 eio: records.strikes.counts().contains_key(&FaultKind::Eio),
                 unheard: pages.unheard,
                 gone: pages.gone,

@@ -9,13 +9,13 @@ use retrial::run::{Digest, RunId};
 use retrial::store::{Create, OpenError, RedbStore, RunPhase, Store};
 use retrial::time::Nanos;
 use retrial_sim::disk::{DiskPlan, OpAt, SimDisk};
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::node::{NodeParts, SimNode};
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
 use retrial_sim::watch::Records;
 
 /// What `program` gives on a node of its own.
-fn on_a_node<T, F>(program: impl Fn(SimRuntime, Life) -> F + Send + Sync + 'static) -> T
+fn on_a_node<T, F>(program: impl Fn(SimRuntime, Incarnation) -> F + Send + Sync + 'static) -> T
 where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,
@@ -26,8 +26,8 @@ where
             NodeParts { name: "n".into(), ip: None, plan: RuntimePlan::default(), disk: None };
         let node = SimNode::start(parts, &Records::new(false, 1_000_000), {
             let answer = Arc::clone(&answer);
-            move |runtime, life| {
-                let (answer, future) = (Arc::clone(&answer), program(runtime, life));
+            move |runtime, incarnation| {
+                let (answer, future) = (Arc::clone(&answer), program(runtime, incarnation));
                 async move { *answer.lock().unwrap() = Some(future.await) }
             }
         });
@@ -40,9 +40,13 @@ where
     ran.unwrap_or_else(|panic| panic!("{panic}"))
 }
 
-async fn open(runtime: SimRuntime, disk: &SimDisk, life: &Life) -> Result<RedbStore, OpenError> {
-    let (disk, life) = (disk.clone(), life.clone());
-    RedbStore::open_with_backend(runtime, "the disk", move || Ok(disk.open(&life))).await
+async fn open(
+    runtime: SimRuntime,
+    disk: &SimDisk,
+    incarnation: &Incarnation,
+) -> Result<RedbStore, OpenError> {
+    let (disk, incarnation) = (disk.clone(), incarnation.clone());
+    RedbStore::open_with_backend(runtime, "the disk", move || Ok(disk.open(&incarnation))).await
 }
 
 fn create(n: u64) -> Create {
@@ -60,9 +64,9 @@ fn create(n: u64) -> Create {
 
 /// The bytes of a store that was cut off in the middle of its work.
 fn image() -> Vec<u8> {
-    on_a_node(|runtime, life| async move {
+    on_a_node(|runtime, incarnation| async move {
         let disk = SimDisk::new("n", DiskPlan::default(), &Records::new(false, 0));
-        let store = open(runtime, &disk, &life).await.unwrap();
+        let store = open(runtime, &disk, &incarnation).await.unwrap();
         for n in 0..5 {
             store.create(create(n)).await.unwrap();
         }
@@ -74,19 +78,19 @@ fn image() -> Vec<u8> {
 /// is opened once more.
 fn opened(image: &Arc<Vec<u8>>, at: Option<u64>) -> (Option<OpenError>, u64, usize) {
     let image = Arc::clone(image);
-    on_a_node(move |runtime, life| {
+    on_a_node(move |runtime, incarnation| {
         let image = Arc::clone(&image);
         async move {
             let eio = at.map(OpAt::Number).into_iter().collect();
             let plan = DiskPlan { eio, ..DiskPlan::default() };
             let records = Records::new(false, 0);
             let disk = SimDisk::holding(image.to_vec(), "n", plan, &records);
-            let first = open(runtime.clone(), &disk, &life).await;
+            let first = open(runtime.clone(), &disk, &incarnation).await;
             let calls = disk.ops();
             disk.heal();
             let (error, store) = match first {
                 Ok(store) => (None, store),
-                Err(error) => (Some(error), open(runtime, &disk, &life).await.unwrap()),
+                Err(error) => (Some(error), open(runtime, &disk, &incarnation).await.unwrap()),
             };
             let heads = store.heads(None, 100).await.unwrap();
             (error, calls, heads.runs.len())

@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use super::super::definitions::StoredDefinition;
 use super::super::guards::{Guards, State};
-use super::super::ledger::Record;
 use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::queue::{Queue, Standing};
+use super::super::records::Page;
+use super::super::requests::Record;
 use super::super::seam::{Commit, Create, Holding, ResultRow, Snapshot};
-use super::super::shelf::Page;
 use super::layout::Place;
 use crate::guard::GuardInput;
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::ledger::Record;
+use super::super::requests::Record;
 use super::super::seam::{ResultRow, Snapshot};
 use super::base::{Ask, Base, Kept, Wants};
 use super::error::Failed;

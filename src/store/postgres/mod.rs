@@ -29,10 +29,10 @@ mod news;
 mod options;
 mod pages;
 mod read;
+mod records;
 mod rows;
 mod session;
 mod shared;
-mod shelf;
 mod write;
 mod writer;
 
@@ -45,18 +45,18 @@ use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 pub use error::ConnectError;
 pub use options::PostgresOptions;
 
-use self::shelf::PgShelf;
+use self::records::PgRecords;
 use super::definitions::{Defined, Definition, StoredDefinition};
 use super::guards::{GuardRow, Guards};
-use super::keeping::{Archived, Prune, Pruned};
-use super::ledger::Ledger;
 use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
 use super::listing::{AskRuns, Heads, Listed, Tally};
+use super::records::Records;
+use super::requests::Requests;
+use super::retention::{Archived, Prune, Pruned};
 use super::seam::{
     Claim, Claimed, Commit, Committed, Create, Created, Expired, Holding, Loaded, QueueRow,
     Renewed, Store, StoreError,
 };
-use super::shelf::Shelf;
 use crate::run::{LetterId, RunId, Version};
 use crate::runtime::{Runtime, Task};
 use crate::time::{Nanos, Timestamp};
@@ -142,7 +142,7 @@ impl<R: Runtime> PostgresStore<R> {
         &self,
         run: RunId,
         wants: impl Fn() -> Wants + Send + 'static,
-        act: impl FnMut(&mut Ledger<'_, PgShelf<'_>>) -> Result<T, StoreError> + Send + 'static,
+        act: impl FnMut(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let gone = || "the store's writer has stopped".to_owned();
         let [.., last] = run.to_bytes();
@@ -173,7 +173,7 @@ impl<R: Runtime> PostgresStore<R> {
         &self,
         asks: Vec<Ask>,
         whole: Option<RunId>,
-        act: impl Fn(&mut Ledger<'_, PgShelf<'_>>) -> Result<T, StoreError>,
+        act: impl Fn(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.in_time(async { read::read(&self.shared, asks, whole, act).await? }).await
     }
@@ -245,7 +245,7 @@ impl<R: Runtime> Store for PostgresStore<R> {
     }
 
     async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        let rows = move |ledger: &mut Ledger<'_, PgShelf<'_>>| {
+        let rows = move |ledger: &mut Requests<'_, PgRecords<'_>>| {
             ledger.shelf.record(run).map(|_| ledger.queue.rows(run))
         };
         self.read(vec![Ask::Record(run)], Some(run), rows).await
@@ -324,7 +324,7 @@ impl<R: Runtime> Store for PostgresStore<R> {
         after: Option<String>,
         limit: usize,
     ) -> Result<Vec<StoredDefinition>, StoreError> {
-        let page = move |ledger: &mut Ledger<'_, PgShelf<'_>>| {
+        let page = move |ledger: &mut Requests<'_, PgRecords<'_>>| {
             ledger.shelf.definitions(after.as_deref(), limit)
         };
         self.read(vec![], None, page).await

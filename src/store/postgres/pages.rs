@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
-use super::super::shelf::Page;
+use super::super::records::Page;
 use super::base::Base;
 use super::error::Failed;
 use super::layout::{decode, run_at, sum, task_at, text, time, uuid};

@@ -1,15 +1,15 @@
 //! Requests that change nothing: each sees the store as it was at one instant, and locks nothing.
 
-use super::super::catalogue::Catalogue;
 use super::super::guards::Guards;
-use super::super::ledger::Ledger;
+use super::super::requests::Requests;
+use super::super::run_index::RunIndex;
 use super::super::seam::StoreError;
 use super::base::{Ask, Base};
 use super::error::Failed;
 use super::layout::{nanos, time};
+use super::records::PgRecords;
 use super::session::Session;
 use super::shared::Shared;
-use super::shelf::PgShelf;
 use crate::run::RunId;
 use crate::time::Timestamp;
 
@@ -47,7 +47,7 @@ pub(super) async fn read<T>(
     shared: &Shared,
     asks: Vec<Ask>,
     whole: Option<RunId>,
-    act: impl Fn(&mut Ledger<'_, PgShelf<'_>>) -> Result<T, StoreError>,
+    act: impl Fn(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError>,
 ) -> Result<Result<T, StoreError>, Failed> {
     let reading = Reading::begin(shared).await?;
     let mut base = Base { now: reading.now, ..Base::default() };
@@ -73,12 +73,12 @@ pub(super) async fn read<T>(
 /// What a request comes to on what was loaded, and what it misses.
 fn tried<T>(
     base: &Base,
-    act: impl Fn(&mut Ledger<'_, PgShelf<'_>>) -> Result<T, StoreError>,
+    act: impl Fn(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError>,
 ) -> (Result<T, StoreError>, Vec<Ask>) {
     let (mut queue, mut guards) = (base.queue(), Guards::default());
-    let mut shelf = PgShelf::new(base);
-    let (queue, guards, catalogue) = (&mut queue, &mut guards, &mut Catalogue::default());
-    let answer = act(&mut Ledger { shelf: &mut shelf, queue, guards, catalogue, now: base.now });
+    let mut shelf = PgRecords::new(base);
+    let (queue, guards, catalogue) = (&mut queue, &mut guards, &mut RunIndex::default());
+    let answer = act(&mut Requests { shelf: &mut shelf, queue, guards, catalogue, now: base.now });
     let missing = shelf.asked();
     (answer, missing)
 }

@@ -8,9 +8,9 @@ use super::error::Failed;
 use super::layout::{count, encode, nanos, phase_text, sum, text, uuid};
 use super::load::{Places, result_sum, snapshot_sum};
 use super::pages::{body_sum, head_sum};
+use super::records::Changes;
 use super::rows::Rows;
 use super::session::{Session, Value};
-use super::shelf::Changes;
 use crate::run::LetterId;
 use crate::time::Timestamp;
 

@@ -6,18 +6,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::super::catalogue::Catalogue;
 use super::super::guards::Guards;
-use super::super::ledger::Ledger;
+use super::super::requests::Requests;
+use super::super::run_index::RunIndex;
 use super::super::seam::StoreError;
 use super::base::{Ask, Base, Wants};
 use super::error::Failed;
 use super::layout::text;
 use super::news::Voice;
+use super::records::{Changes, PgRecords};
 use super::rows::Rows;
 use super::session::Session;
 use super::shared::Shared;
-use super::shelf::{Changes, PgShelf};
 use super::write::write;
 use crate::runtime::Runtime;
 
@@ -37,7 +37,7 @@ pub(super) trait Work: Send {
     fn wants(&self) -> Wants;
 
     /// Does it on what was loaded and keeps the answer. May be called again.
-    fn act(&mut self, ledger: &mut Ledger<'_, PgShelf<'_>>);
+    fn act(&mut self, ledger: &mut Requests<'_, PgRecords<'_>>);
 
     /// Answers: what was kept, or why the transaction came to nothing. Whoever asked may be gone.
     fn settle(self: Box<Self>, failed: Option<StoreError>);
@@ -54,7 +54,7 @@ pub(super) struct Call<W, A, T> {
 impl<W, A, T> Call<W, A, T>
 where
     W: Fn() -> Wants + Send,
-    A: FnMut(&mut Ledger<'_, PgShelf<'_>>) -> Result<T, StoreError> + Send,
+    A: FnMut(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError> + Send,
 {
     pub(super) fn new(wants: W, act: A, reply: oneshot::Sender<Result<T, StoreError>>) -> Self {
         let answer = Err(StoreError::NotDone("the request was not reached".into()));
@@ -65,14 +65,14 @@ where
 impl<W, A, T> Work for Call<W, A, T>
 where
     W: Fn() -> Wants + Send,
-    A: FnMut(&mut Ledger<'_, PgShelf<'_>>) -> Result<T, StoreError> + Send,
+    A: FnMut(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError> + Send,
     T: Send,
 {
     fn wants(&self) -> Wants {
         (self.wants)()
     }
 
-    fn act(&mut self, ledger: &mut Ledger<'_, PgShelf<'_>>) {
+    fn act(&mut self, ledger: &mut Requests<'_, PgRecords<'_>>) {
         self.answer = (self.act)(ledger);
     }
 
@@ -224,12 +224,12 @@ impl<R: Runtime> Writer<R> {
         let mut queue = base.queue();
         let mut guards = self.guards.clone();
         base.fill(&mut guards);
-        let mut shelf = PgShelf::new(base);
+        let mut shelf = PgRecords::new(base);
         // Lists and counts are SQL here.
-        let mut catalogue = Catalogue::default();
+        let mut catalogue = RunIndex::default();
         for work in works {
             let (queue, guards, catalogue) = (&mut queue, &mut guards, &mut catalogue);
-            work.act(&mut Ledger { shelf: &mut shelf, queue, guards, catalogue, now: base.now });
+            work.act(&mut Requests { shelf: &mut shelf, queue, guards, catalogue, now: base.now });
         }
         let (asked, changes) = (shelf.asked(), shelf.changes);
         Decided { asked, changes, rows: Rows::of(base, &queue), guards }

@@ -1,7 +1,7 @@
 //! One row of the queue in memory.
 
-use super::super::index::Ticket;
-use super::super::lines::InLine;
+use super::super::due_index::Ticket;
+use super::super::hold_queue::InLine;
 use super::super::seam::{QueueRow, QueueState};
 use crate::run::{Lapse, Progress, TaskId, Token};
 use crate::time::Timestamp;

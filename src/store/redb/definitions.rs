@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::super::definitions::{Definition, StoredDefinition};
 use super::super::seam::StoreError;
+use super::checked_table::{CheckedTable, Fault};
 use super::layout::{headed, read_headed};
-use super::sheet::{Fault, Sheet};
-use super::shelf::RedbShelf;
+use super::records::RedbRecords;
 use crate::time::Timestamp;
 
 const TABLE: &str = "definitions";
@@ -28,7 +28,7 @@ pub(super) fn survey(txn: &WriteTransaction) -> Result<(u64, bool), redb::Error>
         return Ok((0, true));
     }
     let (mut count, mut whole) = (0, true);
-    for row in Sheet::open(txn, TABLE)?.all()? {
+    for row in CheckedTable::open(txn, TABLE)?.all()? {
         count += 1;
         match row {
             Ok((key, value)) => whole &= read(&key, &value).is_some(),
@@ -51,7 +51,7 @@ fn rotten(name: &[u8]) -> StoreError {
     StoreError::Broken(format!("the store: workflow `{name}` is not what was written"))
 }
 
-impl RedbShelf<'_> {
+impl RedbRecords<'_> {
     pub(super) fn read_definition(
         &self,
         name: &str,
@@ -105,8 +105,8 @@ impl RedbShelf<'_> {
         Ok(page)
     }
 
-    fn definitions(&self) -> Result<Sheet<'_>, StoreError> {
-        Sheet::open(self.txn, TABLE).map_err(|error| match error {
+    fn definitions(&self) -> Result<CheckedTable<'_>, StoreError> {
+        CheckedTable::open(self.txn, TABLE).map_err(|error| match error {
             TableError::Storage(error) => self.note(error),
             other => self.note(StorageError::Corrupted(other.to_string())),
         })

@@ -10,12 +10,12 @@
 //! is then dropped and opened again, and nothing is read meanwhile. Reservations live in memory
 //! alone, so claiming writes nothing and reopening forgets them, which uses up nothing.
 
+mod checked_table;
 mod definitions;
 mod error;
 mod layout;
 mod open;
-mod sheet;
-mod shelf;
+mod records;
 mod writer;
 
 use std::io;
@@ -27,19 +27,19 @@ use tokio::sync::{mpsc, oneshot};
 pub use error::OpenError;
 
 use super::definitions::{Defined, Definition, StoredDefinition};
-use super::keeping::{Archived, Prune, Pruned};
-use super::ledger::Ledger;
 use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
 use super::listing::{AskRuns, Heads, Listed, Tally};
+use super::records::Records as _;
+use super::requests::Requests;
+use super::retention::{Archived, Prune, Pruned};
 use super::seam::{
     Claim, Claimed, Commit, Committed, Create, Created, Expired, GuardRow, Holding, Loaded,
     QueueRow, Renewed, Store, StoreError,
 };
-use super::shelf::Shelf as _;
 use crate::run::{LetterId, RunId, Version};
 use crate::runtime::Runtime;
 use crate::time::Timestamp;
-use shelf::RedbShelf;
+use records::RedbRecords;
 use writer::{Call, Clock, Opener, Work, Writer};
 
 /// How many requests wait for the writer before callers wait to ask.
@@ -113,7 +113,7 @@ impl RedbStore {
 
     async fn call<T: Send + 'static>(
         &self,
-        act: impl FnMut(&mut Ledger<'_, RedbShelf<'_>>) -> Result<T, StoreError> + Send + 'static,
+        act: impl FnMut(&mut Requests<'_, RedbRecords<'_>>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
         let gone = || "the store's writer has stopped".to_owned();

@@ -8,16 +8,16 @@ use std::path::Path;
 use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableHandle};
 
-use super::super::catalogue::Catalogue;
 use super::super::guards::Guards;
-use super::super::ledger::Record;
 use super::super::queue::Queue;
+use super::super::requests::Record;
+use super::super::run_index::RunIndex;
 use super::super::seam::{QueueRow, RunPhase};
+use super::checked_table::Fault;
 use super::definitions;
 use super::error::{OpenError, panic_text};
 use super::layout::{FORMAT, Totals, run_of};
-use super::sheet::Fault;
-use super::shelf::{Known, RedbShelf};
+use super::records::{Known, RedbRecords};
 use crate::run::RunId;
 
 /// How a redb file begins.
@@ -32,7 +32,7 @@ pub(super) struct Open {
     pub(super) db: Database,
     pub(super) queue: Queue,
     pub(super) guards: Guards,
-    pub(super) catalogue: Catalogue,
+    pub(super) catalogue: RunIndex,
     pub(super) known: Known,
     pub(super) totals: Totals,
 }
@@ -123,7 +123,7 @@ fn read(place: &str, db: Database) -> Result<Open, OpenError> {
     let storage = |error| OpenError::from_storage(place, error);
     let txn = db.begin_write().map_err(|e| OpenError::from_storage(place, e))?;
     let known = Known::default();
-    let shelf = RedbShelf::open(&txn, &known, Totals::default());
+    let shelf = RedbRecords::open(&txn, &known, Totals::default());
     let shelf = shelf.map_err(|e| OpenError::from_storage(place, e))?;
     check_format(place, &shelf)?;
     let totals = meta(place, &shelf, "totals")?;
@@ -158,7 +158,7 @@ fn is_empty(place: &str, db: &Database) -> Result<bool, OpenError> {
 fn begin(place: &str, db: &Database) -> Result<(), OpenError> {
     let txn = db.begin_write().map_err(|e| OpenError::from_storage(place, e))?;
     let known = Known::default();
-    let mut shelf = RedbShelf::open(&txn, &known, Totals::default())
+    let mut shelf = RedbRecords::open(&txn, &known, Totals::default())
         .map_err(|e| OpenError::from_storage(place, e))?;
     let storage = |error| OpenError::from_storage(place, error);
     shelf.write_format().map_err(storage)?;
@@ -167,20 +167,20 @@ fn begin(place: &str, db: &Database) -> Result<(), OpenError> {
     txn.commit().map_err(|e| OpenError::from_storage(place, e))
 }
 
-fn meta(place: &str, shelf: &RedbShelf<'_>, key: &str) -> Result<Vec<u8>, OpenError> {
+fn meta(place: &str, shelf: &RedbRecords<'_>, key: &str) -> Result<Vec<u8>, OpenError> {
     let got = shelf.meta.get(key.as_bytes()).map_err(|fault| fault_at(place, fault))?;
     got.ok_or_else(|| OpenError::damaged(place, format!("its {key} is missing")))
 }
 
 /// None before the first.
-fn count_of_definitions(place: &str, shelf: &RedbShelf<'_>) -> Result<u64, OpenError> {
+fn count_of_definitions(place: &str, shelf: &RedbRecords<'_>) -> Result<u64, OpenError> {
     let kept = shelf.meta.get(b"definitions").map_err(|fault| fault_at(place, fault))?;
     let Some(kept) = kept else { return Ok(0) };
     let count = kept.as_slice().try_into().map(u64::from_be_bytes);
     count.map_err(|_| OpenError::damaged(place, "its count of workflow definitions"))
 }
 
-fn check_format(place: &str, shelf: &RedbShelf<'_>) -> Result<(), OpenError> {
+fn check_format(place: &str, shelf: &RedbRecords<'_>) -> Result<(), OpenError> {
     let value = meta(place, shelf, "format")?;
     let found = value.as_slice().try_into().map(u32::from_be_bytes);
     match found {
@@ -203,10 +203,10 @@ fn fault_at(place: &str, fault: Fault) -> OpenError {
 /// is set aside; the others go on (spec decision 19).
 fn survey(
     place: &str,
-    shelf: &RedbShelf<'_>,
+    shelf: &RedbRecords<'_>,
     totals: Totals,
-) -> Result<(Queue, Catalogue, Known), OpenError> {
-    let (mut known, mut catalogue) = (Known::default(), Catalogue::default());
+) -> Result<(Queue, RunIndex, Known), OpenError> {
+    let (mut known, mut catalogue) = (Known::default(), RunIndex::default());
     let runs = survey_heads(place, shelf, &mut known, &mut catalogue)?;
     let keys = survey_keys(place, shelf, &mut known)?;
     let letters = count_letters(place, shelf)?;
@@ -235,9 +235,9 @@ type Queued = BTreeMap<RunId, (RunPhase, u64)>;
 /// The runs that have queue rows, and how many runs there are.
 fn survey_heads(
     place: &str,
-    shelf: &RedbShelf<'_>,
+    shelf: &RedbRecords<'_>,
     known: &mut Known,
-    catalogue: &mut Catalogue,
+    catalogue: &mut RunIndex,
 ) -> Result<(Queued, u64), OpenError> {
     let (mut runs, mut count) = (BTreeMap::new(), 0);
     for row in shelf.heads.all().map_err(|e| OpenError::from_storage(place, e))? {
@@ -259,7 +259,7 @@ fn survey_heads(
     Ok((runs, count))
 }
 
-fn survey_keys(place: &str, shelf: &RedbShelf<'_>, known: &mut Known) -> Result<u64, OpenError> {
+fn survey_keys(place: &str, shelf: &RedbRecords<'_>, known: &mut Known) -> Result<u64, OpenError> {
     let mut count = 0;
     for row in shelf.keys.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
@@ -270,7 +270,7 @@ fn survey_keys(place: &str, shelf: &RedbShelf<'_>, known: &mut Known) -> Result<
 }
 
 /// A letter that is not what was written is reported when somebody asks for it.
-fn count_letters(place: &str, shelf: &RedbShelf<'_>) -> Result<u64, OpenError> {
+fn count_letters(place: &str, shelf: &RedbRecords<'_>) -> Result<u64, OpenError> {
     let mut count = 0;
     for row in shelf.letters.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
@@ -281,7 +281,7 @@ fn count_letters(place: &str, shelf: &RedbShelf<'_>) -> Result<u64, OpenError> {
 
 fn survey_rows(
     place: &str,
-    shelf: &RedbShelf<'_>,
+    shelf: &RedbRecords<'_>,
     known: &mut Known,
 ) -> Result<BTreeMap<RunId, Vec<QueueRow>>, OpenError> {
     let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -302,7 +302,11 @@ fn survey_rows(
 }
 
 /// Reads every action's guards. Where one is damaged, runs that don't use the action go on.
-fn survey_guards(place: &str, shelf: &RedbShelf<'_>, totals: Totals) -> Result<Guards, OpenError> {
+fn survey_guards(
+    place: &str,
+    shelf: &RedbRecords<'_>,
+    totals: Totals,
+) -> Result<Guards, OpenError> {
     let (mut guards, mut count) = (Guards::default(), 0);
     for row in shelf.guards.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
@@ -323,7 +327,10 @@ fn survey_guards(place: &str, shelf: &RedbShelf<'_>, totals: Totals) -> Result<G
     }
 }
 
-fn key_of(place: &str, row: Result<super::sheet::Row, Fault>) -> Result<Vec<u8>, OpenError> {
+fn key_of(
+    place: &str,
+    row: Result<super::checked_table::Row, Fault>,
+) -> Result<Vec<u8>, OpenError> {
     match row {
         Ok((key, _)) | Err(Fault::Rot(key)) => Ok(key),
         Err(Fault::Storage(error)) => Err(OpenError::from_storage(place, error)),

@@ -3,11 +3,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use redb::{CommitError, StorageError, TableError, TransactionError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::super::ledger::Ledger;
+use super::super::requests::Requests;
 use super::super::seam::StoreError;
 use super::error::{OpenError, before_commit, panic_text};
 use super::open::Open;
-use super::shelf::RedbShelf;
+use super::records::RedbRecords;
 use crate::runtime::Runtime;
 use crate::time::{Mono, Timestamp};
 
@@ -18,7 +18,7 @@ const LARGEST_BATCH: usize = 256;
 pub(super) trait Work: Send {
     /// Does it within a transaction and keeps the answer. May be called again when the transaction
     /// came to nothing.
-    fn act(&mut self, ledger: &mut Ledger<'_, RedbShelf<'_>>);
+    fn act(&mut self, ledger: &mut Requests<'_, RedbRecords<'_>>);
 
     /// Answers: what was kept, or why the transaction came to nothing. Whoever asked may be gone.
     fn settle(self: Box<Self>, failed: Option<StoreError>);
@@ -33,7 +33,7 @@ pub(super) struct Call<A, T> {
 
 impl<A, T> Call<A, T>
 where
-    A: FnMut(&mut Ledger<'_, RedbShelf<'_>>) -> Result<T, StoreError> + Send,
+    A: FnMut(&mut Requests<'_, RedbRecords<'_>>) -> Result<T, StoreError> + Send,
 {
     pub(super) fn new(act: A, reply: oneshot::Sender<Result<T, StoreError>>) -> Self {
         Self { act, answer: Err(StoreError::NotDone("the request was not reached".into())), reply }
@@ -42,10 +42,10 @@ where
 
 impl<A, T> Work for Call<A, T>
 where
-    A: FnMut(&mut Ledger<'_, RedbShelf<'_>>) -> Result<T, StoreError> + Send,
+    A: FnMut(&mut Requests<'_, RedbRecords<'_>>) -> Result<T, StoreError> + Send,
     T: Send,
 {
-    fn act(&mut self, ledger: &mut Ledger<'_, RedbShelf<'_>>) {
+    fn act(&mut self, ledger: &mut Requests<'_, RedbRecords<'_>>) {
         self.answer = (self.act)(ledger);
     }
 
@@ -211,10 +211,10 @@ fn transact(
     committing: &mut bool,
 ) -> Result<(), Failed> {
     let txn = open.db.begin_write()?;
-    let mut shelf = RedbShelf::open(&txn, &open.known, open.totals)?;
+    let mut shelf = RedbRecords::open(&txn, &open.known, open.totals)?;
     for work in works {
         let Open { queue, guards, catalogue, .. } = open;
-        work.act(&mut Ledger { shelf: &mut shelf, queue, guards, catalogue, now });
+        work.act(&mut Requests { shelf: &mut shelf, queue, guards, catalogue, now });
         if let Some(error) = shelf.failed() {
             return Err(Failed::Before(error));
         }

@@ -4,7 +4,7 @@ pub(crate) mod server;
 
 use std::sync::Arc;
 
-use retrial::action::{Call, Canceller, Lent, Reports};
+use retrial::action::{Call, Canceller, ContextRuntime, Reports};
 use retrial::run::{RunId, TaskId};
 use retrial::runtime::TokioRuntime;
 use retrial::time::{Nanos, Timestamp};
@@ -41,6 +41,6 @@ pub(crate) fn call(target: Target) -> Call {
         receipt: task.receipt(run),
         at: Timestamp::from_nanos(Nanos::from_secs(1_000).get()),
         cancelled,
-        lent: Lent::by(TokioRuntime::current()),
+        context_runtime: ContextRuntime::by(TokioRuntime::current()),
     }
 }

@@ -12,7 +12,7 @@ use retrial::run::{self, Event, RunId, Version};
 use retrial::runtime::{Runtime as _, TokioRuntime};
 use retrial::store::{PostgresOptions, PostgresStore, Store};
 use retrial::time::Nanos;
-use retrial::workflow::{Parts, Step, Template, Workflow};
+use retrial::workflow::{Step, Template, Workflow, WorkflowParts};
 use serde_json::json;
 
 use super::kit::{connect, new_schema};
@@ -61,7 +61,8 @@ fn work() -> Arc<Workflow> {
     let for_each = Some(Template::try_from(json!("${input.items}")).unwrap());
     let step = Step { args, for_each, ..Step::new("each", "act", policy) };
     let input = json!({ "items": [0, 1, 2, 3] }).as_object().cloned().unwrap();
-    let parts = Parts { name: "w".into(), input, steps: vec![step], ..Parts::default() };
+    let parts =
+        WorkflowParts { name: "w".into(), input, steps: vec![step], ..WorkflowParts::default() };
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 

@@ -10,7 +10,7 @@ use retrial::run;
 use retrial::runtime::{Runtime as _, TokioRuntime};
 use retrial::store::{PostgresOptions, PostgresStore, Store};
 use retrial::time::Nanos;
-use retrial::workflow::{Able, Parts, Step, Template, Workflow};
+use retrial::workflow::{Able, Step, Template, Workflow, WorkflowParts};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
@@ -98,7 +98,7 @@ async fn one_node_begins_at_once_what_another_was_given() {
     let (giver, worker) = (node(&options, false).await, node(&options, true).await);
     let args = Template::try_from(json!({})).unwrap();
     let step = Step { args, ..Step::new("a", "act", Policy::no_retries(Dialect::Builder)) };
-    let parts = Parts { name: "w".into(), steps: vec![step], ..Parts::default() };
+    let parts = WorkflowParts { name: "w".into(), steps: vec![step], ..WorkflowParts::default() };
     let workflow = Arc::new(Workflow::try_from(parts).unwrap());
     for _ in 0..3 {
         let submission = Submission::new(Arc::clone(&workflow));

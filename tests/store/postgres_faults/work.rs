@@ -5,7 +5,9 @@ use std::sync::Arc;
 use retrial::engine::Submission;
 use retrial::policy::{ActionKind, Backoff, Policy};
 use retrial::time::Nanos;
-use retrial::workflow::{Action, Endpoint, Parts, Step, StepIx, Target, Template, Workflow};
+use retrial::workflow::{
+    Action, Endpoint, Step, StepIx, Target, Template, Workflow, WorkflowParts,
+};
 use serde_json::{Map, Value, json};
 
 /// The runs to come, by number: one in ten has three steps, of which the middle one fans out over
@@ -67,7 +69,12 @@ fn workflow(name: &str, url: &str, steps: Vec<Step>) -> Arc<Workflow> {
     };
     let actions = [("work".to_owned(), action)].into();
     Arc::new(
-        Workflow::try_from(Parts { name: name.into(), actions, steps, ..Parts::default() })
-            .unwrap(),
+        Workflow::try_from(WorkflowParts {
+            name: name.into(),
+            actions,
+            steps,
+            ..WorkflowParts::default()
+        })
+        .unwrap(),
     )
 }

@@ -8,7 +8,7 @@ use super::tree::{Fields, Node};
 use super::{Diagnostic, settings};
 use crate::failure::ErrorCode;
 use crate::policy::{
-    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Parts, Policy, Rule, Scope, Shape,
+    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Policy, PolicyParts, Rule, Scope, Shape,
 };
 use crate::time::Nanos;
 
@@ -48,7 +48,7 @@ const STRATEGIES: [(&str, Growth); 5] = [
 pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
     let known: Vec<&str> = KEYS.into_iter().chain(settings::KEYS).collect();
     let fields = node.fields(&known)?;
-    let mut parts = Parts::new(Dialect::Execution);
+    let mut parts = PolicyParts::new(Dialect::Execution);
     if let Some(limit) = fields.get("timeout_ms") {
         parts.attempt_timeout = Some(limit.timeout(MILLISECOND)?);
     }
@@ -61,7 +61,7 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
 
 /// Reads a `retry_policy` table that stands alone.
 pub(super) fn read_policy(node: &Node) -> Result<Policy, Diagnostic> {
-    let mut parts = Parts::new(Dialect::Execution);
+    let mut parts = PolicyParts::new(Dialect::Execution);
     parts.rules.push(rule(node)?);
     super::policy_from(parts, &node.place)
 }

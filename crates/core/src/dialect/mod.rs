@@ -33,10 +33,10 @@ pub use settings::millionths;
 pub use tree::Format;
 pub use work_config::Environment;
 
-use crate::policy::{Parts, Policy};
+use crate::policy::{Policy, PolicyParts};
 
 /// The policy of `parts`, or why it makes no sense, said about `place`.
-fn policy_from(parts: Parts, place: &Place) -> Result<Policy, Diagnostic> {
+fn policy_from(parts: PolicyParts, place: &Place) -> Result<Policy, Diagnostic> {
     Policy::try_from(parts).map_err(|e| place.refuse(&e))
 }
 

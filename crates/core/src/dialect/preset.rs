@@ -2,7 +2,7 @@
 
 use super::tree::{Data, Node, did_you_mean};
 use super::{Diagnostic, Place, settings};
-use crate::policy::{Parts, Policy, Preset};
+use crate::policy::{Policy, PolicyParts, Preset};
 
 /// Reads a preset's name, or a table that names one.
 pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
@@ -12,7 +12,7 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
     let known: Vec<&str> = ["name"].into_iter().chain(settings::KEYS).collect();
     let fields = node.fields(&known)?;
     let name = fields.require("name", "name one of the presets")?;
-    let mut parts = Parts::from(named(&name.place, name.text()?)?.policy());
+    let mut parts = PolicyParts::from(named(&name.place, name.text()?)?.policy());
     settings::read(&fields, &mut parts)?;
     super::policy_from(parts, &node.place)
 }

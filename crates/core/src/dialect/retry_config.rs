@@ -7,8 +7,8 @@ use super::number::SECOND;
 use super::tree::{Fields, Node, did_you_mean};
 use super::{Diagnostic, settings};
 use crate::policy::{
-    ActionKind, Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Parts, Policy, Rule, Scope,
-    Shape, Share,
+    ActionKind, Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Policy, PolicyParts, Rule,
+    Scope, Shape, Share,
 };
 use crate::time::Nanos;
 
@@ -46,7 +46,7 @@ pub(super) const CUSTOM: &str = "custom:";
 pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
     let known: Vec<&str> = KEYS.into_iter().chain(settings::KEYS).collect();
     let fields = node.fields(&known)?;
-    let mut parts = Parts::new(Dialect::RetryConfig);
+    let mut parts = PolicyParts::new(Dialect::RetryConfig);
     if let Some(limit) = fields.get("retry_timeout") {
         parts.total_timeout = Some(limit.timeout(SECOND)?);
     }

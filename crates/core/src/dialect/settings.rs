@@ -10,7 +10,7 @@
 use super::number::SECOND;
 use super::tree::{Data, Fields, Node};
 use super::{Diagnostic, budget};
-use crate::policy::{AtDeadline, Counting, Jitter, Limit, Parts, Policy, Share};
+use crate::policy::{AtDeadline, Counting, Jitter, Limit, Policy, PolicyParts, Share};
 
 /// The keys of these settings. The first is the one that a dialect may have its own word for.
 pub(super) const KEYS: [&str; 10] = [
@@ -28,7 +28,7 @@ pub(super) const KEYS: [&str; 10] = [
 
 /// Reads the settings that are there into `parts`. A dialect with its own word for one of them
 /// must have set it before: both together are an error.
-pub(super) fn read(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnostic> {
+pub(super) fn read(fields: &Fields<'_>, parts: &mut PolicyParts) -> Result<(), Diagnostic> {
     for (key, limit) in [
         ("attempt_timeout", &mut parts.attempt_timeout),
         ("total_timeout", &mut parts.total_timeout),
@@ -70,7 +70,7 @@ const JITTERS: [(&str, Jitter); 5] = [
 pub(super) const COUNTINGS: [(&str, Counting); 2] =
     [("shared", Counting::Shared), ("per_rule", Counting::PerRule { total: Limit::Unlimited })];
 
-fn counting(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnostic> {
+fn counting(fields: &Fields<'_>, parts: &mut PolicyParts) -> Result<(), Diagnostic> {
     if let Some(node) = fields.get("counting") {
         parts.counting = node.choice(&COUNTINGS)?;
     }
@@ -89,7 +89,7 @@ pub(super) const DEADLINES: [(&str, AtDeadline); 2] = [
     ("truncate", AtDeadline::Truncate { reserve: AtDeadline::RESERVE }),
 ];
 
-fn at_deadline(fields: &Fields<'_>, parts: &mut Parts) -> Result<(), Diagnostic> {
+fn at_deadline(fields: &Fields<'_>, parts: &mut PolicyParts) -> Result<(), Diagnostic> {
     if let Some(node) = fields.get("at_deadline") {
         parts.at_deadline = node.choice(&DEADLINES)?;
     }

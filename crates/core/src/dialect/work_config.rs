@@ -8,7 +8,7 @@ use super::tree::{Data, Node};
 use super::{Diagnostic, Place, Source, settings};
 use crate::policy::Policy;
 use crate::policy::{
-    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, Parts, Rule, Scope, Shape,
+    Backoff, Dialect, Jitter, Limit, Matcher, Multiplier, PolicyParts, Rule, Scope, Shape,
 };
 use crate::time::Nanos;
 
@@ -66,7 +66,7 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
     };
     let also = fields.get("retryable_errors").map_or(Ok(BTreeSet::new()), Node::failures)?;
     let jitter = fields.get("jitter").map_or(Ok(Jitter::None), settings::jitter)?;
-    let mut parts = Parts::new(Dialect::WorkConfig);
+    let mut parts = PolicyParts::new(Dialect::WorkConfig);
     parts.rules.push(config.rule(also, jitter)?);
     settings::read(&fields, &mut parts)?;
     let blamed = config.max_retries.map_or(&node.place, |n| &n.place);
@@ -141,7 +141,7 @@ impl Environment {
             unset_backoff: Nanos::from_secs(1),
             unset_cap: Some(Nanos::from_secs(60)),
         };
-        let mut parts = Parts::new(Dialect::WorkConfig);
+        let mut parts = PolicyParts::new(Dialect::WorkConfig);
         parts.rules.push(config.rule(BTreeSet::new(), Jitter::None)?);
         super::policy_from(parts, &blamed.place).map(|policy| Self { global: Some(policy) })
     }

@@ -9,8 +9,8 @@ use super::execution::DEFAULT_RETRYABLE;
 use super::growth::MOST_DEGREE;
 use super::settings::{self, jitter_text, millionths};
 use crate::policy::{
-    ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Parts, Policy, Preset, Rule, Scope,
-    Shape,
+    ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Policy, PolicyParts, Preset, Rule,
+    Scope, Shape,
 };
 use crate::time::Nanos;
 
@@ -200,7 +200,7 @@ fn jitter_unless(backoff: &Backoff, usual: Jitter) -> Option<String> {
 
 fn set_retry_after(policy: &Policy) -> Option<Nanos> {
     let limit = policy.max_retry_after();
-    (limit != Parts::MAX_RETRY_AFTER).then_some(limit)
+    (limit != PolicyParts::MAX_RETRY_AFTER).then_some(limit)
 }
 
 /// A text in JSON's quotes.

@@ -14,7 +14,7 @@
 mod alerts;
 mod breaker;
 mod bucket;
-mod pace;
+mod rate_limit;
 mod rules;
 mod standing;
 mod state;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::alerts::{Alert, Burning};
 use super::breaker::Circuit;
 use super::bucket::Bucket;
-use super::pace::Meter;
+use super::rate_limit::Meter;
 use super::rules::GuardRules;
 use super::standing::Standing;
 use super::{Breaker, RECHECK};

@@ -1,6 +1,6 @@
 use super::{
-    AtDeadline, Backoff, Budget, Counting, Dialect, Limit, Matcher, Parts, Policy, PolicyError,
-    Rule,
+    AtDeadline, Backoff, Budget, Counting, Dialect, Limit, Matcher, Policy, PolicyError,
+    PolicyParts, Rule,
 };
 use crate::time::Nanos;
 
@@ -22,7 +22,7 @@ use crate::time::Nanos;
 /// ```
 #[derive(Clone, Debug)]
 pub struct PolicyBuilder {
-    parts: Parts,
+    parts: PolicyParts,
     limit: Limit,
     matcher: Matcher,
     backoff: Backoff,
@@ -31,7 +31,7 @@ pub struct PolicyBuilder {
 impl Default for PolicyBuilder {
     fn default() -> Self {
         Self {
-            parts: Parts::new(Dialect::Builder),
+            parts: PolicyParts::new(Dialect::Builder),
             limit: Limit::ONE,
             matcher: Matcher::any(),
             backoff: Backoff::NONE,

@@ -78,12 +78,12 @@ pub struct Rule {
 /// How failures of a task are treated. Every value is a policy that makes sense: see
 /// [`PolicyError`] for what is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Parts", into = "Parts")]
-pub struct Policy(Parts);
+#[serde(try_from = "PolicyParts", into = "PolicyParts")]
+pub struct Policy(PolicyParts);
 
 /// The public form of a policy's contents, checked when it becomes a [`Policy`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parts {
+pub struct PolicyParts {
     /// The dialect it came from.
     pub dialect: Dialect,
     /// The rules, in text order. None: nothing is retried.
@@ -113,7 +113,7 @@ pub struct Parts {
     pub budget: Option<Budget>,
 }
 
-impl Parts {
+impl PolicyParts {
     /// The longest `Retry-After` obeyed unless set: 1 h.
     pub const MAX_RETRY_AFTER: Nanos = Nanos::from_secs(3_600);
 
@@ -157,10 +157,10 @@ pub enum PolicyError {
     Budget(#[from] BudgetError),
 }
 
-impl TryFrom<Parts> for Policy {
+impl TryFrom<PolicyParts> for Policy {
     type Error = PolicyError;
 
-    fn try_from(parts: Parts) -> Result<Self, PolicyError> {
+    fn try_from(parts: PolicyParts) -> Result<Self, PolicyError> {
         let spins = |r: &Rule| r.limit == Limit::Unlimited && r.backoff.comes_to_zero();
         if let Some(at) = parts.rules.iter().position(spins) {
             return Err(PolicyError::UnlimitedWithoutDelay { rule: at + 1 });
@@ -179,7 +179,7 @@ impl TryFrom<Parts> for Policy {
     }
 }
 
-impl From<Policy> for Parts {
+impl From<Policy> for PolicyParts {
     fn from(policy: Policy) -> Self {
         policy.0
     }
@@ -195,7 +195,7 @@ impl Policy {
     /// One attempt, no timeout.
     #[must_use]
     pub fn no_retries(dialect: Dialect) -> Self {
-        Self(Parts::new(dialect))
+        Self(PolicyParts::new(dialect))
     }
 
     /// The dialect it came from.

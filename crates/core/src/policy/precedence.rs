@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Backoff, Dialect, Jitter, Limit, Matcher, Parts, Policy, Rule, Share};
+use super::{Backoff, Dialect, Jitter, Limit, Matcher, Policy, PolicyParts, Rule, Share};
 use crate::time::Nanos;
 
 /// The kind of an action, which picks its built-in policy (H8).
@@ -81,7 +81,7 @@ impl ActionKind {
     /// The built-in policy of the kind (H8).
     #[must_use]
     pub fn built_in(self) -> Policy {
-        let mut parts = Parts::new(Dialect::RetryConfig);
+        let mut parts = PolicyParts::new(Dialect::RetryConfig);
         if self != Self::AgentCall {
             let mut matcher = Matcher::retryable();
             matcher.except = Self::PERMANENT_TYPES.map(str::to_owned).into();

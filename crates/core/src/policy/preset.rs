@@ -1,8 +1,8 @@
 use std::fmt;
 
 use super::{
-    Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Parts, Policy, Refill,
-    Rule, Share,
+    Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Policy, PolicyParts,
+    Refill, Rule, Share,
 };
 use crate::failure::THROTTLING;
 use crate::time::Nanos;
@@ -81,7 +81,7 @@ impl Preset {
     /// The policy.
     #[must_use]
     pub fn policy(self) -> Policy {
-        let mut parts = Parts::new(Dialect::Preset);
+        let mut parts = PolicyParts::new(Dialect::Preset);
         match self {
             Self::AwsStandard21 => aws(&mut parts),
             Self::GoogleSre => google(&mut parts),
@@ -100,7 +100,7 @@ impl fmt::Display for Preset {
 /// Three attempts in all, full jitter, cap 20 s; the base is 50 ms, after throttling 1 s. A bucket
 /// of 500: a retry takes 14, after throttling 5; a success gives the last retry's back, one at the
 /// first attempt adds 1.
-fn aws(parts: &mut Parts) {
+fn aws(parts: &mut PolicyParts) {
     let rule = |names: &[&str], base_ms| Rule {
         matcher: Matcher::named(names.iter().copied()),
         limit: Limit::retries(2),
@@ -121,7 +121,7 @@ fn aws(parts: &mut Parts) {
 }
 
 /// Three attempts in all, retries at most a tenth of first attempts.
-fn google(parts: &mut Parts) {
+fn google(parts: &mut PolicyParts) {
     parts.rules = vec![Rule {
         matcher: Matcher::retryable(),
         limit: Limit::retries(2),

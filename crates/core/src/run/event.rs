@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Cost, Digest, RunId, Spent, TaskId, Token};
+use super::{Cost, Digest, RunId, TaskId, TaskTime, Token};
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
 use crate::guard::{Alert, HeldBy};
 use crate::policy::GiveUp;
@@ -143,7 +143,7 @@ pub enum Event {
         digest: Digest,
         /// Where the task's time went (C15).
         #[serde(default)]
-        spent: Spent,
+        spent: TaskTime,
     },
     /// The task failed for good.
     TaskFailed {
@@ -157,7 +157,7 @@ pub enum Event {
         error: ErrorContext,
         /// Where the task's time went (C15).
         #[serde(default)]
-        spent: Spent,
+        spent: TaskTime,
     },
     /// The task was called off: under `fail_fast` its siblings have decided the step. The end of a
     /// run calls off all that is left without saying so for each.

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Event, RunId, RunState, TaskId};
 use crate::failure::{ErrorContext, Failure};
 use crate::policy::GiveUp;
-use crate::workflow::{Parts, Step, StepIx, Template, Workflow};
+use crate::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 
 /// Names a dead letter: a task fails for good at most once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -124,14 +124,14 @@ impl Letter {
             ..Step::new(step.id.as_str(), step.action.as_str(), step.policy.clone())
         };
         let action = workflow.actions().get_key_value(&step.action);
-        let parts = Parts {
+        let parts = WorkflowParts {
             name: workflow.name().to_owned(),
             actions: action
                 .map(|(name, action)| (name.clone(), action.clone()))
                 .into_iter()
                 .collect(),
             steps: vec![step],
-            ..Parts::default()
+            ..WorkflowParts::default()
         };
         let workflow = Workflow::try_from(parts).map_err(|error| alone(error.to_string()))?;
         Ok((workflow, Map::from_iter([("payload".to_owned(), payload)])))

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::{
-    Cost, Digest, Event, Outcome, Recorded, RetryOf, RouteCause, RunId, Spent, TaskId, Token,
+    Cost, Digest, Event, Outcome, Recorded, RetryOf, RouteCause, RunId, TaskId, TaskTime, Token,
 };
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
 use crate::guard::{Alert, HeldBy};
@@ -115,7 +115,7 @@ enum Stored {
         attempt: u32,
         digest: Digest,
         #[serde(default)]
-        spent: Spent,
+        spent: TaskTime,
     },
     TaskFailed {
         task: TaskId,
@@ -123,7 +123,7 @@ enum Stored {
         reason: GiveUp,
         error: ErrorContext,
         #[serde(default)]
-        spent: Spent,
+        spent: TaskTime,
     },
     TaskCancelled {
         task: TaskId,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::spent::Watch;
+use super::task_time::Watch;
 use super::{Cost, Digest, Token};
 use crate::failure::{ErrorContext, Failure};
 use crate::guard::HeldBy;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::saga;
-use super::{Condition, Parts, Path, Root, StepIx, Template, Workflow};
+use super::{Condition, Path, Root, StepIx, Template, Workflow, WorkflowParts};
 
 /// What a workflow may not say. Places are indices into the text's lists, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -130,10 +130,10 @@ pub enum WorkflowError {
 /// The most steps of one workflow.
 const MAX_STEPS: usize = 1_000;
 
-impl TryFrom<Parts> for Workflow {
+impl TryFrom<WorkflowParts> for Workflow {
     type Error = WorkflowError;
 
-    fn try_from(parts: Parts) -> Result<Self, WorkflowError> {
+    fn try_from(parts: WorkflowParts) -> Result<Self, WorkflowError> {
         check_size(&parts)?;
         check_ids(&parts)?;
         check_edges(&parts)?;
@@ -145,7 +145,7 @@ impl TryFrom<Parts> for Workflow {
     }
 }
 
-fn check_size(parts: &Parts) -> Result<(), WorkflowError> {
+fn check_size(parts: &WorkflowParts) -> Result<(), WorkflowError> {
     match parts.steps.len() {
         0 => Err(WorkflowError::NoSteps { name: parts.name.clone() }),
         count if count > MAX_STEPS => Err(WorkflowError::TooManySteps { count, most: MAX_STEPS }),
@@ -153,7 +153,7 @@ fn check_size(parts: &Parts) -> Result<(), WorkflowError> {
     }
 }
 
-fn check_ids(parts: &Parts) -> Result<(), WorkflowError> {
+fn check_ids(parts: &WorkflowParts) -> Result<(), WorkflowError> {
     let mut seen = BTreeSet::new();
     for (step, s) in parts.steps.iter().enumerate() {
         if !seen.insert(&s.id) {
@@ -163,7 +163,7 @@ fn check_ids(parts: &Parts) -> Result<(), WorkflowError> {
     Ok(())
 }
 
-fn check_edges(parts: &Parts) -> Result<(), WorkflowError> {
+fn check_edges(parts: &WorkflowParts) -> Result<(), WorkflowError> {
     let exists = |at: StepIx| at.index() < parts.steps.len();
     for s in &parts.steps {
         if !s.after.iter().copied().all(exists) {
@@ -178,7 +178,7 @@ fn check_edges(parts: &Parts) -> Result<(), WorkflowError> {
     Ok(())
 }
 
-fn check_quorums(parts: &Parts) -> Result<(), WorkflowError> {
+fn check_quorums(parts: &WorkflowParts) -> Result<(), WorkflowError> {
     for (step, s) in parts.steps.iter().enumerate() {
         let id = || s.id.clone();
         if !s.success.is_all() && s.for_each.is_none() {
@@ -193,7 +193,7 @@ fn check_quorums(parts: &Parts) -> Result<(), WorkflowError> {
 }
 
 /// The places one edge before `at`: its dependencies and the sources of its transitions.
-fn before(parts: &Parts, at: usize) -> Vec<usize> {
+fn before(parts: &WorkflowParts, at: usize) -> Vec<usize> {
     let mut sources: Vec<usize> = parts.steps[at].after.iter().map(|s| s.index()).collect();
     sources.extend(parts.transitions.iter().filter(|t| t.to.index() == at).map(|t| t.from.index()));
     sources.sort_unstable();
@@ -202,7 +202,7 @@ fn before(parts: &Parts, at: usize) -> Vec<usize> {
 }
 
 /// All places before each place, or the cycle that makes this impossible.
-fn check_cycles(parts: &Parts) -> Result<Vec<BTreeSet<usize>>, WorkflowError> {
+fn check_cycles(parts: &WorkflowParts) -> Result<Vec<BTreeSet<usize>>, WorkflowError> {
     let count = parts.steps.len();
     let sources: Vec<Vec<usize>> = (0..count).map(|at| before(parts, at)).collect();
     let mut ancestors: Vec<Option<BTreeSet<usize>>> = vec![None; count];
@@ -232,7 +232,7 @@ fn check_cycles(parts: &Parts) -> Result<Vec<BTreeSet<usize>>, WorkflowError> {
 }
 
 fn cycle_through(
-    parts: &Parts,
+    parts: &WorkflowParts,
     sources: &[Vec<usize>],
     settled: &[Option<BTreeSet<usize>>],
     stuck: usize,
@@ -255,7 +255,10 @@ fn cycle_through(
 
 /// A template reads steps that have ended before its own; a condition is judged when its source has
 /// ended, so it reads that and what came before. Anything else would depend on timing.
-fn check_references(parts: &Parts, ancestors: &[BTreeSet<usize>]) -> Result<(), WorkflowError> {
+fn check_references(
+    parts: &WorkflowParts,
+    ancestors: &[BTreeSet<usize>],
+) -> Result<(), WorkflowError> {
     for (step, s) in parts.steps.iter().enumerate() {
         let templates: [Option<&Template>; 2] = [Some(&s.args), s.for_each.as_ref()];
         let templates = templates.into_iter().flatten().flat_map(Template::paths);
@@ -277,7 +280,7 @@ fn check_references(parts: &Parts, ancestors: &[BTreeSet<usize>]) -> Result<(), 
 }
 
 fn check_path(
-    parts: &Parts,
+    parts: &WorkflowParts,
     step: usize,
     path: &Path,
     has_ended: impl Fn(usize) -> bool,

@@ -195,12 +195,12 @@ pub struct Transition {
 
 /// A workflow whose graph makes sense: see [`WorkflowError`] for what is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Parts", into = "Parts")]
-pub struct Workflow(Parts);
+#[serde(try_from = "WorkflowParts", into = "WorkflowParts")]
+pub struct Workflow(WorkflowParts);
 
 /// The public form of a workflow's contents, checked when it becomes a [`Workflow`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parts {
+pub struct WorkflowParts {
     /// The workflow's name.
     pub name: String,
     /// Default inputs, overlaid key by key by a run's own.
@@ -219,7 +219,7 @@ pub struct Parts {
     pub rollback: Rollback,
 }
 
-impl From<Workflow> for Parts {
+impl From<Workflow> for WorkflowParts {
     fn from(workflow: Workflow) -> Self {
         workflow.0
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Parts, Step, StepIx, WorkflowError};
+use super::{Step, StepIx, WorkflowError, WorkflowParts};
 
 /// When a run rolls back by itself: before it ends so, the compensations of what succeeded run
 /// (C18).
@@ -42,7 +42,7 @@ impl Rollback {
 
 /// Each compensation names a step of the ordinary flow that no other compensates, and has no place
 /// in that flow itself.
-pub(super) fn check(parts: &Parts) -> Result<(), WorkflowError> {
+pub(super) fn check(parts: &WorkflowParts) -> Result<(), WorkflowError> {
     let mut undone = BTreeSet::new();
     for (step, s) in parts.steps.iter().enumerate() {
         let Some(of) = s.compensates else { continue };
@@ -68,7 +68,7 @@ pub(super) fn check(parts: &Parts) -> Result<(), WorkflowError> {
 }
 
 /// What would give a compensation a place in the ordinary flow.
-fn out_of_place(parts: &Parts, step: usize, s: &Step) -> Option<&'static str> {
+fn out_of_place(parts: &WorkflowParts, step: usize, s: &Step) -> Option<&'static str> {
     let is_it = |at: &StepIx| at.index() == step;
     let said = [
         (!s.after.is_empty(), "`after`"),

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Action, Parts, Step, Template, Workflow};
+use super::{Action, Step, Template, Workflow, WorkflowParts};
 use crate::policy::{Origin, Policy};
 
 /// An action that is told of another action's alerts (C18), with all that calling it takes: it is
@@ -57,12 +57,12 @@ impl Webhook {
             origin: self.origin,
             ..Step::new("alert", self.name.as_str(), self.policy.clone())
         };
-        let parts = Parts {
+        let parts = WorkflowParts {
             name: format!("{of} alert"),
             actions: [(self.name.clone(), Action { webhook: None, ..(*self.action).clone() })]
                 .into(),
             steps: vec![step],
-            ..Parts::default()
+            ..WorkflowParts::default()
         };
         Workflow::try_from(parts).ok()
     }

@@ -6,7 +6,7 @@ use retrial_core::dialect::{
     Declarations, Environment, Policies, parse_actions, parse_ir_program, parse_policy,
     tree::Format,
 };
-use retrial_core::policy::{Backoff, Dialect, Limit, Matcher, Origin, Parts, Policy, Rule};
+use retrial_core::policy::{Backoff, Dialect, Limit, Matcher, Origin, Policy, PolicyParts, Rule};
 use retrial_core::time::Nanos;
 
 const MINUTE: u64 = 60;
@@ -28,10 +28,10 @@ fn rule(names: &[&str], retries: u32, backoff_secs: u64) -> Rule {
 
 #[track_caller]
 fn check(brackets: &str, rules: Vec<Rule>, timeout_secs: Option<u64>) {
-    let mut parts = Parts::new(Dialect::Ir);
+    let mut parts = PolicyParts::new(Dialect::Ir);
     parts.rules = rules;
     parts.attempt_timeout = timeout_secs.map(Nanos::from_secs);
-    assert_eq!(Parts::from(policy(brackets)), parts, "{brackets}");
+    assert_eq!(PolicyParts::from(policy(brackets)), parts, "{brackets}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use retrial_core::dialect::{Environment, Policies, parse_policy, write};
 use retrial_core::failure::looks_like_statuses;
 use retrial_core::policy::{
     ActionKind, AtDeadline, Backoff, Budget, BudgetScope, Counting, DelayList, Denied, Dialect,
-    Jitter, Limit, Matcher, Multiplier, Parts, Policy, Refill, Rule, Scope, Shape, Share,
+    Jitter, Limit, Matcher, Multiplier, Policy, PolicyParts, Refill, Rule, Scope, Shape, Share,
 };
 use retrial_core::time::Nanos;
 
@@ -124,7 +124,7 @@ fn policies() -> impl Strategy<Value = Policy> {
             (attempt, total, after),
             (timeout_retries, retry_unknown_outcome, counting, at_deadline, budget),
         )| {
-            Policy::try_from(Parts {
+            Policy::try_from(PolicyParts {
                 dialect: Dialect::Builder,
                 rules,
                 attempt_timeout: attempt,
@@ -143,7 +143,7 @@ fn policies() -> impl Strategy<Value = Policy> {
 
 /// The policy as one of `dialect`, which is what its text gives.
 fn spoken(policy: &Policy, dialect: Dialect) -> Policy {
-    let mut parts = Parts::from(policy.clone());
+    let mut parts = PolicyParts::from(policy.clone());
     parts.dialect = dialect;
     Policy::try_from(parts).unwrap()
 }

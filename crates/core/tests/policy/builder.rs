@@ -4,7 +4,7 @@
 
 use retrial_core::policy::{
     AtDeadline, Backoff, Budget, Counting, DelayList, Dialect, Functions, GiveUp, Jitter, Limit,
-    Matcher, Multiplier, Origin, Parts, Policy, Rule, Shape, Share,
+    Matcher, Multiplier, Origin, Policy, PolicyParts, Rule, Shape, Share,
 };
 use retrial_core::time::Nanos;
 
@@ -33,7 +33,7 @@ fn r2_r3_r4_w16_the_builder_says_all_that_a_policy_holds() {
         .backoff(Backoff::exponential(SECOND).with_jitter(Jitter::Full))
         .build()
         .unwrap();
-    let expected = Parts {
+    let expected = PolicyParts {
         rules: vec![
             Rule {
                 matcher: Matcher::named(["TIMEOUT", "503"]),
@@ -54,9 +54,9 @@ fn r2_r3_r4_w16_the_builder_says_all_that_a_policy_holds() {
         at_deadline: truncate,
         retry_unknown_outcome: true,
         budget: Some(budget),
-        ..Parts::new(Dialect::Builder)
+        ..PolicyParts::new(Dialect::Builder)
     };
-    assert_eq!(Parts::from(built.clone()), expected);
+    assert_eq!(PolicyParts::from(built.clone()), expected);
     assert!(built.retries_unknown_outcome());
     assert_eq!(built.most_generous(), Some(&expected.rules[1]));
 }
@@ -66,8 +66,8 @@ fn r2_r3_r4_w16_the_builder_says_all_that_a_policy_holds() {
 fn w16_the_builder_alone_tries_once() {
     let built = Policy::builder().build().unwrap();
     let rule = Rule { matcher: Matcher::any(), limit: Limit::ONE, backoff: Backoff::NONE };
-    let expected = Parts { rules: vec![rule], ..Parts::new(Dialect::Builder) };
-    assert_eq!(Parts::from(built.clone()), expected);
+    let expected = PolicyParts { rules: vec![rule], ..PolicyParts::new(Dialect::Builder) };
+    assert_eq!(PolicyParts::from(built.clone()), expected);
     assert!(!built.retries_unknown_outcome());
 }
 

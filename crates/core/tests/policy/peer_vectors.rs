@@ -14,7 +14,7 @@
 use retrial_core::failure::Failure;
 use retrial_core::policy::{
     AtDeadline, Backoff, DelayList, Dialect, Functions, GiveUp, Jitter, Limit, Matcher, Multiplier,
-    Parts, Policy, Preset, Rule, Shape, Share, Used, Verdict,
+    Policy, PolicyParts, Preset, Rule, Shape, Share, Used, Verdict,
 };
 use retrial_core::time::{Nanos, Timestamp};
 use serde_json::Value;
@@ -103,14 +103,19 @@ fn close(ours: Nanos, peers: f64, by: f64) -> bool {
     (ours.get() as f64 / 1e6 - peers).abs() <= by
 }
 
-fn one_rule(backoff: Backoff, limit: Limit) -> Parts {
-    let mut parts = Parts::new(Dialect::Builder);
+fn one_rule(backoff: Backoff, limit: Limit) -> PolicyParts {
+    let mut parts = PolicyParts::new(Dialect::Builder);
     parts.rules.push(Rule { matcher: Matcher::any(), limit, backoff });
     parts
 }
 
 /// What becomes of `failure` after `attempt` attempts, `since` after the first start.
-fn after(parts: &Parts, failure: &Failure, attempt: u32, since: Nanos) -> Result<Nanos, GiveUp> {
+fn after(
+    parts: &PolicyParts,
+    failure: &Failure,
+    attempt: u32,
+    since: Nanos,
+) -> Result<Nanos, GiveUp> {
     let policy = Policy::try_from(parts.clone()).unwrap();
     let start = Timestamp::from_nanos(1);
     let used = Used {

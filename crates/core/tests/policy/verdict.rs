@@ -4,8 +4,8 @@
 
 use retrial_core::failure::{ErrorCode, Failure};
 use retrial_core::policy::{
-    Backoff, Dialect, Functions, GiveUp, Jitter, Limit, Matcher, Parts, Policy, Rule, Shape, Used,
-    Verdict,
+    Backoff, Dialect, Functions, GiveUp, Jitter, Limit, Matcher, Policy, PolicyParts, Rule, Shape,
+    Used, Verdict,
 };
 use retrial_core::time::{Nanos, Timestamp};
 
@@ -21,8 +21,8 @@ fn rule(names: &[&str], limit: Limit, delay_ms: u64) -> Rule {
     Rule { matcher: Matcher::named(names.iter().copied()), limit, backoff }
 }
 
-fn policy(rules: Vec<Rule>, set: impl FnOnce(&mut Parts)) -> Policy {
-    let mut parts = Parts::new(Dialect::Builder);
+fn policy(rules: Vec<Rule>, set: impl FnOnce(&mut PolicyParts)) -> Policy {
+    let mut parts = PolicyParts::new(Dialect::Builder);
     parts.rules = rules;
     set(&mut parts);
     Policy::try_from(parts).unwrap()
@@ -162,7 +162,7 @@ fn h5_decision_8_the_total_timeout_counts_from_the_first_start() {
 #[test]
 fn decision_10_unlimited_retries_are_never_tight() {
     let parts = |delay_ms, jitter| {
-        let mut parts = Parts::new(Dialect::WorkConfig);
+        let mut parts = PolicyParts::new(Dialect::WorkConfig);
         parts.rules = vec![rule(&[], Limit::Unlimited, delay_ms)];
         parts.rules[0].backoff.jitter = jitter;
         parts

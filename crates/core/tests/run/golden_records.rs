@@ -19,13 +19,13 @@ use retrial_core::failure::{ErrorContext, Failure, RetryKind};
 use retrial_core::guard::{Alert, Breaker, ErrorBudget, FailureRate, GuardRules, HeldBy, Pace};
 use retrial_core::policy::{
     AtDeadline, Backoff, Budget, Counting, DelayList, Dialect, GiveUp, Jitter, Matcher, Origin,
-    Parts, Policy, Rule,
+    Policy, PolicyParts, Rule,
 };
 use retrial_core::policy::{Functions, Limit, Multiplier, Shape, Share};
 use retrial_core::run::{
     Cost, DecodeError, Digest, Event, Input, Letter, Outcome, Recorded, RetryOf, RouteCause, RunId,
-    RunState, Spent, TaskId, Token, decode, decode_letter, decode_snapshot, encode, encode_letter,
-    encode_snapshot,
+    RunState, TaskId, TaskTime, Token, decode, decode_letter, decode_snapshot, encode,
+    encode_letter, encode_snapshot,
 };
 use retrial_core::time::{Nanos, Timestamp};
 use retrial_core::workflow::{
@@ -48,9 +48,9 @@ fn error() -> ErrorContext {
     ErrorContext::new(&failure(), true, "each", "each", 3, AT)
 }
 
-fn spent(working_ms: u64) -> Spent {
+fn spent(working_ms: u64) -> TaskTime {
     let ms = Nanos::from_millis;
-    Spent { working: ms(working_ms), failing: ms(3_000), waiting: Nanos::new(7_250_000_001) }
+    TaskTime { working: ms(working_ms), failing: ms(3_000), waiting: Nanos::new(7_250_000_001) }
 }
 
 /// One record of each event, some with and without what is optional; the name is the file's.

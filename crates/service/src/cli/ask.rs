@@ -7,9 +7,9 @@ use retrial::run::RunId;
 use serde_json::{Value, json};
 
 use super::Lookup;
-use super::desk::{self, Desk, Place};
 use super::report::Trouble;
 use super::shown::{clean, print};
+use super::target::{self, Place, Target};
 
 /// Pause a run's retries: none starts until `retrial resume`.
 ///
@@ -99,12 +99,12 @@ impl Of {
         lookup: Lookup,
         what: &str,
         body: Option<Value>,
-        say: impl FnOnce(&Desk, RunId, &Value) -> String,
+        say: impl FnOnce(&Target, RunId, &Value) -> String,
     ) -> Result<ExitCode, Trouble> {
-        desk::at(&self.place, lookup, async |desk: &Desk| {
-            let run = desk.run(&self.run).await?;
-            let stands = desk.command(run, what, body).await?;
-            print(&(say(desk, run, &stands) + "\n"))
+        target::at(&self.place, lookup, async |target: &Target| {
+            let run = target.run(&self.run).await?;
+            let stands = target.command(run, what, body).await?;
+            print(&(say(target, run, &stands) + "\n"))
         })
     }
 }
@@ -114,10 +114,10 @@ fn because(reason: &str) -> Option<Value> {
 }
 
 /// How the run goes on. No process works on the runs of a file, or it would not have opened.
-fn goes_on(desk: &Desk, run: RunId) -> String {
-    match desk.file {
+fn goes_on(target: &Target, run: RunId) -> String {
+    match target.file {
         Some(_) => {
-            let option = desk.option();
+            let option = target.option();
             format!("Nothing works on it now: `retrial run --resume {run} {option}` does.")
         }
         None => "The nodes of its store work on it.".to_owned(),
@@ -126,8 +126,8 @@ fn goes_on(desk: &Desk, run: RunId) -> String {
 
 impl Pause {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
-        self.of.ask(lookup, "pause", because(&self.reason), |desk, run, _| {
-            let option = desk.option();
+        self.of.ask(lookup, "pause", because(&self.reason), |target, run, _| {
+            let option = target.option();
             format!("Run {run}: retries are paused until `retrial resume {run} {option}`.")
         })
     }
@@ -135,8 +135,8 @@ impl Pause {
 
 impl Resume {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
-        self.of.ask(lookup, "resume", None, |desk, run, _| {
-            format!("Run {run}: retries go on. {}", goes_on(desk, run))
+        self.of.ask(lookup, "resume", None, |target, run, _| {
+            format!("Run {run}: retries go on. {}", goes_on(target, run))
         })
     }
 }
@@ -145,13 +145,13 @@ impl Fail {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
         let Self { step, item, reason, .. } = self;
         let body = json!({ "step": step, "item": item, "reason": reason });
-        self.of.ask(lookup, "fail", Some(body), |desk, run, stands| {
+        self.of.ask(lookup, "fail", Some(body), |target, run, stands| {
             let failed = format!("Run {run}: what waited of {} has failed", clean(step));
             match stands["phase"].as_str() {
                 Some("completed" | "failed" | "cancelled") => {
                     format!("{failed}, and the run with it.")
                 }
-                _ => format!("{failed}. {}", goes_on(desk, run)),
+                _ => format!("{failed}. {}", goes_on(target, run)),
             }
         })
     }
@@ -159,15 +159,15 @@ impl Fail {
 
 impl Cancel {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
-        let say = |_: &Desk, run, _: &Value| format!("Run {run} is cancelled.");
+        let say = |_: &Target, run, _: &Value| format!("Run {run} is cancelled.");
         self.of.ask(lookup, "cancel", because(&self.reason), say)
     }
 }
 
 impl Deactivate {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
-        self.of.ask(lookup, "deactivate", None, |desk, run, _| {
-            let option = desk.option();
+        self.of.ask(lookup, "deactivate", None, |target, run, _| {
+            let option = target.option();
             format!("Run {run} is left alone until `retrial activate {run} {option}`.")
         })
     }
@@ -175,8 +175,8 @@ impl Deactivate {
 
 impl Activate {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
-        self.of.ask(lookup, "activate", None, |desk, run, _| {
-            format!("Run {run} is active. {}", goes_on(desk, run))
+        self.of.ask(lookup, "activate", None, |target, run, _| {
+            format!("Run {run} is active. {}", goes_on(target, run))
         })
     }
 }

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use retrial::run::{LetterId, RunId};
 use serde_json::{Value, json};
 
-use super::desk::{self, Desk, Place, Refusal};
 use super::query::Query;
 use super::report::Trouble;
+use super::run_text::{counted, failure, last_error};
 use super::shown::{field, print, print_json, table, text};
-use super::told::{counted, failure, last_error};
+use super::target::{self, Place, Refusal, Target};
 use super::{Lookup, run};
 
 /// List, show, redrive or discard dead letters: the tasks that failed for good.
@@ -107,15 +107,15 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
     match &arguments.command {
         Command::List { which, all, json } => {
             let query = which.query(!all);
-            desk::at(place, lookup, async |desk: &Desk| list(desk, query, *json).await)
+            target::at(place, lookup, async |target: &Target| list(target, query, *json).await)
         }
         Command::Show { letter, json } => {
-            desk::at(place, lookup, async |desk: &Desk| show(desk, letter, *json).await)
+            target::at(place, lookup, async |target: &Target| show(target, letter, *json).await)
         }
         Command::Redrive { letters, which, run: now, .. } => {
             let query = which.query(true);
-            let (file, runs) = desk::at(place, lookup, async |desk: &Desk| {
-                redrive(desk, letters, query, *now).await
+            let (file, runs) = target::at(place, lookup, async |target: &Target| {
+                redrive(target, letters, query, *now).await
             })?;
             match file.filter(|_| *now) {
                 Some(path) => run_all(&path, &runs, lookup),
@@ -123,13 +123,15 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
             }
         }
         Command::Discard { letters, reason } => {
-            desk::at(place, lookup, async |desk: &Desk| discard(desk, letters, reason).await)
+            target::at(place, lookup, async |target: &Target| {
+                discard(target, letters, reason).await
+            })
         }
     }
 }
 
-async fn list(desk: &Desk, query: Query, json: bool) -> Result<ExitCode, Trouble> {
-    let (letters, damaged) = desk.letters(query).await?;
+async fn list(target: &Target, query: Query, json: bool) -> Result<ExitCode, Trouble> {
+    let (letters, damaged) = target.letters(query).await?;
     for id in &damaged {
         Trouble::store(format!("dead letter {id} in the store is damaged")).show();
     }
@@ -158,9 +160,9 @@ fn status(letter: &Value) -> String {
     by.or(because).unwrap_or(status)
 }
 
-async fn show(desk: &Desk, named: &str, json: bool) -> Result<ExitCode, Trouble> {
-    let id = desk.letter(named).await?;
-    let letter = desk.get(&format!("/v1/letters/{id}")).await?;
+async fn show(target: &Target, named: &str, json: bool) -> Result<ExitCode, Trouble> {
+    let id = target.letter(named).await?;
+    let letter = target.get(&format!("/v1/letters/{id}")).await?;
     if json {
         return print_json(&letter);
     }
@@ -195,30 +197,30 @@ fn lines(letter: &Value) -> Vec<String> {
 /// Redrives every letter that can be, and gives the runs with the file that they are in. A letter
 /// that can't be is said so, and the others go on.
 async fn redrive(
-    desk: &Desk,
+    target: &Target,
     named: &[String],
     query: Query,
     now: bool,
 ) -> Result<(Option<PathBuf>, Vec<RunId>), Trouble> {
-    if now && desk.file.is_none() {
+    if now && target.file.is_none() {
         return Err(Trouble::input("the nodes of the store run what is redriven")
             .help("leave --run out; it is for a store in a file"));
     }
     let mut letters: Vec<LetterId> = Vec::new();
     for text in named {
-        letters.push(desk.letter(text).await?);
+        letters.push(target.letter(text).await?);
     }
     if named.is_empty() {
-        let (waiting, _) = desk.letters(query).await?;
+        let (waiting, _) = target.letters(query).await?;
         letters
             .extend(waiting.iter().filter_map(|l| l["letter"].as_str()?.parse::<LetterId>().ok()));
     }
     let (mut runs, mut refused) = (Vec::new(), None);
     for letter in &letters {
-        match desk.post(&format!("/v1/letters/{letter}/redrive"), &json!({})).await? {
+        match target.post(&format!("/v1/letters/{letter}/redrive"), &json!({})).await? {
             Ok(redriven) => {
                 let run = field(&redriven, "run");
-                print(&said(desk, *letter, &run, now))?;
+                print(&said(target, *letter, &run, now))?;
                 runs.extend(run.parse::<RunId>());
             }
             Err(refusal) => {
@@ -232,13 +234,13 @@ async fn redrive(
         None if letters.is_empty() => print("No dead letters.\n").map(drop)?,
         None => {}
     }
-    Ok((desk.file.clone(), runs))
+    Ok((target.file.clone(), runs))
 }
 
-fn said(desk: &Desk, letter: LetterId, run: &str, now: bool) -> String {
-    let next = match desk.file.is_none() || now {
+fn said(target: &Target, letter: LetterId, run: &str, now: bool) -> String {
+    let next = match target.file.is_none() || now {
         true => String::new(),
-        false => format!(" `retrial run --resume {run} {}` runs it.", desk.option()),
+        false => format!(" `retrial run --resume {run} {}` runs it.", target.option()),
     };
     format!("Letter {letter} is redriven by run {run}.{next}\n")
 }
@@ -264,11 +266,11 @@ fn run_all(path: &Path, runs: &[RunId], lookup: Lookup) -> Result<ExitCode, Trou
     Ok(worst)
 }
 
-async fn discard(desk: &Desk, named: &[String], reason: &str) -> Result<ExitCode, Trouble> {
+async fn discard(target: &Target, named: &[String], reason: &str) -> Result<ExitCode, Trouble> {
     for text in named {
-        let id = desk.letter(text).await?;
+        let id = target.letter(text).await?;
         let asked = json!({ "reason": reason });
-        desk.post(&format!("/v1/letters/{id}/discard"), &asked).await??;
+        target.post(&format!("/v1/letters/{id}/discard"), &asked).await??;
         print(&format!("Letter {id} is discarded.\n"))?;
     }
     Ok(ExitCode::SUCCESS)

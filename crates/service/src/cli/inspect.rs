@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use super::Lookup;
-use super::desk::{self, Desk, Place};
 use super::report::Trouble;
+use super::run_text;
 use super::shown::{print, print_json};
-use super::told;
+use super::target::{self, Place, Target};
 
 /// Show one run: its graph with phases, its last error, and each task's attempts with what failed
 /// and why it was tried again.
@@ -24,12 +24,12 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
-    desk::at(&arguments.place, lookup, async |desk: &Desk| {
-        let run = desk.run(&arguments.run).await?;
-        let shown = desk.get(&format!("/v1/runs/{run}")).await?;
+    target::at(&arguments.place, lookup, async |target: &Target| {
+        let run = target.run(&arguments.run).await?;
+        let shown = target.get(&format!("/v1/runs/{run}")).await?;
         match arguments.json {
             true => print_json(&shown),
-            false => print(&(told::run(&shown).join("\n") + "\n")),
+            false => print(&(run_text::run(&shown).join("\n") + "\n")),
         }
     })
 }

@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::Lookup;
-use super::desk::{self, Desk, Place};
 use super::query::Query;
 use super::report::Trouble;
 use super::shown::{field, print, print_json, table};
+use super::target::{self, Place, Target};
 
 /// List runs, oldest first.
 ///
@@ -49,11 +49,11 @@ impl PhaseName {
 }
 
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
-    desk::at(&arguments.place, lookup, async |desk: &Desk| {
+    target::at(&arguments.place, lookup, async |target: &Target| {
         let query = Query::new()
             .text("phase", arguments.phase.and_then(PhaseName::name))
             .text("workflow", arguments.workflow.clone());
-        let (runs, damaged) = desk.runs(query).await?;
+        let (runs, damaged) = target.runs(query).await?;
         for run in &damaged {
             Trouble::store(format!("run {run} in the store is damaged")).show();
         }

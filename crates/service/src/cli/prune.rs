@@ -7,9 +7,9 @@ use retrial::time::Nanos;
 use serde_json::json;
 
 use super::Lookup;
-use super::desk::{self, Desk, Place};
 use super::report::Trouble;
 use super::shown::{list, print, print_json};
+use super::target::{self, Place, Target};
 
 /// Remove runs that ended long ago, whole: events, results, dead letters, submission key.
 ///
@@ -46,8 +46,8 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
         "archived_only": arguments.archived_only,
         "with_letters": arguments.with_letters,
     });
-    desk::at(&arguments.place, lookup, async |desk: &Desk| {
-        let pruned = desk.post("/v1/prune", &asked).await??;
+    target::at(&arguments.place, lookup, async |target: &Target| {
+        let pruned = target.post("/v1/prune", &asked).await??;
         if arguments.json {
             return print_json(&pruned);
         }

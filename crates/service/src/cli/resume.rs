@@ -9,8 +9,8 @@ use retrial::run::{
 use retrial::store::{Loaded, QueueState, RunHead, RunPhase, Store, StoreError};
 use retrial::time::{Nanos, Timestamp};
 
-use super::desk;
 use super::report::Trouble;
+use super::target;
 
 /// Runs looked at in one step.
 const PAGE: usize = 256;
@@ -63,7 +63,7 @@ pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>
 pub(super) async fn find_run(store: &impl Store, text: &str) -> Result<RunHead, Trouble> {
     let (runs, damaged) = runs(store).await?;
     let ids = runs.iter().map(|head| head.run).chain(damaged).map(|run| run.to_string());
-    let run: RunId = desk::the_one(ids, text, "run", "`retrial list` lists them")?;
+    let run: RunId = target::the_one(ids, text, "run", "`retrial list` lists them")?;
     match runs.into_iter().find(|head| head.run == run) {
         Some(head) => Ok(head),
         None => Err(Trouble::store(format!("run {run} in the store is damaged"))

@@ -21,7 +21,7 @@ use super::shown::print;
 use super::signals::{Signals, Stop};
 use super::watch::{self, Watch};
 use super::world::{self, Real};
-use super::{Lookup, desk, results, stores, text};
+use super::{Lookup, results, stores, target, text};
 
 /// Run a workflow file for real.
 ///
@@ -109,13 +109,13 @@ enum Work {
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
     let work = work(arguments, lookup)?;
     let Arguments { store, new, how, .. } = arguments;
-    desk::block_on(run(work, store.clone(), *new, how, lookup))
+    target::block_on(run(work, store.clone(), *new, how, lookup))
 }
 
 /// Takes up the unfinished run `id` of the store at `path`.
 pub(super) fn resume(path: &Path, id: RunId, lookup: Lookup) -> Result<ExitCode, Trouble> {
     let work = Work::TakeUp(id.to_string());
-    desk::block_on(run(work, Some(path.to_owned()), false, &How::default(), lookup))
+    target::block_on(run(work, Some(path.to_owned()), false, &How::default(), lookup))
 }
 
 fn work(arguments: &Arguments, lookup: Lookup) -> Result<Work, Trouble> {

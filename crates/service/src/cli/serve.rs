@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use super::config::{self, Configuration, Flags};
 use super::report::Trouble;
 use super::signals::Signals;
-use super::{Lookup, desk, log, stores};
+use super::{Lookup, log, stores, target};
 
 /// Work on the runs of a store, and answer over HTTP.
 ///
@@ -53,7 +53,7 @@ impl<S: Store> World for Served<S> {
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
     let configuration = config::resolve(&arguments.flags, lookup)?;
     log::start(Some(configuration.log.clone()))?;
-    desk::block_on(choose(configuration, lookup))
+    target::block_on(choose(configuration, lookup))
 }
 
 /// On which store.

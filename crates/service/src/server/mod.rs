@@ -15,7 +15,6 @@ mod commands;
 mod events;
 mod health;
 mod hosts;
-mod impatient;
 mod inspector;
 mod letters;
 mod listing;
@@ -34,6 +33,7 @@ mod streams;
 mod submit;
 mod texts;
 mod workflows;
+mod write_timeout;
 
 pub use hosts::{Hosts, HostsError, Within};
 pub use monitor::Monitor;

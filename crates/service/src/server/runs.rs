@@ -8,7 +8,7 @@ use super::ask::OfRun;
 use super::problem::Problem;
 use super::service::{At, Shared};
 use super::shown::ok;
-use retrial::engine::{CommandError, QueueColumns, World};
+use retrial::engine::{CommandError, QueueView, World};
 use retrial::failure::sanitise::clean;
 use retrial::observe::Inspection;
 use retrial::run::{self, LetterId, Recorded, RunId, RunState, TaskId, Version};
@@ -44,7 +44,7 @@ pub(super) async fn show<W: World>(
 }
 
 /// The columns of R5 but for the delivery token, which is the right to an attempt.
-fn row(state: &RunState, columns: &QueueColumns) -> Value {
+fn row(state: &RunState, columns: &QueueView) -> Value {
     let step = state.workflow().step(columns.task.step);
     json!({
         "step": step.map(|step| clean(&step.id)),

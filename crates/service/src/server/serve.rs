@@ -14,8 +14,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use super::impatient::Impatient;
 use super::service::{Service, Shared};
+use super::write_timeout::WriteTimeout;
 use retrial::action::{Cancelled, Canceller};
 use retrial::engine::World;
 use retrial::runtime::Runtime;
@@ -149,7 +149,7 @@ fn connection<W: World>(
     async move {
         // Small messages of event streams must not wait for more.
         let _ = stream.set_nodelay(true);
-        let stream = Impatient::new(stream, runtime, limits.read_within);
+        let stream = WriteTimeout::new(stream, runtime, limits.read_within);
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(std::time::Duration::from(limits.head_within))

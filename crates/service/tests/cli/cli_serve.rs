@@ -3,7 +3,7 @@
 
 mod database;
 use crate::endpoint;
-use crate::lab;
+use crate::workspace;
 
 use retrial_testkit::collector;
 use retrial_testkit::postgres_server;
@@ -14,8 +14,8 @@ use std::process::{Child, Command, Stdio};
 
 use collector::Collector;
 use endpoint::{Answer, Endpoint};
-use lab::{Done, Lab, one_step};
 use serde_json::{Value, json};
+use workspace::{Done, Workspace, one_step};
 
 const TOKEN: &str = "planted-token-0123456789";
 
@@ -27,8 +27,8 @@ struct Serving {
 }
 
 impl Serving {
-    fn start(lab: &Lab, args: &[&str]) -> Self {
-        Self::of(lab.command(&[&["serve", "--listen", "127.0.0.1:0"], args].concat()))
+    fn start(workspace: &Workspace, args: &[&str]) -> Self {
+        Self::of(workspace.command(&[&["serve", "--listen", "127.0.0.1:0"], args].concat()))
     }
 
     fn of(mut command: Command) -> Self {
@@ -106,9 +106,9 @@ const QUICK: &str = "work_config = { max_retries = 5, backoff = 1 }";
 
 #[test]
 fn a_run_is_worked_off_and_the_service_stops_with_zero() {
-    let (lab, endpoint) = (Lab::new(), Endpoint::failing(2));
+    let (workspace, endpoint) = (Workspace::new(), Endpoint::failing(2));
     for signal in ["-TERM", "-INT"] {
-        let serving = Serving::start(&lab, &["--store", "s.redb"]);
+        let serving = Serving::start(&workspace, &["--store", "s.redb"]);
         let run = serving.submit(&one_step(&endpoint.url("/a"), QUICK));
         let events = serving.events(&run);
         assert!(events.contains("event: run_ended") && events.contains("event: end"), "{events}");
@@ -127,8 +127,9 @@ fn a_run_is_worked_off_and_the_service_stops_with_zero() {
 /// Those of the last moments as well: the run ends when the service is about to.
 #[test]
 fn traces_reach_the_collector() {
-    let (lab, endpoint, collector) = (Lab::new(), Endpoint::failing(1), Collector::new(&[]));
-    let serving = Serving::start(&lab, &["--set", &format!("traces={}/", collector.url())]);
+    let (workspace, endpoint, collector) =
+        (Workspace::new(), Endpoint::failing(1), Collector::new(&[]));
+    let serving = Serving::start(&workspace, &["--set", &format!("traces={}/", collector.url())]);
     let run = serving.submit(&one_step(&endpoint.url("/a"), QUICK));
     assert!(serving.events(&run).contains("event: run_ended"));
     serving.send("-TERM");
@@ -145,7 +146,7 @@ fn traces_reach_the_collector() {
 /// What one process leaves, the next takes up: after a polite end and after SIGKILL.
 #[test]
 fn a_run_survives_its_service() {
-    let lab = Lab::new();
+    let workspace = Workspace::new();
     let endpoint = Endpoint::new(|seen| match seen.nth {
         1 => Answer::Hang,
         _ => Answer::Status(200, "{}"),
@@ -153,13 +154,13 @@ fn a_run_survives_its_service() {
     for signal in ["-TERM", "-KILL"] {
         let store = format!("s{signal}.redb");
         let args = ["--store", &store, "--set", "grace=100ms"];
-        let serving = Serving::start(&lab, &args);
+        let serving = Serving::start(&workspace, &args);
         let before = endpoint.seen().len();
         let run = serving.submit(&one_step(&endpoint.url("/a"), QUICK));
         endpoint.wait_for(before + 1);
         serving.send(signal);
         serving.end();
-        let again = Serving::start(&lab, &args);
+        let again = Serving::start(&workspace, &args);
         assert!(again.events(&run).contains("event: run_ended"));
         let shown = again.json("GET", &format!("/v1/runs/{run}"), &Value::Null);
         assert_eq!(shown["phase"], "completed", "{signal}");
@@ -168,9 +169,9 @@ fn a_run_survives_its_service() {
 
 #[test]
 fn a_second_signal_ends_it_at_once() {
-    let lab = Lab::new();
+    let workspace = Workspace::new();
     let endpoint = Endpoint::new(|_| Answer::Hang);
-    let serving = Serving::start(&lab, &["--set", "grace=10m"]);
+    let serving = Serving::start(&workspace, &["--set", "grace=10m"]);
     serving.submit(&one_step(&endpoint.url("/a"), QUICK));
     endpoint.wait_for(1);
     serving.send("-TERM");
@@ -184,9 +185,9 @@ fn a_second_signal_ends_it_at_once() {
 
 #[test]
 fn promise_8_neither_log_nor_settings_show_the_token() {
-    let lab = Lab::new();
-    lab.write("token", format!("{TOKEN}\n"));
-    let mut command = lab.command(&[
+    let workspace = Workspace::new();
+    workspace.write("token", format!("{TOKEN}\n"));
+    let mut command = workspace.command(&[
         "serve",
         "--listen",
         "0.0.0.0:0",
@@ -206,9 +207,9 @@ fn promise_8_neither_log_nor_settings_show_the_token() {
     let (code, out, err) = serving.end();
     assert_eq!(code, Some(0), "{err}");
     assert!(!out.contains(TOKEN) && !err.contains(TOKEN));
-    let mut command = lab.command(&["config", "check", "--json"]);
+    let mut command = workspace.command(&["config", "check", "--json"]);
     command.env("RETRIAL_TOKEN", TOKEN).env("RETRIAL_STORE", "postgres://u:planted@h/db");
-    let done = lab::done(command);
+    let done = workspace::done(command);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(!done.out.contains(TOKEN) && !done.out.contains("planted"), "{}", done.out);
     let shown: Value = serde_json::from_str(&done.out).unwrap();
@@ -220,14 +221,14 @@ fn promise_8_neither_log_nor_settings_show_the_token() {
 
 #[test]
 fn the_settings_are_shown_with_where_they_come_from() {
-    let lab = Lab::new();
-    lab.write(
+    let workspace = Workspace::new();
+    workspace.write(
         "retrial.toml",
         "concurrency = 5\npoll = \"2s\"\nlease = \"40s\"\nallow_env = [\"A\", \"B\"]\n[limits]\nstreams = 9\n",
     );
-    let mut command = lab.command(&["config", "check", "--concurrency", "6", "--json"]);
+    let mut command = workspace.command(&["config", "check", "--concurrency", "6", "--json"]);
     command.env("RETRIAL_CONCURRENCY", "7").env("RETRIAL_POLL", "3s");
-    let done = lab::done(command);
+    let done = workspace::done(command);
     let shown: Value = serde_json::from_str(&done.out).unwrap_or_else(|_| panic!("{done:?}"));
     for (name, value, from) in [
         ("concurrency", "6", "--concurrency"),
@@ -240,7 +241,7 @@ fn the_settings_are_shown_with_where_they_come_from() {
         assert_eq!(shown[name]["value"], value, "{name}");
         assert_eq!(shown[name]["from"], from, "{name}");
     }
-    let text = lab.run(&["config", "check"]).out;
+    let text = workspace.run(&["config", "check"]).out;
     assert!(
         text.lines()
             .any(|line| line.starts_with("limits.streams") && line.contains("retrial.toml:6"))
@@ -249,10 +250,10 @@ fn the_settings_are_shown_with_where_they_come_from() {
 
 #[test]
 fn a_mistake_is_told_with_its_place() {
-    let lab = Lab::new();
+    let workspace = Workspace::new();
     let check = |text: &str| -> Done {
-        lab.write("c.toml", text);
-        lab.run(&["config", "check", "--config", "c.toml"])
+        workspace.write("c.toml", text);
+        workspace.run(&["config", "check", "--config", "c.toml"])
     };
     for (text, place, says) in [
         ("store = \"s\"\nlisten = \"here\"\n", "c.toml:2:10", "no address"),
@@ -279,7 +280,7 @@ fn a_mistake_is_told_with_its_place() {
         &["serve", "--listen", "0.0.0.0:0"],
         &["config", "check", "--config", "nowhere.toml"],
     ] {
-        let done = lab.run(args);
+        let done = workspace.run(args);
         assert_eq!(done.code, Some(2), "{args:?}: {done:?}");
         assert!(!done.err.contains("0123456789abcdef"), "{}", done.err);
     }
@@ -287,11 +288,12 @@ fn a_mistake_is_told_with_its_place() {
 
 #[test]
 fn a_definition_reads_only_what_is_open_to_it_and_calls_only_what_is_allowed() {
-    let lab = Lab::new();
+    let workspace = Workspace::new();
     let endpoint = Endpoint::failing(0);
     let host = endpoint.url("").trim_start_matches("http://").to_owned();
     let args = ["--set", "allow_env=KEY", "--set", &format!("allow_hosts={host}")];
-    let mut command = lab.command(&[&["serve", "--listen", "127.0.0.1:0"], &args[..]].concat());
+    let mut command =
+        workspace.command(&[&["serve", "--listen", "127.0.0.1:0"], &args[..]].concat());
     command.env("KEY", "planted-key").env("OTHER", "planted-other");
     let serving = Serving::of(command);
     let with = |variable: &str| {
@@ -315,7 +317,7 @@ fn a_definition_reads_only_what_is_open_to_it_and_calls_only_what_is_allowed() {
 /// docs/service.md lists every setting with its default.
 #[test]
 fn the_page_lists_the_settings() {
-    let done = Lab::new().run(&["config", "check", "--json"]);
+    let done = Workspace::new().run(&["config", "check", "--json"]);
     let shown: Value = serde_json::from_str(&done.out).unwrap();
     let row = |(name, setting): (&String, &Value)| {
         let default = setting["value"].as_str().map(|text| format!("`{text}`"));

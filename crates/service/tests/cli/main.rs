@@ -4,5 +4,5 @@
 mod cli_run;
 mod cli_serve;
 mod endpoint;
-mod lab;
 mod secrets_everywhere;
+mod workspace;

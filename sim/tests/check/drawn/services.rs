@@ -6,7 +6,7 @@ use std::pin::Pin;
 use retrial::action::{Context, Registry};
 use retrial::failure::Failure;
 use retrial::time::Nanos;
-use retrial_sim::check::{OwnFault, Peer, Request, Response, World};
+use retrial_sim::check::{Peer, Request, Response, UserFault, World};
 use serde_json::{Value, json};
 
 type Answer = Pin<Box<dyn Future<Output = Response> + Send>>;
@@ -118,7 +118,7 @@ pub(super) fn functions(registry: &mut Registry) {
 /// Does to nodes what a fault of a user's own can do.
 pub(super) struct Meddler;
 
-impl OwnFault for Meddler {
+impl UserFault for Meddler {
     fn name(&self) -> &str {
         "meddler"
     }

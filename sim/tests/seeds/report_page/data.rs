@@ -138,7 +138,7 @@ fn pages_of_drawn_worlds_hold_what_the_worlds_left_behind() {
         assert_eq!(well, succeeded, "seed {seed}");
         let marks = page.marks.iter().filter(|m| m.kind == MarkKind::Event).count();
         assert_eq!(marks, events().count(), "seed {seed}");
-        let deaths = evidence.lives.iter().filter(|life| life.died.is_some()).count();
+        let deaths = evidence.lives.iter().filter(|incarnation| incarnation.died.is_some()).count();
         assert_eq!(page.spans.iter().filter(|s| s.kind == SpanKind::Dead).count(), deaths);
         assert!(page.bars.iter().all(|b| b.until.is_none_or(|u| b.from <= u && u <= page.until)));
         assert!(page.holds && page.findings.is_empty());

@@ -15,7 +15,7 @@ use retrial::runtime::{Runtime, Task, WorkLost};
 use retrial::time::{Mono, Nanos, Timestamp};
 use retrial_sim::clock::true_now;
 use retrial_sim::fault::{FaultKind, Strikes};
-use retrial_sim::life::Life;
+use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::{Effect, Net, NetFault, NetPlan, SimConnector, Which, Window};
 use retrial_sim::trace::Trace;
 
@@ -177,6 +177,6 @@ pub(crate) async fn settle() {
 }
 
 /// The first life of `node`.
-pub(crate) fn life(node: &str) -> Life {
-    Life::new(node, 0)
+pub(crate) fn incarnation(node: &str) -> Incarnation {
+    Incarnation::new(node, 0)
 }

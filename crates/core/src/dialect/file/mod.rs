@@ -17,7 +17,9 @@ pub use declarations::{Declarations, parse_actions};
 
 use super::tree::{Fields, Format, Node, did_you_mean};
 use super::{Diagnostic, Environment, Place};
-use crate::workflow::{Parts, Rollback, StepIx, Target, Transition, Workflow, WorkflowError};
+use crate::workflow::{
+    Rollback, StepIx, Target, Transition, Workflow, WorkflowError, WorkflowParts,
+};
 
 /// What a workflow's text says.
 #[derive(Clone, Debug)]
@@ -123,7 +125,11 @@ pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document
     let webhooks = declared.webhooks().cloned().collect();
     let places = Places { steps: whole, step: places, transition: edges, webhooks };
     let Declarations { input, simulate, .. } = declared;
-    assemble(Parts { name, input, actions, steps, transitions, rollback }, &places, simulate)
+    assemble(
+        WorkflowParts { name, input, actions, steps, transitions, rollback },
+        &places,
+        simulate,
+    )
 }
 
 fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
@@ -141,7 +147,7 @@ fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
 
 /// Checks the graph and points at the text where it makes no sense.
 pub(super) fn assemble(
-    parts: Parts,
+    parts: WorkflowParts,
     places: &Places,
     simulate: Option<Value>,
 ) -> Result<Document, Vec<Diagnostic>> {
@@ -175,7 +181,7 @@ fn unregistered(action: &str, place: &Place) -> Diagnostic {
 
 /// A graph that was refused, and where its parts stand.
 struct Graph<'p> {
-    parts: Parts,
+    parts: WorkflowParts,
     places: &'p Places,
 }
 

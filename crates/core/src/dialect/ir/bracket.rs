@@ -9,7 +9,7 @@ use super::call::{self, Call};
 use super::setting::Setting;
 use crate::dialect::scan::{Fault, Input, Scan, eat, expected, must, next_span, one, quoted, run};
 use crate::dialect::tree::{NO_STATUSES, did_you_mean, makes_sense};
-use crate::policy::{Backoff, Limit, Matcher, Parts, Rule};
+use crate::policy::{Backoff, Limit, Matcher, PolicyParts, Rule};
 use crate::time::Nanos;
 
 /// What the brackets behind one call say.
@@ -23,7 +23,7 @@ pub(super) struct Brackets {
 const RULE_KEYS: [&str; 2] = ["retry", "backoff"];
 
 impl Brackets {
-    pub(super) fn into_parts(self, parts: &mut Parts) {
+    pub(super) fn into_parts(self, parts: &mut PolicyParts) {
         parts.rules = self.rules;
         self.call.into_parts(parts);
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::setting::Setting;
 use crate::dialect::scan::{Fault, Scan};
 use crate::dialect::settings::{self, COUNTINGS, DEADLINES};
-use crate::policy::{AtDeadline, Budget, Counting, Limit, Parts};
+use crate::policy::{AtDeadline, Budget, Counting, Limit, PolicyParts};
 use crate::time::Nanos;
 
 /// The keys: `timeout` (W5) and, but for `attempt_timeout`, which means the same, those of every
@@ -72,7 +72,7 @@ impl Call {
         }
     }
 
-    pub(super) fn into_parts(self, parts: &mut Parts) {
+    pub(super) fn into_parts(self, parts: &mut PolicyParts) {
         parts.attempt_timeout = self.attempt_timeout;
         parts.total_timeout = self.total_timeout;
         parts.timeout_retries = self.timeout_retries;

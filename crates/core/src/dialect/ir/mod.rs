@@ -18,13 +18,13 @@ pub use program::parse_ir_program;
 use super::scan::Input;
 use super::tree::{Data, Node};
 use super::{Diagnostic, Place};
-use crate::policy::{Dialect, Parts, Policy};
+use crate::policy::{Dialect, Policy, PolicyParts};
 
 /// Reads bracket text such as `[retry: 3] [timeout: 2m]` at `place`.
 pub(super) fn brackets(place: &Place, text: &str) -> Result<Policy, Diagnostic> {
     let mut input = Input::new(text);
     let brackets = bracket::alone(&mut input).map_err(|fault| fault.within(place))?;
-    let mut parts = Parts::new(Dialect::Ir);
+    let mut parts = PolicyParts::new(Dialect::Ir);
     brackets.into_parts(&mut parts);
     super::policy_from(parts, place)
 }

@@ -11,7 +11,7 @@ use crate::dialect::file::{Declarations, Document, Places, StepPlace, assemble};
 use crate::dialect::scan::Input;
 use crate::dialect::tree::did_you_mean;
 use crate::dialect::{Diagnostic, Environment, Place, Source, policy_from};
-use crate::policy::{Dialect, Origin, Parts, Policy};
+use crate::policy::{Dialect, Origin, Policy, PolicyParts};
 use crate::workflow::{self, Root, Step, StepIx, Template};
 
 /// Names that a result may not take: they mean something else in an argument.
@@ -47,7 +47,7 @@ pub fn parse_ir_program(
     if !errors.is_empty() {
         return Err(errors);
     }
-    let parts = workflow::Parts {
+    let parts = workflow::WorkflowParts {
         name: name_of(file),
         input: declared.input.clone(),
         actions: declared.actions_in(environment),
@@ -165,7 +165,7 @@ impl Program<'_> {
                 given => given,
             });
         };
-        let mut parts = Parts::new(Dialect::Ir);
+        let mut parts = PolicyParts::new(Dialect::Ir);
         brackets.into_parts(&mut parts);
         policy_from(parts, place).map(|policy| (policy, Origin::Task))
     }

@@ -39,13 +39,13 @@ pub(super) fn policy() -> Policy {
         rule(Matcher::any(), three, Shape::Polynomial { base, degree: 3 }, Jitter::None, cap),
         rule(Matcher::any(), three, Shape::List { delays }, Jitter::None, cap),
     ];
-    let parts = Parts {
+    let parts = PolicyParts {
         dialect: Dialect::Execution,
         rules,
         attempt_timeout: Some(Nanos::from_secs(10)),
         total_timeout: Some(Nanos::from_secs(3_600)),
         timeout_retries: Some(2),
-        max_retry_after: Parts::MAX_RETRY_AFTER,
+        max_retry_after: PolicyParts::MAX_RETRY_AFTER,
         counting: Counting::PerRule { total: Limit::retries(40) },
         at_deadline: AtDeadline::Truncate { reserve: base },
         retry_unknown_outcome: true,
@@ -119,7 +119,7 @@ pub(super) fn workflow() -> Arc<Workflow> {
         on_error: on_error.map(|n| n.iter().map(|n| (*n).to_owned()).collect()),
         condition,
     };
-    let parts = workflow::Parts {
+    let parts = workflow::WorkflowParts {
         name: "golden".into(),
         rollback: Rollback::OnFailure,
         input: Map::from_iter([("name".to_owned(), json!("world"))]),

@@ -220,13 +220,13 @@ fn assemble(
         heartbeat_timeout: None,
         guard: Default::default(),
     };
-    let parts = workflow::Parts {
+    let parts = workflow::WorkflowParts {
         name: "drawn".into(),
         actions: [("act".to_owned(), action)].into(),
         steps,
         transitions: edges.iter().map(transition).collect(),
         rollback,
-        ..workflow::Parts::default()
+        ..workflow::WorkflowParts::default()
     };
     Graph { workflow: Workflow::try_from(parts).expect("no cycle"), edges, requires }
 }

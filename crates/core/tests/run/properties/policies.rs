@@ -4,8 +4,8 @@ use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 use proptest::sample::select;
 use retrial_core::policy::{
-    AtDeadline, Backoff, Counting, DelayList, Dialect, Jitter, Limit, Matcher, Multiplier, Parts,
-    Policy, Rule, Scope, Shape, Share,
+    AtDeadline, Backoff, Counting, DelayList, Dialect, Jitter, Limit, Matcher, Multiplier, Policy,
+    PolicyParts, Rule, Scope, Shape, Share,
 };
 use retrial_core::time::Nanos;
 
@@ -117,7 +117,7 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
         prop_oneof![1 => Just(None), 1 => some.prop_map(Some)]
     };
     let budget = prop_oneof![2 => Just(None), 1 => (0..3_u32).prop_map(Some)];
-    let obeyed = prop_oneof![Just(Parts::MAX_RETRY_AFTER), length()];
+    let obeyed = prop_oneof![Just(PolicyParts::MAX_RETRY_AFTER), length()];
     let own = limit().prop_map(|total| Counting::PerRule { total });
     let counting = prop_oneof![3 => Just(Counting::Shared), 1 => own];
     let reserve =
@@ -128,7 +128,7 @@ pub(crate) fn policy() -> impl Strategy<Value = Policy> {
     (dialect, vec(rule(), 0..4), times, counts).prop_map(
         |(dialect, rules, times, (timeout_retries, counting, retry_unknown_outcome))| {
             let (attempt_timeout, total_timeout, max_retry_after, at_deadline) = times;
-            let parts = Parts {
+            let parts = PolicyParts {
                 dialect,
                 rules,
                 attempt_timeout,

@@ -2,7 +2,7 @@
 //! every event that occurs in one of them, and many that occur in none, is put next: what can't
 //! follow is refused and changes nothing, what can is taken.
 
-use retrial_core::run::{Cost, Digest, Recorded, RouteCause, RunState, Spent};
+use retrial_core::run::{Cost, Digest, Recorded, RouteCause, RunState, TaskTime};
 
 use super::*;
 
@@ -252,7 +252,7 @@ fn candidates(log: &[Recorded], workflow: &Workflow) -> Vec<Event> {
                 attempts: 1,
                 reason,
                 error,
-                spent: Spent::default(),
+                spent: TaskTime::default(),
             }));
         }
     }
@@ -310,7 +310,7 @@ fn of_attempt(task: TaskId, attempt: u32, failure: &Failure) -> Vec<Event> {
             task,
             attempt,
             digest: Digest::of(b"null"),
-            spent: Spent::default(),
+            spent: TaskTime::default(),
         },
         retry(None),
         retry(Some(0)),

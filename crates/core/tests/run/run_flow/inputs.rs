@@ -106,7 +106,8 @@ fn h17_what_is_failed_by_hand_is_what_was_meant() {
 #[test]
 fn a_missed_heartbeat_is_told_from_a_lost_lease() {
     let lapses = |limit: Option<Nanos>| {
-        let mut parts = retrial_core::workflow::Parts { name: "test".into(), ..Default::default() };
+        let mut parts =
+            retrial_core::workflow::WorkflowParts { name: "test".into(), ..Default::default() };
         parts.steps.push(retrial_core::workflow::Step {
             heartbeat_timeout: limit,
             ..retrial_core::workflow::Step::new("a", "a", once())

@@ -2,7 +2,7 @@
 
 use retrial_core::policy::Origin;
 use retrial_core::run::{Letter, NotRedrivable};
-use retrial_core::workflow::{Parts, Step, Template};
+use retrial_core::workflow::{Step, Template, WorkflowParts};
 use serde_json::Map;
 
 use super::*;
@@ -68,24 +68,24 @@ fn c18_the_run_that_tries_a_task_again() {
         ),
         ..step("charge")
     });
-    let parts = Parts {
+    let parts = WorkflowParts {
         name: "shop".into(),
         input: Map::from_iter([("card".to_owned(), json!(1))]),
         actions: [act("act"), act("other")].into_iter().collect(),
         steps: vec![step("first"), charge],
-        ..Parts::default()
+        ..WorkflowParts::default()
     };
     let workflow = Workflow::try_from(parts).expect("a workflow");
     let kept = letter(json!({"card": "4111"}));
     let (again, input) = kept.redrive(&workflow, task(1, 0)).expect("it can be tried again");
-    let expected = Parts {
+    let expected = WorkflowParts {
         name: "shop".into(),
         actions: [act("act")].into_iter().collect(),
         steps: vec![own(Step {
             args: Template::try_from(json!("${input.payload}")).expect("a template"),
             ..step("charge")
         })],
-        ..Parts::default()
+        ..WorkflowParts::default()
     };
     assert_eq!(again, Workflow::try_from(expected).expect("a workflow"));
     assert_eq!(Value::Object(input), json!({"payload": {"card": "4111"}}));

@@ -5,7 +5,7 @@ use retrial_core::policy::{
     ActionKind, AtDeadline, Backoff, Counting, GiveUp, Limit, Matcher, Rule,
 };
 use retrial_core::run::{RunState, decode_snapshot, encode_snapshot};
-use retrial_core::workflow::{Action, Parts, Target};
+use retrial_core::workflow::{Action, Target, WorkflowParts};
 
 use super::*;
 
@@ -89,7 +89,7 @@ fn harmful(policy: Policy, shots: Vec<Shot>) -> World {
         heartbeat_timeout: None,
         guard: Default::default(),
     };
-    let mut parts = Parts::from(Flow::new().step("a", policy).build());
+    let mut parts = WorkflowParts::from(Flow::new().step("a", policy).build());
     parts.actions.insert("a".into(), action);
     plays(Workflow::try_from(parts).expect("it makes sense"), [("a", 0, shots)])
 }

@@ -1,7 +1,7 @@
 //! Workflows in a few words.
 
 use retrial_core::policy::Dialect;
-use retrial_core::policy::{Backoff, Limit, Matcher, Parts, Policy, Rule};
+use retrial_core::policy::{Backoff, Limit, Matcher, Policy, PolicyParts, Rule};
 use retrial_core::time::Nanos;
 use retrial_core::workflow::{self, Condition, Step, StepIx, Template, Transition, Workflow};
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// A workflow under construction.
 #[derive(Default)]
 pub struct Flow {
-    parts: workflow::Parts,
+    parts: workflow::WorkflowParts,
 }
 
 /// No retries.
@@ -23,8 +23,8 @@ pub fn doubling(attempts: u32) -> Policy {
 }
 
 /// As [`doubling`], changed.
-pub fn change(attempts: u32, change: impl FnOnce(&mut Parts)) -> Policy {
-    let mut parts = Parts::new(Dialect::Builder);
+pub fn change(attempts: u32, change: impl FnOnce(&mut PolicyParts)) -> Policy {
+    let mut parts = PolicyParts::new(Dialect::Builder);
     parts.rules.push(Rule {
         matcher: Matcher::any(),
         limit: Limit::attempts(attempts).expect("at least one attempt"),
@@ -41,7 +41,12 @@ pub fn transient(attempts: u32) -> Policy {
 
 impl Flow {
     pub fn new() -> Self {
-        Self { parts: workflow::Parts { name: "test".into(), ..workflow::Parts::default() } }
+        Self {
+            parts: workflow::WorkflowParts {
+                name: "test".into(),
+                ..workflow::WorkflowParts::default()
+            },
+        }
     }
 
     /// Adds a step with the action of the same name.

@@ -1,8 +1,8 @@
 //! `retrial run` tells alerts of error budgets, and calls webhooks before it ends (C18).
 
 use super::endpoint::{Answer, Endpoint};
-use super::lab::Lab;
 use super::output::plain;
+use super::workspace::Workspace;
 
 fn orders(url: &str) -> String {
     format!(
@@ -33,9 +33,9 @@ fn c18_an_alert_is_printed_and_told_to_its_webhook_before_the_process_ends() {
         (_, 1) => Answer::Status(503, r#"{"error":"busy"}"#),
         _ => Answer::Status(200, r#"{"success":true}"#),
     });
-    let lab = Lab::new();
-    lab.write("w.toml", orders(&endpoint.url("")));
-    let done = lab.run(&["run", "w.toml", "--concurrency", "1"]);
+    let workspace = Workspace::new();
+    workspace.write("w.toml", orders(&endpoint.url("")));
+    let done = workspace.run(&["run", "w.toml", "--concurrency", "1"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     let webhooks: Vec<_> = endpoint.seen().into_iter().filter(|s| s.path == "/notify").collect();
     assert_eq!(webhooks.len(), 2);
@@ -54,6 +54,6 @@ fn c18_an_alert_is_printed_and_told_to_its_webhook_before_the_process_ends() {
     Alert told by run ID.
     ");
     // It is a run like any other.
-    let listed = lab.run(&["list", "--store", ".retrial/orders.redb"]);
+    let listed = workspace.run(&["list", "--store", ".retrial/orders.redb"]);
     assert!(listed.out.contains("charge alert"), "{}", listed.out);
 }

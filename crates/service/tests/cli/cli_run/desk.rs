@@ -1,7 +1,7 @@
 //! The commands over a service: what they print and do is what they print and do over its store.
 
 use super::endpoint::{Answer, Endpoint};
-use super::lab::{Done, Going, Lab, one_step};
+use super::workspace::{Done, Going, Workspace, one_step};
 
 const STORE: &str = "s.redb";
 const TOKEN: &str = "0123456789abcdef-hunter2";
@@ -15,47 +15,47 @@ fn endpoint() -> Endpoint {
 }
 
 /// A store with a run that completed, two that failed and one that is paused.
-fn stored(endpoint: &Endpoint) -> Lab {
-    let lab = Lab::new();
+fn stored(endpoint: &Endpoint) -> Workspace {
+    let workspace = Workspace::new();
     let once = "work_config = { max_retries = 1, backoff = 10 }";
     let named = |name: &str, path: &str, policy: &str| {
         one_step(&endpoint.url(path), policy).replace("\"w\"", &format!("\"{name}\""))
     };
-    lab.write("good.toml", named("good", "/good", once));
-    lab.write("bad.toml", named("bad", "/bad", once));
-    lab.write(
+    workspace.write("good.toml", named("good", "/good", once));
+    workspace.write("bad.toml", named("bad", "/bad", once));
+    workspace.write(
         "slow.toml",
         named("slow", "/bad", "work_config = { max_retries = 3, backoff = 60000 }"),
     );
     for (file, code) in [("good.toml", 0), ("bad.toml", 1), ("bad.toml", 1)] {
-        assert_eq!(lab.run(&["run", file, "--store", STORE]).code, Some(code));
+        assert_eq!(workspace.run(&["run", file, "--store", STORE]).code, Some(code));
     }
-    let mut going = lab.start(&["run", "slow.toml", "--store", STORE]);
+    let mut going = workspace.start(&["run", "slow.toml", "--store", STORE]);
     going.until("Retrying");
     going.kill();
-    let paused = lab.run(&["pause", &ids(&lab, STORE)[3], "--store", STORE]);
+    let paused = workspace.run(&["pause", &ids(&workspace, STORE)[3], "--store", STORE]);
     assert_eq!(paused.code, Some(0), "{paused:?}");
-    lab
+    workspace
 }
 
-fn ids(lab: &Lab, store: &str) -> Vec<String> {
-    let listed = lab.run(&["list", "--json", "--store", store]);
+fn ids(workspace: &Workspace, store: &str) -> Vec<String> {
+    let listed = workspace.run(&["list", "--json", "--store", store]);
     let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
     let runs = listed["runs"].as_array().unwrap();
     runs.iter().map(|run| run["run"].as_str().unwrap().to_owned()).collect()
 }
 
 /// A service on the store, with its URL.
-fn serve(lab: &Lab, more: &[&str]) -> (Going, String) {
+fn serve(workspace: &Workspace, more: &[&str]) -> (Going, String) {
     let args = ["serve", "--store", STORE, "--listen", "127.0.0.1:0"];
-    let mut going = lab.launch(&[&args, more].concat());
+    let mut going = workspace.launch(&[&args, more].concat());
     let said = going.until("Listening on ");
     let url = said.trim().rsplit(' ').next().unwrap().to_owned();
     (going, url)
 }
 
-fn well(lab: &Lab, args: &[&str], store: &str) -> String {
-    let done = lab.run(&[args, &["--store", store]].concat());
+fn well(workspace: &Workspace, args: &[&str], store: &str) -> String {
+    let done = workspace.run(&[args, &["--store", store]].concat());
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{args:?}: {done:?}");
     done.out
 }
@@ -63,8 +63,8 @@ fn well(lab: &Lab, args: &[&str], store: &str) -> String {
 #[test]
 fn a_store_and_its_service_show_the_same() {
     let endpoint = endpoint();
-    let lab = stored(&endpoint);
-    let ids = ids(&lab, STORE);
+    let workspace = stored(&endpoint);
+    let ids = ids(&workspace, STORE);
     let letter = format!("{}/0/0", ids[1]);
     let mut looks = vec![
         vec!["list"],
@@ -81,10 +81,10 @@ fn a_store_and_its_service_show_the_same() {
         looks.push(vec!["inspect", &id[..13]]);
         looks.push(vec!["inspect", id, "--json"]);
     }
-    let here: Vec<_> = looks.iter().map(|look| well(&lab, look, STORE)).collect();
-    let (going, url) = serve(&lab, &[]);
+    let here: Vec<_> = looks.iter().map(|look| well(&workspace, look, STORE)).collect();
+    let (going, url) = serve(&workspace, &[]);
     for (look, here) in looks.iter().zip(here) {
-        let there = well(&lab, look, &url);
+        let there = well(&workspace, look, &url);
         assert_eq!(there, here, "{look:?}");
         assert!(!there.contains("hunter2") && !there.contains('\x1b'), "{look:?}: {there}");
     }
@@ -94,32 +94,32 @@ fn a_store_and_its_service_show_the_same() {
 #[test]
 fn a_service_does_what_is_asked_of_runs_and_letters() {
     let endpoint = endpoint();
-    let lab = stored(&endpoint);
-    let ids = ids(&lab, STORE);
-    let (going, url) = serve(&lab, &[]);
+    let workspace = stored(&endpoint);
+    let ids = ids(&workspace, STORE);
+    let (going, url) = serve(&workspace, &[]);
     let paused = &ids[3];
-    let said = well(&lab, &["resume", &paused[..13]], &url);
+    let said = well(&workspace, &["resume", &paused[..13]], &url);
     assert_eq!(said, format!("Run {paused}: retries go on. The nodes of its store work on it.\n"));
-    let said = well(&lab, &["pause", paused], &url);
+    let said = well(&workspace, &["pause", paused], &url);
     assert!(said.contains(&format!("`retrial resume {paused} --store {url}`")), "{said}");
-    assert!(well(&lab, &["list", "--phase", "paused"], &url).contains(paused));
-    well(&lab, &["deactivate", paused], &url);
-    well(&lab, &["archive", paused], &url);
-    assert!(well(&lab, &["list"], &url).contains("deactivated (archived)"));
-    well(&lab, &["activate", paused], &url);
-    let said = well(&lab, &["fail", paused, "--step", "fetch"], &url);
+    assert!(well(&workspace, &["list", "--phase", "paused"], &url).contains(paused));
+    well(&workspace, &["deactivate", paused], &url);
+    well(&workspace, &["archive", paused], &url);
+    assert!(well(&workspace, &["list"], &url).contains("deactivated (archived)"));
+    well(&workspace, &["activate", paused], &url);
+    let said = well(&workspace, &["fail", paused, "--step", "fetch"], &url);
     assert!(said.ends_with("and the run with it.\n"), "{said}");
 
     let letter = format!("{}/0/0", ids[1]);
-    let said = well(&lab, &["dlq", "redrive", &letter], &url);
+    let said = well(&workspace, &["dlq", "redrive", &letter], &url);
     assert!(said.starts_with(&format!("Letter {letter} is redriven by run ")), "{said}");
-    well(&lab, &["dlq", "discard", &format!("{}/0/0", ids[2]), "--reason", "no use"], &url);
-    let all = well(&lab, &["dlq", "list", "--all"], &url);
+    well(&workspace, &["dlq", "discard", &format!("{}/0/0", ids[2]), "--reason", "no use"], &url);
+    let all = well(&workspace, &["dlq", "list", "--all"], &url);
     assert!(all.contains("discarded: no use") && all.contains("redriven by "), "{all}");
 
-    let pruned = well(&lab, &["prune", "--older-than", "0s"], &url);
+    let pruned = well(&workspace, &["prune", "--older-than", "0s"], &url);
     assert!(pruned.starts_with("Pruned ") && !pruned.starts_with("Pruned 0"), "{pruned}");
-    assert!(!well(&lab, &["list"], &url).contains(&ids[0]));
+    assert!(!well(&workspace, &["list"], &url).contains(&ids[0]));
     going.kill();
 }
 
@@ -127,8 +127,8 @@ fn a_service_does_what_is_asked_of_runs_and_letters() {
 #[test]
 fn a_service_refuses_what_its_store_refuses() {
     let endpoint = endpoint();
-    let lab = stored(&endpoint);
-    let ids = ids(&lab, STORE);
+    let workspace = stored(&endpoint);
+    let ids = ids(&workspace, STORE);
     let nobody = "00000000-0000-4000-8000-000000000000";
     let letter = format!("{}/0/0", ids[0]);
     let asked = [
@@ -144,11 +144,12 @@ fn a_service_refuses_what_its_store_refuses() {
         vec!["dlq", "discard", &letter],
     ];
     let refused = |store: &str| -> Vec<Done> {
-        let ask = |args: &Vec<&str>| lab.run(&[args.as_slice(), &["--store", store]].concat());
+        let ask =
+            |args: &Vec<&str>| workspace.run(&[args.as_slice(), &["--store", store]].concat());
         asked.iter().map(ask).collect()
     };
     let here = refused(STORE);
-    let (going, url) = serve(&lab, &[]);
+    let (going, url) = serve(&workspace, &[]);
     for ((args, here), there) in asked.iter().zip(here).zip(refused(&url)) {
         assert_eq!(here.code, Some(2), "{args:?}: {here:?}");
         assert_eq!((there.code, there.out, there.err), (here.code, here.out, here.err), "{args:?}");
@@ -159,21 +160,21 @@ fn a_service_refuses_what_its_store_refuses() {
 #[test]
 fn a_service_that_asks_for_a_token_is_given_it_and_no_other_place_is() {
     let endpoint = endpoint();
-    let lab = stored(&endpoint);
-    lab.write("token", TOKEN);
-    lab.write("other", "another-token-than-that");
-    let (going, url) = serve(&lab, &["--token-file", "token"]);
-    well(&lab, &["list", "--token-file", "token"], &url);
+    let workspace = stored(&endpoint);
+    workspace.write("token", TOKEN);
+    workspace.write("other", "another-token-than-that");
+    let (going, url) = serve(&workspace, &["--token-file", "token"]);
+    well(&workspace, &["list", "--token-file", "token"], &url);
     let by = |name: &str, value: &str| {
-        let mut command = lab.command(&["list"]);
-        super::lab::done({
+        let mut command = workspace.command(&["list"]);
+        super::workspace::done({
             command.env("RETRIAL_STORE", &url).env(name, value);
             command
         })
     };
     assert_eq!(by("RETRIAL_TOKEN", TOKEN).code, Some(0));
     assert_eq!(by("RETRIAL_TOKEN_FILE", "token").code, Some(0));
-    let listed = |more: &[&str]| lab.run(&[&["list", "--store", &url], more].concat());
+    let listed = |more: &[&str]| workspace.run(&[&["list", "--store", &url], more].concat());
     for refused in [listed(&[]), listed(&["--token-file", "other"])] {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.err.contains("RETRIAL_TOKEN, or in a file"), "{}", refused.err);
@@ -186,12 +187,12 @@ fn a_service_that_asks_for_a_token_is_given_it_and_no_other_place_is() {
 
 #[test]
 fn a_place_where_no_service_is_says_so() {
-    let lab = Lab::new();
+    let workspace = Workspace::new();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = format!("http://{}", listener.local_addr().unwrap());
     drop(listener);
     let said = |store: &str, code: i32, words: &str| {
-        let done = lab.run(&["list", "--store", store]);
+        let done = workspace.run(&["list", "--store", store]);
         assert_eq!(done.code, Some(code), "{store}: {done:?}");
         assert!(done.err.contains(words), "{store}: {}", done.err);
         assert!(!done.err.contains("hunter2"), "{}", done.err);

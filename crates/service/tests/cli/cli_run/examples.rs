@@ -1,10 +1,9 @@
 //! What the pages show of the examples is what they print.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::Path;
 
-use super::lab::{Done, Lab};
 use super::output::plain;
+use super::workspace::{Done, Workspace};
 
 #[allow(dead_code, reason = "its command line is not used here")]
 #[path = "../../../../../examples/flaky_server.rs"]
@@ -33,9 +32,9 @@ fn server() -> SocketAddr {
 }
 
 /// A folder with the examples, their endpoints at `server`.
-fn lab(server: SocketAddr) -> Lab {
-    let lab = Lab::new();
-    std::fs::create_dir(lab.path("examples")).unwrap();
+fn workspace(server: SocketAddr) -> Workspace {
+    let workspace = Workspace::new();
+    std::fs::create_dir(workspace.path("examples")).unwrap();
     for entry in std::fs::read_dir(retrial_testkit::root().join("examples")).unwrap() {
         let entry = entry.unwrap();
         // The folder of programs for the simulated world holds nothing that is shown here.
@@ -44,9 +43,12 @@ fn lab(server: SocketAddr) -> Lab {
         }
         let name = entry.file_name().into_string().unwrap();
         let text = read(&format!("examples/{name}"));
-        lab.write(&format!("examples/{name}"), text.replace("localhost:8080", &server.to_string()));
+        workspace.write(
+            &format!("examples/{name}"),
+            text.replace("localhost:8080", &server.to_string()),
+        );
     }
-    lab
+    workspace
 }
 
 /// The commands that a page shows, each with what it prints.
@@ -75,9 +77,9 @@ fn the_pages_show_what_is_printed() {
     let [dialects, cli] = ["docs/dialects.md", "docs/cli.md"].map(|page| shown(&read(page)));
     assert!(dialects.len() >= 5, "docs/dialects.md shows only {}", dialects.len());
     assert!(!cli.is_empty(), "docs/cli.md shows none");
-    let lab = lab(server());
+    let workspace = workspace(server());
     for (command, output) in dialects.into_iter().chain(cli) {
-        let done = lab.run(&words(&command));
+        let done = workspace.run(&words(&command));
         let expected = Done { code: done.code, out: output, err: String::new() };
         assert_eq!(plain(&done), plain(&expected), "{command}\n{}{}", done.out, done.err);
     }

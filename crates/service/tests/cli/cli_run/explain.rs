@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::lab::{Lab, one_step};
+use super::workspace::{Workspace, one_step};
 
 fn says(args: &[&str]) -> String {
-    let lab = Lab::new();
-    let done = lab.run(&[&["explain"], args].concat());
+    let workspace = Workspace::new();
+    let done = workspace.run(&[&["explain"], args].concat());
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{done:?}");
     done.out
 }
@@ -47,19 +47,19 @@ fn a_policy_as_json() {
 
 #[test]
 fn a_file_and_its_dialect() {
-    let lab = Lab::with_step("http://h/x", "retry_config = { max_attempts = 2 }");
-    let done = lab.run(&["explain", "w.toml"]);
+    let workspace = Workspace::with_step("http://h/x", "retry_config = { max_attempts = 2 }");
+    let done = workspace.run(&["explain", "w.toml"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.out.contains("Step fetch: a policy in the dialect retry_config"), "{}", done.out);
-    lab.write("p.toml", "max_attempts = 2\n");
-    let done = lab.run(&["explain", "p.toml", "--dialect", "retry_config", "--json"]);
+    workspace.write("p.toml", "max_attempts = 2\n");
+    let done = workspace.run(&["explain", "p.toml", "--dialect", "retry_config", "--json"]);
     assert_eq!(serde_json::from_str::<Value>(&done.out).unwrap()["dialect"], "retry_config");
 }
 
 #[test]
 fn what_can_not_be_explained_is_2() {
-    let lab = Lab::new();
-    lab.write("w.toml", one_step("http://h/x", "retry = \"[retry: x]\""));
+    let workspace = Workspace::new();
+    workspace.write("w.toml", one_step("http://h/x", "retry = \"[retry: x]\""));
     for (args, says) in [
         (["explain", "no.toml"].as_slice(), ["`no.toml` can't be read", "No such file"]),
         (&["explain", "no/policy"], ["`no/policy` can't be read", "No such file"]),
@@ -70,7 +70,7 @@ fn what_can_not_be_explained_is_2() {
         (&["explain", "[retry: 1]", "--dialect", "builder"], ["--dialect", "retry_config"]),
         (&["explain", "x: [retry: 1]", "--dialect", "work_config"], ["TEXT:1:", "TOML"]),
     ] {
-        let done = lab.run(args);
+        let done = workspace.run(args);
         assert_eq!((done.code, done.out.as_str()), (Some(2), ""), "{args:?}: {done:?}");
         says.iter().for_each(|s| assert!(done.err.contains(s), "`{s}`:\n{}", done.err));
     }
@@ -79,9 +79,10 @@ fn what_can_not_be_explained_is_2() {
 // The caret stands under what is wrong.
 #[test]
 fn a_diagnostic_points() {
-    let lab = Lab::new();
-    lab.write("w.toml", one_step("http://h/x", "work_config = { max_retries = 1, backoff = -5 }"));
-    insta::assert_snapshot!(lab.run(&["explain", "w.toml"]).err, @r#"
+    let workspace = Workspace::new();
+    workspace
+        .write("w.toml", one_step("http://h/x", "work_config = { max_retries = 1, backoff = -5 }"));
+    insta::assert_snapshot!(workspace.run(&["explain", "w.toml"]).err, @r#"
      x `-5` may not be negative
       ,-[w.toml:7:44]
     7 | work_config = { max_retries = 1, backoff = -5 }

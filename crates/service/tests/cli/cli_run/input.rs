@@ -1,20 +1,20 @@
 //! Bad input of every kind: code 2, an error that names file, line and field, and nothing made.
 
 use super::endpoint::Endpoint;
-use super::lab::{Lab, done, one_step};
+use super::workspace::{Workspace, done, one_step};
 
-fn refused(lab: &Lab, args: &[&str], says: &[&str]) {
-    let done = lab.run(args);
+fn refused(workspace: &Workspace, args: &[&str], says: &[&str]) {
+    let done = workspace.run(args);
     assert_eq!((done.code, done.out.as_str()), (Some(2), ""), "{args:?}: {done:?}");
     says.iter().for_each(|text| assert!(done.err.contains(text), "`{text}`:\n{}", done.err));
-    assert!(!lab.path(".retrial").exists(), "a store was made for {args:?}");
+    assert!(!workspace.path(".retrial").exists(), "a store was made for {args:?}");
 }
 
 /// `text` as `w.toml` is refused in words that hold each of `says`.
 fn toml(text: &str, says: &[&str]) {
-    let lab = Lab::new();
-    lab.write("w.toml", text);
-    refused(&lab, &["run", "w.toml"], says);
+    let workspace = Workspace::new();
+    workspace.write("w.toml", text);
+    refused(&workspace, &["run", "w.toml"], says);
 }
 
 fn policy(text: &str, says: &[&str]) {
@@ -68,42 +68,46 @@ fn an_action_that_can_not_be_invoked_is_refused() {
 
 #[test]
 fn json_is_refused_with_place_and_field() {
-    let lab = Lab::new();
-    lab.write("w.json", "{\n  \"workflow\": \"w\",\n  \"stepz\": []\n}\n");
-    refused(&lab, &["run", "w.json"], &["w.json:3:3", "stepz", "did you mean `steps`"]);
-    lab.write("w.json", "{\n  \"workflow\": \"w\",\n}\n");
-    refused(&lab, &["run", "w.json"], &["w.json:3:1"]);
+    let workspace = Workspace::new();
+    workspace.write("w.json", "{\n  \"workflow\": \"w\",\n  \"stepz\": []\n}\n");
+    refused(&workspace, &["run", "w.json"], &["w.json:3:3", "stepz", "did you mean `steps`"]);
+    workspace.write("w.json", "{\n  \"workflow\": \"w\",\n}\n");
+    refused(&workspace, &["run", "w.json"], &["w.json:3:1"]);
 }
 
 #[test]
 fn ir_text_is_refused_with_place() {
-    let lab = Lab::new();
-    lab.write("w.ir", "a = @get()\nb = @put(a=a) [retry: x]\n");
-    refused(&lab, &["run", "w.ir"], &["w.ir:2:", "whole number"]);
-    lab.write("w.ir", "a = @get()\n");
-    refused(&lab, &["run", "w.ir"], &["w.ir:1:", "`get`", "--actions"]);
-    lab.write("a.toml", "[actions.get]\nhttp = \"POST nowhere\"\n");
-    refused(&lab, &["run", "w.ir", "--actions", "a.toml"], &["a.toml:2:", "actions.get.http"]);
-    refused(&lab, &["run", "w.ir", "--actions", "no.toml"], &["`no.toml` can't be read"]);
-    lab.write("w.toml", one_step("http://h/x", ""));
-    refused(&lab, &["run", "w.toml", "--actions", "a.toml"], &["--actions is for IR text"]);
+    let workspace = Workspace::new();
+    workspace.write("w.ir", "a = @get()\nb = @put(a=a) [retry: x]\n");
+    refused(&workspace, &["run", "w.ir"], &["w.ir:2:", "whole number"]);
+    workspace.write("w.ir", "a = @get()\n");
+    refused(&workspace, &["run", "w.ir"], &["w.ir:1:", "`get`", "--actions"]);
+    workspace.write("a.toml", "[actions.get]\nhttp = \"POST nowhere\"\n");
+    refused(
+        &workspace,
+        &["run", "w.ir", "--actions", "a.toml"],
+        &["a.toml:2:", "actions.get.http"],
+    );
+    refused(&workspace, &["run", "w.ir", "--actions", "no.toml"], &["`no.toml` can't be read"]);
+    workspace.write("w.toml", one_step("http://h/x", ""));
+    refused(&workspace, &["run", "w.toml", "--actions", "a.toml"], &["--actions is for IR text"]);
 }
 
 #[test]
 fn what_surrounds_the_file_is_refused() {
-    let lab = Lab::with_step("http://localhost/x", "");
-    refused(&lab, &["run", "no.toml"], &["`no.toml` can't be read", "No such file"]);
-    refused(&lab, &["run", "."], &["`.` can't be read"]);
-    lab.write("latin.toml", [0xe4, 0xf6]);
-    refused(&lab, &["run", "latin.toml"], &["`latin.toml` can't be read", "UTF-8"]);
-    refused(&lab, &["run", "w.toml", "--input", "{\"a\": }"], &["--input:1:7"]);
-    refused(&lab, &["run", "w.toml", "--input", "[1]"], &["--input:1:1", "a list"]);
+    let workspace = Workspace::with_step("http://localhost/x", "");
+    refused(&workspace, &["run", "no.toml"], &["`no.toml` can't be read", "No such file"]);
+    refused(&workspace, &["run", "."], &["`.` can't be read"]);
+    workspace.write("latin.toml", [0xe4, 0xf6]);
+    refused(&workspace, &["run", "latin.toml"], &["`latin.toml` can't be read", "UTF-8"]);
+    refused(&workspace, &["run", "w.toml", "--input", "{\"a\": }"], &["--input:1:7"]);
+    refused(&workspace, &["run", "w.toml", "--input", "[1]"], &["--input:1:1", "a list"]);
     for (name, value, says) in [
         ("RETRY_BACKOFF", "-1", "environment:1:15"),
         ("RETRY_MAX_RETRIES", "many", "RETRY_MAX_RETRIES"),
         ("RETRIAL_LOG", "a=b=c", "RETRIAL_LOG"),
     ] {
-        let mut command = lab.command(&["run", "w.toml"]);
+        let mut command = workspace.command(&["run", "w.toml"]);
         command.env(name, value);
         let done = done(command);
         assert_eq!(done.code, Some(2), "{done:?}");
@@ -115,16 +119,18 @@ fn what_surrounds_the_file_is_refused() {
 #[test]
 fn a_store_outlives_bad_input() {
     let endpoint = Endpoint::failing(1);
-    let lab =
-        Lab::with_step(&endpoint.url("/x"), "work_config = { max_retries = 1, backoff = 2000 }");
-    let mut first = lab.start(&["run", "w.toml"]);
+    let workspace = Workspace::with_step(
+        &endpoint.url("/x"),
+        "work_config = { max_retries = 1, backoff = 2000 }",
+    );
+    let mut first = workspace.start(&["run", "w.toml"]);
     first.until("Retrying");
     first.kill();
-    let before = std::fs::read(lab.path(".retrial/w.redb")).unwrap();
-    let good = std::fs::read_to_string(lab.path("w.toml")).unwrap();
-    lab.write("w.toml", good.replace("action =", "acton ="));
-    assert_eq!(lab.run(&["run", "w.toml"]).code, Some(2));
-    assert!(std::fs::read(lab.path(".retrial/w.redb")).unwrap() == before);
-    lab.write("w.toml", good);
-    assert!(lab.run(&["run", "w.toml"]).first_line().starts_with("Resuming run "));
+    let before = std::fs::read(workspace.path(".retrial/w.redb")).unwrap();
+    let good = std::fs::read_to_string(workspace.path("w.toml")).unwrap();
+    workspace.write("w.toml", good.replace("action =", "acton ="));
+    assert_eq!(workspace.run(&["run", "w.toml"]).code, Some(2));
+    assert!(std::fs::read(workspace.path(".retrial/w.redb")).unwrap() == before);
+    workspace.write("w.toml", good);
+    assert!(workspace.run(&["run", "w.toml"]).first_line().starts_with("Resuming run "));
 }

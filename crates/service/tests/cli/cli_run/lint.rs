@@ -1,6 +1,6 @@
 //! `retrial lint`.
 
-use super::lab::Lab;
+use super::workspace::Workspace;
 
 /// A workflow with something of every kind that may not be meant.
 const DOUBTFUL: &str = r#"workflow = "doubtful"
@@ -33,9 +33,9 @@ preset = "none"
 
 #[test]
 fn x7_each_finding_has_its_place_its_reason_and_what_to_do() {
-    let lab = Lab::new();
-    lab.write("w.toml", DOUBTFUL);
-    let done = lab.run(&["lint", "w.toml"]);
+    let workspace = Workspace::new();
+    workspace.write("w.toml", DOUBTFUL);
+    let done = workspace.run(&["lint", "w.toml"]);
     assert_eq!((done.code, done.err.as_str()), (Some(1), ""), "{done:?}");
     insta::assert_snapshot!(done.out, @r#"
     w.toml:10:9: steps.0.retry: rule 2: it never governs: rule 1 matches the same failures with as many attempts or more (give it more attempts than the other, or leave it out)
@@ -48,29 +48,29 @@ fn x7_each_finding_has_its_place_its_reason_and_what_to_do() {
     w.toml:21:13: steps.2.execution: each of 2 attempts makes up to 4 of its own: 8 calls in all (let one layer retry)
     "#);
     // The same in `explain`.
-    let explained = lab.run(&["explain", "w.toml"]);
+    let explained = workspace.run(&["explain", "w.toml"]);
     assert_eq!(explained.out.matches("Warning: ").count(), done.out.lines().count());
 }
 
 #[test]
 fn x7_the_exit_code_says_whether_there_was_anything() {
-    let lab = Lab::with_step("http://h/x", "preset = \"google-sre\"");
-    let done = lab.run(&["lint", "w.toml"]);
+    let workspace = Workspace::with_step("http://h/x", "preset = \"google-sre\"");
+    let done = workspace.run(&["lint", "w.toml"]);
     assert_eq!((done.code, done.out.as_str()), (Some(0), ""), "{done:?}");
-    let done = lab.run(&["lint", "[retry: 0, backoff: 5]"]);
+    let done = workspace.run(&["lint", "[retry: 0, backoff: 5]"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.out.contains("rule 1: it has a delay but allows no retry"), "{}", done.out);
-    assert_eq!(lab.run(&["lint", "[retry: x]"]).code, Some(2));
-    assert_eq!(lab.run(&["lint", "nowhere.toml"]).code, Some(2));
+    assert_eq!(workspace.run(&["lint", "[retry: x]"]).code, Some(2));
+    assert_eq!(workspace.run(&["lint", "nowhere.toml"]).code, Some(2));
 }
 
 #[test]
 fn x7_an_ir_program_and_its_actions() {
-    let lab = Lab::new();
-    lab.write("p.ir", "@call() [retry: 2, backoff: 1]\n");
-    lab.write("a.toml", "[actions.call]\nhttp = \"POST http://h/x\"\ninner_attempts = 3\n");
-    assert_eq!(lab.run(&["lint", "p.ir"]).code, Some(0));
-    let done = lab.run(&["lint", "p.ir", "--actions", "a.toml"]);
+    let workspace = Workspace::new();
+    workspace.write("p.ir", "@call() [retry: 2, backoff: 1]\n");
+    workspace.write("a.toml", "[actions.call]\nhttp = \"POST http://h/x\"\ninner_attempts = 3\n");
+    assert_eq!(workspace.run(&["lint", "p.ir"]).code, Some(0));
+    let done = workspace.run(&["lint", "p.ir", "--actions", "a.toml"]);
     assert_eq!(done.code, Some(1), "{done:?}");
     assert!(done.out.starts_with("p.ir:1:1: call: each of 3 attempts makes up to 3"), "{done:?}");
 }

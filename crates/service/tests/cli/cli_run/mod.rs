@@ -10,7 +10,7 @@ mod events;
 mod examples;
 mod explain;
 mod input;
-use crate::lab;
+use crate::workspace;
 mod lint;
 mod manual;
 mod output;

@@ -1,7 +1,7 @@
 //! What is printed, ids and lengths of time aside (H14, H15).
 
 use super::endpoint::{Answer, Endpoint};
-use super::lab::{Done, Lab, done};
+use super::workspace::{Done, Workspace, done};
 
 /// The output with `ID` for the run's id and `#s` for how long something took. The delays are
 /// the policy's, and stay.
@@ -41,8 +41,8 @@ const FIXED: &str = "work_config = { max_retries = 2, backoff = 100 }";
 
 #[test]
 fn h14_recovery_is_short() {
-    let lab = Lab::with_step(&Endpoint::failing(2).url("/x"), FIXED);
-    insta::assert_snapshot!(plain(&lab.run(&["run", "w.toml"])), @r#"
+    let workspace = Workspace::with_step(&Endpoint::failing(2).url("/x"), FIXED);
+    insta::assert_snapshot!(plain(&workspace.run(&["run", "w.toml"])), @r#"
     Run ID of w, kept in .retrial/w.redb.
     🔧 fetch [STARTED]
     ✔ fetch [COMPLETED after 3 attempts] (#s total)
@@ -64,8 +64,8 @@ fn h14_recovery_is_short() {
 
 #[test]
 fn h14_exhaustion_is_detailed() {
-    let lab = Lab::with_step(&Endpoint::failing(9).url("/x"), FIXED);
-    insta::assert_snapshot!(plain(&lab.run(&["run", "w.toml"])), @r"
+    let workspace = Workspace::with_step(&Endpoint::failing(9).url("/x"), FIXED);
+    insta::assert_snapshot!(plain(&workspace.run(&["run", "w.toml"])), @r"
     Run ID of w, kept in .retrial/w.redb.
     🔧 fetch [STARTED]
     ✖ fetch [FAILED] (#s) - HTTP 503 Service Unavailable: busy
@@ -92,8 +92,8 @@ fn h14_exhaustion_is_detailed() {
 
 #[test]
 fn h14_detailed_prints_all() {
-    let lab = Lab::with_step(&Endpoint::failing(1).url("/x"), FIXED);
-    let done = lab.run(&["run", "w.toml", "--output", "detailed"]);
+    let workspace = Workspace::with_step(&Endpoint::failing(1).url("/x"), FIXED);
+    let done = workspace.run(&["run", "w.toml", "--output", "detailed"]);
     insta::assert_snapshot!(plain(&done), @r#"
     Run ID of w, kept in .retrial/w.redb.
     🔧 fetch [STARTED]
@@ -124,8 +124,8 @@ fn a_routed_failure_reads_as_a_tale() {
         "/page" => Answer::Status(200, r#"{"paged": true}"#),
         _ => Answer::Status(404, r#"{"error": "no such thing"}"#),
     });
-    let lab = Lab::new();
-    lab.write(
+    let workspace = Workspace::new();
+    workspace.write(
         "w.json",
         format!(
             r#"{{
@@ -144,7 +144,7 @@ fn a_routed_failure_reads_as_a_tale() {
             endpoint.url("/page")
         ),
     );
-    let done = lab.run(&["run", "w.json"]);
+    let done = workspace.run(&["run", "w.json"]);
     assert_eq!(endpoint.seen()[1].body, r#"{"code":"404"}"#);
     insta::assert_snapshot!(plain(&done), @r#"
     Run ID of w, kept in .retrial/w.redb.
@@ -168,10 +168,11 @@ fn a_routed_failure_reads_as_a_tale() {
 #[test]
 fn ir_text_runs() {
     let endpoint = Endpoint::failing(1);
-    let lab = Lab::new();
-    lab.write("p.ir", "a = @get(day=input.day) [retry: 1, backoff: 100ms]\n@put(rows=a.rows)\n");
+    let workspace = Workspace::new();
+    workspace
+        .write("p.ir", "a = @get(day=input.day) [retry: 1, backoff: 100ms]\n@put(rows=a.rows)\n");
     let url = |path: &str| endpoint.url(path);
-    lab.write(
+    workspace.write(
         "actions.toml",
         format!(
             "[input]\nday = 3\n[actions.get]\nhttp = \"POST {}\"\n[actions.put]\nhttp = \"POST {}\"\n\
@@ -180,7 +181,7 @@ fn ir_text_runs() {
             url("/put")
         ),
     );
-    let done = lab.run(&["run", "p.ir", "--actions", "actions.toml"]);
+    let done = workspace.run(&["run", "p.ir", "--actions", "actions.toml"]);
     insta::assert_snapshot!(plain(&done), @r#"
     Run ID of p, kept in .retrial/p.redb.
     🔧 a [STARTED]
@@ -210,8 +211,8 @@ fn ir_text_runs() {
 #[test]
 fn a7_the_environment_gives_the_default_policy() {
     let endpoint = Endpoint::failing(2);
-    let lab = Lab::with_step(&endpoint.url("/x"), "");
-    let mut command = lab.command(&["run", "w.toml"]);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), "");
+    let mut command = workspace.command(&["run", "w.toml"]);
     command.env("RETRY_MAX_RETRIES", "2").env("RETRY_BACKOFF", "1");
     let done = done(command);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -222,8 +223,8 @@ fn a7_the_environment_gives_the_default_policy() {
 #[test]
 fn a_reader_that_goes_away_changes_nothing() {
     let endpoint = Endpoint::failing(1);
-    let lab = Lab::with_step(&endpoint.url("/x"), FIXED);
-    let mut going = lab.start(&["run", "w.toml"]);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), FIXED);
+    let mut going = workspace.start(&["run", "w.toml"]);
     going.until("Run ");
     let code = going.hang_up().wait();
     assert_eq!((code, endpoint.seen().len()), (Some(0), 2));

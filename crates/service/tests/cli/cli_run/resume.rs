@@ -5,7 +5,7 @@ use retrial::store::RunPhase;
 use retrial::time::Nanos;
 
 use super::endpoint::{Answer, Endpoint};
-use super::lab::{Lab, Stored};
+use super::workspace::{Stored, Workspace};
 
 const FIXED: &str = "work_config = { max_retries = 3, backoff = 4000 }";
 const STORE: &str = ".retrial/w.redb";
@@ -18,13 +18,13 @@ fn id(line: &str) -> String {
 #[test]
 fn w13_a10_killed_in_a_delay_it_resumes_when_the_attempt_is_due() {
     let endpoint = Endpoint::failing(1);
-    let lab = Lab::with_step(&endpoint.url("/x"), FIXED);
-    let mut first = lab.start(&["run", "w.toml"]);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), FIXED);
+    let mut first = workspace.start(&["run", "w.toml"]);
     let begun = first.until("Retrying (attempt 2/4) in 4.0s");
     first.kill();
     assert_eq!(endpoint.seen().len(), 1);
 
-    let done = lab.run(&["run", "w.toml"]);
+    let done = workspace.run(&["run", "w.toml"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(begun.starts_with("Run "), "{begun}");
     let line = done.first_line();
@@ -43,7 +43,7 @@ fn w13_a10_killed_in_a_delay_it_resumes_when_the_attempt_is_due() {
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[0].token(), seen[1].token());
     assert_eq!([seen[0].header("x-retry-attempt"), seen[1].header("x-retry-attempt")], ["0", "1"]);
-    let stored = lab.stored(STORE);
+    let stored = workspace.stored(STORE);
     assert_eq!((stored.len(), stored[0].phase), (1, RunPhase::Completed));
     stored[0].check_delays();
     assert_eq!(
@@ -85,20 +85,22 @@ fn decision_12_killed_in_an_attempt_it_records_the_lost_lease_at_once() {
         1 => Answer::Hang,
         _ => Answer::Status(200, "{}"),
     });
-    let lab =
-        Lab::with_step(&endpoint.url("/x"), "work_config = { max_retries = 1, backoff = 10 }");
-    let first = lab.start(&["run", "w.toml"]);
+    let workspace = Workspace::with_step(
+        &endpoint.url("/x"),
+        "work_config = { max_retries = 1, backoff = 10 }",
+    );
+    let first = workspace.start(&["run", "w.toml"]);
     endpoint.wait_for(1);
     first.kill();
 
-    let done = lab.run(&["run", "w.toml"]);
+    let done = workspace.run(&["run", "w.toml"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     let line = done.first_line();
     assert!(line.ends_with("0 of 1 steps done, 1 attempt made, 1 of them cut off."), "{line}");
     let seen = endpoint.seen();
     assert_eq!(seen.len(), 2);
     assert_eq!(seen[0].token(), seen[1].token());
-    let stored = lab.stored(STORE);
+    let stored = workspace.stored(STORE);
     let (after, attempt) = lease_lost(&stored[0]);
     assert_eq!(attempt, 1);
     // By the store's own clock: the lease had not ended when it was given up for lost.
@@ -109,13 +111,15 @@ fn decision_12_killed_in_an_attempt_it_records_the_lost_lease_at_once() {
 #[test]
 fn new_starts_another_and_leaves_the_first_alone() {
     let endpoint = Endpoint::failing(1);
-    let lab =
-        Lab::with_step(&endpoint.url("/x"), "work_config = { max_retries = 1, backoff = 2000 }");
-    let mut first = lab.start(&["run", "w.toml"]);
+    let workspace = Workspace::with_step(
+        &endpoint.url("/x"),
+        "work_config = { max_retries = 1, backoff = 2000 }",
+    );
+    let mut first = workspace.start(&["run", "w.toml"]);
     let begun = first.until("Retrying");
     first.kill();
 
-    let other = lab.run(&["run", "w.toml", "--new"]);
+    let other = workspace.run(&["run", "w.toml", "--new"]);
     assert_eq!(other.code, Some(0), "{other:?}");
     let line = other.first_line();
     assert!(line.starts_with("Run "), "{line}");
@@ -124,12 +128,12 @@ fn new_starts_another_and_leaves_the_first_alone() {
     let token = endpoint.seen()[0].token().to_owned();
     assert_eq!(endpoint.seen().iter().filter(|s| s.token() == token).count(), 1);
 
-    let resumed = lab.run(&["run", "w.toml"]);
+    let resumed = workspace.run(&["run", "w.toml"]);
     assert_eq!((resumed.code, id(resumed.first_line())), (Some(0), id(&begun)));
-    let phases: Vec<_> = lab.stored(STORE).iter().map(|s| s.phase).collect();
+    let phases: Vec<_> = workspace.stored(STORE).iter().map(|s| s.phase).collect();
     assert_eq!(phases, [RunPhase::Completed, RunPhase::Completed]);
 
-    let fresh = lab.run(&["run", "w.toml"]);
+    let fresh = workspace.run(&["run", "w.toml"]);
     assert!(fresh.first_line().starts_with("Run "), "nothing is left: {}", fresh.first_line());
 }
 
@@ -139,20 +143,20 @@ fn only_the_same_workflow_and_input_are_resumed() {
     let endpoint = Endpoint::failing(1);
     let policy = "args = { day = \"${input.day}\" }\n\
                   work_config = { max_retries = 1, backoff = 2000 }";
-    let lab = Lab::with_step(&endpoint.url("/x"), policy);
-    let mut first = lab.start(&["run", "w.toml", "--input", r#"{"day": 1}"#]);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), policy);
+    let mut first = workspace.start(&["run", "w.toml", "--input", r#"{"day": 1}"#]);
     let begun = first.until("Retrying");
     first.kill();
 
-    let other = lab.run(&["run", "w.toml", "--input", r#"{"day": 2}"#]);
+    let other = workspace.run(&["run", "w.toml", "--input", r#"{"day": 2}"#]);
     assert!(other.first_line().starts_with("Run "), "{}", other.first_line());
     let bodies: Vec<_> = endpoint.seen().into_iter().map(|s| s.body).collect();
     assert_eq!(bodies, [r#"{"day":1}"#, r#"{"day":2}"#, r#"{"day":2}"#]);
 
-    let same = lab.run(&["run", "w.toml", "--input", r#"{ "day" : 1 }"#]);
+    let same = workspace.run(&["run", "w.toml", "--input", r#"{ "day" : 1 }"#]);
     assert_eq!(id(same.first_line()), id(&begun));
-    lab.write("w.toml", super::lab::one_step(&endpoint.url("/y"), policy));
-    let edited = lab.run(&["run", "w.toml", "--input", r#"{"day": 1}"#]);
+    workspace.write("w.toml", super::workspace::one_step(&endpoint.url("/y"), policy));
+    let edited = workspace.run(&["run", "w.toml", "--input", r#"{"day": 1}"#]);
     assert!(edited.first_line().starts_with("Run "), "{}", edited.first_line());
 }
 
@@ -161,23 +165,23 @@ fn only_the_same_workflow_and_input_are_resumed() {
 #[test]
 fn interrupted_it_stops_gracefully_and_resumes() {
     let endpoint = Endpoint::failing(1);
-    let lab = Lab::with_step(&endpoint.url("/x"), FIXED);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), FIXED);
     for (signal, code) in [("-INT", 130), ("-TERM", 143)] {
-        let mut going = lab.start(&["run", "w.toml"]);
+        let mut going = workspace.start(&["run", "w.toml"]);
         going.until(if signal == "-INT" { "Retrying" } else { "Resuming" });
         send(signal, &going);
         let (ended, rest) = going.end();
         assert_eq!(ended, Some(code), "{rest}");
         assert!(rest.contains("is unfinished and loses nothing. The same command"), "{rest}");
     }
-    let done = lab.run(&["run", "w.toml"]);
+    let done = workspace.run(&["run", "w.toml"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.first_line().starts_with("Resuming run "), "{}", done.first_line());
     assert_eq!(endpoint.seen().len(), 2);
 }
 
 #[cfg(unix)]
-fn send(signal: &str, to: &super::lab::Going) {
+fn send(signal: &str, to: &super::workspace::Going) {
     let id = to.id().to_string();
     let sent = std::process::Command::new("kill").args([signal, &id]).status();
     assert!(sent.unwrap().success());
@@ -191,15 +195,17 @@ fn interrupted_twice_it_ends_at_once_and_resumes() {
         1 => Answer::Hang,
         _ => Answer::Status(200, "{}"),
     });
-    let lab =
-        Lab::with_step(&endpoint.url("/x"), "work_config = { max_retries = 1, backoff = 10 }");
-    let mut going = lab.start(&["run", "w.toml"]);
+    let workspace = Workspace::with_step(
+        &endpoint.url("/x"),
+        "work_config = { max_retries = 1, backoff = 10 }",
+    );
+    let mut going = workspace.start(&["run", "w.toml"]);
     endpoint.wait_for(1);
     send("-INT", &going);
     going.until("Again stops at once.");
     send("-INT", &going);
     assert_eq!(going.end().0, Some(130));
-    let done = lab.run(&["run", "w.toml"]);
+    let done = workspace.run(&["run", "w.toml"]);
     assert_eq!(done.code, Some(0), "{done:?}");
     assert!(done.first_line().contains("1 of them cut off"), "{}", done.first_line());
 }

@@ -1,8 +1,8 @@
 //! A rolled back run as `retrial run` prints it (C18).
 
 use super::endpoint::{Answer, Endpoint};
-use super::lab::Lab;
 use super::output::plain;
+use super::workspace::Workspace;
 
 /// An order whose shipping fails, with compensations for what was done before.
 fn order(url: &str) -> String {
@@ -52,9 +52,9 @@ fn c18_a_rollback_is_printed_as_it_goes_and_the_run_ends_failed() {
         ("/refund", 1) => Answer::Status(503, r#"{"error":"busy"}"#),
         _ => Answer::Status(200, r#"{"success":true,"id":"c7"}"#),
     });
-    let lab = Lab::new();
-    lab.write("w.toml", order(&endpoint.url("")));
-    let done = lab.run(&["run", "w.toml", "--concurrency", "1"]);
+    let workspace = Workspace::new();
+    workspace.write("w.toml", order(&endpoint.url("")));
+    let done = workspace.run(&["run", "w.toml", "--concurrency", "1"]);
     assert_eq!(done.code, Some(1));
     insta::assert_snapshot!(plain(&done), @"
     Run ID of order, kept in .retrial/order.redb.

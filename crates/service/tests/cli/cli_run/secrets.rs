@@ -1,7 +1,7 @@
 //! C14, Decision 20, promise 8: what is planted as a secret appears in no output.
 
 use super::endpoint::{Answer, Endpoint};
-use super::lab::{Done, Lab, done};
+use super::workspace::{Done, Workspace, done};
 
 const HEADER: &str = "hdr5ecretA1b2C3d4";
 const VARIABLE: &str = "env5ecretA1b2C3d4";
@@ -32,10 +32,10 @@ work_config = {{ max_retries = 1, backoff = 10 }}
     )
 }
 
-fn run(lab: &Lab, log: &str) -> Done {
+fn run(workspace: &Workspace, log: &str) -> Done {
     let input = format!(r#"{{"password": "{INPUT}"}}"#);
     let args = ["run", "w.toml", "--new", "--output", "detailed", "--input", &input];
-    let mut command = lab.command(&args);
+    let mut command = workspace.command(&args);
     command.env("SECRET", format!("Bearer {VARIABLE}")).env("RETRIAL_LOG", log);
     done(command)
 }
@@ -48,14 +48,14 @@ fn c14_no_secret_is_printed_or_logged() {
         _ => Answer::Status(200, REPLY),
     });
     for (path, code) in [("/ok", 0), ("/ends", 1)] {
-        let lab = Lab::new();
-        lab.write("w.toml", workflow(&endpoint.url(path)));
+        let workspace = Workspace::new();
+        workspace.write("w.toml", workflow(&endpoint.url(path)));
         for log in ["error", "trace"] {
-            let done = run(&lab, log);
+            let done = run(&workspace, log);
             assert_eq!(done.code, Some(code), "{done:?}");
             silent(&done);
         }
-        silent(&lab.run(&["explain", "w.toml"]));
+        silent(&workspace.run(&["explain", "w.toml"]));
     }
     let seen = endpoint.seen();
     assert_eq!(seen[0].header("authorization"), format!("Bearer {VARIABLE}"));
@@ -65,9 +65,9 @@ fn c14_no_secret_is_printed_or_logged() {
 
 #[test]
 fn c14_a_connection_refused_says_nothing_of_the_url_beyond_its_host() {
-    let lab = Lab::new();
-    lab.write("w.toml", workflow("http://127.0.0.1:1/x"));
-    let done = run(&lab, "trace");
+    let workspace = Workspace::new();
+    workspace.write("w.toml", workflow("http://127.0.0.1:1/x"));
+    let done = run(&workspace, "trace");
     assert_eq!(done.code, Some(1), "{done:?}");
     silent(&done);
     assert!(done.out.contains("127.0.0.1:1"), "{}", done.out);
@@ -76,7 +76,7 @@ fn c14_a_connection_refused_says_nothing_of_the_url_beyond_its_host() {
 // A diagnostic quotes the line that it points at, unless a secret stands there.
 #[test]
 fn c14_no_diagnostic_quotes_a_secret() {
-    let lab = Lab::new();
+    let workspace = Workspace::new();
     let good = workflow("http://127.0.0.1:1/x");
     for (from, to) in [
         ("POST http://", "POST http://me:url5ecretA1b2C3d4@"),
@@ -87,14 +87,14 @@ fn c14_no_diagnostic_quotes_a_secret() {
     ] {
         let bad = good.replacen(from, to, 1);
         assert_ne!(bad, good);
-        lab.write("w.toml", bad);
-        let done = lab.run(&["run", "w.toml"]);
+        workspace.write("w.toml", bad);
+        let done = workspace.run(&["run", "w.toml"]);
         assert_eq!(done.code, Some(2), "{done:?}");
         silent(&done);
         assert!(done.err.contains("w.toml:"), "{}", done.err);
     }
     let input = format!(r#"{{"password": "{INPUT}", }}"#);
-    let done = lab.run(&["explain", &input]);
+    let done = workspace.run(&["explain", &input]);
     assert_eq!(done.code, Some(2));
     silent(&done);
 }

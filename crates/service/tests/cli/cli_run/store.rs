@@ -3,14 +3,14 @@
 use serde_json::Value;
 
 use super::endpoint::{Answer, Endpoint};
-use super::lab::{Done, Lab, one_step};
+use super::workspace::{Done, Workspace, one_step};
 
 const STORE: &str = ".retrial/w.redb";
 const ONCE: &str =
     "args = { card = \"${input.card}\" }\nwork_config = { max_retries = 1, backoff = 10 }";
 const SLOW: &str = "work_config = { max_retries = 3, backoff = 60000 }";
 
-impl Lab {
+impl Workspace {
     fn well(&self, args: &[&str]) -> String {
         let done = self.run(args);
         assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
@@ -55,19 +55,19 @@ fn broken() -> (Endpoint, std::sync::Arc<std::sync::atomic::AtomicBool>) {
     (endpoint, mended)
 }
 
-fn with_card(endpoint: &Endpoint) -> Lab {
-    let lab = Lab::with_step(&endpoint.url("/x"), ONCE);
-    let done = lab.run(&["run", "w.toml", "--input", r#"{"card":"4111-1111"}"#]);
+fn with_card(endpoint: &Endpoint) -> Workspace {
+    let workspace = Workspace::with_step(&endpoint.url("/x"), ONCE);
+    let done = workspace.run(&["run", "w.toml", "--input", r#"{"card":"4111-1111"}"#]);
     assert_eq!(done.code, Some(1), "{done:?}");
-    lab
+    workspace
 }
 
 #[test]
 fn c17_the_inspector_shows_the_last_error_the_retry_history_and_each_class() {
     let (endpoint, _) = broken();
-    let lab = with_card(&endpoint);
-    let run = lab.newest();
-    let text = lab.well(&["inspect", &run[..8]]);
+    let workspace = with_card(&endpoint);
+    let run = workspace.newest();
+    let text = workspace.well(&["inspect", &run[..8]]);
     for wanted in [
         &format!("Run {run} of w: failed"),
         "_last_error: 503 (retryable) at fetch, attempt 2: ",
@@ -81,7 +81,7 @@ fn c17_the_inspector_shows_the_last_error_the_retry_history_and_each_class() {
     ] {
         assert!(text.contains(wanted), "`{wanted}` is missing:\n{text}");
     }
-    let json = lab.json(&["inspect", &run]);
+    let json = workspace.json(&["inspect", &run]);
     assert_eq!(json["_last_error"]["code"], "503");
     let history = &json["steps"][0]["tasks"][0]["history"];
     assert_eq!(history[0]["error"]["class"], "retryable");
@@ -98,9 +98,9 @@ fn h17_the_inspector_adds_up_what_attempts_cost() {
         1 => Answer::Cost(503, 1_750_000),
         _ => Answer::Cost(200, 2_000_000),
     });
-    let lab = Lab::with_step(&endpoint.url("/x"), ONCE);
-    lab.well(&["run", "w.toml", "--input", r#"{"card":"4111-1111"}"#]);
-    let text = lab.well(&["inspect", &lab.newest()]);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), ONCE);
+    workspace.well(&["run", "w.toml", "--input", r#"{"card":"4111-1111"}"#]);
+    let text = workspace.well(&["inspect", &workspace.newest()]);
     assert!(text.contains("\nCost: 3.75\n"), "{text}");
     assert!(text.contains("\n    fetch: succeeded, 2 attempts, cost 3.75\n"), "{text}");
 }
@@ -108,169 +108,183 @@ fn h17_the_inspector_adds_up_what_attempts_cost() {
 #[test]
 fn c18_letters_are_listed_shown_redriven_once_and_discarded() {
     let (endpoint, mended) = broken();
-    let lab = with_card(&endpoint);
-    let run = lab.newest();
+    let workspace = with_card(&endpoint);
+    let run = workspace.newest();
     let letter = format!("{run}/0/0");
-    assert!(lab.well(&["dlq", "list"]).contains(&letter));
-    assert_eq!(lab.well(&["dlq", "list", "--code", "404"]), "No dead letters.\n");
-    let shown = lab.well(&["dlq", "show", &run[..8]]);
+    assert!(workspace.well(&["dlq", "list"]).contains(&letter));
+    assert_eq!(workspace.well(&["dlq", "list", "--code", "404"]), "No dead letters.\n");
+    let shown = workspace.well(&["dlq", "show", &run[..8]]);
     assert!(shown.contains(r#"Arguments (masked): {"card":"***"}"#), "{shown}");
-    assert_eq!(lab.json(&["dlq", "show", &letter])["payload"]["card"], "***");
+    assert_eq!(workspace.json(&["dlq", "show", &letter])["payload"]["card"], "***");
 
     mended.store(true, std::sync::atomic::Ordering::SeqCst);
     let before = endpoint.seen().len();
-    let redriven = lab.well(&["dlq", "redrive", &run[..8], "--run"]);
+    let redriven = workspace.well(&["dlq", "redrive", &run[..8], "--run"]);
     assert!(redriven.contains("[RUN COMPLETED]"), "{redriven}");
     let seen = endpoint.seen();
     assert_eq!(seen[before..].iter().map(|s| &*s.body).collect::<Vec<_>>(), [&*seen[0].body]);
-    let second = lab.refused(&["dlq", "redrive", &letter], 2, "was redriven before, by run ");
+    let second = workspace.refused(&["dlq", "redrive", &letter], 2, "was redriven before, by run ");
     assert!(second.err.contains("retrial inspect"), "{}", second.err);
-    lab.refused(&["dlq", "discard", &letter], 2, "was redriven before");
-    assert_eq!(lab.json(&["list"])["runs"][1]["redrives"], *letter);
+    workspace.refused(&["dlq", "discard", &letter], 2, "was redriven before");
+    assert_eq!(workspace.json(&["list"])["runs"][1]["redrives"], *letter);
 
     mended.store(false, std::sync::atomic::Ordering::SeqCst);
-    lab.run(&["run", "w.toml", "--new"]);
-    let other = format!("{}/0/0", lab.newest());
-    lab.well(&["dlq", "discard", &other, "--reason", "no use"]);
-    lab.refused(&["dlq", "redrive", &other], 2, "was discarded");
-    let all = lab.json(&["dlq", "list", "--all"]);
+    workspace.run(&["run", "w.toml", "--new"]);
+    let other = format!("{}/0/0", workspace.newest());
+    workspace.well(&["dlq", "discard", &other, "--reason", "no use"]);
+    workspace.refused(&["dlq", "redrive", &other], 2, "was discarded");
+    let all = workspace.json(&["dlq", "list", "--all"]);
     let status = |n: usize| all["letters"][n]["status"].as_str().unwrap().to_owned();
     assert_eq!([status(0), status(1)], ["redriven", "discarded"]);
-    assert_eq!(lab.well(&["dlq", "redrive", "--all"]), "No dead letters.\n");
+    assert_eq!(workspace.well(&["dlq", "redrive", "--all"]), "No dead letters.\n");
 }
 
 /// What a redriving left unfinished is taken up by its id.
 #[test]
 fn c18_a_redriven_run_is_run_later_by_its_id() {
     let (endpoint, mended) = broken();
-    let lab = with_card(&endpoint);
-    let said = lab.well(&["dlq", "redrive", "--all"]);
+    let workspace = with_card(&endpoint);
+    let said = workspace.well(&["dlq", "redrive", "--all"]);
     mended.store(true, std::sync::atomic::Ordering::SeqCst);
-    let run = lab.newest();
+    let run = workspace.newest();
     assert!(
         said.contains(&format!("`retrial run --resume {run} --store {STORE}` runs it")),
         "{said}"
     );
-    let done = lab.well(&["run", "--resume", &run, "--store", STORE]);
+    let done = workspace.well(&["run", "--resume", &run, "--store", STORE]);
     assert!(done.starts_with(&format!("Resuming run {run} of w: ")), "{done}");
-    lab.refused(&["run", "--resume", &run], 2, "has ended (completed)");
+    workspace.refused(&["run", "--resume", &run], 2, "has ended (completed)");
 }
 
 #[test]
 fn h17_a_paused_run_waits_for_its_resuming() {
     let (endpoint, mended) = broken();
-    let lab = Lab::with_step(&endpoint.url("/x"), SLOW);
-    let run = lab.left_waiting();
-    let said = lab.well(&["pause", &run[..8], "--reason", "password=hunter2 wait for Ann"]);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), SLOW);
+    let run = workspace.left_waiting();
+    let said = workspace.well(&["pause", &run[..8], "--reason", "password=hunter2 wait for Ann"]);
     assert!(said.contains("retries are paused until `retrial resume "), "{said}");
-    let shown = lab.well(&["inspect", &run]);
+    let shown = workspace.well(&["inspect", &run]);
     assert!(shown.contains("Retries are paused: ") && shown.contains("wait for Ann"), "{shown}");
     assert!(!shown.contains("hunter2"), "{shown}");
-    assert!(lab.well(&["list", "--phase", "paused"]).contains(&run));
-    let refused = lab.refused(&["run", "w.toml"], 2, "are paused");
+    assert!(workspace.well(&["list", "--phase", "paused"]).contains(&run));
+    let refused = workspace.refused(&["run", "w.toml"], 2, "are paused");
     assert!(refused.err.contains("retrial resume"), "{}", refused.err);
-    lab.well(&["resume", &run]);
+    workspace.well(&["resume", &run]);
     mended.store(true, std::sync::atomic::Ordering::SeqCst);
-    assert!(lab.well(&["list", "--phase", "running"]).contains(&run));
-    lab.refused(&["fail", &run, "--step", "nosuch"], 2, "has no step `nosuch`");
-    let said = lab.well(&["fail", &run, "--step", "fetch", "--reason", "enough"]);
+    assert!(workspace.well(&["list", "--phase", "running"]).contains(&run));
+    workspace.refused(&["fail", &run, "--step", "nosuch"], 2, "has no step `nosuch`");
+    let said = workspace.well(&["fail", &run, "--step", "fetch", "--reason", "enough"]);
     assert!(said.contains("and the run with it"), "{said}");
-    assert!(lab.well(&["inspect", &run]).contains("given up: it was failed by hand"));
-    lab.refused(&["pause", &run], 2, "has ended (failed)");
-    lab.refused(&["cancel", &run], 2, "has ended (failed)");
+    assert!(workspace.well(&["inspect", &run]).contains("given up: it was failed by hand"));
+    workspace.refused(&["pause", &run], 2, "has ended (failed)");
+    workspace.refused(&["cancel", &run], 2, "has ended (failed)");
 }
 
 #[test]
 fn a12_runs_are_deactivated_activated_archived_and_cancelled() {
     let (endpoint, _) = broken();
-    let lab = Lab::with_step(&endpoint.url("/x"), SLOW);
-    let run = lab.left_waiting();
-    lab.refused(&["archive", &run], 2, "has work left");
-    lab.well(&["deactivate", &run]);
-    lab.refused(&["run", "--resume", &run], 2, "is deactivated");
-    lab.well(&["archive", &run]);
-    lab.well(&["archive", &run]);
-    assert!(lab.well(&["list"]).contains("deactivated (archived)"));
-    assert!(lab.well(&["inspect", &run]).contains(", archived "));
-    lab.well(&["activate", &run]);
-    assert!(!lab.well(&["list"]).contains("archived"));
-    lab.well(&["cancel", &run, "--reason", "enough"]);
-    assert!(lab.well(&["list", "--phase", "cancelled"]).contains(&run));
+    let workspace = Workspace::with_step(&endpoint.url("/x"), SLOW);
+    let run = workspace.left_waiting();
+    workspace.refused(&["archive", &run], 2, "has work left");
+    workspace.well(&["deactivate", &run]);
+    workspace.refused(&["run", "--resume", &run], 2, "is deactivated");
+    workspace.well(&["archive", &run]);
+    workspace.well(&["archive", &run]);
+    assert!(workspace.well(&["list"]).contains("deactivated (archived)"));
+    assert!(workspace.well(&["inspect", &run]).contains(", archived "));
+    workspace.well(&["activate", &run]);
+    assert!(!workspace.well(&["list"]).contains("archived"));
+    workspace.well(&["cancel", &run, "--reason", "enough"]);
+    assert!(workspace.well(&["list", "--phase", "cancelled"]).contains(&run));
 }
 
 #[test]
 fn x9_old_runs_are_pruned() {
     let (endpoint, mended) = broken();
-    let lab = with_card(&endpoint);
+    let workspace = with_card(&endpoint);
     mended.store(true, std::sync::atomic::Ordering::SeqCst);
-    lab.well(&["run", "w.toml", "--key", "order 7"]);
-    assert_eq!(lab.well(&["prune", "--older-than", "1h"]), "Pruned 0 runs.\n");
-    assert_eq!(lab.well(&["prune", "--older-than", "0s", "--archived-only"]), "Pruned 0 runs.\n");
+    workspace.well(&["run", "w.toml", "--key", "order 7"]);
+    assert_eq!(workspace.well(&["prune", "--older-than", "1h"]), "Pruned 0 runs.\n");
+    assert_eq!(
+        workspace.well(&["prune", "--older-than", "0s", "--archived-only"]),
+        "Pruned 0 runs.\n"
+    );
     // The first one's letter waits.
-    assert_eq!(lab.well(&["prune", "--older-than", "0s"]), "Pruned 1 run.\n");
-    assert_eq!(lab.json(&["list"])["runs"].as_array().unwrap().len(), 1);
-    assert_eq!(lab.well(&["prune", "--older-than", "0s", "--with-letters"]), "Pruned 1 run.\n");
-    assert_eq!(lab.well(&["list"]), "No runs.\n");
-    assert_eq!(lab.well(&["dlq", "list", "--all"]), "No dead letters.\n");
-    lab.refused(&["prune", "--older-than", "30"], 2, "has no unit");
+    assert_eq!(workspace.well(&["prune", "--older-than", "0s"]), "Pruned 1 run.\n");
+    assert_eq!(workspace.json(&["list"])["runs"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        workspace.well(&["prune", "--older-than", "0s", "--with-letters"]),
+        "Pruned 1 run.\n"
+    );
+    assert_eq!(workspace.well(&["list"]), "No runs.\n");
+    assert_eq!(workspace.well(&["dlq", "list", "--all"]), "No dead letters.\n");
+    workspace.refused(&["prune", "--older-than", "30"], 2, "has no unit");
 }
 
 #[test]
 fn x8_a_key_leads_to_the_first_run_or_to_a_conflict() {
     let (endpoint, mended) = broken();
     mended.store(true, std::sync::atomic::Ordering::SeqCst);
-    let lab = Lab::with_step(&endpoint.url("/x"), ONCE);
-    let first = lab.well(&["run", "w.toml", "--key", "order 7"]);
-    let again = lab.well(&["run", "w.toml", "--key", "order 7"]);
-    let run = lab.newest();
+    let workspace = Workspace::with_step(&endpoint.url("/x"), ONCE);
+    let first = workspace.well(&["run", "w.toml", "--key", "order 7"]);
+    let again = workspace.well(&["run", "w.toml", "--key", "order 7"]);
+    let run = workspace.newest();
     assert!(first.contains(&run), "{first}");
     let said = format!("Run {run} of w was submitted under this key before: completed.\n");
     assert!(again.starts_with(&said) && again.contains("Result of fetch: "), "{again}");
     assert_eq!(endpoint.seen().len(), 1);
     let other = ["run", "w.toml", "--key", "order 7", "--input", r#"{"card":1}"#];
-    lab.refused(&other, 2, &format!("the key `order 7` belongs to run {run}, which has another"));
-    lab.well(&["run", "w.toml", "--key", "order 8"]);
+    workspace.refused(
+        &other,
+        2,
+        &format!("the key `order 7` belongs to run {run}, which has another"),
+    );
+    workspace.well(&["run", "w.toml", "--key", "order 8"]);
     assert_eq!(endpoint.seen().len(), 2);
 }
 
 #[test]
 fn x8_input_nested_too_deeply_is_refused_before_it_is_stored() {
     let (endpoint, _) = broken();
-    let lab = Lab::with_step(&endpoint.url("/x"), ONCE);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), ONCE);
     let nested = |depth: usize| format!(r#"{{"card":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
-    lab.refused(&["run", "w.toml", "--input", &nested(90)], 2, "nested too deeply");
-    lab.refused(&["list"], 3, "there is no store");
+    workspace.refused(&["run", "w.toml", "--input", &nested(90)], 2, "nested too deeply");
+    workspace.refused(&["list"], 3, "there is no store");
 }
 
 #[test]
 fn what_is_not_there_or_not_clear_is_said_so() {
     let (endpoint, mended) = broken();
     mended.store(true, std::sync::atomic::Ordering::SeqCst);
-    let lab = Lab::with_step(&endpoint.url("/x"), ONCE);
-    lab.refused(&["list"], 3, "there is no store in .retrial/");
-    lab.refused(&["list", "--store", "no.redb"], 3, "there is no store at `no.redb`");
-    assert!(!lab.path("no.redb").exists(), "looking makes no store");
-    lab.well(&["run", "w.toml"]);
-    lab.well(&["run", "w.toml"]);
-    lab.refused(&["inspect", "zzz"], 2, "no run begins with `zzz`");
-    lab.refused(&["inspect", ""], 2, "several begin with ``");
-    lab.refused(&["dlq", "show", "zzz"], 2, "no dead letter begins with `zzz`");
-    lab.refused(&["dlq", "show", &format!("{}/0/0", lab.newest())], 2, "is not in the store");
-    lab.write("v.toml", one_step(&endpoint.url("/x"), ONCE).replace("\"w\"", "\"v\""));
-    lab.well(&["run", "v.toml"]);
-    lab.refused(&["list"], 2, "there are several stores: .retrial/v.redb, .retrial/w.redb");
-    lab.well(&["list", "--store", STORE]);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), ONCE);
+    workspace.refused(&["list"], 3, "there is no store in .retrial/");
+    workspace.refused(&["list", "--store", "no.redb"], 3, "there is no store at `no.redb`");
+    assert!(!workspace.path("no.redb").exists(), "looking makes no store");
+    workspace.well(&["run", "w.toml"]);
+    workspace.well(&["run", "w.toml"]);
+    workspace.refused(&["inspect", "zzz"], 2, "no run begins with `zzz`");
+    workspace.refused(&["inspect", ""], 2, "several begin with ``");
+    workspace.refused(&["dlq", "show", "zzz"], 2, "no dead letter begins with `zzz`");
+    workspace.refused(
+        &["dlq", "show", &format!("{}/0/0", workspace.newest())],
+        2,
+        "is not in the store",
+    );
+    workspace.write("v.toml", one_step(&endpoint.url("/x"), ONCE).replace("\"w\"", "\"v\""));
+    workspace.well(&["run", "v.toml"]);
+    workspace.refused(&["list"], 2, "there are several stores: .retrial/v.redb, .retrial/w.redb");
+    workspace.well(&["list", "--store", STORE]);
 }
 
 #[test]
 fn a_store_in_use_says_so() {
     let (endpoint, _) = broken();
-    let lab = Lab::with_step(&endpoint.url("/x"), SLOW);
-    let mut going = lab.start(&["run", "w.toml"]);
+    let workspace = Workspace::with_step(&endpoint.url("/x"), SLOW);
+    let mut going = workspace.start(&["run", "w.toml"]);
     going.until("Retrying");
-    lab.refused(&["list"], 3, "is open in another process");
+    workspace.refused(&["list"], 3, "is open in another process");
     going.kill();
-    lab.well(&["list"]);
+    workspace.well(&["list"]);
 }
 
 /// Which record is damaged is said, and the rest is listed.
@@ -278,23 +292,23 @@ fn a_store_in_use_says_so() {
 fn decision_19_a_damaged_run_is_named_and_the_others_are_listed() {
     let (endpoint, mended) = broken();
     mended.store(true, std::sync::atomic::Ordering::SeqCst);
-    let lab = Lab::with_step(&endpoint.url("/x"), ONCE);
-    lab.write("v.toml", one_step(&endpoint.url("/x"), ONCE).replace("\"w\"", "\"rotten\""));
-    lab.well(&["run", "w.toml", "--store", "s.redb"]);
-    lab.well(&["run", "v.toml", "--store", "s.redb"]);
-    let runs = lab.json(&["list", "--store", "s.redb"])["runs"].clone();
-    let mut bytes = std::fs::read(lab.path("s.redb")).unwrap();
+    let workspace = Workspace::with_step(&endpoint.url("/x"), ONCE);
+    workspace.write("v.toml", one_step(&endpoint.url("/x"), ONCE).replace("\"w\"", "\"rotten\""));
+    workspace.well(&["run", "w.toml", "--store", "s.redb"]);
+    workspace.well(&["run", "v.toml", "--store", "s.redb"]);
+    let runs = workspace.json(&["list", "--store", "s.redb"])["runs"].clone();
+    let mut bytes = std::fs::read(workspace.path("s.redb")).unwrap();
     let needle = br#""workflow":"rotten""#;
     let places = bytes.windows(needle.len()).enumerate().filter(|(_, w)| w == needle);
     let places: Vec<_> = places.map(|(at, _)| at).collect();
     assert!(!places.is_empty());
     places.into_iter().for_each(|at| bytes[at + 13] ^= 1);
-    lab.write("s.redb", &bytes);
-    let listed = lab.run(&["list", "--store", "s.redb"]);
+    workspace.write("s.redb", &bytes);
+    let listed = workspace.run(&["list", "--store", "s.redb"]);
     let bad = runs[1]["run"].as_str().unwrap();
     assert_eq!(listed.code, Some(0), "{listed:?}");
     assert!(listed.out.contains(runs[0]["run"].as_str().unwrap()), "{}", listed.out);
     assert!(listed.err.contains(&format!("run {bad} in the store is damaged")), "{}", listed.err);
-    lab.refused(&["inspect", bad, "--store", "s.redb"], 3, "is damaged");
-    lab.well(&["inspect", runs[0]["run"].as_str().unwrap(), "--store", "s.redb"]);
+    workspace.refused(&["inspect", bad, "--store", "s.redb"], 3, "is damaged");
+    workspace.well(&["inspect", runs[0]["run"].as_str().unwrap(), "--store", "s.redb"]);
 }

@@ -10,8 +10,8 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
 use super::endpoint::Endpoint;
-use super::lab::{Lab, done};
 use super::output::without_lengths;
+use super::workspace::{Workspace, done};
 
 const ROWS: u16 = 24;
 const COLUMNS: u16 = 80;
@@ -73,8 +73,8 @@ impl Terminal {
     }
 }
 
-fn terminal(lab: &Lab, args: &[&str], term: &str) -> Command {
-    let mut command = lab.command(args);
+fn terminal(workspace: &Workspace, args: &[&str], term: &str) -> Command {
+    let mut command = workspace.command(args);
     command.env("TERM", term);
     // A build server shows colours whatever TERM says, which is what `CI` is read for.
     for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
@@ -87,8 +87,8 @@ const RUN: [&str; 4] = ["run", "w.toml", "--store", "s.redb"];
 
 #[test]
 fn h14_on_a_terminal_lines_are_live_and_folded_on_recovery() {
-    let lab = Lab::with_step(&Endpoint::failing(2).url("/x"), SLOW);
-    let mut terminal = Terminal::of(terminal(&lab, &RUN, "xterm-256color"));
+    let workspace = Workspace::with_step(&Endpoint::failing(2).url("/x"), SLOW);
+    let mut terminal = Terminal::of(terminal(&workspace, &RUN, "xterm-256color"));
     terminal.read(Some("(retry 3/3)"));
     insta::assert_snapshot!(terminal.shown(), @r"
     🔧 fetch [STARTED]
@@ -122,8 +122,8 @@ fn h14_on_a_terminal_lines_are_live_and_folded_on_recovery() {
 
 #[test]
 fn h14_on_a_terminal_a_failure_stays_in_detail() {
-    let lab = Lab::with_step(&Endpoint::failing(9).url("/x"), SHORT);
-    let (shown, _) = Terminal::of(terminal(&lab, &RUN, "xterm-256color")).end();
+    let workspace = Workspace::with_step(&Endpoint::failing(9).url("/x"), SHORT);
+    let (shown, _) = Terminal::of(terminal(&workspace, &RUN, "xterm-256color")).end();
     insta::assert_snapshot!(shown, @r"
     🔧 fetch [STARTED]
     ✖ fetch [FAILED] (#s) - HTTP 503 Service Unavailable: busy
@@ -151,8 +151,8 @@ fn h14_on_a_terminal_a_failure_stays_in_detail() {
 /// A terminal that can't move its cursor is written to as a file is.
 #[test]
 fn h14_a_dumb_terminal_gets_no_escapes() {
-    let lab = Lab::with_step(&Endpoint::failing(2).url("/x"), SHORT);
-    let (shown, raw) = Terminal::of(terminal(&lab, &RUN, "dumb")).end();
+    let workspace = Workspace::with_step(&Endpoint::failing(2).url("/x"), SHORT);
+    let (shown, raw) = Terminal::of(terminal(&workspace, &RUN, "dumb")).end();
     assert!(!raw.contains('\x1b'), "{raw:?}");
     assert!(
         shown.starts_with("🔧 fetch [STARTED]\n✔ fetch [COMPLETED after 3 attempts]"),
@@ -162,8 +162,8 @@ fn h14_a_dumb_terminal_gets_no_escapes() {
 
 #[test]
 fn h14_no_color_is_obeyed_on_a_terminal() {
-    let lab = Lab::with_step(&Endpoint::failing(2).url("/x"), SHORT);
-    let mut command = terminal(&lab, &RUN, "xterm-256color");
+    let workspace = Workspace::with_step(&Endpoint::failing(2).url("/x"), SHORT);
+    let mut command = terminal(&workspace, &RUN, "xterm-256color");
     command.env("NO_COLOR", "1");
     let (shown, raw) = Terminal::of(command).end();
     assert!(!raw.contains("\x1b[32m") && !raw.contains("\x1b[0m"), "no colours: {raw:?}");
@@ -174,14 +174,14 @@ fn h14_no_color_is_obeyed_on_a_terminal() {
 /// Elsewhere colours are there only where they are asked for.
 #[test]
 fn h14_colours_off_a_terminal_follow_the_environment() {
-    let lab = Lab::with_step(&Endpoint::failing(0).url("/x"), SHORT);
+    let workspace = Workspace::with_step(&Endpoint::failing(0).url("/x"), SHORT);
     for (variables, coloured) in [
         (&[][..], false),
         (&[("CLICOLOR_FORCE", "1")], true),
         (&[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")], false),
         (&[("CLICOLOR", "1")], false),
     ] {
-        let mut command = terminal(&lab, &["run", "w.toml", "--new"], "xterm-256color");
+        let mut command = terminal(&workspace, &["run", "w.toml", "--new"], "xterm-256color");
         command.envs(variables.iter().copied());
         let out = done(command).out;
         assert_eq!(out.contains("\x1b[32m✔"), coloured, "{variables:?}: {out:?}");

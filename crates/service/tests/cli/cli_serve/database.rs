@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::endpoint::{Answer, Endpoint};
-use super::lab::{Lab, one_step};
 use super::postgres_server::Server;
+use super::workspace::{Workspace, one_step};
 use super::{QUICK, Serving};
 
 /// Answers 503 to `/bad`, and 200 to all else.
@@ -17,8 +17,8 @@ fn endpoint() -> Endpoint {
     })
 }
 
-fn well(lab: &Lab, args: &[&str], store: &str) -> String {
-    let done = lab.run(&[args, &["--store", store]].concat());
+fn well(workspace: &Workspace, args: &[&str], store: &str) -> String {
+    let done = workspace.run(&[args, &["--store", store]].concat());
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{args:?}: {done:?}");
     done.out
 }
@@ -40,10 +40,10 @@ impl Serving {
 #[test]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
 fn a_database_and_its_service_show_and_do_the_same() {
-    let (server, endpoint, lab) = (Server::start(), endpoint(), Lab::new());
+    let (server, endpoint, workspace) = (Server::start(), endpoint(), Workspace::new());
     let url = server.url("postgres");
-    lab.write("url", format!("{url}\n"));
-    let serving = Serving::start(&lab, &["--set", "store_file=url"]);
+    workspace.write("url", format!("{url}\n"));
+    let serving = Serving::start(&workspace, &["--set", "store_file=url"]);
     let once = "work_config = { max_retries = 1, backoff = 10 }";
     let slow = "work_config = { max_retries = 3, backoff = 600000 }";
     let submit = |path: &str, policy: &str| serving.submit(&one_step(&endpoint.url(path), policy));
@@ -53,7 +53,7 @@ fn a_database_and_its_service_show_and_do_the_same() {
     serving.until(&slow, |run| run["steps"][0]["tasks"][0]["attempts"] == 1);
 
     let letter = format!("{bad}/0/0");
-    well(&lab, &["pause", &slow], &url);
+    well(&workspace, &["pause", &slow], &url);
     let over_http = format!("http://{}", serving.address);
     for look in [
         &["list"][..],
@@ -65,37 +65,37 @@ fn a_database_and_its_service_show_and_do_the_same() {
         &["dlq", "list", "--all"],
         &["dlq", "show", &letter, "--json"],
     ] {
-        let (here, there) = (well(&lab, look, &url), well(&lab, look, &over_http));
+        let (here, there) = (well(&workspace, look, &url), well(&workspace, look, &over_http));
         assert_eq!(here, there, "{look:?}");
         assert!(here.len() > 40 && !here.contains("hunter2"), "{look:?}: {here}");
     }
 
     // Asked of the database, done by the service: the retry, and the redriven letter's run.
     let before = endpoint.seen().len();
-    well(&lab, &["fail", &slow, "--step", "fetch"], &url);
+    well(&workspace, &["fail", &slow, "--step", "fetch"], &url);
     serving.until(&slow, |run| run["phase"] == "failed");
-    let said = well(&lab, &["dlq", "redrive", &letter], &url);
+    let said = well(&workspace, &["dlq", "redrive", &letter], &url);
     let again = said.trim_end().trim_end_matches('.').rsplit(' ').find(|word| word.len() == 36);
     let again = again.unwrap_or_else(|| panic!("{said}")).to_owned();
     serving.until(&again, |run| run["phase"] == "failed");
     assert_eq!(endpoint.seen().len(), before + 2, "a first attempt and its retry");
-    well(&lab, &["dlq", "discard", &letter.replace(&bad, &slow), "--reason", "no use"], &url);
-    assert!(well(&lab, &["dlq", "list", "--all"], &over_http).contains("discarded: no use"));
-    well(&lab, &["prune", "--older-than", "0s"], &url);
-    assert!(!well(&lab, &["list"], &over_http).contains(&good));
+    well(&workspace, &["dlq", "discard", &letter.replace(&bad, &slow), "--reason", "no use"], &url);
+    assert!(well(&workspace, &["dlq", "list", "--all"], &over_http).contains("discarded: no use"));
+    well(&workspace, &["prune", "--older-than", "0s"], &url);
+    assert!(!well(&workspace, &["list"], &over_http).contains(&good));
     serving.send("-TERM");
     assert_eq!(serving.end().0, Some(0));
 }
 
 #[test]
 fn a_store_file_that_is_not_there_or_holds_nonsense_is_told() {
-    let lab = Lab::new();
+    let workspace = Workspace::new();
     let serve = ["serve", "--listen", "127.0.0.1:0", "--set", "store_file=url"];
-    let done = lab.run(&serve);
+    let done = workspace.run(&serve);
     assert_eq!(done.code, Some(2), "{done:?}");
     assert!(done.err.contains("can't be read"), "{}", done.err);
-    lab.write("url", "postgres://u:planted@127.0.0.1:1/db?nonsense=1");
-    let done = lab.run(&serve);
+    workspace.write("url", "postgres://u:planted@127.0.0.1:1/db?nonsense=1");
+    let done = workspace.run(&serve);
     assert!(done.code == Some(2) || done.code == Some(3), "{done:?}");
     assert!(!done.err.contains("planted"), "{}", done.err);
 }

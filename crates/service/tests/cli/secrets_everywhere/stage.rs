@@ -18,9 +18,9 @@ use retrial::store::{MemoryStore, Store};
 use serde_json::{Value, json};
 
 use crate::endpoint::{Answer, Endpoint};
-use crate::lab::{Done, Lab, done};
 use crate::secrets_everywhere::shapes::{Shape, all, secret};
 use crate::secrets_everywhere::spans;
+use crate::workspace::{Done, Workspace, done};
 
 pub(crate) const IN_INPUT: &str = "payl0ad5ecretOfInput";
 pub(crate) const IN_RESULT: &str = "payl0ad5ecretOfResult";
@@ -33,7 +33,7 @@ const IN_VARIABLE: &str = "v4riable5ecretOfEnv";
 pub(crate) struct Stage {
     pub(crate) workflow: String,
     endpoint: Endpoint,
-    lab: Lab,
+    workspace: Workspace,
     shapes: Arc<Vec<Shape>>,
 }
 
@@ -154,9 +154,9 @@ work_config = {{ max_retries = 1, backoff = 1 }}
 "#,
             secret(900)
         );
-        let lab = Lab::new();
-        lab.write("w.toml", &workflow);
-        Self { workflow, endpoint, lab, shapes }
+        let workspace = Workspace::new();
+        workspace.write("w.toml", &workflow);
+        Self { workflow, endpoint, workspace, shapes }
     }
 
     /// Everything that was planted.
@@ -181,7 +181,7 @@ work_config = {{ max_retries = 1, backoff = 1 }}
 
     /// The binary, at the finest level of logging.
     pub(crate) fn command(&self, args: &[&str]) -> Done {
-        let mut command = self.lab.command(args);
+        let mut command = self.workspace.command(args);
         command.env("SECRET", format!("Bearer {IN_VARIABLE}")).env("RETRIAL_LOG", "trace");
         done(command)
     }

@@ -1,0 +1,340 @@
+//! Where people look at runs and decide about them: a store that this process opens, or a service.
+//!
+//! Both are asked by the same HTTP interface, the first within the process, so whatever is printed
+//! is the same. A store's runs are worked on by nobody here.
+
+use std::marker::PhantomData;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::Request;
+use hyper::header::{self, HeaderValue};
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
+use retrial::action::{ActionSet, HttpActions, Registry};
+use retrial::engine::{Config, Engine, World};
+use retrial::failure::sanitise;
+use retrial::net::TcpConnect;
+use retrial::run::{LetterId, RunId};
+use retrial::runtime::TokioRuntime;
+use retrial::store::Store;
+use retrial::time::Nanos;
+use retrial_service::server::{Limits, Monitor, Service, Settings};
+use serde_json::{Value, json};
+
+use super::Lookup;
+use super::client::{self, Client};
+use super::query::Query;
+use super::report::Trouble;
+use super::shown::clean;
+use super::stores;
+
+/// Runs or letters asked for at once.
+const PAGE: usize = 10_000;
+/// How long the store may take to close.
+const LAST_WORK: Duration = Duration::from_secs(2);
+
+/// Where the runs are.
+#[derive(Debug, clap::Args)]
+pub(super) struct Place {
+    /// The store's file, postgres://..., or a service: http://HOST:PORT
+    /// [default: the one .redb file in .retrial/]
+    #[arg(long, value_name = "STORE", global = true)]
+    store: Option<String>,
+
+    /// The file with the service's bearer token, unless RETRIAL_TOKEN holds it
+    #[arg(long, value_name = "FILE", global = true)]
+    token_file: Option<PathBuf>,
+}
+
+impl Place {
+    fn service(&self, url: &str, lookup: Lookup) -> Result<Client, Trouble> {
+        let named = || lookup("RETRIAL_TOKEN_FILE").map(PathBuf::from);
+        let token = match (&self.token_file, lookup("RETRIAL_TOKEN")) {
+            (None, Some(token)) => Some(token),
+            (file, _) => file.clone().or_else(named).map(|path| read_token(&path)).transpose()?,
+        };
+        Client::new(url, token)
+    }
+}
+
+fn read_token(path: &Path) -> Result<String, Trouble> {
+    std::fs::read_to_string(path).map_err(|e| {
+        let path = path.display();
+        Trouble::input(format!("the token's file `{path}` can't be read: {e}"))
+    })
+}
+
+/// Somebody to ask about runs.
+pub(super) struct Target {
+    way: Way,
+    /// What `--store` said, where others may see it.
+    place: String,
+    /// The store's file, where there is one.
+    pub(super) file: Option<PathBuf>,
+}
+
+enum Way {
+    Here(TowerToHyperService<axum::Router>),
+    There(Client),
+}
+
+/// Why something was not done.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: u16,
+    detail: String,
+    /// The run that the refusal is about, where it is not the one that was asked for.
+    pub(super) run: Option<String>,
+}
+
+impl From<Refusal> for Trouble {
+    fn from(refusal: Refusal) -> Self {
+        let help = match refusal.status {
+            401 => Some("give the token as RETRIAL_TOKEN, or in a file: --token-file"),
+            _ => None,
+        };
+        let trouble = match refusal.status {
+            500.. => Self::store(refusal.detail),
+            _ => Self::input(refusal.detail),
+        };
+        match help {
+            Some(help) => trouble.help(help),
+            None => trouble,
+        }
+    }
+}
+
+/// Does `act` at a desk and closes the store.
+pub(super) fn at<T>(
+    place: &Place,
+    lookup: Lookup,
+    act: impl AsyncFnOnce(&Target) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
+    block_on(async {
+        let target = Target::open(place, lookup).await?;
+        act(&target).await
+    })
+}
+
+/// Runs `future` to its end. Closes what it has opened: a name that is still being looked up is not
+/// waited for.
+pub(super) fn block_on<T>(future: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+    let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let tokio = tokio.map_err(|e| Trouble::store(format!("the process can't start: {e}")))?;
+    let done = tokio.block_on(future);
+    tokio.shutdown_timeout(LAST_WORK);
+    done
+}
+
+impl Target {
+    async fn open(place: &Place, lookup: Lookup) -> Result<Self, Trouble> {
+        let given = place.store.clone().or_else(|| lookup("RETRIAL_STORE"));
+        let given = given.filter(|text| !text.trim().is_empty());
+        let far = |way, url: &str| Self { way, place: sanitise::url(url), file: None };
+        match given.as_deref() {
+            Some(url) if stores::is_database(url) => {
+                let way = Way::Here(here(stores::database(url).await?, false).await?);
+                Ok(far(way, url))
+            }
+            Some(url) if url.contains("://") => {
+                Ok(far(Way::There(place.service(url, lookup)?), url))
+            }
+            path => {
+                let path = stores::file(path.map(Path::new))?;
+                let way = Way::Here(here(stores::in_file(&path).await?, true).await?);
+                Ok(Self { way, place: path.display().to_string(), file: Some(path) })
+            }
+        }
+    }
+
+    /// `--store ...`, to be written after a command that shall find the same runs.
+    pub(super) fn option(&self) -> String {
+        format!("--store {}", self.place)
+    }
+
+    /// What `GET` of the path gives.
+    pub(super) async fn get(&self, path: &str) -> Result<Value, Trouble> {
+        self.ask("GET", path, None).await?.map_err(Trouble::from)
+    }
+
+    /// What a `POST` gives.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        body: &Value,
+    ) -> Result<Result<Value, Refusal>, Trouble> {
+        self.ask("POST", path, Some(body)).await
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Result<Result<Value, Refusal>, Trouble> {
+        let wrong = |e: &dyn std::fmt::Display| Trouble::store(format!("{}: {e}", self.place));
+        let sent = body.map(Value::to_string).unwrap_or_default();
+        let mut request = Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header(header::CONTENT_TYPE, "application/json");
+        }
+        let request = request.header(header::ACCEPT, "application/json").body(Full::from(sent));
+        let mut request: Request<Full<Bytes>> = request.map_err(|e| wrong(&e))?;
+        let (status, body) = match &self.way {
+            Way::There(service) => service.exchange(request).await?,
+            Way::Here(router) => {
+                let host = HeaderValue::from_static("localhost");
+                request.headers_mut().insert(header::HOST, host);
+                let answer = router.call(request).await.map_err(|never| wrong(&never))?;
+                client::read(answer).await.map_err(|e| wrong(&e))?
+            }
+        };
+        let body: Value = match serde_json::from_slice(&body) {
+            Ok(body) => body,
+            Err(_) => return Err(wrong(&format!("the answer ({status}) is not a service's"))),
+        };
+        if (200..300).contains(&status) {
+            return Ok(Ok(body));
+        }
+        let text = |name: &str| body[name].as_str().map(clean);
+        let detail = text("detail").or_else(|| text("title")).unwrap_or_default();
+        Ok(Err(Refusal { status, detail, run: text("run") }))
+    }
+
+    /// Every run that the query asks for, oldest first, and those whose records are damaged.
+    pub(super) async fn runs(&self, query: Query) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+        let (mut runs, damaged) = self.pages("/v1/runs", query, ("runs", "before")).await?;
+        runs.reverse();
+        Ok((runs, damaged))
+    }
+
+    /// Every dead letter that the query asks for, oldest first, and those that are damaged.
+    pub(super) async fn letters(&self, query: Query) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+        let (mut letters, damaged) = self.pages("/v1/letters", query, ("letters", "after")).await?;
+        letters.sort_by_key(order);
+        Ok((letters, damaged))
+    }
+
+    /// All pages of a list, whose entries are called so and whose place to go on so.
+    async fn pages(
+        &self,
+        path: &str,
+        query: Query,
+        (entries, place): (&str, &'static str),
+    ) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+        let (mut all, mut damaged) = (Vec::new(), Vec::new());
+        let mut next = None;
+        loop {
+            let query = query.clone().number("limit", PAGE).text(place, next);
+            let mut page = self.get(&query.of(path)).await?;
+            if let Value::Array(found) = page[entries].take() {
+                all.extend(found);
+            }
+            let ids = page["damaged"].as_array().into_iter().flatten();
+            damaged.extend(ids.filter_map(Value::as_str).map(clean));
+            next = page["next"].as_str().map(str::to_owned);
+            if next.is_none() {
+                // A page may name what another names again.
+                damaged.sort();
+                damaged.dedup();
+                return Ok((all, damaged));
+            }
+        }
+    }
+
+    /// The one run whose id begins with `text`.
+    pub(super) async fn run(&self, text: &str) -> Result<RunId, Trouble> {
+        if let Ok(run) = text.parse() {
+            return Ok(run);
+        }
+        let (runs, damaged) = self.runs(Query::new().text("q", Some(text.to_owned()))).await?;
+        let ids = runs.iter().filter_map(|run| run["run"].as_str()).map(str::to_owned);
+        the_one(ids.chain(damaged), text, "run", "`retrial list` lists them")
+    }
+
+    /// The one dead letter whose name begins with `text`.
+    pub(super) async fn letter(&self, text: &str) -> Result<LetterId, Trouble> {
+        if let Ok(letter) = text.parse() {
+            return Ok(letter);
+        }
+        let (letters, damaged) = self.letters(Query::new()).await?;
+        let ids = letters.iter().filter_map(|l| l["letter"].as_str()).map(str::to_owned);
+        let help = "`retrial dlq list --all` lists them";
+        the_one(ids.chain(damaged), text, "dead letter", help)
+    }
+
+    /// Asks something of a run, and gives where it then stands.
+    pub(super) async fn command(
+        &self,
+        run: RunId,
+        what: &str,
+        body: Option<Value>,
+    ) -> Result<Value, Trouble> {
+        let body = body.unwrap_or_else(|| json!({}));
+        let asked = self.post(&format!("/v1/runs/{run}/{what}"), &body).await?;
+        asked.map_err(Trouble::from)
+    }
+}
+
+/// A service on a store, on whose runs it does not work. `alone`: nobody else has the store open.
+async fn here<S: Store>(
+    store: S,
+    alone: bool,
+) -> Result<TowerToHyperService<axum::Router>, Trouble> {
+    /// The world of a store that is only looked at.
+    struct Looked<S>(PhantomData<S>);
+
+    impl<S: Store> World for Looked<S> {
+        type Runtime = TokioRuntime;
+        type Store = S;
+        type Actions = ActionSet<TcpConnect>;
+    }
+
+    let config = Config { sole_owner: alone, ..Config::default() };
+    // Nothing is called: they say which actions a node of the command line has.
+    let http = HttpActions::new(TcpConnect::new(), |_: &str| None);
+    let actions = ActionSet::new(Registry::new(), http);
+    let engine = Engine::<Looked<S>>::idle(TokioRuntime::current(), store, actions, config);
+    let monitor = Monitor::new().map_err(|e| Trouble::store(format!("no metrics: {e}")))?;
+    // Nobody else waits for this answer.
+    let limits = Limits { page: PAGE, answer_within: Nanos::MAX, ..Limits::default() };
+    let settings = Settings { limits, ..Settings::default() };
+    let service = Service::new(engine.await, monitor, settings);
+    Ok(TowerToHyperService::new(service.router()))
+}
+
+/// What letters are ordered by: when they failed, then their names.
+fn order(letter: &Value) -> (Option<jiff::Timestamp>, Option<LetterId>) {
+    let read = |name: &str| letter[name].as_str();
+    let at = read("failed_at").and_then(|at| at.parse().ok());
+    (at, read("letter").and_then(|id| id.parse().ok()))
+}
+
+/// The one of these names that begins with `text`.
+pub(super) fn the_one<T: FromStr>(
+    names: impl Iterator<Item = String>,
+    text: &str,
+    what: &str,
+    help: &str,
+) -> Result<T, Trouble> {
+    let wanted = text.to_lowercase();
+    let mut found: Vec<_> = names.filter(|name| name.starts_with(&wanted)).collect();
+    // A damaged one may be named beside the whole ones.
+    found.sort();
+    found.dedup();
+    let none = || Trouble::input(format!("no {what} begins with `{text}`")).help(help);
+    match found.as_slice() {
+        [one] => one.parse().map_err(|_| none()),
+        [] => Err(none()),
+        many => {
+            let names = many.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let rest = if many.len() > 5 { " and others" } else { "" };
+            Err(Trouble::input(format!("several begin with `{text}`: {names}{rest}"))
+                .help("give more of it"))
+        }
+    }
+}

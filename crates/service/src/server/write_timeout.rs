@@ -1,0 +1,73 @@
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+use retrial::runtime::Runtime;
+use retrial::time::Nanos;
+
+type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A connection whose other end must read: what it leaves unread for too long ends it, or a reader
+/// that is asleep would hold its place for ever.
+pub(super) struct WriteTimeout {
+    stream: TcpStream,
+    patience: Box<dyn Fn() -> Sleep + Send>,
+    /// Ends when what is unread has been so for too long.
+    stuck: Option<Sleep>,
+}
+
+impl WriteTimeout {
+    pub(super) fn new(stream: TcpStream, runtime: impl Runtime, within: Nanos) -> Self {
+        let patience = Box::new(move || -> Sleep {
+            let runtime = runtime.clone();
+            Box::pin(async move { runtime.sleep_until(runtime.now().after(within)).await })
+        });
+        Self { stream, patience, stuck: None }
+    }
+
+    fn watched<T>(
+        &mut self,
+        written: Poll<io::Result<T>>,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.stuck = None;
+            return written;
+        }
+        let stuck = self.stuck.get_or_insert_with(|| (self.patience)());
+        stuck.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for WriteTimeout {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for WriteTimeout {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, buf);
+        self.watched(written, cx)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        self.watched(flushed, cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

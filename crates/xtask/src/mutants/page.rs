@@ -1,0 +1,189 @@
+//! What docs/mutants.md says.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use super::campaign::Results;
+use super::patch::Patch;
+use super::record::{Found, Outcome};
+use retrial_sim::fault::FaultKind;
+
+/// The page's text.
+#[must_use]
+pub fn page(results: &Results<'_>) -> String {
+    let mut text = String::new();
+    head(&mut text, results);
+    rooms(&mut text, results);
+    survivors(&mut text, results);
+    kinds(&mut text, results);
+    text
+}
+
+fn head(text: &mut String, results: &Results<'_>) {
+    let Results { mutants, seeds, code } = results;
+    let all = mutants.len();
+    let by_tests = mutants.iter().filter(|(_, o)| matches!(o, Outcome::Test { .. })).count();
+    let mut firsts: Vec<u64> = found(results).map(|(_, found)| found.seed + 1).collect();
+    firsts.sort_unstable();
+    let half = firsts.get(firsts.len().saturating_sub(1) / 2).copied().unwrap_or(0);
+    let within = |most: u64| firsts.iter().filter(|n| **n <= most).count();
+    let killed = results.killed();
+    let survivors = all - killed;
+    let tenths = (killed * 1_000 + all / 2).checked_div(all).unwrap_or(0);
+    let _ = write!(
+        text,
+        "# Mutants
+
+Realistic bugs, each a small patch in `sim/mutants` with what it breaks and where such a bug was seen. \
+Each is built and lives through seeds 0 to {last} until an oracle objects; where none does, it meets \
+the suites of tests that `crates/xtask/src/mutants/suites.rs` lists. This page is written by
+
+```console
+$ cargo xtask mutants --seeds {seeds}
+```
+
+from the repository's root. It can be interrupted and goes on where it was; `--shard K/N` runs a part, \
+and where the results of all parts lie in one folder (`target/mutants/results`) the page is written. \
+A run in which the harmless control is killed or the glaring one survives is void. What is said here \
+was found in the code whose digest is `{code}`; the command tries everything again in any other.
+
+| | |
+| --- | --- |
+| mutants | {all} |
+| killed | {killed} ({}.{} %) |
+| by a seed | {by_seeds} |
+| by a test, after all seeds held | {by_tests} |
+| survivors | {survivors} |
+| half of those found by a seed, within | {half} seeds |
+| killed within 1, 10, 100 seeds | {}, {}, {} |
+",
+        tenths / 10,
+        tenths % 10,
+        within(1),
+        within(10),
+        within(100),
+        by_seeds = firsts.len(),
+        last = seeds.saturating_sub(1),
+    );
+    let _ = write!(text, "\n| oracle | mutants that it was the first to find |\n| --- | --- |\n");
+    let mut oracles: BTreeMap<&str, usize> = BTreeMap::new();
+    found(results).for_each(|(_, found)| *oracles.entry(&found.oracle).or_default() += 1);
+    for (oracle, count) in oracles {
+        let _ = writeln!(text, "| {oracle} | {count} |");
+    }
+}
+
+fn found<'a>(results: &'a Results<'_>) -> impl Iterator<Item = (&'a Patch, &'a Found)> {
+    results.mutants.iter().filter_map(|(patch, outcome)| match outcome {
+        Outcome::Seed(found) => Some((*patch, found)),
+        _ => None,
+    })
+}
+
+fn rooms(text: &mut String, results: &Results<'_>) {
+    let _ = write!(
+        text,
+        "\n## By room\n\n\"Seeds\" counts those that were run, the failing one included.\n"
+    );
+    let rooms: BTreeSet<&str> = results.mutants.iter().map(|(p, _)| p.room.as_str()).collect();
+    for room in rooms {
+        let mine: Vec<_> = results.mutants.iter().filter(|(p, _)| p.room == room).collect();
+        let killed = mine.iter().filter(|(_, outcome)| outcome.is_killed()).count();
+        let _ = write!(
+            text,
+            "\n### {room}: {killed} of {}\n\n| mutant | breaks | seen | killed by | seeds |\n\
+             | --- | --- | --- | --- | --- |\n",
+            mine.len()
+        );
+        for (patch, outcome) in mine {
+            let (address, what) = patch.address();
+            let (by, seeds) = killer(outcome);
+            let _ = writeln!(
+                text,
+                "| `{}` | {} | [{}]({address}) {} | {by} | {seeds} |",
+                patch.name,
+                cell(&patch.breaks),
+                short(address),
+                cell(what),
+            );
+        }
+    }
+}
+
+fn killer(outcome: &Outcome) -> (String, u64) {
+    match outcome {
+        Outcome::Seed(Found { seed, oracle, reason, .. }) => {
+            (format!("{oracle} `{}`", reason.replace(' ', "_")), seed + 1)
+        }
+        Outcome::Test { seeds, test } => (format!("test `{}`", cell(test)), *seeds),
+        Outcome::Survived { seeds } => ("**survives**".to_owned(), *seeds),
+    }
+}
+
+/// An address without what all addresses have: `tokio-rs/tokio#12`.
+fn short(address: &str) -> String {
+    let Some(rest) = address.strip_prefix("https://github.com/") else {
+        return address.trim_start_matches("https://").to_owned();
+    };
+    let rest = rest.split(['#', '?']).next().unwrap_or(rest);
+    for between in ["/issues/", "/pull/", "/discussions/"] {
+        if let Some((repository, number)) = rest.split_once(between) {
+            return format!("{repository}#{number}");
+        }
+    }
+    rest.to_owned()
+}
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+fn survivors(text: &mut String, results: &Results<'_>) {
+    let _ = write!(text, "\n## Survivors\n\n");
+    let survivors = results.mutants.iter().filter(|(_, outcome)| !outcome.is_killed());
+    let lines: Vec<String> = survivors
+        .map(|(patch, _)| {
+            let why = patch.survives.as_deref().unwrap_or("not explained");
+            format!("- `{}`: {} {why}\n", patch.name, patch.breaks)
+        })
+        .collect();
+    text.push_str(&if lines.is_empty() { "None.\n".to_owned() } else { lines.concat() });
+}
+
+fn kinds(text: &mut String, results: &Results<'_>) {
+    let _ = write!(
+        text,
+        "\n## Which faults it takes\n\nThe first failing world of each mutant, lived through again \
+         once for each kind of fault that it drew, without that kind. A kind is needed where no \
+         promise is broken then. A world that needs none fails by itself, or has two ways to fail.\n\n\
+         | kind | drawn in | needed by |\n| --- | --- | --- |\n"
+    );
+    let replayed: Vec<_> = found(results).filter(|(_, found)| found.ablation.replays).collect();
+    for kind in FaultKind::ALL {
+        let count = |kinds: fn(&Found) -> &BTreeSet<FaultKind>| {
+            replayed.iter().filter(|(_, found)| kinds(found).contains(&kind)).count()
+        };
+        let (drawn, needed) = (count(|f| &f.ablation.drawn), count(|f| &f.ablation.needed));
+        let _ = writeln!(text, "| {kind} | {drawn} | {needed} |");
+    }
+    let none = replayed.iter().filter(|(_, found)| found.ablation.needed.is_empty()).count();
+    let _ = write!(
+        text,
+        "| none alone | {} | {none} |\n\n| mutant | seed | needs | drawn beside it |\n\
+         | --- | --- | --- | --- |\n",
+        replayed.len()
+    );
+    for (patch, Found { seed, ablation, .. }) in found(results) {
+        let rest: BTreeSet<_> = ablation.drawn.difference(&ablation.needed).copied().collect();
+        let needed = if ablation.replays { list(&ablation.needed) } else { CHANGED.to_owned() };
+        let _ = writeln!(text, "| `{}` | {seed} | {needed} | {} |", patch.name, list(&rest));
+    }
+}
+
+/// What stands for the needs of a mutant that changes what its seed draws.
+const CHANGED: &str = "not known: it changes what is drawn";
+
+fn list(kinds: &BTreeSet<FaultKind>) -> String {
+    let names: Vec<String> = kinds.iter().map(FaultKind::to_string).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,79 @@
+//! What became of one mutant, as it is kept in a file.
+
+use serde::{Deserialize, Serialize};
+
+use super::ablation::Ablation;
+use retrial_sim::report::Verdict;
+
+/// What the seeds came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Swept {
+    /// How many seeds were to be run, from 0.
+    pub seeds: u64,
+    /// The lowest that failed; none where all held.
+    pub found: Option<Found>,
+}
+
+/// A seed that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Found {
+    /// The seed.
+    pub seed: u64,
+    /// How it ended.
+    pub verdict: Verdict,
+    /// The oracle that found it first.
+    pub oracle: String,
+    /// Its reason.
+    pub reason: String,
+    /// Which kinds of faults it takes.
+    pub ablation: Ablation,
+}
+
+/// What the suites of tests came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tested {
+    /// The first test that failed, with its suite before it; none where all passed.
+    pub failed: Option<String>,
+}
+
+/// What became of one mutant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A seed failed.
+    Seed(Found),
+    /// Every seed held; a test failed.
+    Test {
+        /// How many seeds held.
+        seeds: u64,
+        /// The test, with its suite before it.
+        test: String,
+    },
+    /// Every seed held and every test passed.
+    Survived {
+        /// How many seeds held.
+        seeds: u64,
+    },
+}
+
+impl Outcome {
+    /// Whether something found it.
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        !matches!(self, Self::Survived { .. })
+    }
+
+    /// In words: `seed 14: sequence (wrong_backoff)`.
+    #[must_use]
+    pub fn words(&self) -> String {
+        match self {
+            Self::Seed(Found { seed, oracle, reason, .. }) => {
+                format!("seed {seed}: {oracle} ({reason})")
+            }
+            Self::Test { test, .. } => format!("test {test}"),
+            Self::Survived { seeds } => format!("survived {seeds} seeds and all tests"),
+        }
+    }
+}

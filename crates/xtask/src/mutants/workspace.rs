@@ -1,0 +1,66 @@
+//! The seam to the scratch copy: everything of a trial that takes time, files and processes.
+
+use std::io;
+use std::path::Path;
+
+use super::patch::Patch;
+use retrial_sim::capsule::Capsule;
+use retrial_sim::report::SeedReport;
+use retrial_sim::scenario::Scenario;
+
+/// A place in which one mutant after another is built and run.
+pub trait Workspace {
+    /// Makes the copy what the source is, but for `patch`.
+    ///
+    /// # Errors
+    /// When it does not apply, or files can't be written.
+    fn plant(&mut self, patch: &Patch) -> Result<(), WorkspaceError>;
+
+    /// Builds the simulation of what was planted.
+    ///
+    /// # Errors
+    /// When it does not build.
+    fn build(&mut self) -> Result<(), WorkspaceError>;
+
+    /// Runs seeds from 0 to below `seeds` until one fails: the lowest that does. After [`Workspace::build`].
+    ///
+    /// # Errors
+    /// When no process can be started.
+    fn sweep(&mut self, seeds: u64) -> Result<Option<SeedReport>, WorkspaceError>;
+
+    /// Runs one world. After [`Workspace::build`].
+    ///
+    /// # Errors
+    /// When no process can be started.
+    fn run(&mut self, scenario: &Scenario) -> Result<SeedReport, WorkspaceError>;
+
+    /// Builds and runs the suites on what was planted, one after another, until a test fails: that
+    /// one.
+    ///
+    /// # Errors
+    /// When they do not build, or can't be started.
+    fn test(&mut self) -> Result<Option<String>, WorkspaceError>;
+
+    /// Shrinks a failing seed into `folder`, with all that is written for it. After [`Workspace::build`].
+    ///
+    /// # Errors
+    /// When nothing was written.
+    fn shrink(&mut self, seed: u64, folder: &Path) -> Result<Capsule, WorkspaceError>;
+}
+
+/// Why a trial came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// The patch is not one on this source.
+    #[error("it does not apply: {0}")]
+    DoesNotApply(String),
+    /// What was planted is no program.
+    #[error("it does not build: {0}")]
+    DoesNotBuild(String),
+    /// A failing seed was not packed up.
+    #[error("it was not shrunk: {0}")]
+    NotShrunk(String),
+    /// Files or processes.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}

@@ -1,0 +1,108 @@
+//! What the page says.
+
+use std::collections::BTreeSet;
+
+use retrial_sim::fault::FaultKind;
+use retrial_sim::report::Verdict;
+use xtask::mutants::{Ablation, Cache, Found, Keys, Results, Swept, Tested, page};
+
+use crate::fake::set;
+
+fn by_seed(seed: u64, needed: &[FaultKind], replays: bool) -> Option<Found> {
+    let needed: BTreeSet<_> = needed.iter().copied().collect();
+    let mut drawn = needed.clone();
+    drawn.insert(FaultKind::Skew);
+    let ablation = Ablation { replays, drawn, needed };
+    let (oracle, reason) = ("sequence".to_owned(), "arrived_early".to_owned());
+    Some(Found { seed, verdict: Verdict::Wrong, oracle, reason, ablation })
+}
+
+#[test]
+fn the_page_says_what_became_of_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let keys = Keys { seeds: 100, code: String::new(), tests: String::new() };
+    let cache = Cache::new(folder.path(), keys);
+    let mut set = set(&["guard_c", "run_a", "run_b", "run_d", "run_e"]);
+    let found = [
+        None,
+        by_seed(3, &[FaultKind::Crash, FaultKind::Delay], true),
+        None,
+        None,
+        by_seed(40, &[], false),
+    ];
+    for (patch, found) in set.mutants.iter().zip(found) {
+        let held = found.is_none();
+        cache.keep_swept(patch, Swept { seeds: 100, found }).unwrap();
+        if held {
+            let failed = (patch.name == "run_b").then(|| "properties: w8".to_owned());
+            cache.keep_tested(patch, Tested { failed }).unwrap();
+        }
+    }
+    set.mutants[3].survives = Some("Nobody asks.".to_owned());
+    let results = Results::of(&set, &cache).unwrap();
+    let text = page(&results);
+    let never = |line: &&str| !line.ends_with(" | 0 | 0 |");
+    let told: Vec<&str> = text.lines().skip_while(|l| !l.starts_with('|')).filter(never).collect();
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    | | |
+    | --- | --- |
+    | mutants | 5 |
+    | killed | 3 (60.0 %) |
+    | by a seed | 2 |
+    | by a test, after all seeds held | 1 |
+    | survivors | 2 |
+    | half of those found by a seed, within | 4 seeds |
+    | killed within 1, 10, 100 seeds | 0, 1, 2 |
+
+    | oracle | mutants that it was the first to find |
+    | --- | --- |
+    | sequence | 2 |
+
+    ## By room
+
+    "Seeds" counts those that were run, the failing one included.
+
+    ### guard: 0 of 1
+
+    | mutant | breaks | seen | killed by | seeds |
+    | --- | --- | --- | --- | --- |
+    | `guard_c` | W8: guard_c. | [a/b#1](https://github.com/a/b/issues/1) it went on. | **survives** | 100 |
+
+    ### run: 3 of 4
+
+    | mutant | breaks | seen | killed by | seeds |
+    | --- | --- | --- | --- | --- |
+    | `run_a` | W8: run_a. | [a/b#2](https://github.com/a/b/issues/2) it went on. | sequence `arrived_early` | 4 |
+    | `run_b` | W8: run_b. | [a/b#3](https://github.com/a/b/issues/3) it went on. | test `properties: w8` | 100 |
+    | `run_d` | W8: run_d. | [a/b#4](https://github.com/a/b/issues/4) it went on. | **survives** | 100 |
+    | `run_e` | W8: run_e. | [a/b#5](https://github.com/a/b/issues/5) it went on. | sequence `arrived_early` | 41 |
+
+    ## Survivors
+
+    - `guard_c`: W8: guard_c. not explained
+    - `run_d`: W8: run_d. Nobody asks.
+
+    ## Which faults it takes
+
+    The first failing world of each mutant, lived through again once for each kind of fault that it drew, without that kind. A kind is needed where no promise is broken then. A world that needs none fails by itself, or has two ways to fail.
+
+    | kind | drawn in | needed by |
+    | --- | --- | --- |
+    | crash | 1 | 1 |
+    | delay | 1 | 1 |
+    | skew | 1 | 0 |
+    | none alone | 1 | 0 |
+
+    | mutant | seed | needs | drawn beside it |
+    | --- | --- | --- | --- |
+    | `run_a` | 3 | crash, delay | skew |
+    | `run_e` | 40 | not known: it changes what is drawn | skew |
+    "#);
+    insta::assert_snapshot!(results.faults().join("\n"), @r"
+    3 of 5 killed: fewer than 95 in 100
+    guard_c survives: say why in `Survives:`
+    ");
+    set.mutants[1].survives = Some("It does not.".to_owned());
+    let faults = Results::of(&set, &cache).unwrap().faults();
+    assert_eq!(faults[2], "run_a is killed: take `Survives:` out");
+}

@@ -1,0 +1,269 @@
+//! Lives through worlds with what a user brought, one after another, and judges them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use super::invariant::{Invariant, Seen};
+use super::replay::{Asked, Test};
+use super::story;
+use super::summary::{Failed, Passed};
+use crate::capsule::{Capsule, Cause, NothingFails};
+use crate::evidence::Evidence;
+use crate::history::History;
+use crate::report::{Breach, SeedReport, SweepReport, Verdict};
+use crate::runtime::{PanicReport, quietly};
+use crate::scenario::Scenario;
+use crate::user::UserCode;
+use crate::watch::{Records, Watch};
+use crate::workload::CheckPlan;
+use crate::world::{Lived, OWN_POLLS, live_with};
+
+/// The reason of a world that was given up.
+const NEVER_YIELDS: &str = "never_yields";
+/// The oracle of what no promise covers.
+const HARNESS: &str = "harness";
+/// The oracle of a user's invariants.
+const INVARIANT: &str = "invariant";
+
+/// A check, ready to be run.
+pub(super) struct CheckRunner {
+    pub(super) name: String,
+    pub(super) plan: CheckPlan,
+    pub(super) own: Arc<UserCode>,
+    pub(super) invariants: Vec<Arc<dyn Invariant>>,
+    pub(super) panics_are_failures: bool,
+    pub(super) watchdog: Duration,
+}
+
+/// One world that was lived through.
+struct World {
+    report: SeedReport,
+    history: Option<History>,
+    struck: BTreeMap<String, u64>,
+}
+
+impl CheckRunner {
+    /// Runs what is asked for, and shrinks the first failure by at most `tries`.
+    pub(super) fn run(&self, asked: Asked, tries: u64) -> Result<Passed, Failed> {
+        match asked {
+            Asked::Seeds(seeds) => self.sweep(seeds, tries),
+            Asked::Seed(seed) => self.again(self.plan.scenario(seed), None),
+            Asked::Capsule(capsule) => self.again(capsule.scenario.clone(), Some(&capsule)),
+        }
+    }
+
+    fn sweep(&self, seeds: Vec<u64>, tries: u64) -> Result<Passed, Failed> {
+        let mut reports = Vec::new();
+        let (mut drawn, mut struck) = (BTreeMap::new(), BTreeMap::new());
+        for seed in seeds {
+            let scenario = self.plan.scenario(seed);
+            for strike in scenario.own.iter().flat_map(|own| &own.faults) {
+                *drawn.entry(strike.name.clone()).or_insert(0) += 1;
+            }
+            let world = self.live(scenario.clone(), false);
+            if world.report.verdict.is_failure() {
+                return Err(self.shrunk(scenario, world, tries));
+            }
+            for (name, count) in world.struck {
+                *struck.entry(name).or_insert(0_u64) += count;
+            }
+            reports.push(world.report);
+        }
+        let passed = Passed::new(&self.name, SweepReport::of(reports), drawn, struck);
+        match passed.untested() {
+            gaps if gaps.is_empty() => Ok(passed),
+            gaps => Err(Failed::untested(&self.name, &gaps)),
+        }
+    }
+
+    /// Lives through one scenario and shows its history, whatever comes of it.
+    fn again(&self, scenario: Scenario, capsule: Option<&Capsule>) -> Result<Passed, Failed> {
+        let world = self.live(scenario, true);
+        let lines = world.history.as_ref().map(|h| story::lines(h.lines())).unwrap_or_default();
+        if world.report.verdict.is_failure() {
+            return Err(Failed::again(&self.name, &world.report, capsule, &lines));
+        }
+        println!("{}", lines.join("\n"));
+        let report = SweepReport::of(vec![world.report]);
+        Ok(Passed::new(&self.name, report, BTreeMap::new(), BTreeMap::new()))
+    }
+
+    fn shrunk(&self, scenario: Scenario, world: World, tries: u64) -> Failed {
+        let seed = scenario.seed;
+        if Cause::of(&world.report).is_none_or(|cause| cause.reason == NEVER_YIELDS) {
+            return Failed::unshrunk(&self.name, &world.report, &Test::here());
+        }
+        let run = |candidate: &Scenario| -> Result<SeedReport, PackError> {
+            Ok(self.live(candidate.clone(), false).report)
+        };
+        let Ok(mut capsule) = Capsule::pack(scenario, tries, run) else {
+            return Failed::unsteady(&self.name, &world.report, &Test::here());
+        };
+        let smallest = self.live(capsule.scenario.clone(), true);
+        capsule.history =
+            smallest.history.map(|history| story::lines(history.lines())).unwrap_or_default();
+        Failed::shrunk(&self.name, seed, &capsule, &Test::here())
+    }
+
+    /// Lives through a scenario on a thread of its own, and judges it.
+    fn live(&self, scenario: Scenario, keep: bool) -> World {
+        let (seed, own) = (scenario.seed, Arc::clone(&self.own));
+        let (tell, told) = channel();
+        let records = Records::new(keep, OWN_POLLS);
+        let watch = records.watch.clone();
+        let thread = std::thread::Builder::new().name(format!("world of seed {seed}"));
+        let started = thread.spawn(move || {
+            // Nobody listens any more where the world was given up.
+            let _ = tell.send(quietly(|| live_with(scenario, Some(own), &records)));
+        });
+        let report = match started.ok().and_then(|_| wait(self.watchdog, &told, &watch)) {
+            Some(Ok(lived)) => return self.judged(lived),
+            // Outside of the world: a custom backoff is asked how long a run may take.
+            Some(Err(panic)) => {
+                SeedReport::broken_off(seed, Verdict::Panicked, HARNESS, at_its_place(&panic))
+            }
+            None => given_up(seed, self.watchdog),
+        };
+        World { report, history: None, struck: BTreeMap::new() }
+    }
+
+    fn judged(&self, lived: Lived) -> World {
+        let Lived { mut report, history, evidence } = lived;
+        let mut found = Vec::new();
+        let mut struck = BTreeMap::new();
+        // A livelock explains whatever else did not come to its end.
+        report.breaches.sort_by_key(|breach| breach.oracle != HARNESS);
+        match &evidence {
+            Some(evidence) => {
+                found = self.findings(evidence);
+                struck.clone_from(&evidence.own.struck);
+            }
+            None => report.breaches.iter_mut().for_each(name_misuse),
+        }
+        if !found.is_empty() {
+            report.verdict = report.verdict.max(Verdict::Wrong);
+            report.breaches.splice(0..0, found);
+        }
+        World { report, history: Some(history), struck }
+    }
+
+    /// What the user's part did wrong; the root of the trouble first.
+    fn findings(&self, evidence: &Evidence) -> Vec<Breach> {
+        let mut found = Vec::new();
+        for panic in &evidence.panics {
+            let at = format!("function `{}`, {}", panic.function, panic.place);
+            if is_misuse(&panic.message) || is_a_thread(&panic.place) {
+                found.push(breach(HARNESS, "tokio", format!("{at}: {REPLACEMENTS}")));
+            } else if !self.panics_are_failures {
+                found.push(breach(HARNESS, "panic", format!("{at}: {}", panic.message)));
+            }
+        }
+        found.dedup();
+        let refused = evidence.runs.iter().find_map(|run| run.refused.clone());
+        found.extend(
+            refused.map(|why| breach(HARNESS, "refused", format!("a run is refused: {why}"))),
+        );
+        for invariant in &self.invariants {
+            let judged = quietly(|| invariant.check(&Seen::of(evidence)));
+            let wrong = match judged {
+                Ok(Ok(())) => continue,
+                Ok(Err(text)) => text,
+                Err(panic) => at_its_place(&panic),
+            };
+            found.push(breach(INVARIANT, invariant.name(), wrong));
+        }
+        found
+    }
+}
+
+/// Waits for a world's end; gives it up once nothing in it has been polled for so long. A large one
+/// may take its time, to be lived through and to be judged.
+fn wait<T>(patience: Duration, end: &Receiver<T>, watch: &Watch) -> Option<T> {
+    let mut polls = watch.polls();
+    loop {
+        match end.recv_timeout(patience) {
+            Ok(lived) => return Some(lived),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) if watch.has_ended() => {}
+            Err(RecvTimeoutError::Timeout) if watch.polls() == polls => return None,
+            Err(RecvTimeoutError::Timeout) => polls = watch.polls(),
+        }
+    }
+}
+
+fn at_its_place(panic: &PanicReport) -> String {
+    format!("{}: {}", panic.place, panic.message)
+}
+
+fn breach(oracle: &str, reason: &str, text: String) -> Breach {
+    Breach { oracle: oracle.to_owned(), reason: reason.to_owned(), text, proof: Vec::new() }
+}
+
+/// What to use in place of tokio.
+const REPLACEMENTS: &str = "it uses tokio's own time, tasks or network, or a thread, which do not \
+exist in the simulated world. Use the action's context instead: `sleep` and `sleep_until` for \
+tokio::time::sleep and interval, `within` for timeout, `now` and `wall` for Instant and SystemTime, \
+`connect` and `http` for tokio::net and HTTP clients over it; await what you would spawn";
+
+/// Whether a panic says that tokio's runtime was missed.
+fn is_misuse(message: &str) -> bool {
+    message.contains("Tokio 1.x runtime")
+}
+
+/// Whether a panic comes from where the standard library starts threads, which the simulated world
+/// does not let it.
+fn is_a_thread(place: &str) -> bool {
+    place.contains("library/std/src/") && place.contains("thread")
+}
+
+/// A world that broke off because a service misused tokio says so.
+fn name_misuse(breach: &mut Breach) {
+    if is_misuse(&breach.text) {
+        breach.reason = "tokio".to_owned();
+        breach.text = format!("{}: {REPLACEMENTS}", breach.text);
+    }
+}
+
+fn given_up(seed: u64, after: Duration) -> SeedReport {
+    let text = format!(
+        "nothing gave control back for {after:?} of real time: a function or a service loops without \
+         awaiting anything, or blocks its thread"
+    );
+    let mut report = SeedReport::broken_off(seed, Verdict::Stuck, HARNESS, text);
+    report.breaches.iter_mut().for_each(|breach| breach.reason = NEVER_YIELDS.to_owned());
+    report
+}
+
+/// A failure that did not fail again.
+#[derive(Debug)]
+struct PackError;
+
+impl From<NothingFails> for PackError {
+    fn from(_: NothingFails) -> Self {
+        Self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nobody polls the world, and it is told of later than the watchdog waits.
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "the watchdog is about real time")]
+    fn a_world_that_has_ended_is_judged_for_as_long_as_it_takes() {
+        let patience = Duration::from_millis(20);
+        let (tell, told) = channel();
+        let watch = Watch::new(1);
+        assert_eq!(wait(patience, &told, &watch), None);
+        watch.end();
+        let judge = std::thread::spawn(move || {
+            std::thread::sleep(10 * patience);
+            tell.send("judged")
+        });
+        assert_eq!(wait(patience, &told, &watch), Some("judged"));
+        assert!(judge.join().is_ok_and(|sent| sent.is_ok()));
+    }
+}

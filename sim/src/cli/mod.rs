@@ -1,0 +1,301 @@
+//! The command line `retrial-sim`: sweeps seeds, replays one, shrinks failures and packs them up.
+//!
+//! Decides what a command prints and with which code it ends. Must never decide what happens in a
+//! world or what is judged. To add a command, write a module with its function and add a variant to
+//! [`Command`].
+
+mod crash_points;
+mod disk_states;
+mod junit;
+mod packing;
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use retrial_sim::report::{SweepReport, Verdict};
+use retrial_sim::source::Source;
+use retrial_sim::sweep::{Shard, Sweep, cores};
+use retrial_sim::verify::{self, Receipt};
+use retrial_sim::world;
+
+/// Runs the whole retrial engine in simulated worlds, one a seed, and judges what happened.
+#[derive(Parser)]
+#[command(name = "retrial-sim", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Sweeps seeds. Exit 0: all held. 1: wrong. 2: bad usage or input. 3: stuck. 4: panic. 5:
+    /// nothing was tested.
+    Run(Run),
+    /// Replays a seed or a capsule: its whole history, its verdict and its fingerprint.
+    Repro {
+        /// The seed, or a capsule's file.
+        what: String,
+        /// Simulate this workflow file instead of drawn workflows.
+        #[arg(long)]
+        scenario: Option<PathBuf>,
+    },
+    /// Shrinks a failing seed or capsule and writes it as a capsule, with a test and a page beside it.
+    /// Exit 0: written. 2: nothing fails, bad usage or input.
+    Shrink(Shrink),
+    /// Writes a page for a browser of a seed or a capsule, whether or not it fails: a timeline, and
+    /// what was broken. Exit 0: written. 2: bad usage or input.
+    Report(Report),
+    /// Runs each seed twice, in two processes: alone, and as one of many in another folder and
+    /// environment. Exit 0: the same histories. 1: not. 2: bad usage or input.
+    Verify(Verify),
+    /// Lives through a seed's or a capsule's world once for each moment at which a node of it may die:
+    /// before each poll of its tasks, in the middle of each call of its disk. Exit 0: all held. 1: not.
+    /// 2: bad usage or input.
+    CrashPoints(CrashPoints),
+    /// Opens and judges every state that a power failure may leave of an embedded store's disk. Exit
+    /// 0: all held. 1: wrong. 2: bad usage.
+    DiskStates(disk_states::DiskStates),
+    /// Reads seeds and scenarios from standard input and writes reports, as a sweep's worker.
+    #[command(hide = true)]
+    Worker {
+        #[arg(long)]
+        scenario: Option<PathBuf>,
+        #[arg(long)]
+        histories: Option<PathBuf>,
+    },
+}
+
+#[derive(Args)]
+struct Run {
+    /// `N` seeds from 0, or a range `A..B`.
+    #[arg(long, default_value = "256")]
+    seeds: Seeds,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// Worker processes; the default is one a core.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Run only the K-th of N parts of the seeds, K from 1.
+    #[arg(long)]
+    shard: Option<Shard>,
+    /// Write the summary as JSON to this file too.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    /// Shrink the first failure of each cause, and write it as a capsule, with a test and a page beside
+    /// it, into this folder.
+    #[arg(long)]
+    capsules: Option<PathBuf>,
+    /// Write a test report in JUnit's XML to this file too, a test case a seed.
+    #[arg(long)]
+    junit: Option<PathBuf>,
+    /// Real seconds after which a seed that has not ended is called stuck.
+    #[arg(long, default_value_t = 60)]
+    watchdog: u64,
+}
+
+#[derive(Args)]
+struct Verify {
+    /// `N` seeds from 0, or a range `A..B`.
+    #[arg(long, default_value = "256")]
+    seeds: Seeds,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// Worker processes; the default is one a core.
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+#[derive(Args)]
+struct Shrink {
+    /// The seed, or a capsule's file.
+    what: String,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// The folder to write to.
+    #[arg(long, default_value = ".")]
+    into: PathBuf,
+    /// The most scenarios to try.
+    #[arg(long, default_value_t = packing::TRIES)]
+    tries: u64,
+}
+
+#[derive(Args)]
+struct CrashPoints {
+    /// Seeds, or capsules' files.
+    #[arg(default_values_t = [String::from("2"), String::from("5")])]
+    what: Vec<String>,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// Worker processes; the default is one a core.
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Shrink the first failure of each cause, and write it as a capsule, with a test beside it, into
+    /// this folder.
+    #[arg(long)]
+    capsules: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Report {
+    /// The seed, or a capsule's file.
+    what: String,
+    /// Simulate this workflow file instead of drawn workflows.
+    #[arg(long)]
+    scenario: Option<PathBuf>,
+    /// The folder to write to.
+    #[arg(long, default_value = ".")]
+    into: PathBuf,
+}
+
+#[derive(Clone, Debug)]
+struct Seeds(Range<u64>);
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number =
+            |t: &str| t.parse::<u64>().map_err(|_| format!("`{t}` is no seed: use N or A..B"));
+        let range = match text.split_once("..") {
+            Some((from, to)) => number(from)?..number(to)?,
+            None => 0..number(text)?,
+        };
+        if range.is_empty() { Err(format!("`{text}` holds no seeds")) } else { Ok(Self(range)) }
+    }
+}
+
+/// Below this many seeds a sweep need not have tested everything.
+const FULL_SWEEP: u64 = 64;
+
+/// Does what the arguments say.
+pub(crate) fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(run) => sweep(&run),
+        Command::Repro { what, scenario } => repro(&what, scenario.as_deref()),
+        Command::Shrink(asked) => packing::shrink(&asked),
+        Command::Report(asked) => packing::report(&asked),
+        Command::Verify(asked) => verify(&asked),
+        Command::CrashPoints(asked) => crash_points::crash(&asked),
+        Command::DiskStates(asked) => disk_states::disk_states(&asked),
+        Command::Worker { scenario, histories } => worker(scenario, histories.as_deref()),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let source = Source::read(run.scenario.as_deref())?;
+    let range = run.seeds.0.clone();
+    let mine = |seed: &u64| run.shard.is_none_or(|shard| shard.has(*seed));
+    let seeds: Vec<u64> = range.filter(mine).collect();
+    let (jobs, watchdog) = (run.jobs.unwrap_or_else(cores), run.watchdog.max(1));
+    let sweep = Sweep::new(std::env::current_exe()?, jobs, Duration::from_secs(watchdog));
+    let sweep = Sweep { seeds, scenario: run.scenario.clone(), ..sweep };
+    let bar = progress(sweep.seeds.len() as u64);
+    let simulated = AtomicU64::new(0);
+    let reports = sweep.run(|report| {
+        let total = simulated.fetch_add(report.simulated.as_millis(), Ordering::Relaxed);
+        let total = retrial::time::Nanos::from_millis(total + report.simulated.as_millis());
+        bar.set_message(format!("{total} simulated"));
+        bar.inc(1);
+    })?;
+    bar.finish_and_clear();
+    let count = reports.len() as u64;
+    if let Some(file) = &run.junit {
+        std::fs::write(file, junit::written(&reports, &source.repro_command())?)?;
+    }
+    let report = SweepReport::of(reports);
+    print!("{}", report.words(&source.repro_command()));
+    let full = count >= FULL_SWEEP && run.shard.is_none() && !source.is_fault_free();
+    for gap in report.untested() {
+        println!("{}: {gap}", if full { "nothing tested" } else { "note" });
+    }
+    if let Some(folder) = &run.capsules {
+        packing::of_sweep(&source, &sweep, &report, folder)?;
+    }
+    if let Some(file) = &run.json {
+        std::fs::write(file, serde_json::to_vec_pretty(&report)?)?;
+    }
+    Ok(ExitCode::from(report.exit_code(full)))
+}
+
+pub(crate) fn progress(seeds: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = "{bar:40} {pos}/{len} seeds, {per_sec}, {msg}, {eta} left";
+    ProgressBar::new(seeds).with_style(
+        ProgressStyle::with_template(style).unwrap_or_else(|_| ProgressStyle::default_bar()),
+    )
+}
+
+fn repro(what: &str, scenario: Option<&Path>) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (scenario, before) = packing::meant(what, scenario)?;
+    let seed = scenario.seed;
+    let (report, history) = world::run_scenario(scenario, true);
+    let mut out = io::stdout().lock();
+    write!(out, "{}", history.words())?;
+    for breach in &report.breaches {
+        writeln!(out, "{} ({}): {}", breach.oracle, breach.reason, breach.text)?;
+    }
+    writeln!(out, "seed {seed}: {}", report.verdict.words())?;
+    writeln!(out, "fingerprint {}", report.fingerprint)?;
+    if let Some(capsule) = before {
+        writeln!(out, "{}", packing::compared(&capsule, &report))?;
+    }
+    Ok(ExitCode::from(match report.verdict {
+        Verdict::Held | Verdict::Unbounded => 0,
+        Verdict::Wrong => 1,
+        Verdict::Stuck => 3,
+        Verdict::Panicked => 4,
+    }))
+}
+
+fn verify(asked: &Verify) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let bar = progress(asked.seeds.0.end - asked.seeds.0.start);
+    let receipt = Receipt::of(
+        asked.seeds.0.clone(),
+        asked.scenario.as_deref(),
+        &std::env::current_exe()?,
+        asked.jobs.unwrap_or_else(cores),
+        |seeds| bar.inc(seeds),
+    )?;
+    bar.finish_and_clear();
+    print!("{}", receipt.words());
+    Ok(ExitCode::from(u8::from(!receipt.differing.is_empty())))
+}
+
+fn worker(
+    scenario: Option<PathBuf>,
+    histories: Option<&Path>,
+) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let source = Source::read(scenario.as_deref())?;
+    let mut out = io::stdout().lock();
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        let (report, history) = match line.trim().parse() {
+            Ok(seed) => world::run_seed(&source, seed, histories.is_some()),
+            Err(_) => world::run_scenario(serde_json::from_str(&line)?, histories.is_some()),
+        };
+        if let Some(folder) = histories {
+            std::fs::write(verify::file(folder, report.seed), history.marked())?;
+        }
+        serde_json::to_writer(&mut out, &report)?;
+        writeln!(out)?;
+        out.flush()?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,155 @@
+//! Requests to a user's own service: what the plan of its host does to them on their way, and what
+//! the service answers.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use bytes::Bytes;
+use hyper::header::RETRY_AFTER;
+use hyper::{HeaderMap, Method, Uri};
+use serde_json::Value;
+
+use super::answer::Answer;
+use super::ledger::Place;
+use super::serve::Endpoint;
+use crate::evidence::ENDPOINTS;
+use crate::scenario::{Reply, RetryAfter};
+use crate::user::{Request, Response, Service};
+use crate::watch::Watch;
+
+/// A user's service that is asked.
+#[derive(Clone)]
+pub(super) struct UserCode {
+    pub(super) host: String,
+    pub(super) request: Request,
+    pub(super) service: Service,
+    pub(super) watch: Watch,
+}
+
+impl UserCode {
+    /// What the service answers, its polls counted: one that goes round and round is found.
+    async fn answer(&self) -> Response {
+        let mut answering = pin!((self.service)(self.request.clone()));
+        poll_fn(|cx| {
+            if self.watch.admit(ENDPOINTS) { answering.as_mut().poll(cx) } else { Poll::Pending }
+        })
+        .await
+    }
+}
+
+impl Endpoint {
+    /// What the service answers, written down.
+    ///
+    /// # Panics
+    /// When that is no status: the world ends, and says so.
+    pub(super) async fn ask(&self, own: &UserCode, place: Place) -> Response {
+        let answer = own.answer().await;
+        assert!(
+            (200..=599).contains(&answer.status),
+            "the service `{}` answers {}, which is no status: use 200 to 599",
+            own.host,
+            answer.status
+        );
+        self.ledger().answered(place, answer.clone());
+        self.says(&format!("{} answers {}", own.host, answer.status));
+        answer
+    }
+}
+
+/// The request as a service gets it. What stands in headers that are no text is left out.
+pub(super) fn request(method: &str, uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Request {
+    let texts = headers.iter().filter_map(|(name, value)| {
+        Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
+    });
+    Request {
+        method: method.to_owned(),
+        path: uri.path().to_owned(),
+        query: uri.query().unwrap_or_default().to_owned(),
+        headers: texts.collect(),
+        body: body.clone(),
+    }
+}
+
+/// Whether the service gets the request before the caller meets this reply: else the reply is all
+/// that comes of it.
+pub(super) fn reaches(reply: &Reply) -> bool {
+    match reply {
+        // A gateway gave up waiting for what was done all the same.
+        Reply::Status { code, .. } => *code == 504,
+        _ => true,
+    }
+}
+
+/// The reply that an HTTP action which asked by `method` takes `answer` for.
+pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
+    if !(200..300).contains(&answer.status) {
+        let body = String::from_utf8_lossy(&answer.body).into_owned();
+        let retry_after = Answer::of(answer).header(&RETRY_AFTER).map(asks_for);
+        return Reply::Status { code: answer.status, retry_after, body };
+    }
+    if is_answered_bare(method) || answer.status == 204 {
+        return Reply::Ok(Value::Null);
+    }
+    // More than an action reads.
+    if answer.body.len() > 1024 * 1024 {
+        return Reply::Malformed;
+    }
+    if answer.body.trim_ascii().is_empty() {
+        return Reply::Ok(Value::Null);
+    }
+    serde_json::from_slice(&answer.body).map_or(Reply::Malformed, Reply::Ok)
+}
+
+/// What `Retry-After` says: seconds, however many, or a date, or nothing that can be read.
+fn asks_for(text: &str) -> RetryAfter {
+    let text = text.trim_ascii();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return RetryAfter::Seconds(text.parse().unwrap_or(u64::MAX));
+    }
+    match httpdate::parse_http_date(text) {
+        // Read against a clock that may be wrong, so nothing is known of it.
+        Ok(_) => RetryAfter::Date { secs: 0, own_date: false },
+        Err(_) => RetryAfter::Text(text.to_owned()),
+    }
+}
+
+/// Whether answers to requests by `method` have no body, whatever their head says of one.
+fn is_answered_bare(method: &Method) -> bool {
+    *method == Method::HEAD
+}
+
+/// What a caller by `method` gets of a scripted reply, where that is something else.
+pub(crate) fn as_received(method: &Method, reply: &Reply) -> Option<Reply> {
+    match reply {
+        Reply::Status { code: code @ 200..=299, body, .. } => {
+            let body = body.clone().into();
+            Some(reads_like(method, &Response { body, ..Response::status(*code) }))
+        }
+        Reply::Status { .. } | Reply::Hang | Reply::Delay { .. } | Reply::ResetAfterHandling => {
+            None
+        }
+        _ => is_answered_bare(method).then_some(Reply::Ok(Value::Null)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_is_read_as_http_does() {
+        let text = |text: &str| RetryAfter::Text(text.to_owned());
+        let date = RetryAfter::Date { secs: 0, own_date: false };
+        for (written, read) in [
+            (" 7 ", RetryAfter::Seconds(7)),
+            ("99999999999999999999999999", RetryAfter::Seconds(u64::MAX)),
+            ("", text("")),
+            ("+5", text("+5")),
+            ("5\u{a0}", text("5\u{a0}")),
+            ("Sun, 06 Nov 1994 08:49:37 GMT", date),
+        ] {
+            assert_eq!(asks_for(written), read, "{written:?}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Whether an incarnation of a node still lives. A crash marks it dead first; from then on its disk
+//! calls fail without effect, its streams fall silent and its spawns are dropped.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// One incarnation of one node. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Incarnation {
+    node: Arc<str>,
+    incarnation: u32,
+    dead: Arc<AtomicBool>,
+}
+
+impl Incarnation {
+    /// The `incarnation`-th life of `node`, from 0.
+    #[must_use]
+    pub fn new(node: &str, incarnation: u32) -> Self {
+        Self { node: node.into(), incarnation, dead: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// The node's name, also its lane in the history.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// Which life it is, from 0.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.incarnation
+    }
+
+    /// Ends this life.
+    pub fn end(&self) {
+        self.dead.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether it has ended.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,82 @@
+//! What users bring into the simulated world: functions, services and kinds of faults, as code.
+//!
+//! Decides what such code is given and what is written down of it. Must never know runs, oracles or
+//! how a world is put together. Everything with state is made anew for each world, by a function
+//! that the user gives. To let users bring one thing more, add it to [`UserCode`] and to the builder in
+//! `check`, and say in `world` who calls it.
+
+mod fault;
+mod service;
+mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use retrial::action::Registry;
+use retrial::policy::Functions;
+
+pub use fault::UserFault;
+pub(crate) use fault::strike;
+pub(crate) use service::{MakeService, Service, make};
+pub use service::{Request, Response};
+pub use world::{Fact, Peer, World};
+
+/// Makes the functions of one life of a node.
+pub(crate) type MakeRegistry = Arc<dyn Fn(&mut Registry) + Send + Sync>;
+
+/// The code that a user brings. Clones share it; nothing in it belongs to one world.
+#[derive(Clone, Default)]
+pub struct UserCode {
+    pub(crate) registries: Vec<MakeRegistry>,
+    pub(crate) backoffs: Functions,
+    /// By host, as it stands in URLs, lower case.
+    pub(crate) services: BTreeMap<String, MakeService>,
+    pub(crate) faults: Vec<Arc<dyn UserFault>>,
+}
+
+impl UserCode {
+    /// The functions of one life of a node.
+    pub(crate) fn registry(&self) -> Registry {
+        let mut registry = Registry::new();
+        self.registries.iter().for_each(|add| add(&mut registry));
+        registry
+    }
+
+    /// The services of one world.
+    pub(crate) fn services(&self, world: &World) -> BTreeMap<String, Service> {
+        self.services.iter().map(|(host, make)| (host.clone(), make(world))).collect()
+    }
+
+    /// What became of the user's part of `world`.
+    pub(crate) fn evidence(&self, world: &World) -> UserEvidence {
+        let services = self.services.keys().cloned().collect();
+        UserEvidence { is_own: true, services, ..world.evidence() }
+    }
+
+    pub(crate) fn fault(&self, name: &str) -> Option<&Arc<dyn UserFault>> {
+        self.faults.iter().find(|fault| fault.name() == name)
+    }
+}
+
+impl fmt::Debug for UserCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserCode")
+            .field("functions", &self.registry())
+            .field("services", &self.services.keys())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What became of the user's own part of a world.
+#[derive(Clone, Debug, Default)]
+pub struct UserEvidence {
+    /// Whether the registered functions were the user's own.
+    pub is_own: bool,
+    /// What services, faults and functions wrote down, in order.
+    pub facts: Vec<Fact>,
+    /// How often each own fault struck.
+    pub struck: BTreeMap<String, u64>,
+    /// The services' hosts.
+    pub services: BTreeSet<String>,
+}

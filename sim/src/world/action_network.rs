@@ -1,0 +1,49 @@
+//! The network as actions see it: a user's services stand at their hosts, at every port.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+use retrial::failure::NetworkFault;
+use retrial::net::{Authority, Connect, ConnectError};
+
+use super::nodes::HTTP;
+use crate::net::{ShimStream, SimConnector};
+use crate::user::UserCode;
+
+/// What an engine's actions connect with.
+#[derive(Clone, Debug)]
+pub(super) struct ActionNetwork {
+    connector: SimConnector,
+    /// The hosts of the user's services.
+    services: Arc<BTreeSet<String>>,
+}
+
+impl ActionNetwork {
+    pub(super) fn new(connector: SimConnector, own: Option<&UserCode>) -> Self {
+        let services = own.map(|own| own.services.keys().cloned().collect());
+        Self { connector, services: Arc::new(services.unwrap_or_default()) }
+    }
+
+    /// What the network calls a service's host. No URL can say it, and no node is called so, whatever
+    /// the user's host is: `store` is nobody else's.
+    pub(super) fn name_of(host: &str) -> String {
+        format!("service {host}")
+    }
+}
+
+impl Connect for ActionNetwork {
+    type Stream = ShimStream;
+
+    async fn connect(&self, to: &Authority) -> Result<ShimStream, ConnectError> {
+        let connected = match self.services.contains(&to.host) {
+            // No TLS is spoken in the simulated world, so one port is as good as another.
+            true => self.connector.connect_to(&Self::name_of(&to.host), HTTP).await,
+            false => self.connector.connect_to(&to.host, to.port).await,
+        };
+        connected.map_err(|e| match e.kind() {
+            io::ErrorKind::NotFound => ConnectError::new(NetworkFault::Dns, e.to_string()),
+            _ => ConnectError::from_io("connecting", &e),
+        })
+    }
+}

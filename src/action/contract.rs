@@ -1,0 +1,172 @@
+//! Actions with conditions (H10): what must hold before, what must hold after, what is stored last.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::registry::read;
+use super::{Context, Outcome, Registry};
+use crate::failure::Failure;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send>>;
+type Before = Arc<dyn Fn(Context) -> Boxed<()> + Send + Sync>;
+type Act<T> = Arc<dyn Fn(Context) -> Boxed<T> + Send + Sync>;
+type After<T> = Arc<dyn Fn(Context, Arc<T>) -> Boxed<()> + Send + Sync>;
+
+/// An action that is being put together, begun by [`Registry::action`]: its preconditions.
+#[must_use = "nothing is registered before `register`"]
+pub struct Contract<'r> {
+    registry: &'r mut Registry,
+    name: String,
+    before: Vec<Before>,
+}
+
+/// An action that is being put together: what follows the function.
+#[must_use = "nothing is registered before `register`"]
+pub struct Runs<'r, T> {
+    registry: &'r mut Registry,
+    name: String,
+    stages: Stages<T>,
+}
+
+struct Stages<T> {
+    before: Vec<Before>,
+    act: Act<T>,
+    conditions: Vec<After<T>>,
+    artifacts: Vec<After<T>>,
+}
+
+impl Registry {
+    /// Begins an action with conditions; [`Runs::register`] ends it.
+    ///
+    /// ```
+    /// # use retrial::action::{Context, Registry};
+    /// # let mut registry = Registry::new();
+    /// registry
+    ///     .action("publish")
+    ///     .precondition(|_: Context| async { Ok::<_, String>(()) })
+    ///     .run(|_: Context| async { Ok::<_, String>(vec![1, 2, 3]) })
+    ///     .postcondition(|_: Context, rows| async move {
+    ///         if rows.is_empty() { Err("no rows") } else { Ok(()) }
+    ///     })
+    ///     .artifacts(|_: Context, _rows| async { Ok::<_, String>(()) })
+    ///     .register();
+    /// assert!(registry.has("publish"));
+    /// ```
+    pub fn action(&mut self, name: &str) -> Contract<'_> {
+        Contract { registry: self, name: name.to_owned(), before: Vec::new() }
+    }
+}
+
+impl<'r> Contract<'r> {
+    /// What must hold before the function runs. It is looked at until all preconditions have held
+    /// once, and not again by later attempts. One that does not hold is `PRECONDITION_FAILED`,
+    /// permanent, whatever the error says of itself.
+    ///
+    /// An attempt whose node crashes takes along that they held, unless a renewal has brought it to
+    /// the store: the next attempt then looks again.
+    pub fn precondition<F, Fut, E>(mut self, check: F) -> Self
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure> + Send,
+    {
+        self.before.push(Arc::new(move |context| {
+            let checked = check(context);
+            Box::pin(async move { checked.await.map_err(|error| unmet(&error.into())) })
+        }));
+        self
+    }
+
+    /// The function.
+    pub fn run<F, Fut, T, E>(self, function: F) -> Runs<'r, T>
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, E>> + Send + 'static,
+        T: Serialize + Send + Sync + 'static,
+        E: Into<Failure> + Send,
+    {
+        let act: Act<T> = Arc::new(move |context| {
+            let done = function(context);
+            Box::pin(async move { done.await.map_err(Into::into) })
+        });
+        let Self { registry, name, before } = self;
+        let (conditions, artifacts) = (Vec::new(), Vec::new());
+        Runs { registry, name, stages: Stages { before, act, conditions, artifacts } }
+    }
+}
+
+impl<'r, T: Serialize + Send + Sync + 'static> Runs<'r, T> {
+    /// What must hold of what the function gave. One that does not is `POSTCONDITION_FAILED`,
+    /// retryable, whatever the error says of itself: function, postconditions and artifacts are
+    /// retried as one.
+    pub fn postcondition<F, Fut, E>(mut self, check: F) -> Self
+    where
+        F: Fn(Context, Arc<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure> + Send,
+    {
+        self.stages.conditions.push(Arc::new(move |context, result| {
+            let checked = check(context, result);
+            Box::pin(async move { checked.await.map_err(|error| broken(&error.into())) })
+        }));
+        self
+    }
+
+    /// Stores what the function made, after all postconditions. Where that fails the attempt fails,
+    /// with `ARTIFACTS_FAILED`, retryable, whatever the error says of itself.
+    pub fn artifacts<F, Fut, E>(mut self, store: F) -> Self
+    where
+        F: Fn(Context, Arc<T>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure> + Send,
+    {
+        self.stages.artifacts.push(Arc::new(move |context, result| {
+            let stored = store(context, result);
+            Box::pin(async move { stored.await.map_err(|error| unstored(&error.into())) })
+        }));
+        self
+    }
+
+    /// Registers the action; a second one under the same name replaces the first.
+    pub fn register(self) -> &'r mut Registry {
+        let Self { registry, name, stages } = self;
+        let stages = Arc::new(stages);
+        registry.register_raw(&name, move |context| {
+            let stages = Arc::clone(&stages);
+            Box::pin(async move { stages.attempt(context).await })
+        });
+        registry
+    }
+}
+
+impl<T: Serialize> Stages<T> {
+    async fn attempt(&self, context: Context) -> Outcome {
+        if !self.before.is_empty() && !context.reports().is_checked() {
+            for check in &self.before {
+                check(context.clone()).await?;
+            }
+            context.reports().check();
+        }
+        let result = Arc::new((self.act)(context.clone()).await?);
+        let value = read::<&T, Failure>(Ok(&*result))?;
+        for after in self.conditions.iter().chain(&self.artifacts) {
+            after(context.clone(), Arc::clone(&result)).await?;
+        }
+        Ok(value)
+    }
+}
+
+fn unmet(error: &Failure) -> Failure {
+    Failure::precondition(error.message())
+}
+
+fn broken(error: &Failure) -> Failure {
+    Failure::postcondition(error.message())
+}
+
+fn unstored(error: &Failure) -> Failure {
+    Failure::new("ARTIFACTS_FAILED", error.message()).with_lineage(["ArtifactsError"]).retryable()
+}

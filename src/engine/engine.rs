@@ -1,0 +1,352 @@
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::clock::StoreClock;
+use super::lane::LaneError;
+use super::lanes::{Command, Message};
+use super::node::Node;
+use super::queue_view::{QueueView, queue_view};
+use super::restore::restore;
+use super::run_handle::Handle;
+use super::submit::Submitted;
+use super::{Config, Submission, SubmitError, World, claim, recover, renew, retention, sweep};
+use crate::observe::Observer;
+use crate::run::{self, LetterId, Outcome, RunId, RunState, Version};
+use crate::runtime::{Runtime, Task};
+use crate::store::{Loaded, QueueRow, Store, StoreError};
+use crate::workflow::Need;
+
+/// A running engine. Clones are handles to the same one; when the last is dropped its work stops
+/// at once, as in a crash, and loses nothing.
+pub struct Engine<W: World>(Arc<Guard<W>>);
+
+/// Owns the loops: they hold the node, so the node can't own them.
+struct Guard<W: World> {
+    node: Arc<Node<W>>,
+    loops: Vec<Task>,
+}
+
+impl<W: World> Clone for Engine<W> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<W: World> Drop for Guard<W> {
+    fn drop(&mut self) {
+        self.loops.clear();
+        self.node.lanes.clear();
+        let held = std::mem::take(&mut *self.node.held());
+        drop(held);
+    }
+}
+
+/// Why something could not be asked of a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandError {
+    /// There is no such run.
+    #[error("run {0} is not in the store")]
+    UnknownRun(RunId),
+    /// The run's stored data is damaged.
+    #[error("{0}")]
+    Broken(String),
+    /// The run's workflow has no such step.
+    #[error("run {run} has no step `{step}`")]
+    UnknownStep {
+        /// The run.
+        run: RunId,
+        /// The name.
+        step: String,
+    },
+    /// No task of the step waits: an attempt in progress is not failed by hand.
+    #[error("no task of step `{step}` of run {run} waits")]
+    NothingWaits {
+        /// The run.
+        run: RunId,
+        /// The step.
+        step: String,
+    },
+    /// Only a run that has ended or is deactivated can be archived.
+    #[error("run {0} has work left; deactivate or cancel it first")]
+    NotAtRest(RunId),
+    /// There is no such dead letter.
+    #[error("letter {0} is not in the store")]
+    UnknownLetter(LetterId),
+    /// The letter was redriven, which can't be taken back.
+    #[error("letter {letter} was redriven before, by run {run}")]
+    AlreadyRedriven {
+        /// The letter.
+        letter: LetterId,
+        /// The run that redrives it.
+        run: RunId,
+    },
+    /// The node is shutting down.
+    #[error("the node is shutting down")]
+    Closing,
+}
+
+/// How a run ended, and where it stood.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ended {
+    /// How.
+    pub outcome: Outcome,
+    /// The final state, results at hand.
+    pub state: RunState,
+}
+
+impl<W: World> Engine<W> {
+    pub(super) fn node(&self) -> &Arc<Node<W>> {
+        &self.0.node
+    }
+
+    /// Starts an engine: learns the store's time, recovers what an earlier process left, and then
+    /// claims; where others use the store as well, it claims at once. Waits until the store answers.
+    pub async fn start(
+        runtime: W::Runtime,
+        store: W::Store,
+        actions: W::Actions,
+        config: Config,
+        observers: Vec<Arc<dyn Observer>>,
+    ) -> Self {
+        let clock = first_answer(&runtime, &store).await;
+        let node = Arc::new(Node::<W>::new(runtime, store, actions, config, observers, clock));
+        let begin = |node: &Arc<Node<W>>| {
+            let node = Arc::clone(node);
+            async move {
+                let recovered = recover::recover(Arc::clone(&node));
+                if node.config.sole_owner {
+                    recovered.await;
+                    claim::claim(node).await;
+                } else {
+                    // Others keep the work going, so what is due does not wait for what is not.
+                    tokio::join!(biased; recovered, claim::claim(node));
+                }
+            }
+        };
+        let mut loops = vec![
+            node.runtime.spawn(begin(&node)),
+            node.runtime.spawn(sweep::sweep(Arc::clone(&node))),
+            node.runtime.spawn(renew::renew(Arc::clone(&node))),
+        ];
+        if let Some(retention) = node.config.retention {
+            loops.push(node.runtime.spawn(retention::retain(Arc::clone(&node), retention)));
+        }
+        Self(Arc::new(Guard { node, loops }))
+    }
+
+    /// An engine that works on no run: it recovers, claims and sweeps nothing, and does what it is
+    /// asked. For whoever looks at a store or decides about its runs, beside the nodes that work.
+    /// Waits until the store answers.
+    pub async fn idle(
+        runtime: W::Runtime,
+        store: W::Store,
+        actions: W::Actions,
+        config: Config,
+    ) -> Self {
+        let clock = first_answer(&runtime, &store).await;
+        let node = Node::<W>::new(runtime, store, actions, config, Vec::new(), clock);
+        Self(Arc::new(Guard { node: Arc::new(node), loops: Vec::new() }))
+    }
+
+    /// Adds a run; returns once it is durable.
+    ///
+    /// # Errors
+    /// See [`SubmitError`]. Nothing was added then.
+    pub async fn submit(&self, submission: Submission) -> Result<Handle<W>, SubmitError> {
+        let Submitted { run, existing } = self.0.node.submit(submission).await?;
+        Ok(Handle::new(self.clone(), run, existing))
+    }
+
+    /// A run that was submitted before, to follow; it need not exist.
+    #[must_use]
+    pub fn handle(&self, run: RunId) -> Handle<W> {
+        Handle::new(self.clone(), run, true)
+    }
+
+    /// Cancels a run, before, during or after a delay, and during an attempt, at once (H12). Does
+    /// nothing to a run that has ended.
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn cancel(&self, run: RunId, reason: &str) -> Result<(), CommandError> {
+        self.command(run, Command::Cancel(reason.to_owned())).await
+    }
+
+    /// Cancels a run and undoes what succeeded in it first, whatever its workflow says about
+    /// rolling back (C18). Does nothing to a run that has ended or rolls back already; cancelling
+    /// that one stops the rollback.
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn rollback(&self, run: RunId, reason: &str) -> Result<(), CommandError> {
+        self.command(run, Command::Rollback(reason.to_owned())).await
+    }
+
+    /// Takes a run out of recovery and claiming (A12).
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn deactivate(&self, run: RunId) -> Result<(), CommandError> {
+        self.command(run, Command::Deactivate).await
+    }
+
+    /// Takes a deactivated run back in (A12).
+    ///
+    /// # Errors
+    /// See [`CommandError`].
+    pub async fn activate(&self, run: RunId) -> Result<(), CommandError> {
+        let done = self.command(run, Command::Activate).await;
+        self.0.node.alarm.ring();
+        done
+    }
+
+    pub(super) async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
+        let node = &self.0.node;
+        // A lane that can't load its run drops the reply; loading here tells why.
+        let state = node.state_of(run).await?;
+        match state.outcome() {
+            Some(_) => Ok(()),
+            None => self.ask(run, command).await,
+        }
+    }
+
+    /// Has the lane of a run that is known to be there and to go on take `command`.
+    pub(super) async fn ask(&self, run: RunId, command: Command) -> Result<(), CommandError> {
+        let node = &self.0.node;
+        let (reply, answer) = oneshot::channel();
+        node.send(run, Message::Command(command, reply)).await;
+        match answer.await {
+            Ok(result) => result,
+            Err(_) => node.state_of(run).await.map(|_| ()),
+        }
+    }
+
+    /// Waits until the run has ended, on whichever node; where it ended on this one, until this
+    /// node's observers were told.
+    ///
+    /// # Errors
+    /// When the run does not exist or its stored data is damaged.
+    pub async fn outcome(&self, run: RunId) -> Result<Ended, CommandError> {
+        let node = &self.0.node;
+        let waiter = node.signals.wait_for(run);
+        loop {
+            let ended = waiter.rings.notified();
+            let state = node.state_of(run).await?;
+            if let Some(outcome) = state.outcome() {
+                if !node.lanes.has(run) {
+                    return Ok(Ended { outcome: outcome.clone(), state });
+                }
+                // Where another node wrote the end, nothing else tells the lane here.
+                node.retire(run);
+            }
+            if node.is_closing() {
+                return Err(CommandError::Closing);
+            }
+            tokio::select! {
+                biased;
+                () = ended => {}
+                () = node.sleep(node.config.poll) => {}
+            }
+        }
+    }
+
+    /// Where a run stands, as the store has it.
+    ///
+    /// # Errors
+    /// When the run does not exist or its stored data is damaged.
+    pub async fn state(&self, run: RunId) -> Result<RunState, CommandError> {
+        self.0.node.state_of(run).await
+    }
+
+    /// What the run waits for that this node can't run (X12): actions that are neither registered
+    /// here nor HTTP where there is a client. Another node of the store may have them. Their tasks
+    /// stay due and use up no attempt.
+    #[must_use]
+    pub fn waiting_for(&self, state: &RunState) -> Vec<Need> {
+        let node = &self.0.node;
+        run::waits_for(state, &node.able, node.clock.now(&node.runtime))
+    }
+
+    /// What the queue holds for the run in `state`, with the columns of a queue table (R5).
+    ///
+    /// # Errors
+    /// When the queue can't be read.
+    pub async fn queue(&self, state: &RunState) -> Result<Vec<QueueView>, CommandError> {
+        let node = &self.0.node;
+        let rows = node.queue_rows(state.id()).await.map_err(LaneError::from)?;
+        Ok(queue_view(state, &rows, &node.config.functions))
+    }
+
+    /// The runtime that it works on.
+    #[must_use]
+    pub fn runtime(&self) -> &W::Runtime {
+        &self.0.node.runtime
+    }
+
+    /// The store, to look at.
+    #[must_use]
+    pub fn store(&self) -> &W::Store {
+        &self.0.node.store
+    }
+
+    /// Stops claiming, lets attempts in progress finish for as long as the configured grace, and
+    /// stops. Attempts cut off then come back as lost leases.
+    pub async fn shutdown(self) {
+        let node = &self.0.node;
+        node.close();
+        let end = node.runtime.now().after(node.config.grace);
+        loop {
+            let changed = node.changed.notified();
+            let idle = node.held().is_empty()
+                && node.slots.available_permits() >= node.config.concurrency.max(1);
+            if idle || node.runtime.now() >= end {
+                return;
+            }
+            let soon = node.runtime.now().after(crate::time::Nanos::from_millis(20)).min(end);
+            tokio::select! {
+                biased;
+                () = changed => {}
+                () = node.runtime.sleep_until(soon) => {}
+            }
+        }
+    }
+}
+
+async fn first_answer<R: Runtime>(runtime: &R, store: &impl Store) -> StoreClock {
+    let mut pause = 10;
+    loop {
+        match store.clock().await {
+            Ok(at) => return StoreClock::new(at, runtime.now()),
+            Err(error) => tracing::warn!(%error, "the store does not answer yet"),
+        }
+        let until = runtime.now().after(crate::time::Nanos::from_millis(pause));
+        runtime.sleep_until(until).await;
+        pause = (pause * 2).min(2_000);
+    }
+}
+
+impl<W: World> Node<W> {
+    /// A run's state as the store has it.
+    pub(super) async fn state_of(&self, run: RunId) -> Result<RunState, CommandError> {
+        let loaded = self.load(run, None).await.map_err(LaneError::from)?;
+        let loaded = loaded.ok_or(CommandError::UnknownRun(run))?;
+        Ok(restore(run, &loaded)?)
+    }
+
+    pub(super) async fn load(
+        &self,
+        run: RunId,
+        after: Option<Version>,
+    ) -> Result<Option<Loaded>, StoreError> {
+        let loaded = self.until_answered(|| self.store.load(run, after)).await?;
+        if let Some(loaded) = &loaded {
+            self.clock.hear(loaded.at, &self.runtime);
+        }
+        Ok(loaded)
+    }
+
+    pub(super) async fn queue_rows(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
+        self.until_answered(|| self.store.queue(run)).await
+    }
+}

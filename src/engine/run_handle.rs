@@ -1,0 +1,267 @@
+//! One run, followed from Rust (X11): its outcome, its results, its events.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+
+use super::engine::Engine;
+use super::node::Node;
+use super::{CommandError, Ended, World};
+use crate::run::{self, Event, Recorded, RunId, RunState, StepPhase, Version};
+use crate::runtime::{Runtime, Task};
+use crate::store::Store;
+
+/// The most events that wait for a slow reader. What it has not read is read from the store when it
+/// comes to it, so it slows nobody and loses nothing.
+const WAITING: usize = 64;
+
+/// A run, to follow. Clones follow the same one. Each keeps the engine running.
+pub struct Handle<W: World> {
+    /// The run.
+    pub run: RunId,
+    /// Whether it is an earlier submission's, under the same key (X8).
+    pub existing: bool,
+    engine: Engine<W>,
+}
+
+impl<W: World> Clone for Handle<W> {
+    fn clone(&self) -> Self {
+        Self { run: self.run, existing: self.existing, engine: self.engine.clone() }
+    }
+}
+
+/// Handles to the same run, submitted alike, are equal.
+impl<W: World> PartialEq for Handle<W> {
+    fn eq(&self, other: &Self) -> bool {
+        (self.run, self.existing) == (other.run, other.existing)
+    }
+}
+
+impl<W: World> fmt::Debug for Handle<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Handle({})", self.run)
+    }
+}
+
+/// Why there is no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ResultError {
+    /// The run could not be read.
+    #[error(transparent)]
+    Run(#[from] CommandError),
+    /// The workflow has no such step.
+    #[error("the workflow has no step `{0}`")]
+    UnknownStep(String),
+    /// The run has ended without it.
+    #[error("step `{step}` did not succeed: it is {phase}")]
+    NoResult {
+        /// The step.
+        step: String,
+        /// How far it came.
+        phase: String,
+    },
+    /// The result is of another type than asked for.
+    #[error("the result of step `{step}` is of another type than asked for")]
+    Unlike {
+        /// The step.
+        step: String,
+    },
+}
+
+impl<W: World> Handle<W> {
+    pub(super) fn new(engine: Engine<W>, run: RunId, existing: bool) -> Self {
+        Self { run, existing, engine }
+    }
+
+    /// The run's id.
+    #[must_use]
+    pub fn id(&self) -> RunId {
+        self.run
+    }
+
+    /// Where the run stands, as the store has it.
+    ///
+    /// # Errors
+    /// When the run does not exist or its stored data is damaged.
+    pub async fn state(&self) -> Result<RunState, CommandError> {
+        self.engine.state(self.run).await
+    }
+
+    /// Waits until the run has ended, on whichever node.
+    ///
+    /// # Errors
+    /// As [`Engine::outcome`].
+    pub async fn outcome(&self) -> Result<Ended, CommandError> {
+        self.engine.outcome(self.run).await
+    }
+
+    /// Cancels the run.
+    ///
+    /// # Errors
+    /// As [`Engine::cancel`].
+    pub async fn cancel(&self, reason: &str) -> Result<(), CommandError> {
+        self.engine.cancel(self.run, reason).await
+    }
+
+    /// Waits until the run has ended, and gives what `step` gave; of a step that fans out the list
+    /// of its results.
+    ///
+    /// # Errors
+    /// See [`ResultError`].
+    pub async fn result<T: DeserializeOwned>(&self, step: &str) -> Result<T, ResultError> {
+        let state = self.outcome().await?.state;
+        let unknown = || ResultError::UnknownStep(step.to_owned());
+        let at = state.workflow().place_of(step).ok_or_else(unknown)?;
+        let phase = state.steps().get(at.index()).map(|s| s.phase);
+        if phase != Some(StepPhase::Succeeded) {
+            let phase = phase.map_or_else(String::new, |p| format!("{p:?}").to_lowercase());
+            return Err(ResultError::NoResult { step: step.to_owned(), phase });
+        }
+        let mut left = state.left_by(at).unwrap_or_default();
+        let result = left.get_mut("result").map(serde_json::Value::take).unwrap_or_default();
+        // Serde's words may hold a part of the result.
+        serde_json::from_value(result).map_err(|_| ResultError::Unlike { step: step.to_owned() })
+    }
+
+    /// The run's events from its first: see [`Handle::events_from`].
+    #[must_use]
+    pub fn events(&self) -> Events<W> {
+        self.events_from(Version::START)
+    }
+
+    /// The run's durable events from the one numbered `first`, without gap or repeat, as they
+    /// happen on whichever node. RunSignals after the run's end.
+    #[must_use]
+    pub fn events_from(&self, first: Version) -> Events<W> {
+        let (feed, events) = mpsc::channel(WAITING);
+        let node = Arc::clone(self.engine.node());
+        let run = self.run;
+        let task = self.engine.node().runtime.spawn(async move {
+            // Whoever reads may be gone.
+            let _ = follow(node, run, first, &feed).await;
+        });
+        Events { events, _task: task, _engine: self.engine.clone() }
+    }
+}
+
+/// An event of a run, once it is durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happened {
+    /// Its number within the run, from 0.
+    pub number: Version,
+    /// When, and what.
+    pub recorded: Recorded,
+}
+
+/// Why events are missing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventsError {
+    /// The run could not be read; nothing follows.
+    #[error(transparent)]
+    Run(#[from] CommandError),
+    /// Events from `from` to before `to` were compacted away; the one numbered `to` is next.
+    #[error("events {} to {} are compacted away", from.0, to.0.saturating_sub(1))]
+    Compacted {
+        /// The first that is missing.
+        from: Version,
+        /// The next there is.
+        to: Version,
+    },
+}
+
+/// A run's events: see [`Handle::events`]. Dropping it stops the reading.
+pub struct Events<W: World> {
+    events: mpsc::Receiver<Result<Happened, EventsError>>,
+    _task: Task,
+    _engine: Engine<W>,
+}
+
+impl<W: World> Events<W> {
+    /// The next event; `None` after the last.
+    pub async fn next(&mut self) -> Option<Result<Happened, EventsError>> {
+        self.events.recv().await
+    }
+}
+
+impl<W: World> Stream for Events<W> {
+    type Item = Result<Happened, EventsError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.events.poll_recv(cx)
+    }
+}
+
+/// The reader is gone.
+struct Gone;
+
+type Feed = mpsc::Sender<Result<Happened, EventsError>>;
+
+async fn tell(feed: &Feed, item: Result<Happened, EventsError>) -> Result<(), Gone> {
+    feed.send(item).await.map_err(|_| Gone)
+}
+
+/// Reads the run's events from the store, again and again, until its end.
+async fn follow<W: World>(
+    node: Arc<Node<W>>,
+    run: RunId,
+    first: Version,
+    feed: &Feed,
+) -> Result<(), Gone> {
+    let mut next = first;
+    let waiter = node.news.wait_for(run);
+    loop {
+        let news = waiter.rings.notified();
+        let batch = match batch(&node, run, next).await {
+            Ok(batch) => batch,
+            Err(error) => return tell(feed, Err(error.into())).await,
+        };
+        if batch.first > next {
+            let (from, to) = (next, batch.first);
+            tell(feed, Err(EventsError::Compacted { from, to })).await?;
+            next = batch.first;
+        }
+        let came = !batch.events.is_empty();
+        for recorded in batch.events {
+            let is_last = matches!(recorded.event, Event::RunEnded { .. });
+            tell(feed, Ok(Happened { number: next, recorded })).await?;
+            next = next.after(1);
+            if is_last {
+                return Ok(());
+            }
+        }
+        if came {
+            continue;
+        }
+        if node.is_closing() {
+            return tell(feed, Err(CommandError::Closing.into())).await;
+        }
+        tokio::select! {
+            biased;
+            () = news => {}
+            // What happens on another node rings nothing here.
+            () = node.sleep(node.config.poll) => {}
+        }
+    }
+}
+
+/// Some of a run's events, and the number of the first of them.
+struct Batch {
+    first: Version,
+    events: Vec<Recorded>,
+}
+
+async fn batch<W: World>(node: &Node<W>, run: RunId, from: Version) -> Result<Batch, CommandError> {
+    let loaded = node.until_answered(|| node.store.load(run, Some(from))).await;
+    let loaded = loaded.map_err(|error| CommandError::Broken(error.to_string()))?;
+    let loaded = loaded.ok_or(CommandError::UnknownRun(run))?;
+    let first = loaded.snapshot.map_or(from, |snapshot| snapshot.version);
+    let events = loaded.tail.events.iter().map(|bytes| run::decode(bytes));
+    let events: Result<Vec<_>, _> = events.collect();
+    let events = events.map_err(|error| CommandError::Broken(format!("run {run}: {error}")))?;
+    Ok(Batch { first, events })
+}

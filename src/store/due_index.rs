@@ -1,0 +1,201 @@
+//! When something next happens to queue rows, in memory: what waits for its time, what is due and
+//! waits for whoever can run it, what is leased.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound::{self, Excluded, Unbounded};
+
+use super::hold_queue::HoldQueue;
+use super::seam::Claimed;
+use crate::run::{RunId, TaskId};
+use crate::schedule::{DueQueue, Key};
+use crate::time::{Nanos, Timestamp};
+use crate::workflow::{Able, Need};
+
+/// A row's name.
+pub(super) type Place = (RunId, TaskId);
+
+/// The rows of running runs.
+#[derive(Debug, Default)]
+pub(super) struct DueIndex {
+    later: DueQueue<Waiter>,
+    /// By what they need, so that what nobody here can run costs a claim nothing.
+    due: BTreeMap<Need, Due>,
+    /// The run that was given out last.
+    last: Option<RunId>,
+    /// Rows that guards hold back.
+    pub(super) lines: HoldQueue,
+    /// Leased rows by when their lease ends.
+    ends: BTreeSet<(Timestamp, RunId, TaskId)>,
+    /// How many rows have begun to wait.
+    waited: u64,
+}
+
+/// Due rows that need the same.
+#[derive(Debug, Default)]
+struct Due {
+    rows: BTreeMap<Turn, Place>,
+    /// No run is without rows.
+    runs: BTreeMap<RunId, BTreeSet<Turn>>,
+}
+
+/// The order in which a run's due rows are given out: by due time, then by who waited first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    due: Timestamp,
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    place: Place,
+    number: u64,
+    need: Need,
+}
+
+/// Finds a waiting row again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ticket {
+    key: Key,
+    turn: Turn,
+}
+
+impl DueIndex {
+    /// Takes in a row that waits until `due`.
+    pub(super) fn wait(&mut self, place: Place, due: Timestamp, need: &Need) -> Ticket {
+        self.waited += 1;
+        self.wait_as(place, due, self.waited, need)
+    }
+
+    /// Takes in a row that waits until `due` and has its place among those due then.
+    pub(super) fn wait_as(
+        &mut self,
+        place: Place,
+        due: Timestamp,
+        number: u64,
+        need: &Need,
+    ) -> Ticket {
+        let key = self.later.insert(due, Waiter { place, number, need: need.clone() });
+        Ticket { key, turn: Turn { due, number } }
+    }
+
+    /// Counts those that begin to wait from `first`.
+    #[cfg(feature = "postgres")]
+    pub(super) fn count_from(&mut self, first: u64) {
+        self.waited = first;
+    }
+
+    /// Takes out a row that waits.
+    pub(super) fn wait_no_more(&mut self, ticket: Ticket, need: &Need) {
+        if self.later.cancel(ticket.key).is_some() {
+            return;
+        }
+        if let Some(due) = self.due.get_mut(need) {
+            due.remove(ticket.turn);
+            if due.rows.is_empty() {
+                self.due.remove(need);
+            }
+        }
+    }
+
+    /// Takes out up to `limit` rows that are due and that `able` allows. The runs take turns in the
+    /// order of their ids, each with its earliest first, so that one run's thousand rows do not
+    /// starve another's one (X6).
+    pub(super) fn take(&mut self, able: &Able, limit: usize, now: Timestamp) -> Vec<Place> {
+        self.come_due(now);
+        let lists = self.due.iter_mut().filter(|(need, _)| able.can(need));
+        let mut lists: Vec<&mut Due> = lists.map(|(_, due)| due).collect();
+        let mut taken = Vec::new();
+        while taken.len() < limit {
+            let after = self.last.map_or(Unbounded, Excluded);
+            let next = first_of(&lists, (after, Unbounded));
+            let Some((run, turn, n)) = next.or_else(|| first_of(&lists, (Unbounded, Unbounded)))
+            else {
+                break;
+            };
+            self.last = Some(run);
+            taken.extend(lists[n].remove(turn));
+        }
+        self.due.retain(|_, due| !due.rows.is_empty());
+        taken
+    }
+
+    fn come_due(&mut self, now: Timestamp) {
+        while let Some((due, waiter)) = self.later.pop(now) {
+            let Waiter { place, number, need } = waiter;
+            let (turn, list) = (Turn { due, number }, self.due.entry(need).or_default());
+            list.rows.insert(turn, place);
+            list.runs.entry(place.0).or_default().insert(turn);
+        }
+    }
+
+    /// When the next row is due, but for those that are due already and `able` does not allow.
+    pub(super) fn next_due(&mut self, able: &Able, now: Timestamp) -> Option<Timestamp> {
+        self.come_due(now);
+        let mine = self.due.iter().filter(|(need, _)| able.can(need));
+        let due = mine.filter_map(|(_, due)| due.rows.keys().next()).map(|turn| turn.due).min();
+        due.or_else(|| self.later.next_due())
+    }
+
+    /// What is due that `able` does not allow, and since when.
+    pub(super) fn unable(&self, able: &Able) -> Vec<(Need, Timestamp)> {
+        let others = self.due.iter().filter(|(need, _)| !able.can(need));
+        let since =
+            others.filter_map(|(need, due)| Some((need.clone(), due.rows.keys().next()?.due)));
+        since.take(Claimed::MOST_UNABLE).collect()
+    }
+
+    /// Takes in a row whose lease ends at `end`.
+    pub(super) fn lease(&mut self, (run, task): Place, end: Timestamp) {
+        self.ends.insert((end, run, task));
+    }
+
+    /// Takes out a row whose lease ends at `end`. Whether it was there.
+    pub(super) fn lease_no_more(&mut self, (run, task): Place, end: Timestamp) -> bool {
+        self.ends.remove(&(end, run, task))
+    }
+
+    /// The rows whose lease has ended, earliest first.
+    pub(super) fn ended(&self, now: Timestamp) -> impl Iterator<Item = Place> {
+        let over = self.ends.iter().take_while(move |(end, ..)| *end <= now);
+        over.map(|&(_, run, task)| (run, task))
+    }
+
+    /// When the next lease ends that has not.
+    pub(super) fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
+        let later = (now.after(Nanos::new(1)), RunId::from_bytes([0; 16]), TaskId::FIRST)..;
+        self.ends.range(later).next().map(|(end, ..)| *end)
+    }
+}
+
+#[cfg(feature = "postgres")]
+impl Ticket {
+    /// When its row is due, and its number among those due then.
+    pub(super) fn turn(self) -> (Timestamp, u64) {
+        (self.turn.due, self.turn.number)
+    }
+}
+
+impl Due {
+    fn remove(&mut self, turn: Turn) -> Option<Place> {
+        let place = self.rows.remove(&turn)?;
+        if let Some(turns) = self.runs.get_mut(&place.0) {
+            turns.remove(&turn);
+            if turns.is_empty() {
+                self.runs.remove(&place.0);
+            }
+        }
+        Some(place)
+    }
+}
+
+/// The first run within `bounds` that has due rows, its earliest, and which list that is in.
+fn first_of(
+    lists: &[&mut Due],
+    bounds: (Bound<RunId>, Bound<RunId>),
+) -> Option<(RunId, Turn, usize)> {
+    let firsts = lists.iter().enumerate().filter_map(|(n, due)| {
+        let (run, turns) = due.runs.range(bounds).next()?;
+        Some((*run, *turns.first()?, n))
+    });
+    firsts.min()
+}

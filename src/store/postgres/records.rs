@@ -1,0 +1,232 @@
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::super::definitions::StoredDefinition;
+use super::super::guards::State;
+use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
+use super::super::records::{Page, Records};
+use super::super::requests::Record;
+use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
+use super::base::{Ask, Base, Kept};
+use crate::run::{Digest, LetterId, RunId, TaskId, Version};
+
+/// What was loaded, and what requests have made of it. A request that reads what was not loaded
+/// fails, and what it asked for is remembered: whoever serves it loads that and has it tried again.
+pub(super) struct PgRecords<'b> {
+    base: &'b Base,
+    asked: RefCell<Vec<Ask>>,
+    pub(super) changes: Changes,
+}
+
+/// What is to be written.
+#[derive(Debug, Default)]
+pub(super) struct Changes {
+    pub(super) new_runs: BTreeSet<RunId>,
+    pub(super) records: BTreeMap<RunId, Record>,
+    pub(super) keys: BTreeMap<Digest, RunId>,
+    pub(super) events: BTreeMap<(RunId, Version), Bytes>,
+    /// By run and place, with the version after the commit that brought them.
+    pub(super) results: BTreeMap<(RunId, u64), (Version, ResultRow)>,
+    pub(super) snapshots: BTreeMap<RunId, Snapshot>,
+    pub(super) letters: BTreeMap<LetterId, StoredLetter>,
+    pub(super) guards: BTreeMap<String, State>,
+    pub(super) definitions: Vec<StoredDefinition>,
+    /// Events from the first version up to the second are forgotten.
+    pub(super) trimmed: Vec<(RunId, Version, Version)>,
+    /// Runs that are forgotten, and their submission keys.
+    pub(super) forgotten: BTreeSet<RunId>,
+    pub(super) forgotten_keys: BTreeSet<Digest>,
+}
+
+impl<'b> PgRecords<'b> {
+    pub(super) fn new(base: &'b Base) -> Self {
+        Self { base, asked: RefCell::default(), changes: Changes::default() }
+    }
+
+    /// What was asked for and not there.
+    pub(super) fn asked(&self) -> Vec<Ask> {
+        self.asked.borrow().clone()
+    }
+
+    fn got<'k, T>(&self, kept: Option<&'k Kept<T>>, ask: Ask) -> Result<&'k T, StoreError> {
+        match kept {
+            Some(Ok(found)) => Ok(found),
+            Some(Err(broken)) => Err(StoreError::Broken(broken.clone())),
+            None => {
+                self.asked.borrow_mut().push(ask);
+                Err(StoreError::NotDone("it was not loaded".into()))
+            }
+        }
+    }
+}
+
+fn broken(run: RunId, what: &str) -> StoreError {
+    StoreError::Broken(format!("run {run}: {what}"))
+}
+
+impl Records for PgRecords<'_> {
+    fn record(&self, run: RunId) -> Result<Option<Record>, StoreError> {
+        if let Some(record) = self.changes.records.get(&run) {
+            return Ok(Some(record.clone()));
+        }
+        self.got(self.base.records.get(&run), Ask::Record(run)).cloned()
+    }
+
+    fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        self.changes.records.insert(run, record.clone());
+        Ok(())
+    }
+
+    fn keep_new(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
+        self.changes.new_runs.insert(run);
+        self.changes.keys.extend(key.map(|key| (Digest::of(key.as_bytes()), run)));
+        Ok(())
+    }
+
+    fn first(&self, key: &str) -> Result<Option<RunId>, StoreError> {
+        let key = Digest::of(key.as_bytes());
+        self.got(self.base.keys.get(&key), Ask::Key(key)).copied()
+    }
+
+    fn keep_events(
+        &mut self,
+        run: RunId,
+        from: Version,
+        events: &[Bytes],
+    ) -> Result<(), StoreError> {
+        let numbered = events.iter().enumerate().map(|(n, e)| ((run, from.after(n)), e.clone()));
+        self.changes.events.extend(numbered);
+        Ok(())
+    }
+
+    fn keep_results(
+        &mut self,
+        run: RunId,
+        at: Version,
+        before: u64,
+        results: &[ResultRow],
+    ) -> Result<(), StoreError> {
+        let placed = (before..).zip(results).map(|(n, row)| ((run, n), (at, row.clone())));
+        self.changes.results.extend(placed);
+        Ok(())
+    }
+
+    fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
+        self.changes.snapshots.insert(run, snapshot);
+        Ok(())
+    }
+
+    /// Rows are written from the queue, which knows what else has become of them.
+    fn keep_row(&mut self, _: RunId, _: TaskId, _: Option<&QueueRow>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn keep_guard(&mut self, action: &str, state: &State, _: bool) -> Result<(), StoreError> {
+        self.changes.guards.insert(action.to_owned(), state.clone());
+        Ok(())
+    }
+
+    fn forget_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError> {
+        self.changes.trimmed.push((run, from, to));
+        Ok(())
+    }
+
+    fn events(&self, run: RunId, record: &Record, from: Version) -> Result<Vec<Bytes>, StoreError> {
+        let found = self.base.events.get(&run).filter(|(first, _)| *first <= from);
+        let events = self.got(found.map(|(_, events)| events), Ask::Events(run, from))?;
+        let events: Vec<_> = events.range(from..).map(|(_, event)| event.clone()).collect();
+        if events.len() as u64 != record.version.0.saturating_sub(from.0) {
+            return Err(broken(run, "its events are not all there"));
+        }
+        Ok(events)
+    }
+
+    fn results(
+        &self,
+        run: RunId,
+        record: &Record,
+        after: Option<Version>,
+    ) -> Result<Vec<ResultRow>, StoreError> {
+        let found = self.base.results.get(&run).filter(|(from, _)| *from <= after);
+        let rows = self.got(found.map(|(_, rows)| rows), Ask::Results(run, after))?;
+        // What was not loaded is known to be older than the first that was.
+        let is_old = |at: &Version| after.is_some_and(|after| *at <= after);
+        let first = rows.first_key_value().filter(|(_, (at, _))| is_old(at));
+        let first = first.map_or(0, |(place, _)| *place);
+        if !rows.keys().copied().eq(first..record.results) {
+            return Err(broken(run, "its results are not all there"));
+        }
+        let wanted = rows.values().filter(|(at, _)| !is_old(at));
+        Ok(wanted.map(|(_, row)| row.clone()).collect())
+    }
+
+    fn snapshot(&self, run: RunId, record: &Record) -> Result<Option<Snapshot>, StoreError> {
+        let snapshot = self.got(self.base.snapshots.get(&run), Ask::Snapshot(run))?;
+        match snapshot.as_ref().map(|s| s.version) == record.snapshot {
+            true => Ok(snapshot.clone()),
+            false => Err(broken(run, "its snapshot is not the one that was written")),
+        }
+    }
+
+    fn keep_letter(&mut self, letter: &StoredLetter, _: bool) -> Result<(), StoreError> {
+        self.changes.letters.insert(letter.head.id, letter.clone());
+        Ok(())
+    }
+
+    fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
+        self.got(self.base.letters.get(&id), Ask::Letter(id)).cloned()
+    }
+
+    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
+        self.got(self.base.lettered.get(&run), Ask::Lettered(run)).cloned()
+    }
+
+    fn letters(
+        &self,
+        after: Option<LetterId>,
+        limit: usize,
+        filter: &LetterFilter,
+    ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError> {
+        let ask = (after, limit, filter.clone());
+        let page = self.base.letter_pages.iter().find(|(asked, _)| *asked == ask);
+        let missing = Ask::Letters(after, limit, filter.clone());
+        self.got(page.map(|(_, page)| page), missing).cloned()
+    }
+
+    fn definition(&self, name: &str) -> Result<Option<StoredDefinition>, StoreError> {
+        let found = self.base.definitions.get(name);
+        self.got(found, Ask::Definition(name.to_owned())).cloned()
+    }
+
+    fn keep_definition(&mut self, stored: &StoredDefinition, _: bool) -> Result<(), StoreError> {
+        self.changes.definitions.push(stored.clone());
+        Ok(())
+    }
+
+    fn definitions(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<StoredDefinition>, StoreError> {
+        let ask = (after.map(str::to_owned), limit);
+        let page = self.base.definition_pages.get(&ask);
+        self.got(page, Ask::Definitions(ask.0, limit)).cloned()
+    }
+
+    fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        // The rows are gone from the queue already, and so is the run.
+        self.changes.records.remove(&run);
+        self.changes.forgotten.insert(run);
+        let key = record.key.as_ref().map(|key| Digest::of(key.as_bytes()));
+        self.changes.forgotten_keys.extend(key);
+        Ok(())
+    }
+
+    fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
+        let page = self.base.pages.get(&(after, limit));
+        self.got(page, Ask::Records(after, limit))
+            .map(|page| Page { records: page.records.clone(), damaged: page.damaged.clone() })
+    }
+}

@@ -1,0 +1,325 @@
+//! What a store does with a request, whatever it keeps its records on.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::guards::{Guards, Judged};
+use super::listing::{Heads, RunHead};
+use super::queue::Queue;
+use super::records::Records;
+use super::run_index::RunIndex;
+use super::seam::{
+    Commit, CommitId, Committed, Create, Created, Holding, Loaded, Renewal, Renewed, RunPhase,
+    Snapshot, StoreError, Tail,
+};
+use crate::run::{Digest, LetterId, RunId, TaskId, Version};
+use crate::time::Timestamp;
+
+/// How many writers' receipts are kept a run, the newest.
+const RECEIPTS: usize = 16;
+
+/// What a store keeps of a run beside its events, results, snapshot and rows. The counts say what
+/// those must come to, so that a missing one is noticed (spec decision 19).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    pub(super) workflow: Arc<str>,
+    pub(super) digest: Digest,
+    /// Of the first events, to tell a creation that is sent again from another's of the same run.
+    pub(super) creation: Digest,
+    pub(super) phase: RunPhase,
+    pub(super) created: Timestamp,
+    pub(super) version: Version,
+    /// The first event kept.
+    pub(super) floor: Version,
+    pub(super) snapshot: Option<Version>,
+    pub(super) results: u64,
+    pub(super) queued: u64,
+    /// Dead letters, and how many of them wait.
+    pub(super) letters: u64,
+    pub(super) waiting: u64,
+    /// The submission key, which is forgotten with the run.
+    pub(super) key: Option<Box<str>>,
+    pub(super) redrives: Option<LetterId>,
+    pub(super) ended: Option<Timestamp>,
+    pub(super) archived: Option<Timestamp>,
+    receipts: Vec<Receipt>,
+}
+
+/// The newest commit of one writer that was decided: where it landed, or that it was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Receipt {
+    id: CommitId,
+    decided: Decided,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Decided {
+    Landed(Version),
+    Refused(TaskId),
+}
+
+fn creation_of(create: &Create) -> Digest {
+    Digest::of(&create.events.concat())
+}
+
+impl Record {
+    fn new(create: &Create, now: Timestamp) -> Self {
+        Self {
+            workflow: create.workflow.as_str().into(),
+            digest: create.digest,
+            creation: creation_of(create),
+            phase: create.phase,
+            created: now,
+            version: Version::START.after(create.events.len()),
+            floor: Version::START,
+            snapshot: None,
+            results: 0,
+            queued: 0,
+            letters: 0,
+            waiting: 0,
+            key: create.key.as_deref().map(Into::into),
+            redrives: create.redrives,
+            ended: create.phase.is_terminal().then_some(now),
+            archived: None,
+            receipts: Vec::new(),
+        }
+    }
+
+    fn receipt(&self, id: CommitId) -> Option<Receipt> {
+        self.receipts.iter().copied().find(|r| r.id.writer == id.writer && r.id >= id)
+    }
+
+    fn write_receipt(&mut self, id: CommitId, decided: Decided) {
+        self.receipts.retain(|r| r.id.writer != id.writer);
+        if self.receipts.len() >= RECEIPTS {
+            self.receipts.remove(0);
+        }
+        self.receipts.push(Receipt { id, decided });
+    }
+
+    pub(super) fn head(&self, run: RunId) -> RunHead {
+        RunHead {
+            run,
+            workflow: self.workflow.to_string(),
+            digest: self.digest,
+            phase: self.phase,
+            active: self.phase.is_active(),
+            version: self.version,
+            created: self.created,
+            ended: self.ended,
+            archived: self.archived,
+            redrives: self.redrives,
+            letters: self.waiting,
+        }
+    }
+}
+
+/// Everything that a request reads and changes, at the instant that the store gave it.
+pub(super) struct Requests<'a, S> {
+    pub(super) shelf: &'a mut S,
+    pub(super) queue: &'a mut Queue,
+    pub(super) guards: &'a mut Guards,
+    pub(super) catalogue: &'a mut RunIndex,
+    pub(super) now: Timestamp,
+}
+
+impl<S: Records> Requests<'_, S> {
+    /// Adds a run, unless it or its key is known.
+    pub(super) fn create(&mut self, create: &Create) -> Result<Created, StoreError> {
+        if let Some(known) = self.known(create)? {
+            return Ok(known);
+        }
+        if let Some(id) = create.redrives
+            && let Some(refused) = self.redrive(id, create.run)?
+        {
+            return Ok(refused);
+        }
+        self.add(create)?;
+        Ok(Created::New { at: self.now })
+    }
+
+    fn add(&mut self, create: &Create) -> Result<(), StoreError> {
+        let (run, mut record) = (create.run, Record::new(create, self.now));
+        self.shelf.keep_new(run, create.key.as_deref())?;
+        self.shelf.keep_events(run, Version::START, &create.events)?;
+        self.change_queue(run, &mut record, &create.queue)?;
+        self.keep_record(run, &record)
+    }
+
+    fn known(&self, create: &Create) -> Result<Option<Created>, StoreError> {
+        let at = self.now;
+        if let Some(record) = self.shelf.record(create.run)? {
+            let run = create.run;
+            return Ok(Some(if record.digest != create.digest {
+                Created::KeyConflict { run }
+            } else if record.creation != creation_of(create) {
+                Created::Existing { run, at }
+            } else {
+                Created::New { at }
+            }));
+        }
+        let Some(key) = &create.key else { return Ok(None) };
+        let Some(run) = self.shelf.first(key)? else { return Ok(None) };
+        let first = self.existing(run)?;
+        Ok(Some(match first.digest == create.digest {
+            true => Created::Existing { run, at },
+            false => Created::KeyConflict { run },
+        }))
+    }
+
+    pub(super) fn existing(&self, run: RunId) -> Result<Record, StoreError> {
+        let missing = || StoreError::Broken(format!("run {run} is missing from the store"));
+        self.shelf.record(run)?.ok_or_else(missing)
+    }
+
+    /// Records what happened to one run. The receipt is looked at first, then the version, then the
+    /// fences in their order.
+    pub(super) fn commit(&mut self, commit: &Commit) -> Result<Committed, StoreError> {
+        let (run, at) = (commit.run, self.now);
+        let mut record = self.existing(run)?;
+        if let Some(receipt) = record.receipt(commit.id) {
+            return match receipt.decided {
+                _ if receipt.id != commit.id => self.conflict(run, &record, commit.expect),
+                Decided::Landed(version) => Ok(Committed::Already { version, at }),
+                Decided::Refused(task) => Ok(Committed::Fenced { task, at }),
+            };
+        }
+        if let Some(refused) = self.refused_before(commit) {
+            return Ok(refused);
+        }
+        if record.version != commit.expect {
+            return self.conflict(run, &record, commit.expect);
+        }
+        if let Some(fence) = commit.fences.iter().find(|f| !self.queue.stands(run, f, at)) {
+            let task = fence.task();
+            record.write_receipt(commit.id, Decided::Refused(task));
+            self.keep_record(run, &record)?;
+            return Ok(Committed::Fenced { task, at });
+        }
+        let mut new = Vec::new();
+        for create in &commit.creates {
+            if self.known(create)?.is_none() {
+                new.push(create);
+            }
+        }
+        match self.guard(commit)? {
+            Judged::Lands(folded) => {
+                let landed = self.land(record, commit)?;
+                new.into_iter().try_for_each(|create| self.add(create))?;
+                self.let_through(folded);
+                Ok(landed)
+            }
+            Judged::Held(holds) => Ok(self.hold(commit, holds)),
+            Judged::Untold(raised) => Ok(self.untold(commit, raised)),
+        }
+    }
+
+    fn conflict(
+        &self,
+        run: RunId,
+        record: &Record,
+        expect: Version,
+    ) -> Result<Committed, StoreError> {
+        if expect > record.version {
+            let (has, seen) = (record.version.0, expect.0);
+            let what = format!("run {run} has {has} events, yet a writer has seen {seen}");
+            return Err(StoreError::Broken(what));
+        }
+        if expect < record.floor {
+            return Ok(Committed::Behind { at: self.now });
+        }
+        Ok(Committed::Conflict { tail: self.tail(run, record, expect)?, at: self.now })
+    }
+
+    fn tail(&self, run: RunId, record: &Record, from: Version) -> Result<Tail, StoreError> {
+        let events = self.shelf.events(run, record, from)?;
+        Ok(Tail { events, results: self.shelf.results(run, record, Some(from))? })
+    }
+
+    fn land(&mut self, mut record: Record, commit: &Commit) -> Result<Committed, StoreError> {
+        let (run, version) = (commit.run, commit.expect.after(commit.events.len()));
+        self.shelf.keep_events(run, commit.expect, &commit.events)?;
+        self.shelf.keep_results(run, version, record.results, &commit.results)?;
+        if let Some(state) = commit.snapshot.clone() {
+            self.shelf.keep_snapshot(run, Snapshot { version, state })?;
+            record.snapshot = Some(version);
+        }
+        record.version = version;
+        record.phase = commit.phase;
+        record.results += commit.results.len() as u64;
+        record.ended = record.ended.or(commit.phase.is_terminal().then_some(self.now));
+        record.archived = record.archived.filter(|_| !commit.phase.is_active());
+        self.keep_letters(run, &mut record, &commit.letters)?;
+        record.write_receipt(commit.id, Decided::Landed(version));
+        self.change_queue(run, &mut record, &commit.queue)?;
+        self.keep_record(run, &record)?;
+        Ok(Committed::Applied { version, at: self.now })
+    }
+
+    pub(super) fn change_queue(
+        &mut self,
+        run: RunId,
+        record: &mut Record,
+        changes: &[super::QueueChange],
+    ) -> Result<(), StoreError> {
+        let changed = self.queue.apply(run, record.phase, changes, self.now);
+        record.queued = self.queue.count(run);
+        changed.iter().try_for_each(|(task, row)| self.shelf.keep_row(run, *task, row.as_ref()))
+    }
+
+    /// Extends leases, each on its own.
+    pub(super) fn renew(&mut self, held: &[Holding]) -> Result<Renewed, StoreError> {
+        let answers =
+            held.iter().map(|holding| self.renew_one(holding)).collect::<Result<_, _>>()?;
+        Ok(Renewed { at: self.now, answers })
+    }
+
+    fn renew_one(&mut self, held: &Holding) -> Result<Renewal, StoreError> {
+        let Some(row) = self.queue.renew(held, self.now) else { return Ok(Renewal::Lost) };
+        self.shelf.keep_row(held.run, held.task, Some(&row))?;
+        Ok(Renewal::Held)
+    }
+
+    /// A run's snapshot and tail, or only the tail after `after`.
+    pub(super) fn load(
+        &self,
+        run: RunId,
+        after: Option<Version>,
+    ) -> Result<Option<Loaded>, StoreError> {
+        let Some(record) = self.shelf.record(run)? else { return Ok(None) };
+        let (at, version) = (self.now, record.version);
+        if let Some(after) = after.filter(|after| *after >= record.floor) {
+            let tail = self.tail(run, &record, after.min(version))?;
+            return Ok(Some(Loaded { at, version, snapshot: None, tail }));
+        }
+        let snapshot = self.shelf.snapshot(run, &record)?;
+        let from = snapshot.as_ref().map_or(record.floor, |s| s.version);
+        let events = self.shelf.events(run, &record, from)?;
+        let results = self.shelf.results(run, &record, None)?;
+        Ok(Some(Loaded { at, version, snapshot, tail: Tail { events, results } }))
+    }
+
+    /// A page of runs.
+    pub(super) fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
+        let page = self.shelf.records(after, limit)?;
+        let runs = page.records.iter().map(|(run, record)| record.head(*run)).collect();
+        Ok(Heads { at: self.now, runs, damaged: page.damaged })
+    }
+
+    /// Forgets events below `below`.
+    pub(super) fn trim(&mut self, run: RunId, below: Version) -> Result<(), StoreError> {
+        let mut record = self.existing(run)?;
+        if below <= record.floor {
+            return Ok(());
+        }
+        if record.snapshot.is_none_or(|snapshot| below > snapshot) {
+            let what = format!("run {run} has no snapshot at or after event {}", below.0);
+            return Err(StoreError::NotDone(what));
+        }
+        self.shelf.forget_events(run, record.floor, below)?;
+        record.floor = below;
+        self.keep_record(run, &record)
+    }
+}

@@ -1,0 +1,123 @@
+//! The runs of a store by age, with what a list is filtered by: in memory, so that neither a list
+//! nor a count reads every record.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::listing::{AskRuns, Listed, RunCursor, RunFilter, Tally};
+use super::records::Records;
+use super::requests::{Record, Requests};
+use super::seam::{RunPhase, StoreError};
+use crate::run::RunId;
+
+/// Every run that is whole, by age.
+#[derive(Debug, Default)]
+pub(super) struct RunIndex {
+    runs: BTreeMap<RunCursor, Entry>,
+    /// No count is zero.
+    phases: BTreeMap<RunPhase, u64>,
+    /// Dead letters that wait.
+    waiting: u64,
+    /// Runs that were damaged when the store was opened.
+    damaged: BTreeSet<RunId>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    phase: RunPhase,
+    workflow: Arc<str>,
+    waiting: u64,
+}
+
+impl RunIndex {
+    /// Takes in a run, or what has become of it.
+    pub(super) fn keep(&mut self, run: RunId, record: &Record) {
+        let Record { created, phase, waiting, .. } = *record;
+        let entry = Entry { phase, waiting, workflow: Arc::clone(&record.workflow) };
+        let before = self.runs.insert(RunCursor { created, run }, entry);
+        *self.phases.entry(phase).or_default() += 1;
+        self.waiting += waiting;
+        self.discount(before);
+    }
+
+    /// Takes out a run.
+    pub(super) fn forget(&mut self, run: RunId, record: &Record) {
+        let gone = self.runs.remove(&RunCursor { created: record.created, run });
+        self.discount(gone);
+    }
+
+    /// Sets damaged runs aside.
+    #[cfg(feature = "redb")]
+    pub(super) fn set_aside(&mut self, damaged: &BTreeSet<RunId>) {
+        self.damaged.clone_from(damaged);
+        let known = |at: &&RunCursor| damaged.contains(&at.run);
+        let gone: Vec<_> = self.runs.keys().filter(known).copied().collect();
+        for at in gone {
+            let entry = self.runs.remove(&at);
+            self.discount(entry);
+        }
+    }
+
+    fn discount(&mut self, gone: Option<Entry>) {
+        let Some(Entry { phase, waiting, .. }) = gone else { return };
+        self.waiting -= waiting;
+        if let Some(count) = self.phases.get_mut(&phase) {
+            *count -= 1;
+            if *count == 0 {
+                self.phases.remove(&phase);
+            }
+        }
+    }
+
+    /// Where the wanted runs are, the newest first.
+    fn wanted(
+        &self,
+        before: Option<RunCursor>,
+        filter: &RunFilter,
+    ) -> impl Iterator<Item = RunCursor> {
+        let older = match before {
+            Some(before) => self.runs.range(..before),
+            None => self.runs.range(..),
+        };
+        let ids = filter.ids();
+        let fits = move |(at, entry): &(&RunCursor, &Entry)| {
+            filter.fits(ids.as_ref(), at.run, &entry.workflow, entry.phase, entry.waiting)
+        };
+        older.rev().filter(fits).map(|(at, _)| *at)
+    }
+}
+
+impl<S: Records> Requests<'_, S> {
+    /// Keeps a run's record, and its place among the others.
+    pub(super) fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        self.catalogue.keep(run, record);
+        self.shelf.keep_record(run, record)
+    }
+
+    /// A page of runs, the newest first.
+    pub(super) fn list(&self, ask: &AskRuns) -> Result<Listed, StoreError> {
+        let all_damaged = self.catalogue.damaged.iter().copied();
+        let damaged = if ask.before.is_none() { all_damaged.collect() } else { Vec::new() };
+        let mut page = Listed { at: self.now, runs: Vec::new(), next: None, damaged };
+        let mut last = None;
+        for at in self.catalogue.wanted(ask.before, &ask.filter) {
+            if page.runs.len() >= ask.limit.max(1) {
+                page.next = last;
+                break;
+            }
+            last = Some(at);
+            match self.existing(at.run) {
+                Ok(record) => page.runs.push(record.head(at.run)),
+                Err(StoreError::Broken(_)) => page.damaged.push(at.run),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(page)
+    }
+
+    /// How many runs there are.
+    pub(super) fn tally(&self) -> Tally {
+        let RunIndex { phases, waiting, .. } = &*self.catalogue;
+        Tally { at: self.now, phases: phases.clone(), letters: *waiting }
+    }
+}
