@@ -1,4 +1,4 @@
-//! What README.md shows of the examples is what they print.
+//! What the pages show of the examples is what they print.
 
 use std::net::{SocketAddr, TcpListener};
 
@@ -73,11 +73,12 @@ fn words(command: &str) -> Vec<&str> {
 }
 
 #[test]
-fn the_readme_shows_what_is_printed() {
-    let shown = shown(&read("README.md"));
-    assert!(shown.len() >= 6, "it shows only {}", shown.len());
+fn the_pages_show_what_is_printed() {
+    let [dialects, cli] = ["docs/dialects.md", "docs/cli.md"].map(|page| shown(&read(page)));
+    assert!(dialects.len() >= 5, "docs/dialects.md shows only {}", dialects.len());
+    assert!(!cli.is_empty(), "docs/cli.md shows none");
     let workspace = workspace(server());
-    for (command, output) in shown {
+    for (command, output) in dialects.into_iter().chain(cli) {
         let done = workspace.run(&words(&command));
         let expected = Done { code: done.code, out: output, err: String::new() };
         assert_eq!(plain(&done), plain(&expected), "{command}\n{}{}", done.out, done.err);
@@ -87,10 +88,10 @@ fn the_readme_shows_what_is_printed() {
 /// Each of the five dialects has a file that is shown.
 #[test]
 fn every_dialect_has_its_example() {
-    let page = read("README.md");
+    let page = read("docs/dialects.md");
     for file in ["waymark.ir", "rappel.ir", "argyll.toml", "capability5.toml", "rh_agents.toml"] {
         assert!(page.contains(&format!("$ retrial run examples/{file}")), "{file}");
         let text = read(&format!("examples/{file}"));
-        assert!(page.contains(text.trim_end()), "README.md does not show {file} as it is");
+        assert!(page.contains(text.trim_end()), "docs/dialects.md does not show {file} as it is");
     }
 }

@@ -1,4 +1,4 @@
-//! The sweep that README.md shows is what is printed.
+//! The sweep that docs/simulation.md shows is what is printed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
 use std::path::Path;
@@ -7,9 +7,9 @@ use std::process::Command;
 const SHOWN: &str = "$ retrial-sim run --scenario examples/payment.toml ";
 
 #[test]
-fn the_readme_shows_the_sweep_that_is_printed() {
+fn the_page_shows_the_sweep_that_is_printed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let page = std::fs::read_to_string(root.join("README.md")).unwrap();
+    let page = std::fs::read_to_string(root.join("docs/simulation.md")).unwrap();
     let (_, rest) = page.split_once(SHOWN).unwrap();
     let (command, rest) = rest.split_once('\n').unwrap();
     let (expected, _) = rest.split_once("```").unwrap();
@@ -18,5 +18,5 @@ fn the_readme_shows_the_sweep_that_is_printed() {
     let ran = program.args(command.split_whitespace()).output().unwrap();
     let printed = String::from_utf8(ran.stdout).unwrap();
     assert!(ran.status.success());
-    assert_eq!(printed, expected, "README.md is old; it prints:\n{printed}");
+    assert_eq!(printed, expected, "docs/simulation.md is old; it prints:\n{printed}");
 }
