@@ -1,6 +1,8 @@
 //! The one true clock of the simulated world, which no node sees undisturbed.
 
-use madsim::time::TimeHandle;
+use std::time::Duration;
+
+use madsim::time::{TimeHandle, sleep_until};
 use retrial::time::{Mono, Nanos};
 
 /// True simulated time since the world began.
@@ -19,4 +21,13 @@ pub fn try_true_now() -> Option<Mono> {
 #[must_use]
 pub fn true_time(time: &TimeHandle) -> Mono {
     Mono::from_nanos(Nanos::from(time.elapsed()).get())
+}
+
+/// Waits until the true time `at`; returns at once when it has passed.
+pub(crate) async fn until(at: Mono) {
+    let time = TimeHandle::current();
+    let wait = at.since(true_time(&time));
+    if !wait.is_zero() {
+        sleep_until(time.now_instant() + Duration::from(wait)).await;
+    }
 }

@@ -43,7 +43,7 @@ impl Points {
         };
         let places = (0..scenario.topology.nodes()).map(Place::Node).chain([Place::Store]);
         let steps = places.filter_map(|place| {
-            let found = evidence.steps.get(&world::name_of(place))?;
+            let found = evidence.steps.get(&place.node())?;
             Some((place, *found))
         });
         Ok(Self { steps: steps.collect(), scenario })

@@ -16,14 +16,10 @@ use serde::{Deserialize, Serialize};
 pub use people::{PeopleEvidence, Pruning, RedriveAnswer};
 
 use crate::fault::FaultKind;
+use crate::incarnation::Lifespan;
+use crate::runtime::FunctionPanic;
 use crate::scenario::Reply;
 use crate::user::{Request, Response, UserEvidence};
-
-/// The name of the store's own node, where it has one.
-pub const STORE: &str = "store";
-
-/// The name of the endpoints' node.
-pub const ENDPOINTS: &str = "endpoints";
 
 /// How the source of a node's JSON lines begins: `json node-0/1` are those of its second life.
 pub const JSON_LINES: &str = "json";
@@ -84,17 +80,6 @@ pub struct Steps {
     pub polls: u64,
     /// Calls of its disk.
     pub calls: u64,
-}
-
-/// A panic in a registered function, which its attempt outlived.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FunctionPanic {
-    /// The function's name.
-    pub function: String,
-    /// What it said.
-    pub message: String,
-    /// Source file and line.
-    pub place: String,
 }
 
 /// A request that reached a user's own service.
@@ -305,19 +290,6 @@ pub enum ArrivalEnd {
     CutShort,
     /// Still open when the world ended.
     Open,
-}
-
-/// One incarnation of one node.
-#[derive(Clone, Debug)]
-pub struct Lifespan {
-    /// The node.
-    pub node: String,
-    /// Which life, from 0.
-    pub incarnation: u32,
-    /// True time of its start.
-    pub born: Mono,
-    /// True time of its end; `None` while it lives.
-    pub died: Option<Mono>,
 }
 
 /// When the faults stopped and when the world ended.

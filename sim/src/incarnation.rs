@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use retrial::time::Mono;
+
 /// One incarnation of one node. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Incarnation {
@@ -41,4 +43,17 @@ impl Incarnation {
     pub fn is_over(&self) -> bool {
         self.dead.load(Ordering::SeqCst)
     }
+}
+
+/// When one incarnation of one node began and ended.
+#[derive(Clone, Debug)]
+pub struct Lifespan {
+    /// The node.
+    pub node: String,
+    /// Which life, from 0.
+    pub incarnation: u32,
+    /// True time of its start.
+    pub born: Mono,
+    /// True time of its end; `None` while it lives.
+    pub died: Option<Mono>,
 }

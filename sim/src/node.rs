@@ -22,9 +22,8 @@ pub use planned::{Crash, CrashAt, Pause};
 
 use crate::clock::{true_now, true_time};
 use crate::disk::{Fate, SimDisk};
-use crate::evidence::Lifespan;
 use crate::fault::FaultKind;
-use crate::incarnation::Incarnation;
+use crate::incarnation::{Incarnation, Lifespan};
 use crate::runtime::{Debt, LiveTasks, Pulse, RuntimePlan, SimRuntime};
 use crate::sync::lock;
 use crate::trace::Kind;

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use retrial::run::{RunId, Version};
 use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::FaultKind;
+use crate::oracle::proof::Proof;
 use crate::oracle::{FEATURES, Promise};
 
 /// How one seed ended. The order is that of the exit codes' precedence.
@@ -59,16 +59,6 @@ pub struct Breach {
     /// Those events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proof: Vec<Proof>,
-}
-
-/// An event that proves a breach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Proof {
-    /// Its run.
-    pub run: RunId,
-    /// Its number within the run, from 0.
-    pub number: Version,
 }
 
 /// What one seed came to.

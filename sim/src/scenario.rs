@@ -22,6 +22,12 @@ use crate::fault::FaultKind;
 /// The host of every drawn endpoint: `http://api.test/e0` is the first one.
 pub const ENDPOINT_HOST: &str = "api.test";
 
+/// The name of the store's own node, where it has one.
+pub const STORE: &str = "store";
+
+/// The name of the endpoints' node.
+pub const ENDPOINTS: &str = "endpoints";
+
 /// One simulated world: who runs, what is asked of them, and what goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -285,6 +291,18 @@ pub enum Place {
     Store,
     /// The endpoints' node.
     Endpoints,
+}
+
+impl Place {
+    /// The name of the node here.
+    #[must_use]
+    pub fn node(self) -> String {
+        match self {
+            Self::Node(number) => format!("node-{number}"),
+            Self::Store => STORE.to_owned(),
+            Self::Endpoints => ENDPOINTS.to_owned(),
+        }
+    }
 }
 
 /// When something goes wrong.

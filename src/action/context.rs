@@ -16,7 +16,7 @@ use crate::time::{Mono, Nanos, Timestamp};
 /// chance and network. A function that takes all of these from here runs unchanged in a simulated
 /// world. Clones are the same attempt.
 #[derive(Clone, Debug)]
-pub struct Context(Call, Network);
+pub struct Context(pub(super) Call, pub(super) Network);
 
 impl Context {
     pub(super) fn new(call: Call, network: Network) -> Self {
@@ -204,24 +204,6 @@ impl Context {
                 .with_lineage(["BadAddressError", "ValueError"])
         })?;
         Ok(self.1.connect(&to).await?)
-    }
-
-    /// An HTTP client: one request on one fresh connection, which reports failures as HTTP actions
-    /// do.
-    #[cfg(feature = "http")]
-    #[must_use]
-    pub fn http(&self) -> super::Http<'_> {
-        super::Http::of(self)
-    }
-
-    #[cfg(feature = "http")]
-    pub(super) fn call(&self) -> &Call {
-        &self.0
-    }
-
-    #[cfg(feature = "http")]
-    pub(super) fn network(&self) -> &Network {
-        &self.1
     }
 }
 

@@ -10,14 +10,14 @@ use crate::time::{Mono, Timestamp};
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A runtime without its type, and without what functions have no use for.
-trait Lend: Send + Sync {
+trait DynRuntime: Send + Sync {
     fn now(&self) -> Mono;
     fn wall(&self) -> Timestamp;
     fn random(&self) -> u64;
     fn sleep_until(&self, at: Mono) -> Boxed<'_, ()>;
 }
 
-impl<R: Runtime> Lend for R {
+impl<R: Runtime> DynRuntime for R {
     fn now(&self) -> Mono {
         Runtime::now(self)
     }
@@ -38,7 +38,7 @@ impl<R: Runtime> Lend for R {
 /// What a node lends to the functions that it runs: its clocks, timers and chance. Clones are the
 /// same.
 #[derive(Clone)]
-pub struct ContextRuntime(Arc<dyn Lend>);
+pub struct ContextRuntime(Arc<dyn DynRuntime>);
 
 impl ContextRuntime {
     /// ContextRuntime by a node on `runtime`.
@@ -71,33 +71,28 @@ impl fmt::Debug for ContextRuntime {
 }
 
 /// A network without its type.
-trait Dial: Send + Sync {
-    fn dial<'a>(&'a self, to: &'a Authority) -> Boxed<'a, Result<BoxStream, ConnectError>>;
+pub(super) trait DynConnect: Send + Sync {
+    fn connect<'a>(&'a self, to: &'a Authority) -> Boxed<'a, Result<BoxStream, ConnectError>>;
 }
 
-impl<C: Connect> Dial for C {
-    fn dial<'a>(&'a self, to: &'a Authority) -> Boxed<'a, Result<BoxStream, ConnectError>> {
+impl<C: Connect> DynConnect for C {
+    fn connect<'a>(&'a self, to: &'a Authority) -> Boxed<'a, Result<BoxStream, ConnectError>> {
         Box::pin(async move { Ok(Box::new(self.connect(to).await?) as BoxStream) })
     }
 }
 
 /// The network that functions use: the one given, else the system's, made when it is first used.
 #[derive(Clone, Default)]
-pub(super) struct Network(Arc<OnceLock<Box<dyn Dial>>>);
+pub(super) struct Network(pub(super) Arc<OnceLock<Box<dyn DynConnect>>>);
 
 impl Network {
     pub(super) fn over(network: impl Connect) -> Self {
-        let given: Box<dyn Dial> = Box::new(network);
+        let given: Box<dyn DynConnect> = Box::new(network);
         Self(Arc::new(OnceLock::from(given)))
     }
 
-    #[cfg(feature = "http")]
-    pub(super) fn is_given(&self) -> bool {
-        self.0.get().is_some()
-    }
-
     pub(super) async fn connect(&self, to: &Authority) -> Result<BoxStream, ConnectError> {
-        self.0.get_or_init(|| Box::new(TcpConnect::new())).dial(to).await
+        self.0.get_or_init(|| Box::new(TcpConnect::new())).connect(to).await
     }
 }
 

@@ -13,8 +13,6 @@ mod http;
 mod registry;
 mod reports;
 mod result;
-#[cfg(feature = "http")]
-mod set;
 
 use std::future::Future;
 
@@ -23,12 +21,10 @@ pub use context::Context;
 pub use context_runtime::ContextRuntime;
 pub use contract::{Contract, Runs};
 #[cfg(feature = "http")]
-pub use http::{Http, HttpActions, Request, Response};
+pub use http::{ActionSet, Http, HttpActions, Request, Response};
 pub use registry::Registry;
 pub use reports::Reports;
 pub use result::MAX_RESULT;
-#[cfg(feature = "http")]
-pub use set::ActionSet;
 
 use crate::workflow::Able;
 

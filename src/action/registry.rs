@@ -25,7 +25,7 @@ type Function = Arc<dyn Fn(Context) -> Attempt + Send + Sync>;
 #[derive(Clone, Default)]
 pub struct Registry {
     functions: BTreeMap<String, Function>,
-    network: Network,
+    pub(super) network: Network,
 }
 
 impl Registry {
@@ -39,15 +39,6 @@ impl Registry {
     /// they use that of the `ActionSet` around them, else the system's.
     pub fn over(&mut self, network: impl Connect) -> &mut Self {
         self.network = Network::over(network);
-        self
-    }
-
-    /// Gives the functions this network where they were given none.
-    #[cfg(feature = "http")]
-    pub(super) fn over_unless_given(mut self, network: impl Connect) -> Self {
-        if !self.network.is_given() {
-            self.network = Network::over(network);
-        }
         self
     }
 

@@ -11,15 +11,6 @@ use crate::run::{MAX_NESTING, Nesting};
 /// The largest result kept, as compact JSON text, in bytes: 256 KiB.
 pub const MAX_RESULT: usize = 256 * 1024;
 
-/// `value` as a result, unless it can't be kept.
-#[cfg(feature = "http")]
-pub(super) fn fitting(value: Value) -> super::Outcome {
-    let measure = Measure::of(&value);
-    measure.depth()?;
-    measure.size()?;
-    Ok(value)
-}
-
 /// The failure that `value` stands for: an object whose `type` and `message` are texts (W7). Its
 /// `mro`, a list of type names, is the lineage.
 pub(super) fn exception(value: &Value) -> Option<Failure> {

@@ -121,8 +121,7 @@ async fn attempt<W: World>(
     if let End::Outcome(outcome) = end {
         let outcome = outcome.map(Arc::new);
         let (progress, cost) = (reports.progress(), reports.cost());
-        let denied = false;
-        node.send(run, Message::Ended { task, token, outcome, denied, progress, cost, slot }).await;
+        node.send(run, Message::Ended { task, token, outcome, progress, cost, slot }).await;
     }
     node.let_go(run, task, token);
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::Config;
 use super::alerts::{self, Birth};
 use super::guarding::{Guarded, Meanings};
+use super::lane::Batch;
 use super::lanes::{Command, Message, queue_changes};
 use crate::run::{self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, Token};
 use crate::store::{Fence, Guarding, LetterRow, QueueChange, Raised, ResultRow, RunPhase};
@@ -51,22 +52,22 @@ impl Draft {
         }
     }
 
-    /// Whether `message` does anything. `before` is the run before the draft, `raised` what the store
-    /// has said that it raises.
+    /// Takes in one message of `batch`; whether it does anything. `before` is the run before the
+    /// draft.
     pub(super) fn take(
         &mut self,
         before: &RunState,
         message: &Message,
-        raised: &[Raised],
+        batch: &Batch,
         now: Timestamp,
         config: &Config,
     ) -> bool {
-        let Some((input, fence)) = reading(message) else { return false };
+        let Some((input, fence)) = reading(message, &batch.denied) else { return false };
         let input = &input;
         let cost = cost_of(message);
         let mut events = Vec::new();
         events.extend(cost.iter().flat_map(|c| self.state.handle(c, now, &config.functions)));
-        for raised in raised.iter().filter(|raised| alerts::is_about(raised, message)) {
+        for raised in batch.raised.iter().filter(|raised| alerts::is_about(raised, message)) {
             events.extend(self.tell(raised, now, config));
         }
         events.extend(self.state.handle(input, now, &config.functions));
@@ -86,6 +87,11 @@ impl Draft {
         }
         self.events.extend(events);
         true
+    }
+
+    /// Takes in that a guard holds a start back.
+    pub(super) fn hold(&mut self, hold: &Input, now: Timestamp, config: &Config) {
+        self.events.extend(self.state.handle(hold, now, &config.functions));
     }
 
     fn tell(&mut self, raised: &Raised, now: Timestamp, config: &Config) -> Vec<Recorded> {
@@ -124,11 +130,11 @@ impl Draft {
 }
 
 impl Draft {
-    /// Whether the run knows nothing of what one of `messages` is about. Where others may write to
+    /// Whether one of the messages about a task or the run does nothing. Where others may write to
     /// the store too, the lane may have fallen behind them: what comes to nothing makes no commit, so
     /// no conflict would tell.
-    pub(super) fn is_at_a_loss(&self, messages: &[Message]) -> bool {
-        messages.iter().enumerate().any(|(place, message)| {
+    pub(super) fn ignores_some(&self, batch: &Batch) -> bool {
+        batch.messages.iter().enumerate().any(|(place, message)| {
             use Message::{Claimed, Command, Ended, Expired};
             matches!(message, Claimed(..) | Expired { .. } | Ended { .. } | Command(..))
                 && !self.changed.contains(&place)
@@ -146,19 +152,16 @@ fn cost_of(message: &Message) -> Option<Input> {
     }
 }
 
-/// What a message means to the run, and the token that must still be good when it lands.
-fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
+/// What a message means to the run, and the token that must still be good when it lands. `denied`
+/// are the attempts whose retries the retry budget denies.
+fn reading(message: &Message, denied: &[Token]) -> Option<(Input, Option<Fence>)> {
     Some(match message {
         Message::Claimed(claimed, _) => {
             let (task, attempt, token) = (claimed.task, claimed.attempt, claimed.token);
             (Input::Claimed { task, attempt, token }, Some(Fence::Held { task, token }))
         }
-        Message::Held { task, attempt, by, until } => {
-            let (task, attempt, by, until) = (*task, *attempt, *by, *until);
-            (Input::Held { task, attempt, by, until }, None)
-        }
-        Message::Ended { task, token, outcome, denied, .. } => {
-            let (task, token, denied) = (*task, *token, *denied);
+        Message::Ended { task, token, outcome, .. } => {
+            let (task, token, denied) = (*task, *token, denied.contains(token));
             let input = match outcome {
                 // A success that the budget had a say in is one that broke what its step ensures.
                 Ok(_) if denied => {
@@ -169,8 +172,8 @@ fn reading(message: &Message) -> Option<(Input, Option<Fence>)> {
             };
             (input, Some(Fence::Held { task, token }))
         }
-        Message::Expired { task, token, lapse, orphan, denied } => {
-            let (task, token, lapse, denied) = (*task, *token, *lapse, *denied);
+        Message::Expired { task, token, lapse, orphan } => {
+            let (task, token, lapse, denied) = (*task, *token, *lapse, denied.contains(token));
             let fence =
                 if *orphan { Fence::Held { task, token } } else { Fence::Lapsed { task, token } };
             (Input::Expired { task, token, lapse, denied }, Some(fence))

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::World;
+use super::lane::Batch;
 use super::lanes::Message;
 use super::node::Node;
 use crate::failure::{Class, ErrorCode, Failure};
@@ -183,17 +184,12 @@ pub(super) fn frees(guards: &[Guarding]) -> bool {
 }
 
 impl<W: World> Node<W> {
-    /// Takes starts that guards hold back out of `messages`; a circuit breaker's hold is said
-    /// instead. The store has given their reservations up, and the slots go with the messages. A
-    /// retry that the budget denied is decided again, knowing that.
-    pub(super) fn hold(&self, messages: &mut Vec<Message>, holds: &[Hold], at: Timestamp) {
-        for message in messages.iter_mut() {
-            if let Message::Ended { token, denied, .. } | Message::Expired { token, denied, .. } =
-                message
-            {
-                *denied |= holds.iter().any(|hold| hold.attempt.token == *token);
-            }
-        }
+    /// Drops the starts that guards hold back from `batch`; a circuit breaker's hold is recorded in
+    /// their place. The store has given their reservations up, and the slots go with the messages. A
+    /// retry that the budget denies is decided again, knowing that.
+    pub(super) fn hold(&self, batch: &mut Batch, holds: &[Hold], at: Timestamp) {
+        batch.denied.extend(holds.iter().map(|hold| hold.attempt.token));
+        let messages = &mut batch.messages;
         for Hold { attempt: Holder { task, token, .. }, by, until } in holds {
             let is_it = |m: &Message| matches!(m, Message::Claimed(c, _) if c.token == *token);
             let Some(found) = messages.iter().position(is_it) else { continue };
@@ -201,7 +197,7 @@ impl<W: World> Node<W> {
                 && *by == HeldBy::Breaker
             {
                 let (task, attempt, by, until) = (*task, claimed.attempt, *by, *until);
-                messages.push(Message::Held { task, attempt, by, until });
+                batch.holds.push(Input::Held { task, attempt, by, until });
             }
             self.alarm.set(self.runtime.now().after(until.since(at)));
         }

@@ -1,5 +1,11 @@
 //! One run on one node: at most one commit in flight; what arrives meanwhile goes into the next.
+//!
+//! A message goes one way: it arrives in a [`Batch`], [`Lane::take`] drafts and commits the batch,
+//! [`Lane::land`] acts on what is durable and replies.
 
+mod batch;
+mod catch_up;
+mod land;
 mod upkeep;
 
 use std::sync::Arc;
@@ -8,23 +14,16 @@ use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
-use super::alerts::Expected;
+pub(super) use self::batch::Batch;
 use super::draft::{Draft, phase_of};
-use super::guarding::{Guarded, frees};
-use super::lanes::{Command, Message};
+use super::guarding::Guarded;
+use super::lanes::Message;
 use super::node::Node;
-use super::restore::{extend, restore};
+use super::restore::restore;
 use super::{CommandError, World, span};
-use crate::run::{self, Phase, RunId, RunState, TaskPhase};
+use crate::run::{self, Phase, RunId, RunState, TaskId, TaskPhase};
 use crate::runtime::Runtime;
-use crate::store::{
-    Commit, Committed, Heartbeat, Holding, QueueChange, Raised, Store, StoreError, Tail,
-};
-use crate::time::{Mono, Nanos};
-use crate::workflow::StepIx;
-
-/// The most messages folded into one commit.
-const BATCH: usize = 256;
+use crate::store::{Commit, Committed, Store, StoreError};
 
 /// Why a lane can't go on.
 #[derive(Debug, thiserror::Error)]
@@ -118,17 +117,11 @@ impl<W: World> Lane<W> {
 
     async fn work(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Result<End, LaneError> {
         while !matches!(self.state.phase(), Phase::Ended(_)) {
-            let Some(first) = inbox.recv().await else { return Ok(End::Idle) };
-            let mut messages = vec![first];
-            while messages.len() < BATCH {
-                let Ok(next) = inbox.try_recv() else { break };
-                messages.push(next);
-            }
-            let retire = messages.iter().all(|m| matches!(m, Message::Retire));
-            if retire && !self.has_attempts_here() {
+            let Some(batch) = Batch::receive(inbox).await else { return Ok(End::Idle) };
+            if batch.only_retires() && !self.has_attempts_here() {
                 return Ok(End::Idle);
             }
-            self.take(messages).await?;
+            self.take(batch).await?;
         }
         Ok(End::Final)
     }
@@ -139,72 +132,56 @@ impl<W: World> Lane<W> {
         self.state.tasks().any(|(id, t)| running(t) && held.contains_key(&(self.state.id(), id)))
     }
 
-    /// Folds `messages` into one commit, or into several where others write in between.
-    async fn take(&mut self, messages: Vec<Message>) -> Result<(), LaneError> {
-        let mut messages = messages;
-        if messages.iter().any(|m| matches!(m, Message::Recover(_))) {
-            let found = self.look_over().await?;
-            messages.extend(found);
+    /// Folds `batch` into one commit. Drafts it again where others have written or the store
+    /// refuses a part of it.
+    async fn take(&mut self, mut batch: Batch) -> Result<(), LaneError> {
+        if batch.recovers() {
+            self.restore_rows().await?;
+            batch.messages.extend(self.orphans());
         }
         let mut may_be_behind = !self.node.config.sole_owner;
-        let (mut raised, mut expected) = (Vec::new(), Expected::new());
         loop {
-            let mut draft = self.draft(&messages, &raised);
-            if may_be_behind && draft.is_at_a_loss(&messages) {
+            let mut draft = self.draft(&batch);
+            if may_be_behind && draft.ignores_some(&batch) {
                 may_be_behind = false;
                 self.refresh().await?;
                 continue;
             }
             if draft.events.is_empty() {
-                self.answer(messages, &draft);
+                self.land(draft, batch);
                 return Ok(());
             }
-            self.node.expect_all(&draft.births, &mut expected);
+            self.node.expect_all(&draft.births, &mut batch.expected);
             let commit = self.commit(&draft);
             let begun = self.node.runtime.now();
             // They were counted for this very draft.
-            raised.clear();
+            batch.raised.clear();
             match self.send(commit).await? {
                 Committed::Applied { .. } | Committed::Already { .. } => {
                     self.confirm(&mut draft, begun).await?;
-                    self.land(draft, messages, expected);
+                    self.land(draft, batch);
                     return self.trim().await;
                 }
                 Committed::Conflict { tail, .. } => self.catch_up(&tail)?,
                 Committed::Behind { .. } => self.reload().await?,
-                Committed::Held { holds, at } => self.node.hold(&mut messages, &holds, at),
-                Committed::Untold { raised: all, .. } => raised = all,
-                Committed::Fenced { task, .. } => messages.retain(|m| !self.refused(m, task)),
+                Committed::Held { holds, at } => self.node.hold(&mut batch, &holds, at),
+                Committed::Untold { raised, .. } => batch.raised = raised,
+                Committed::Fenced { task, .. } => self.refuse(&mut batch, task),
             }
         }
     }
 
-    /// Takes in what others wrote.
-    async fn refresh(&mut self) -> Result<(), LaneError> {
-        let run = self.state.id();
-        let loaded = self.node.load(run, Some(self.state.version())).await?;
-        let loaded = loaded.ok_or(LaneError::Missing(run))?;
-        if loaded.snapshot.is_none() {
-            return self.catch_up(&loaded.tail);
-        }
-        self.reload().await
-    }
-
-    /// Begins again from what is stored: what came between is compacted away.
-    async fn reload(&mut self) -> Result<(), LaneError> {
-        *self = Self::load(Arc::clone(&self.node), self.state.id()).await?;
-        self.node.call_off_ended(&self.state);
-        Ok(())
-    }
-
-    /// Decides what the messages do, on a copy of the state.
-    fn draft(&self, messages: &[Message], raised: &[Raised]) -> Draft {
+    /// Decides what the batch does, on a copy of the state.
+    fn draft(&self, batch: &Batch) -> Draft {
         let mut draft = Draft::new(self.state.clone(), self.guarded.clone());
         let now = self.node.clock.now(&self.node.runtime);
-        for (place, message) in messages.iter().enumerate() {
-            if draft.take(&self.state, message, raised, now, &self.node.config) {
+        for (place, message) in batch.messages.iter().enumerate() {
+            if draft.take(&self.state, message, batch, now, &self.node.config) {
                 draft.changed.push(place);
             }
+        }
+        for hold in &batch.holds {
+            draft.hold(hold, now, &self.node.config);
         }
         draft
     }
@@ -252,110 +229,15 @@ impl<W: World> Lane<W> {
         Ok(answer)
     }
 
-    /// An answer that came late may tell of a lease, or an attempt's time, that has passed since:
-    /// attempts that another node has taken over do not start here.
-    async fn confirm(&self, draft: &mut Draft, begun: Mono) -> Result<(), LaneError> {
-        let lasts = self.node.config.lease;
-        let run = self.state.id();
-        let mut held = Vec::new();
-        let mut soon = Nanos::new(lasts.get() / 3);
-        for change in &draft.queue {
-            if let QueueChange::Lease { task, token, timeout, heartbeat, .. } = *change {
-                let beat = heartbeat.map(|within| Heartbeat { within, progress: None });
-                held.push(Holding { run, task, token, lasts, heartbeat: beat });
-                let ends = [timeout, heartbeat].into_iter().flatten().fold(lasts, Nanos::min);
-                soon = soon.min(Nanos::new(ends.get() / 2));
+    /// Drops what speaks of `task` with a token that is not good any more: its holder stops.
+    fn refuse(&self, batch: &mut Batch, task: TaskId) {
+        batch.messages.retain(|message| {
+            let stale = message.attempt().filter(|(about, _)| *about == task);
+            if let Some((_, token)) = stale {
+                self.node.call_off(self.state.id(), task, token);
             }
-        }
-        if held.is_empty() || self.node.runtime.now().since(begun) < soon {
-            return Ok(());
-        }
-        let renewed = self.node.until_answered(|| self.node.store.renew(held.clone())).await?;
-        self.node.clock.hear(renewed.at, &self.node.runtime);
-        for holding in renewed.lost(&held) {
-            draft.started.retain(|token| *token != holding.token);
-        }
-        Ok(())
-    }
-
-    /// What follows once the events are durable: act, then tell.
-    fn land(&mut self, mut draft: Draft, messages: Vec<Message>, expected: Expected) {
-        let first = self.state.version();
-        std::mem::swap(&mut self.state, &mut draft.state);
-        self.node.wake_for(&draft.queue);
-        if frees(&draft.guards) {
-            self.node.alarm.ring();
-        }
-        let finished = self.answer(messages, &draft);
-        if draft.calls_off {
-            self.node.call_off_ended(&self.state);
-        }
-        self.node.tell(self.state.id(), self.state.workflow(), first, &draft.events);
-        self.node.born(draft.births, expected);
-        drop(finished);
-    }
-
-    /// Starts the attempts that were granted and answers who waits. Gives back the outcomes, whose
-    /// slots are free when all is told.
-    fn answer(&self, messages: Vec<Message>, draft: &Draft) -> Vec<Message> {
-        let mut finished = Vec::new();
-        for (place, message) in messages.into_iter().enumerate() {
-            match message {
-                Message::Claimed(claimed, slot) => {
-                    let started = draft.started.contains(&claimed.token);
-                    // Also where the run was deactivated in the same commit: what started may end.
-                    if started && !matches!(self.state.phase(), Phase::Ended(_)) {
-                        self.node.dispatch(&self.state, &claimed, slot);
-                    }
-                }
-                Message::Command(command, reply) => {
-                    let idle = !draft.changed.contains(&place);
-                    let _ = reply.send(match command {
-                        Command::Fail { step, .. } if idle => Err(self.nothing_waits(step)),
-                        _ => Ok(()),
-                    });
-                }
-                Message::Recover(done) => {
-                    let _ = done.send(());
-                }
-                Message::Ended { .. } => finished.push(message),
-                Message::Held { .. } | Message::Expired { .. } | Message::Retire => {}
-            }
-        }
-        finished
-    }
-
-    fn nothing_waits(&self, step: StepIx) -> CommandError {
-        let name = self.state.workflow().step(step).map(|s| s.id.clone()).unwrap_or_default();
-        CommandError::NothingWaits { run: self.state.id(), step: name }
-    }
-
-    /// Others wrote first: their events are applied, and the messages are judged again.
-    fn catch_up(&mut self, tail: &Tail) -> Result<(), LaneError> {
-        let first = self.state.version();
-        extend(&mut self.state, tail)?;
-        self.tail_bytes += tail.events.iter().map(Bytes::len).sum::<usize>();
-        tracing::debug!(run = %self.state.id(), from = first.0, "another node wrote first");
-        self.node.news.ring(self.state.id());
-        self.node.call_off_ended(&self.state);
-        Ok(())
-    }
-
-    /// Whether `message` is about `task`, whose token is not good any more: its holder stops.
-    fn refused(&self, message: &Message, task: run::TaskId) -> bool {
-        let (about, token) = match message {
-            Message::Claimed(claimed, _) => (claimed.task, claimed.token),
-            Message::Ended { task, token, .. } | Message::Expired { task, token, .. } => {
-                (*task, *token)
-            }
-            Message::Held { .. } | Message::Command(..) | Message::Recover(_) | Message::Retire => {
-                return false;
-            }
-        };
-        if about == task {
-            self.node.call_off(self.state.id(), task, token);
-        }
-        about == task
+            stale.is_none()
+        });
     }
 }
 

@@ -10,13 +10,12 @@ use tracing::Instrument;
 use super::node::Node;
 use super::{CommandError, Config, World, lane, span};
 use crate::failure::Failure;
-use crate::guard::HeldBy;
 use crate::run::{
     Cost, Event, Lapse, Progress, Recorded, RunId, RunState, TaskId, TaskPhase, Token,
 };
 use crate::runtime::{Runtime, Task};
 use crate::store::{ClaimedTask, QueueChange};
-use crate::time::{Mono, Nanos, Timestamp};
+use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
 /// Messages one lane holds before its senders wait.
@@ -31,26 +30,34 @@ pub(super) enum Message {
         task: TaskId,
         token: Token,
         outcome: Result<Arc<Value>, Failure>,
-        /// Whether the retry budget has denied a retry.
-        denied: bool,
         /// The newest progress that it gave (X1).
         progress: Option<Progress>,
         /// What it cost, where it said so (H17).
         cost: Option<Cost>,
         /// Free again only when the outcome is durable, so that outcomes can't pile up.
-        #[expect(dead_code, reason = "held, not read")]
         slot: OwnedSemaphorePermit,
     },
-    /// A guard holds back a task that was claimed here.
-    Held { task: TaskId, attempt: u32, by: HeldBy, until: Timestamp },
     /// A lease has passed; `orphan` when its holder is known to be dead though it has not.
-    Expired { task: TaskId, token: Token, lapse: Lapse, orphan: bool, denied: bool },
+    Expired { task: TaskId, token: Token, lapse: Lapse, orphan: bool },
     /// Somebody wants something of the run.
     Command(Command, oneshot::Sender<Result<(), CommandError>>),
     /// Recovery wants the run's queue rows looked over.
     Recover(oneshot::Sender<()>),
     /// Nothing has happened for long.
     Retire,
+}
+
+impl Message {
+    /// The task that it speaks of, and the token that must be good for that.
+    pub(super) fn attempt(&self) -> Option<(TaskId, Token)> {
+        match self {
+            Self::Claimed(claimed, _) => Some((claimed.task, claimed.token)),
+            Self::Ended { task, token, .. } | Self::Expired { task, token, .. } => {
+                Some((*task, *token))
+            }
+            Self::Command(..) | Self::Recover(_) | Self::Retire => None,
+        }
+    }
 }
 
 /// What somebody wants of a run.

@@ -137,7 +137,7 @@ impl<W: World> Node<W> {
         self.closing.load(Ordering::SeqCst)
     }
 
-    /// Tells the observers what is now durable.
+    /// Notifies the observers of `events`, which are durable, and who waits for news of the run.
     pub(super) fn tell(
         &self,
         run: RunId,
@@ -145,6 +145,9 @@ impl<W: World> Node<W> {
         first: Version,
         events: &[Recorded],
     ) {
+        if events.is_empty() {
+            return;
+        }
         for (i, recorded) in events.iter().enumerate() {
             let number = first.after(i);
             let notice = Notice { run, workflow, number, at: recorded.at, event: &recorded.event };

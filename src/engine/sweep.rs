@@ -23,8 +23,7 @@ pub(super) async fn sweep<W: World>(node: Arc<Node<W>>) {
                 let next = expired.next.map_or(most, |next| next.since(expired.at));
                 for found in expired.tasks {
                     let (task, token, lapse) = (found.task, found.token, found.lapse);
-                    let (orphan, denied) = (false, false);
-                    let message = Message::Expired { task, token, lapse, orphan, denied };
+                    let message = Message::Expired { task, token, lapse, orphan: false };
                     node.send(found.run, message).await;
                 }
                 next.clamp(Nanos::from_millis(1), most)

@@ -7,6 +7,9 @@ mod stream;
 mod tcp;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(not(feature = "tls"))]
+#[path = "no_tls.rs"]
+mod tls;
 mod url;
 
 use std::future::Future;
@@ -15,7 +18,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use stream::{BoxStream, ByteStream};
-pub use tcp::{TcpConnect, TcpOrTls};
+pub use tcp::TcpConnect;
 pub use url::{Authority, Url, UrlError};
 
 use crate::failure::{Failure, NetworkFault};

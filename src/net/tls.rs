@@ -1,48 +1,58 @@
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
-use super::{Authority, ConnectError};
+use super::{Authority, BoxStream, ConnectError, TcpConnect};
 use crate::failure::NetworkFault;
 
 /// TLS by rustls over ring. The provider is given outright: the process needs no default one.
 #[derive(Clone)]
 pub(super) struct Tls(Result<TlsConnector, ConnectError>);
 
+impl TcpConnect {
+    /// The same network, trusting these root certificates (DER) as well.
+    ///
+    /// # Errors
+    /// A certificate that can't be read.
+    pub fn with_roots(mut self, roots: &[Vec<u8>]) -> Result<Self, ConnectError> {
+        let mut trusted = mozilla();
+        for der in roots {
+            trusted.add(CertificateDer::from_slice(der)).map_err(|e| unusable(&e))?;
+        }
+        self.tls = Tls(connector(trusted));
+        Ok(self)
+    }
+}
+
 impl Tls {
-    pub(super) fn mozilla() -> Self {
+    /// Trusts Mozilla's root certificates.
+    pub(super) fn new() -> Self {
         Self(connector(mozilla()))
     }
 
-    pub(super) fn with_roots(extra: &[Vec<u8>]) -> Result<Self, ConnectError> {
-        let mut roots = mozilla();
-        for der in extra {
-            roots.add(CertificateDer::from_slice(der)).map_err(|e| unusable(&e))?;
-        }
-        Ok(Self(connector(roots)))
-    }
-
-    pub(super) async fn shake_hands(
+    /// Waits for `dial` and agrees on TLS over its stream.
+    pub(super) async fn connect(
         &self,
         to: &Authority,
-        tcp: TcpStream,
-    ) -> Result<TlsStream<TcpStream>, ConnectError> {
+        dial: impl Future<Output = Result<TcpStream, ConnectError>>,
+    ) -> Result<BoxStream, ConnectError> {
+        let tcp = dial.await?;
         let connector = self.0.as_ref().map_err(Clone::clone)?;
         let name = ServerName::try_from(to.host.clone()).map_err(|e| unusable(&e))?;
         let doing = format!("agreeing on TLS with {to}");
-        connector.connect(name, tcp).await.map_err(|error| {
+        match connector.connect(name, tcp).await {
+            Ok(stream) => Ok(Box::new(stream)),
             // rustls reports its own refusals as I/O errors that carry one of its errors.
-            if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-                ConnectError::new(NetworkFault::Tls, format!("{doing}: {error}"))
-            } else {
-                ConnectError::from_io(&doing, &error)
+            Err(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
+                Err(ConnectError::new(NetworkFault::Tls, format!("{doing}: {error}")))
             }
-        })
+            Err(error) => Err(ConnectError::from_io(&doing, &error)),
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::json::{context, described, in_seconds, masked, present};
-use super::words::task_name;
+use super::format::{kind_name, task_name};
+use super::json::{error_json, failure_json, in_seconds, masked, present};
 use crate::failure::sanitise::clean;
 use crate::failure::{Class, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
@@ -44,9 +44,9 @@ impl<'r> Inspection<'r> {
     /// What `state` and the events that led to it, as far as they are kept, tell.
     #[must_use]
     pub fn new(state: &'r RunState, events: &'r [Recorded]) -> Self {
-        let mut told = Self { state, tasks: BTreeMap::new(), given_up: BTreeMap::new() };
-        events.iter().for_each(|recorded| told.take(recorded));
-        told
+        let mut inspection = Self { state, tasks: BTreeMap::new(), given_up: BTreeMap::new() };
+        events.iter().for_each(|recorded| inspection.take(recorded));
+        inspection
     }
 
     fn take(&mut self, recorded: &'r Recorded) {
@@ -106,7 +106,7 @@ impl<'r> Inspection<'r> {
             "version": state.version().0,
             "last_event_at": state.last_at().to_string(),
             "cost_millionths": cost(state.cost()),
-            "_last_error": self.last_error().map(context),
+            "_last_error": self.last_error().map(error_json),
             "steps": steps,
         }))
     }
@@ -147,8 +147,8 @@ impl<'r> Inspection<'r> {
             "phase": found.phase,
             "after": (!after.is_empty()).then_some(after),
             "transitions_to": (!to.is_empty()).then_some(to),
-            "error": found.error.as_ref().map(context),
-            "_last_error": found.last_error.as_ref().map(context),
+            "error": found.error.as_ref().map(error_json),
+            "_last_error": found.last_error.as_ref().map(error_json),
             "args": masked(step.args.raw()),
             "tasks": tasks,
         }))
@@ -156,16 +156,16 @@ impl<'r> Inspection<'r> {
 
     fn task(&self, id: TaskId, task: &TaskState) -> Value {
         let kept = self.attempts(id);
-        let compacted = kept.first().map_or(made(task), |first| first.number - 1);
+        let compacted = kept.first().map_or(attempts_started(task), |first| first.number - 1);
         present(json!({
             "task": task_name(self.state.workflow(), id),
             "item": id.item,
-            "phase": stands(task),
-            "attempts": made(task),
+            "phase": phase_name(task),
+            "attempts": attempts_started(task),
             "cost_millionths": cost(task.cost),
             "compacted": (compacted > 0).then_some(compacted),
-            "first_error": task.first_failure.as_deref().map(described),
-            "last_error": task.failure.as_deref().map(described),
+            "first_error": task.first_failure.as_deref().map(failure_json),
+            "last_error": task.failure.as_deref().map(failure_json),
             "due": (task.phase == TaskPhase::Queued).then(|| task.due.to_string()),
             "gave_up": self.given_up.get(&id).map(ToString::to_string),
             "history": kept.iter().map(Attempt::to_json).collect::<Vec<_>>(),
@@ -176,7 +176,7 @@ impl<'r> Inspection<'r> {
 impl Attempt<'_> {
     fn to_json(&self) -> Value {
         let retry = self.retry.as_ref();
-        let mut error = self.failure.map(described);
+        let mut error = self.failure.map(failure_json);
         if let (Some(Value::Object(fields)), Some(failure)) = (&mut error, self.failure) {
             fields.insert("class".to_owned(), class(failure).into());
         }
@@ -186,7 +186,7 @@ impl Attempt<'_> {
             "ended": self.ended.map(|at| at.to_string()),
             "took": self.ended.map(|at| in_seconds(at.since(self.started))),
             "error": error,
-            "retry": retry.map(|r| json!({ "delay": in_seconds(r.delay), "kind": r.kind })),
+            "retry": retry.map(|r| json!({ "delay": in_seconds(r.delay), "kind": kind_name(r.kind) })),
         }))
     }
 }
@@ -197,7 +197,7 @@ fn cost(cost: Cost) -> Option<u64> {
 }
 
 /// Attempts started.
-fn made(task: &TaskState) -> u32 {
+fn attempts_started(task: &TaskState) -> u32 {
     match task.phase {
         TaskPhase::Running { .. } | TaskPhase::Succeeded { .. } => task.attempt,
         // Given up in its last attempt, or while it waited for the next.
@@ -207,7 +207,7 @@ fn made(task: &TaskState) -> u32 {
     }
 }
 
-fn stands(task: &TaskState) -> &'static str {
+fn phase_name(task: &TaskState) -> &'static str {
     match task.phase {
         TaskPhase::Queued => "waiting",
         TaskPhase::Running { .. } => "running",
@@ -232,9 +232,9 @@ pub fn letter_json(letter: &Letter) -> Value {
         "step": clean(&letter.step),
         "attempts": letter.attempts,
         "gave_up": letter.reason.to_string(),
-        "error": context(&letter.error),
-        "first_error": letter.first.as_ref().map(described),
-        "last_error": letter.last.as_ref().map(described),
+        "error": error_json(&letter.error),
+        "first_error": letter.first.as_ref().map(failure_json),
+        "last_error": letter.last.as_ref().map(failure_json),
         "payload": letter.payload.as_ref().map(masked),
         "payload_kept": letter.payload.is_some(),
     }))

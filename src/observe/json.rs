@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use super::Notice;
-use super::words::{fans_out, step_name};
+use super::format::{fans_out, kind_name, step_name};
 use crate::failure::sanitise::clean;
 use crate::failure::{Class, ErrorContext, Failure};
 use crate::run::{Event, Outcome, TaskId, TaskTime};
@@ -38,9 +38,9 @@ pub fn object(notice: &Notice<'_>) -> Map<String, Value> {
         "event": notice.event.name(),
     }));
     if let Some(task) = notice.event.task() {
-        put(whose(notice, task));
+        put(task_fields(notice, task));
     }
-    put(about(notice));
+    put(event_fields(notice));
     object
 }
 
@@ -67,13 +67,13 @@ fn masked_object(fields: &Map<String, Value>) -> Value {
     Value::Object(fields.iter().map(|(name, value)| (clean(name), masked(value))).collect())
 }
 
-fn whose(notice: &Notice<'_>, task: TaskId) -> Value {
+fn task_fields(notice: &Notice<'_>, task: TaskId) -> Value {
     let action = notice.workflow.step(task.step).map(|step| clean(&step.action));
     let item = fans_out(notice.workflow, task.step).then_some(task.item);
     json!({ "step": step_name(notice.workflow, task.step), "item": item, "action": action })
 }
 
-fn about(notice: &Notice<'_>) -> Value {
+fn event_fields(notice: &Notice<'_>) -> Value {
     let step = |at| step_name(notice.workflow, at);
     match notice.event {
         Event::RunCreated { workflow, input, .. } => {
@@ -92,16 +92,16 @@ fn about(notice: &Notice<'_>) -> Value {
         | Event::StepUnreachable { step: at }
         | Event::StepSkipped { step: at } => json!({ "step": step(*at) }),
         Event::StepFailed { step: at, error } => {
-            json!({ "step": step(*at), "error": context(error) })
+            json!({ "step": step(*at), "error": error_json(error) })
         }
         Event::Routed { from, to, cause } => {
             json!({ "from": step(*from), "to": step(*to), "cause": cause })
         }
         Event::CancelRequested { reason } => json!({ "reason": clean(reason) }),
-        Event::RollbackStarted { outcome } => ended(outcome),
+        Event::RollbackStarted { outcome } => outcome_fields(outcome),
         Event::CompensationStarted { task } => compensation(notice, *task),
         Event::ErrorBudgetBurnt { task, attempt, alert, webhook } => {
-            let mut fields = whose(notice, *task);
+            let mut fields = task_fields(notice, *task);
             fields["attempt"] = (*attempt).into();
             fields["threshold"] = share(alert.threshold);
             fields["burnt"] = share(alert.burnt);
@@ -111,25 +111,25 @@ fn about(notice: &Notice<'_>) -> Value {
             fields
         }
         Event::RollbackEnded { complete } => json!({ "complete": complete }),
-        Event::RunEnded { outcome } => ended(outcome),
+        Event::RunEnded { outcome } => outcome_fields(outcome),
         Event::AttemptStarted { .. }
         | Event::TaskHeld { .. }
         | Event::AttemptFailed { .. }
         | Event::RetryScheduled { .. }
         | Event::CostReported { .. }
         | Event::TaskSucceeded { .. }
-        | Event::TaskFailed { .. } => attempt(notice.event, notice.at),
+        | Event::TaskFailed { .. } => attempt_fields(notice.event, notice.at),
     }
 }
 
 fn compensation(notice: &Notice<'_>, task: TaskId) -> Value {
     let of = notice.workflow.step(task.step).and_then(|step| step.compensates);
-    let mut fields = whose(notice, task);
+    let mut fields = task_fields(notice, task);
     fields["compensates"] = of.map(|of| step_name(notice.workflow, of)).into();
     fields
 }
 
-fn attempt(event: &Event, at: Timestamp) -> Value {
+fn attempt_fields(event: &Event, at: Timestamp) -> Value {
     let mut fields = match event {
         Event::AttemptStarted { timeout, retries_left, retry, .. } => json!({
             "timeout_ms": timeout.map(Nanos::as_millis),
@@ -143,27 +143,27 @@ fn attempt(event: &Event, at: Timestamp) -> Value {
         }),
         Event::AttemptFailed { failure, will_retry, took, .. } => json!({
             "will_retry": will_retry,
-            "error": described(failure),
+            "error": failure_json(failure),
             "took": in_seconds(*took),
         }),
         Event::RetryScheduled { attempt, delay, backoff, kind, code, rule, .. } => json!({
             "next_attempt": attempt,
             "retry_delay": in_seconds(*delay),
             "backoff": in_seconds(*backoff),
-            "retry_kind": kind,
+            "retry_kind": kind_name(*kind),
             "reason": clean(code.as_str()),
             "rule": rule,
         }),
         Event::CostReported { cost, .. } => json!({ "cost_millionths": cost.millionths() }),
         Event::TaskSucceeded { attempt, spent, .. } => {
-            json!({ "total_attempts": attempt, "result": MASK, "spent": told(*spent) })
+            json!({ "total_attempts": attempt, "result": MASK, "spent": time_spent(*spent) })
         }
         Event::TaskFailed { attempts, reason, error, spent, .. } => json!({
             "total_attempts": attempts,
             "reason": reason,
             "reason_text": reason.to_string(),
-            "error": context(error),
-            "spent": told(*spent),
+            "error": error_json(error),
+            "spent": time_spent(*spent),
         }),
         _ => json!({}),
     };
@@ -190,7 +190,7 @@ fn number(event: &Event) -> Option<u32> {
 }
 
 /// Where a task's time went (C15).
-fn told(spent: TaskTime) -> Value {
+fn time_spent(spent: TaskTime) -> Value {
     json!({
         "working": in_seconds(spent.working),
         "failing": in_seconds(spent.failing),
@@ -199,19 +199,19 @@ fn told(spent: TaskTime) -> Value {
     })
 }
 
-pub(super) fn described(failure: &Failure) -> Value {
+pub(super) fn failure_json(failure: &Failure) -> Value {
     present(json!({
         "code": clean(failure.code().as_str()),
         "message": clean(failure.message()),
         "type": failure.lineage().first().map(|name| clean(name)),
         "retryable": failure.class() == Class::Retryable,
-        "kind": failure.kind(),
+        "kind": kind_name(failure.kind()),
         "retry_after": failure.retry_after().map(in_seconds),
     }))
 }
 
 /// Capability 5's names (C5).
-pub(super) fn context(error: &ErrorContext) -> Value {
+pub(super) fn error_json(error: &ErrorContext) -> Value {
     present(json!({
         "code": clean(error.code.as_str()),
         "message": clean(&error.message),
@@ -224,10 +224,10 @@ pub(super) fn context(error: &ErrorContext) -> Value {
     }))
 }
 
-fn ended(outcome: &Outcome) -> Value {
+fn outcome_fields(outcome: &Outcome) -> Value {
     match outcome {
         Outcome::Completed => json!({ "outcome": "completed" }),
-        Outcome::Failed { error } => json!({ "outcome": "failed", "error": context(error) }),
+        Outcome::Failed { error } => json!({ "outcome": "failed", "error": error_json(error) }),
         Outcome::Cancelled { reason } => {
             json!({ "outcome": "cancelled", "reason": clean(reason) })
         }

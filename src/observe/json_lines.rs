@@ -9,10 +9,10 @@ use super::{Notice, Observer, json};
 /// with the process. A slow reader slows the node down. After the first error nothing is written
 /// any more, as a reader that has gone away must not change what happens to runs.
 #[derive(Debug)]
-pub struct JsonLines<W>(Mutex<Pen<W>>);
+pub struct JsonLines<W>(Mutex<Writer<W>>);
 
 #[derive(Debug)]
-struct Pen<W> {
+struct Writer<W> {
     out: W,
     broken: Option<io::Error>,
 }
@@ -20,28 +20,28 @@ struct Pen<W> {
 impl<W: Write> JsonLines<W> {
     /// Writes to `out`, which needs no buffer.
     pub fn new(out: W) -> Self {
-        Self(Mutex::new(Pen { out, broken: None }))
+        Self(Mutex::new(Writer { out, broken: None }))
     }
 
     /// Writes one notice.
     pub fn write(&self, notice: &Notice<'_>) {
-        let mut pen = self.lock();
-        if pen.broken.is_none() {
+        let mut writer = self.lock();
+        if writer.broken.is_none() {
             let mut line = serde_json::Value::Object(json::object(notice)).to_string();
             line.push('\n');
-            let written = pen.out.write_all(line.as_bytes()).and_then(|()| pen.out.flush());
-            pen.broken = written.err();
+            let written = writer.out.write_all(line.as_bytes()).and_then(|()| writer.out.flush());
+            writer.broken = written.err();
         }
     }
 
     /// Why lines are missing, if any are: the first error. The last line may be cut then.
     pub fn take_error(&self) -> Option<io::Error> {
-        let mut pen = self.lock();
+        let mut writer = self.lock();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        pen.broken.as_mut().map(|error| std::mem::replace(error, gone()))
+        writer.broken.as_mut().map(|error| std::mem::replace(error, gone()))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Pen<W>> {
+    fn lock(&self) -> MutexGuard<'_, Writer<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -46,13 +46,13 @@ impl Line {
 /// A task's lines, grouped by attempt. Keeps the first and the last attempts and counts those
 /// between, so that unlimited retries hold no unlimited memory.
 #[derive(Debug, Default)]
-pub(super) struct Held {
+pub(super) struct HeldLines {
     first: Vec<Vec<Line>>,
     last: VecDeque<Vec<Line>>,
     between: u64,
 }
 
-impl Held {
+impl HeldLines {
     const FIRST: usize = 10;
     const LAST: usize = 10;
 

@@ -13,7 +13,7 @@ use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
-use super::words::kind_name;
+use super::format::kind_name;
 use super::{Notice, Observer};
 use crate::failure::sanitise::clean;
 use crate::failure::{ErrorCode, Failure, RetryKind};

@@ -3,25 +3,25 @@
 //! Decides how what happened is shown. Must never change what happens, never know stores or
 //! actions, and never show a secret: text passes the sanitiser, inputs and results are masked
 //! (spec decision 20), delivery tokens are left out. Observers are told after the events are
-//! durable. To add one, implement [`Observer`]; to show a new event, add its arm to `story` (about
+//! durable. To add one, implement [`Observer`]; to show a new event, add its arm to `task_lines` (about
 //! a task) or `run_lines` (about a run), to `json`, and its section to `docs/events.md`.
 
+mod format;
 mod history;
 mod inspect;
 pub mod json;
 mod json_lines;
 mod line;
+mod line_writer;
 #[cfg(feature = "metrics")]
 pub mod metrics;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod printer;
 mod run_lines;
-mod screen;
 mod statistics;
-mod story;
 mod stream;
-mod words;
+mod task_lines;
 
 use std::sync::Arc;
 

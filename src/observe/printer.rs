@@ -4,8 +4,8 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::line::{Line, Tone};
-use super::screen::Screen;
-use super::story::{Story, Turn};
+use super::line_writer::LineWriter;
+use super::task_lines::{TaskLines, TaskUpdate};
 use super::{Notice, Observer, Statistics, run_lines};
 use crate::failure::sanitise::clean;
 use crate::run::{Event, RunId, TaskId};
@@ -29,26 +29,26 @@ pub enum Output {
 /// computed from the events; every text passes the sanitiser (C14).
 ///
 /// A task that is called off before it was ever started gets no line.
-pub struct Printer<W>(Mutex<Desk<W>>);
+pub struct Printer<W>(Mutex<PrinterState<W>>);
 
-struct Desk<W> {
-    screen: Screen<W>,
+struct PrinterState<W> {
+    writer: LineWriter<W>,
     output: Output,
-    naming_runs: bool,
+    name_runs: bool,
     began: BTreeMap<RunId, Timestamp>,
-    stories: BTreeMap<(RunId, TaskId), Story>,
+    tasks: BTreeMap<(RunId, TaskId), TaskLines>,
     statistics: Statistics,
 }
 
 impl<W: Write> Printer<W> {
     /// Prints to `out`, without colours, for a terminal of 80 columns and 24 rows.
     pub fn new(out: W, output: Output) -> Self {
-        Self(Mutex::new(Desk {
-            screen: Screen::new(out),
+        Self(Mutex::new(PrinterState {
+            writer: LineWriter::new(out),
             output,
-            naming_runs: false,
+            name_runs: false,
             began: BTreeMap::new(),
-            stories: BTreeMap::new(),
+            tasks: BTreeMap::new(),
             statistics: Statistics::default(),
         }))
     }
@@ -56,37 +56,40 @@ impl<W: Write> Printer<W> {
     /// The same printer, with ANSI colours or without.
     #[must_use]
     pub fn with_colour(self, colour: bool) -> Self {
-        self.lock().screen.colour = colour;
+        self.lock().writer.colour = colour;
         self
     }
 
     /// The same printer for a terminal of this size, in columns and rows. Live lines are cut to it.
     #[must_use]
     pub fn with_size(self, columns: usize, rows: usize) -> Self {
-        self.with_sight(move || Some((columns, rows)))
+        self.with_size_from(move || Some((columns, rows)))
     }
 
-    /// The same printer for a terminal whose columns and rows `sight` tells, each time anew: people
-    /// drag windows.
+    /// The same printer for a terminal whose columns and rows `size` returns. It is called before each
+    /// write, because people resize windows.
     #[must_use]
-    pub fn with_sight(self, sight: impl Fn() -> Option<(usize, usize)> + Send + 'static) -> Self {
-        self.lock().screen.sight = Box::new(sight);
+    pub fn with_size_from(
+        self,
+        size: impl Fn() -> Option<(usize, usize)> + Send + 'static,
+    ) -> Self {
+        self.lock().writer.size_source = Box::new(size);
         self
     }
 
     /// The same printer, with the beginning of the run's id before each name: for several runs.
     #[must_use]
     pub fn with_run_names(self) -> Self {
-        self.lock().naming_runs = true;
+        self.lock().name_runs = true;
         self
     }
 
     /// Learns what happened before without printing it, as when a run is taken up again: the
     /// totals and counts printed later include it.
     pub fn recall(&self, notice: &Notice<'_>) {
-        let mut desk = self.lock();
-        desk.statistics.take(notice);
-        let _ = desk.follow(notice);
+        let mut state = self.lock();
+        state.statistics.take(notice);
+        let _ = state.follow(notice);
     }
 
     /// Prints a line of the caller's own.
@@ -97,21 +100,21 @@ impl<W: Write> Printer<W> {
 
     /// Prints what is held of tasks that have not ended, and forgets it. For the end of a process.
     pub fn release(&self) {
-        let mut desk = self.lock();
-        let stories = std::mem::take(&mut desk.stories);
-        let lines: Vec<Line> = stories.values().flat_map(|s| desk.unprinted(s)).collect();
-        desk.print(&lines);
+        let mut state = self.lock();
+        let tasks = std::mem::take(&mut state.tasks);
+        let lines: Vec<Line> = tasks.values().flat_map(|s| state.unprinted(s)).collect();
+        state.print(&lines);
     }
 
     /// Prints the retry statistics (H15), and after retries where the time went (C15).
     pub fn summarise(&self) {
-        let mut desk = self.lock();
-        let mut lines = desk.statistics.to_string();
-        if desk.statistics.retries() > 0 {
-            lines += &desk.statistics.times().to_string();
+        let mut state = self.lock();
+        let mut lines = state.statistics.to_string();
+        if state.statistics.retries() > 0 {
+            lines += &state.statistics.times().to_string();
         }
         let lines: Vec<_> = lines.lines().map(|l| Line::new(Tone::Plain, l.to_owned())).collect();
-        desk.print(&lines);
+        state.print(&lines);
     }
 
     /// The retry statistics of what was told so far.
@@ -119,23 +122,23 @@ impl<W: Write> Printer<W> {
         self.lock().statistics.clone()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Desk<W>> {
+    fn lock(&self) -> MutexGuard<'_, PrinterState<W>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<W: Write + Send + 'static> Observer for Printer<W> {
     fn tell(&self, notice: &Notice<'_>) {
-        let mut desk = self.lock();
-        desk.statistics.take(notice);
-        match desk.follow(notice) {
-            Followed::Nothing => {}
-            Followed::Run(lines) => desk.print(&lines),
-            Followed::On(lines) if desk.output == Output::Detailed => desk.print(&lines),
-            Followed::On(_) => desk.print(&[]),
-            Followed::Told(story, turn) => {
-                let lines = desk.outcome(&story, turn);
-                desk.print(&lines);
+        let mut state = self.lock();
+        state.statistics.take(notice);
+        match state.follow(notice) {
+            Effect::Nothing => {}
+            Effect::Run(lines) => state.print(&lines),
+            Effect::TaskLines(lines) if state.output == Output::Detailed => state.print(&lines),
+            Effect::TaskLines(_) => state.print(&[]),
+            Effect::TaskEnded(task, turn) => {
+                let lines = state.outcome(&task, turn);
+                state.print(&lines);
             }
         }
     }
@@ -147,49 +150,49 @@ impl<W> fmt::Debug for Printer<W> {
     }
 }
 
-/// What an event did to the stories.
-enum Followed {
+/// What an event did to the tasks.
+enum Effect {
     Nothing,
     /// Something about the run.
     Run(Vec<Line>),
     /// A task goes on, with new lines.
-    On(Vec<Line>),
+    TaskLines(Vec<Line>),
     /// A task has ended.
-    Told(Box<Story>, Turn),
+    TaskEnded(Box<TaskLines>, TaskUpdate),
 }
 
-impl<W: Write> Desk<W> {
-    /// Brings the stories up to date.
-    fn follow(&mut self, notice: &Notice<'_>) -> Followed {
+impl<W: Write> PrinterState<W> {
+    /// Brings the tasks up to date.
+    fn follow(&mut self, notice: &Notice<'_>) -> Effect {
         match notice.event.task() {
             Some(task) => self.follow_task(notice, task),
             None => self.follow_run(notice),
         }
     }
 
-    fn follow_task(&mut self, notice: &Notice<'_>, task: TaskId) -> Followed {
+    fn follow_task(&mut self, notice: &Notice<'_>, task: TaskId) -> Effect {
         let key = (notice.run, task);
-        if matches!(notice.event, Event::TaskCancelled { .. }) && !self.stories.contains_key(&key) {
-            return Followed::Nothing;
+        if matches!(notice.event, Event::TaskCancelled { .. }) && !self.tasks.contains_key(&key) {
+            return Effect::Nothing;
         }
         let prefix = self.prefix(notice.run);
-        let new = || Story::new(notice.workflow, task, &prefix);
-        match self.stories.entry(key).or_insert_with(new).take(notice) {
-            Turn::On(lines) => Followed::On(lines),
-            end => match self.stories.remove(&key) {
-                Some(story) => Followed::Told(Box::new(story), end),
-                None => Followed::Nothing,
+        let new = || TaskLines::new(notice.workflow, task, &prefix);
+        match self.tasks.entry(key).or_insert_with(new).take(notice) {
+            TaskUpdate::On(lines) => Effect::TaskLines(lines),
+            end => match self.tasks.remove(&key) {
+                Some(task) => Effect::TaskEnded(Box::new(task), end),
+                None => Effect::Nothing,
             },
         }
     }
 
-    fn follow_run(&mut self, notice: &Notice<'_>) -> Followed {
+    fn follow_run(&mut self, notice: &Notice<'_>) -> Effect {
         if matches!(notice.event, Event::RunCreated { .. }) {
             self.began.insert(notice.run, notice.at);
         }
         let began = self.began.get(&notice.run).copied();
         let Some(line) = run_lines::line(notice, began, &self.prefix(notice.run)) else {
-            return Followed::Nothing;
+            return Effect::Nothing;
         };
         let mut lines = match notice.event {
             Event::RunEnded { .. } => {
@@ -200,19 +203,19 @@ impl<W: Write> Desk<W> {
             _ => Vec::new(),
         };
         lines.push(line);
-        Followed::Run(lines)
+        Effect::Run(lines)
     }
 
     /// The end of a run, and a rollback, calls off whatever it has left, without an event for each task.
     fn call_off(&mut self, run: RunId, at: Timestamp) -> Vec<Line> {
-        let left: Vec<Story> =
-            self.stories.extract_if(.., |key, _| key.0 == run).map(|(_, story)| story).collect();
-        let last = |story: &Story| self.unprinted(story).into_iter().chain([story.call_off(at)]);
-        left.iter().flat_map(|story| last(story).collect::<Vec<_>>()).collect()
+        let left: Vec<TaskLines> =
+            self.tasks.extract_if(.., |key, _| key.0 == run).map(|(_, task)| task).collect();
+        let last = |task: &TaskLines| self.unprinted(task).into_iter().chain([task.call_off(at)]);
+        left.iter().flat_map(|task| last(task).collect::<Vec<_>>()).collect()
     }
 
     fn prefix(&self, run: RunId) -> String {
-        if !self.naming_runs {
+        if !self.name_runs {
             return String::new();
         }
         let id = run.to_string();
@@ -221,33 +224,33 @@ impl<W: Write> Desk<W> {
 
     /// What is printed when a task has ended: its last lines, and before them whatever was not
     /// printed as it happened.
-    fn outcome(&self, story: &Story, turn: Turn) -> Vec<Line> {
+    fn outcome(&self, task: &TaskLines, turn: TaskUpdate) -> Vec<Line> {
         let (well, last) = match turn {
-            Turn::End { well, lines } => (well, lines),
-            Turn::On(lines) => (false, lines),
+            TaskUpdate::End { well, lines } => (well, lines),
+            TaskUpdate::On(lines) => (false, lines),
         };
         let before = match self.output {
-            Output::Auto { .. } if well => vec![story.folded()],
-            _ => self.unprinted(story),
+            Output::Auto { .. } if well => vec![task.folded()],
+            _ => self.unprinted(task),
         };
         before.into_iter().chain(last).collect()
     }
 
     /// A task's lines that were not printed as it went on.
-    fn unprinted(&self, story: &Story) -> Vec<Line> {
+    fn unprinted(&self, task: &TaskLines) -> Vec<Line> {
         match self.output {
-            Output::Detailed => story.kept().into_iter().collect(),
-            Output::Auto { .. } => story.lines().collect(),
+            Output::Detailed => task.kept().into_iter().collect(),
+            Output::Auto { .. } => task.lines().collect(),
         }
     }
 
     /// Writes lines that stay, above what is live on a terminal.
     fn print(&mut self, lines: &[Line]) {
         if self.output == (Output::Auto { terminal: true }) {
-            let live = self.stories.values().rev().flat_map(|s| s.lines().rev());
-            self.screen.show(lines, live);
+            let live = self.tasks.values().rev().flat_map(|s| s.lines().rev());
+            self.writer.show(lines, live);
         } else if !lines.is_empty() {
-            self.screen.stay(lines);
+            self.writer.stay(lines);
         }
     }
 }

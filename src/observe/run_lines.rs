@@ -1,8 +1,8 @@
 //! What is shown of a run beside its tasks.
 
 use super::Notice;
+use super::format::{fans_out, percent, seconds, step_name, task_name};
 use super::line::{Line, Tone};
-use super::words::{fans_out, percent, seconds, step_name, task_name};
 use crate::failure::ErrorContext;
 use crate::failure::sanitise::clean;
 use crate::guard::Alert;
@@ -19,7 +19,7 @@ pub(super) fn line(notice: &Notice<'_>, began: Option<Timestamp>, prefix: &str) 
         Event::RunActivated => plain(format!("▶ {workflow} [RUN ACTIVATED] {}", notice.run)),
         Event::RunDeactivated => faint(format!("⊘ {workflow} [RUN DEACTIVATED] {}", notice.run)),
         Event::StepEntered { step: at, tasks } if fans_out(notice.workflow, *at) => {
-            let tasks = super::words::counted(*tasks, "task", "tasks");
+            let tasks = super::format::counted(*tasks, "task", "tasks");
             plain(format!("🔧 {} [FANNED OUT into {tasks}]", step(*at)))
         }
         Event::StepUnreachable { step: at } => faint(format!("⊘ {} [UNREACHABLE]", step(*at))),

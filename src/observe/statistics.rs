@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Notice;
-use super::words::seconds;
+use super::format::seconds;
 use crate::run::{Cost, Event, RunId, TaskId, TaskTime};
 
 /// Retry statistics, in the words and the layout of the rh_agents document (H15), where an "event"

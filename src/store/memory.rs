@@ -2,23 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 
-use super::definitions::{Defined, Definition, StoredDefinition};
-use super::guards::{GuardRow, Guards, State};
-use super::letters::{AskLetters, Discarded, LetterFilter, LetterHead, Letters, StoredLetter};
-use super::listing::{AskRuns, Heads, Listed, Tally};
+use super::definitions::StoredDefinition;
+use super::guards::{Guards, State};
+use super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::queue::Queue;
 use super::records::{Page, Records};
 use super::requests::{Record, Requests};
-use super::retention::{Archived, Prune, Pruned};
 use super::run_index::RunIndex;
-use super::seam::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Holding, Loaded, QueueRow,
-    Renewed, ResultRow, Snapshot, Store, StoreError,
-};
+use super::seam::{Answer, QueueRow, Request, ResultRow, Snapshot, Store, StoreError};
 use crate::run::{LetterId, RunId, TaskId, Version};
 use crate::runtime::Runtime;
 use crate::time::{Mono, Timestamp};
@@ -55,109 +50,14 @@ impl<R: Runtime> MemoryStore<R> {
         let since = runtime.now();
         Self { runtime, origin, since, kept: Mutex::default() }
     }
-
-    fn lock(&self) -> (MutexGuard<'_, Kept>, Timestamp) {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.origin.after(self.runtime.now().since(self.since));
-        (kept, now)
-    }
-
-    fn ledger<T>(&self, act: impl FnOnce(&mut Requests<'_, MemoryShelf>) -> T) -> T {
-        let (mut kept, now) = self.lock();
-        let Kept { shelf, queue, guards, catalogue } = &mut *kept;
-        act(&mut Requests { shelf, queue, guards, catalogue, now })
-    }
 }
 
 impl<R: Runtime> Store for MemoryStore<R> {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        Ok(self.lock().1)
-    }
-
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        self.ledger(|ledger| ledger.create(&create))
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        let (mut kept, now) = self.lock();
-        Ok(kept.queue.claim(&claim, now))
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.ledger(|ledger| ledger.commit(&commit))
-    }
-
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.ledger(|ledger| ledger.renew(&held))
-    }
-
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        let (kept, now) = self.lock();
-        Ok(kept.queue.expired(limit, now))
-    }
-
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.ledger(|ledger| ledger.load(run, after))
-    }
-
-    async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        self.ledger(|ledger| ledger.heads(after, limit))
-    }
-
-    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        Ok(self.lock().0.queue.rows(run))
-    }
-
-    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.ledger(|ledger| ledger.trim(run, below))
-    }
-
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        self.ledger(|ledger| ledger.letters(&ask))
-    }
-
-    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.ledger(|ledger| ledger.letter(id))
-    }
-
-    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        self.ledger(|ledger| ledger.discard(id, &reason))
-    }
-
-    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
-        self.ledger(|ledger| ledger.archive(run))
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        self.ledger(|ledger| ledger.prune(&prune))
-    }
-
-    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
-        self.ledger(|ledger| ledger.list(&ask))
-    }
-
-    async fn tally(&self) -> Result<Tally, StoreError> {
-        Ok(self.ledger(|ledger| ledger.tally()))
-    }
-
-    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
-        Ok(self.ledger(|ledger| ledger.guards.rows(ledger.now)))
-    }
-
-    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
-        self.ledger(|ledger| ledger.define(&definition))
-    }
-
-    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
-        self.ledger(|ledger| ledger.shelf.definition(&name))
-    }
-
-    async fn definitions(
-        &self,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<Vec<StoredDefinition>, StoreError> {
-        self.ledger(|ledger| ledger.shelf.definitions(after.as_deref(), limit))
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.origin.after(self.runtime.now().since(self.since));
+        let Kept { shelf, queue, guards, catalogue } = &mut *kept;
+        Requests { shelf, queue, guards, catalogue, now }.answer(&request)
     }
 }
 

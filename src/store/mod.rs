@@ -3,7 +3,7 @@
 //! Decides nothing about runs: it keeps what it is given, atomically, and answers with its own
 //! time. Must never know policies, workflows or what an event means. To add a store, implement
 //! [`Store`] and run the conformance suite (`retrial::store::conformance`) over it; to put something
-//! over a store, implement [`Layer`].
+//! over a store, implement [`Store`], answer the requests that it changes and pass on the others.
 //!
 //! Three rules hold in every implementation:
 //! - a claim is only a reservation; the commit of `AttemptStarted` is the lease;
@@ -17,7 +17,6 @@ mod definitions;
 mod due_index;
 mod guards;
 mod hold_queue;
-mod layer;
 mod letters;
 mod listing;
 mod memory;
@@ -37,7 +36,6 @@ pub use self::postgres::{ConnectError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]
 pub use self::redb::{OpenError, RedbStore};
 pub use definitions::{Defined, Definition, StoredDefinition};
-pub use layer::Layer;
 pub use letters::{
     AskLetters, Discarded, LetterFilter, LetterHead, LetterRow, LetterStatus, Letters, StoredLetter,
 };
@@ -45,8 +43,8 @@ pub use listing::{AskRuns, Heads, Listed, RunCursor, RunFilter, RunHead, Tally};
 pub use memory::MemoryStore;
 pub use retention::{Archived, Prune, Pruned};
 pub use seam::{
-    Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange,
-    QueueRow, QueueState, Raised, Renewal, Renewed, ResultRow, RunPhase, Snapshot, Store,
-    StoreError, Tail,
+    Answer, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created,
+    Expired, ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, Loaded,
+    QueueChange, QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, RunPhase,
+    Snapshot, Store, StoreError, Tail,
 };

@@ -10,8 +10,8 @@ use super::queue::Queue;
 use super::records::Records;
 use super::run_index::RunIndex;
 use super::seam::{
-    Commit, CommitId, Committed, Create, Created, Holding, Loaded, Renewal, Renewed, RunPhase,
-    Snapshot, StoreError, Tail,
+    Answer, Commit, CommitId, Committed, Create, Created, Holding, Loaded, Renewal, Renewed,
+    Request, RunPhase, Snapshot, StoreError, Tail,
 };
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
@@ -126,6 +126,38 @@ pub(super) struct Requests<'a, S> {
 }
 
 impl<S: Records> Requests<'_, S> {
+    /// Answers a request.
+    pub(super) fn answer(&mut self, request: &Request) -> Result<Answer, StoreError> {
+        Ok(match request {
+            Request::Clock => Answer::Clock(self.now),
+            Request::Create(create) => Answer::Create(self.create(create)?),
+            Request::Claim(claim) => Answer::Claim(self.queue.claim(claim, self.now)),
+            Request::Commit(commit) => Answer::Commit(self.commit(commit)?),
+            Request::Renew(held) => Answer::Renew(self.renew(held)?),
+            Request::Expired { limit } => Answer::Expired(self.queue.expired(*limit, self.now)),
+            Request::Load { run, after } => Answer::Load(self.load(*run, *after)?),
+            Request::Heads { after, limit } => Answer::Heads(self.heads(*after, *limit)?),
+            Request::Queue(run) => Answer::Queue(self.queue.rows(*run)),
+            Request::Trim { run, below } => {
+                self.trim(*run, *below)?;
+                Answer::Trim
+            }
+            Request::Letters(ask) => Answer::Letters(self.letters(ask)?),
+            Request::Letter(id) => Answer::Letter(self.letter(*id)?),
+            Request::Discard { id, reason } => Answer::Discard(self.discard(*id, reason)?),
+            Request::Archive(run) => Answer::Archive(self.archive(*run)?),
+            Request::Prune(prune) => Answer::Prune(self.prune(prune)?),
+            Request::List(ask) => Answer::List(self.list(ask)?),
+            Request::Tally => Answer::Tally(self.tally()),
+            Request::Guards => Answer::Guards(self.guards.rows(self.now)),
+            Request::Define(definition) => Answer::Define(self.define(definition)?),
+            Request::Definition(name) => Answer::Definition(self.shelf.definition(name)?),
+            Request::Definitions { after, limit } => {
+                Answer::Definitions(self.shelf.definitions(after.as_deref(), *limit)?)
+            }
+        })
+    }
+
     /// Adds a run, unless it or its key is known.
     pub(super) fn create(&mut self, create: &Create) -> Result<Created, StoreError> {
         if let Some(known) = self.known(create)? {

@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -18,112 +19,154 @@ pub use queue::{
     QueueChange, QueueRow, QueueState, Renewal, Renewed,
 };
 
-/// Durable state. Every method may be called again with the same argument after
-/// [`StoreError::Unknown`] and then gives the same effect once.
-pub trait Store: Send + Sync + 'static {
+/// Defines [`Request`], [`Answer`] and [`Store`] from one table. A row names the method, then its
+/// request with the arguments, then what the answer carries.
+macro_rules! requests {
+    ($(
+        $(#[$doc:meta])*
+        $method:ident: $name:ident $(($only:ident: $of:ty))? $({ $($field:ident: $type:ty),* })?
+            => ($($answer:ident: $carries:ty)?);
+    )*) => {
+        /// A call of one of [`Store`]'s methods, as data.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        #[expect(missing_docs, reason = "the fields are the method's arguments")]
+        pub enum Request {
+            $($(#[$doc])* $name $(($of))? $({ $($field: $type),* })?,)*
+        }
+
+        /// The answer to a [`Request`], under the same name.
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Answer {
+            $(#[doc = concat!("What [`Store::", stringify!($method), "`] returns.")]
+            $name $(($carries))?,)*
+        }
+
+        /// Durable state. Callers use the named methods. An implementation answers [`Store::ask`],
+        /// to which all of them lead, and overrides none of them.
+        ///
+        /// A request may be sent again after [`StoreError::Unknown`] and then has the same effect
+        /// once.
+        pub trait Store: Send + Sync + 'static {
+            /// Answers a request with the [`Answer`] of the same name.
+            ///
+            /// # Errors
+            /// See [`StoreError`]: it says whether the request may have had an effect.
+            fn ask(
+                &self,
+                request: Request,
+            ) -> impl Future<Output = Result<Answer, StoreError>> + Send;
+
+            /// Ends when another process may have made something due. This is a hint: it may be
+            /// false, late or missing, so a caller that waits for it also asks now and then. By
+            /// default it never ends. A store over another store passes that one's hints on.
+            fn news(&self) -> impl Future<Output = ()> + Send {
+                std::future::pending()
+            }
+
+            $($(#[$doc])*
+            ///
+            /// # Errors
+            /// As [`Store::ask`].
+            #[allow(unused_parens, reason = "they are the unit where the answer carries nothing")]
+            fn $method(
+                &self,
+                $($only: $of)? $($($field: $type),*)?
+            ) -> impl Future<Output = Result<($($carries)?), StoreError>> + Send {
+                async move {
+                    match self.ask(Request::$name $(($only))? $({ $($field),* })?).await? {
+                        Answer::$name $(($answer))? => Ok(($($answer)?)),
+                        _ => Err(another_answer(stringify!($method))),
+                    }
+                }
+            })*
+        }
+    };
+}
+
+requests! {
     /// The store's time.
-    fn clock(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+    clock: Clock => (at: Timestamp);
 
-    /// Adds a run. Idempotent on the caller's run id and, where given, on the submission key (X8).
-    fn create(&self, create: Create) -> impl Future<Output = Result<Created, StoreError>> + Send;
+    /// Adds a run. Idempotent on the caller's run id and, if given, on the submission key.
+    create: Create(create: Create) => (created: Created);
 
-    /// Reserves due tasks that the claimer can run (X12), earliest first. Uses up nothing: a
-    /// reservation that no commit of `AttemptStarted` follows lapses and the task is due again.
-    fn claim(&self, claim: Claim) -> impl Future<Output = Result<Claimed, StoreError>> + Send;
+    /// Reserves due tasks that the claimer can run, earliest first. It uses up no attempt: if no
+    /// commit of `AttemptStarted` follows, the reservation lapses and the task is due again.
+    claim: Claim(claim: Claim) => (claimed: Claimed);
 
     /// Records what happened to one run, all or nothing.
-    fn commit(&self, commit: Commit) -> impl Future<Output = Result<Committed, StoreError>> + Send;
+    commit: Commit(commit: Commit) => (committed: Committed);
 
-    /// Extends leases that their holders still hold, and keeps the progress that heartbeats brought
-    /// (X1).
-    fn renew(&self, held: Vec<Holding>)
-    -> impl Future<Output = Result<Renewed, StoreError>> + Send;
+    /// Extends leases that their holders still hold, and keeps the progress that heartbeats brought.
+    renew: Renew(held: Vec<Holding>) => (renewed: Renewed);
 
     /// Leases whose end, or whose attempt's deadline, has passed; earliest first. Changes nothing.
-    fn expired(&self, limit: usize) -> impl Future<Output = Result<Expired, StoreError>> + Send;
+    expired: Expired { limit: usize } => (expired: Expired);
 
-    /// A run's newest snapshot not newer than asked for, and what followed it. With `after`, no
-    /// snapshot and only what followed that version; a version that was trimmed away gives the
-    /// snapshot after all.
-    fn load(
-        &self,
-        run: RunId,
-        after: Option<Version>,
-    ) -> impl Future<Output = Result<Option<Loaded>, StoreError>> + Send;
+    /// A run's newest snapshot and the events after it. With `after`, only the events after that
+    /// version; if those were trimmed, the snapshot after all.
+    load: Load { run: RunId, after: Option<Version> } => (loaded: Option<Loaded>);
 
     /// Runs in the order of their ids, from the one after `after`.
-    fn heads(
-        &self,
-        after: Option<RunId>,
-        limit: usize,
-    ) -> impl Future<Output = Result<Heads, StoreError>> + Send;
+    heads: Heads { after: Option<RunId>, limit: usize } => (heads: Heads);
 
     /// A run's rows in the queue, by task. For recovery and checks.
-    fn queue(&self, run: RunId) -> impl Future<Output = Result<Vec<QueueRow>, StoreError>> + Send;
+    queue: Queue(run: RunId) => (rows: Vec<QueueRow>);
 
     /// Forgets a run's events below `below`, which must not be above its newest snapshot.
-    fn trim(
-        &self,
-        run: RunId,
-        below: Version,
-    ) -> impl Future<Output = Result<(), StoreError>> + Send;
+    trim: Trim { run: RunId, below: Version } => ();
 
     /// Dead letters in the order of their ids.
-    fn letters(&self, ask: AskLetters) -> impl Future<Output = Result<Letters, StoreError>> + Send;
+    letters: Letters(ask: AskLetters) => (letters: Letters);
 
     /// One dead letter.
-    fn letter(
-        &self,
-        id: LetterId,
-    ) -> impl Future<Output = Result<Option<StoredLetter>, StoreError>> + Send;
+    letter: Letter(id: LetterId) => (letter: Option<StoredLetter>);
 
-    /// Puts a waiting letter aside for good.
-    fn discard(
-        &self,
-        id: LetterId,
-        reason: String,
-    ) -> impl Future<Output = Result<Discarded, StoreError>> + Send;
+    /// Marks a waiting dead letter as discarded, for good.
+    discard: Discard { id: LetterId, reason: String } => (discarded: Discarded);
 
-    /// Marks a run that is at rest as archived (A12): no recovery takes it up. A commit that makes
-    /// the run active again takes the mark away.
-    fn archive(&self, run: RunId) -> impl Future<Output = Result<Archived, StoreError>> + Send;
+    /// Marks a run that has ended or is deactivated as archived: recovery leaves it alone. A commit
+    /// that makes the run active again removes the mark.
+    archive: Archive(run: RunId) => (archived: Archived);
 
-    /// Removes everything kept of runs that ended long ago, looking at a bounded number of runs.
-    fn prune(&self, prune: Prune) -> impl Future<Output = Result<Pruned, StoreError>> + Send;
+    /// Removes all records of runs that ended long ago. Looks at a bounded number of runs.
+    prune: Prune(prune: Prune) => (pruned: Pruned);
 
     /// A page of runs, the newest first.
-    fn list(&self, ask: AskRuns) -> impl Future<Output = Result<Listed, StoreError>> + Send;
+    list: List(ask: AskRuns) => (listed: Listed);
 
     /// How many runs there are.
-    fn tally(&self) -> impl Future<Output = Result<Tally, StoreError>> + Send;
+    tally: Tally => (tally: Tally);
 
-    /// Every action's guards, by the action's name, for people to see.
-    fn guards(&self) -> impl Future<Output = Result<Vec<GuardRow>, StoreError>> + Send;
+    /// Every action's guards, by the action's name. For display.
+    guards: Guards => (rows: Vec<GuardRow>);
 
-    /// Keeps a workflow definition under its name, in the place of the one before it.
-    fn define(
-        &self,
-        definition: Definition,
-    ) -> impl Future<Output = Result<Defined, StoreError>> + Send;
+    /// Stores a workflow definition under its name, in place of the one before it.
+    define: Define(definition: Definition) => (defined: Defined);
 
     /// The newest definition of a name.
-    fn definition(
-        &self,
-        name: String,
-    ) -> impl Future<Output = Result<Option<StoredDefinition>, StoreError>> + Send;
+    definition: Definition(name: String) => (stored: Option<StoredDefinition>);
 
     /// Definitions in the order of their names, from the one after `after`.
-    fn definitions(
-        &self,
-        after: Option<String>,
-        limit: usize,
-    ) -> impl Future<Output = Result<Vec<StoredDefinition>, StoreError>> + Send;
+    definitions: Definitions { after: Option<String>, limit: usize }
+        => (page: Vec<StoredDefinition>);
+}
 
-    /// Ends when another process may have made something due: a hint, which may be false, late or
-    /// never come, so whoever waits for it also asks now and then. A store that is told nothing
-    /// never ends it.
+/// The request reached something that did not understand it, so it may have had any effect.
+fn another_answer(method: &str) -> StoreError {
+    StoreError::Unknown(format!("the store answered another request than `{method}`"))
+}
+
+/// A shared store is a store.
+impl<S: Store> Store for Arc<S> {
+    fn ask(&self, request: Request) -> impl Future<Output = Result<Answer, StoreError>> + Send {
+        (**self).ask(request)
+    }
+
     fn news(&self) -> impl Future<Output = ()> + Send {
-        std::future::pending()
+        (**self).news()
     }
 }
 

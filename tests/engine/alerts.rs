@@ -11,7 +11,7 @@ use retrial::failure::Failure;
 use retrial::guard::{Alert, ErrorBudget, GuardRules};
 use retrial::policy::{Backoff, Jitter, Origin, Policy, Shape, Share};
 use retrial::run::{Event, Outcome, Recorded, RunId};
-use retrial::store::{Layer, RunPhase, Store};
+use retrial::store::{RunPhase, Store};
 use retrial::time::Nanos;
 use retrial::workflow::{Action, Target, Webhook, Workflow, WorkflowParts};
 use serde_json::json;
@@ -199,7 +199,7 @@ async fn c18_a_crash_after_the_commit_tells_nothing_twice() {
     pass(500).await;
     store.fail(Some(Trouble::LandingLost));
     pass(1_000).await;
-    let before = alerts(&told(Layer::under(&*store)).await);
+    let before = alerts(&told(store.under()).await);
     assert_eq!(thresholds(&before), [50, 100], "it landed");
     drop(first);
     let second = start(&other, &acts, Config::default()).await;

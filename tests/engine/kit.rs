@@ -12,10 +12,7 @@ use retrial::engine::{Config, Engine, Submission, World};
 use retrial::policy::{Backoff, Policy};
 use retrial::run::{self, Event, Recorded, RunId, TaskId, Version};
 use retrial::runtime::TokioRuntime;
-use retrial::store::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Heads, Holding, Layer, Loaded,
-    MemoryStore, QueueRow, Renewed, Store, StoreError,
-};
+use retrial::store::{Answer, Commit, Committed, MemoryStore, Request, Store, StoreError};
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Step, StepIx, Template, Transition, Workflow, WorkflowParts};
 use serde_json::Value;
@@ -156,6 +153,11 @@ impl Watched {
         })
     }
 
+    /// The store, past the link.
+    pub(crate) fn under(&self) -> &MemoryStore<TokioRuntime> {
+        &self.store
+    }
+
     /// From now on a creation's answer takes this long.
     pub(crate) fn answer_creations_late(&self, by: Duration) {
         *self.late.lock().unwrap() = by;
@@ -203,13 +205,13 @@ impl Watched {
         // The first version from which a tail can still be had, by halving.
         while step > 0 {
             let at = Version(floor + step - 1);
-            let whole = self.under().load(run, Some(at)).await.unwrap().unwrap();
+            let whole = self.store.load(run, Some(at)).await.unwrap().unwrap();
             if whole.snapshot.is_some() {
                 floor += step;
             }
             step /= 2;
         }
-        let newest = self.under().load(run, None).await.unwrap().unwrap().version;
+        let newest = self.store.load(run, None).await.unwrap().unwrap().version;
         newest.0 - floor
     }
 
@@ -227,67 +229,43 @@ impl Watched {
     }
 }
 
-impl Layer for Watched {
-    type Under = MemoryStore<TokioRuntime>;
-
-    fn under(&self) -> &Self::Under {
-        &self.store
-    }
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.pass_on(self.under().clock()).await
-    }
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        let created = self.pass_on(self.under().create(create)).await;
-        let late = *self.late.lock().unwrap();
-        tokio::time::sleep(late).await;
-        created
-    }
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        self.pass_on(self.under().claim(claim)).await
-    }
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.sent.lock().unwrap().push(commit.clone());
-        let late = self.late_commits.lock().unwrap().filter(|(run, _)| *run == commit.run);
-        let answer = self.pass_on(self.under().commit(commit)).await;
-        if let Some((_, by)) = late {
-            tokio::time::sleep(by).await;
+impl Store for Watched {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        let late = match &request {
+            Request::Create(_) => Some(*self.late.lock().unwrap()),
+            Request::Commit(commit) => {
+                self.sent.lock().unwrap().push(commit.clone());
+                let late = self.late_commits.lock().unwrap().filter(|(run, _)| *run == commit.run);
+                late.map(|(_, by)| by)
+            }
+            Request::Heads { .. } if self.never_tells_heads.load(Ordering::SeqCst) => {
+                return std::future::pending().await;
+            }
+            _ => None,
+        };
+        let answer = self.pass_on(self.store.ask(request)).await;
+        if let Some(late) = late {
+            tokio::time::sleep(late).await;
         }
         let lost = *self.trouble.lock().unwrap() == Some(Trouble::LandingLost);
-        match answer {
-            Ok(Committed::Applied { .. } | Committed::Already { .. }) if lost => {
-                Err(StoreError::Unknown("out of reach".into()))
+        let mut answer = answer?;
+        match &mut answer {
+            Answer::Commit(Committed::Applied { .. } | Committed::Already { .. }) if lost => {
+                return Err(StoreError::Unknown("out of reach".into()));
             }
-            answer => answer,
+            Answer::Expired(found) if self.hides_expired.load(Ordering::SeqCst) => {
+                (found.tasks, found.next) = (vec![], None);
+            }
+            Answer::Heads(page) if self.hides_active.load(Ordering::SeqCst) => {
+                page.runs.iter_mut().for_each(|head| head.active = false);
+            }
+            _ => {}
         }
+        Ok(answer)
     }
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.pass_on(self.under().renew(held)).await
-    }
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        let found = self.pass_on(self.under().expired(limit)).await?;
-        Ok(match self.hides_expired.load(Ordering::SeqCst) {
-            true => Expired { tasks: vec![], next: None, ..found },
-            false => found,
-        })
-    }
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.pass_on(self.under().load(run, after)).await
-    }
-    async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        if self.never_tells_heads.load(Ordering::SeqCst) {
-            return std::future::pending().await;
-        }
-        let mut page = self.pass_on(self.under().heads(after, limit)).await?;
-        if self.hides_active.load(Ordering::SeqCst) {
-            page.runs.iter_mut().for_each(|head| head.active = false);
-        }
-        Ok(page)
-    }
-    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        self.pass_on(self.under().queue(run)).await
-    }
-    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.pass_on(self.under().trim(run, below)).await
+
+    fn news(&self) -> impl Future<Output = ()> + Send {
+        self.store.news()
     }
 }
 

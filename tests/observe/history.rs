@@ -5,7 +5,7 @@ use std::sync::Arc;
 use retrial::observe::History;
 use retrial::run::Version;
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 #[test]
 fn keeps_each_runs_newest_events_in_order() {

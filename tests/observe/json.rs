@@ -6,7 +6,7 @@ use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome, RouteCause};
 use serde_json::{Value, json};
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 fn shown(event: Event) -> String {
     let mut text = String::new();

@@ -6,7 +6,7 @@ use retrial::observe::{Output, Printer};
 use retrial::run::{Event, Outcome, RouteCause};
 use serde_json::json;
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 const PIPE: Output = Output::Auto { terminal: false };
 

@@ -1,6 +1,7 @@
 //! What observers show of hand-made events.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper of a test may fail the test")]
 
+mod fixtures;
 mod history;
 mod json;
 mod lines;
@@ -11,5 +12,4 @@ mod printer;
 mod schema;
 mod statistics;
 mod stream;
-mod tale;
 mod terminal;

@@ -14,7 +14,7 @@ use retrial::observe::metrics::{KNOWN_CODES, Kind, METRICS, Metrics};
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome};
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 /// What a recorder hears while `told` happens, a line a series, sorted.
 fn heard(told: impl FnOnce(&Metrics)) -> String {

@@ -5,7 +5,7 @@ use retrial::observe::Output;
 use retrial::policy::GiveUp;
 use retrial::run::Event;
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 const PIPE: Output = Output::Auto { terminal: false };
 

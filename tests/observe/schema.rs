@@ -13,7 +13,7 @@ use retrial::run::{Event, Recorded, Version, decode};
 use retrial::workflow::Workflow;
 use serde_json::{Map, Value};
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 /// A field as the page lists it.
 #[derive(Clone, Debug)]

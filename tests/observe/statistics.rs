@@ -5,7 +5,7 @@ use retrial::observe::Statistics;
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome};
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 fn counted(events: &[(u64, Event)]) -> Statistics {
     let mut statistics = Statistics::default();

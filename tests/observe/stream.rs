@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use retrial::observe::{Feed, Lagged, Notices, Observer, feed, json};
 use retrial::run::Event;
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 fn of(capacity: usize) -> (Feed, Notices) {
     feed(NonZeroUsize::new(capacity).unwrap())

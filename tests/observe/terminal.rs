@@ -5,7 +5,7 @@ use retrial::observe::{Output, Printer};
 use retrial::policy::GiveUp;
 use retrial::run::Event;
 
-use crate::tale::*;
+use crate::fixtures::*;
 
 const TERMINAL: Output = Output::Auto { terminal: true };
 
@@ -142,7 +142,7 @@ fn h14_live_lines_follow_the_window() {
     let columns = Arc::new(AtomicUsize::new(80));
     let (paper, now) = (Paper::default(), Arc::clone(&columns));
     let printer =
-        Printer::new(paper.clone(), TERMINAL).with_sight(move || Some((now.load(Relaxed), 24)));
+        Printer::new(paper.clone(), TERMINAL).with_size_from(move || Some((now.load(Relaxed), 24)));
     let events = failing(task(FETCH), Some(3), &[2_000]);
     tell(&printer, run(1), &events[..2]);
     columns.store(20, Relaxed);

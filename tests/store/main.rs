@@ -18,7 +18,6 @@ mod postgres_upgrade;
 mod redb;
 mod rot;
 mod store_model {
-    pub(crate) mod ask;
     pub(crate) mod naive;
     mod naive_guards;
     pub(crate) mod script;

@@ -172,7 +172,7 @@ macro_rules! instant {
 }
 
 instant! {
-    /// An instant of a store's clock, counted from the Unix epoch. Everything durable is stamped with it.
+    /// An instant of a store's clock, counted from the Unix epoch. Every stored event carries one.
     Timestamp
 }
 

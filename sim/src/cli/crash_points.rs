@@ -9,7 +9,6 @@ use retrial_sim::crash_points::Points;
 use retrial_sim::report::SeedReport;
 use retrial_sim::scenario::Scenario;
 use retrial_sim::sweep::{Sweep, cores};
-use retrial_sim::world;
 
 use super::{CrashPoints, packing, progress};
 
@@ -48,7 +47,7 @@ fn of_world(
         ran.into_iter().partition(|(_, report)| report.verdict.is_failure());
     println!("{}", named(what));
     for (place, steps) in points.steps() {
-        let place = world::name_of(*place);
+        let place = place.node();
         println!("  {place:<8} {} polls, {} disk calls", steps.polls, steps.calls);
     }
     println!("  {count} worlds, in {died} of them a node died: {} held", held.len());

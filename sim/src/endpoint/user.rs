@@ -13,8 +13,7 @@ use serde_json::Value;
 use super::answer::Answer;
 use super::ledger::Place;
 use super::serve::Endpoint;
-use crate::evidence::ENDPOINTS;
-use crate::scenario::{Reply, RetryAfter};
+use crate::scenario::{ENDPOINTS, Reply, RetryAfter};
 use crate::user::{Request, Response, Service};
 use crate::watch::Watch;
 

@@ -9,7 +9,8 @@ use retrial::store::{QueueRow, QueueState};
 use super::history::{TaskHistory, entries, tasks};
 use super::ledger::{Ledger, receipts};
 use super::{Promise, Report, error_budget, lines};
-use crate::evidence::{Evidence, RunEvidence, STORE, Told};
+use crate::evidence::{Evidence, RunEvidence, Told};
+use crate::scenario::STORE;
 
 /// An acknowledged run is gone.
 pub const RUN_LOST: &str = "run_lost";

@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use super::Report;
 use super::history::{Entry, attempt_of, entries};
-use crate::evidence::{ENDPOINTS, Evidence, JSON_LINES, METRICS, Output, RunEvidence, STORE};
+use crate::evidence::{Evidence, JSON_LINES, METRICS, Output, RunEvidence};
+use crate::scenario::{ENDPOINTS, STORE};
 
 /// A line is no JSON object, or was cut.
 pub const LINE_BROKEN: &str = "line_broken";

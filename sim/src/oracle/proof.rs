@@ -4,10 +4,20 @@
 use std::collections::BTreeSet;
 
 use retrial::run::{RunId, Version};
+use serde::{Deserialize, Serialize};
 
 use super::Finding;
 use crate::evidence::Evidence;
-use crate::report::Proof;
+
+/// An event that proves a breach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Proof {
+    /// Its run.
+    pub run: RunId,
+    /// Its number within the run, from 0.
+    pub number: Version,
+}
 
 /// The length of a run's id in a text.
 const ID: usize = 36;

@@ -43,7 +43,7 @@ pub(super) fn windows(scenario: &Scenario, lanes: &mut Lanes) -> Vec<Span> {
 }
 
 fn named(kind: FaultKind, other: Option<Place>, lasts: Nanos) -> String {
-    let with = other.map(|place| format!(" with {}", crate::world::name_of(place)));
+    let with = other.map(|place| format!(" with {}", place.node()));
     let by = (kind == FaultKind::Delay).then(|| format!(" by {lasts}"));
     format!("{kind}{}{}", by.unwrap_or_default(), with.unwrap_or_default())
 }

@@ -2,8 +2,7 @@
 
 use super::mask::Mask;
 use super::model::{Lane, LaneKind};
-use crate::evidence::{ENDPOINTS, STORE};
-use crate::scenario::{Place, Scenario, Topology};
+use crate::scenario::{ENDPOINTS, Place, STORE, Scenario, Topology};
 
 /// The lane of whoever submits and cancels, as the history calls it.
 const PEOPLE: &str = "users";
@@ -69,5 +68,5 @@ impl Lanes {
 }
 
 fn name(place: Place) -> String {
-    crate::world::name_of(place)
+    place.node()
 }

@@ -108,7 +108,7 @@ fn finding(breach: &Breach, events: &Events, mask: &Mask) -> Finding {
                  of a dead node lives on."
         }
     };
-    let event = |proof: &crate::report::Proof| {
+    let event = |proof: &crate::oracle::proof::Proof| {
         Some(EventAt { run: events.place(proof.run)?, number: proof.number.0 })
     };
     Finding {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use retrial::runtime::{Runtime, Task};
-use retrial::store::StoreError;
+use retrial::store::{Answer, StoreError};
 use tokio::io::{AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::sync::{mpsc, oneshot};
 
-use super::protocol::{Answer, Response, read};
+use super::protocol::{AnswerFrame, read};
 use crate::net::ShimStream;
 
 type Result = std::result::Result<Answer, StoreError>;
@@ -100,7 +100,7 @@ impl Calls {
         call.map(|call| call.sent = true).is_some()
     }
 
-    fn answer(&self, Response { id, result }: Response) {
+    fn answer(&self, AnswerFrame { id, result }: AnswerFrame) {
         if let Some(call) = self.table().waiting.remove(&id) {
             let _ = call.answer.send(result);
         }

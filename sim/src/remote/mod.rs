@@ -1,11 +1,10 @@
 //! A store reached over the simulated network: [`serve`] at the store's node, [`RemoteStore`] at
 //! the others.
 //!
-//! Decides how a store's methods cross the network and what a lost request or answer means for the
-//! caller. Must never know what a store keeps: it hands arguments and answers through. To add a
-//! method of [`Store`](retrial::store::Store), add a variant to `Ask` and to `Answer` and their arms
-//! in `protocol.rs` and `client.rs`; to add a fault, add a variant to [`StoreEffect`] and say in
-//! `serve.rs` where it takes effect.
+//! Decides how a request to a store crosses the network and what a lost request or answer means for
+//! the caller. Must never know what a store keeps: it passes requests and answers on. To add a fault,
+//! add a variant to [`StoreEffect`] and apply it in `serve.rs`. A new method of
+//! [`Store`](retrial::store::Store) needs only its name in [`StoreOp`].
 //!
 //! What the caller is told: a request whose first byte may have left and whose answer did not come
 //! in time, is [`StoreError::Unknown`](retrial::store::StoreError::Unknown); one that never left is

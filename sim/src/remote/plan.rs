@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use retrial::store::Request;
 use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,32 @@ pub enum StoreOp {
     Define,
     /// `definitions` and `definition`.
     Definitions,
+}
+
+impl StoreOp {
+    pub(super) fn of(request: &Request) -> Self {
+        match request {
+            Request::Clock => Self::Clock,
+            Request::Create(_) => Self::Create,
+            Request::Claim(_) => Self::Claim,
+            Request::Commit(_) => Self::Commit,
+            Request::Renew(_) => Self::Renew,
+            Request::Expired { .. } => Self::Expired,
+            Request::Load { .. } => Self::Load,
+            Request::Heads { .. } => Self::Heads,
+            Request::Queue(_) => Self::Queue,
+            Request::Trim { .. } => Self::Trim,
+            Request::Letters(_) | Request::Letter(_) => Self::Letters,
+            Request::Discard { .. } => Self::Discard,
+            Request::Archive(_) => Self::Archive,
+            Request::Prune(_) => Self::Prune,
+            Request::List(_) => Self::List,
+            Request::Tally => Self::Tally,
+            Request::Guards => Self::Guards,
+            Request::Define(_) => Self::Define,
+            Request::Definition(_) | Request::Definitions { .. } => Self::Definitions,
+        }
+    }
 }
 
 /// What a store fault does.

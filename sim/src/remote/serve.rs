@@ -9,8 +9,8 @@ use retrial::time::Nanos;
 use tokio::io::{AsyncWriteExt as _, WriteHalf};
 use tokio::sync::mpsc;
 
-use super::protocol::{Request, Response, frame, read};
-use super::{StoreEffect, StoreFaults};
+use super::protocol::{AnswerFrame, RequestFrame, frame, read};
+use super::{StoreEffect, StoreFaults, StoreOp};
 use crate::net::{ShimStream, SimListener};
 
 /// Serves `store` to whoever connects, until `listener` fails; to be run on the store's own node.
@@ -64,8 +64,8 @@ impl<S: Store> Desk<S> {
         let (mut requests, answers) = tokio::io::split(stream);
         let (out, queue) = mpsc::unbounded_channel();
         madsim::task::spawn(write(queue, answers));
-        while let Ok(request) = read::<Request>(&mut requests).await {
-            let effect = self.faults.strike(&self.name, &self.peer, request.ask.op());
+        while let Ok(request) = read::<RequestFrame>(&mut requests).await {
+            let effect = self.faults.strike(&self.name, &self.peer, StoreOp::of(&request.ask));
             madsim::task::spawn(self.clone().work(request, effect, out.clone()));
         }
     }
@@ -73,9 +73,9 @@ impl<S: Store> Desk<S> {
     /// Acts on one request, as often and as late as `effect` says.
     async fn work(
         self,
-        Request { id, ask }: Request,
+        RequestFrame { id, ask }: RequestFrame,
         effect: Option<StoreEffect>,
-        out: mpsc::UnboundedSender<Response>,
+        out: mpsc::UnboundedSender<AnswerFrame>,
     ) {
         match effect {
             Some(StoreEffect::LoseRequest) => return,
@@ -86,22 +86,22 @@ impl<S: Store> Desk<S> {
             Some(StoreEffect::Duplicate { after }) => Some((ask.clone(), after)),
             _ => None,
         };
-        let result = ask.call(&*self.store).await;
+        let result = self.store.ask(ask).await;
         if effect != Some(StoreEffect::LoseAnswer) {
             // Nobody waits any more where the connection has ended.
-            let _ = out.send(Response { id, result });
+            let _ = out.send(AnswerFrame { id, result });
         }
         if let Some((ask, after)) = again {
             if after > Nanos::ZERO {
                 sleep(after.into()).await;
             }
-            let _ = ask.call(&*self.store).await;
+            let _ = self.store.ask(ask).await;
         }
     }
 }
 
 async fn write(
-    mut queue: mpsc::UnboundedReceiver<Response>,
+    mut queue: mpsc::UnboundedReceiver<AnswerFrame>,
     mut stream: WriteHalf<ShimStream>,
 ) -> io::Result<()> {
     while let Some(response) = queue.recv().await {

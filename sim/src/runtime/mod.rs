@@ -27,7 +27,7 @@ pub use self::chance::{SplitMix64, mix};
 pub use self::debt::Debt;
 pub use self::guarded::Pulse;
 pub use self::node_clock::{ClockPlan, Drift, DriftOutOfRange, Jump, NodeClock};
-pub use self::seed::{PanicReport, run_seed};
+pub use self::seed::{FunctionPanic, PanicReport, run_seed};
 
 pub(crate) use self::seed::{function_panics, inside_function, quietly};
 

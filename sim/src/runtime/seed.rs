@@ -11,7 +11,6 @@ use madsim::runtime::Runtime;
 use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::FunctionPanic;
 use crate::incarnation::Incarnation;
 
 /// A panic in a simulated world.
@@ -47,6 +46,17 @@ impl PanicReport {
             && (self.message.starts_with("time limit exceeded")
                 || self.message.starts_with("no events, all tasks will block forever"))
     }
+}
+
+/// A panic in a registered function, which its attempt outlived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FunctionPanic {
+    /// The function's name.
+    pub function: String,
+    /// What it said.
+    pub message: String,
+    /// Source file and line.
+    pub place: String,
 }
 
 /// Runs the future that `world` makes on a fresh thread, in a madsim runtime of its own seeded with

@@ -44,28 +44,3 @@ impl Reply {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use crate::fault::FaultKind;
-    use crate::workload::draw;
-
-    #[test]
-    fn one_kind_is_gone_and_the_others_stay() {
-        let mut met = BTreeSet::new();
-        for seed in 0..64 {
-            let scenario = draw(seed);
-            let kinds = scenario.kinds();
-            for kind in FaultKind::ALL {
-                let rest: BTreeSet<_> = kinds.iter().copied().filter(|k| *k != kind).collect();
-                assert_eq!(scenario.without(kind).kinds(), rest, "seed {seed} without {kind}");
-                let is_same = scenario.without(kind) == scenario;
-                assert_eq!(is_same, !kinds.contains(&kind), "seed {seed} without {kind}");
-            }
-            met.extend(kinds);
-        }
-        assert_eq!(met.len(), FaultKind::ALL.len(), "only {met:?} were drawn");
-    }
-}

@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::UserEvidence;
 use crate::clock::true_now;
 use crate::disk::Fate;
-use crate::evidence::{ENDPOINTS, STORE};
 use crate::net::Net;
 use crate::node::{Crash, CrashAt, SimNode};
 use crate::runtime::{SplitMix64, mix};
+use crate::scenario::{ENDPOINTS, STORE};
 use crate::sync::lock;
 use crate::trace::{Kind, Trace};
 

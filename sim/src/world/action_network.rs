@@ -7,9 +7,11 @@ use std::sync::Arc;
 use retrial::failure::NetworkFault;
 use retrial::net::{Authority, Connect, ConnectError};
 
-use super::nodes::HTTP;
 use crate::net::{ShimStream, SimConnector};
 use crate::user::UserCode;
+
+/// The endpoints' port: that of plain HTTP.
+pub(super) const HTTP: u16 = 80;
 
 /// What an engine's actions connect with.
 #[derive(Clone, Debug)]

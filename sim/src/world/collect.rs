@@ -8,16 +8,17 @@ use retrial::time::{Mono, Nanos};
 use retrial::workflow::Target;
 use tokio::sync::oneshot;
 
-use super::drive::Users;
 use super::nodes::Nodes;
 use super::program::{Notes, Order, Reading};
+use super::users::Users;
 use crate::clock::true_now;
 use crate::endpoint::{Delivery, Entry};
 use crate::evidence::{
-    Arrival, ArrivalEnd, Asked, Bound, ClockBounds, Evidence, Lifespan, METRICS, Output,
-    PeopleEvidence, Phases, RedriveAnswer, RunEvidence,
+    Arrival, ArrivalEnd, Asked, Bound, ClockBounds, Evidence, METRICS, Output, PeopleEvidence,
+    Phases, RedriveAnswer, RunEvidence,
 };
 use crate::fault::FaultKind;
+use crate::incarnation::Lifespan;
 use crate::oracle::{Replayer, is_guarded};
 use crate::runtime::function_panics;
 use crate::scenario::Scenario;

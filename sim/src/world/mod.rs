@@ -17,8 +17,7 @@ mod program;
 mod recording_store;
 mod spans;
 mod user_faults;
-
-pub use plan::name_of;
+mod users;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

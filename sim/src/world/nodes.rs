@@ -9,10 +9,10 @@ use retrial::runtime::Runtime as _;
 use retrial::store::{OpenError, RedbStore};
 use retrial::time::Nanos;
 
-use super::action_network::ActionNetwork;
-use super::plan::{self, ENDPOINTS, STORE};
-use super::program::{self, Counter, Lost, Member, Notes};
-use super::recording_store::RecordingStore;
+use super::action_network::{ActionNetwork, HTTP};
+use super::plan;
+use super::program::{self, Counter, Member, Notes};
+use super::recording_store::{Lost, RecordingStore};
 use crate::clock::true_now;
 use crate::disk::SimDisk;
 use crate::endpoint::Endpoint;
@@ -22,13 +22,11 @@ use crate::net::Net;
 use crate::node::{NodeParts, SimNode};
 use crate::remote::{self, RemoteStore, StoreFaults};
 use crate::runtime::SimRuntime;
-use crate::scenario::{ENDPOINT_HOST, Lacking, Place, Scenario, Topology};
+use crate::scenario::{ENDPOINT_HOST, ENDPOINTS, Lacking, Place, STORE, Scenario, Topology};
 use crate::trace::Kind;
 use crate::user::{UserCode, World};
 use crate::watch::Records;
 
-/// The endpoints' port: that of plain HTTP.
-pub(super) const HTTP: u16 = 80;
 /// The store's port.
 const STORE_PORT: u16 = 7_000;
 
@@ -117,7 +115,7 @@ impl Nodes {
 
     fn start_embedded(&mut self, scenario: &Scenario, notes: &Notes, records: &Records) {
         let place = Place::Node(0);
-        let disk = SimDisk::new(&plan::node_name(0), plan::disk(scenario, place), records);
+        let disk = SimDisk::new(&place.node(), plan::disk(scenario, place), records);
         let member = self.member(scenario, true, notes, records);
         let opened = disk.clone();
         let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
@@ -125,9 +123,10 @@ impl Nodes {
             async move {
                 member.net.node_restarted(incarnation.node());
                 let records = member.records.clone();
-                let lost = member.notes.lost.clone();
-                let store = open(runtime.clone(), disk, incarnation.clone(), records, lost).await;
-                let store = RecordingStore::new(store, &member.notes, incarnation.clone());
+                let (seen, lost) = (member.notes.seen.clone(), member.notes.lost.clone());
+                let of = incarnation.clone();
+                let store = open(runtime.clone(), disk, of.clone(), records, lost.clone()).await;
+                let store = RecordingStore::new(store, seen, lost, of);
                 program::run(runtime, incarnation, store, member).await;
             }
         };
@@ -167,13 +166,12 @@ impl Nodes {
         let opened = disk.clone();
         let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
             let (net, faults, records, notes) = world.clone();
-            let lost = notes.lost.clone();
             let disk = opened.clone();
             async move {
                 net.node_restarted(STORE);
-                let store =
-                    open(runtime.clone(), disk, incarnation.clone(), records.clone(), lost).await;
-                let store = RecordingStore::new(store, &notes, incarnation.clone());
+                let (of, lost) = (incarnation.clone(), notes.lost);
+                let store = open(runtime, disk, of.clone(), records, lost.clone()).await;
+                let store = RecordingStore::new(store, notes.seen, lost, of);
                 if let Ok(listener) = net.listen(incarnation, STORE_PORT).await {
                     // It ends only with the node.
                     let _ = remote::serve(Arc::new(store), listener, faults).await;
@@ -210,7 +208,7 @@ impl Nodes {
         boot: impl Fn(SimRuntime, Incarnation) -> F + Send + Sync + 'static,
     ) {
         let Site { place, clock, address, disk } = site;
-        let name = plan::name_of(place);
+        let name = place.node();
         self.net.add_node(&name, address);
         let plan = plan::runtime(scenario, clock);
         let parts = NodeParts { name, ip: Some(address), plan, disk };

@@ -5,9 +5,9 @@ use retrial::run::LetterId;
 use retrial::store::{Heads, LetterStatus, Prune};
 use retrial::time::Nanos;
 
-use super::drive::{Users, until};
 use super::program::Order;
-use crate::clock::true_now;
+use super::users::Users;
+use crate::clock::{true_now, until};
 use crate::evidence::{Pruning, RedriveAnswer};
 use crate::scenario::{ByHand, Keeping, Mend, MendAct, Pause};
 use crate::sync::lock;

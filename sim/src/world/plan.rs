@@ -3,7 +3,6 @@
 use retrial::time::{Mono, Nanos};
 
 use crate::disk::{DiskPlan, Fate, OpAt, OpKind, Rot, Slow};
-pub(super) use crate::evidence::ENDPOINTS;
 use crate::fault::FaultKind;
 use crate::net::{Direction, Effect, NetFault, NetPlan, Which, Window};
 use crate::node::{Crash, CrashAt, Pause, SimNode};
@@ -16,23 +15,6 @@ const ORIGIN: u64 = 1_735_689_600_000_000_000;
 
 /// How many packets of a hundred are lost where some are.
 const LOSS: u8 = 30;
-
-/// The store's node in the shared topology.
-pub(super) const STORE: &str = crate::evidence::STORE;
-
-pub(super) fn node_name(number: u32) -> String {
-    format!("node-{number}")
-}
-
-/// The name of the node at `place`.
-#[must_use]
-pub fn name_of(place: Place) -> String {
-    match place {
-        Place::Node(number) => node_name(number),
-        Place::Store => STORE.to_owned(),
-        Place::Endpoints => ENDPOINTS.to_owned(),
-    }
-}
 
 /// What the node with this clock sees of time and chance.
 pub(super) fn runtime(scenario: &Scenario, clock: usize) -> RuntimePlan {
@@ -116,8 +98,8 @@ fn net_fault(fault: &Fault) -> Option<NetFault> {
     };
     Some(NetFault {
         window: window(fault.when),
-        from: Some(name_of(fault.target)),
-        to: fault.peer.map(name_of),
+        from: Some(fault.target.node()),
+        to: fault.peer.map(Place::node),
         which,
         effect,
     })
@@ -142,7 +124,7 @@ pub(super) fn store(scenario: &Scenario) -> StorePlan {
         };
         Some(StoreFault {
             window: window(fault.when),
-            node: Some(name_of(fault.target)),
+            node: Some(fault.target.node()),
             op: None,
             which: call(fault.when).map_or(Which::Every, Which::Nth),
             effect,

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use retrial::action::HttpActions;
@@ -18,12 +17,12 @@ use retrial::store::{
     AskLetters, Heads, LetterFilter, Letters, Loaded, QueueRow, Store, StoreError,
 };
 use retrial::time::Nanos;
-use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use super::action_network::ActionNetwork;
 use super::counters::Counters;
 use super::functions::{Acts, Works};
-use super::recording_store::Seen;
+use super::recording_store::{Lost, Seen};
 use crate::clock::true_now;
 use crate::evidence::{JSON_LINES, Told};
 use crate::incarnation::Incarnation;
@@ -86,30 +85,6 @@ pub(super) struct Notes {
     pub(super) works: Works,
     /// Whether the store says that it is damaged as a whole.
     pub(super) lost: Lost,
-}
-
-/// That the store can't be opened any more. Clones share it.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lost(Arc<(AtomicBool, Notify)>);
-
-impl Lost {
-    pub(super) fn say(&self) {
-        self.0.0.store(true, Ordering::SeqCst);
-        self.0.1.notify_waiters();
-    }
-
-    pub(super) fn is_said(&self) -> bool {
-        self.0.0.load(Ordering::SeqCst)
-    }
-
-    /// Ends when it is said.
-    pub(super) async fn said(&self) {
-        // Enlisted before the look, so that what is said between the two is not missed.
-        let said = self.0.1.notified();
-        if !self.is_said() {
-            said.await;
-        }
-    }
 }
 
 /// Texts that were put out, by source.

@@ -1,16 +1,17 @@
 //! The store, with a witness beside it that writes down what the oracles need.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use retrial::run::{self, Recorded, RunId, Version};
 use retrial::store::{
-    Commit, CommitId, Committed, Create, Created, Hold, Layer, Snapshot, Store, StoreError,
+    Answer, Commit, CommitId, Committed, Hold, Request, Snapshot, Store, StoreError,
 };
 use retrial::time::Timestamp;
+use tokio::sync::Notify;
 
-use super::program::{Lost, Notes};
 use crate::evidence::{Ask, StoreAnswer};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
@@ -23,7 +24,7 @@ pub(super) struct Seen(Arc<Mutex<Inner>>);
 struct Inner {
     snapshots: Vec<(RunId, Snapshot)>,
     fenced: u64,
-    answers: Vec<Answer>,
+    answers: Vec<StoredAnswer>,
     /// What was to be kept, whatever became of it; only where somebody asks for it.
     sent: Option<Vec<Encoded>>,
     /// The commits of `answers`, by whether they landed.
@@ -32,7 +33,7 @@ struct Inner {
 
 /// An answer as it was given: its events are read when somebody asks.
 #[derive(Debug)]
-enum Answer {
+enum StoredAnswer {
     Unsure,
     Landed(Encoded),
     Held(Encoded, Vec<Hold>),
@@ -82,10 +83,10 @@ impl Seen {
     }
 
     pub(super) fn answers(&self) -> Vec<StoreAnswer> {
-        let read = |answer: &Answer| match answer {
-            Answer::Unsure => Some(StoreAnswer::Unsure),
-            Answer::Landed(ask) => ask.read().map(StoreAnswer::Landed),
-            Answer::Held(ask, holds) => Some(StoreAnswer::Held(ask.read()?, holds.clone())),
+        let read = |answer: &StoredAnswer| match answer {
+            StoredAnswer::Unsure => Some(StoreAnswer::Unsure),
+            StoredAnswer::Landed(ask) => ask.read().map(StoreAnswer::Landed),
+            StoredAnswer::Held(ask, holds) => Some(StoreAnswer::Held(ask.read()?, holds.clone())),
         };
         lock(&self.0).answers.iter().filter_map(read).collect()
     }
@@ -103,18 +104,18 @@ impl Inner {
             Ok(Committed::Applied { at, .. }) => {
                 let ask = ask(*at);
                 if self.known.insert((ask.run, id, true)) {
-                    self.answers.push(Answer::Landed(ask));
+                    self.answers.push(StoredAnswer::Landed(ask));
                 }
             }
             Ok(Committed::Held { at, holds }) => {
                 let ask = ask(*at);
                 if self.known.insert((ask.run, id, false)) {
-                    self.answers.push(Answer::Held(ask, holds.clone()));
+                    self.answers.push(StoredAnswer::Held(ask, holds.clone()));
                 }
             }
             Ok(Committed::Fenced { .. }) => self.fenced += 1,
             Ok(_) => {}
-            Err(_) => self.answers.push(Answer::Unsure),
+            Err(_) => self.answers.push(StoredAnswer::Unsure),
         }
     }
 }
@@ -129,35 +130,14 @@ pub(super) struct RecordingStore<S> {
 }
 
 impl<S> RecordingStore<S> {
-    pub(super) fn new(store: S, notes: &Notes, incarnation: Incarnation) -> Self {
-        let (seen, lost) = (notes.seen.clone(), notes.lost.clone());
-        lock(&seen.0).answers.push(Answer::Unsure);
+    pub(super) fn new(store: S, seen: Seen, lost: Lost, incarnation: Incarnation) -> Self {
+        lock(&seen.0).answers.push(StoredAnswer::Unsure);
         Self { store, seen, incarnation, lost }
     }
 }
 
-impl<S: Store> Layer for RecordingStore<S> {
-    type Under = S;
-
-    fn under(&self) -> &S {
-        &self.store
-    }
-
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        let answer = self.store.clock().await;
-        // No run's damage keeps a store from saying its time.
-        if matches!(answer, Err(StoreError::Broken(_))) {
-            self.lost.say();
-        }
-        answer
-    }
-
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        self.seen.send(create.run, Version::START, &create.events);
-        self.store.create(create).await
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+impl<S: Store> RecordingStore<S> {
+    async fn commit_and_record(&self, commit: Commit) -> Result<Committed, StoreError> {
         let (id, run, state) = (commit.id, commit.run, commit.snapshot.clone());
         let (first, events) = (commit.expect, commit.events.clone());
         self.seen.send(run, first, &events);
@@ -178,5 +158,54 @@ impl<S: Store> Layer for RecordingStore<S> {
             seen.snapshots.push((run, Snapshot { version: *version, state }));
         }
         answer
+    }
+}
+
+/// That the store can't be opened any more. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lost(Arc<(AtomicBool, Notify)>);
+
+impl Lost {
+    pub(super) fn say(&self) {
+        self.0.0.store(true, Ordering::SeqCst);
+        self.0.1.notify_waiters();
+    }
+
+    pub(super) fn is_said(&self) -> bool {
+        self.0.0.load(Ordering::SeqCst)
+    }
+
+    /// Ends when it is said.
+    pub(super) async fn said(&self) {
+        // Enlisted before the look, so that what is said between the two is not missed.
+        let said = self.0.1.notified();
+        if !self.is_said() {
+            said.await;
+        }
+    }
+}
+
+impl<S: Store> Store for RecordingStore<S> {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        match request {
+            Request::Clock => {
+                let answer = self.store.ask(Request::Clock).await;
+                // No run's damage keeps a store from answering its time.
+                if matches!(answer, Err(StoreError::Broken(_))) {
+                    self.lost.say();
+                }
+                answer
+            }
+            Request::Create(create) => {
+                self.seen.send(create.run, Version::START, &create.events);
+                self.store.ask(Request::Create(create)).await
+            }
+            Request::Commit(commit) => self.commit_and_record(commit).await.map(Answer::Commit),
+            other => self.store.ask(other).await,
+        }
+    }
+
+    fn news(&self) -> impl Future<Output = ()> + Send {
+        self.store.news()
     }
 }

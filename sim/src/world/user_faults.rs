@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::drive::until;
+use crate::clock::until;
 use crate::scenario::{Scenario, UserStrike};
 use crate::user::{UserCode, World, strike};
 

@@ -3,7 +3,7 @@ use retrial::observe::{Notice, json};
 use retrial::run::{Event, Version};
 use retrial::store::{QueueRow, QueueState, ResultRow};
 use retrial::workflow::{Need, Via};
-use retrial_sim::evidence::{JSON_LINES, METRICS, Output, STORE};
+use retrial_sim::evidence::{JSON_LINES, METRICS, Output};
 use retrial_sim::oracle::durability::{
     ACTED_BEFORE_WRITING, ARRIVAL_AFTER_SUCCESS, DAMAGED_WITHOUT_ROT, NEVER_TOLD, QUEUE_ROW_WRONG,
     RESULT_LOST, RESULT_UNEARNED, RUN_ALTERED, RUN_LOST, STRAY_ARRIVAL, SUCCEEDED_RAN_AGAIN,
@@ -13,6 +13,7 @@ use retrial_sim::oracle::lines::{
     LINE_BROKEN, LINE_MISSING, LINE_OUT_OF_ORDER, LINE_WRONG, WRONG_COUNT,
 };
 use retrial_sim::scenario::Reply;
+use retrial_sim::scenario::STORE;
 
 use crate::kit::{
     Script, at, exhausted, fanned, found, healthy, policy, recovered, server_error, status, step,

@@ -13,10 +13,9 @@ use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::{
     Action, Endpoint, Step, StepIx, Target, Template, Workflow, WorkflowParts,
 };
-use retrial_sim::evidence::{
-    Arrival, ArrivalEnd, Ask, Evidence, Lifespan, RunEvidence, StoreAnswer, Told,
-};
+use retrial_sim::evidence::{Arrival, ArrivalEnd, Ask, Evidence, RunEvidence, StoreAnswer, Told};
 use retrial_sim::fault::FaultKind;
+use retrial_sim::incarnation::Lifespan;
 use retrial_sim::oracle::Report;
 use retrial_sim::scenario::Reply;
 use serde_json::{Map, json};

@@ -242,3 +242,20 @@ fn bound_is_none_for_unlimited_retries_of_what_never_heals() {
     parts.total_timeout = Some(Nanos::from_secs(5));
     within(bound(&scenario, &one_step(Policy::try_from(parts).unwrap()), &none));
 }
+
+#[test]
+fn without_one_kind_of_fault_the_others_stay() {
+    let mut met = BTreeSet::new();
+    for seed in 0..64 {
+        let scenario = draw(seed);
+        let kinds = scenario.kinds();
+        for kind in FaultKind::ALL {
+            let rest: BTreeSet<_> = kinds.iter().copied().filter(|k| *k != kind).collect();
+            assert_eq!(scenario.without(kind).kinds(), rest, "seed {seed} without {kind}");
+            let is_same = scenario.without(kind) == scenario;
+            assert_eq!(is_same, !kinds.contains(&kind), "seed {seed} without {kind}");
+        }
+        met.extend(kinds);
+    }
+    assert_eq!(met.len(), FaultKind::ALL.len(), "only {met:?} were drawn");
+}

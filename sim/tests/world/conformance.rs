@@ -7,16 +7,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use madsim::runtime::Handle;
-use retrial::run::{LetterId, RunId, Version};
 use retrial::runtime::Runtime as _;
 use retrial::store::conformance::{Case, Harness, cases};
-use retrial::store::{
-    Archived, AskLetters, AskRuns, Claim, Claimed, Commit, CommitId, Committed, Create, Created,
-    Defined, Definition, Discarded, Expired, GuardRow, Heads, Holding, Letters, Listed, Loaded,
-    Prune, Pruned, QueueRow, RedbStore, Renewed, Store, StoreError, StoredDefinition, StoredLetter,
-    Tally,
-};
-use retrial::time::{Nanos, Timestamp};
+use retrial::store::{Answer, CommitId, Committed, RedbStore, Request, Store, StoreError};
+use retrial::time::Nanos;
 use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::incarnation::Incarnation;
@@ -131,21 +125,14 @@ struct Away {
 const PATIENCE: u32 = 40;
 
 impl Away {
-    async fn ask<T, F>(
-        &self,
-        call: impl Fn(Arc<RemoteStore<SimRuntime>>) -> F + Send + 'static,
-    ) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Future<Output = Result<T, StoreError>> + Send + 'static,
-    {
+    async fn ask_until_definite(&self, request: Request) -> Result<Answer, StoreError> {
         let (answer, answered) = oneshot::channel();
         let (runtime, store) = (self.runtime.clone(), Arc::clone(&self.store));
         let asking = async move {
             let mut tried = 0;
             let definite = loop {
                 tried += 1;
-                match call(Arc::clone(&store)).await {
+                match store.ask(request.clone()).await {
                     Err(StoreError::Unknown(_)) if tried < PATIENCE => {}
                     // The connection was not there; what the store itself refuses stays refused.
                     Err(StoreError::NotDone(why)) if tried < PATIENCE && is_away(&why) => {}
@@ -165,92 +152,19 @@ fn is_away(why: &str) -> bool {
     ["connect", "connection", "in time", "node", "refused"].iter().any(|word| why.contains(word))
 }
 
-macro_rules! again {
-    ($self:ident, $method:ident($($argument:ident),*), $cloned:ident) => {
-        $self.ask(move |store| {
-            let $cloned = $cloned.clone();
-            async move { store.$method($($argument),*).await }
-        })
-        .await
-    };
-}
-
 impl Store for Away {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.ask(|store| async move { store.clock().await }).await
-    }
-    async fn create(&self, c: Create) -> Result<Created, StoreError> {
-        again!(self, create(c), c)
-    }
-    async fn claim(&self, c: Claim) -> Result<Claimed, StoreError> {
-        again!(self, claim(c), c)
-    }
     /// To whoever sends a commit once, `Already` after a lost answer means that it landed just now.
-    async fn commit(&self, c: Commit) -> Result<Committed, StoreError> {
-        let is_new = self.sent.lock().unwrap().insert(c.id);
-        let answer = self.ask(move |store| {
-            let c = c.clone();
-            async move { store.commit(c).await }
-        });
-        Ok(match answer.await? {
-            Committed::Already { version, at } if is_new => Committed::Applied { version, at },
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        let is_new = match &request {
+            Request::Commit(commit) => self.sent.lock().unwrap().insert(commit.id),
+            _ => false,
+        };
+        Ok(match self.ask_until_definite(request).await? {
+            Answer::Commit(Committed::Already { version, at }) if is_new => {
+                Answer::Commit(Committed::Applied { version, at })
+            }
             other => other,
         })
-    }
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        again!(self, renew(held), held)
-    }
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.ask(move |store| async move { store.expired(limit).await }).await
-    }
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.ask(move |store| async move { store.load(run, after).await }).await
-    }
-    async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        self.ask(move |store| async move { store.heads(after, limit).await }).await
-    }
-    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        self.ask(move |store| async move { store.queue(run).await }).await
-    }
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        again!(self, letters(ask), ask)
-    }
-    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.ask(move |store| async move { store.letter(id).await }).await
-    }
-    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        again!(self, discard(id, reason), reason)
-    }
-    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
-        self.ask(move |store| async move { store.archive(run).await }).await
-    }
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        self.ask(move |store| async move { store.prune(prune).await }).await
-    }
-    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.ask(move |store| async move { store.trim(run, below).await }).await
-    }
-    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
-        again!(self, list(ask), ask)
-    }
-    async fn tally(&self) -> Result<Tally, StoreError> {
-        self.ask(|store| async move { store.tally().await }).await
-    }
-    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
-        self.ask(|store| async move { store.guards().await }).await
-    }
-    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
-        again!(self, define(definition), definition)
-    }
-    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
-        again!(self, definition(name), name)
-    }
-    async fn definitions(
-        &self,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<Vec<StoredDefinition>, StoreError> {
-        again!(self, definitions(after, limit), after)
     }
 }
 

@@ -16,13 +16,12 @@ use bytes::Bytes;
 use madsim::runtime::Handle;
 use madsim::time::sleep;
 use net_world::*;
-use retrial::run::{LetterId, Progress, RunId, TaskId, Token, Version};
+use retrial::run::{Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
-    Archived, AskLetters, AskRuns, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId,
-    Committed, Create, Created, Defined, Definition, Discarded, Expired, Fence, GuardRow, Heads,
-    Heartbeat, Holding, Letters, Listed, Loaded, Prune, Pruned, QueueChange, QueueRow, QueueState,
-    Renewal, Renewed, ResultRow, RunCursor, RunFilter, RunPhase, Store, StoreError,
-    StoredDefinition, StoredLetter, Tail, Tally,
+    Answer, Archived, AskRuns, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed,
+    Create, Created, Defined, Definition, Discarded, Expired, Fence, GuardRow, Heartbeat, Holding,
+    Letters, Listed, Loaded, Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, Request,
+    ResultRow, RunCursor, RunFilter, RunPhase, Store, StoreError, StoredDefinition, Tail, Tally,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -70,124 +69,96 @@ impl Stub {
     }
 }
 
-impl Store for Stub {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        Ok(AT)
-    }
-
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        Ok(Created::Existing { run: create.run, at: AT })
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        let token = Token::from_random(claim.id.counter, claim.chance);
-        let tasks = vec![
-            ClaimedTask {
-                run: run_id(),
-                task: TASK,
-                attempt: 2,
-                token,
-                progress: Some(progress())
-            };
-            claim.limit
-        ];
-        Ok(Claimed { at: AT, tasks, next_due: None, unable: vec![(need(), AT)] })
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+impl Stub {
+    fn commit(&self, commit: Commit) -> Committed {
         let mut books = self.0.lock().unwrap();
         books.calls.push(commit.id);
         if let Some(version) = books.receipts.get(&commit.id) {
-            return Ok(Committed::Already { version: *version, at: AT });
+            return Committed::Already { version: *version, at: AT };
         }
         if commit.expect != Version(books.version) {
             let tail = Tail { events: commit.events, results: commit.results };
-            return Ok(Committed::Conflict { tail, at: AT });
+            return Committed::Conflict { tail, at: AT };
         }
         books.version += 1;
         let version = Version(books.version);
         books.receipts.insert(commit.id, version);
-        Ok(Committed::Applied { version, at: AT })
+        Committed::Applied { version, at: AT }
     }
 
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        Ok(Renewed { at: AT, answers: vec![Renewal::Lost; held.len()] })
+    fn claim(claim: &Claim) -> Claimed {
+        let token = Token::from_random(claim.id.counter, claim.chance);
+        let progress = Some(progress());
+        let task = ClaimedTask { run: run_id(), task: TASK, attempt: 2, token, progress };
+        let tasks = vec![task; claim.limit];
+        Claimed { at: AT, tasks, next_due: None, unable: vec![(need(), AT)] }
     }
 
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        let next = Some(Timestamp::from_nanos(limit as u64));
-        Ok(Expired { at: AT, tasks: vec![], next })
-    }
-
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        if run != run_id() {
-            return Err(StoreError::Broken(format!("run {run}")));
-        }
-        let version = after.unwrap_or_default();
-        Ok(Some(Loaded { at: AT, version, snapshot: None, tail: Tail::default() }))
-    }
-
-    async fn heads(&self, _: Option<RunId>, _: usize) -> Result<Heads, StoreError> {
-        Err(StoreError::NotDone("full".to_owned()))
-    }
-
-    async fn queue(&self, _: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        let state = QueueState::Due { at: AT, need: need() };
-        Ok(vec![QueueRow { task: TASK, attempt: 4, state, progress: Some(progress()) }])
-    }
-
-    async fn trim(&self, _: RunId, _: Version) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        Ok(Letters { at: AT, letters: vec![], damaged: ask.after.into_iter().collect() })
-    }
-
-    async fn letter(&self, _: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        Ok(None)
-    }
-
-    async fn discard(&self, id: LetterId, _: String) -> Result<Discarded, StoreError> {
-        Ok(Discarded::Redriven { run: id.run })
-    }
-
-    async fn archive(&self, _: RunId) -> Result<Archived, StoreError> {
-        Ok(Archived::Done { since: AT })
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        Ok(Pruned { at: AT, runs: vec![], next: prune.after })
-    }
-
-    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
-        Ok(Listed { at: AT, runs: vec![], next: ask.before, damaged: vec![run_id()] })
-    }
-
-    async fn tally(&self) -> Result<Tally, StoreError> {
-        Ok(Tally { at: AT, phases: [(RunPhase::Paused, 3)].into(), letters: 2 })
-    }
-
-    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
-        Ok(vec![GuardRow { action: "act".into(), standing: None }])
-    }
-
-    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
-        Ok(Defined { revision: definition.text.len() as u64, at: AT })
-    }
-
-    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
+    fn definition(name: String) -> StoredDefinition {
         let definition = Definition { name, format: "ir".into(), text: "x = @a()".into() };
-        Ok(Some(StoredDefinition { definition, revision: 7, at: AT }))
+        StoredDefinition { definition, revision: 7, at: AT }
     }
+}
 
-    async fn definitions(
-        &self,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<Vec<StoredDefinition>, StoreError> {
-        let one = self.definition(after.unwrap_or_default()).await?;
-        Ok(vec![one; limit].into_iter().flatten().collect())
+impl Store for Stub {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        Ok(match request {
+            Request::Clock => Answer::Clock(AT),
+            Request::Create(create) => {
+                Answer::Create(Created::Existing { run: create.run, at: AT })
+            }
+            Request::Claim(claim) => Answer::Claim(Self::claim(&claim)),
+            Request::Commit(commit) => Answer::Commit(self.commit(commit)),
+            Request::Renew(held) => {
+                Answer::Renew(Renewed { at: AT, answers: vec![Renewal::Lost; held.len()] })
+            }
+            Request::Expired { limit } => {
+                let next = Some(Timestamp::from_nanos(limit as u64));
+                Answer::Expired(Expired { at: AT, tasks: vec![], next })
+            }
+            Request::Load { run, .. } if run != run_id() => {
+                return Err(StoreError::Broken(format!("run {run}")));
+            }
+            Request::Load { after, .. } => {
+                let (version, tail) = (after.unwrap_or_default(), Tail::default());
+                Answer::Load(Some(Loaded { at: AT, version, snapshot: None, tail }))
+            }
+            Request::Heads { .. } => return Err(StoreError::NotDone("full".to_owned())),
+            Request::Queue(_) => {
+                let state = QueueState::Due { at: AT, need: need() };
+                let progress = Some(progress());
+                Answer::Queue(vec![QueueRow { task: TASK, attempt: 4, state, progress }])
+            }
+            Request::Trim { .. } => Answer::Trim,
+            Request::Letters(ask) => {
+                let damaged = ask.after.into_iter().collect();
+                Answer::Letters(Letters { at: AT, letters: vec![], damaged })
+            }
+            Request::Letter(_) => Answer::Letter(None),
+            Request::Discard { id, .. } => Answer::Discard(Discarded::Redriven { run: id.run }),
+            Request::Archive(_) => Answer::Archive(Archived::Done { since: AT }),
+            Request::Prune(prune) => {
+                Answer::Prune(Pruned { at: AT, runs: vec![], next: prune.after })
+            }
+            Request::List(ask) => {
+                let (next, damaged) = (ask.before, vec![run_id()]);
+                Answer::List(Listed { at: AT, runs: vec![], next, damaged })
+            }
+            Request::Tally => {
+                let phases = [(RunPhase::Paused, 3)].into();
+                Answer::Tally(Tally { at: AT, phases, letters: 2 })
+            }
+            Request::Guards => {
+                Answer::Guards(vec![GuardRow { action: "act".into(), standing: None }])
+            }
+            Request::Define(definition) => {
+                Answer::Define(Defined { revision: definition.text.len() as u64, at: AT })
+            }
+            Request::Definition(name) => Answer::Definition(Some(Self::definition(name))),
+            Request::Definitions { after, limit } => {
+                Answer::Definitions(vec![Self::definition(after.unwrap_or_default()); limit])
+            }
+        })
     }
 }
 

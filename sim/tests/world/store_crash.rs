@@ -15,8 +15,8 @@ use retrial::policy::{Backoff, Policy};
 use retrial::run::{self, Event, Phase, Recorded, RunId, RunState, TaskId, Version, Waits};
 use retrial::runtime::Runtime as _;
 use retrial::store::{
-    Commit, Committed, Create, Created, Layer, Loaded, QueueRow, QueueState, RedbStore, ResultRow,
-    RunPhase, Store, StoreError,
+    Answer, Commit, Committed, Create, Created, Loaded, QueueRow, QueueState, RedbStore, Request,
+    ResultRow, RunPhase, Store, StoreError,
 };
 use retrial::time::Nanos;
 use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
@@ -113,14 +113,8 @@ struct Booked {
     incarnation: Incarnation,
 }
 
-impl Layer for Booked {
-    type Under = RedbStore;
-
-    fn under(&self) -> &RedbStore {
-        &self.store
-    }
-
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
+impl Booked {
+    async fn create_and_book(&self, create: Create) -> Result<Created, StoreError> {
         let run = create.run;
         self.book.page(run, |page| page.asked.push(create.events.clone()));
         let answer = self.store.create(create).await;
@@ -130,7 +124,7 @@ impl Layer for Booked {
         answer
     }
 
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
+    async fn commit_and_book(&self, commit: Commit) -> Result<Committed, StoreError> {
         self.book.page(commit.run, |page| page.pending = Some(commit.clone()));
         let answer = self.store.commit(commit.clone()).await;
         if self.incarnation.is_over() {
@@ -150,6 +144,16 @@ impl Layer for Booked {
             Err(_) => {}
         }
         answer
+    }
+}
+
+impl Store for Booked {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        Ok(match request {
+            Request::Create(create) => Answer::Create(self.create_and_book(create).await?),
+            Request::Commit(commit) => Answer::Commit(self.commit_and_book(commit).await?),
+            other => self.store.ask(other).await?,
+        })
     }
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 use super::exchange::{Answer, MAX_BODY};
 use super::retry_after;
 use crate::action::Outcome;
-use crate::action::result::{exception, fitting};
+use crate::action::result::{Measure, exception};
 use crate::failure::{Failure, NetworkFault, sanitise};
 use crate::run::Cost;
 use crate::time::Timestamp;
@@ -30,6 +30,14 @@ pub(super) fn read(answer: &Answer, bodiless: bool, at: Timestamp) -> Outcome {
         Some(failure) => Err(failure),
         None => fitting(body),
     }
+}
+
+/// `value` as a result, unless it is too deep or too large to keep.
+fn fitting(value: Value) -> Outcome {
+    let measure = Measure::of(&value);
+    measure.depth()?;
+    measure.size()?;
+    Ok(value)
 }
 
 /// What the endpoint says the attempt cost: `X-Cost`, in millionths, digits alone (H17).

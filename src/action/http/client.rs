@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use tracing::{Instrument, Span};
 
 use super::exchange::{self, Answer, MAX_BODY};
-use super::request::{Parts, assembled, contract, defaults, invalid, own};
+use super::request::{Parts, assemble, contract, default_headers, invalid, parse_header};
 use super::{answer, span};
 use crate::action::Context;
 use crate::failure::Failure;
@@ -22,11 +22,16 @@ use crate::workflow::HeaderText;
 #[derive(Clone, Copy, Debug)]
 pub struct Http<'c>(&'c Context);
 
-impl<'c> Http<'c> {
-    pub(crate) fn of(context: &'c Context) -> Self {
-        Self(context)
+impl Context {
+    /// An HTTP client: one request on one fresh connection, which reports failures as HTTP actions
+    /// do.
+    #[must_use]
+    pub fn http(&self) -> Http<'_> {
+        Http(self)
     }
+}
 
+impl<'c> Http<'c> {
     /// A `GET` of `url`.
     pub fn get(self, url: &str) -> Request<'c> {
         self.request("GET", url)
@@ -110,13 +115,13 @@ impl Request<'_> {
     /// its outcome is unknown.
     pub async fn send(self) -> Result<Response, Failure> {
         let (context, any_status) = (self.context, self.any_status);
-        let call = context.call();
+        let call = &context.0;
         let (parts, headers) = self.prepared()?;
         let to = parts.url.authority().clone();
-        let request = assembled(parts, headers)?;
+        let request = assemble(parts, headers)?;
         let span = span::of(&request, &to, call);
         let exchanged = async {
-            let stream = context.network().connect(&to).await?;
+            let stream = context.1.connect(&to).await?;
             let answer = exchange::exchange(stream, request, &to).await?;
             span::status(&Span::current(), answer.status);
             if any_status || answer.status.is_success() {
@@ -136,14 +141,14 @@ impl Request<'_> {
         let url: Url = self.url.parse().map_err(|error| invalid(&format!("{error}")))?;
         let method = Method::from_bytes(self.method.as_bytes())
             .map_err(|_| invalid("the method is not an HTTP method"))?;
-        let mut headers = defaults(&url, true)?;
+        let mut headers = default_headers(&url, true)?;
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
         for (name, value) in self.headers {
-            let (name, value) = own(&name, &HeaderText::Literal(value), &|_| None)?;
+            let (name, value) = parse_header(&name, &HeaderText::Literal(value), &|_| None)?;
             headers.insert(name, value);
         }
         if self.with_attempt {
-            contract(&mut headers, self.context.call());
+            contract(&mut headers, &self.context.0);
         }
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         Ok((Parts { method, url, body: self.body? }, headers))

@@ -2,6 +2,7 @@
 //!
 //! There is no pool: a pooled client may send a request again behind the engine's back.
 
+mod action_set;
 mod answer;
 mod client;
 mod exchange;
@@ -12,6 +13,7 @@ mod span;
 use std::fmt;
 use std::sync::Arc;
 
+pub use action_set::ActionSet;
 use bytes::Bytes;
 pub use client::{Http, Request, Response};
 use http_body_util::Full;
@@ -40,10 +42,6 @@ impl<C: Connect> HttpActions<C> {
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         Self { network, environment: Arc::new(environment) }
-    }
-
-    pub(super) fn network(&self) -> &C {
-        &self.network
     }
 
     async fn call(&self, endpoint: &Endpoint, call: &Call) -> Outcome {

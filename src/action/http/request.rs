@@ -38,18 +38,18 @@ pub(super) fn build(
     let bare = method == Method::GET || method == Method::HEAD;
     let body = if bare { Bytes::new() } else { body_of(&call.args) };
 
-    let mut headers = defaults(&url, bare)?;
+    let mut headers = default_headers(&url, bare)?;
     for (name, text) in &endpoint.headers {
-        let (name, value) = own(name, text, environment)?;
+        let (name, value) = parse_header(name, text, environment)?;
         headers.insert(name, value);
     }
     contract(&mut headers, call);
     let to = url.authority().clone();
-    Ok((to, assembled(Parts { method, url, body }, headers)?))
+    Ok((to, assemble(Parts { method, url, body }, headers)?))
 }
 
 /// The request, with these headers.
-pub(super) fn assembled(parts: Parts, headers: HeaderMap) -> Result<Request<Full<Bytes>>, Failure> {
+pub(super) fn assemble(parts: Parts, headers: HeaderMap) -> Result<Request<Full<Bytes>>, Failure> {
     let Parts { method, url, body } = parts;
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = method;
@@ -70,7 +70,7 @@ fn body_of(args: &Value) -> Bytes {
 }
 
 /// What an endpoint's own headers may replace.
-pub(super) fn defaults(url: &Url, bare: bool) -> Result<HeaderMap, Failure> {
+pub(super) fn default_headers(url: &Url, bare: bool) -> Result<HeaderMap, Failure> {
     const JSON: HeaderValue = HeaderValue::from_static("application/json");
     let mut headers = HeaderMap::new();
     let host = HeaderValue::try_from(url.authority().host_header())
@@ -88,7 +88,7 @@ pub(super) fn defaults(url: &Url, bare: bool) -> Result<HeaderMap, Failure> {
     Ok(headers)
 }
 
-pub(super) fn own(
+pub(super) fn parse_header(
     name: &str,
     text: &HeaderText,
     environment: &dyn Fn(&str) -> Option<String>,

@@ -9,44 +9,53 @@ use crate::run::{self, Lapse, Version, Waits};
 use crate::store::{Committed, QueueState, Store as _};
 
 impl<W: World> Lane<W> {
-    /// Compares the state with its queue rows; events win. Leases that a dead process left on a
-    /// store that only this one can use are over.
-    pub(super) async fn look_over(&mut self) -> Result<Vec<Message>, LaneError> {
+    /// Writes the queue rows that the state has and the store has not: events win.
+    pub(super) async fn restore_rows(&mut self) -> Result<(), LaneError> {
         let rows = self.node.queue_rows(self.state.id()).await?;
-        let mut missing = Vec::new();
-        let mut orphans = Vec::new();
-        for (task, attempt, waits) in run::queue_of(&self.state) {
+        let is_due = |task| {
             let row = rows.iter().find(|r| r.task == task);
-            match (waits, row.map(|r| &r.state)) {
-                (Waits::Due, Some(QueueState::Due { .. })) => {}
-                (Waits::Due, _) => {
-                    let delay = self.state.task(task).map(|t| t.delay).unwrap_or_default();
-                    let after = if self.state.holds_back(attempt) { HELD_BACK } else { delay };
-                    missing.extend(due(&self.state, task, attempt, after));
-                }
-                (Waits::Leased(token), _) if self.node.config.sole_owner => {
-                    let (lapse, orphan, denied) = (Lapse::Lease, true, false);
-                    orphans.push(Message::Expired { task, token, lapse, orphan, denied });
-                }
-                (Waits::Leased(_), _) => {}
+            row.is_some_and(|r| matches!(r.state, QueueState::Due { .. }))
+        };
+        let mut missing = Vec::new();
+        for (task, attempt, waits) in run::queue_of(&self.state) {
+            if waits == Waits::Due && !is_due(task) {
+                let delay = self.state.task(task).map(|t| t.delay).unwrap_or_default();
+                let after = if self.state.holds_back(attempt) { HELD_BACK } else { delay };
+                missing.extend(due(&self.state, task, attempt, after));
             }
         }
-        if !missing.is_empty() {
-            let mut draft = Draft::new(self.state.clone(), Guarded::default());
-            draft.queue = missing;
-            let commit = self.commit(&draft);
-            // Anything else means that others are at work on the run: nothing was missing, the rows
-            // were newer than the state.
-            if matches!(self.send(commit).await?, Committed::Applied { .. }) {
-                let rows = draft.queue.len();
-                tracing::warn!(run = %self.state.id(), rows, "queue rows were missing");
-            }
-            self.node.wake_for(&draft.queue);
+        if missing.is_empty() {
+            return Ok(());
         }
-        Ok(orphans)
+        let mut draft = Draft::new(self.state.clone(), Guarded::default());
+        draft.queue = missing;
+        let commit = self.commit(&draft);
+        // Any other answer means that others are at work on the run: nothing was missing, the rows
+        // were newer than the state.
+        if matches!(self.send(commit).await?, Committed::Applied { .. }) {
+            let rows = draft.queue.len();
+            tracing::warn!(run = %self.state.id(), rows, "queue rows were missing");
+        }
+        self.node.wake_for(&draft.queue);
+        Ok(())
     }
 
-    /// Forgets events that only a very long history still needs.
+    /// The ends of leases whose holder is known to be dead: that of a process before this one, on
+    /// a store that only one process uses.
+    pub(super) fn orphans(&self) -> impl Iterator<Item = Message> + use<W> {
+        let leases = match self.node.config.sole_owner {
+            true => run::queue_of(&self.state),
+            false => Vec::new(),
+        };
+        leases.into_iter().filter_map(|(task, _, waits)| match waits {
+            Waits::Leased(token) => {
+                Some(Message::Expired { task, token, lapse: Lapse::Lease, orphan: true })
+            }
+            Waits::Due => None,
+        })
+    }
+
+    /// Removes events that only a very long history still has.
     pub(super) async fn trim(&self) -> Result<(), LaneError> {
         let keep = self.node.config.keep_events;
         let fresh_snapshot = self.tail_bytes == 0 && self.snapshot_bytes > 0;

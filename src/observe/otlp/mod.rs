@@ -9,7 +9,7 @@
 //! which takes a run over continues its trace. The events are told once they are durable, by the
 //! node that committed them; what a node that dies had not sent is missing.
 
-mod post;
+mod http_client;
 mod spans;
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter as _};
 use tokio::sync::mpsc;
 
-use self::post::Post;
+use self::http_client::NetworkClient;
 use self::spans::Spans;
 use super::{Notice, Observer};
 use crate::net::{Connect, Url, UrlError};
@@ -37,7 +37,7 @@ const GATHER: Nanos = Nanos::from_secs(1);
 /// The most that one request may take.
 const REQUEST: Nanos = Nanos::from_secs(10);
 /// Between the tries to send a batch. After the last one it is dropped.
-const AGAIN: [Nanos; 4] =
+const RETRY_DELAYS: [Nanos; 4] =
     [Nanos::from_secs(1), Nanos::from_secs(2), Nanos::from_secs(4), Nanos::from_secs(8)];
 
 /// Why nothing can be exported.
@@ -71,7 +71,7 @@ pub fn traces(
     let mut exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
         .with_endpoint(format!("{collector}/v1/traces"))
-        .with_http_client(Post::new(network))
+        .with_http_client(NetworkClient::new(network))
         // It would block the thread between two tries.
         .with_retry_policy(RetryPolicy::disabled())
         .build()?;
@@ -173,7 +173,7 @@ impl Export {
 
     async fn send(&mut self, runtime: &impl Runtime, batch: Vec<SpanData>) {
         let spans = batch.len();
-        let mut again = AGAIN.into_iter();
+        let mut again = RETRY_DELAYS.into_iter();
         loop {
             let request = runtime.now().after(REQUEST);
             let error = tokio::select! {

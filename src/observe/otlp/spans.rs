@@ -13,7 +13,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest as _, Sha256};
 
 use super::super::Notice;
-use super::super::words::{fans_out, kind_name, step_name, task_name};
+use super::super::format::{fans_out, kind_name, step_name, task_name};
 use crate::failure::sanitise::clean;
 use crate::run::{Event, Outcome, RunId, TaskId};
 use crate::time::{Nanos, Timestamp};

@@ -10,7 +10,7 @@ use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::queue::{Queue, Standing};
 use super::super::records::Page;
 use super::super::requests::Record;
-use super::super::seam::{Commit, Create, Holding, ResultRow, Snapshot};
+use super::super::seam::{Commit, Create, Holding, Request, ResultRow, Snapshot};
 use super::layout::Place;
 use crate::guard::GuardInput;
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
@@ -99,13 +99,31 @@ pub(super) struct Base {
 pub(super) type Results = BTreeMap<u64, (Version, ResultRow)>;
 
 impl Wants {
-    pub(super) fn create(&mut self, create: &Create) {
+    /// What `request`, which changes something, is known to read.
+    pub(super) fn of(request: &Request) -> Self {
+        let mut wants = Self::default();
+        match request {
+            Request::Create(create) => wants.create(create),
+            Request::Commit(commit) => wants.commit(commit),
+            Request::Renew(held) => wants.renew(held),
+            Request::Trim { run, .. }
+            | Request::Archive(run)
+            | Request::Discard { id: LetterId { run, .. }, .. } => wants.runs = [*run].into(),
+            Request::Prune(prune) => wants.page = Some((prune.after, prune.limit)),
+            Request::Define(definition) => wants.definitions = [definition.name.clone()].into(),
+            // What only reads is loaded as it is found to be missing.
+            _ => {}
+        }
+        wants
+    }
+
+    fn create(&mut self, create: &Create) {
         self.runs.insert(create.run);
         self.runs.extend(create.redrives.map(|letter| letter.run));
         self.keys.extend(create.key.as_ref().map(|key| Digest::of(key.as_bytes())));
     }
 
-    pub(super) fn commit(&mut self, commit: &Commit) {
+    fn commit(&mut self, commit: &Commit) {
         let run = commit.run;
         self.runs.insert(run);
         self.active.insert(run, commit.phase.is_active());
@@ -125,7 +143,7 @@ impl Wants {
         }
     }
 
-    pub(super) fn renew(&mut self, held: &[Holding]) {
+    fn renew(&mut self, held: &[Holding]) {
         self.runs.extend(held.iter().map(|holding| holding.run));
         self.rows.extend(held.iter().map(|holding| (holding.run, holding.task)));
     }

@@ -45,28 +45,15 @@ use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 pub use error::ConnectError;
 pub use options::PostgresOptions;
 
-use self::records::PgRecords;
-use super::definitions::{Defined, Definition, StoredDefinition};
-use super::guards::{GuardRow, Guards};
-use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
-use super::listing::{AskRuns, Heads, Listed, Tally};
-use super::records::Records;
-use super::requests::Requests;
-use super::retention::{Archived, Prune, Pruned};
-use super::seam::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, Holding, Loaded, QueueRow,
-    Renewed, Store, StoreError,
-};
-use crate::run::{LetterId, RunId, Version};
+use super::guards::Guards;
+use super::seam::{Answer, Commit, Create, Request, Store, StoreError};
+use crate::run::{LetterId, RunId};
 use crate::runtime::{Runtime, Task};
-use crate::time::{Nanos, Timestamp};
-use base::{Ask, Wants};
+use crate::time::Nanos;
 use claim::Claims;
-use error::Failed;
 use news::Voice;
-use read::Reading;
 use shared::Shared;
-use writer::{Call, Work, Writer};
+use writer::{Call, Writer};
 
 /// How many requests wait for a writer before callers wait to ask.
 const WAITING: usize = 256;
@@ -80,7 +67,7 @@ pub struct PostgresStore<R> {
     runtime: R,
     shared: Arc<Shared>,
     claims: Mutex<Claims>,
-    writers: Vec<mpsc::Sender<Box<dyn Work>>>,
+    writers: Vec<mpsc::Sender<Call>>,
     closed: Vec<oneshot::Receiver<()>>,
     heard: Arc<Notify>,
     _listening: Task,
@@ -138,18 +125,13 @@ impl<R: Runtime> PostgresStore<R> {
     }
 
     /// Has the writer of `run` do it.
-    async fn write<T: Send + 'static>(
-        &self,
-        run: RunId,
-        wants: impl Fn() -> Wants + Send + 'static,
-        act: impl FnMut(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
+    async fn write(&self, run: RunId, request: Request) -> Result<Answer, StoreError> {
         let gone = || "the store's writer has stopped".to_owned();
         let [.., last] = run.to_bytes();
         let writer = self.writers.get(usize::from(last) % self.writers.len().max(1));
         let writer = writer.ok_or_else(|| StoreError::NotDone(gone()))?;
         let (reply, answer) = oneshot::channel();
-        let sent = writer.send(Box::new(Call::new(wants, act, reply))).await;
+        let sent = writer.send(Call::new(request, reply)).await;
         sent.map_err(|_| StoreError::NotDone(gone()))?;
         answer.await.unwrap_or_else(|_| Err(StoreError::Unknown(gone())))
     }
@@ -167,16 +149,6 @@ impl<R: Runtime> PostgresStore<R> {
             }
         }
     }
-
-    /// Reads by the ledger.
-    async fn read<T>(
-        &self,
-        asks: Vec<Ask>,
-        whole: Option<RunId>,
-        act: impl Fn(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError>,
-    ) -> Result<T, StoreError> {
-        self.in_time(async { read::read(&self.shared, asks, whole, act).await? }).await
-    }
 }
 
 /// Whose writer does what is no run's.
@@ -184,150 +156,44 @@ fn nobody() -> RunId {
     RunId::from_bytes([0; 16])
 }
 
-/// A number of runs, which are locked.
-fn runs(runs: impl IntoIterator<Item = RunId>) -> Wants {
-    Wants { runs: runs.into_iter().collect(), ..Wants::default() }
-}
-
 impl<R: Runtime> Store for PostgresStore<R> {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.read(vec![], None, |ledger| Ok(ledger.now)).await
-    }
-
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        let (run, create) = (create.run, Arc::new(create));
-        let wanted = Arc::clone(&create);
-        let wants = move || {
-            let mut wants = Wants::default();
-            wants.create(&wanted);
-            wants
-        };
-        self.write(run, wants, move |ledger| ledger.create(&create)).await
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        self.in_time(async { self.claims.lock().await.claim(&self.shared, &claim).await }).await
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        let (run, commit) = (commit.run, Arc::new(commit));
-        let wanted = Arc::clone(&commit);
-        let wants = move || {
-            let mut wants = Wants::default();
-            wants.commit(&wanted);
-            wants
-        };
-        self.write(run, wants, move |ledger| ledger.commit(&commit)).await
-    }
-
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        let run = held.first().map_or_else(nobody, |holding| holding.run);
-        let held: Arc<[Holding]> = held.into();
-        let wanted = Arc::clone(&held);
-        let wants = move || {
-            let mut wants = Wants::default();
-            wants.renew(&wanted);
-            wants
-        };
-        self.write(run, wants, move |ledger| ledger.renew(&held)).await
-    }
-
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.in_time(claim::expired(&self.shared, limit)).await
-    }
-
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.read(vec![Ask::Record(run)], None, move |ledger| ledger.load(run, after)).await
-    }
-
-    async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        self.read(vec![], None, move |ledger| ledger.heads(after, limit)).await
-    }
-
-    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        let rows = move |ledger: &mut Requests<'_, PgRecords<'_>>| {
-            ledger.shelf.record(run).map(|_| ledger.queue.rows(run))
-        };
-        self.read(vec![Ask::Record(run)], Some(run), rows).await
-    }
-
-    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.write(run, move || runs([run]), move |ledger| ledger.trim(run, below)).await
-    }
-
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        self.read(vec![], None, move |ledger| ledger.letters(&ask)).await
-    }
-
-    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.read(vec![Ask::Letter(id)], None, move |ledger| ledger.letter(id)).await
-    }
-
-    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        let run = id.run;
-        self.write(run, move || runs([run]), move |ledger| ledger.discard(id, &reason)).await
-    }
-
-    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
-        self.write(run, move || runs([run]), move |ledger| ledger.archive(run)).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        let page = Some((prune.after, prune.limit));
-        let wants = move || Wants { page, ..Wants::default() };
-        let run = prune.after.unwrap_or_else(nobody);
-        self.write(run, wants, move |ledger| ledger.prune(&prune)).await
-    }
-
-    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
-        let list = async {
-            let reading = Reading::begin(&self.shared).await?;
-            let listed = lists::list(&reading.session, reading.now, &ask).await?;
-            reading.end().await?;
-            Ok::<_, Failed>(listed)
-        };
-        self.in_time(async { Ok(list.await?) }).await
-    }
-
-    async fn tally(&self) -> Result<Tally, StoreError> {
-        let tally = async {
-            let reading = Reading::begin(&self.shared).await?;
-            let tally = lists::tally(&reading.session, reading.now).await?;
-            reading.end().await?;
-            Ok::<_, Failed>(tally)
-        };
-        self.in_time(async { Ok(tally.await?) }).await
-    }
-
-    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
-        let guards = async {
-            let reading = Reading::begin(&self.shared).await?;
-            let guards = lists::guards(&reading.session, reading.now).await?;
-            reading.end().await?;
-            Ok::<_, Failed>(guards)
-        };
-        self.in_time(async { Ok(guards.await?) }).await
-    }
-
-    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
-        let name = definition.name.clone();
-        let wants = move || Wants { definitions: [name.clone()].into(), ..Wants::default() };
-        self.write(nobody(), wants, move |ledger| ledger.define(&definition)).await
-    }
-
-    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
-        self.read(vec![], None, move |ledger| ledger.shelf.definition(&name)).await
-    }
-
-    async fn definitions(
-        &self,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<Vec<StoredDefinition>, StoreError> {
-        let page = move |ledger: &mut Requests<'_, PgRecords<'_>>| {
-            ledger.shelf.definitions(after.as_deref(), limit)
-        };
-        self.read(vec![], None, page).await
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        match &request {
+            Request::Create(Create { run, .. })
+            | Request::Commit(Commit { run, .. })
+            | Request::Discard { id: LetterId { run, .. }, .. }
+            | Request::Trim { run, .. }
+            | Request::Archive(run) => self.write(*run, request).await,
+            Request::Renew(held) => {
+                let run = held.first().map_or_else(nobody, |holding| holding.run);
+                self.write(run, request).await
+            }
+            Request::Prune(prune) => {
+                let run = prune.after.unwrap_or_else(nobody);
+                self.write(run, request).await
+            }
+            Request::Define(_) => self.write(nobody(), request).await,
+            Request::Claim(claim) => {
+                let claimed = async { self.claims.lock().await.claim(&self.shared, claim).await };
+                self.in_time(claimed).await.map(Answer::Claim)
+            }
+            Request::Expired { limit } => {
+                self.in_time(claim::expired(&self.shared, *limit)).await.map(Answer::Expired)
+            }
+            Request::Clock
+            | Request::Load { .. }
+            | Request::Heads { .. }
+            | Request::Queue(_)
+            | Request::Letters(_)
+            | Request::Letter(_)
+            | Request::List(_)
+            | Request::Tally
+            | Request::Guards
+            | Request::Definition(_)
+            | Request::Definitions { .. } => {
+                self.in_time(async { read::read(&self.shared, &request).await? }).await
+            }
+        }
     }
 
     /// Another node's transaction left something due. One of those who wait here is told.

@@ -1,16 +1,17 @@
 //! Requests that change nothing: each sees the store as it was at one instant, and locks nothing.
 
 use super::super::guards::Guards;
+use super::super::records::Records as _;
 use super::super::requests::Requests;
 use super::super::run_index::RunIndex;
-use super::super::seam::StoreError;
+use super::super::seam::{Answer, Request, StoreError};
 use super::base::{Ask, Base};
 use super::error::Failed;
 use super::layout::{nanos, time};
+use super::lists;
 use super::records::PgRecords;
 use super::session::Session;
 use super::shared::Shared;
-use crate::run::RunId;
 use crate::time::Timestamp;
 
 /// A reading that is under way.
@@ -42,43 +43,66 @@ impl<'s> Reading<'s> {
     }
 }
 
-/// Reads by the ledger: `asks` says what is known to be needed, `whole` whose rows.
-pub(super) async fn read<T>(
+/// Answers a request that changes nothing. What is counted or sorted over all runs is SQL; the rest
+/// is decided by [`Requests`] on what is loaded for it.
+pub(super) async fn read(
     shared: &Shared,
-    asks: Vec<Ask>,
-    whole: Option<RunId>,
-    act: impl Fn(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError>,
-) -> Result<Result<T, StoreError>, Failed> {
+    request: &Request,
+) -> Result<Result<Answer, StoreError>, Failed> {
     let reading = Reading::begin(shared).await?;
-    let mut base = Base { now: reading.now, ..Base::default() };
-    let mut asked = asks;
-    let answer = loop {
-        base.load_more(&reading.session, &asked).await?;
-        if let Some(run) = whole.filter(|run| !base.whole.contains(run)) {
-            base.load_whole(&reading.session, run).await?;
-        }
-        let (answer, missing) = tried(&base, &act);
-        if missing.is_empty() {
-            break answer;
-        }
-        if missing == asked {
-            return Err(Failed::Before("a request never had enough to be answered".into()));
-        }
-        asked = missing;
+    let (session, now) = (&reading.session, reading.now);
+    let answer = match request {
+        Request::List(ask) => Ok(Answer::List(lists::list(session, now, ask).await?)),
+        Request::Tally => Ok(Answer::Tally(lists::tally(session, now).await?)),
+        Request::Guards => Ok(Answer::Guards(lists::guards(session, now).await?)),
+        _ => load_and_answer(session, now, request).await?,
     };
     reading.end().await?;
     Ok(answer)
 }
 
+/// Loads what the request is known to read and then, round by round, what it was found to miss.
+async fn load_and_answer(
+    session: &Session,
+    now: Timestamp,
+    request: &Request,
+) -> Result<Result<Answer, StoreError>, Failed> {
+    let mut base = Base { now, ..Base::default() };
+    let mut asked = match request {
+        Request::Load { run, .. } | Request::Queue(run) => vec![Ask::Record(*run)],
+        Request::Letter(id) => vec![Ask::Letter(*id)],
+        _ => vec![],
+    };
+    loop {
+        base.load_more(session, &asked).await?;
+        if let Request::Queue(run) = request
+            && !base.whole.contains(run)
+        {
+            base.load_whole(session, *run).await?;
+        }
+        let (answer, missing) = tried(&base, request);
+        if missing.is_empty() {
+            return Ok(answer);
+        }
+        if missing == asked {
+            return Err(Failed::Before("a request never had enough to be answered".into()));
+        }
+        asked = missing;
+    }
+}
+
 /// What a request comes to on what was loaded, and what it misses.
-fn tried<T>(
-    base: &Base,
-    act: impl Fn(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError>,
-) -> (Result<T, StoreError>, Vec<Ask>) {
+fn tried(base: &Base, request: &Request) -> (Result<Answer, StoreError>, Vec<Ask>) {
     let (mut queue, mut guards) = (base.queue(), Guards::default());
     let mut shelf = PgRecords::new(base);
+    // The rows of a run with a damaged record can't be told to be all.
+    let sound = match request {
+        Request::Queue(run) => shelf.record(*run).map(drop),
+        _ => Ok(()),
+    };
     let (queue, guards, catalogue) = (&mut queue, &mut guards, &mut RunIndex::default());
-    let answer = act(&mut Requests { shelf: &mut shelf, queue, guards, catalogue, now: base.now });
+    let mut ledger = Requests { shelf: &mut shelf, queue, guards, catalogue, now: base.now };
+    let answer = sound.and_then(|()| ledger.answer(request));
     let missing = shelf.asked();
     (answer, missing)
 }

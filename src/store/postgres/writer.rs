@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::super::guards::Guards;
 use super::super::requests::Requests;
 use super::super::run_index::RunIndex;
-use super::super::seam::StoreError;
+use super::super::seam::{Answer, Request, StoreError};
 use super::base::{Ask, Base, Wants};
 use super::error::Failed;
 use super::layout::text;
@@ -32,51 +32,33 @@ const NEW_GUARDS: &str = "INSERT INTO guards (action) SELECT unnest($1::text[]) 
     ON CONFLICT (action) DO NOTHING";
 
 /// A request on its way through a writer.
-pub(super) trait Work: Send {
+pub(super) struct Call {
+    request: Request,
+    answer: Result<Answer, StoreError>,
+    reply: oneshot::Sender<Result<Answer, StoreError>>,
+}
+
+impl Call {
+    pub(super) fn new(
+        request: Request,
+        reply: oneshot::Sender<Result<Answer, StoreError>>,
+    ) -> Self {
+        let answer = Err(StoreError::NotDone("the request was not reached".into()));
+        Self { request, answer, reply }
+    }
+
     /// What it is known to read.
-    fn wants(&self) -> Wants;
+    fn wants(&self) -> Wants {
+        Wants::of(&self.request)
+    }
 
     /// Does it on what was loaded and keeps the answer. May be called again.
-    fn act(&mut self, ledger: &mut Requests<'_, PgRecords<'_>>);
+    fn act(&mut self, ledger: &mut Requests<'_, PgRecords<'_>>) {
+        self.answer = ledger.answer(&self.request);
+    }
 
     /// Answers: what was kept, or why the transaction came to nothing. Whoever asked may be gone.
-    fn settle(self: Box<Self>, failed: Option<StoreError>);
-}
-
-/// A request as a closure over the ledger.
-pub(super) struct Call<W, A, T> {
-    wants: W,
-    act: A,
-    answer: Result<T, StoreError>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
-}
-
-impl<W, A, T> Call<W, A, T>
-where
-    W: Fn() -> Wants + Send,
-    A: FnMut(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError> + Send,
-{
-    pub(super) fn new(wants: W, act: A, reply: oneshot::Sender<Result<T, StoreError>>) -> Self {
-        let answer = Err(StoreError::NotDone("the request was not reached".into()));
-        Self { wants, act, answer, reply }
-    }
-}
-
-impl<W, A, T> Work for Call<W, A, T>
-where
-    W: Fn() -> Wants + Send,
-    A: FnMut(&mut Requests<'_, PgRecords<'_>>) -> Result<T, StoreError> + Send,
-    T: Send,
-{
-    fn wants(&self) -> Wants {
-        (self.wants)()
-    }
-
-    fn act(&mut self, ledger: &mut Requests<'_, PgRecords<'_>>) {
-        self.answer = (self.act)(ledger);
-    }
-
-    fn settle(self: Box<Self>, failed: Option<StoreError>) {
+    fn settle(self, failed: Option<StoreError>) {
         let _ = self.reply.send(failed.map_or(self.answer, Err));
     }
 }
@@ -100,13 +82,13 @@ struct Decided {
     guards: Guards,
 }
 
-type Works = Vec<Box<dyn Work>>;
+type Works = Vec<Call>;
 
 impl<R: Runtime> Writer<R> {
     /// Serves requests until the last sender is gone, then drops `closed`.
     pub(super) async fn serve(
         mut self,
-        mut requests: mpsc::Receiver<Box<dyn Work>>,
+        mut requests: mpsc::Receiver<Call>,
         closed: oneshot::Sender<()>,
     ) {
         let mut waiting = VecDeque::new();
@@ -145,7 +127,7 @@ impl<R: Runtime> Writer<R> {
         }
     }
 
-    async fn do_one(&mut self, work: Box<dyn Work>) {
+    async fn do_one(&mut self, work: Call) {
         let mut works = vec![work];
         let mut done = self.attempt(&mut works).await;
         for _ in 1..TRIES {
@@ -243,7 +225,7 @@ fn settle(works: Works, done: Result<(), Failed>) {
 
 /// Those that can be done on one ground, in the order in which they came. One that has to wait
 /// for another keeps its place before those that come after it.
-fn gather(waiting: &mut VecDeque<Box<dyn Work>>) -> Works {
+fn gather(waiting: &mut VecDeque<Call>) -> Works {
     let (mut batch, mut rest) = (Vec::new(), VecDeque::new());
     let mut busy = Wants::default();
     for work in waiting.drain(..) {

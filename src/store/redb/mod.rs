@@ -26,21 +26,9 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use error::OpenError;
 
-use super::definitions::{Defined, Definition, StoredDefinition};
-use super::letters::{AskLetters, Discarded, Letters, StoredLetter};
-use super::listing::{AskRuns, Heads, Listed, Tally};
-use super::records::Records as _;
-use super::requests::Requests;
-use super::retention::{Archived, Prune, Pruned};
-use super::seam::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, GuardRow, Holding, Loaded,
-    QueueRow, Renewed, Store, StoreError,
-};
-use crate::run::{LetterId, RunId, Version};
+use super::seam::{Answer, Request, Store, StoreError};
 use crate::runtime::Runtime;
-use crate::time::Timestamp;
-use records::RedbRecords;
-use writer::{Call, Clock, Opener, Work, Writer};
+use writer::{Call, Clock, Opener, Writer};
 
 /// How many requests wait for the writer before callers wait to ask.
 const WAITING: usize = 256;
@@ -49,7 +37,7 @@ const WAITING: usize = 256;
 /// [`RedbStore::close`] waits for that.
 #[derive(Debug)]
 pub struct RedbStore {
-    requests: mpsc::Sender<Box<dyn Work>>,
+    requests: mpsc::Sender<Call>,
     closed: oneshot::Receiver<()>,
 }
 
@@ -110,105 +98,14 @@ impl RedbStore {
         // The writer drops its end when the file is closed.
         let _ = closed.await;
     }
-
-    async fn call<T: Send + 'static>(
-        &self,
-        act: impl FnMut(&mut Requests<'_, RedbRecords<'_>>) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, StoreError> {
-        let (reply, answer) = oneshot::channel();
-        let gone = || "the store's writer has stopped".to_owned();
-        let sent = self.requests.send(Box::new(Call::new(act, reply))).await;
-        sent.map_err(|_| StoreError::NotDone(gone()))?;
-        answer.await.unwrap_or_else(|_| Err(StoreError::Unknown(gone())))
-    }
 }
 
 impl Store for RedbStore {
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.call(|ledger| Ok(ledger.now)).await
-    }
-
-    async fn create(&self, create: Create) -> Result<Created, StoreError> {
-        self.call(move |ledger| ledger.create(&create)).await
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        self.call(move |ledger| Ok(ledger.queue.claim(&claim, ledger.now))).await
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        self.call(move |ledger| ledger.commit(&commit)).await
-    }
-
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        self.call(move |ledger| ledger.renew(&held)).await
-    }
-
-    async fn expired(&self, limit: usize) -> Result<Expired, StoreError> {
-        self.call(move |ledger| Ok(ledger.queue.expired(limit, ledger.now))).await
-    }
-
-    async fn load(&self, run: RunId, after: Option<Version>) -> Result<Option<Loaded>, StoreError> {
-        self.call(move |ledger| ledger.load(run, after)).await
-    }
-
-    async fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        self.call(move |ledger| ledger.heads(after, limit)).await
-    }
-
-    async fn queue(&self, run: RunId) -> Result<Vec<QueueRow>, StoreError> {
-        self.call(move |ledger| Ok(ledger.queue.rows(run))).await
-    }
-
-    async fn trim(&self, run: RunId, below: Version) -> Result<(), StoreError> {
-        self.call(move |ledger| ledger.trim(run, below)).await
-    }
-
-    async fn letters(&self, ask: AskLetters) -> Result<Letters, StoreError> {
-        self.call(move |ledger| ledger.letters(&ask)).await
-    }
-
-    async fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.call(move |ledger| ledger.letter(id)).await
-    }
-
-    async fn discard(&self, id: LetterId, reason: String) -> Result<Discarded, StoreError> {
-        self.call(move |ledger| ledger.discard(id, &reason)).await
-    }
-
-    async fn archive(&self, run: RunId) -> Result<Archived, StoreError> {
-        self.call(move |ledger| ledger.archive(run)).await
-    }
-
-    async fn prune(&self, prune: Prune) -> Result<Pruned, StoreError> {
-        self.call(move |ledger| ledger.prune(&prune)).await
-    }
-
-    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
-        self.call(move |ledger| ledger.list(&ask)).await
-    }
-
-    async fn tally(&self) -> Result<Tally, StoreError> {
-        self.call(|ledger| Ok(ledger.tally())).await
-    }
-
-    async fn guards(&self) -> Result<Vec<GuardRow>, StoreError> {
-        self.call(|ledger| Ok(ledger.guards.rows(ledger.now))).await
-    }
-
-    async fn define(&self, definition: Definition) -> Result<Defined, StoreError> {
-        self.call(move |ledger| ledger.define(&definition)).await
-    }
-
-    async fn definition(&self, name: String) -> Result<Option<StoredDefinition>, StoreError> {
-        self.call(move |ledger| ledger.shelf.definition(&name)).await
-    }
-
-    async fn definitions(
-        &self,
-        after: Option<String>,
-        limit: usize,
-    ) -> Result<Vec<StoredDefinition>, StoreError> {
-        self.call(move |ledger| ledger.shelf.definitions(after.as_deref(), limit)).await
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let gone = || "the store's writer has stopped".to_owned();
+        let sent = self.requests.send(Call::new(request, reply)).await;
+        sent.map_err(|_| StoreError::NotDone(gone()))?;
+        answer.await.unwrap_or_else(|_| Err(StoreError::Unknown(gone())))
     }
 }

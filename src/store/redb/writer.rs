@@ -4,7 +4,7 @@ use redb::{CommitError, StorageError, TableError, TransactionError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::requests::Requests;
-use super::super::seam::StoreError;
+use super::super::seam::{Answer, Request, StoreError};
 use super::error::{OpenError, before_commit, panic_text};
 use super::open::Open;
 use super::records::RedbRecords;
@@ -15,41 +15,29 @@ use crate::time::{Mono, Timestamp};
 const LARGEST_BATCH: usize = 256;
 
 /// A request on its way through the writer.
-pub(super) trait Work: Send {
+pub(super) struct Call {
+    request: Request,
+    answer: Result<Answer, StoreError>,
+    reply: oneshot::Sender<Result<Answer, StoreError>>,
+}
+
+impl Call {
+    pub(super) fn new(
+        request: Request,
+        reply: oneshot::Sender<Result<Answer, StoreError>>,
+    ) -> Self {
+        let answer = Err(StoreError::NotDone("the request was not reached".into()));
+        Self { request, answer, reply }
+    }
+
     /// Does it within a transaction and keeps the answer. May be called again when the transaction
     /// came to nothing.
-    fn act(&mut self, ledger: &mut Requests<'_, RedbRecords<'_>>);
+    fn act(&mut self, ledger: &mut Requests<'_, RedbRecords<'_>>) {
+        self.answer = ledger.answer(&self.request);
+    }
 
     /// Answers: what was kept, or why the transaction came to nothing. Whoever asked may be gone.
-    fn settle(self: Box<Self>, failed: Option<StoreError>);
-}
-
-/// A request as a closure over the ledger.
-pub(super) struct Call<A, T> {
-    act: A,
-    answer: Result<T, StoreError>,
-    reply: oneshot::Sender<Result<T, StoreError>>,
-}
-
-impl<A, T> Call<A, T>
-where
-    A: FnMut(&mut Requests<'_, RedbRecords<'_>>) -> Result<T, StoreError> + Send,
-{
-    pub(super) fn new(act: A, reply: oneshot::Sender<Result<T, StoreError>>) -> Self {
-        Self { act, answer: Err(StoreError::NotDone("the request was not reached".into())), reply }
-    }
-}
-
-impl<A, T> Work for Call<A, T>
-where
-    A: FnMut(&mut Requests<'_, RedbRecords<'_>>) -> Result<T, StoreError> + Send,
-    T: Send,
-{
-    fn act(&mut self, ledger: &mut Requests<'_, RedbRecords<'_>>) {
-        self.answer = (self.act)(ledger);
-    }
-
-    fn settle(self: Box<Self>, failed: Option<StoreError>) {
+    fn settle(self, failed: Option<StoreError>) {
         let _ = self.reply.send(failed.map_or(self.answer, Err));
     }
 }
@@ -133,7 +121,7 @@ impl From<CommitError> for Failed {
 pub(super) async fn serve<R: Runtime>(
     runtime: R,
     mut writer: Writer,
-    mut requests: mpsc::Receiver<Box<dyn Work>>,
+    mut requests: mpsc::Receiver<Call>,
     closed: oneshot::Sender<()>,
 ) {
     let mut batch = Vec::new();
@@ -157,7 +145,7 @@ pub(super) async fn serve<R: Runtime>(
 impl Writer {
     /// Does all of `works` in one transaction and answers. Where damage kept a batch from being
     /// done, each is done by itself, so that only those that touch the damage fail.
-    fn serve(&mut self, mut works: Vec<Box<dyn Work>>, now: Timestamp) {
+    fn serve(&mut self, mut works: Vec<Call>, now: Timestamp) {
         match self.attempt(&mut works, now) {
             Err(Failed::Before(StoreError::Broken(_))) if works.len() > 1 => {
                 works.into_iter().for_each(|work| self.serve(vec![work], now));
@@ -172,7 +160,7 @@ impl Writer {
         }
     }
 
-    fn attempt(&mut self, works: &mut [Box<dyn Work>], now: Timestamp) -> Result<(), Failed> {
+    fn attempt(&mut self, works: &mut [Call], now: Timestamp) -> Result<(), Failed> {
         let mut open = match self.open.take() {
             Some(open) => open,
             None => self.opener.open().map_err(|error| Failed::Before(error.into()))?,
@@ -206,7 +194,7 @@ fn close(open: Open) {
 
 fn transact(
     open: &mut Open,
-    works: &mut [Box<dyn Work>],
+    works: &mut [Call],
     now: Timestamp,
     committing: &mut bool,
 ) -> Result<(), Failed> {

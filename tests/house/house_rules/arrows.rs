@@ -1,9 +1,15 @@
-//! A room imports only rooms before it (docs/architecture.md, "Rooms").
+//! A room imports only rooms before it (docs/architecture.md, "Rooms" and "Rooms of the simulation"),
+//! and the files of some folders import each other in one direction only.
 
-use super::source::{code, hold, line_at, read, rust_files, words};
+use std::collections::{BTreeMap, BTreeSet};
 
-/// The rooms in their order, each with its folder. Rooms in one row do not know each other.
-const ROOMS: [&[&str]; 14] = [
+use super::source::{File, code, hold, line_at, read, rust_files, words};
+
+/// Rooms in their order. Rooms in one row do not know each other.
+type Order = &'static [&'static [&'static str]];
+
+/// The rooms of the core and of `retrial`.
+const ROOMS: Order = &[
     &["time"],
     &["failure"],
     &["policy"],
@@ -20,8 +26,45 @@ const ROOMS: [&[&str]; 14] = [
     &["engine"],
 ];
 
-fn row(room: &str) -> Option<usize> {
-    ROOMS.iter().position(|row| row.contains(&room))
+/// The rooms of `sim/src`.
+const SIM_ROOMS: Order = &[
+    &["sync"],
+    &["clock"],
+    &["fault"],
+    &["incarnation"],
+    &["trace"],
+    &["watch"],
+    &["runtime"],
+    &["scenario"],
+    &["net"],
+    &["remote"],
+    &["disk"],
+    &["disk_states"],
+    &["node"],
+    &["user"],
+    &["endpoint"],
+    &["evidence"],
+    &["oracle"],
+    &["report"],
+    &["sweep"],
+    &["verify"],
+    &["history"],
+    &["workload"],
+    &["source"],
+    &["shrink"],
+    &["world"],
+    &["crash_points"],
+    &["capsule"],
+    &["page"],
+    &["check"],
+    &["cli"],
+];
+
+/// Folders whose files form no circle of imports.
+const NO_CIRCLES: [&str; 1] = ["sim/src/world"];
+
+fn row(order: Order, room: &str) -> Option<usize> {
+    order.iter().position(|row| row.contains(&room))
 }
 
 /// The room of a file: `src/store/mod.rs`, `crates/core/src/policy/backoff.rs` and
@@ -33,14 +76,14 @@ fn room_of(path: &str) -> &str {
 }
 
 /// The arrows in `text`, a file of `room`, that do not point back.
-fn wrong_arrows(room: &str, text: &str) -> Vec<String> {
+fn wrong_arrows(order: Order, room: &str, text: &str) -> Vec<String> {
     let code = code(text);
-    let Some(own) = row(room) else {
+    let Some(own) = row(order, room) else {
         return vec![format!("room `{room}` is not in the order; give it a place")];
     };
     let mut wrong = Vec::new();
-    for (at, other) in imports(&code) {
-        let fine = other == room || row(&other).is_some_and(|row| row < own);
+    for (at, other) in imports(&code, "crate::") {
+        let fine = other == room || row(order, &other).is_some_and(|row| row < own);
         // `crate::Name`, a macro's or an item's of the root, is no room.
         if !fine && other.starts_with(|c: char| c.is_lowercase()) {
             wrong.push(format!("line {}: `{room}` may not know `{other}`", line_at(&code, at)));
@@ -49,11 +92,14 @@ fn wrong_arrows(room: &str, text: &str) -> Vec<String> {
     wrong
 }
 
-/// Every first segment after `crate::`, also inside braces, with its place.
-fn imports(code: &str) -> Vec<(usize, String)> {
+/// Every first segment after `prefix`, also inside braces, with its place.
+fn imports(code: &str, prefix: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
-    for at in words(code, "crate") {
-        let Some(path) = code[at..].strip_prefix("crate::") else { continue };
+    for at in words(code, prefix.split("::").next().unwrap_or(prefix)) {
+        let Some(path) = code[at..].strip_prefix(prefix) else { continue };
+        if code[..at].ends_with("::") {
+            continue;
+        }
         match path.strip_prefix('{') {
             Some(group) => found.extend(top_level(group).into_iter().map(|name| (at, name))),
             None => found.push((at, ident(path))),
@@ -82,26 +128,73 @@ fn top_level(group: &str) -> Vec<String> {
     names.iter().map(|n| ident(n.trim())).filter(|n| !n.is_empty()).collect()
 }
 
+/// The files of `folder` that lie in circles of imports or between two of them. The files of a folder
+/// in it count as one. What a file names through its parent is no arrow.
+fn circles(folder: &str, files: &[File]) -> BTreeSet<String> {
+    let room = folder.rsplit('/').next().unwrap_or(folder);
+    let mut arrows: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in files {
+        let Some(path) = file.path.strip_prefix(folder).map(|p| p.trim_start_matches('/')) else {
+            continue;
+        };
+        let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
+        let name = module.split('/').next().unwrap_or(module).to_owned();
+        let (code, up) = (code(&file.text), "super::".repeat(module.split('/').count()));
+        let named = [up, format!("crate::{room}::")].map(|prefix| imports(&code, &prefix));
+        let others = named.into_iter().flatten().map(|(_, other)| other);
+        arrows.entry(name.clone()).or_default().extend(others.filter(|other| *other != name));
+    }
+    arrows.remove("mod");
+    loop {
+        let left = arrows.len();
+        let named: BTreeSet<String> = arrows.values().flatten().cloned().collect();
+        let files: BTreeSet<String> = arrows.keys().cloned().collect();
+        arrows.retain(|name, others| named.contains(name) && !others.is_disjoint(&files));
+        if arrows.len() == left {
+            return files;
+        }
+    }
+}
+
+fn hold_order(order: Order, folders: &[&str]) {
+    let mut files = rust_files(folders);
+    files.retain(|f| !["lib", "main"].contains(&room_of(&f.path)));
+    hold(&files, |f| wrong_arrows(order, room_of(&f.path), &f.text));
+}
+
 #[test]
 fn a_room_imports_only_rooms_before_it() {
-    let mut files = rust_files(&["crates/core/src", "src"]);
-    files.retain(|f| room_of(&f.path) != "lib");
-    hold(&files, |f| wrong_arrows(room_of(&f.path), &f.text));
+    hold_order(ROOMS, &["crates/core/src", "src"]);
+    hold_order(SIM_ROOMS, &["sim/src"]);
+}
+
+#[test]
+fn files_of_these_folders_import_each_other_in_one_direction() {
+    for folder in NO_CIRCLES {
+        let files = rust_files(&[folder]);
+        assert!(files.len() > 2, "{folder} has no files to hold the rule against");
+        let found = circles(folder, &files);
+        assert!(found.is_empty(), "circles of imports in {folder}, among {found:?}");
+    }
 }
 
 #[test]
 fn the_architecture_page_gives_the_same_order() {
     let page = read("docs/architecture.md");
-    let named = page.lines().filter_map(|l| l.strip_prefix("| `")?.split_once("` |"));
-    let listed: Vec<&str> =
-        named.map(|(room, _)| room).filter(|room| row(room).is_some()).collect();
-    let rooms: Vec<&str> = ROOMS.iter().flat_map(|row| row.iter().copied()).collect();
-    assert_eq!(listed, rooms, "docs/architecture.md lists other rooms");
+    for (title, order) in [("Rooms", ROOMS), ("Rooms of the simulation", SIM_ROOMS)] {
+        let (_, section) = page.split_once(&format!("\n## {title}\n")).expect(title);
+        let section = section.split("\n## ").next().unwrap_or(section);
+        let (_, table) = section.split_once("| room | decides |").expect(title);
+        let named = table.lines().filter_map(|l| l.strip_prefix("| `")?.split_once("` |"));
+        let listed: Vec<&str> = named.map(|(room, _)| room).collect();
+        let rooms: Vec<&str> = order.iter().flat_map(|row| row.iter().copied()).collect();
+        assert_eq!(listed, rooms, "docs/architecture.md lists other rooms under {title}");
+    }
 }
 
 #[test]
 fn a_wrong_arrow_is_found() {
-    let found = |room, text| wrong_arrows(room, text).len();
+    let found = |room, text| wrong_arrows(ROOMS, room, text).len();
     assert_eq!(found("policy", "use crate::failure::Failure;\nuse crate::policy::Limit;"), 0);
     assert_eq!(found("policy", "use crate::run::Event;"), 1);
     assert_eq!(found("store", "use crate::action::Call;"), 1);
@@ -110,7 +203,30 @@ fn a_wrong_arrow_is_found() {
     assert_eq!(found("time", "// crate::engine decides.\n/// [`crate::run::Event`]\nfn f() {}"), 0);
     assert_eq!(found("attic", ""), 1);
     assert_eq!(
-        wrong_arrows("run", "\n\nuse crate::store::X;"),
+        wrong_arrows(ROOMS, "run", "\n\nuse crate::store::X;"),
         ["line 3: `run` may not know `store`"]
     );
+    assert_eq!(
+        wrong_arrows(
+            SIM_ROOMS,
+            "runtime",
+            "use crate::clock::true_time;\nuse crate::node::SimNode;"
+        ),
+        ["line 2: `runtime` may not know `node`"]
+    );
+}
+
+#[test]
+fn a_circle_is_found() {
+    let file = |path: &str, text: &str| File { path: format!("x/house/{path}"), text: text.into() };
+    let files = [
+        file("mod.rs", "mod a;\nuse a::A;\npub use b::B;"),
+        file("a.rs", "use super::b::B;\nuse super::A;"),
+        file("b/mod.rs", "use super::c::{C, D};"),
+        file("b/deep.rs", "use super::super::d::D;\nuse super::a::Own;"),
+        file("c.rs", "use crate::house::{a::A};\n// use super::d::D;"),
+        file("d.rs", "use crate::other::a;"),
+    ];
+    assert_eq!(circles("x/house", &files), ["a", "b", "c"].map(str::to_owned).into());
+    assert_eq!(circles("x/house", &files[..4]), BTreeSet::new());
 }

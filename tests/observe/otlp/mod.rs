@@ -1,12 +1,15 @@
 //! Traces as a collector gets them. Two threads a test: one of them waits for the collector.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
-use crate::tale;
+use crate::fixtures;
 use retrial_testkit::collector;
 
 use std::collections::BTreeMap;
 
 use collector::{Accepted, Collector};
+use fixtures::{
+    EACH, FETCH, created, ended, failed, item, run, scheduled, slow, started, succeeded, task, tell,
+};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -19,9 +22,6 @@ use retrial::observe::otlp::{OtlpError, Traces, traces};
 use retrial::run::{Event, Outcome};
 use retrial::runtime::{Runtime as _, Task, TokioRuntime};
 use serde_json::json;
-use tale::{
-    EACH, FETCH, created, ended, failed, item, run, scheduled, slow, started, succeeded, task, tell,
-};
 
 /// The events' origin, in milliseconds.
 const ORIGIN: u64 = 1_700_000_000_000;
@@ -169,7 +169,7 @@ async fn a_node_that_takes_a_run_over_continues_its_trace() {
 async fn an_item_is_named_and_a_failed_run_says_why() {
     let collector = Collector::new(&[]);
     let (traces, _export) = exporting(&collector.url());
-    let error = tale::context(&slow(), 1);
+    let error = fixtures::context(&slow(), 1);
     let events = [
         (0, created(json!({ "list": [1, 2, 3] }))),
         (500, failed(item(EACH, 2), 1, slow(), false)),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use retrial::run::Token;
-use retrial::store::{Claimed, MemoryStore, PostgresOptions};
+use retrial::store::{Answer, MemoryStore, PostgresOptions, Request};
 use retrial::time::{Nanos, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,8 +13,7 @@ use serde_json::Value;
 use tokio_postgres::Client;
 
 use super::kit::{connect, new_schema, schema_of, server};
-use crate::store_model::ask::ask;
-use crate::store_model::script::{Answer, Call, Op, Script};
+use crate::store_model::script::{Answered, Op, Script, ask};
 use crate::store_world::Turned;
 
 const START: u64 = 1_000_000;
@@ -46,36 +45,18 @@ fn renamed<T: Serialize + DeserializeOwned>(value: &T, names: &BTreeMap<String, 
 }
 
 impl Tokens {
-    fn question(&self, call: &Call) -> Call {
-        match call {
-            Call::Create(create) => Call::Create(renamed(create, &self.to_postgres)),
-            Call::Commit(commit) => Call::Commit(renamed(commit, &self.to_postgres)),
-            Call::Renew(held) => Call::Renew(renamed(held, &self.to_postgres)),
-            other => other.clone(),
-        }
+    fn request(&self, request: &Request) -> Request {
+        renamed(request, &self.to_postgres)
     }
 
-    fn answer(&self, answer: Answer) -> Answer {
-        let names = &self.to_memory;
-        match answer {
-            Answer::Claimed(claimed) => Answer::Claimed(renamed(&claimed, names)),
-            Answer::Committed(committed) => Answer::Committed(renamed(&committed, names)),
-            Answer::Expired(expired) => Answer::Expired(renamed(&expired, names)),
-            Answer::Rows(rows) => Answer::Rows(renamed(&rows, names)),
-            other => other,
-        }
+    fn answer(&self, answered: Answered) -> Answered {
+        answered.map(|answer| renamed(&answer, &self.to_memory))
     }
 
     /// Takes in which tokens the stores gave for the same tasks.
-    fn meet(&mut self, memory: &Answer, postgres: &Answer) {
-        let (
-            Answer::Claimed(Claimed { tasks: one, .. }),
-            Answer::Claimed(Claimed { tasks: other, .. }),
-        ) = (memory, postgres)
-        else {
-            return;
-        };
-        for (one, other) in one.iter().zip(other) {
+    fn meet(&mut self, memory: &Answered, postgres: &Answered) {
+        let (Ok(Answer::Claim(one)), Ok(Answer::Claim(other))) = (memory, postgres) else { return };
+        for (one, other) in one.tasks.iter().zip(&other.tasks) {
             if (one.run, one.task) == (other.run, other.task) {
                 self.to_postgres.insert(name(one.token), name(other.token));
                 self.to_memory.insert(name(other.token), name(one.token));
@@ -127,7 +108,7 @@ async fn check(
         turn(client, now).await;
         let call = script.call(op);
         let from_memory = ask(&memory, call.clone()).await;
-        let from_postgres = ask(&postgres, tokens.question(&call)).await;
+        let from_postgres = ask(&postgres, tokens.request(&call)).await;
         tokens.meet(&from_memory, &from_postgres);
         prop_assert_eq!(&from_memory, &tokens.answer(from_postgres), "{:?}", call);
         script.saw(&call, &from_memory);

@@ -13,9 +13,7 @@ use retrial::net::TcpConnect;
 use retrial::observe::{Notice, Observer};
 use retrial::run::{Event, RunId};
 use retrial::runtime::TokioRuntime;
-use retrial::store::{
-    Claim, Claimed, Commit, Committed, Holding, Layer, Renewed, Store as _, StoreError,
-};
+use retrial::store::{Answer, Committed, Request, Store, StoreError};
 use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -80,39 +78,33 @@ struct Watched {
     claims: Arc<Mutex<Vec<u32>>>,
 }
 
-impl Layer for Watched {
-    type Under = Opened;
-
-    fn under(&self) -> &Opened {
-        &self.store
-    }
-
-    async fn claim(&self, claim: Claim) -> Result<Claimed, StoreError> {
-        let begun = Instant::now();
-        let claimed = self.store.claim(claim).await;
-        let took = u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX);
-        self.claims.lock().unwrap().push(took);
-        claimed
-    }
-
-    async fn renew(&self, held: Vec<Holding>) -> Result<Renewed, StoreError> {
-        let renewed = self.store.renew(held.clone()).await?;
-        for holding in renewed.lost(&held) {
-            say(&Said::Refused(holding.run, "lost".to_owned()));
+impl Store for Watched {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        let (begun, asked) = (Instant::now(), request.clone());
+        let answer = self.store.ask(request).await;
+        let refused = |run, how: &str| say(&Said::Refused(run, how.to_owned()));
+        match (&asked, &answer) {
+            (Request::Claim(_), _) => {
+                let took = u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX);
+                self.claims.lock().unwrap().push(took);
+            }
+            (Request::Renew(held), Ok(Answer::Renew(renewed))) => {
+                renewed.lost(held).for_each(|holding| refused(holding.run, "lost"));
+            }
+            (Request::Commit(commit), Ok(Answer::Commit(committed))) => match committed {
+                Committed::Conflict { .. } | Committed::Behind { .. } => {
+                    refused(commit.run, "conflict");
+                }
+                Committed::Fenced { .. } => refused(commit.run, "fenced"),
+                _ => {}
+            },
+            _ => {}
         }
-        Ok(renewed)
+        answer
     }
 
-    async fn commit(&self, commit: Commit) -> Result<Committed, StoreError> {
-        let run = commit.run;
-        let answer = self.store.commit(commit).await;
-        let how = match &answer {
-            Ok(Committed::Conflict { .. } | Committed::Behind { .. }) => "conflict",
-            Ok(Committed::Fenced { .. }) => "fenced",
-            _ => return answer,
-        };
-        say(&Said::Refused(run, how.to_owned()));
-        answer
+    fn news(&self) -> impl Future<Output = ()> + Send {
+        self.store.news()
     }
 }
 

@@ -9,15 +9,15 @@ use bytes::Bytes;
 use retrial::guard::GuardState;
 use retrial::run::{Digest, Lapse, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
-    Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
+    Answer, Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
     ExpiredTask, Fence, Hold, Holder, Holding, LetterHead, LetterStatus, Loaded, QueueChange,
-    QueueRow, QueueState, Raised, Renewal, Renewed, ResultRow, RunPhase, Snapshot,
+    QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, RunPhase, Snapshot,
     StoredDefinition, StoredLetter, Tail,
 };
 use retrial::time::Timestamp;
 use retrial::workflow::Need;
 
-use super::script::{Answer, Call};
+use super::script::{Answered, Refused};
 
 pub(crate) struct Naive {
     pub(crate) now: Timestamp,
@@ -50,11 +50,11 @@ pub(super) enum Why {
 }
 
 impl Why {
-    fn answer(self, at: Timestamp) -> Answer {
-        Answer::Committed(match self {
+    fn answer(self, at: Timestamp) -> Committed {
+        match self {
             Self::Held(holds) => Committed::Held { holds, at },
             Self::Untold(raised) => Committed::Untold { raised, at },
-        })
+        }
     }
 }
 
@@ -131,33 +131,37 @@ impl Naive {
     }
 
     /// The answer. Tokens can't be foretold, so a claim's are taken from the store's own.
-    pub(crate) fn ask(&mut self, call: &Call, theirs: &Answer) -> Answer {
-        match call {
-            Call::Create(create) => Answer::Created(self.create(create)),
-            Call::Claim(claim) => Answer::Claimed(self.claim(claim, theirs)),
-            Call::Commit(commit) => self.commit(commit),
-            Call::Renew(held) => {
+    pub(crate) fn ask(&mut self, request: &Request, theirs: &Answered) -> Answered {
+        Ok(match request {
+            Request::Create(create) => Answer::Create(self.create(create)),
+            Request::Claim(claim) => Answer::Claim(self.claim(claim, theirs)),
+            Request::Commit(commit) => Answer::Commit(self.commit(commit)?),
+            Request::Renew(held) => {
                 let answers = held.iter().map(|holding| self.renew(holding)).collect();
-                Answer::Renewed(Renewed { at: self.now, answers })
+                Answer::Renew(Renewed { at: self.now, answers })
             }
-            Call::Expired(limit) => Answer::Expired(self.expired(*limit)),
-            Call::Load(run, after) => Answer::Loaded(self.load(*run, *after)),
-            Call::Heads(after, limit) => Answer::Heads(self.heads(*after, *limit)),
-            Call::Queue(run) => Answer::Rows(self.queue(*run)),
-            Call::Trim(run, below) => self.trim(*run, below.0 as usize),
-            Call::Letters(ask) => Answer::Letters(self.letters(ask)),
-            Call::Letter(id) => Answer::Letter(self.letters.get(id).cloned()),
-            Call::Discard(id, reason) => Answer::Discarded(self.discard(*id, reason)),
-            Call::Archive(run) => Answer::Archived(self.archive(*run)),
-            Call::Prune(prune) => Answer::Pruned(self.prune(prune)),
-            Call::List(ask) => Answer::Listed(self.list(ask)),
-            Call::Tally => Answer::Tally(self.tally()),
-            Call::Define(definition) => Answer::Defined(self.define(definition)),
-            Call::Definition(name) => Answer::Definition(self.definition(name)),
-            Call::Definitions(after, limit) => {
+            Request::Expired { limit } => Answer::Expired(self.expired(*limit)),
+            Request::Load { run, after } => Answer::Load(self.load(*run, *after)),
+            Request::Heads { after, limit } => Answer::Heads(self.heads(*after, *limit)),
+            Request::Queue(run) => Answer::Queue(self.queue(*run)),
+            Request::Trim { run, below } => {
+                self.trim(*run, below.0 as usize)?;
+                Answer::Trim
+            }
+            Request::Letters(ask) => Answer::Letters(self.letters(ask)),
+            Request::Letter(id) => Answer::Letter(self.letters.get(id).cloned()),
+            Request::Discard { id, reason } => Answer::Discard(self.discard(*id, reason)),
+            Request::Archive(run) => Answer::Archive(self.archive(*run)),
+            Request::Prune(prune) => Answer::Prune(self.prune(prune)),
+            Request::List(ask) => Answer::List(self.list(ask)),
+            Request::Tally => Answer::Tally(self.tally()),
+            Request::Define(definition) => Answer::Define(self.define(definition)),
+            Request::Definition(name) => Answer::Definition(self.definition(name)),
+            Request::Definitions { after, limit } => {
                 Answer::Definitions(self.definitions(after.as_deref(), *limit))
             }
-        }
+            Request::Clock | Request::Guards => panic!("no script asks {request:?}"),
+        })
     }
 
     fn create(&mut self, create: &Create) -> Created {
@@ -239,7 +243,7 @@ impl Naive {
         self.runs.get(&run).is_some_and(|r| awake(r.phase))
     }
 
-    fn claim(&mut self, claim: &Claim, theirs: &Answer) -> Claimed {
+    fn claim(&mut self, claim: &Claim, theirs: &Answered) -> Claimed {
         let at = self.now;
         let last = self.claims.iter().filter(|(c, _)| c.id.writer == claim.id.writer);
         let last = last.max_by_key(|(c, _)| c.id.counter);
@@ -259,8 +263,8 @@ impl Naive {
         answer
     }
 
-    fn reserve(&mut self, claim: &Claim, theirs: &Answer) -> Vec<ClaimedTask> {
-        let Answer::Claimed(theirs) = theirs else { panic!("a claim is answered by {theirs:?}") };
+    fn reserve(&mut self, claim: &Claim, theirs: &Answered) -> Vec<ClaimedTask> {
+        let Ok(Answer::Claim(theirs)) = theirs else { panic!("a claim is answered by {theirs:?}") };
         let now = self.now;
         let running: Vec<_> = self.runs.keys().filter(|r| self.is_running(**r)).copied().collect();
         let mut tasks = vec![];
@@ -301,17 +305,17 @@ impl Naive {
         Claimed { at, tasks, next_due, unable: unable.into_iter().collect() }
     }
 
-    fn commit(&mut self, commit: &Commit) -> Answer {
+    fn commit(&mut self, commit: &Commit) -> Result<Committed, Refused> {
         let at = self.now;
-        let Some(run) = self.runs.get(&commit.run) else { return Answer::Broken };
+        let run = self.runs.get(&commit.run).ok_or(Refused::Broken)?;
         let newest = run.decided.iter().filter(|(id, _)| id.writer == commit.id.writer);
         let newest = newest.max_by_key(|(id, _)| id.counter);
         match newest {
             Some(&(id, Ok(version))) if id == commit.id => {
-                return Answer::Committed(Committed::Already { version, at });
+                return Ok(Committed::Already { version, at });
             }
             Some(&(id, Err(task))) if id == commit.id => {
-                return Answer::Committed(Committed::Fenced { task, at });
+                return Ok(Committed::Fenced { task, at });
             }
             Some((id, _)) if id.counter > commit.id.counter => return self.conflict(commit),
             _ => {}
@@ -319,7 +323,7 @@ impl Naive {
         if let Some(told) = self.told.get(&(commit.run, commit.id.writer))
             && told.id == commit.id
         {
-            return told.why.clone().answer(at);
+            return Ok(told.why.clone().answer(at));
         }
         if commit.expect.0 != run.events.len() as u64 {
             return self.conflict(commit);
@@ -327,7 +331,7 @@ impl Naive {
         if let Some(fence) = commit.fences.iter().find(|fence| !self.stands(commit.run, fence)) {
             let task = fence.task();
             self.run(commit.run).decided.push((commit.id, Err(task)));
-            return Answer::Committed(Committed::Fenced { task, at });
+            return Ok(Committed::Fenced { task, at });
         }
         match self.guard(commit) {
             Ok(guards) => {
@@ -337,9 +341,9 @@ impl Naive {
                     self.create(create);
                 }
                 self.let_through(commit, guards);
-                answer
+                Ok(answer)
             }
-            Err(why) => why.answer(at),
+            Err(why) => Ok(why.answer(at)),
         }
     }
 
@@ -347,13 +351,13 @@ impl Naive {
         self.runs.get_mut(&run).unwrap()
     }
 
-    fn conflict(&self, commit: &Commit) -> Answer {
+    fn conflict(&self, commit: &Commit) -> Result<Committed, Refused> {
         let run = &self.runs[&commit.run];
         let expect = commit.expect.0 as usize;
         match expect {
-            n if n > run.events.len() => Answer::Broken,
-            n if n < run.floor => Answer::Committed(Committed::Behind { at: self.now }),
-            n => Answer::Committed(Committed::Conflict { tail: run.tail(n), at: self.now }),
+            n if n > run.events.len() => Err(Refused::Broken),
+            n if n < run.floor => Ok(Committed::Behind { at: self.now }),
+            n => Ok(Committed::Conflict { tail: run.tail(n), at: self.now }),
         }
     }
 
@@ -372,7 +376,7 @@ impl Naive {
         })
     }
 
-    fn land(&mut self, commit: &Commit) -> Answer {
+    fn land(&mut self, commit: &Commit) -> Committed {
         let at = self.now;
         let wakes = !self.is_running(commit.run) && awake(commit.phase);
         let run = self.run(commit.run);
@@ -406,7 +410,7 @@ impl Naive {
             self.wait_anew(commit.run);
         }
         commit.queue.iter().for_each(|change| self.change(commit.run, change));
-        Answer::Committed(Committed::Applied { version, at })
+        Committed::Applied { version, at }
     }
 
     fn wait_anew(&mut self, run: RunId) {
@@ -487,18 +491,14 @@ impl Naive {
         rows
     }
 
-    fn trim(&mut self, run: RunId, below: usize) -> Answer {
-        let Some(run) = self.runs.get_mut(&run) else { return Answer::Broken };
-        if below <= run.floor {
-            return Answer::Trimmed(());
+    fn trim(&mut self, run: RunId, below: usize) -> Result<(), Refused> {
+        let run = self.runs.get_mut(&run).ok_or(Refused::Broken)?;
+        if below > run.floor {
+            let held = run.snapshot.as_ref().filter(|(version, _)| below <= *version);
+            held.ok_or(Refused::NotDone)?;
+            run.floor = below;
         }
-        match &run.snapshot {
-            Some((version, _)) if below <= *version => {
-                run.floor = below;
-                Answer::Trimmed(())
-            }
-            _ => Answer::NotDone,
-        }
+        Ok(())
     }
 }
 

@@ -9,11 +9,9 @@ use retrial::guard::{Breaker, Ended, ErrorBudget, GuardInput, GuardRules, Pace};
 use retrial::policy::Share;
 use retrial::run::{Digest, LetterId, Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
-    Archived, AskLetters, AskRuns, Claim, ClaimId, Claimed, Commit, CommitId, Committed, Create,
-    Created, Defined, Definition, Discarded, Expired, Fence, Guarding, Heads, Heartbeat, Holder,
-    Holding, LetterFilter, LetterRow, Letters, Listed, Loaded, Prune, Pruned, QueueChange,
-    QueueRow, Renewed, ResultRow, RunCursor, RunFilter, RunHead, RunPhase, StoreError,
-    StoredDefinition, StoredLetter, Tally,
+    Answer, AskLetters, AskRuns, Claim, ClaimId, Commit, CommitId, Committed, Create, Created,
+    Definition, Fence, Guarding, Heartbeat, Holder, Holding, LetterFilter, LetterRow, Prune,
+    QueueChange, Request, ResultRow, RunCursor, RunFilter, RunHead, RunPhase, Store, StoreError,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -22,77 +20,34 @@ const RUNS: u64 = 3;
 const TASKS: u64 = 3;
 const WRITERS: u64 = 2;
 
-#[derive(Clone, Debug)]
-pub(crate) enum Call {
-    Create(Create),
-    Claim(Claim),
-    Commit(Commit),
-    Renew(Vec<Holding>),
-    Expired(usize),
-    Load(RunId, Option<Version>),
-    Heads(Option<RunId>, usize),
-    Queue(RunId),
-    Trim(RunId, Version),
-    Letters(AskLetters),
-    Letter(LetterId),
-    Discard(LetterId, String),
-    Archive(RunId),
-    Prune(Prune),
-    List(AskRuns),
-    Tally,
-    Define(Definition),
-    Definition(String),
-    Definitions(Option<String>, usize),
-}
+/// What a store answered, errors by their kind: their words are the store's own.
+pub(crate) type Answered = Result<Answer, Refused>;
 
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Answer {
-    Created(Created),
-    Claimed(Claimed),
-    Committed(Committed),
-    Renewed(Renewed),
-    Expired(Expired),
-    Loaded(Option<Loaded>),
-    Heads(Heads),
-    Rows(Vec<QueueRow>),
-    Trimmed(()),
-    Letters(Letters),
-    Letter(Option<StoredLetter>),
-    Discarded(Discarded),
-    Archived(Archived),
-    Pruned(Pruned),
-    Listed(Listed),
-    Tally(Tally),
-    Defined(Defined),
-    Definition(Option<StoredDefinition>),
-    Definitions(Vec<StoredDefinition>),
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Refused {
     NotDone,
     Broken,
 }
 
-impl Answer {
-    /// Errors by their kind: their words are the store's own.
-    pub(crate) fn of(answer: Result<Self, StoreError>) -> Self {
-        match answer {
-            Ok(answer) => answer,
-            Err(StoreError::NotDone(_)) => Self::NotDone,
-            Err(StoreError::Broken(_)) => Self::Broken,
-            Err(StoreError::Unknown(why)) => panic!("nothing fails here: {why}"),
-        }
-    }
+pub(crate) async fn ask(store: &impl Store, request: Request) -> Answered {
+    store.ask(request).await.map_err(|error| match error {
+        StoreError::NotDone(_) => Refused::NotDone,
+        StoreError::Broken(_) => Refused::Broken,
+        StoreError::Unknown(why) => panic!("nothing fails here: {why}"),
+    })
+}
 
-    /// Without the time of the answer.
-    pub(crate) fn untimed(mut self) -> Self {
-        match &mut self {
-            Self::Loaded(Some(loaded)) => loaded.at = Timestamp::default(),
-            Self::Heads(heads) => heads.at = Timestamp::default(),
-            Self::Letters(letters) => letters.at = Timestamp::default(),
-            Self::Listed(listed) => listed.at = Timestamp::default(),
-            Self::Tally(tally) => tally.at = Timestamp::default(),
-            _ => {}
-        }
-        self
+/// Without the time of the answer.
+pub(crate) fn untimed(mut answered: Answered) -> Answered {
+    match &mut answered {
+        Ok(Answer::Load(Some(loaded))) => loaded.at = Timestamp::default(),
+        Ok(Answer::Heads(heads)) => heads.at = Timestamp::default(),
+        Ok(Answer::Letters(letters)) => letters.at = Timestamp::default(),
+        Ok(Answer::List(listed)) => listed.at = Timestamp::default(),
+        Ok(Answer::Tally(tally)) => tally.at = Timestamp::default(),
+        _ => {}
     }
+    answered
 }
 
 /// One step: time goes on by `turn` microseconds, then something is asked that `dice` choose.
@@ -160,55 +115,64 @@ fn again<T: Clone>(given: &[T], dice: u64) -> Option<T> {
 }
 
 impl Script {
-    pub(crate) fn call(&mut self, op: Op) -> Call {
+    pub(crate) fn call(&mut self, op: Op) -> Request {
         self.asked += 1;
         let mut d = op.dice;
         if self.asked < RUNS {
             d[0] = self.asked * 4 + 1;
-            return Call::Create(self.create(d));
+            return Request::Create(self.create(d));
         }
         match op.kind {
-            0..=1 => Call::Create(again(&self.creates, d[0]).unwrap_or_else(|| self.create(d))),
-            2..=6 => Call::Claim(again(&self.claims, d[0]).unwrap_or_else(|| self.claim(d))),
+            0..=1 => Request::Create(again(&self.creates, d[0]).unwrap_or_else(|| self.create(d))),
+            2..=6 => Request::Claim(again(&self.claims, d[0]).unwrap_or_else(|| self.claim(d))),
             7..=13 if self.untold.is_some() && !d[0].is_multiple_of(4) => {
                 let id = CommitId { writer: d[4] % WRITERS, counter: self.asked };
-                Call::Commit(Commit { id, ..self.untold.take().unwrap() })
+                Request::Commit(Commit { id, ..self.untold.take().unwrap() })
             }
-            7..=13 => Call::Commit(again(&self.commits, d[0]).unwrap_or_else(|| self.commit(d))),
-            14..=15 => Call::Renew(vec![self.holding(d), self.holding([d[7]; 12])]),
-            16 => Call::Expired(d[0] as usize % 4),
-            17 => Call::Load(run(d[0]), self.some_version(d)),
+            7..=13 => Request::Commit(again(&self.commits, d[0]).unwrap_or_else(|| self.commit(d))),
+            14..=15 => Request::Renew(vec![self.holding(d), self.holding([d[7]; 12])]),
+            16 => Request::Expired { limit: d[0] as usize % 4 },
+            17 => Request::Load { run: run(d[0]), after: self.some_version(d) },
             18 if d[0].is_multiple_of(2) => {
-                Call::Heads((!d[1].is_multiple_of(4)).then(|| run(d[1])), d[2] as usize % 4)
+                let after = (!d[1].is_multiple_of(4)).then(|| run(d[1]));
+                Request::Heads { after, limit: d[2] as usize % 4 }
             }
-            18 => Call::Queue(run(d[0])),
-            20 => Call::Letters(self.ask_letters(d)),
-            21 => Call::Letter(self.letter(d[0])),
-            22 => Call::Discard(self.letter(d[0]), format!("reason {}", d[1] % 3)),
-            23 => Call::Archive(run(d[0])),
-            24 => Call::Prune(Self::prune(d)),
-            25 | 26 => Call::List(self.ask_runs(d)),
-            27 => Call::Tally,
-            28 if d[0].is_multiple_of(2) => Call::Define(Self::definition(d)),
-            28 if d[0].is_multiple_of(3) => Call::Definition(name(d[1])),
-            28 => Call::Definitions(d[1].is_multiple_of(2).then(|| name(d[2])), d[3] as usize % 4),
-            _ => Call::Trim(run(d[0]), Version(d[1] % (self.versions[(d[0] % RUNS) as usize] + 2))),
+            18 => Request::Queue(run(d[0])),
+            20 => Request::Letters(self.ask_letters(d)),
+            21 => Request::Letter(self.letter(d[0])),
+            22 => {
+                Request::Discard { id: self.letter(d[0]), reason: format!("reason {}", d[1] % 3) }
+            }
+            23 => Request::Archive(run(d[0])),
+            24 => Request::Prune(Self::prune(d)),
+            25 | 26 => Request::List(self.ask_runs(d)),
+            27 => Request::Tally,
+            28 if d[0].is_multiple_of(2) => Request::Define(Self::definition(d)),
+            28 if d[0].is_multiple_of(3) => Request::Definition(name(d[1])),
+            28 => {
+                let after = d[1].is_multiple_of(2).then(|| name(d[2]));
+                Request::Definitions { after, limit: d[3] as usize % 4 }
+            }
+            _ => {
+                let below = Version(d[1] % (self.versions[(d[0] % RUNS) as usize] + 2));
+                Request::Trim { run: run(d[0]), below }
+            }
         }
     }
 
-    pub(crate) fn saw(&mut self, call: &Call, answer: &Answer) {
-        match call {
-            Call::Create(create) => self.creates.push(create.clone()),
-            Call::Claim(claim) => self.claims.push(claim.clone()),
-            Call::Commit(commit) => self.commits.push(commit.clone()),
+    pub(crate) fn saw(&mut self, request: &Request, answered: &Answered) {
+        match request {
+            Request::Create(create) => self.creates.push(create.clone()),
+            Request::Claim(claim) => self.claims.push(claim.clone()),
+            Request::Commit(commit) => self.commits.push(commit.clone()),
             _ => {}
         }
-        match (call, answer) {
-            (Call::Create(create), Answer::Created(Created::New { .. })) => {
+        match (request, answered) {
+            (Request::Create(create), Ok(Answer::Create(Created::New { .. }))) => {
                 let place = &mut self.versions[place_of(create.run)];
                 *place = (*place).max(create.events.len() as u64);
             }
-            (Call::Commit(commit), Answer::Committed(Committed::Applied { version, .. })) => {
+            (Request::Commit(commit), Ok(Answer::Commit(Committed::Applied { version, .. }))) => {
                 let place = place_of(commit.run);
                 self.versions[place] = version.0;
                 for create in &commit.creates {
@@ -218,17 +182,17 @@ impl Script {
                 let letters = commit.letters.iter();
                 self.letters.extend(letters.map(|l| LetterId { run: commit.run, task: l.task }));
             }
-            (Call::Commit(commit), Answer::Committed(Committed::Untold { raised, .. })) => {
+            (Request::Commit(commit), Ok(Answer::Commit(Committed::Untold { raised, .. }))) => {
                 self.untold = Some(Commit { raised: raised.clone(), ..commit.clone() });
             }
-            (_, Answer::Pruned(pruned)) => {
+            (_, Ok(Answer::Prune(pruned))) => {
                 pruned.runs.iter().for_each(|run| self.versions[place_of(*run)] = 0);
             }
-            (_, Answer::Listed(listed)) => {
+            (_, Ok(Answer::List(listed))) => {
                 let at = |h: &RunHead| RunCursor { created: h.created, run: h.run };
                 self.cursors.extend(listed.runs.iter().map(at));
             }
-            (_, Answer::Claimed(claimed)) => {
+            (_, Ok(Answer::Claim(claimed))) => {
                 self.tokens.extend(claimed.tasks.iter().map(|t| (t.run, t.task, t.token)));
             }
             _ => {}
@@ -236,15 +200,16 @@ impl Script {
     }
 
     /// Everything durable.
-    pub(crate) fn everything() -> impl Iterator<Item = Call> {
+    pub(crate) fn everything() -> impl Iterator<Item = Request> {
         let runs = (0..RUNS).flat_map(|n| {
-            [Call::Load(run(n), None), Call::Load(run(n), Some(Version(0))), Call::Queue(run(n))]
+            let load = |after| Request::Load { run: run(n), after };
+            [load(None), load(Some(Version(0))), Request::Queue(run(n))]
         });
         let filter = LetterFilter::default();
-        let letters = Call::Letters(AskLetters { after: None, limit: 99, filter });
+        let letters = Request::Letters(AskLetters { after: None, limit: 99, filter });
         let list = AskRuns { before: None, limit: 9, filter: RunFilter::default() };
-        runs.chain([Call::Heads(None, 9), letters, Call::List(list)])
-            .chain([Call::Tally, Call::Definitions(None, 9)])
+        runs.chain([Request::Heads { after: None, limit: 9 }, letters, Request::List(list)])
+            .chain([Request::Tally, Request::Definitions { after: None, limit: 9 }])
     }
 
     fn some_version(&self, d: [u64; 12]) -> Option<Version> {

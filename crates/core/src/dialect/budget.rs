@@ -6,7 +6,7 @@
 //! ```
 
 use super::Diagnostic;
-use super::settings::{millionths, share};
+use super::number::millionths;
 use super::tree::{Data, Fields, Node};
 use crate::policy::{Budget, BudgetScope, Denied, Share};
 
@@ -30,7 +30,7 @@ const DENIED: [(&str, Denied); 2] = [("fail", Denied::Fail), ("wait", Denied::Wa
 /// `capacity` are each other's default.
 pub(super) fn read(node: &Node) -> Result<Budget, Diagnostic> {
     if let Data::Number(_) = node.data {
-        let budget = Budget::of_first_attempts(share(node)?);
+        let budget = Budget::of_first_attempts(node.share()?);
         return budget.check().map(|()| budget).map_err(|e| node.place.refuse(&e));
     }
     let fields = node.fields(&KEYS)?;
@@ -55,7 +55,7 @@ pub(super) fn read(node: &Node) -> Result<Budget, Diagnostic> {
 fn ratio(fields: &Fields<'_>) -> Result<Share, Diagnostic> {
     let other = fields.get("first_success").or(fields.get("refund"));
     match (fields.get("ratio"), other) {
-        (Some(node), _) => share(node),
+        (Some(node), _) => node.share(),
         (None, Some(_)) => Ok(Share::ZERO),
         (None, None) => Ok(Share::TENTH),
     }

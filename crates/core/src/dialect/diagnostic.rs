@@ -2,10 +2,10 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A text being read, and the name it goes by.
+/// A text being read, and its name in messages.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The file's name, or what stands for one.
+    /// The file's name, or another name for the text.
     pub file: String,
     /// The whole text.
     pub text: Arc<str>,
@@ -19,7 +19,7 @@ impl Source {
     }
 }
 
-/// A stretch of a text and the dotted path of the field that stands there.
+/// A range of a text and the dotted path of the field there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     source: Arc<Source>,
@@ -28,19 +28,19 @@ pub struct Place {
 }
 
 impl Place {
-    /// The whole of `source`, before any field.
+    /// The whole of `source`, for no field.
     #[must_use]
     pub fn whole(source: &Arc<Source>) -> Self {
         Self { source: Arc::clone(source), span: 0..source.text.len(), field: "".into() }
     }
 
-    /// Another stretch of the same text, in bytes, for the same field.
+    /// Another range of the same text, in bytes, for the same field.
     #[must_use]
     pub fn at(&self, span: Range<usize>) -> Self {
         Self { span, ..self.clone() }
     }
 
-    /// The same stretch, for the field `key` inside this one.
+    /// The same range, for the field `key` inside this one.
     #[must_use]
     pub fn child(&self, key: impl fmt::Display) -> Self {
         let field = match &*self.field {
@@ -50,7 +50,7 @@ impl Place {
         Self { field, ..self.clone() }
     }
 
-    /// The stretch in bytes.
+    /// The range in bytes.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         self.span.clone()
@@ -68,7 +68,7 @@ impl Place {
         &self.source
     }
 
-    /// What is wrong here in the words of `error`; what follows its first semicolon is the help.
+    /// A diagnostic of `error` here; the part after its first semicolon becomes the help.
     #[must_use]
     pub fn refuse(&self, error: &impl fmt::Display) -> Diagnostic {
         let message = error.to_string();
@@ -78,7 +78,7 @@ impl Place {
         }
     }
 
-    /// What is wrong here.
+    /// A diagnostic here.
     #[must_use]
     pub fn error(&self, message: impl Into<String>) -> Diagnostic {
         Diagnostic { place: self.clone(), message: message.into(), help: None }
@@ -119,7 +119,7 @@ impl Diagnostic {
         &self.place.source
     }
 
-    /// The stretch of the text that is wrong, in bytes.
+    /// The range of the text that is wrong, in bytes.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
         self.place.span.clone()

@@ -1,4 +1,4 @@
-//! Capability 5's `execution` block (C1 to C4).
+//! Capability 5's `execution` block.
 
 use std::collections::BTreeSet;
 
@@ -23,17 +23,17 @@ pub(super) const POLICY_KEYS: [&str; 9] = [
     "max_delay_ms",
     "retryable_errors",
     "jitter",
-    // X3's.
+    // Not Capability 5's.
     "step_delay_ms",
     "backoff_degree",
     "delays_ms",
 ];
 
-/// What is retried without `retryable_errors` (spec decision 17).
+/// What is retried without `retryable_errors`.
 pub const DEFAULT_RETRYABLE: [&str; 5] =
     ["503", "429", "500", ErrorCode::TIMEOUT, ErrorCode::NETWORK_ERROR];
 
-/// The first delay without `initial_delay_ms`: C2's sequences start at 1 s.
+/// The first delay without `initial_delay_ms`.
 const INITIAL_DELAY: Nanos = Nanos::from_secs(1);
 
 const STRATEGIES: [(&str, Growth); 5] = [
@@ -44,7 +44,7 @@ const STRATEGIES: [(&str, Growth); 5] = [
     ("list", Growth::List),
 ];
 
-/// Reads an `execution` table. Without `retry_policy` there is one attempt (spec decision 1).
+/// Reads an `execution` table. Without `retry_policy` there is one attempt.
 pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
     let known: Vec<&str> = KEYS.into_iter().chain(settings::KEYS).collect();
     let fields = node.fields(&known)?;
@@ -102,7 +102,7 @@ fn shape(fields: &Fields<'_>) -> Result<Shape, Diagnostic> {
         (None, None) => Ok(Shape::None),
         (None, Some(stray)) => Err(stray
             .place
-            .error("a delay without `backoff` means nothing")
+            .error("a delay has no effect without `backoff`")
             .help_with("add backoff: none, linear, exponential or polynomial")),
     }
 }

@@ -1,4 +1,4 @@
-//! How delays grow, as every table says it (A9, C2, H1, X3): a word for the kind, the first delay,
+//! How delays grow, in every table dialect: a word for the kind, the first delay,
 //! and what only one kind takes: linear its own step, polynomial its degree, list its delays.
 
 use super::Diagnostic;
@@ -43,7 +43,7 @@ impl Terms<'_> {
             (self.delays, Growth::List, "list"),
         ] {
             if let Some(stray) = term.filter(|_| growth != kind) {
-                let error = stray.place.error(format!("this is for `{word}` backoff alone"));
+                let error = stray.place.error(format!("this applies only to `{word}` backoff"));
                 return Err(error.help_with(format!("make the backoff `{word}`, or leave it out")));
             }
         }

@@ -1,7 +1,7 @@
 //! Text to policies and workflows: five dialects, the workflow file, the environment.
 //!
-//! Decides what each text means, what is absent means, and says where a text makes no sense. Must
-//! never know runs, stores, clocks or the process's environment: variables come through a lookup.
+//! Decides what each text means, what each absent key means, and where a text is invalid. Must never
+//! know runs, stores, clocks or the process's environment: variables come through a lookup.
 //! To add a dialect, add a module with its `KEYS` and `read`, a variant to
 //! [`Dialect`](crate::policy::Dialect), and its arms in `policy`.
 
@@ -19,6 +19,7 @@ pub mod report;
 mod retry_config;
 mod scan;
 mod settings;
+mod text;
 pub mod tree;
 mod work_config;
 pub mod write;
@@ -27,23 +28,23 @@ pub use diagnostic::{Diagnostic, Place, Source};
 pub use execution::DEFAULT_RETRYABLE;
 pub use file::{Declarations, Document, Registered, parse_actions, parse_workflow};
 pub use ir::parse_ir_program;
-pub use policy::{Named, Policies, parse_policy};
+pub use number::millionths;
 pub(crate) use settings::jitter_words;
-pub use settings::millionths;
+pub use text::{Named, Policies, parse_policy};
 pub use tree::Format;
 pub use work_config::Environment;
 
 use crate::policy::{Policy, PolicyParts};
 
-/// The policy of `parts`, or why it makes no sense, said about `place`.
+/// The policy of `parts`, or why it is rejected, reported at `place`.
 fn policy_from(parts: PolicyParts, place: &Place) -> Result<Policy, Diagnostic> {
     Policy::try_from(parts).map_err(|e| place.refuse(&e))
 }
 
-/// A length of time with its unit, such as `30s`, `12h` or `30d` (W6).
+/// A length of time with its unit, such as `30s`, `12h` or `30d`.
 ///
 /// # Errors
-/// What is wrong with it and what to write instead.
+/// The text, what is wrong with it, and what to write instead.
 pub fn parse_duration(text: &str) -> Result<crate::time::Nanos, String> {
-    number::duration(text, None).map_err(|fault| format!("it {fault}; {}", fault.help()))
+    number::duration(text, None).map_err(|fault| format!("`{text}` {fault}; {}", fault.help()))
 }

@@ -1,4 +1,4 @@
-//! Decimal texts to integers, exactly: no float ever holds a length of time.
+//! Decimal texts to integers and back, exactly: no float ever holds a length of time.
 
 use crate::time::Nanos;
 
@@ -38,7 +38,7 @@ impl NumberFault {
     }
 }
 
-/// The suffixes of a length of time and their size in nanoseconds (W6).
+/// The suffixes of a length of time and their size in nanoseconds.
 const UNITS: [(&str, u64); 5] =
     [("ms", MILLISECOND), ("s", SECOND), ("m", 60 * SECOND), ("h", 3_600 * SECOND), ("d", DAY)];
 
@@ -146,6 +146,29 @@ pub(crate) fn duration(text: &str, bare: Option<u64>) -> Result<Nanos, NumberFau
             .ok_or(NumberFault::UnknownUnit)?,
     };
     scaled(number, unit).map(Nanos::new)
+}
+
+/// `n` / 1,000,000 as an exact decimal.
+#[must_use]
+pub fn millionths(n: u64) -> String {
+    decimal(n, 1_000_000)
+}
+
+/// `n` in seconds as an exact decimal.
+pub(crate) fn seconds(n: Nanos) -> String {
+    decimal(n.get(), SECOND)
+}
+
+/// `n` in milliseconds as an exact decimal.
+pub(crate) fn milliseconds(n: Nanos) -> String {
+    decimal(n.get(), MILLISECOND)
+}
+
+/// `n` / `unit`, a power of ten, as an exact decimal.
+fn decimal(n: u64, unit: u64) -> String {
+    let (whole, part, width) = (n / unit, n % unit, unit.ilog10() as usize);
+    let text = format!("{whole}.{part:0width$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]

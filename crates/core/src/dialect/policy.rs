@@ -1,79 +1,11 @@
-//! A policy's text alone, in any dialect; the dialect is guessed where it is not given.
+//! A policy in a tree, in any dialect; the dialect is guessed where it is not given.
 
-use super::file::{Declarations, document};
-use super::tree::{Data, Fields, Format, Node};
-use super::{
-    Diagnostic, Environment, Place, Source, execution, ir, preset, retry_config, settings,
-    work_config,
-};
-use crate::policy::{Dialect, Origin, Policy, Preset};
-use crate::workflow::Action;
+use super::tree::{Data, Fields, Node};
+use super::{Diagnostic, execution, ir, preset, retry_config, settings, work_config};
+use crate::policy::{Dialect, Policy};
 
 /// The keys under which a step or a default gives its policy.
 pub(super) const KEYS: [&str; 5] = ["retry", "work_config", "execution", "retry_config", "preset"];
-
-/// A policy, and whose it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// The step; `None` for a policy that stands alone.
-    pub step: Option<String>,
-    /// Where it came from.
-    pub origin: Origin,
-    /// The policy.
-    pub policy: Policy,
-    /// The declaration of the step's action, if there is one.
-    pub action: Option<Action>,
-    /// Whether the step fans out: many tasks under one policy.
-    pub fans_out: bool,
-    /// Where the policy stands; where the step does, when it has none of its own.
-    pub place: Place,
-}
-
-/// What a text about policies says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Policies {
-    /// One policy alone.
-    One(Policy),
-    /// A policy for each step of a workflow.
-    Steps {
-        /// The workflow's name.
-        workflow: String,
-        /// The steps' policies in text order.
-        steps: Vec<Named>,
-    },
-}
-
-/// Parses a policy's text, called `file` in messages: a dialect's table in TOML or JSON, bare or
-/// under its key, IR brackets, the name of a preset, an IR program, or a whole workflow file. Without `dialect` the text
-/// itself tells.
-pub fn parse_policy(
-    file: &str,
-    text: &str,
-    dialect: Option<Dialect>,
-    environment: &Environment,
-) -> Result<Policies, Vec<Diagnostic>> {
-    let name = text.trim().trim_matches('"');
-    match dialect {
-        Some(Dialect::Preset) if !text.contains(['=', ':']) => {
-            let place = Place::whole(&Source::new(file, text));
-            let preset = preset::named(&place, name).map_err(|e| vec![e])?;
-            Ok(Policies::One(preset.policy()))
-        }
-        None if Preset::named(name).is_some() => {
-            Ok(Policies::One(Preset::named(name).unwrap_or(Preset::None).policy()))
-        }
-        Some(Dialect::Ir) => ir_text(file, text, environment),
-        None if looks_like_ir(text) => ir_text(file, text, environment),
-        _ => {
-            let format = Format::from_extension(file).unwrap_or_else(|| Format::of_text(text));
-            let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
-            if dialect.is_none() && top.has("steps") {
-                return document(&top, environment).map(Policies::of);
-            }
-            tree(&top, dialect).map(Policies::One).map_err(|e| vec![e])
-        }
-    }
-}
 
 /// The policy among `fields`, in whichever dialect; more than one is an error.
 pub(super) fn own(fields: &Fields<'_>) -> Result<Option<Policy>, Diagnostic> {
@@ -105,48 +37,8 @@ fn read(dialect: Dialect, node: &Node) -> Result<Policy, Diagnostic> {
     }
 }
 
-impl Policies {
-    /// The policies of a workflow's steps.
-    #[must_use]
-    pub fn of(document: super::Document) -> Self {
-        let workflow = document.workflow;
-        let steps = workflow.steps().iter().zip(document.policies).map(|(s, place)| Named {
-            step: Some(s.id.clone()),
-            origin: s.origin,
-            policy: s.policy.clone(),
-            action: workflow.actions().get(&s.action).cloned(),
-            fans_out: s.for_each.is_some(),
-            place,
-        });
-        Policies::Steps { workflow: workflow.name().to_owned(), steps: steps.collect() }
-    }
-}
-
-/// Whether the first line that says anything is a call or a bracket with a colon or an arrow.
-fn looks_like_ir(text: &str) -> bool {
-    let lines = text.lines().map(str::trim);
-    let Some(first) = lines.into_iter().find(|l| !l.is_empty() && !l.starts_with('#')) else {
-        return false;
-    };
-    let called = first.split_once('=').is_some_and(|(_, rest)| rest.trim_start().starts_with('@'));
-    // `[retry: 3]` is a bracket, `[work_config]` the head of a TOML table.
-    let bracket = first.starts_with('[') && (first.contains(':') || first.contains("->"));
-    first.starts_with('@') || called || bracket
-}
-
-fn ir_text(file: &str, text: &str, environment: &Environment) -> Result<Policies, Vec<Diagnostic>> {
-    // Brackets may name an error with an `@` in it; no program begins with a bracket.
-    let begins_with_bracket = text.trim_start().starts_with('[');
-    let calls = || text.lines().any(|l| l.split('#').next().unwrap_or_default().contains('@'));
-    if !begins_with_bracket && calls() {
-        let declared = Declarations::default();
-        return ir::parse_ir_program(file, text, &declared, environment).map(Policies::of);
-    }
-    let place = Place::whole(&Source::new(file, text));
-    ir::brackets(&place, text).map(Policies::One).map_err(|e| vec![e])
-}
-
-fn tree(top: &Node, dialect: Option<Dialect>) -> Result<Policy, Diagnostic> {
+/// A table alone, bare or under its dialect's key.
+pub(super) fn tree(top: &Node, dialect: Option<Dialect>) -> Result<Policy, Diagnostic> {
     let wrapped = match &top.data {
         Data::Table(entries) if entries.iter().any(|e| KEYS.contains(&e.key.as_str())) => {
             own(&top.fields(&KEYS)?)?

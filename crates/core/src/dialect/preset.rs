@@ -1,4 +1,4 @@
-//! `preset = "google-sre"`, or a table with the preset's `name` and settings that change it (X2).
+//! `preset = "google-sre"`, or a table with the preset's `name` and settings that change it.
 
 use super::tree::{Data, Node, did_you_mean};
 use super::{Diagnostic, Place, settings};

@@ -1,4 +1,4 @@
-//! rh_agents' `RetryConfig` (H1 to H8).
+//! rh_agents' `RetryConfig`.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) const KEYS: [&str; 13] = [
     "exclude_exceptions",
     "retry_timeout",
     "enabled",
-    // X3's, and not rh_agents'.
+    // Not rh_agents'.
     "backoff_step",
     "backoff_degree",
     "delays",
@@ -42,7 +42,7 @@ const STRATEGIES: [(&str, Growth); 6] = [
 /// What begins the name of a registered backoff function, as in `custom:mine`.
 pub(super) const CUSTOM: &str = "custom:";
 
-/// Reads a `RetryConfig`. What is absent is H2's default; `enabled: false` leaves no rule (H6).
+/// Reads a `RetryConfig`. An absent key takes rh_agents' default; `enabled: false` leaves no rule.
 pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
     let known: Vec<&str> = KEYS.into_iter().chain(settings::KEYS).collect();
     let fields = node.fields(&known)?;
@@ -61,7 +61,7 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
 fn rule(fields: &Fields<'_>) -> Result<Rule, Diagnostic> {
     let attempts = fields.get("max_attempts").map_or(Ok(3), |n| n.count(1, u32::MAX))?;
     let shape = shape(fields)?;
-    // A list says each delay itself; H2's usual cap is for what grows.
+    // The default cap is for delays that grow; a list sets each delay.
     let usual = (!matches!(shape, Shape::List { .. })).then_some(Nanos::from_secs(60));
     let cap = fields.get("max_delay").map_or(Ok(usual), |n| n.duration(SECOND).map(Some))?;
     let jitter = match fields.get("jitter") {
@@ -113,8 +113,8 @@ fn multiplier(node: &Node) -> Result<Multiplier, Diagnostic> {
     Multiplier::from_millionths(node.millionths()?).map_err(|e| node.place.refuse(&e))
 }
 
-/// H3: exclusions first, the defaults always among them; then the allow list, else the class. An
-/// allow list that is empty allows nothing.
+/// Exclusions take precedence, the default ones always among them; then the allow list, else the
+/// class. An empty allow list allows nothing.
 fn matcher(fields: &Fields<'_>) -> Result<Matcher, Diagnostic> {
     let mut except: BTreeSet<String> = ActionKind::PERMANENT_TYPES.map(str::to_owned).into();
     if let Some(list) = fields.get("exclude_exceptions") {

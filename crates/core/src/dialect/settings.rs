@@ -1,13 +1,13 @@
-//! What the engine can be told in every dialect beside the dialect's own keys.
+//! The settings that every dialect accepts beside its own keys.
 //!
 //! `attempt_timeout`, `total_timeout` and `max_retry_after` are seconds or a text with a unit;
-//! `timeout_retries` is a count (R11); `jitter` is one of the words of spec decision 4;
+//! `timeout_retries` is a count; `jitter` is a word, a share or a boolean;
 //! `retry_budget` is a share of first attempts or a table (see `budget`); `counting` is `shared` or
-//! `per_rule`, with `total_attempts` beside it (X4); `at_deadline` is `give_up` or `truncate`, with
-//! `last_attempt_reserve` beside it (X5); `retry_unknown_outcome` is for actions that are not
+//! `per_rule`, with `total_attempts` beside it; `at_deadline` is `give_up` or `truncate`, with
+//! `last_attempt_reserve` beside it; `retry_unknown_outcome` is for actions that are not
 //! idempotent.
 
-use super::number::SECOND;
+use super::number::{SECOND, millionths, seconds};
 use super::tree::{Data, Fields, Node};
 use super::{Diagnostic, budget};
 use crate::policy::{AtDeadline, Counting, Jitter, Limit, Policy, PolicyParts, Share};
@@ -66,7 +66,7 @@ const JITTERS: [(&str, Jitter); 5] = [
     ("decorrelated", Jitter::Decorrelated),
 ];
 
-/// The words for what a rule's limit counts (X4).
+/// The words for what a rule's limit counts.
 pub(super) const COUNTINGS: [(&str, Counting); 2] =
     [("shared", Counting::Shared), ("per_rule", Counting::PerRule { total: Limit::Unlimited })];
 
@@ -83,7 +83,7 @@ fn counting(fields: &Fields<'_>, parts: &mut PolicyParts) -> Result<(), Diagnost
     Ok(())
 }
 
-/// The words for what becomes of a delay that would cross the total timeout (X5).
+/// The words for what happens to a delay that would cross the total timeout.
 pub(super) const DEADLINES: [(&str, AtDeadline); 2] = [
     ("give_up", AtDeadline::GiveUp),
     ("truncate", AtDeadline::Truncate { reserve: AtDeadline::RESERVE }),
@@ -104,7 +104,7 @@ fn at_deadline(fields: &Fields<'_>, parts: &mut PolicyParts) -> Result<(), Diagn
 }
 
 fn stray(node: &Node, key: &str, other: &str, word: &str) -> Diagnostic {
-    let error = node.place.error(format!("`{key}` without `{other}` means nothing"));
+    let error = node.place.error(format!("`{key}` has no effect without `{other}`"));
     error.help_with(format!("add {other}: {word}, or leave it out"))
 }
 
@@ -117,7 +117,7 @@ pub(super) fn texts(policy: &Policy) -> Vec<(&'static str, String)> {
     }
     if let AtDeadline::Truncate { reserve } = policy.at_deadline() {
         found.push(("at_deadline", "\"truncate\"".to_owned()));
-        found.push(("last_attempt_reserve", super::write::seconds(reserve)));
+        found.push(("last_attempt_reserve", seconds(reserve)));
     }
     if policy.retries_unknown_outcome() {
         found.push(("retry_unknown_outcome", "true".to_owned()));
@@ -125,18 +125,12 @@ pub(super) fn texts(policy: &Policy) -> Vec<(&'static str, String)> {
     found
 }
 
-/// A share from 0 to 1.
-pub(super) fn share(node: &Node) -> Result<Share, Diagnostic> {
-    let share = u32::try_from(node.millionths()?).unwrap_or(u32::MAX);
-    Share::from_millionths(share).map_err(|e| node.place.refuse(&e))
-}
-
 /// A jitter: a word, a share of the delay such as 0.1, or whether there is the usual one.
 pub(super) fn jitter(node: &Node) -> Result<Jitter, Diagnostic> {
     match &node.data {
         Data::Bool(true) => Ok(Jitter::Proportional(Share::QUARTER)),
         Data::Bool(false) => Ok(Jitter::None),
-        Data::Number(_) => share(node).map(Jitter::Proportional),
+        Data::Number(_) => node.share().map(Jitter::Proportional),
         _ => node.choice(&JITTERS),
     }
 }
@@ -159,12 +153,4 @@ pub(crate) fn jitter_words(jitter: Jitter) -> String {
         (_, Some((name, _))) => format!("{name} jitter"),
         (_, None) => "jitter".to_owned(),
     }
-}
-
-/// `n` / 1,000,000 as an exact decimal.
-#[must_use]
-pub fn millionths(n: u64) -> String {
-    let (whole, part) = (n / 1_000_000, n % 1_000_000);
-    let text = format!("{whole}.{part:06}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

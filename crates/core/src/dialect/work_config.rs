@@ -1,4 +1,4 @@
-//! Argyll's `work_config` (A5 to A9) and its global default from `RETRY_*` (A7).
+//! Argyll's `work_config` and its global default from `RETRY_*`.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::policy::{
 };
 use crate::time::Nanos;
 
-/// The dialect's own keys. `retryable_errors` is spec decision 6's.
+/// The dialect's own keys. Argyll has no `retryable_errors`.
 pub(super) const KEYS: [&str; 9] = [
     "max_retries",
     "backoff",
@@ -20,13 +20,13 @@ pub(super) const KEYS: [&str; 9] = [
     "backoff_type",
     "retryable_errors",
     "jitter",
-    // X3's.
+    // Not Argyll's.
     "backoff_step",
     "backoff_degree",
     "delays",
 ];
 
-/// How the delay grows (A9, X3).
+/// How the delay grows.
 const TYPES: [(&str, Growth); 5] = [
     ("fixed", Growth::Fixed),
     ("linear", Growth::Linear),
@@ -48,7 +48,7 @@ struct Config<'n> {
     unset_cap: Option<Nanos>,
 }
 
-/// Reads a `work_config` table. Without `max_retries` retries are off (A8); without `backoff` the
+/// Reads a `work_config` table. Without `max_retries` retries are off; without `backoff` the
 /// delay is 0, without `backoff_type` it is fixed, without `max_backoff` there is no cap.
 pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
     let known: Vec<&str> = KEYS.into_iter().chain(settings::KEYS).collect();
@@ -98,32 +98,35 @@ impl Config<'_> {
     }
 }
 
-/// `max_retries` (A6): 0 is none, -1 unlimited, anything below an error.
+/// `max_retries`: 0 is none, -1 unlimited, anything below an error.
 fn retries(node: &Node) -> Result<Limit, Diagnostic> {
     match node.whole()? {
         -1 => Ok(Limit::Unlimited),
         n => u32::try_from(n).ok().filter(|n| *n < u32::MAX).map(Limit::retries).ok_or_else(|| {
             node.place
-                .error(format!("`{n}` retries make no sense"))
+                .error(format!("`{n}` is not a number of retries"))
                 .help_with("use 0 for none, a number for at most that many, or -1 for unlimited")
         }),
     }
 }
 
-/// The policies that surround a workflow file: what the process's environment says.
+/// The defaults that the process's environment sets for a workflow file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
     global: Option<Policy>,
 }
 
 impl Environment {
-    /// The variables that are read (A7).
+    /// The variables that are read.
     pub const NAMES: [&'static str; 4] =
         ["RETRY_MAX_RETRIES", "RETRY_BACKOFF", "RETRY_MAX_BACKOFF", "RETRY_BACKOFF_TYPE"];
 
     /// Reads the `RETRY_*` variables through `lookup`. When at least one is set they are the global
-    /// default, those unset being 0 retries, 1000 ms, cap 60000 ms, fixed (spec decision 1). An
+    /// default, those unset being 0 retries, 1000 ms, cap 60000 ms, fixed. An
     /// empty variable counts as unset.
+    ///
+    /// # Errors
+    /// When the variables are no valid policy.
     pub fn read(lookup: impl Fn(&str) -> Option<String>) -> Result<Self, Diagnostic> {
         let node =
             |name: &str| lookup(name).filter(|v| !v.trim().is_empty()).map(|v| variable(name, &v));

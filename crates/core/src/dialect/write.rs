@@ -1,4 +1,4 @@
-//! Policies back to text: each dialect writes what it can say and gives `None` for the rest.
+//! Policies back to text: each dialect writes what it can express and returns `None` for the rest.
 //!
 //! Reading a written text gives the same policy again.
 
@@ -7,15 +7,16 @@ use std::collections::BTreeSet;
 use super::budget;
 use super::execution::DEFAULT_RETRYABLE;
 use super::growth::MOST_DEGREE;
-use super::settings::{self, jitter_text, millionths};
+use super::number::{millionths, milliseconds, seconds};
+use super::settings::{self, jitter_text};
 use crate::policy::{
     ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Policy, PolicyParts, Preset, Rule,
     Scope, Shape,
 };
 use crate::time::Nanos;
 
-/// The policy's text in its own dialect; `None` for the builder, or where the dialect has no words
-/// for it.
+/// The policy's text in its own dialect; `None` for the builder, or where the dialect can't
+/// express it.
 #[must_use]
 pub fn own(policy: &Policy) -> Option<String> {
     match policy.dialect() {
@@ -213,21 +214,6 @@ fn list(names: &BTreeSet<String>) -> String {
     format!("[{}]", quoted.join(", "))
 }
 
-pub(super) fn seconds(n: Nanos) -> String {
-    decimal(n, 1_000_000_000)
-}
-
-fn milliseconds(n: Nanos) -> String {
-    decimal(n, 1_000_000)
-}
-
-/// `n` in `unit`s as an exact decimal.
-fn decimal(n: Nanos, unit: u64) -> String {
-    let (whole, part, width) = (n.get() / unit, n.get() % unit, unit.ilog10() as usize);
-    let text = format!("{whole}.{part:0width$}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 /// A JSON object being written.
 #[derive(Default)]
 struct Object(Vec<String>);
@@ -243,7 +229,7 @@ impl Object {
         }
     }
 
-    /// What only one kind of growth takes (X3); `None` where a table has no words for it.
+    /// The keys of one kind of growth alone; `None` where a table can't express it.
     fn growth(&mut self, shape: &Shape, keys: [&str; 2], unit: fn(Nanos) -> String) -> Option<()> {
         let [step_key, delays_key] = keys;
         match shape {
@@ -261,7 +247,7 @@ impl Object {
         Some(())
     }
 
-    /// What every dialect's table can say, but for the timeouts.
+    /// The settings of every dialect, except the timeouts.
     fn settings(&mut self, policy: &Policy) {
         self.put_some("timeout_retries", policy.timeout_retries().map(|n| n.to_string()));
         self.put_some("max_retry_after", set_retry_after(policy).map(seconds));

@@ -1,4 +1,4 @@
-//! What a policy says that may not be meant (X7).
+//! What in a policy may be a mistake.
 
 use std::fmt;
 
@@ -7,10 +7,10 @@ use crate::dialect::{Diagnostic, Named, Place};
 use crate::policy::{Functions, Jitter, Limit, Policy, Rule, Scope, Shape};
 use crate::time::Nanos;
 
-/// Something that makes sense to the program and may not be meant.
+/// Something valid in a policy that may be a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The rule, from 1; `None` where the policy as a whole is meant.
+    /// The rule, from 1; `None` for the policy as a whole.
     pub rule: Option<usize>,
     /// What it is, and why that matters.
     pub reason: String,
@@ -84,7 +84,7 @@ fn names_nothing(rule: &Rule) -> Found {
     })
 }
 
-/// W8: of the rules that match, the one with the most attempts governs, on a tie the first.
+/// Of the rules that match, the one with the most attempts governs, on a tie the first.
 fn never_governs(rules: &[Rule], at: usize) -> Found {
     let rule = &rules[at];
     let beats = |(other, r): (usize, &Rule)| {
@@ -162,7 +162,8 @@ fn in_step_with_the_others(rule: &Rule, step: Option<&Named>, functions: &Functi
     let alike = rule.backoff.jitter == Jitter::None && waits && rule.limit > Limit::ONE;
     (alike && step?.fans_out).then(|| {
         (
-            "the tasks of the fan-out that fail together come back together: no jitter".into(),
+            "tasks of the fan-out that fail together also retry together: there is no jitter"
+                .into(),
             "add jitter, such as full",
         )
     })
@@ -175,7 +176,7 @@ fn attempt_beyond_total(policy: &Policy) -> Found {
             format!(
                 "the attempt timeout of {attempt} is not below the total timeout of {total}: the first attempt may take it all"
             ),
-            "shorten the one or lengthen the other",
+            "shorten the attempt timeout or lengthen the total one",
         )
     })
 }

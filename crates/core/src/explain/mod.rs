@@ -24,7 +24,7 @@ pub struct Explanation {
     pub policy: Policy,
     /// The rules' delays, in text order.
     pub delays: Vec<Vec<Delay>>,
-    /// What may not be meant.
+    /// What may be a mistake.
     pub warnings: Vec<Finding>,
 }
 

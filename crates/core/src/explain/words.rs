@@ -31,7 +31,7 @@ pub(super) fn matcher(matcher: &Matcher, dialect: Dialect) -> String {
     }
 }
 
-/// What each dialect retries where a policy names nothing (spec decisions 6 and 17).
+/// What each dialect retries where a policy names nothing.
 fn classifier(dialect: Dialect) -> &'static str {
     match dialect {
         Dialect::WorkConfig => {
@@ -62,7 +62,7 @@ pub(super) fn limit(limit: Limit) -> String {
     }
 }
 
-/// How many retries there may be of a rule with a count of its own (X4).
+/// How many retries there may be of a rule with a count of its own.
 pub(super) fn own_limit(limit: Limit) -> String {
     match limit.count() {
         None => "Any number of retries.".into(),
@@ -72,7 +72,7 @@ pub(super) fn own_limit(limit: Limit) -> String {
     }
 }
 
-/// How rules with counts of their own are bounded together (X4).
+/// How rules with counts of their own are bounded together.
 pub(super) fn total(limit: Limit) -> String {
     match limit.count() {
         None => "Each rule counts its own retries.".into(),
@@ -81,7 +81,7 @@ pub(super) fn total(limit: Limit) -> String {
     }
 }
 
-/// What becomes of a wait that would cross the total timeout (X5).
+/// What happens to a wait that would cross the total timeout.
 pub(super) fn at_deadline(reserve: Nanos) -> String {
     format!("A wait that would cross that is cut short: the last attempt starts {reserve} before.")
 }
@@ -119,7 +119,7 @@ pub(super) fn backoff(rule: &Rule) -> String {
                 }
             }
         }
-        Shape::Custom { name } => format!("Waits as the function `{name}` says"),
+        Shape::Custom { name } => format!("Waits as long as the function `{name}` returns"),
     };
     let cap = cap.map_or_else(|| ", without a cap".to_owned(), |cap| format!(", at most {cap}"));
     let cap = if rule.backoff.is_always_zero() { String::new() } else { cap };
@@ -129,21 +129,19 @@ pub(super) fn backoff(rule: &Rule) -> String {
     }
 }
 
-/// What becomes of a failure that leaves open whether the work was done (C18, H17).
+/// What happens after a failure whose outcome is unknown.
 pub(super) fn unknown_outcome(harmful: bool, retried: bool) -> Option<String> {
     let text = match (harmful, retried) {
         (false, false) => return None,
         (true, false) => {
-            "The action is not idempotent: after an outcome that is unknown it is not retried."
+            "The action is not idempotent: it is not retried after an unknown outcome."
         }
-        (_, true) => {
-            "An outcome that is unknown is retried even where the action is not idempotent."
-        }
+        (_, true) => "An unknown outcome is retried even if the action is not idempotent.",
     };
     Some(text.to_owned())
 }
 
-/// What bounds the retries of many tasks together.
+/// The retry budget.
 pub(super) fn budget(budget: &Budget) -> String {
     let Budget { capacity, initial, cost, throttling_cost, refill, scope, on_denied } = *budget;
     let whose = match scope {
@@ -160,7 +158,7 @@ pub(super) fn budget(budget: &Budget) -> String {
             .then(|| format!("each first attempt adds {percent} % of a token")),
         (refill.first_success > 0)
             .then(|| format!("a success at the first attempt adds {}", refill.first_success)),
-        refill.refund.then(|| "a success after retries gives the last retry's back".to_owned()),
+        refill.refund.then(|| "a success after retries returns the last retry's cost".to_owned()),
     ];
     let gives: Vec<String> = gives.into_iter().flatten().collect();
     let denied = match on_denied {
@@ -168,19 +166,19 @@ pub(super) fn budget(budget: &Budget) -> String {
         Denied::Wait => "waits",
     };
     format!(
-        "For retries {whose} {initial} tokens, at most {capacity}: {took}, {}; who finds too few {denied}.",
+        "For retries {whose} {initial} tokens, at most {capacity}: {took}, {}; a retry that finds too few {denied}.",
         gives.join(", ")
     )
 }
 
-/// When an action's failures are told of.
+/// When an action's failures raise an alert.
 pub(super) fn error_budget(budget: &ErrorBudget, webhook: Option<&Webhook>) -> String {
     let percent = |n: u64| format!("{} %", crate::dialect::millionths(n.saturating_mul(100)));
     let allowed = 1_000_000 - u64::from(budget.target().millionths());
     let alerts: Vec<String> = budget.alerts().iter().map(|share| percent(*share)).collect();
     let whom = webhook.map(|w| format!(" to `{}`", w.name())).unwrap_or_default();
     format!(
-        "At most {} of the action's attempts within {} may fail; when {} of this error budget are burnt, that is told{whom}, from {} attempts on.",
+        "At most {} of the action's attempts within {} may fail; an alert is raised{whom} when {} of this error budget are used, from {} attempts on.",
         percent(allowed),
         budget.window(),
         alerts.join(", "),

@@ -3,14 +3,14 @@ use serde::{Deserialize, Serialize};
 use super::{ErrorCode, Failure};
 use crate::time::Timestamp;
 
-/// The record of a final failure, with Capability 5's JSON names; routed as `_last_error` (C5).
+/// The record of a final failure, with Capability 5's JSON names; routed as `_last_error`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorContext {
     /// The failure's code.
     pub code: ErrorCode,
     /// The sanitised message.
     pub message: String,
-    /// The class: not "will be retried" (spec decision 17).
+    /// Whether the failure is of the retryable class; not whether it will be retried.
     pub retryable: bool,
     /// The step that failed.
     pub node_id: String,

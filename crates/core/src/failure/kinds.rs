@@ -1,4 +1,4 @@
-//! The failures that the engine and its HTTP client make themselves (spec decision 17).
+//! Failures that the engine and its HTTP client create.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{ErrorCode, Failure};
 use crate::time::Nanos;
 
-/// What triggered a retry (R10).
+/// What triggered a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetryKind {
@@ -32,7 +32,7 @@ impl fmt::Display for RetryKind {
 /// How a transport failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkFault {
-    /// Nobody listens there.
+    /// Nothing listens on the address.
     Refused,
     /// The peer reset the connection.
     Reset,
@@ -62,12 +62,12 @@ impl NetworkFault {
     }
 }
 
-/// The types whose descendants are retryable when only a lineage is known (H4).
+/// The types whose descendants are retryable when only a lineage is known.
 const TRANSIENT_TYPES: [&str; 5] =
     ["TimeoutError", "ConnectionError", "NetworkError", "ServerError", "RateLimitError"];
 
-/// The codes and types by which services say that they are asked too often: HTTP 429 and the names
-/// that AWS SDKs call throttling errors (botocore's `retries/standard.py`).
+/// The codes and types of throttling: HTTP 429 and the names that AWS SDKs call throttling errors
+/// (botocore's `retries/standard.py`).
 pub const THROTTLING: [&str; 16] = [
     "429",
     "RateLimitError",
@@ -88,7 +88,7 @@ pub const THROTTLING: [&str; 16] = [
 ];
 
 impl Failure {
-    /// Whether the endpoint said that it is asked too often: see [`THROTTLING`].
+    /// Whether the failure is throttling: see [`THROTTLING`].
     #[must_use]
     pub fn is_throttling(&self) -> bool {
         THROTTLING.iter().any(|name| self.is_a(name))
@@ -101,16 +101,15 @@ impl Failure {
         Self::new(ErrorCode::NETWORK_ERROR, message).with_lineage(types).retryable()
     }
 
-    /// What is required before the first attempt did not hold (H10): `PRECONDITION_FAILED`,
-    /// permanent.
+    /// A step's precondition did not hold: `PRECONDITION_FAILED`, permanent.
     #[must_use]
     pub fn precondition(message: &str) -> Self {
         let types = ["PreconditionError", "ValidationError"];
         Self::new(ErrorCode::PRECONDITION_FAILED, message).with_lineage(types)
     }
 
-    /// What an attempt must ensure did not hold (H10): `POSTCONDITION_FAILED`, retryable, because
-    /// the action and its postconditions are retried as one.
+    /// An attempt's postcondition did not hold: `POSTCONDITION_FAILED`, retryable, because the action
+    /// and its postconditions are retried as one.
     #[must_use]
     pub fn postcondition(message: &str) -> Self {
         let types = ["PostconditionError"];
@@ -130,13 +129,13 @@ impl Failure {
         Self::timed_out(&format!("timed out after {limit}")).with_unknown_outcome()
     }
 
-    /// A timeout in the words of whoever saw it, who also knows whether its outcome is unknown.
+    /// A timeout with a message of the caller, who also knows whether the outcome is unknown.
     #[must_use]
     pub fn timed_out(message: &str) -> Self {
         Self::new(ErrorCode::TIMEOUT, message).with_lineage(["TimeoutError"]).retryable()
     }
 
-    /// An attempt that gave no heartbeat for `limit` (X1): `HEARTBEAT_TIMEOUT`, retryable. What it
+    /// An attempt that gave no heartbeat for `limit`: `HEARTBEAT_TIMEOUT`, retryable. What it
     /// did is unknown.
     #[must_use]
     pub fn heartbeat_missed(limit: Nanos) -> Self {
@@ -168,7 +167,7 @@ impl Failure {
         if retryable { failure.retryable() } else { failure }
     }
 
-    /// The endpoint said `success: false`: `WORK_FAILED`, permanent (A3).
+    /// The endpoint said `success: false`: `WORK_FAILED`, permanent.
     #[must_use]
     pub fn work_failed(message: &str) -> Self {
         Self::new(ErrorCode::WORK_FAILED, message).with_lineage(["WorkFailedError"])
@@ -182,7 +181,7 @@ impl Failure {
             .with_unknown_outcome()
     }
 
-    /// An exception object (W7): `kind` is its type and its code; `mro` its lineage, itself first.
+    /// An exception object: `kind` is its type and its code; `mro` its lineage, itself first.
     #[must_use]
     pub fn exception(kind: &str, message: &str, mro: &[String]) -> Self {
         let mut lineage = vec![kind.to_owned()];

@@ -1,7 +1,7 @@
 //! What went wrong: codes, type lineage, class, retry hints, and the masking of secrets.
 //!
-//! Decides how a raw failure is described and classed. Must never know policies, runs or who
-//! retries what. To add one more kind of failure, add a constructor to [`Failure`] with its code,
+//! Decides how a raw failure is described and classed. Must never know policies, runs or
+//! what is retried. To add one more kind of failure, add a constructor to [`Failure`] with its code,
 //! lineage and class, and a row to `docs/semantics.md`.
 
 mod context;
@@ -28,7 +28,7 @@ pub struct ErrorCode(Arc<str>);
 impl ErrorCode {
     /// An attempt, or the whole task, ran out of time.
     pub const TIMEOUT: &'static str = "TIMEOUT";
-    /// An attempt gave no heartbeat for too long (X1).
+    /// An attempt gave no heartbeat for too long.
     pub const HEARTBEAT_TIMEOUT: &'static str = "HEARTBEAT_TIMEOUT";
     /// The transport failed: refused, reset, DNS, cut or truncated.
     pub const NETWORK_ERROR: &'static str = "NETWORK_ERROR";
@@ -82,7 +82,7 @@ pub enum Class {
 /// What went wrong with one attempt. Its message is sanitised when it is made.
 ///
 /// Infrastructure failures (store, queue) are not failures of an attempt: they never reach this
-/// type, use up no attempt and are retried by the node itself (C8).
+/// type, use up no attempt, and the node itself retries them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     code: ErrorCode,
@@ -103,7 +103,7 @@ impl Failure {
     /// The most ancestors kept of a type.
     pub const MAX_LINEAGE: usize = 16;
 
-    /// A failure that an action names itself. Permanent unless said otherwise.
+    /// A failure that an action reports. Permanent until [`retryable`](Self::retryable) is called.
     #[must_use]
     pub fn new(code: &str, message: &str) -> Self {
         Self {
@@ -142,7 +142,7 @@ impl Failure {
         self
     }
 
-    /// The same failure with what the endpoint asked for: no retry sooner than this (C12).
+    /// The same failure with the endpoint's `Retry-After`: no retry starts sooner.
     #[must_use]
     pub fn with_retry_after(mut self, wait: Nanos) -> Self {
         self.retry_after = Some(wait);
@@ -156,15 +156,15 @@ impl Failure {
         self
     }
 
-    /// The same failure, where nobody knows whether the work was done: the request may have reached
-    /// the endpoint, and no answer says what came of it.
+    /// The same failure, marked as one whose work may have been done: the request may have reached
+    /// the endpoint, and no answer says whether it took effect.
     #[must_use]
     pub fn with_unknown_outcome(mut self) -> Self {
         self.outcome_unknown = true;
         self
     }
 
-    /// Whether the work may have been done all the same (C18, H17): the attempt ran out of time, its
+    /// Whether the work may have been done: the attempt ran out of time, its
     /// lease was lost, or its answer was cut off or unreadable.
     #[must_use]
     pub fn is_outcome_unknown(&self) -> bool {
@@ -189,7 +189,7 @@ impl Failure {
         &self.lineage
     }
 
-    /// The class before any policy has spoken.
+    /// The class before any policy is applied.
     #[must_use]
     pub fn class(&self) -> Class {
         self.class
@@ -207,7 +207,7 @@ impl Failure {
         self.stack_trace.as_deref()
     }
 
-    /// Whether `name` is this failure's code, its type or an ancestor of its type (H4), or stands
+    /// Whether `name` is this failure's code, its type or an ancestor of its type, or stands
     /// for HTTP statuses among which its code is, as `5xx` and `500-599` do.
     #[must_use]
     pub fn is_a(&self, name: &str) -> bool {
@@ -220,7 +220,7 @@ impl Failure {
         statuses::status(self.code.as_str())
     }
 
-    /// What triggers a retry after this failure (R10).
+    /// What triggers a retry after this failure.
     #[must_use]
     pub fn kind(&self) -> RetryKind {
         match self.code.as_str() {

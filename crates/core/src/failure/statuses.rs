@@ -1,4 +1,4 @@
-//! Names that stand for many HTTP statuses: `5xx`, `500-599` (H17's error filters).
+//! Names that stand for many HTTP statuses: `5xx`, `500-599` in lists of errors.
 
 use std::ops::RangeInclusive;
 
@@ -16,7 +16,7 @@ pub fn statuses(name: &str) -> Option<RangeInclusive<u16>> {
     (100 <= low && low <= high && high <= 599).then_some(low..=high)
 }
 
-/// Whether `name` looks as if it were to stand for statuses, whether or not it makes sense.
+/// Whether `name` has the form of a range of statuses, valid or not.
 #[must_use]
 pub fn looks_like_statuses(name: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! Delays: integer nanoseconds, multipliers in millionths, saturating, no floats (spec decision 4).
+//! Delays: integer nanoseconds, multipliers in millionths, saturating, no floats.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,33 +23,33 @@ pub enum Shape {
         /// The delay.
         base: Nanos,
     },
-    /// `base + step * (n - 1)`; with `step == base` that is `base * n` (H1, spec decision 3).
+    /// `base + step * (n - 1)`; with `step == base` that is `base * n`.
     Linear {
         /// The first delay.
         base: Nanos,
         /// What each further retry adds.
         step: Nanos,
     },
-    /// `base * multiplier^(n - 1)` (R1, H1).
+    /// `base * multiplier^(n - 1)`.
     Exponential {
         /// The first delay.
         base: Nanos,
         /// The growth.
         multiplier: Multiplier,
     },
-    /// `base` times 1, 1, 2, 3, 5, 8 (H1).
+    /// `base` times 1, 1, 2, 3, 5, 8.
     Fibonacci {
         /// The unit.
         base: Nanos,
     },
-    /// `base * n^degree` (X3).
+    /// `base * n^degree`.
     Polynomial {
         /// The first delay.
         base: Nanos,
         /// The power of n: 1 grows in a line, 2 with the square.
         degree: u32,
     },
-    /// Each delay written out (X3).
+    /// Each delay written out.
     List {
         /// The delays in order.
         delays: DelayList,
@@ -77,14 +77,14 @@ impl Shape {
         }
     }
 
-    /// Whether a program's own function gives the delay.
+    /// Whether a registered function computes the delay.
     #[must_use]
     pub fn is_custom(&self) -> bool {
         matches!(self, Self::Custom { .. })
     }
 }
 
-/// How chance moves the delay. With d = min(nominal, cap).
+/// The range from which the delay is drawn, where d = min(nominal, cap).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Jitter {
@@ -104,12 +104,12 @@ pub enum Jitter {
 pub type CustomBackoff = Arc<dyn Fn(u32) -> Nanos + Send + Sync>;
 
 /// The custom backoff functions that a program has registered, by name. Policies are stored, so
-/// they hold the name and each process brings the function.
+/// they hold the name and each process registers the function.
 #[derive(Clone, Default)]
 pub struct Functions(BTreeMap<String, CustomBackoff>);
 
 impl Functions {
-    /// Registers `function` as `name`, replacing what stood there.
+    /// Registers `function` as `name`, replacing any earlier one.
     pub fn register(
         &mut self,
         name: &str,
@@ -136,9 +136,9 @@ impl fmt::Debug for Functions {
 pub struct Backoff {
     /// How the nominal delay grows.
     pub shape: Shape,
-    /// How chance moves it.
+    /// How the delay is randomised.
     pub jitter: Jitter,
-    /// The longest delay of any shape (spec decision 3); none is none.
+    /// The longest delay; `None` for no cap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cap: Option<Nanos>,
 }
@@ -168,7 +168,7 @@ impl Backoff {
         self
     }
 
-    /// Whether every delay is zero by the policy's own text.
+    /// Whether every delay is zero, custom functions aside.
     #[must_use]
     pub fn is_always_zero(&self) -> bool {
         let base_is_zero = match &self.shape {
@@ -184,8 +184,7 @@ impl Backoff {
         base_is_zero || self.cap == Some(Nanos::ZERO)
     }
 
-    /// Whether the delays that the text says are zero from some retry on, so that unlimited retries
-    /// would spin.
+    /// Whether the delay is zero from some retry on, so that unlimited retries would spin.
     #[must_use]
     pub fn comes_to_zero(&self) -> bool {
         let ends_at_zero = matches!(&self.shape, Shape::List { delays } if delays.last().is_zero());
@@ -193,7 +192,7 @@ impl Backoff {
     }
 
     /// The delay before retry `n` (from 1) without jitter: the shape's value, at most the cap. A
-    /// custom function that is not registered counts as zero; the engine refuses such runs before.
+    /// custom function that is not registered counts as zero; the engine rejects such a run.
     #[must_use]
     pub fn nominal(&self, n: u32, functions: &Functions) -> Nanos {
         let n = n.max(1);

@@ -3,27 +3,27 @@ use serde::{Deserialize, Serialize};
 use super::Share;
 use crate::failure::Failure;
 
-/// What bounds the retries of many tasks together: a bucket of tokens from which each retry takes
-/// its cost (C18, H17). Plain data; the room `guard` keeps the buckets.
+/// A retry budget: it limits the retries of many tasks together with a bucket of tokens, from which
+/// each retry takes its cost. Plain data; `guard` keeps the buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
     /// The most tokens that the bucket holds.
     pub capacity: u32,
-    /// The tokens that it holds at first.
+    /// The tokens in it at the start.
     pub initial: u32,
     /// The tokens that a retry takes.
     pub cost: u32,
     /// The tokens that a retry takes after a failure that was throttling.
     pub throttling_cost: u32,
-    /// How tokens come back.
+    /// How tokens are added.
     pub refill: Refill,
     /// Whose retries share the bucket.
     pub scope: BudgetScope,
-    /// What becomes of a retry for which there are too few tokens.
+    /// What happens to a retry when there are too few tokens.
     pub on_denied: Denied,
 }
 
-/// How tokens come back to a bucket.
+/// How tokens are added to a bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refill {
     /// The share of a token that each first attempt adds: 0.1 allows one retry in ten requests.
@@ -31,7 +31,7 @@ pub struct Refill {
     pub ratio: Share,
     /// The tokens that a success at the first attempt adds.
     pub first_success: u32,
-    /// Whether a success after retries gives back what the last retry took.
+    /// Whether a success after retries returns what the last retry took.
     pub refund: bool,
 }
 
@@ -45,7 +45,7 @@ pub enum BudgetScope {
     Group,
 }
 
-/// What becomes of a retry for which there are too few tokens.
+/// What happens to a retry when there are too few tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Denied {
@@ -55,12 +55,12 @@ pub enum Denied {
     Wait,
 }
 
-/// What a budget may not say.
+/// Why a budget is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BudgetError {
     /// A bucket that can never hold what a retry costs lets none through.
     #[error(
-        "the retry budget holds {capacity} tokens and a retry takes {cost}: none could ever be made; raise the capacity or turn retries off"
+        "the retry budget holds {capacity} tokens and a retry takes {cost}: no retry could ever be made; raise the capacity or turn retries off"
     )]
     TooSmall {
         /// What the bucket holds.
@@ -73,7 +73,7 @@ pub enum BudgetError {
     NoCost,
     /// More tokens at first than the bucket holds.
     #[error(
-        "the retry budget begins with {initial} tokens and holds only {capacity}; raise the capacity"
+        "the retry budget starts with {initial} tokens but holds only {capacity}; raise the capacity"
     )]
     Overfull {
         /// What it begins with.
@@ -81,20 +81,20 @@ pub enum BudgetError {
         /// What it holds.
         capacity: u32,
     },
-    /// A bucket that nothing refills is empty for ever once it has been used.
+    /// A bucket that nothing refills stays empty once it is used up.
     #[error(
         "nothing refills the retry budget; set a ratio, a refund or tokens for first successes"
     )]
     NeverRefilled,
-    /// All of a group's first attempts start together, so waiting would bring nothing.
+    /// All of a group's first attempts start together, so no token would ever arrive.
     #[error(
-        "the retries of one fan-out can't wait for their budget: no later first attempts refill it; let them fail, or use the scope of the action"
+        "the retries of one fan-out can't wait for their budget: no later first attempt refills it; let them fail, or share the budget by action"
     )]
     GroupWaits,
 }
 
 impl Budget {
-    /// Retries limited to `ratio` of first attempts, ten besides: a retry takes one token, each
+    /// Retries limited to `ratio` of first attempts, plus ten: a retry takes one token, each
     /// first attempt adds `ratio` of one.
     #[must_use]
     pub fn of_first_attempts(ratio: Share) -> Self {
@@ -115,7 +115,7 @@ impl Budget {
         if failure.is_throttling() { self.throttling_cost } else { self.cost }
     }
 
-    /// The tokens that come back when the `attempt`-th attempt succeeds, `last` being the failure
+    /// The tokens that are added when the `attempt`-th attempt succeeds, `last` being the failure
     /// before it.
     #[must_use]
     pub fn refill_of_success(&self, attempt: u32, last: Option<&Failure>) -> u32 {
@@ -126,10 +126,10 @@ impl Budget {
         }
     }
 
-    /// Whether the budget makes sense.
+    /// Checks that retries can be made and are bounded.
     ///
     /// # Errors
-    /// When it does not: what is wrong and what to do.
+    /// The reason, and what to change.
     pub fn check(&self) -> Result<(), BudgetError> {
         let Self { capacity, initial, .. } = *self;
         let cost = self.cost.max(self.throttling_cost);

@@ -7,8 +7,8 @@ use crate::time::Nanos;
 /// Builds a [`Policy`] in Rust. Without rules nothing is retried.
 ///
 /// ```
-/// use retrial::policy::{Backoff, Policy};
-/// use retrial::time::Nanos;
+/// use retrial_core::policy::{Backoff, Policy};
+/// use retrial_core::time::Nanos;
 ///
 /// // Three attempts in all, on network failures only, waiting 60 s and 120 s.
 /// let policy = Policy::builder()
@@ -18,7 +18,7 @@ use crate::time::Nanos;
 ///     .attempt_timeout(Nanos::from_secs(120))
 ///     .build()?;
 /// assert_eq!(policy.limit().count(), Some(3));
-/// # Ok::<(), retrial::policy::PolicyError>(())
+/// # Ok::<(), retrial_core::policy::PolicyError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct PolicyBuilder {
@@ -40,7 +40,7 @@ impl Default for PolicyBuilder {
 }
 
 impl PolicyBuilder {
-    /// Attempts in all for the rule being built, the first included (R2). Zero counts as one.
+    /// Attempts in all for the rule being built, the first included. Zero counts as one.
     #[must_use]
     pub fn attempts(mut self, n: u32) -> Self {
         self.limit = Limit::attempts(n).unwrap_or(Limit::ONE);
@@ -54,13 +54,13 @@ impl PolicyBuilder {
         self
     }
 
-    /// The types or codes that the rule being built is for; none are all (R3).
+    /// The codes or types that the rule being built applies to; none means every failure.
     #[must_use]
     pub fn exception_types<S: Into<String>>(self, names: impl IntoIterator<Item = S>) -> Self {
         self.matcher(Matcher::named(names))
     }
 
-    /// The failures that the rule being built is for.
+    /// The failures that the rule being built applies to.
     #[must_use]
     pub fn matcher(mut self, matcher: Matcher) -> Self {
         self.matcher = matcher;
@@ -85,63 +85,66 @@ impl PolicyBuilder {
         Self { parts: self.parts, ..Self::default() }
     }
 
-    /// The most time one attempt may take (R4).
+    /// The most time one attempt may take.
     #[must_use]
     pub fn attempt_timeout(mut self, limit: impl Into<Nanos>) -> Self {
         self.parts.attempt_timeout = Some(limit.into());
         self
     }
 
-    /// The most time all attempts and delays may take together (H5).
+    /// The most time all attempts and delays may take together.
     #[must_use]
     pub fn total_timeout(mut self, limit: impl Into<Nanos>) -> Self {
         self.parts.total_timeout = Some(limit.into());
         self
     }
 
-    /// The most retries that timeouts may cause (R11).
+    /// The most retries that timeouts may cause.
     #[must_use]
     pub fn timeout_retries(mut self, n: u32) -> Self {
         self.parts.timeout_retries = Some(n);
         self
     }
 
-    /// The longest `Retry-After` that is obeyed.
+    /// The longest `Retry-After` that is accepted; a longer one ends the task.
     #[must_use]
     pub fn max_retry_after(mut self, limit: impl Into<Nanos>) -> Self {
         self.parts.max_retry_after = limit.into();
         self
     }
 
-    /// Each rule counts its own retries; `total` bounds the attempts in all (X4).
+    /// Each rule counts its own retries; `total` bounds the attempts in all.
     #[must_use]
     pub fn count_per_rule(mut self, total: Limit) -> Self {
         self.parts.counting = Counting::PerRule { total };
         self
     }
 
-    /// What becomes of a delay that would cross the total timeout (X5).
+    /// What happens to a delay that would cross the total timeout.
     #[must_use]
     pub fn at_deadline(mut self, what: AtDeadline) -> Self {
         self.parts.at_deadline = what;
         self
     }
 
-    /// Retries also after an outcome that is unknown where the action is not idempotent.
+    /// Retries after an unknown outcome even if the action is not idempotent.
     #[must_use]
     pub fn retry_unknown_outcome(mut self) -> Self {
         self.parts.retry_unknown_outcome = true;
         self
     }
 
-    /// What bounds the retries of many tasks together.
+    /// The retry budget that the tasks share.
     #[must_use]
     pub fn budget(mut self, budget: Budget) -> Self {
         self.parts.budget = Some(budget);
         self
     }
 
-    /// The policy, or why it makes no sense.
+    /// Builds the policy.
+    ///
+    /// # Errors
+    /// When the policy is rejected: see [`PolicyError`].
     pub fn build(mut self) -> Result<Policy, PolicyError> {
         self.parts.rules.push(Rule {
             matcher: self.matcher,

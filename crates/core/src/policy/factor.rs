@@ -11,7 +11,10 @@ impl Multiplier {
     /// Twice as long each time.
     pub const TWO: Self = Self(2_000_000);
 
-    /// `millionths` / 1,000,000; refused below 1.
+    /// `millionths` / 1,000,000.
+    ///
+    /// # Errors
+    /// [`BackoffError::Multiplier`] below 1.
     pub fn from_millionths(millionths: u64) -> Result<Self, BackoffError> {
         if millionths < 1_000_000 { Err(BackoffError::Multiplier) } else { Ok(Self(millionths)) }
     }
@@ -33,10 +36,13 @@ impl Share {
     pub const ZERO: Self = Self(0);
     /// A tenth.
     pub const TENTH: Self = Self(100_000);
-    /// A quarter: rh_agents' jitter (H2).
+    /// A quarter: the default jitter of `retry_config`.
     pub const QUARTER: Self = Self(250_000);
 
-    /// `millionths` / 1,000,000; refused above 1.
+    /// `millionths` / 1,000,000.
+    ///
+    /// # Errors
+    /// [`BackoffError::Share`] above 1.
     pub fn from_millionths(millionths: u32) -> Result<Self, BackoffError> {
         if millionths > 1_000_000 { Err(BackoffError::Share) } else { Ok(Self(millionths)) }
     }
@@ -48,10 +54,10 @@ impl Share {
     }
 }
 
-/// What a backoff may not say.
+/// Why a number or a list of delays is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackoffError {
-    /// A list without a delay says nothing.
+    /// The list has no delay.
     #[error("the list of delays is empty; give at least one")]
     EmptyList,
     /// Delays are stored with the policy.
@@ -91,7 +97,7 @@ impl From<Share> for u32 {
     }
 }
 
-/// Delays written out one by one: at least one, at most [`DelayList::MOST`].
+/// A list of delays: at least one, at most [`DelayList::MOST`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Nanos>", into = "Vec<Nanos>")]
 pub struct DelayList(Vec<Nanos>);
@@ -100,7 +106,7 @@ impl DelayList {
     /// The most delays that are kept.
     pub const MOST: usize = 1_000;
 
-    /// The delay before retry `n`, from 1. Past its end the list stays at its last delay (X3).
+    /// The delay before retry `n`, from 1. Past the end of the list it is the last delay.
     #[must_use]
     pub fn delay(&self, n: u32) -> Nanos {
         let at = usize::try_from(n.max(1) - 1).unwrap_or(usize::MAX);

@@ -3,7 +3,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-/// Attempts in all, the first included (spec decision 1). `Unlimited` is the largest.
+/// Attempts in all, the first included. `Unlimited` is the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
@@ -49,7 +49,7 @@ impl Limit {
 }
 
 impl Limit {
-    /// This many attempts and the retries of `other` besides, saturating.
+    /// The attempts of `self` plus the retries of `other`, saturating.
     pub(super) fn with_retries_of(self, other: Self) -> Self {
         match (self, other) {
             (Self::Attempts(n), Self::Attempts(m)) => Self::Attempts(n.saturating_add(m.get() - 1)),
@@ -58,11 +58,11 @@ impl Limit {
     }
 }
 
-/// What a rule's limit counts (X4).
+/// What a rule's limit counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Counting {
-    /// Every attempt of the task, whatever it failed of (W8, spec decision 1).
+    /// Every attempt of the task, whatever caused it.
     #[default]
     Shared,
     /// The first attempt and the retries that the rule itself caused; its backoff grows with the

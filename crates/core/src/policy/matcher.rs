@@ -4,23 +4,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{Class, Failure};
 
-/// Which failures a rule is for: a scope less its exceptions. Exceptions are looked at first (H3).
+/// Which failures a rule applies to: a scope without its exceptions. Exceptions take precedence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Matcher {
-    /// What is in.
+    /// The failures that match.
     pub scope: Scope,
-    /// What is out all the same: codes or type names, matched along the lineage.
+    /// The failures that never match: codes or type names, matched along the lineage.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub except: BTreeSet<String>,
 }
 
-/// What a matcher takes in.
+/// The failures that a matcher matches before its exceptions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// Every failure (W1, R3).
+    /// Every failure.
     Any,
-    /// Failures whose class is retryable, and those named besides.
+    /// Failures whose class is retryable, and those with one of these codes or types.
     Retryable(BTreeSet<String>),
     /// Only failures with one of these codes or types, matched along the lineage.
     Names(BTreeSet<String>),
@@ -39,7 +39,7 @@ impl Matcher {
         Self { scope: Scope::Retryable(BTreeSet::new()), except: BTreeSet::new() }
     }
 
-    /// Matches failures named by code or type; no names match every failure (R3).
+    /// Matches failures named by code or type; no names match every failure.
     #[must_use]
     pub fn named<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         let names: BTreeSet<String> = names.into_iter().map(Into::into).collect();
@@ -60,7 +60,7 @@ impl Matcher {
         }
     }
 
-    /// Whether the scope names `failure` outright.
+    /// Whether the scope lists `failure` by code or type.
     #[must_use]
     pub fn names(&self, failure: &Failure) -> bool {
         match &self.scope {

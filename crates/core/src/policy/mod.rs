@@ -1,6 +1,6 @@
 //! How failures of a task are treated: rules, backoff, limits, timeouts.
 //!
-//! Decides, from one failure and what the task has been through, whether and when to try again
+//! Decides, from one failure and what the task has used, whether and when to try again
 //! ([`Policy::verdict`]). Must never know text syntaxes, runs, stores or clocks: time comes in as an
 //! argument, chance as a number. To add a backoff, add a variant to [`Shape`] and its arm in
 //! `nominal`; to add a reason to stop, add a variant to [`GiveUp`] and its check in `verdict`; to add
@@ -64,10 +64,10 @@ impl Dialect {
     }
 }
 
-/// One rule: which failures it is for, how many attempts it allows, how long it waits.
+/// One rule: which failures it applies to, how many attempts it allows, how long it waits.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rule {
-    /// Which failures the rule is for.
+    /// Which failures the rule applies to.
     pub matcher: Matcher,
     /// Attempts in all, the first included.
     pub limit: Limit,
@@ -75,8 +75,8 @@ pub struct Rule {
     pub backoff: Backoff,
 }
 
-/// How failures of a task are treated. Every value is a policy that makes sense: see
-/// [`PolicyError`] for what is refused.
+/// How failures of a task are treated. Every value is valid: see [`PolicyError`] for what is
+/// rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PolicyParts", into = "PolicyParts")]
 pub struct Policy(PolicyParts);
@@ -94,27 +94,27 @@ pub struct PolicyParts {
     /// The most time all attempts and delays may take, from the first attempt's start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_timeout: Option<Nanos>,
-    /// The most retries that timeouts may cause (R11).
+    /// The most retries that timeouts may cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_retries: Option<u32>,
-    /// The longest `Retry-After` that is obeyed (spec decision 7).
+    /// The longest `Retry-After` that is obeyed.
     pub max_retry_after: Nanos,
     /// Whether the rules' limits count the same attempts.
     #[serde(default, skip_serializing_if = "Counting::is_shared")]
     pub counting: Counting,
-    /// What becomes of a delay that would cross the total timeout.
+    /// What happens to a delay that would cross the total timeout.
     #[serde(default, skip_serializing_if = "AtDeadline::is_give_up")]
     pub at_deadline: AtDeadline,
     /// Whether a failure whose outcome is unknown is retried although the action is not idempotent.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retry_unknown_outcome: bool,
-    /// What bounds the retries of many tasks together; off unless set.
+    /// The retry budget that the tasks share; off unless set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
 }
 
 impl PolicyParts {
-    /// The longest `Retry-After` obeyed unless set: 1 h.
+    /// The default of `max_retry_after`: 1 h.
     pub const MAX_RETRY_AFTER: Nanos = Nanos::from_secs(3_600);
 
     /// No rules and no timeouts.
@@ -135,12 +135,12 @@ impl PolicyParts {
     }
 }
 
-/// What a policy may not say.
+/// Why a policy is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// Unlimited retries whose nominal delay is zero would spin (spec decision 10).
+    /// Unlimited retries whose nominal delay is zero would spin.
     #[error(
-        "unlimited retries need a delay: rule {rule} waits, or comes to wait, 0 between attempts; set a backoff above zero or limit the attempts"
+        "unlimited retries need a delay: that of rule {rule} is 0 or becomes 0; set a backoff above zero or limit the attempts"
     )]
     UnlimitedWithoutDelay {
         /// The rule's place in the text, from 1.
@@ -152,7 +152,7 @@ pub enum PolicyError {
         /// Which timeout.
         field: &'static str,
     },
-    /// A retry budget that makes no sense.
+    /// The retry budget is rejected.
     #[error(transparent)]
     Budget(#[from] BudgetError),
 }
@@ -186,7 +186,7 @@ impl From<Policy> for PolicyParts {
 }
 
 impl Policy {
-    /// A policy in Rust (W16, R2 to R4).
+    /// Starts building a policy.
     #[must_use]
     pub fn builder() -> PolicyBuilder {
         PolicyBuilder::default()
@@ -222,7 +222,7 @@ impl Policy {
         self.0.total_timeout
     }
 
-    /// The most retries that timeouts may cause (R11).
+    /// The most retries that timeouts may cause.
     #[must_use]
     pub fn timeout_retries(&self) -> Option<u32> {
         self.0.timeout_retries
@@ -240,7 +240,7 @@ impl Policy {
         self.0.counting
     }
 
-    /// What becomes of a delay that would cross the total timeout.
+    /// What happens to a delay that would cross the total timeout.
     #[must_use]
     pub fn at_deadline(&self) -> AtDeadline {
         self.0.at_deadline
@@ -252,14 +252,14 @@ impl Policy {
         self.0.retry_unknown_outcome
     }
 
-    /// What bounds the retries of many tasks together, if anything does.
+    /// The retry budget that the tasks share, if there is one.
     #[must_use]
     pub fn budget(&self) -> Option<&Budget> {
         self.0.budget.as_ref()
     }
 
     /// The most attempts that a task can make, the first included: the largest limit of any rule;
-    /// where each rule has its own count, all their retries together, up to the total (X4). One
+    /// where each rule has its own count, all their retries together, up to the total. One
     /// attempt when there is no rule.
     #[must_use]
     pub fn limit(&self) -> Limit {
@@ -272,7 +272,8 @@ impl Policy {
         }
     }
 
-    /// The class of `failure` under this policy: 429 and 408 are Argyll's to name (spec decision 6).
+    /// The class of `failure` under this policy. In `work_config` 429 and 408 are retryable only when
+    /// a rule names them.
     #[must_use]
     pub fn class_of(&self, failure: &Failure) -> Class {
         let argyll = self.0.dialect == Dialect::WorkConfig;
@@ -284,8 +285,8 @@ impl Policy {
     }
 
     /// The rule that governs `failure`: of those that match, the one with the most attempts, on a
-    /// tie the first in the text (W8, spec decision 5). A lost lease that no rule names falls to
-    /// the largest limit (spec decision 12). No rule retries a precondition (H10).
+    /// tie the first in the text. A lost lease that no rule matches is governed by the rule with the
+    /// largest limit. No rule retries a failed precondition.
     #[must_use]
     pub fn rule_for(&self, failure: &Failure) -> Option<&Rule> {
         self.governing(failure).map(|(_, rule)| rule)

@@ -1,5 +1,5 @@
 //! Which policy a task gets: its own, else its kind's, else the global one, else the built-in. The
-//! most specific wins whole; nothing is merged (H7, H8).
+//! most specific wins whole; nothing is merged.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Backoff, Dialect, Jitter, Limit, Matcher, Policy, PolicyParts, Rule, Share};
 use crate::time::Nanos;
 
-/// The kind of an action, which picks its built-in policy (H8).
+/// The kind of an action, which picks its built-in policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ActionKind {
@@ -57,7 +57,7 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// The policy of a task of `kind` whose step says `own`, and where it came from.
+    /// The policy of a task of `kind` whose step sets `own`, and where it came from.
     #[must_use]
     pub fn resolve(&self, own: Option<Policy>, kind: ActionKind) -> (Policy, Origin) {
         if let Some(policy) = own {
@@ -74,11 +74,11 @@ impl Defaults {
 }
 
 impl ActionKind {
-    /// rh_agents' permanent types, excluded before anything else is looked at (H3, H4).
+    /// The types that `retry_config` never retries.
     pub const PERMANENT_TYPES: [&'static str; 5] =
         ["ValidationError", "ValueError", "TypeError", "KeyError", "AttributeError"];
 
-    /// The built-in policy of the kind (H8).
+    /// The built-in policy of the kind.
     #[must_use]
     pub fn built_in(self) -> Policy {
         let mut parts = PolicyParts::new(Dialect::RetryConfig);

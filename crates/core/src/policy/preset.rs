@@ -7,7 +7,7 @@ use super::{
 use crate::failure::THROTTLING;
 use crate::time::Nanos;
 
-/// A policy that has a name, with the source of its numbers (X2).
+/// A named policy, with the source of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Preset {
     /// AWS SDKs' standard retry mode, 2.1.
@@ -98,8 +98,8 @@ impl fmt::Display for Preset {
 }
 
 /// Three attempts in all, full jitter, cap 20 s; the base is 50 ms, after throttling 1 s. A bucket
-/// of 500: a retry takes 14, after throttling 5; a success gives the last retry's back, one at the
-/// first attempt adds 1.
+/// of 500: a retry takes 14, after throttling 5; a success after retries returns the last
+/// retry's cost, one at the first attempt adds 1.
 fn aws(parts: &mut PolicyParts) {
     let rule = |names: &[&str], base_ms| Rule {
         matcher: Matcher::named(names.iter().copied()),

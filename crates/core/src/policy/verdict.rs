@@ -6,7 +6,7 @@ use super::{Counting, Functions, Jitter, Limit, Policy, Rule};
 use crate::failure::{Failure, RetryKind};
 use crate::time::{Nanos, Timestamp};
 
-/// What a task has been through when an attempt has failed.
+/// What a task has used when an attempt fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Used<'t> {
     /// The attempt that failed, from 1.
@@ -15,13 +15,28 @@ pub struct Used<'t> {
     pub idempotent: bool,
     /// Retries that timeouts have caused so far.
     pub timeout_retries: u32,
-    /// Retries that each rule has caused so far, by its place in the text; what is missing is 0.
-    /// Looked at where each rule has its own count (X4).
+    /// Retries that each rule has caused so far, by its place in the text; a missing entry is 0. Read
+    /// only where each rule counts its own retries.
     pub by_rule: &'t [u32],
     /// The backoff drawn for the retry before this one.
     pub previous: Option<Nanos>,
     /// When the first attempt started.
     pub first_started: Timestamp,
+}
+
+impl Used<'_> {
+    /// After the first attempt of an idempotent action, which started at `started`.
+    #[must_use]
+    pub fn first(started: Timestamp) -> Self {
+        Self {
+            attempt: 1,
+            idempotent: true,
+            timeout_retries: 0,
+            by_rule: &[],
+            previous: None,
+            first_started: started,
+        }
+    }
 }
 
 /// Whether and when to try again.
@@ -30,7 +45,7 @@ pub enum Verdict {
     /// Try again.
     Retry {
         /// The wait: the backoff, raised by `Retry-After`. It is shorter than the backoff only where
-        /// it was truncated at the deadline (X5).
+        /// it was truncated at the deadline.
         delay: Nanos,
         /// The backoff alone, which the next decorrelated draw starts from.
         backoff: Nanos,
@@ -41,7 +56,7 @@ pub enum Verdict {
     GiveUp(GiveUp),
 }
 
-/// What becomes of a delay that would cross the total timeout (X5).
+/// What happens to a delay that would cross the total timeout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AtDeadline {
@@ -57,7 +72,7 @@ pub enum AtDeadline {
 }
 
 impl AtDeadline {
-    /// The reserve unless set: 1 s (X5).
+    /// The default reserve: 1 s.
     pub const RESERVE: Nanos = Nanos::from_secs(1);
 
     /// Whether the task gives up.
@@ -80,21 +95,21 @@ impl AtDeadline {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GiveUp {
-    /// No rule matches the failure (R12).
+    /// No rule matches the failure.
     NotRetryable,
-    /// The rule's attempts are used up (W10).
+    /// The rule's attempts are used up.
     Exhausted,
-    /// The work may have been done, and the action is not idempotent (C18, H17).
+    /// The work may have been done, and the action is not idempotent.
     OutcomeUnknown,
-    /// The retries that timeouts may cause are used up (R11).
+    /// The retries that timeouts may cause are used up.
     TimeoutBudget,
-    /// The next attempt would start at or after the total timeout (H5).
+    /// The next attempt would start at or after the total timeout.
     TotalTimeout,
-    /// The retry budget has too few tokens left (C18).
+    /// The retry budget has too few tokens left.
     RetryBudget,
-    /// The endpoint asked for a longer wait than is obeyed (spec decision 7).
+    /// The endpoint asked for a longer wait than the policy accepts.
     RetryAfter,
-    /// Somebody failed the waiting task by hand (H17).
+    /// An operator failed the waiting task.
     ByHand,
 }
 
@@ -155,7 +170,7 @@ impl Policy {
         }
     }
 
-    /// The attempts that count against the rule at `place`, the first included (X4).
+    /// The attempts that count against the rule at `place`, the first included.
     fn count(&self, place: u32, used: &Used<'_>) -> u32 {
         match self.counting() {
             Counting::Shared => used.attempt,
@@ -166,8 +181,8 @@ impl Policy {
         }
     }
 
-    /// `delay` from `now`, truncated where it would cross the total timeout and the policy says so
-    /// (X5). Never below `asked`, which a `Retry-After` asked for (spec decision 7), nor to nothing.
+    /// `delay`, shortened where it would cross the total timeout and the policy allows that. Never
+    /// below `asked`, the `Retry-After`, and never to zero.
     fn within_total(
         &self,
         delay: Nanos,
@@ -194,7 +209,7 @@ impl Policy {
 
 impl Rule {
     /// The shortest delay that may be chosen: 10 ms where attempts are unlimited and chance or a
-    /// custom function chooses (spec decision 10).
+    /// custom function chooses.
     #[must_use]
     pub fn floor(&self) -> Nanos {
         let chosen = self.backoff.jitter != Jitter::None || self.backoff.shape.is_custom();

@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::template::{Path, Root, TemplateError, Values};
 
-/// A condition over `state.*`, in Capability 5's JSON form (C6). A field is written as a path text
+/// A condition over `state.*`, in Capability 5's JSON form. A field is written as a path text
 /// or as `{"type": "field", "path": "state._last_error"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "type", deny_unknown_fields)]
@@ -77,6 +77,9 @@ impl TryFrom<FieldText> for Field {
 
 impl Field {
     /// Parses `state._last_error.code` and so on.
+    ///
+    /// # Errors
+    /// When the text is not a path below `state`.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         Path::parse_state(text).map(Self)
     }
@@ -95,7 +98,7 @@ impl From<Field> for String {
 }
 
 impl Condition {
-    /// Whether the condition holds over `values`. What is missing equals nothing.
+    /// Whether the condition holds over `values`. A missing field equals no value.
     pub fn holds(&self, values: &impl Values) -> bool {
         match self {
             Self::Exists { field } => field.0.find(values).is_some_and(|v| !v.is_null()),
@@ -109,13 +112,13 @@ impl Condition {
         }
     }
 
-    /// Whether it looks at `_last_error` or `_errors`: only such a transition can route a failure.
+    /// Whether it reads `_last_error` or `_errors`: only such a transition can route a failure.
     #[must_use]
     pub fn asks_for_error(&self) -> bool {
         self.paths().iter().any(|p| matches!(p.root(), Root::LastError | Root::Errors))
     }
 
-    /// Every path that it looks at.
+    /// Every path that it reads.
     #[must_use]
     pub fn paths(&self) -> Vec<&Path> {
         match self {

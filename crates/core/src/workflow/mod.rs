@@ -1,10 +1,11 @@
 //! A workflow: steps joined by dependencies and transitions; a definition, not a run.
 //!
-//! Decides what graphs make sense and what conditions and templates mean. Must never know runs,
+//! Decides which graphs are valid and what conditions and templates mean. Must never know runs,
 //! attempts, stores or text syntaxes. To add a condition, add a variant to [`Condition`] and its arm
 //! in `holds`; to add a source of values, add a root to [`Path`].
 
 mod condition;
+mod error;
 mod graph;
 mod need;
 mod quorum;
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use condition::{Condition, Field};
-pub use graph::WorkflowError;
+pub use error::WorkflowError;
 pub use need::{Able, Need, Via};
 pub use quorum::Quorum;
 pub use saga::Rollback;
@@ -50,19 +51,19 @@ pub struct Action {
     pub kind: ActionKind,
     /// Where it is.
     pub target: Target,
-    /// Whether running it twice does no harm; `None` where nobody said.
+    /// Whether it may safely run twice; `None` where not declared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotent: Option<bool>,
-    /// Attempts that the action makes itself for each of ours.
+    /// Attempts that the action itself makes within each attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inner_attempts: Option<u32>,
-    /// What protects it from its callers.
+    /// The circuit breaker and limits that protect it.
     #[serde(default, skip_serializing_if = "GuardRules::is_empty")]
     pub guard: GuardRules,
     /// The [`Step::heartbeat_timeout`] of steps that have none of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<Nanos>,
-    /// Whom the alerts of its error budget are told to.
+    /// The action that receives the alerts of its error budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
 }
@@ -111,41 +112,41 @@ pub struct Step {
     /// The steps that must have succeeded before it, as many of them as `join` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<StepIx>,
-    /// How many of `after` must have succeeded. It is looked at once all of them have ended.
+    /// How many of `after` must have succeeded, judged when all of them have ended.
     #[serde(default, skip_serializing_if = "Quorum::is_all")]
     pub join: Quorum,
     /// The list to fan out over: one task an item. A template that gives an array.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_each: Option<Template>,
-    /// Whether the run needs it (A13).
+    /// Whether the run needs it.
     #[serde(default)]
     pub goal: bool,
     /// How many of a fanned-out step's tasks must succeed.
     #[serde(default, skip_serializing_if = "Quorum::is_all")]
     pub success: Quorum,
-    /// Whether siblings are called off as soon as `success` is decided: it is reached, or can't be
-    /// any more (A11).
+    /// Whether the remaining tasks are cancelled as soon as `success` is decided: reached, or out of
+    /// reach.
     #[serde(default)]
     pub fail_fast: bool,
-    /// Judged once, when the step is entered, and never again: where it does not hold, the step
-    /// fails as `PRECONDITION_FAILED` without an attempt (H10).
+    /// The precondition, judged once, when the step is entered. If it does not hold, the step fails as
+    /// `PRECONDITION_FAILED` without an attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Condition>,
-    /// Part of each attempt: where it does not hold over the result, the attempt has failed as
-    /// `POSTCONDITION_FAILED` and the result is not kept (H10).
+    /// The postcondition of each attempt. If the result does not satisfy it, the attempt fails as
+    /// `POSTCONDITION_FAILED` and the result is dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ensures: Option<Condition>,
     /// The step whose successes it undoes, each with a task of its own. Such a step is entered only
-    /// when the run rolls back (C18).
+    /// when the run rolls back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compensates: Option<StepIx>,
-    /// The longest that an attempt may go on without a heartbeat (X1). Without one its node keeps
-    /// the lease for as long as the attempt goes on.
+    /// The longest time an attempt may run without a heartbeat. If `None`, its node keeps the lease
+    /// for as long as the attempt runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<Nanos>,
     /// How its tasks' failures are treated.
     pub policy: Policy,
-    /// Where the policy came from (H7).
+    /// Where the policy came from.
     pub origin: Origin,
 }
 
@@ -174,18 +175,18 @@ impl Step {
     }
 }
 
-/// An edge that is taken when its source has ended (C6).
+/// An edge that is taken when its source has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
     /// The source.
     pub from: StepIx,
     /// The target, entered when the edge is taken.
     pub to: StepIx,
-    /// Edges are looked at from the lowest; ties in text order.
+    /// Edges are judged from the lowest number up, ties in text order.
     #[serde(default)]
     pub priority: i64,
     /// An exception edge: taken only on a failure of one of these types or codes; an empty set is
-    /// every failure (W10).
+    /// every failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_error: Option<BTreeSet<String>>,
     /// Must hold for the edge to be taken.
@@ -193,7 +194,7 @@ pub struct Transition {
     pub condition: Option<Condition>,
 }
 
-/// A workflow whose graph makes sense: see [`WorkflowError`] for what is refused.
+/// A workflow with a valid graph: see [`WorkflowError`] for what is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "WorkflowParts", into = "WorkflowParts")]
 pub struct Workflow(WorkflowParts);
@@ -256,7 +257,7 @@ impl Workflow {
         &self.0.transitions
     }
 
-    /// What bounds the retries of the step at `at`: its policy's budget, else its action's.
+    /// The retry budget of the step at `at`: its policy's, else its action's.
     #[must_use]
     pub fn retry_budget(&self, at: StepIx) -> Option<&Budget> {
         let step = self.step(at)?;
@@ -294,8 +295,7 @@ impl Workflow {
         self.0.steps.get(at.index())
     }
 
-    /// The longest that an attempt of the step at `at` may go on without a heartbeat (X1): the step's
-    /// own, else its action's.
+    /// The heartbeat timeout of the step at `at`: its own, else its action's.
     #[must_use]
     pub fn heartbeat_timeout(&self, at: StepIx) -> Option<Nanos> {
         let step = self.step(at)?;
@@ -309,8 +309,7 @@ impl Workflow {
         self.places().find(|at| self.step(*at).is_some_and(|s| s.id == id))
     }
 
-    /// Whether running `step`'s action again does no harm: true unless its declaration says
-    /// otherwise.
+    /// Whether `step`'s action may safely run again: true unless its declaration says otherwise.
     #[must_use]
     pub fn is_idempotent(&self, step: &Step) -> bool {
         let declared = self.0.actions.get(&step.action);

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{StepIx, Target, Workflow};
 
-/// What a node must have to run a task: its action, in the way that the workflow says (X12).
+/// What a node must have to run a task: the action, as a function or over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Need {
     /// The action's name.
@@ -25,7 +25,7 @@ pub enum Via {
     Http,
 }
 
-/// `action `x``, and that it is an HTTP action where it is.
+/// ``action `x` `` or ``HTTP action `x` ``.
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let action = &self.action;
@@ -36,11 +36,11 @@ impl fmt::Display for Need {
     }
 }
 
-/// What a node can run (X12).
+/// What a node can run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Able {
-    /// Whatever there is.
+    /// Every action.
     Anything,
     /// These functions, and HTTP actions where there is a client.
     Only {
@@ -52,7 +52,7 @@ pub enum Able {
 }
 
 impl Able {
-    /// Whether a node that can run this much can run what needs `need`.
+    /// Whether the node can run a task that needs `need`.
     #[must_use]
     pub fn can(&self, need: &Need) -> bool {
         match (self, need.via) {

@@ -3,16 +3,16 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 
 /// How many of several must succeed: of a fanned-out step's tasks, or of the steps that a join
-/// waits for (C18; without a word all, A11). In JSON `"all"`, `"any"` or `{"at_least": k}`.
+/// waits for; all by default. In JSON `"all"`, `"any"` or `{"at_least": k}`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quorum {
-    /// Each of them; of none, none.
+    /// Each of them.
     #[default]
     All,
     /// One.
     Any,
-    /// This many. Of fewer it can't be reached.
+    /// This many. Out of reach where there are fewer in all.
     AtLeast(NonZeroU32),
 }
 

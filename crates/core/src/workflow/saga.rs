@@ -1,4 +1,4 @@
-//! What compensations make sense: each undoes one step of the ordinary flow, and is no part of it.
+//! Which compensations are valid: each undoes one step of the ordinary flow and is no part of it.
 
 use std::collections::BTreeSet;
 
@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Step, StepIx, WorkflowError, WorkflowParts};
 
-/// When a run rolls back by itself: before it ends so, the compensations of what succeeded run
-/// (C18).
+/// When a run rolls back by itself: it runs the compensations of what succeeded before it ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Rollback {
-    /// Only when it is asked to.
+    /// Only on request.
     #[default]
     Never,
     /// When it would end failed.

@@ -1,6 +1,7 @@
 //! `${...}` in arguments: `${input.x}`, `${steps.ID.result.x}`, `${item.x}`, `${index}`,
-//! `${_last_error.code}`, `${_errors.0.code}`, `${result.x}`. A text that is one reference takes the value whole; a reference inside a
-//! longer text is written into it. A missing value is null, in a text nothing.
+//! `${_last_error.code}`, `${_errors.0.code}`, `${result.x}`. A text that is one reference becomes the
+//! value itself; a reference inside a longer text is written into it. A missing value is null, or
+//! empty inside a text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,7 @@ pub trait Values {
     /// The value that `root` stands for, if there is one.
     fn root(&self, root: &Root) -> Option<Cow<'_, Value>>;
 
-    /// What `steps.ID.result` stands for, where it is at hand whole: spares a copy of it.
+    /// The value of `steps.ID.result` by reference, where that saves a copy.
     fn result(&self, _id: &str) -> Option<&Value> {
         None
     }
@@ -24,8 +25,8 @@ pub trait Values {
 pub enum Root {
     /// The run's input.
     Input,
-    /// What a step has left: an object with `result`, and for a fanned-out step also `succeeded`,
-    /// `failed` and `errors` (C10).
+    /// What a step produced: an object with `result`, and for a fanned-out step also `succeeded`,
+    /// `failed` and `errors`.
     Step(String),
     /// The fanned-out item.
     Item,
@@ -33,8 +34,8 @@ pub enum Root {
     Index,
     /// The branch's last error.
     LastError,
-    /// Every error of the branches that lead here that no success has cleared, in text order of the
-    /// steps and then by item. Not there where there is none.
+    /// The uncleared errors of the branches that lead here, in text order of the steps and then by
+    /// item. Missing where there are none.
     Errors,
     /// The result that an attempt gave, for the condition that it must meet.
     Result,
@@ -50,24 +51,25 @@ pub struct Path {
 /// Why a path or template is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TemplateError {
-    /// The path starts from nothing known.
-    #[error(
-        "`{0}` starts from nothing known; use input, steps.ID, item, index, _last_error or _errors"
-    )]
+    /// The path has an unknown root.
+    #[error("`{0}` has an unknown root; use input, steps.ID, item, index, _last_error or _errors")]
     Root(String),
     /// A segment is empty.
     #[error("`{0}` has an empty part between its dots")]
     Empty(String),
     /// `${` without `}`.
-    #[error("`{0}` has a `${{` without its `}}`")]
+    #[error("`{0}` has a `${{` without a `}}`")]
     Open(String),
     /// A condition's field does not start with `state.`.
-    #[error("`{0}` does not start with `state.`; conditions look at the run's state")]
+    #[error("`{0}` does not start with `state.`; a condition reads the run's state")]
     NotState(String),
 }
 
 impl Path {
     /// Parses `input.x`, `steps.ID.result` and so on.
+    ///
+    /// # Errors
+    /// When the root is unknown or a segment is empty.
     pub fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut parts = text.trim().split('.');
         if text.split('.').any(|p| p.trim().is_empty()) {
@@ -90,6 +92,9 @@ impl Path {
     }
 
     /// Parses a condition's `state.input.x`, `state._last_error.code` and so on.
+    ///
+    /// # Errors
+    /// When `state.` is missing, the root is unknown or a segment is empty.
     pub fn parse_state(text: &str) -> Result<Self, TemplateError> {
         let inner =
             text.strip_prefix("state.").ok_or_else(|| TemplateError::NotState(text.to_owned()))?;

@@ -4,8 +4,8 @@ use serde_json::Value;
 use super::{Action, Step, Template, Workflow, WorkflowParts};
 use crate::policy::{Origin, Policy};
 
-/// An action that is told of another action's alerts (C18), with all that calling it takes: it is
-/// called in a run of its own, long after the run that it is told about may have ended.
+/// An action that receives another action's alerts, with everything needed to call it. It is called
+/// in a separate run, because the run that raised the alert may have ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Webhook {
     name: String,
@@ -15,8 +15,8 @@ pub struct Webhook {
 }
 
 impl Webhook {
-    /// The action called `name`. Its own alerts are told to nobody from there: a webhook that fails
-    /// must not call another.
+    /// The action called `name`. Its own webhook is removed: a webhook that fails must not call
+    /// another.
     #[must_use]
     pub fn new(name: impl Into<String>, action: Action, policy: Policy, origin: Origin) -> Self {
         let action = Box::new(Action { webhook: None, ..action });
@@ -41,13 +41,13 @@ impl Webhook {
         &self.policy
     }
 
-    /// Where the policy came from (H7).
+    /// Where the policy came from.
     #[must_use]
     pub fn origin(&self) -> Origin {
         self.origin
     }
 
-    /// The workflow that tells it about the action `of`: one step, whose arguments are the run's
+    /// The workflow that sends it an alert of the action `of`: one step, whose arguments are the run's
     /// input.
     #[must_use]
     pub fn workflow(&self, of: &str) -> Option<Workflow> {

@@ -46,7 +46,7 @@ fn c18_h10_partial_success_and_conditions_of_steps() {
     ];
     insta::assert_snapshot!(listed(&all), @r#"
     success = "any"
-      w.toml:11:11: steps.2.success: step `c` has one task, so `success` says nothing (add `for_each` or leave it out)
+      w.toml:11:11: steps.2.success: step `c` has one task, so `success` has no effect (add `for_each` or leave it out)
     for_each = [1]
     success = "most"
       w.toml:12:11: steps.2.success: `most` is not known here (use all, any)
@@ -60,14 +60,14 @@ fn c18_h10_partial_success_and_conditions_of_steps() {
     success = { atleast = 1 }
       w.toml:12:13: steps.2.success.atleast: unknown key `atleast` (did you mean `at_least`?)
     join = "any"
-      w.toml:11:8: steps.2.join: step `c` waits for 1 of 0 steps (name more of them in `after` or ask for fewer)
+      w.toml:11:8: steps.2.join: step `c` waits for 1 of 0 steps (add steps to `after` or require fewer)
     after = ["a", "b"]
     join = { at_least = 3 }
-      w.toml:12:8: steps.2.join: step `c` waits for 3 of 2 steps (name more of them in `after` or ask for fewer)
+      w.toml:12:8: steps.2.join: step `c` waits for 3 of 2 steps (add steps to `after` or require fewer)
     requires = { type = "exists", field = "state.result" }
       w.toml:11:39: steps.2.requires.field: only `ensures` looks at the result of an attempt (use state.steps.ID.result)
     requires = { type = "exists", field = "state.steps.a.result" }
-      w.toml:11:39: steps.2.requires.field: step `c`: `steps.a.result` reads a step that need not have ended before it (put it in `after` or lead a transition from it)
+      w.toml:11:39: steps.2.requires.field: step `c`: `steps.a.result` reads a step that may not have ended before it (add that step to `after` or add a transition from it)
     requires = { type = "exists", field = "state.item" }
       w.toml:11:39: steps.2.requires.field: there is no single item here (use state.input, state.steps.ID or state._last_error)
     ensures = { type = "exists", field = "state.steps.aa.result" }
@@ -77,29 +77,29 @@ fn c18_h10_partial_success_and_conditions_of_steps() {
     ensures = true
       w.toml:11:11: steps.2.ensures: expected a table, found true
     args = { n = "${result.x}" }
-      w.toml:11:14: steps.2.args.n: `result.x` is only there in `ensures` and in a compensation (use ${steps.ID.result})
+      w.toml:11:14: steps.2.args.n: `result.x` exists only in `ensures` and in a compensation (use ${steps.ID.result})
     compensates = "aa"
       w.toml:11:15: steps.2.compensates: there is no step `aa` (did you mean `a`?)
     compensates = "c"
       w.toml:11:15: steps.2.compensates: step `c` compensates `c`, which is a compensation itself (name a step of the ordinary flow)
     compensates = "a"
     after = "b"
-      w.toml:11:15: steps.2.compensates: step `c` compensates another and is entered in a rollback alone, so it can't have `after` (remove that)
+      w.toml:11:15: steps.2.compensates: step `c` compensates another and runs only in a rollback, so it can't have `after` (remove that)
     compensates = "a"
     requires = { type = "exists", field = "state.input.x" }
-      w.toml:11:15: steps.2.compensates: step `c` compensates another and is entered in a rollback alone, so it can't have `requires` (remove that)
+      w.toml:11:15: steps.2.compensates: step `c` compensates another and runs only in a rollback, so it can't have `requires` (remove that)
     compensates = "a"
     args = { n = "${item}" }
-      w.toml:12:14: steps.2.args.n: `item` is only there where the step that is undone fans out (use ${result})
+      w.toml:12:14: steps.2.args.n: `item` exists only where the step that is undone fans out (use ${result})
     compensates = "a"
     args = { n = "${steps.b.result}" }
-      w.toml:12:14: steps.2.args.n: step `c`: `steps.b.result` reads a step that need not have ended before it (put it in `after` or lead a transition from it)
+      w.toml:12:14: steps.2.args.n: step `c`: `steps.b.result` reads a step that may not have ended before it (add that step to `after` or add a transition from it)
     compensates = "a"
     [[steps]]
     id = "d"
     action = "x"
     compensates = "a"
-      w.toml:15:15: steps.3.compensates: step `d` compensates `a`, which another step compensates already (make one step of both)
+      w.toml:15:15: steps.3.compensates: step `d` compensates `a`, which another step already compensates (merge the two)
     compensates = "a"
     [[steps]]
     id = "d"
@@ -110,7 +110,7 @@ fn c18_h10_partial_success_and_conditions_of_steps() {
     [[transitions]]
     from = "c"
     to = "b"
-      w.toml:11:15: steps.2.compensates: step `c` compensates another and is entered in a rollback alone, so it can't have a transition (remove that)
+      w.toml:11:15: steps.2.compensates: step `c` compensates another and runs only in a rollback, so it can't have a transition (remove that)
     "#);
 }
 

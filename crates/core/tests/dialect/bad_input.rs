@@ -165,22 +165,22 @@ fn steps() {
     id = "c"
     action = "x"
     args = { n = "${steps.a.result}" }
-      w.toml:11:14: steps.2.args.n: step `c`: `steps.a.result` reads a step that need not have ended before it (put it in `after` or lead a transition from it)
+      w.toml:11:14: steps.2.args.n: step `c`: `steps.a.result` reads a step that may not have ended before it (add that step to `after` or add a transition from it)
     [[steps]]
     id = "c"
     action = "x"
     args = { n = "${nothing.x}" }
-      w.toml:11:14: steps.2.args.n: `nothing.x` starts from nothing known (use input, steps.ID, item, index, _last_error or _errors)
+      w.toml:11:14: steps.2.args.n: `nothing.x` has an unknown root (use input, steps.ID, item, index, _last_error or _errors)
     [[steps]]
     id = "c"
     action = "x"
     args = { n = "${input.x" }
-      w.toml:11:14: steps.2.args.n: `${input.x` has a `${` without its `}`
+      w.toml:11:14: steps.2.args.n: `${input.x` has a `${` without a `}`
     [[steps]]
     id = "c"
     action = "x"
     args = { n = "${item.x}" }
-      w.toml:11:14: steps.2.args.n: `item.x` is only there in the arguments of a fanned-out step (add `for_each` to the step)
+      w.toml:11:14: steps.2.args.n: `item.x` exists only in the arguments of a fanned-out step (add `for_each` to the step)
     [[steps]]
     id = "c"
     action = "x"
@@ -247,9 +247,9 @@ fn policies_of_steps() {
     work_config = {}
       w.toml:12:1: steps.2.work_config: `work_config` is given beside `retry` (keep one of them)
     work_config = { max_retries = -2 }
-      w.toml:11:31: steps.2.work_config.max_retries: `-2` retries make no sense (use 0 for none, a number for at most that many, or -1 for unlimited)
+      w.toml:11:31: steps.2.work_config.max_retries: `-2` is not a number of retries (use 0 for none, a number for at most that many, or -1 for unlimited)
     work_config = { max_retries = -1 }
-      w.toml:11:31: steps.2.work_config.max_retries: unlimited retries need a delay: rule 1 waits, or comes to wait, 0 between attempts (set a backoff above zero or limit the attempts)
+      w.toml:11:31: steps.2.work_config.max_retries: unlimited retries need a delay: that of rule 1 is 0 or becomes 0 (set a backoff above zero or limit the attempts)
     work_config = { backoff = -1 }
       w.toml:11:27: steps.2.work_config.backoff: `-1` may not be negative (use zero or more)
     work_config = { backoff = 99999999999999999 }
@@ -332,7 +332,7 @@ fn transitions() {
     from = "a"
     to = "b"
     condition = { type = "exists", field = "_last_error" }
-      w.toml:11:40: transitions.0.condition.field: `_last_error` does not start with `state.` (conditions look at the run's state)
+      w.toml:11:40: transitions.0.condition.field: `_last_error` does not start with `state.` (a condition reads the run's state)
     [[transitions]]
     from = "a"
     to = "b"
@@ -396,7 +396,7 @@ fn actions() {
       a.toml:2:8: actions.x.http: expected a method and a URL (write a method and a URL, such as POST http://host/path)
     [actions.x]
     http = "post http://host/"
-      a.toml:2:8: actions.x.http: "post" is no method that an action can use (write a method and a URL, such as POST http://host/path)
+      a.toml:2:8: actions.x.http: "post" is not a method that an action can use (write a method and a URL, such as POST http://host/path)
     [actions.x]
     http = "POST /path"
       a.toml:2:8: actions.x.http: the URL does not begin with http:// or https:// (write a method and a URL, such as POST http://host/path)
@@ -434,15 +434,15 @@ fn actions() {
     [actions.x]
     http = "POST http://h/"
     headers = { X-A = "b", x-a = "c" }
-      a.toml:3:24: actions.x.headers.x-a: `x-a` is given twice (names of headers don't tell capitals apart; keep one)
+      a.toml:3:24: actions.x.headers.x-a: `x-a` is given twice (header names ignore case; keep one)
     [actions.x]
     http = "POST http://h/"
     headers = { Receipt-Token = "b" }
-      a.toml:3:13: actions.x.headers.Receipt-Token: `receipt-token` is for the HTTP client alone to set (leave it out)
+      a.toml:3:13: actions.x.headers.Receipt-Token: only the HTTP client may set `receipt-token` (leave it out)
     [actions.x]
     http = "POST http://h/"
     headers = { TE = "trailers" }
-      a.toml:3:13: actions.x.headers.TE: `te` is for the HTTP client alone to set (leave it out)
+      a.toml:3:13: actions.x.headers.TE: only the HTTP client may set `te` (leave it out)
     [actions.x]
     http = "POST http://h/"
     headers = { a = "env:" }

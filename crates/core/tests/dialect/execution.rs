@@ -122,7 +122,7 @@ fn c1_decision_1_what_is_refused() {
     {"retry_policy": {"max_attempts": 2, "backoff": 100}}
       p:1:49: retry_policy.backoff: expected a text, found the number 100 (use none, linear, exponential, polynomial, list)
     {"retry_policy": {"max_attempts": 2, "initial_delay_ms": 100}}
-      p:1:58: retry_policy.initial_delay_ms: a delay without `backoff` means nothing (add backoff: none, linear, exponential or polynomial)
+      p:1:58: retry_policy.initial_delay_ms: a delay has no effect without `backoff` (add backoff: none, linear, exponential or polynomial)
     {"retry_policy": {"max_attempts": 2, "retryable_errors": [503]}}
       p:1:59: retry_policy.retryable_errors.0: expected a text, found the number 503 (write "503")
     {"retry_policy": {"max_attempts": 2, "retryable_errors": "503"}}

@@ -215,7 +215,7 @@ fn programs_that_make_no_sense() {
     x = @fetch(a=1) [retry: 3, timeout: 2m]
       f.ir:1:28: `timeout` stands beside a rule (write it in a bracket of its own: [timeout: 2m])
     x = @fetch(a=1) [A -> timeout: 2m]
-      f.ir:1:18: `timeout` is for every failure and takes no `->` (write it in a bracket of its own: [timeout: 2m])
+      f.ir:1:18: `timeout` applies to every failure and takes no `->` (write it in a bracket of its own: [timeout: 2m])
     x = @fetch(a=1) [timeout: 2m] [timeout: 3m]
       f.ir:1:32: `timeout` is given twice (keep one of them)
     x = @fetch(a=1) [timeout: 0]
@@ -243,15 +243,15 @@ fn programs_that_make_no_sense() {
     x = @fetch(a=1) [retry: 3] y
       f.ir:1:28: expected `[`, `#` or the end of the line, found `y` (write one statement a line)
     x = @fetch(a=y)
-      f.ir:1:14: x.a: `y` names no earlier result (use input; put a text in quotes)
+      f.ir:1:14: x.a: no earlier line gives a result named `y` (use input; put a text in quotes)
     x = @fetch(a=x)
-      f.ir:1:14: x.a: `x` names no earlier result (a call can only use results of earlier lines; move it down)
+      f.ir:1:14: x.a: no earlier line gives a result named `x` (a call can only use results of earlier lines; move it down)
     x = @fetch(a="${steps.y.result}")
-      f.ir:1:14: x.a: `y` names no earlier result (use input; put a text in quotes)
+      f.ir:1:14: x.a: no earlier line gives a result named `y` (use input; put a text in quotes)
     x = @fetch(a="${item}")
-      f.ir:1:14: x.a: `item` is only there in a fan-out
+      f.ir:1:14: x.a: `item` exists only in a fan-out
     x = @fetch(a="${oops")
-      f.ir:1:14: x.a: `${oops` has a `${` without its `}`
+      f.ir:1:14: x.a: `${oops` has a `${` without a `}`
     x = @fetch(a=input..b)
       f.ir:1:14: x.a: `input..b` has an empty part between its dots
     x = @fetch(a=1, a=2)
@@ -262,13 +262,13 @@ fn programs_that_make_no_sense() {
     x = @b()
       f.ir:2:1: x: `x` already names a result (give each result its own name)
     input = @a()
-      f.ir:1:1: input: `input` has a meaning of its own (choose another name for the result)
+      f.ir:1:1: input: `input` is a reserved word (choose another name for the result)
     usr = @a()
     @b(a=user)
-      f.ir:2:6: b.a: `user` names no earlier result (did you mean `usr`?; put a text in quotes)
+      f.ir:2:6: b.a: no earlier line gives a result named `user` (did you mean `usr`?; put a text in quotes)
     @b(a=later)
     later = @a()
-      f.ir:1:6: b.a: `later` names no earlier result (a call can only use results of earlier lines; move it down)
+      f.ir:1:6: b.a: no earlier line gives a result named `later` (a call can only use results of earlier lines; move it down)
     x = @a() y = @b()
       f.ir:1:10: expected `[`, `#` or the end of the line, found `y` (write one statement a line)
     é = @a()

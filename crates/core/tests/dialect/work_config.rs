@@ -120,7 +120,7 @@ fn a7_a_wrong_variable_is_named() {
     .map(|set| environment(&[*set]).unwrap_err())
     .collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"
-    environment:1:19: RETRY_MAX_RETRIES: `-2` retries make no sense (use 0 for none, a number for at most that many, or -1 for unlimited)
+    environment:1:19: RETRY_MAX_RETRIES: `-2` is not a number of retries (use 0 for none, a number for at most that many, or -1 for unlimited)
     environment:1:19: RETRY_MAX_RETRIES: expected a whole number, found the text "many"
     environment:1:15: RETRY_BACKOFF: `-1` may not be negative (use zero or more)
     environment:1:15: RETRY_BACKOFF: `1e30` is too large (the longest time is about 584 years)
@@ -157,6 +157,6 @@ fn a1_a2_decision_6_the_default_classifier() {
 #[test]
 fn decision_10_unlimited_without_a_delay_is_refused() {
     let error = parse(r#"{"max_retries": -1}"#).unwrap_err();
-    insta::assert_snapshot!(error, @"p:1:17: max_retries: unlimited retries need a delay: rule 1 waits, or comes to wait, 0 between attempts (set a backoff above zero or limit the attempts)");
+    insta::assert_snapshot!(error, @"p:1:17: max_retries: unlimited retries need a delay: that of rule 1 is 0 or becomes 0 (set a backoff above zero or limit the attempts)");
     assert!(parse(r#"{"max_retries": -1, "backoff": 5, "max_backoff": 0}"#).is_err());
 }

@@ -187,10 +187,10 @@ fn steps_without_an_endpoint_are_listed() {
     let listed: Vec<String> =
         parse(TOML, Format::Toml).registered.iter().map(ToString::to_string).collect();
     insta::assert_snapshot!(listed.join("\n"), @r#"
-    flow.toml:42:10: steps.2.action: action `plain` is no HTTP endpoint and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
-    flow.toml:50:10: steps.3.action: action `local` is no HTTP endpoint and no function of that name is registered (declare it: [actions.local] http = "POST http://...")
-    flow.toml:55:10: steps.4.action: action `plain` is no HTTP endpoint and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
-    flow.toml:59:10: steps.5.action: action `plain` is no HTTP endpoint and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
+    flow.toml:42:10: steps.2.action: action `plain` has no HTTP endpoint, and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
+    flow.toml:50:10: steps.3.action: action `local` has no HTTP endpoint, and no function of that name is registered (declare it: [actions.local] http = "POST http://...")
+    flow.toml:55:10: steps.4.action: action `plain` has no HTTP endpoint, and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
+    flow.toml:59:10: steps.5.action: action `plain` has no HTTP endpoint, and no function of that name is registered (declare it: [actions.plain] http = "POST http://...")
     "#);
 }
 
@@ -274,8 +274,8 @@ fn x1_a_heartbeat_that_nobody_can_give_is_refused() {
     };
     let said = all.iter().map(said).collect::<Vec<_>>().join("\n");
     insta::assert_snapshot!(said, @r"
-    w.toml:4:21: actions.x.heartbeat_timeout: an HTTP action gives no heartbeats (leave it out, or bound the attempt with attempt_timeout)
-    w.toml:7:21: steps.0.heartbeat_timeout: an HTTP action gives no heartbeats (leave it out, or bound the attempt with attempt_timeout)
+    w.toml:4:21: actions.x.heartbeat_timeout: an HTTP action can't send heartbeats (leave it out, or bound the attempt with attempt_timeout)
+    w.toml:7:21: steps.0.heartbeat_timeout: an HTTP action can't send heartbeats (leave it out, or bound the attempt with attempt_timeout)
     w.toml:5:21: steps.0.heartbeat_timeout: a timeout of zero lets no attempt run (leave it out for no timeout)
     ");
 }

@@ -236,7 +236,7 @@ fn c18_error_budgets_that_make_no_sense_are_refused() {
     error_budget = { target = 0 }
       w.toml:6:27: actions.act.error_budget.target: the target leaves nothing to burn, or asks for nothing (use more than 0 and less than 1, such as 0.99)
     error_budget = { target = 99 }
-      w.toml:6:27: actions.act.error_budget.target: a share is from 0 to 1 (write 0.5 for a half)
+      w.toml:6:27: actions.act.error_budget.target: the share is above 1 (use 0 to 1)
     error_budget = { target = 0.9, window = 0 }
       w.toml:6:41: actions.act.error_budget.window: an error budget over no time says nothing (use a time such as 1h)
     error_budget = { target = 0.9, min_calls = 0 }
@@ -256,7 +256,7 @@ fn c18_error_budgets_that_make_no_sense_are_refused() {
     error_budget = { target = 0.9, webhook = "notfy" }
       w.toml:6:42: actions.act.error_budget.webhook: there is no action `notfy` in [actions] (did you mean `notify`?)
     error_budget = { target = 0.9, webhook = "act" }
-      w.toml:6:42: actions.act.error_budget.webhook: the alerts of an action can't be told to that action (name another one: this one is failing)
+      w.toml:6:42: actions.act.error_budget.webhook: an action can't be the webhook of its own alerts (name another action: this one is failing)
     error_budget = { target = 0.9, webhook = 5 }
       w.toml:6:42: actions.act.error_budget.webhook: expected a text, found the number 5
     error_budget = { target = 0.9, webhook = "" }
@@ -266,5 +266,5 @@ fn c18_error_budgets_that_make_no_sense_are_refused() {
     let function = "[actions.act]\nhttp = \"POST http://x/y\"\n\
         error_budget = { target = 0.9, webhook = \"notify\" }\n[actions.notify]";
     let found = document(function).unwrap().registered;
-    insta::assert_snapshot!(found.iter().map(ToString::to_string).collect::<String>(), @r#"w.toml:7:42: actions.act.error_budget.webhook: action `notify` is no HTTP endpoint and no function of that name is registered (declare it: [actions.notify] http = "POST http://...")"#);
+    insta::assert_snapshot!(found.iter().map(ToString::to_string).collect::<String>(), @r#"w.toml:7:42: actions.act.error_budget.webhook: action `notify` has no HTTP endpoint, and no function of that name is registered (declare it: [actions.notify] http = "POST http://...")"#);
 }

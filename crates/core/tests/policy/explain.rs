@@ -155,7 +155,7 @@ action = "pay"
 retry = "[retry: 0]"
 "#;
     let told = words(file).lines().find(|line| line.contains("budget")).unwrap().to_owned();
-    insta::assert_snapshot!(told, @"An attempt may take any time. At most 0.5 % of the action's attempts within 30m may fail; when 50 %, 200 % of this error budget are burnt, that is told to `notify`, from 20 attempts on. A Retry-After of up to 1h is obeyed.");
+    insta::assert_snapshot!(told, @"An attempt may take any time. At most 0.5 % of the action's attempts within 30m may fail; an alert is raised to `notify` when 50 %, 200 % of this error budget are used, from 20 attempts on. A Retry-After of up to 1h is obeyed.");
     let json = &explained(file, None).to_json()["steps"][0];
     insta::assert_snapshot!(format!("{} {}", json["error_budget"], json["webhook"]), @r#"{"alerts_millionths":[500000,2000000],"min_calls":20,"target_millionths":995000,"window":1800000000000} "notify""#);
 }
@@ -261,7 +261,7 @@ fn warnings() {
     [A -> retry: 2] [retry: 5]
       ["rule 1: it never governs: rule 2 matches the same failures with as many attempts or more; give it more attempts than the other, or leave it out"]
     [retry: 5] [timeout: 2m] [total_timeout: 1m]
-      ["the attempt timeout of 2m is not below the total timeout of 1m: the first attempt may take it all; shorten the one or lengthen the other"]
+      ["the attempt timeout of 2m is not below the total timeout of 1m: the first attempt may take it all; shorten the attempt timeout or lengthen the total one"]
     [retry: 5, backoff: 30] [total_timeout: 2m]
       ["rule 1: the total timeout of 2m leaves room for at most 3 of its 6 attempts; allow more time or fewer attempts"]
     {"max_retries": -1, "backoff": 4, "backoff_type": "linear"}

@@ -145,17 +145,17 @@ fn x3_what_makes_no_sense_is_refused() {
     {"retry_config": {"backoff_strategy": "list"}}
       p:1:39: retry_config.backoff_strategy: the list of delays is missing (write them out, such as [1, 5, 30])
     {"retry_config": {"backoff_strategy": "fibonacci", "delays": [1]}}
-      p:1:62: retry_config.delays: this is for `list` backoff alone (make the backoff `list`, or leave it out)
+      p:1:62: retry_config.delays: this applies only to `list` backoff (make the backoff `list`, or leave it out)
     {"retry_config": {"backoff_step": 1}}
-      p:1:35: retry_config.backoff_step: this is for `linear` backoff alone (make the backoff `linear`, or leave it out)
+      p:1:35: retry_config.backoff_step: this applies only to `linear` backoff (make the backoff `linear`, or leave it out)
     {"retry_config": {"backoff_strategy": "polynomial", "backoff_degree": 0}}
       p:1:71: retry_config.backoff_degree: `0` is out of range (use 1 to 20)
     {"work_config": {"max_retries": 1, "backoff_type": "fixed", "backoff_degree": 2}}
-      p:1:79: work_config.backoff_degree: this is for `polynomial` backoff alone (make the backoff `polynomial`, or leave it out)
+      p:1:79: work_config.backoff_degree: this applies only to `polynomial` backoff (make the backoff `polynomial`, or leave it out)
     {"work_config": {"max_retries": -1, "delays": [5, 0]}}
-      p:1:33: work_config.max_retries: unlimited retries need a delay: rule 1 waits, or comes to wait, 0 between attempts (set a backoff above zero or limit the attempts)
+      p:1:33: work_config.max_retries: unlimited retries need a delay: that of rule 1 is 0 or becomes 0 (set a backoff above zero or limit the attempts)
     {"retry_policy": {"max_attempts": 2, "step_delay_ms": 5}}
-      p:1:55: retry_policy.step_delay_ms: a delay without `backoff` means nothing (add backoff: none, linear, exponential or polynomial)
+      p:1:55: retry_policy.step_delay_ms: a delay has no effect without `backoff` (add backoff: none, linear, exponential or polynomial)
     "#);
 }
 
@@ -260,13 +260,13 @@ fn x4_in_text_and_explained() {
         "[retry: 1] [counting: per_rule, total_attempts: 0]",
     ]), @r#"
     {"max_retries": 3, "total_attempts": 9}
-      p:1:38: total_attempts: `total_attempts` without `counting` means nothing (add counting: per_rule, or leave it out)
+      p:1:38: total_attempts: `total_attempts` has no effect without `counting` (add counting: per_rule, or leave it out)
     {"max_retries": 3, "counting": "shared", "total_attempts": 9}
-      p:1:60: total_attempts: `total_attempts` without `counting` means nothing (add counting: per_rule, or leave it out)
+      p:1:60: total_attempts: `total_attempts` has no effect without `counting` (add counting: per_rule, or leave it out)
     {"max_retries": 3, "counting": "by_rule"}
       p:1:32: counting: `by_rule` is not known here (use shared, per_rule)
     [retry: 1] [total_attempts: 3]
-      p:1:13: `total_attempts` without `counting: per_rule` means nothing (add [counting: per_rule])
+      p:1:13: `total_attempts` has no effect without `counting: per_rule` (add [counting: per_rule])
     [retry: 1] [counting: mine]
       p:1:23: `counting`: `mine` is not known here (use shared, per_rule)
     [retry: 1] [counting: per_rule, total_attempts: 0]
@@ -359,13 +359,13 @@ fn x5_in_text_and_explained() {
         "[retry: 1] [at_deadline: truncate] [at_deadline: truncate]",
     ]), @r#"
     {"max_retries": 3, "last_attempt_reserve": 1}
-      p:1:44: last_attempt_reserve: `last_attempt_reserve` without `at_deadline` means nothing (add at_deadline: truncate, or leave it out)
+      p:1:44: last_attempt_reserve: `last_attempt_reserve` has no effect without `at_deadline` (add at_deadline: truncate, or leave it out)
     {"max_retries": 3, "at_deadline": "truncate", "last_attempt_reserve": 0}
       p:1:71: last_attempt_reserve: a timeout of zero lets no attempt run (leave it out for no timeout)
     {"max_retries": 3, "at_deadline": "cut"}
       p:1:35: at_deadline: `cut` is not known here (use give_up, truncate)
     [retry: 1] [last_attempt_reserve: 3]
-      p:1:13: `last_attempt_reserve` without `at_deadline: truncate` means nothing (add [at_deadline: truncate])
+      p:1:13: `last_attempt_reserve` has no effect without `at_deadline: truncate` (add [at_deadline: truncate])
     [retry: 1] [at_deadline: truncate] [at_deadline: truncate]
       p:1:37: `at_deadline` is given twice (keep one of them)
     "#);

@@ -327,7 +327,7 @@ fn what_a_file_may_not_say_of_guards() {
         ("breaker = { failures = 5, open = 0 }", "open for no time"),
         ("breaker = { failures = 5, window = 3 }", "none is set"),
         ("breaker = { rate = 0 }", "a failure rate of 0"),
-        ("breaker = { rate = 1.5 }", "a share is from 0 to 1"),
+        ("breaker = { rate = 1.5 }", "the share is above 1"),
         ("breaker = { rate = 0.5, window = 0 }", "over no time"),
         ("breaker = { failure = 5 }", "did you mean `failures`?"),
         ("concurrency = 0", "out of range"),

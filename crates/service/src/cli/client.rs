@@ -13,12 +13,12 @@ use retrial::net::{Connect, TcpConnect, Url};
 use retrial::runtime::{Runtime, TokioRuntime};
 use retrial::time::Nanos;
 
-use super::report::Trouble;
+use super::error::CliError;
 
 /// The most bytes read of an answer.
-const LONGEST: usize = 256 * 1024 * 1024;
+const MAX_ANSWER: usize = 256 * 1024 * 1024;
 /// How long an answer may take. A service gives up on its own before.
-const PATIENCE: Nanos = Nanos::from_secs(120);
+const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(120);
 
 /// Where a service is, and the right to ask it.
 pub(super) struct Client {
@@ -27,15 +27,15 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(url: &str, token: Option<String>) -> Result<Self, Trouble> {
-        let url: Url = url.parse().map_err(|e| Trouble::input(format!("the service: {e}")))?;
+    pub(super) fn new(url: &str, token: Option<String>) -> Result<Self, CliError> {
+        let url: Url = url.parse().map_err(|e| CliError::input(format!("the service: {e}")))?;
         if url.user().is_some() {
-            return Err(Trouble::input("the service's URL holds a name or a password")
+            return Err(CliError::input("the service's URL holds a name or a password")
                 .help("a service asks for a token: RETRIAL_TOKEN, or --token-file"));
         }
         let header = |token: String| {
             let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
-            let mut value = value.map_err(|_| Trouble::input("the token can't stand in a header"));
+            let mut value = value.map_err(|_| CliError::input("the token can't stand in a header"));
             value.iter_mut().for_each(|value| value.set_sensitive(true));
             value
         };
@@ -46,31 +46,31 @@ impl Client {
     pub(super) async fn exchange(
         &self,
         mut request: Request<Full<Bytes>>,
-    ) -> Result<(u16, Bytes), Trouble> {
+    ) -> Result<(u16, Bytes), CliError> {
         let to = self.url.authority();
         // A service may be below a path of its host.
         let below = self.url.target().trim_end_matches('/');
         let uri = format!("{below}{}", request.uri());
-        *request.uri_mut() = uri.parse().map_err(|e| Trouble::input(format!("{to}: {e}")))?;
+        *request.uri_mut() = uri.parse().map_err(|e| CliError::input(format!("{to}: {e}")))?;
         let headers = request.headers_mut();
         if let Ok(host) = HeaderValue::try_from(to.host_header()) {
             headers.insert(header::HOST, host);
         }
         headers.extend(self.token.clone().map(|token| (header::AUTHORIZATION, token)));
         let runtime = TokioRuntime::current();
-        let end = runtime.now().after(PATIENCE);
+        let end = runtime.now().after(ANSWER_TIMEOUT);
         tokio::select! {
             biased;
             answer = self.talk(request) => answer,
             () = runtime.sleep_until(end) => {
-                Err(Trouble::store(format!("{to} has not answered within {PATIENCE}")))
+                Err(CliError::store(format!("{to} has not answered within {ANSWER_TIMEOUT}")))
             }
         }
     }
 
-    async fn talk(&self, request: Request<Full<Bytes>>) -> Result<(u16, Bytes), Trouble> {
+    async fn talk(&self, request: Request<Full<Bytes>>) -> Result<(u16, Bytes), CliError> {
         let to = self.url.authority();
-        let broken = |e: &dyn fmt::Display| Trouble::store(format!("asking {to}: {e}"));
+        let broken = |e: &dyn fmt::Display| CliError::store(format!("asking {to}: {e}"));
         let stream = TcpConnect::new().connect(to).await.map_err(|e| broken(&e))?;
         let made = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = made.map_err(|e| broken(&e))?;
@@ -91,6 +91,6 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let status = answer.status().as_u16();
-    let body = Limited::new(answer.into_body(), LONGEST).collect().await;
+    let body = Limited::new(answer.into_body(), MAX_ANSWER).collect().await;
     Ok((status, body.map_err(|e| e.to_string())?.to_bytes()))
 }

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_complete::{Generator, Shell};
 
-use super::report::Trouble;
-use super::shown::print;
+use super::error::CliError;
+use super::output::print;
 
 /// Print the completions of a shell.
 ///
@@ -18,12 +18,12 @@ pub(super) struct Arguments {
     shell: Shell,
 }
 
-pub(super) fn main(arguments: &Arguments) -> Result<ExitCode, Trouble> {
+pub(super) fn main(arguments: &Arguments) -> Result<ExitCode, CliError> {
     let mut command = super::Arguments::command();
     command.set_bin_name("retrial");
     command.build();
     let mut text = Vec::new();
     let written = arguments.shell.try_generate(&command, &mut text);
-    written.map_err(|e| Trouble::input(format!("the completions can't be written: {e}")))?;
+    written.map_err(|e| CliError::input(format!("the completions can't be written: {e}")))?;
     print(&String::from_utf8_lossy(&text))
 }

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use retrial::run::{LetterId, RunId};
 use serde_json::{Value, json};
 
+use super::error::CliError;
+use super::output::{field, print, print_json, table, text};
 use super::query::Query;
-use super::report::Trouble;
 use super::run_text::{counted, failure, last_error};
-use super::shown::{field, print, print_json, table, text};
-use super::target::{self, Place, Refusal, Target};
+use super::target::{self, Refusal, Target, TargetArgs};
 use super::{Lookup, run};
 
 /// List, show, redrive or discard dead letters: the tasks that failed for good.
@@ -20,7 +20,7 @@ pub(super) struct Arguments {
     command: Command,
 
     #[command(flatten)]
-    place: Place,
+    target: TargetArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -102,19 +102,19 @@ impl Which {
     }
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
-    let place = &arguments.place;
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
+    let at = &arguments.target;
     match &arguments.command {
         Command::List { which, all, json } => {
             let query = which.query(!all);
-            target::at(place, lookup, async |target: &Target| list(target, query, *json).await)
+            target::at(at, lookup, async |target: &Target| list(target, query, *json).await)
         }
         Command::Show { letter, json } => {
-            target::at(place, lookup, async |target: &Target| show(target, letter, *json).await)
+            target::at(at, lookup, async |target: &Target| show(target, letter, *json).await)
         }
         Command::Redrive { letters, which, run: now, .. } => {
             let query = which.query(true);
-            let (file, runs) = target::at(place, lookup, async |target: &Target| {
+            let (file, runs) = target::at(at, lookup, async |target: &Target| {
                 redrive(target, letters, query, *now).await
             })?;
             match file.filter(|_| *now) {
@@ -123,17 +123,15 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
             }
         }
         Command::Discard { letters, reason } => {
-            target::at(place, lookup, async |target: &Target| {
-                discard(target, letters, reason).await
-            })
+            target::at(at, lookup, async |target: &Target| discard(target, letters, reason).await)
         }
     }
 }
 
-async fn list(target: &Target, query: Query, json: bool) -> Result<ExitCode, Trouble> {
+async fn list(target: &Target, query: Query, json: bool) -> Result<ExitCode, CliError> {
     let (letters, damaged) = target.letters(query).await?;
     for id in &damaged {
-        Trouble::store(format!("dead letter {id} in the store is damaged")).show();
+        CliError::store(format!("dead letter {id} in the store is damaged")).show();
     }
     if json {
         return print_json(&json!({ "letters": letters, "damaged": damaged }));
@@ -160,7 +158,7 @@ fn status(letter: &Value) -> String {
     by.or(because).unwrap_or(status)
 }
 
-async fn show(target: &Target, named: &str, json: bool) -> Result<ExitCode, Trouble> {
+async fn show(target: &Target, named: &str, json: bool) -> Result<ExitCode, CliError> {
     let id = target.letter(named).await?;
     let letter = target.get(&format!("/v1/letters/{id}")).await?;
     if json {
@@ -201,9 +199,9 @@ async fn redrive(
     named: &[String],
     query: Query,
     now: bool,
-) -> Result<(Option<PathBuf>, Vec<RunId>), Trouble> {
+) -> Result<(Option<PathBuf>, Vec<RunId>), CliError> {
     if now && target.file.is_none() {
-        return Err(Trouble::input("the nodes of the store run what is redriven")
+        return Err(CliError::input("the nodes of the store run what is redriven")
             .help("leave --run out; it is for a store in a file"));
     }
     let mut letters: Vec<LetterId> = Vec::new();
@@ -224,7 +222,7 @@ async fn redrive(
                 runs.extend(run.parse::<RunId>());
             }
             Err(refusal) => {
-                refused.replace(not_redriven(refusal)).into_iter().for_each(|t: Trouble| t.show());
+                refused.replace(not_redriven(refusal)).into_iter().for_each(|t: CliError| t.show());
             }
         }
     }
@@ -245,9 +243,9 @@ fn said(target: &Target, letter: LetterId, run: &str, now: bool) -> String {
     format!("Letter {letter} is redriven by run {run}.{next}\n")
 }
 
-fn not_redriven(refusal: Refusal) -> Trouble {
+fn not_redriven(refusal: Refusal) -> CliError {
     let first = refusal.run.clone();
-    let trouble = Trouble::from(refusal);
+    let trouble = CliError::from(refusal);
     match first {
         Some(run) => trouble.help(format!("`retrial inspect {run}` shows what became of it")),
         None => trouble,
@@ -255,7 +253,7 @@ fn not_redriven(refusal: Refusal) -> Trouble {
 }
 
 /// Runs one after the other, all of them even where one fails.
-fn run_all(path: &Path, runs: &[RunId], lookup: Lookup) -> Result<ExitCode, Trouble> {
+fn run_all(path: &Path, runs: &[RunId], lookup: Lookup) -> Result<ExitCode, CliError> {
     let mut worst = ExitCode::SUCCESS;
     for id in runs {
         let code = run::resume(path, *id, lookup)?;
@@ -266,7 +264,7 @@ fn run_all(path: &Path, runs: &[RunId], lookup: Lookup) -> Result<ExitCode, Trou
     Ok(worst)
 }
 
-async fn discard(target: &Target, named: &[String], reason: &str) -> Result<ExitCode, Trouble> {
+async fn discard(target: &Target, named: &[String], reason: &str) -> Result<ExitCode, CliError> {
     for text in named {
         let id = target.letter(text).await?;
         let asked = json!({ "reason": reason });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use retrial::observe::{JsonLines, Notice, Observer};
 
-use super::report::Trouble;
+use super::error::CliError;
 
 /// The name of stdout.
 const STDOUT: &str = "-";
@@ -20,11 +20,11 @@ pub(super) struct Events {
 
 impl Events {
     /// Begins the file at `to` anew, or writes to stdout.
-    pub(super) fn open(to: &str) -> Result<Self, Trouble> {
+    pub(super) fn open(to: &str) -> Result<Self, CliError> {
         let out: Box<dyn Write + Send> = match to {
             STDOUT => Box::new(stdout()),
             path => Box::new(File::create(path).map_err(|e| {
-                Trouble::input(format!("`{path}` can't be written: {e}"))
+                CliError::input(format!("`{path}` can't be written: {e}"))
                     .help("say where the events shall go: --events FILE, or - for stdout")
             })?),
         };
@@ -49,7 +49,7 @@ impl Events {
     pub(super) fn close(&self) {
         match self.lines.take_error() {
             Some(error) if error.kind() != ErrorKind::BrokenPipe => {
-                Trouble::store(format!("events are missing from `{}`: {error}", self.to))
+                CliError::store(format!("events are missing from `{}`: {error}", self.to))
                     .help("they are all in the store: the run itself is not touched")
                     .show();
             }

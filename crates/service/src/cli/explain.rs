@@ -8,9 +8,9 @@ use retrial::dialect::{Environment, Policies, parse_policy};
 use retrial::explain::{Explained, explain_all};
 use retrial::policy::{Dialect, Functions};
 
-use super::report::Trouble;
-use super::shown::print;
-use super::{Lookup, text};
+use super::error::CliError;
+use super::output::print;
+use super::{Lookup, input};
 
 /// Say what a policy means: in words, and as a table of delays.
 ///
@@ -58,7 +58,7 @@ impl From<DialectName> for Dialect {
     }
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let environment = Environment::read(lookup)?;
     let explained = explained(arguments, &environment)?;
     if arguments.json {
@@ -68,7 +68,7 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
     }
 }
 
-fn explained(arguments: &Arguments, environment: &Environment) -> Result<Explained, Trouble> {
+fn explained(arguments: &Arguments, environment: &Environment) -> Result<Explained, CliError> {
     let dialect = arguments.dialect.map(Dialect::from);
     let policies = policies(&arguments.subject, dialect, environment)?;
     Ok(explain_all(&policies, arguments.attempts, &Functions::default()))
@@ -79,12 +79,12 @@ pub(super) fn policies(
     subject: &str,
     dialect: Option<Dialect>,
     environment: &Environment,
-) -> Result<Policies, Trouble> {
-    let is_file = Path::new(subject).exists() || text::is_path(subject);
+) -> Result<Policies, CliError> {
+    let is_file = Path::new(subject).exists() || input::is_path(subject);
     let (name, text) =
-        if is_file { (subject, text::read(subject)?) } else { ("TEXT", subject.to_owned()) };
+        if is_file { (subject, input::read(subject)?) } else { ("TEXT", subject.to_owned()) };
     parse_policy(name, &text, dialect, environment).map_err(|found| {
-        let trouble = Trouble::from(found);
+        let trouble = CliError::from(found);
         let word = !is_file && !text.contains(['[', '{', '=', '\n']);
         if word { trouble.note(NO_FILE) } else { trouble }
     })

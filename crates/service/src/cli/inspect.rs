@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use super::Lookup;
-use super::report::Trouble;
+use super::error::CliError;
+use super::output::{print, print_json};
 use super::run_text;
-use super::shown::{print, print_json};
-use super::target::{self, Place, Target};
+use super::target::{self, Target, TargetArgs};
 
 /// Show one run: its graph with phases, its last error, and each task's attempts with what failed
 /// and why it was tried again.
@@ -16,15 +16,15 @@ pub(super) struct Arguments {
     run: String,
 
     #[command(flatten)]
-    place: Place,
+    target: TargetArgs,
 
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
-    target::at(&arguments.place, lookup, async |target: &Target| {
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
+    target::at(&arguments.target, lookup, async |target: &Target| {
         let run = target.run(&arguments.run).await?;
         let shown = target.get(&format!("/v1/runs/{run}")).await?;
         match arguments.json {

@@ -9,9 +9,9 @@ use retrial::dialect::{
 use retrial::explain::{Explained, explain_all};
 use retrial::policy::Functions;
 
-use super::report::Trouble;
-use super::shown::print;
-use super::{Lookup, explain, text};
+use super::error::CliError;
+use super::output::print;
+use super::{Lookup, explain, input};
 
 /// Find what the policies of a file say that may not be meant.
 ///
@@ -28,7 +28,7 @@ pub(super) struct Arguments {
     actions: Option<String>,
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let environment = Environment::read(lookup)?;
     let policies = policies(arguments, &environment)?;
     let explained = explain_all(&policies, Some(1), &Functions::default());
@@ -50,14 +50,14 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
     Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn policies(arguments: &Arguments, environment: &Environment) -> Result<Policies, Trouble> {
+fn policies(arguments: &Arguments, environment: &Environment) -> Result<Policies, CliError> {
     let Some(path) = &arguments.actions else {
         return explain::policies(&arguments.subject, None, environment);
     };
-    let declared = text::read(path)?;
+    let declared = input::read(path)?;
     let format = Format::from_extension(path).unwrap_or(Format::of_text(&declared));
     let declared = parse_actions(path, &declared, format)?;
-    let program = text::read(&arguments.subject)?;
+    let program = input::read(&arguments.subject)?;
     let document = parse_ir_program(&arguments.subject, &program, &declared, environment)?;
     Ok(Policies::of(document))
 }

@@ -6,10 +6,10 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 
 use super::Lookup;
+use super::error::CliError;
+use super::output::{field, print, print_json, table};
 use super::query::Query;
-use super::report::Trouble;
-use super::shown::{field, print, print_json, table};
-use super::target::{self, Place, Target};
+use super::target::{self, Target, TargetArgs};
 
 /// List runs, oldest first.
 ///
@@ -17,7 +17,7 @@ use super::target::{self, Place, Target};
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]
-    place: Place,
+    target: TargetArgs,
 
     /// Only runs in this phase
     #[arg(long, value_enum)]
@@ -48,14 +48,14 @@ impl PhaseName {
     }
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
-    target::at(&arguments.place, lookup, async |target: &Target| {
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
+    target::at(&arguments.target, lookup, async |target: &Target| {
         let query = Query::new()
             .text("phase", arguments.phase.and_then(PhaseName::name))
             .text("workflow", arguments.workflow.clone());
         let (runs, damaged) = target.runs(query).await?;
         for run in &damaged {
-            Trouble::store(format!("run {run} in the store is damaged")).show();
+            CliError::store(format!("run {run} in the store is damaged")).show();
         }
         if arguments.json {
             return print_json(&json!({ "runs": runs, "damaged": damaged }));

@@ -5,18 +5,18 @@ use std::io::{IsTerminal, stderr};
 use anstream::{AutoStream, ColorChoice};
 use tracing_subscriber::EnvFilter;
 
-use super::report::Trouble;
+use super::error::CliError;
 
 /// What is logged unless told: errors, and that the store does not answer, without which a run that
 /// waits for its disk would look idle.
 const USUAL: &str = "error,retrial::engine=warn";
 
 /// Starts the log with `filter`, in the syntax of tracing's `EnvFilter`.
-pub(super) fn start(filter: Option<String>) -> Result<(), Trouble> {
+pub(super) fn start(filter: Option<String>) -> Result<(), CliError> {
     let filter = filter.filter(|f| !f.trim().is_empty()).unwrap_or_else(|| USUAL.to_owned());
     let filter = EnvFilter::builder().parse(&filter).map_err(|e| {
         let message = format!("RETRIAL_LOG=`{filter}` can't be read: {e}");
-        Trouble::input(message).help("give a level such as `info`, or `retrial::engine=debug`")
+        CliError::input(message).help("give a level such as `info`, or `retrial::engine=debug`")
     })?;
     let colour = stderr().is_terminal() && AutoStream::choice(&stderr()) != ColorChoice::Never;
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_ansi(colour).init();

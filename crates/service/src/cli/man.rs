@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 use clap_mangen::Man;
 
-use super::report::Trouble;
-use super::shown::print;
+use super::error::CliError;
+use super::output::print;
 
 /// Print the manual's page, or write one for each command.
 ///
@@ -19,17 +19,17 @@ pub(super) struct Arguments {
     out: Option<PathBuf>,
 }
 
-pub(super) fn main(arguments: &Arguments) -> Result<ExitCode, Trouble> {
+pub(super) fn main(arguments: &Arguments) -> Result<ExitCode, CliError> {
     // As its pages do: `--help` says as much.
     let command = super::Arguments::command().disable_help_subcommand(true);
     let Some(folder) = &arguments.out else {
         let mut page = Vec::new();
         let made = Man::new(command).render(&mut page);
-        made.map_err(|e| Trouble::input(format!("the page can't be written: {e}")))?;
+        made.map_err(|e| CliError::input(format!("the page can't be written: {e}")))?;
         return print(&String::from_utf8_lossy(&page));
     };
     clap_mangen::generate_to(command, folder).map_err(|e| {
-        Trouble::input(format!("the pages can't be written to `{}`: {e}", folder.display()))
+        CliError::input(format!("the pages can't be written to `{}`: {e}", folder.display()))
             .help("say a folder that is there: --out DIR")
     })?;
     Ok(ExitCode::SUCCESS)

@@ -4,33 +4,33 @@
 //! what happens to a run. To add a command, write a module with its arguments and its function,
 //! and add a variant to [`Command`].
 
-mod ask;
 mod client;
 mod completions;
 mod config;
 mod dlq;
+mod error;
 mod events;
 mod explain;
+mod input;
 mod inspect;
 mod lint;
 mod list;
 mod log;
 mod man;
-mod one_run;
+mod output;
 mod prune;
 mod query;
-mod report;
 mod results;
 mod resume;
 mod run;
+mod run_commands;
+mod run_printer;
 mod run_text;
 mod serve;
-mod shown;
 mod signals;
+mod single_run_store;
 mod stores;
 mod target;
-mod text;
-mod watch;
 mod world;
 
 use std::process::ExitCode;
@@ -57,13 +57,13 @@ enum Command {
     List(list::Arguments),
     Inspect(inspect::Arguments),
     Dlq(dlq::Arguments),
-    Pause(ask::Pause),
-    Resume(ask::Resume),
-    Fail(ask::Fail),
-    Cancel(ask::Cancel),
-    Deactivate(ask::Deactivate),
-    Activate(ask::Activate),
-    Archive(ask::Archive),
+    Pause(run_commands::Pause),
+    Resume(run_commands::Resume),
+    Fail(run_commands::Fail),
+    Cancel(run_commands::Cancel),
+    Deactivate(run_commands::Deactivate),
+    Activate(run_commands::Activate),
+    Archive(run_commands::Archive),
     Prune(prune::Arguments),
     Lint(lint::Arguments),
     Serve(serve::Arguments),

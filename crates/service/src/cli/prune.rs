@@ -7,9 +7,9 @@ use retrial::time::Nanos;
 use serde_json::json;
 
 use super::Lookup;
-use super::report::Trouble;
-use super::shown::{list, print, print_json};
-use super::target::{self, Place, Target};
+use super::error::CliError;
+use super::output::{list, print, print_json};
+use super::target::{self, Target, TargetArgs};
 
 /// Remove runs that ended long ago, whole: events, results, dead letters, submission key.
 ///
@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     with_letters: bool,
 
     #[command(flatten)]
-    place: Place,
+    target: TargetArgs,
 
     /// Print JSON
     #[arg(long)]
@@ -40,13 +40,13 @@ fn length(text: &str) -> Result<Nanos, String> {
     parse_duration(text)
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let asked = json!({
         "older_than_ns": arguments.older_than.get(),
         "archived_only": arguments.archived_only,
         "with_letters": arguments.with_letters,
     });
-    target::at(&arguments.place, lookup, async |target: &Target| {
+    target::at(&arguments.target, lookup, async |target: &Target| {
         let pruned = target.post("/v1/prune", &asked).await??;
         if arguments.json {
             return print_json(&pruned);

@@ -9,14 +9,14 @@ use retrial::run::{
 use retrial::store::{Loaded, QueueState, RunHead, RunPhase, Store, StoreError};
 use retrial::time::{Nanos, Timestamp};
 
-use super::report::Trouble;
+use super::error::CliError;
 use super::target;
 
 /// Runs looked at in one step.
 const PAGE: usize = 256;
 
 /// What a store holds of unfinished runs.
-pub(super) struct Unfinished {
+pub(super) struct FoundRun {
     /// The newest of the wanted workflow and input.
     pub(super) wanted: Option<RunHead>,
     /// How many others there are.
@@ -24,31 +24,28 @@ pub(super) struct Unfinished {
 }
 
 /// Looks for a run of the workflow and input that `digest` is of; for none when it is `None`.
-pub(super) async fn find(
-    store: &impl Store,
-    digest: Option<Digest>,
-) -> Result<Unfinished, Trouble> {
+pub(super) async fn find(store: &impl Store, digest: Option<Digest>) -> Result<FoundRun, CliError> {
     let (heads, damaged) = unfinished(store).await?;
     if let (Some(run), Some(_)) = (damaged.first(), digest) {
         let message = format!("run {run} in the store is damaged, and may be the one to resume");
-        return Err(Trouble::store(message)
+        return Err(CliError::store(message)
             .help("put a backup of the store in its place, or start another run with --new"));
     }
     let same = heads.iter().filter(|head| Some(head.digest) == digest);
     let wanted = same.max_by_key(|head| (head.created, head.run)).cloned();
     let others = heads.len() - usize::from(wanted.is_some());
-    Ok(Unfinished { wanted, others })
+    Ok(FoundRun { wanted, others })
 }
 
 /// Every run with work left, and those whose records are damaged.
-async fn unfinished(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
+async fn unfinished(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), CliError> {
     let (mut heads, damaged) = runs(store).await?;
     heads.retain(|head| head.phase.is_active());
     Ok((heads, damaged))
 }
 
 /// Every run, and those whose records are damaged.
-pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), Trouble> {
+pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), CliError> {
     let (mut heads, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
     loop {
         let page = store.heads(after, PAGE).await.map_err(|e| unavailable(&e))?;
@@ -60,13 +57,13 @@ pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>
 }
 
 /// The one run whose id begins with `text`.
-pub(super) async fn find_run(store: &impl Store, text: &str) -> Result<RunHead, Trouble> {
+pub(super) async fn find_run(store: &impl Store, text: &str) -> Result<RunHead, CliError> {
     let (runs, damaged) = runs(store).await?;
     let ids = runs.iter().map(|head| head.run).chain(damaged).map(|run| run.to_string());
-    let run: RunId = target::the_one(ids, text, "run", "`retrial list` lists them")?;
+    let run: RunId = target::find_unique(ids, text, "run", "`retrial list` lists them")?;
     match runs.into_iter().find(|head| head.run == run) {
         Some(head) => Ok(head),
-        None => Err(Trouble::store(format!("run {run} in the store is damaged"))
+        None => Err(CliError::store(format!("run {run} in the store is damaged"))
             .help("put a backup of the store in its place; its other runs can still be read")),
     }
 }
@@ -89,7 +86,7 @@ pub(super) fn phase(phase: RunPhase) -> &'static str {
 }
 
 /// An unfinished run as it was left.
-pub(super) struct Left {
+pub(super) struct UnfinishedRun {
     state: RunState,
     /// The events that the store still has, from `first` on.
     events: Vec<Recorded>,
@@ -99,8 +96,8 @@ pub(super) struct Left {
     at: Timestamp,
 }
 
-impl Left {
-    pub(super) async fn load(store: &impl Store, run: RunId) -> Result<Self, Trouble> {
+impl UnfinishedRun {
+    pub(super) async fn load(store: &impl Store, run: RunId) -> Result<Self, CliError> {
         let missing = || damaged(run, "the store has lost it");
         let loaded = store.load(run, Some(Version::START)).await.map_err(|e| unavailable(&e))?;
         let loaded = loaded.ok_or_else(missing)?;
@@ -195,11 +192,11 @@ fn read(run: RunId, loaded: &Loaded) -> Result<(RunState, Vec<Recorded>), String
     Ok((state, events))
 }
 
-fn damaged(run: RunId, what: &str) -> Trouble {
-    Trouble::store(format!("run {run} in the store is damaged: {what}"))
+fn damaged(run: RunId, what: &str) -> CliError {
+    CliError::store(format!("run {run} in the store is damaged: {what}"))
         .help("put a backup of the store in its place, or start another run with --new")
 }
 
-fn unavailable(error: &StoreError) -> Trouble {
-    Trouble::store(error.to_string())
+fn unavailable(error: &StoreError) -> CliError {
+    CliError::store(error.to_string())
 }

@@ -13,15 +13,15 @@ use retrial::run::{Digest, Outcome, RunId, RunState};
 use retrial::runtime::{Runtime, TokioRuntime};
 use retrial::store::{RedbStore, RunHead, RunPhase};
 
+use super::error::CliError;
 use super::events::Events;
-use super::one_run::OneRun;
-use super::report::Trouble;
-use super::resume::{self, Left, Unfinished};
-use super::shown::print;
+use super::output::print;
+use super::resume::{self, FoundRun, UnfinishedRun};
+use super::run_printer::{OutputStream, RunPrinter};
 use super::signals::{Signals, Stop};
-use super::watch::{self, Watch};
-use super::world::{self, Real};
-use super::{Lookup, results, stores, target, text};
+use super::single_run_store::SingleRunStore;
+use super::world::{self, CliWorld};
+use super::{Lookup, input, results, stores, target};
 
 /// Run a workflow file for real.
 ///
@@ -64,13 +64,13 @@ pub(super) struct Arguments {
     actions: Option<String>,
 
     #[command(flatten)]
-    how: How,
+    options: RunOptions,
 }
 
-/// How a run is worked on and shown.
+/// RunOptions a run is worked on and shown.
 #[derive(Debug, clap::Args)]
-struct How {
-    /// How much of a task is printed, and when
+struct RunOptions {
+    /// RunOptions much of a task is printed, and when
     #[arg(long, value_enum, default_value_t = OutputName::Auto)]
     output: OutputName,
 
@@ -92,7 +92,7 @@ enum OutputName {
     Detailed,
 }
 
-impl Default for How {
+impl Default for RunOptions {
     fn default() -> Self {
         let concurrency = NonZeroU16::MIN.saturating_add(63);
         Self { output: OutputName::Auto, events: None, concurrency }
@@ -103,28 +103,28 @@ impl Default for How {
 enum Work {
     Submit(Box<Submission>),
     /// The unfinished run of this id.
-    TakeUp(String),
+    Resume(String),
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let work = work(arguments, lookup)?;
-    let Arguments { store, new, how, .. } = arguments;
-    target::block_on(run(work, store.clone(), *new, how, lookup))
+    let Arguments { store, new, options, .. } = arguments;
+    target::block_on(run(work, store.clone(), *new, options, lookup))
 }
 
 /// Takes up the unfinished run `id` of the store at `path`.
-pub(super) fn resume(path: &Path, id: RunId, lookup: Lookup) -> Result<ExitCode, Trouble> {
-    let work = Work::TakeUp(id.to_string());
-    target::block_on(run(work, Some(path.to_owned()), false, &How::default(), lookup))
+pub(super) fn resume(path: &Path, id: RunId, lookup: Lookup) -> Result<ExitCode, CliError> {
+    let work = Work::Resume(id.to_string());
+    target::block_on(run(work, Some(path.to_owned()), false, &RunOptions::default(), lookup))
 }
 
-fn work(arguments: &Arguments, lookup: Lookup) -> Result<Work, Trouble> {
+fn work(arguments: &Arguments, lookup: Lookup) -> Result<Work, CliError> {
     let Some(file) = &arguments.file else {
-        return Ok(Work::TakeUp(arguments.resume.clone().unwrap_or_default()));
+        return Ok(Work::Resume(arguments.resume.clone().unwrap_or_default()));
     };
     let environment = Environment::read(lookup)?;
-    let document = text::workflow(file, arguments.actions.as_deref(), &environment, lookup)?;
-    let input = text::input(arguments.input.as_deref())?;
+    let document = input::workflow(file, arguments.actions.as_deref(), &environment, lookup)?;
+    let input = input::input(arguments.input.as_deref())?;
     let submission = Submission::new(Arc::new(document.workflow)).with_input(input);
     Ok(Work::Submit(Box::new(Submission { key: arguments.key.clone(), ..submission })))
 }
@@ -133,62 +133,63 @@ async fn run(
     work: Work,
     place: Option<PathBuf>,
     new: bool,
-    how: &How,
+    options: &RunOptions,
     lookup: Lookup,
-) -> Result<ExitCode, Trouble> {
+) -> Result<ExitCode, CliError> {
     let mut signals = Signals::listen()
-        .map_err(|e| Trouble::store(format!("the process can't hear signals: {e}")))?;
+        .map_err(|e| CliError::store(format!("the process can't hear signals: {e}")))?;
     let runtime = TokioRuntime::current();
     let path = match &work {
         Work::Submit(submission) => store_path(place.as_deref(), submission.workflow.name())?,
-        Work::TakeUp(_) => stores::file(place.as_deref())?,
+        Work::Resume(_) => stores::file(place.as_deref())?,
     };
     let store = stores::in_file(&path).await?;
     let found = find(&work, &store, new).await?;
     if let (Work::Submit(_), Some(head)) = (&work, &found.wanted)
         && head.phase.is_terminal()
     {
-        return submitted_before(&Left::load(&store, head.run).await?, head);
+        return submitted_before(&UnfinishedRun::load(&store, head.run).await?, head);
     }
     found.wanted.iter().try_for_each(|head| may_run(head, &path))?;
 
-    let events = how.events.as_deref().map(Events::open).transpose()?;
-    let watch = Arc::new(watch(how, lookup));
+    let events = options.events.as_deref().map(Events::open).transpose()?;
+    let printer = Arc::new(new_printer(options, lookup));
     let id = found.wanted.as_ref().map_or_else(|| new_id(&work, &runtime), |head| head.run);
     if found.wanted.is_some() {
-        let left = Left::load(&store, id).await?;
-        text::check_variables(left.state().workflow(), lookup)?;
-        take_up(&left, &watch, events.as_ref());
+        let left = UnfinishedRun::load(&store, id).await?;
+        input::check_variables(left.state().workflow(), lookup)?;
+        announce_resumed(&left, &printer, events.as_ref());
     }
     let seed = runtime.random();
-    // The events first: the watch says that the end was told.
+    // The events first: `RunPrinter::ended` then implies that they are written.
     let mut observers: Vec<Arc<dyn Observer>> = events.iter().map(Events::observer).collect();
-    observers.push(Arc::clone(&watch) as _);
-    let config = Config { concurrency: how.concurrency.get().into(), ..Config::default() };
-    let engine = world::start(runtime, OneRun::new(store, id), config, observers, lookup).await;
+    observers.push(Arc::clone(&printer) as _);
+    let config = Config { concurrency: options.concurrency.get().into(), ..Config::default() };
+    let engine =
+        world::start(runtime, SingleRunStore::new(store, id), config, observers, lookup).await;
     if let (Work::Submit(submission), None) = (work, found.wanted) {
-        watch.begin_with(first_line(id, &submission, &path, found.others));
+        printer.begin_with(first_line(id, &submission, &path, found.others));
         let submission = Submission { id: Some((id, seed)), ..*submission };
         let submitted = engine.submit(submission).await.map_err(refused)?;
         if submitted.run != id {
             let first = submitted.run;
-            return Err(Trouble::input(format!("the key belongs to run {first}")).help(format!(
+            return Err(CliError::input(format!("the key belongs to run {first}")).help(format!(
                 "take that up: retrial run --resume {first} {}",
                 resume::option(&path)
             )));
         }
     }
-    let code = finish(&engine, id, &watch, &mut signals).await;
+    let code = finish(&engine, id, &printer, &mut signals).await;
     events.iter().for_each(Events::close);
     code
 }
 
 /// The run that is meant, where there is one already.
-async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<Unfinished, Trouble> {
+async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<FoundRun, CliError> {
     let submission = match work {
-        Work::TakeUp(text) => {
+        Work::Resume(text) => {
             let wanted = Some(resume::find_run(store, text).await?);
-            return Ok(Unfinished { wanted, others: 0 });
+            return Ok(FoundRun { wanted, others: 0 });
         }
         Work::Submit(submission) => submission,
     };
@@ -201,7 +202,7 @@ async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<Unfinished, T
         Some(head) if head.digest != submission.digest() => {
             Err(refused(SubmitError::KeyConflict { key: key.clone(), run }))
         }
-        wanted => Ok(Unfinished { wanted, others: 0 }),
+        wanted => Ok(FoundRun { wanted, others: 0 }),
     }
 }
 
@@ -222,7 +223,7 @@ fn id_of_key(key: &str) -> RunId {
 }
 
 /// The run of the key has ended: its end is the answer.
-fn submitted_before(left: &Left, head: &RunHead) -> Result<ExitCode, Trouble> {
+fn submitted_before(left: &UnfinishedRun, head: &RunHead) -> Result<ExitCode, CliError> {
     let (run, name, phase) = (left.run(), left.workflow(), resume::phase(head.phase));
     print(&format!("Run {run} of {name} was submitted under this key before: {phase}.\n"))?;
     if head.phase != RunPhase::Completed {
@@ -235,38 +236,38 @@ fn submitted_before(left: &Left, head: &RunHead) -> Result<ExitCode, Trouble> {
 }
 
 /// Refuses a run on which nothing would happen.
-fn may_run(head: &RunHead, path: &Path) -> Result<(), Trouble> {
+fn may_run(head: &RunHead, path: &Path) -> Result<(), CliError> {
     let (run, store) = (head.run, resume::option(path));
     match head.phase {
         RunPhase::Running => Ok(()),
-        RunPhase::Paused => Err(Trouble::input(format!("the retries of run {run} are paused"))
+        RunPhase::Paused => Err(CliError::input(format!("the retries of run {run} are paused"))
             .help(format!("let them go on: retrial resume {run} {store}"))),
-        RunPhase::Deactivated => Err(Trouble::input(format!("run {run} is deactivated"))
+        RunPhase::Deactivated => Err(CliError::input(format!("run {run} is deactivated"))
             .help(format!("take it back in: retrial activate {run} {store}"))),
         RunPhase::Completed | RunPhase::Failed | RunPhase::Cancelled => {
             let phase = resume::phase(head.phase);
-            Err(Trouble::input(format!("run {run} has ended ({phase})"))
+            Err(CliError::input(format!("run {run} has ended ({phase})"))
                 .help(format!("look at it: retrial inspect {run} {store}")))
         }
     }
 }
 
-fn watch(how: &How, lookup: Lookup) -> Watch {
-    let place = match Events::takes_stdout(how.events.as_deref()) {
-        true => watch::Place::Stderr,
-        false => watch::Place::Stdout,
+fn new_printer(options: &RunOptions, lookup: Lookup) -> RunPrinter {
+    let place = match Events::takes_stdout(options.events.as_deref()) {
+        true => OutputStream::Stderr,
+        false => OutputStream::Stdout,
     };
-    Watch::new(place, how.output == OutputName::Detailed, lookup)
+    RunPrinter::new(place, options.output == OutputName::Detailed, lookup)
 }
 
 /// Says that the run goes on, and has who watches know what happened before.
-fn take_up(left: &Left, watch: &Watch, events: Option<&Events>) {
+fn announce_resumed(left: &UnfinishedRun, printer: &RunPrinter, events: Option<&Events>) {
     if let Some(events) = events {
         events.recall(left.notices());
     }
     let (run, name, progress) = (left.run(), left.workflow(), left.progress());
-    watch.printer().say(&format!("Resuming run {run} of {name}: {progress}."));
-    left.notices().for_each(|notice| watch.printer().recall(&notice));
+    printer.printer().say(&format!("Resuming run {run} of {name}: {progress}."));
+    left.notices().for_each(|notice| printer.printer().recall(&notice));
 }
 
 fn first_line(id: RunId, submission: &Submission, path: &Path, others: usize) -> String {
@@ -282,17 +283,17 @@ fn first_line(id: RunId, submission: &Submission, path: &Path, others: usize) ->
 }
 
 /// The store's file. Makes the default folder, no other: a mistyped path is an error.
-fn store_path(given: Option<&Path>, workflow: &str) -> Result<PathBuf, Trouble> {
+fn store_path(given: Option<&Path>, workflow: &str) -> Result<PathBuf, CliError> {
     if let Some(path) = given {
         if path.to_string_lossy().contains("://") {
-            return Err(Trouble::input("`run` works on a store in a file of its own")
+            return Err(CliError::input("`run` works on a store in a file of its own")
                 .help("submit the run to a service: `retrial serve` is one"));
         }
         return Ok(path.to_owned());
     }
     let folder = Path::new(".retrial");
     std::fs::create_dir_all(folder).map_err(|e| {
-        Trouble::store(format!("the folder `{}` can't be made: {e}", folder.display()))
+        CliError::store(format!("the folder `{}` can't be made: {e}", folder.display()))
             .help("say where the store shall be: --store PATH")
     })?;
     Ok(folder.join(format!("{workflow}.redb")))
@@ -300,23 +301,25 @@ fn store_path(given: Option<&Path>, workflow: &str) -> Result<PathBuf, Trouble> 
 
 /// Waits for the run's end, or for somebody who wants the process to stop.
 async fn finish(
-    engine: &Engine<Real>,
+    engine: &Engine<CliWorld>,
     id: RunId,
-    watch: &Watch,
+    printer: &RunPrinter,
     signals: &mut Signals,
-) -> Result<ExitCode, Trouble> {
+) -> Result<ExitCode, CliError> {
     let stop = tokio::select! {
         biased;
         stop = signals.next() => stop,
         ended = engine.outcome(id) => {
             let ended = ended.map_err(lost)?;
             // The store knows of the end before the observers do.
-            watch.ended().await;
+            printer.ended().await;
             tell_alerts(engine, signals).await?;
-            return Ok(summarise(watch, &ended.state, &ended.outcome));
+            return Ok(summarise(printer, &ended.state, &ended.outcome));
         }
     };
-    watch.printer().say("Stopping once the attempts in progress have ended. Again stops at once.");
+    printer
+        .printer()
+        .say("Stopping once the attempts in progress have ended. Again stops at once.");
     tokio::select! {
         biased;
         again = signals.next() => std::process::exit(again.number().into()),
@@ -324,14 +327,14 @@ async fn finish(
     }
     let state = engine.state(id).await.map_err(lost)?;
     match state.outcome() {
-        Some(outcome) => Ok(summarise(watch, &state, outcome)),
-        None => Ok(leave(watch, id, stop)),
+        Some(outcome) => Ok(summarise(printer, &state, outcome)),
+        None => Ok(leave(printer, id, stop)),
     }
 }
 
 /// Waits until the run's alerts are told, or for somebody who wants the process to stop: what is not
 /// told yet stays in the store.
-async fn tell_alerts(engine: &Engine<Real>, signals: &mut Signals) -> Result<(), Trouble> {
+async fn tell_alerts(engine: &Engine<CliWorld>, signals: &mut Signals) -> Result<(), CliError> {
     for run in engine.store().added() {
         tokio::select! {
             biased;
@@ -342,34 +345,34 @@ async fn tell_alerts(engine: &Engine<Real>, signals: &mut Signals) -> Result<(),
     Ok(())
 }
 
-fn leave(watch: &Watch, id: RunId, stop: Stop) -> ExitCode {
-    watch.printer().release();
-    watch.printer().say(&format!(
+fn leave(printer: &RunPrinter, id: RunId, stop: Stop) -> ExitCode {
+    printer.printer().release();
+    printer.printer().say(&format!(
         "Run {id} is unfinished and loses nothing. The same command without --new resumes it."
     ));
     stop.code()
 }
 
-fn summarise(watch: &Watch, state: &RunState, outcome: &Outcome) -> ExitCode {
+fn summarise(printer: &RunPrinter, state: &RunState, outcome: &Outcome) -> ExitCode {
     if *outcome == Outcome::Completed {
-        results::lines(state).iter().for_each(|line| watch.printer().say(line));
+        results::lines(state).iter().for_each(|line| printer.printer().say(line));
     }
-    watch.printer().summarise();
+    printer.printer().summarise();
     match outcome {
         Outcome::Completed => ExitCode::SUCCESS,
         Outcome::Failed { .. } | Outcome::Cancelled { .. } => ExitCode::FAILURE,
     }
 }
 
-fn refused(error: SubmitError) -> Trouble {
+fn refused(error: SubmitError) -> CliError {
     match error {
-        SubmitError::Broken(_) => Trouble::store(error.to_string()),
-        SubmitError::UnknownFunction { .. } => Trouble::input(error.to_string())
+        SubmitError::Broken(_) => CliError::store(error.to_string()),
+        SubmitError::UnknownFunction { .. } => CliError::input(error.to_string())
             .help("register it in a program of your own, or choose another backoff"),
-        _ => Trouble::input(error.to_string()),
+        _ => CliError::input(error.to_string()),
     }
 }
 
-fn lost(error: CommandError) -> Trouble {
-    Trouble::store(error.to_string())
+fn lost(error: CommandError) -> CliError {
+    CliError::store(error.to_string())
 }

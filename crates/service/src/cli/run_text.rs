@@ -3,7 +3,7 @@
 use retrial::run::Cost;
 use serde_json::Value;
 
-use super::shown::{clean, field, list, text};
+use super::output::{clean, field, list, text};
 
 /// A run's graph with phases, its last error, and why each retry happened.
 pub(super) fn run(run: &Value) -> Vec<String> {

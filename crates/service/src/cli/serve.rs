@@ -14,12 +14,12 @@ use retrial::run::RunId;
 use retrial::runtime::{Runtime, Task, TokioRuntime};
 use retrial::store::Store;
 use retrial::time::Nanos;
-use retrial_service::server::{Monitor, Service, Within};
+use retrial_service::server::{Monitor, RestrictedNetwork, Service};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
 use super::config::{self, Configuration, Flags};
-use super::report::Trouble;
+use super::error::CliError;
 use super::signals::Signals;
 use super::{Lookup, log, stores, target};
 
@@ -47,17 +47,17 @@ struct Served<S>(PhantomData<S>);
 impl<S: Store> World for Served<S> {
     type Runtime = TokioRuntime;
     type Store = S;
-    type Actions = ActionSet<Within<TcpConnect>>;
+    type Actions = ActionSet<RestrictedNetwork<TcpConnect>>;
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let configuration = config::resolve(&arguments.flags, lookup)?;
     log::start(Some(configuration.log.clone()))?;
     target::block_on(choose(configuration, lookup))
 }
 
 /// On which store.
-async fn choose(configuration: Configuration, lookup: Lookup) -> Result<ExitCode, Trouble> {
+async fn choose(configuration: Configuration, lookup: Lookup) -> Result<ExitCode, CliError> {
     let place = configuration.store.clone();
     if stores::is_database(&place) {
         let store = stores::database(&place).await?;
@@ -70,13 +70,13 @@ async fn choose(configuration: Configuration, lookup: Lookup) -> Result<ExitCode
 }
 
 /// Makes the default folder, no other: a mistyped path is an error.
-fn make_usual_folder(path: &Path) -> Result<(), Trouble> {
+fn make_usual_folder(path: &Path) -> Result<(), CliError> {
     let folder = Path::new(".retrial");
     if path.parent() != Some(folder) {
         return Ok(());
     }
     std::fs::create_dir_all(folder).map_err(|e| {
-        Trouble::store(format!("the folder `{}` can't be made: {e}", folder.display()))
+        CliError::store(format!("the folder `{}` can't be made: {e}", folder.display()))
             .help("say where the store shall be: --store PATH")
     })
 }
@@ -86,21 +86,21 @@ async fn serve<S: Store>(
     sole_owner: bool,
     configuration: Configuration,
     lookup: Lookup,
-) -> Result<ExitCode, Trouble> {
+) -> Result<ExitCode, CliError> {
     let runtime = TokioRuntime::current();
     let Configuration { listen, node, traces, service: settings, .. } = configuration;
     let signals = Signals::listen()
-        .map_err(|e| Trouble::store(format!("the process can't hear signals: {e}")))?;
+        .map_err(|e| CliError::store(format!("the process can't hear signals: {e}")))?;
     let listener = TcpListener::bind(listen).await.map_err(|e| {
-        Trouble::input(format!("{listen} can't be listened on: {e}"))
+        CliError::input(format!("{listen} can't be listened on: {e}"))
             .help("choose another address or port: --listen")
     })?;
-    let monitor = Monitor::new().map_err(|e| Trouble::store(format!("no metrics: {e}")))?;
+    let monitor = Monitor::new().map_err(|e| CliError::store(format!("no metrics: {e}")))?;
     // Nothing else in this process has a recorder.
     let _ = monitor.install();
     let allowed = settings.allow_env.clone();
     let variables = move |name: &str| allowed.contains(name).then(|| lookup(name)).flatten();
-    let network = Within::new(TcpConnect::new(), settings.hosts.clone());
+    let network = RestrictedNetwork::new(TcpConnect::new(), settings.hosts.clone());
     let actions = ActionSet::new(Registry::new(), HttpActions::new(network, variables));
     let mut observers = vec![Arc::clone(&monitor) as Arc<dyn Observer>];
     let export = traces.map(|collector| traced(&collector, &runtime)).transpose()?;
@@ -117,7 +117,7 @@ async fn serve<S: Store>(
     if let Some(exported) = exported {
         exported.end(&runtime).await;
     }
-    served.map_err(|e| Trouble::input(e.to_string()))?;
+    served.map_err(|e| CliError::input(e.to_string()))?;
     say("Stopped.");
     Ok(ExitCode::SUCCESS)
 }
@@ -126,10 +126,10 @@ async fn serve<S: Store>(
 fn traced(
     collector: &str,
     runtime: &TokioRuntime,
-) -> Result<(Arc<dyn Observer>, Exported), Trouble> {
+) -> Result<(Arc<dyn Observer>, Exported), CliError> {
     let node = RunId::from_random(runtime.random(), runtime.random()).to_string();
     let (traces, export) = otlp::traces(collector, &node, TcpConnect::new()).map_err(|e| {
-        Trouble::input(e.to_string()).help("set `traces` or OTEL_EXPORTER_OTLP_...")
+        CliError::input(e.to_string()).help("set `traces` or OTEL_EXPORTER_OTLP_...")
     })?;
     let (told, ended) = oneshot::channel();
     let sending = runtime.clone();

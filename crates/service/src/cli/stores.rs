@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{PostgresOptions, PostgresStore, RedbStore};
 
-use super::report::Trouble;
+use super::error::CliError;
 
 /// Whether `text` says where a PostgreSQL store is.
 pub(super) fn is_database(text: &str) -> bool {
@@ -13,24 +13,24 @@ pub(super) fn is_database(text: &str) -> bool {
 }
 
 /// The store in the database at `url`.
-pub(super) async fn database(url: &str) -> Result<PostgresStore<TokioRuntime>, Trouble> {
-    let options = PostgresOptions::from_url(url).map_err(|e| Trouble::input(e.to_string()))?;
+pub(super) async fn database(url: &str) -> Result<PostgresStore<TokioRuntime>, CliError> {
+    let options = PostgresOptions::from_url(url).map_err(|e| CliError::input(e.to_string()))?;
     let store = PostgresStore::connect(TokioRuntime::current(), options).await;
-    store.map_err(|e| Trouble::store(e.to_string()))
+    store.map_err(|e| CliError::store(e.to_string()))
 }
 
 /// The store in the file at `path`.
-pub(super) async fn in_file(path: &Path) -> Result<RedbStore, Trouble> {
+pub(super) async fn in_file(path: &Path) -> Result<RedbStore, CliError> {
     let store = RedbStore::open(TokioRuntime::current(), path).await;
-    store.map_err(|e| Trouble::store(e.to_string()))
+    store.map_err(|e| CliError::store(e.to_string()))
 }
 
 /// The store's file, which must be there: looking at a store makes none.
-pub(super) fn file(given: Option<&Path>) -> Result<PathBuf, Trouble> {
+pub(super) fn file(given: Option<&Path>) -> Result<PathBuf, CliError> {
     if let Some(path) = given {
         return match path.is_file() {
             true => Ok(path.to_owned()),
-            false => Err(Trouble::store(format!("there is no store at `{}`", path.display()))),
+            false => Err(CliError::store(format!("there is no store at `{}`", path.display()))),
         };
     }
     let files = std::fs::read_dir(".retrial").into_iter().flatten().flatten();
@@ -39,11 +39,11 @@ pub(super) fn file(given: Option<&Path>) -> Result<PathBuf, Trouble> {
     stores.sort();
     match stores.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Trouble::store("there is no store in .retrial/")
+        [] => Err(CliError::store("there is no store in .retrial/")
             .help("say where the store is: --store STORE")),
         many => {
             let names: Vec<_> = many.iter().map(|path| path.display().to_string()).collect();
-            Err(Trouble::input(format!("there are several stores: {}", names.join(", ")))
+            Err(CliError::input(format!("there are several stores: {}", names.join(", ")))
                 .help("say which is meant: --store STORE"))
         }
     }

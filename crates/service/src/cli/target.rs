@@ -27,9 +27,9 @@ use serde_json::{Value, json};
 
 use super::Lookup;
 use super::client::{self, Client};
+use super::error::CliError;
+use super::output::clean;
 use super::query::Query;
-use super::report::Trouble;
-use super::shown::clean;
 use super::stores;
 
 /// Runs or letters asked for at once.
@@ -39,7 +39,7 @@ const LAST_WORK: Duration = Duration::from_secs(2);
 
 /// Where the runs are.
 #[derive(Debug, clap::Args)]
-pub(super) struct Place {
+pub(super) struct TargetArgs {
     /// The store's file, postgres://..., or a service: http://HOST:PORT
     /// [default: the one .redb file in .retrial/]
     #[arg(long, value_name = "STORE", global = true)]
@@ -50,8 +50,8 @@ pub(super) struct Place {
     token_file: Option<PathBuf>,
 }
 
-impl Place {
-    fn service(&self, url: &str, lookup: Lookup) -> Result<Client, Trouble> {
+impl TargetArgs {
+    fn service(&self, url: &str, lookup: Lookup) -> Result<Client, CliError> {
         let named = || lookup("RETRIAL_TOKEN_FILE").map(PathBuf::from);
         let token = match (&self.token_file, lookup("RETRIAL_TOKEN")) {
             (None, Some(token)) => Some(token),
@@ -61,25 +61,25 @@ impl Place {
     }
 }
 
-fn read_token(path: &Path) -> Result<String, Trouble> {
+fn read_token(path: &Path) -> Result<String, CliError> {
     std::fs::read_to_string(path).map_err(|e| {
         let path = path.display();
-        Trouble::input(format!("the token's file `{path}` can't be read: {e}"))
+        CliError::input(format!("the token's file `{path}` can't be read: {e}"))
     })
 }
 
 /// Somebody to ask about runs.
 pub(super) struct Target {
-    way: Way,
+    connection: Connection,
     /// What `--store` said, where others may see it.
-    place: String,
+    location: String,
     /// The store's file, where there is one.
     pub(super) file: Option<PathBuf>,
 }
 
-enum Way {
-    Here(TowerToHyperService<axum::Router>),
-    There(Client),
+enum Connection {
+    InProcess(TowerToHyperService<axum::Router>),
+    Remote(Client),
 }
 
 /// Why something was not done.
@@ -91,7 +91,7 @@ pub(super) struct Refusal {
     pub(super) run: Option<String>,
 }
 
-impl From<Refusal> for Trouble {
+impl From<Refusal> for CliError {
     fn from(refusal: Refusal) -> Self {
         let help = match refusal.status {
             401 => Some("give the token as RETRIAL_TOKEN, or in a file: --token-file"),
@@ -108,57 +108,62 @@ impl From<Refusal> for Trouble {
     }
 }
 
-/// Does `act` at a desk and closes the store.
+/// Opens the target, runs `act` on it and closes the store.
 pub(super) fn at<T>(
-    place: &Place,
+    arguments: &TargetArgs,
     lookup: Lookup,
-    act: impl AsyncFnOnce(&Target) -> Result<T, Trouble>,
-) -> Result<T, Trouble> {
+    act: impl AsyncFnOnce(&Target) -> Result<T, CliError>,
+) -> Result<T, CliError> {
     block_on(async {
-        let target = Target::open(place, lookup).await?;
+        let target = Target::open(arguments, lookup).await?;
         act(&target).await
     })
 }
 
 /// Runs `future` to its end. Closes what it has opened: a name that is still being looked up is not
 /// waited for.
-pub(super) fn block_on<T>(future: impl Future<Output = Result<T, Trouble>>) -> Result<T, Trouble> {
+pub(super) fn block_on<T>(
+    future: impl Future<Output = Result<T, CliError>>,
+) -> Result<T, CliError> {
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let tokio = tokio.map_err(|e| Trouble::store(format!("the process can't start: {e}")))?;
+    let tokio = tokio.map_err(|e| CliError::store(format!("the process can't start: {e}")))?;
     let done = tokio.block_on(future);
     tokio.shutdown_timeout(LAST_WORK);
     done
 }
 
 impl Target {
-    async fn open(place: &Place, lookup: Lookup) -> Result<Self, Trouble> {
-        let given = place.store.clone().or_else(|| lookup("RETRIAL_STORE"));
+    async fn open(arguments: &TargetArgs, lookup: Lookup) -> Result<Self, CliError> {
+        let given = arguments.store.clone().or_else(|| lookup("RETRIAL_STORE"));
         let given = given.filter(|text| !text.trim().is_empty());
-        let far = |way, url: &str| Self { way, place: sanitise::url(url), file: None };
+        let elsewhere =
+            |connection, url: &str| Self { connection, location: sanitise::url(url), file: None };
         match given.as_deref() {
             Some(url) if stores::is_database(url) => {
-                let way = Way::Here(here(stores::database(url).await?, false).await?);
-                Ok(far(way, url))
+                let connection =
+                    Connection::InProcess(in_process(stores::database(url).await?, false).await?);
+                Ok(elsewhere(connection, url))
             }
             Some(url) if url.contains("://") => {
-                Ok(far(Way::There(place.service(url, lookup)?), url))
+                Ok(elsewhere(Connection::Remote(arguments.service(url, lookup)?), url))
             }
             path => {
                 let path = stores::file(path.map(Path::new))?;
-                let way = Way::Here(here(stores::in_file(&path).await?, true).await?);
-                Ok(Self { way, place: path.display().to_string(), file: Some(path) })
+                let connection =
+                    Connection::InProcess(in_process(stores::in_file(&path).await?, true).await?);
+                Ok(Self { connection, location: path.display().to_string(), file: Some(path) })
             }
         }
     }
 
     /// `--store ...`, to be written after a command that shall find the same runs.
     pub(super) fn option(&self) -> String {
-        format!("--store {}", self.place)
+        format!("--store {}", self.location)
     }
 
     /// What `GET` of the path gives.
-    pub(super) async fn get(&self, path: &str) -> Result<Value, Trouble> {
-        self.ask("GET", path, None).await?.map_err(Trouble::from)
+    pub(super) async fn get(&self, path: &str) -> Result<Value, CliError> {
+        self.request("GET", path, None).await?.map_err(CliError::from)
     }
 
     /// What a `POST` gives.
@@ -166,17 +171,17 @@ impl Target {
         &self,
         path: &str,
         body: &Value,
-    ) -> Result<Result<Value, Refusal>, Trouble> {
-        self.ask("POST", path, Some(body)).await
+    ) -> Result<Result<Value, Refusal>, CliError> {
+        self.request("POST", path, Some(body)).await
     }
 
-    async fn ask(
+    async fn request(
         &self,
         method: &str,
         path: &str,
         body: Option<&Value>,
-    ) -> Result<Result<Value, Refusal>, Trouble> {
-        let wrong = |e: &dyn std::fmt::Display| Trouble::store(format!("{}: {e}", self.place));
+    ) -> Result<Result<Value, Refusal>, CliError> {
+        let wrong = |e: &dyn std::fmt::Display| CliError::store(format!("{}: {e}", self.location));
         let sent = body.map(Value::to_string).unwrap_or_default();
         let mut request = Request::builder().method(method).uri(path);
         if body.is_some() {
@@ -184,9 +189,9 @@ impl Target {
         }
         let request = request.header(header::ACCEPT, "application/json").body(Full::from(sent));
         let mut request: Request<Full<Bytes>> = request.map_err(|e| wrong(&e))?;
-        let (status, body) = match &self.way {
-            Way::There(service) => service.exchange(request).await?,
-            Way::Here(router) => {
+        let (status, body) = match &self.connection {
+            Connection::Remote(service) => service.exchange(request).await?,
+            Connection::InProcess(router) => {
                 let host = HeaderValue::from_static("localhost");
                 request.headers_mut().insert(header::HOST, host);
                 let answer = router.call(request).await.map_err(|never| wrong(&never))?;
@@ -206,14 +211,17 @@ impl Target {
     }
 
     /// Every run that the query asks for, oldest first, and those whose records are damaged.
-    pub(super) async fn runs(&self, query: Query) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+    pub(super) async fn runs(&self, query: Query) -> Result<(Vec<Value>, Vec<String>), CliError> {
         let (mut runs, damaged) = self.pages("/v1/runs", query, ("runs", "before")).await?;
         runs.reverse();
         Ok((runs, damaged))
     }
 
     /// Every dead letter that the query asks for, oldest first, and those that are damaged.
-    pub(super) async fn letters(&self, query: Query) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+    pub(super) async fn letters(
+        &self,
+        query: Query,
+    ) -> Result<(Vec<Value>, Vec<String>), CliError> {
         let (mut letters, damaged) = self.pages("/v1/letters", query, ("letters", "after")).await?;
         letters.sort_by_key(order);
         Ok((letters, damaged))
@@ -225,7 +233,7 @@ impl Target {
         path: &str,
         query: Query,
         (entries, place): (&str, &'static str),
-    ) -> Result<(Vec<Value>, Vec<String>), Trouble> {
+    ) -> Result<(Vec<Value>, Vec<String>), CliError> {
         let (mut all, mut damaged) = (Vec::new(), Vec::new());
         let mut next = None;
         loop {
@@ -247,24 +255,24 @@ impl Target {
     }
 
     /// The one run whose id begins with `text`.
-    pub(super) async fn run(&self, text: &str) -> Result<RunId, Trouble> {
+    pub(super) async fn run(&self, text: &str) -> Result<RunId, CliError> {
         if let Ok(run) = text.parse() {
             return Ok(run);
         }
         let (runs, damaged) = self.runs(Query::new().text("q", Some(text.to_owned()))).await?;
         let ids = runs.iter().filter_map(|run| run["run"].as_str()).map(str::to_owned);
-        the_one(ids.chain(damaged), text, "run", "`retrial list` lists them")
+        find_unique(ids.chain(damaged), text, "run", "`retrial list` lists them")
     }
 
     /// The one dead letter whose name begins with `text`.
-    pub(super) async fn letter(&self, text: &str) -> Result<LetterId, Trouble> {
+    pub(super) async fn letter(&self, text: &str) -> Result<LetterId, CliError> {
         if let Ok(letter) = text.parse() {
             return Ok(letter);
         }
         let (letters, damaged) = self.letters(Query::new()).await?;
         let ids = letters.iter().filter_map(|l| l["letter"].as_str()).map(str::to_owned);
         let help = "`retrial dlq list --all` lists them";
-        the_one(ids.chain(damaged), text, "dead letter", help)
+        find_unique(ids.chain(damaged), text, "dead letter", help)
     }
 
     /// Asks something of a run, and gives where it then stands.
@@ -273,22 +281,22 @@ impl Target {
         run: RunId,
         what: &str,
         body: Option<Value>,
-    ) -> Result<Value, Trouble> {
+    ) -> Result<Value, CliError> {
         let body = body.unwrap_or_else(|| json!({}));
         let asked = self.post(&format!("/v1/runs/{run}/{what}"), &body).await?;
-        asked.map_err(Trouble::from)
+        asked.map_err(CliError::from)
     }
 }
 
 /// A service on a store, on whose runs it does not work. `alone`: nobody else has the store open.
-async fn here<S: Store>(
+async fn in_process<S: Store>(
     store: S,
     alone: bool,
-) -> Result<TowerToHyperService<axum::Router>, Trouble> {
+) -> Result<TowerToHyperService<axum::Router>, CliError> {
     /// The world of a store that is only looked at.
-    struct Looked<S>(PhantomData<S>);
+    struct IdleWorld<S>(PhantomData<S>);
 
-    impl<S: Store> World for Looked<S> {
+    impl<S: Store> World for IdleWorld<S> {
         type Runtime = TokioRuntime;
         type Store = S;
         type Actions = ActionSet<TcpConnect>;
@@ -298,8 +306,8 @@ async fn here<S: Store>(
     // Nothing is called: they say which actions a node of the command line has.
     let http = HttpActions::new(TcpConnect::new(), |_: &str| None);
     let actions = ActionSet::new(Registry::new(), http);
-    let engine = Engine::<Looked<S>>::idle(TokioRuntime::current(), store, actions, config);
-    let monitor = Monitor::new().map_err(|e| Trouble::store(format!("no metrics: {e}")))?;
+    let engine = Engine::<IdleWorld<S>>::idle(TokioRuntime::current(), store, actions, config);
+    let monitor = Monitor::new().map_err(|e| CliError::store(format!("no metrics: {e}")))?;
     // Nobody else waits for this answer.
     let limits = Limits { page: PAGE, answer_within: Nanos::MAX, ..Limits::default() };
     let settings = Settings { limits, ..Settings::default() };
@@ -315,25 +323,25 @@ fn order(letter: &Value) -> (Option<jiff::Timestamp>, Option<LetterId>) {
 }
 
 /// The one of these names that begins with `text`.
-pub(super) fn the_one<T: FromStr>(
+pub(super) fn find_unique<T: FromStr>(
     names: impl Iterator<Item = String>,
     text: &str,
     what: &str,
     help: &str,
-) -> Result<T, Trouble> {
+) -> Result<T, CliError> {
     let wanted = text.to_lowercase();
     let mut found: Vec<_> = names.filter(|name| name.starts_with(&wanted)).collect();
     // A damaged one may be named beside the whole ones.
     found.sort();
     found.dedup();
-    let none = || Trouble::input(format!("no {what} begins with `{text}`")).help(help);
+    let none = || CliError::input(format!("no {what} begins with `{text}`")).help(help);
     match found.as_slice() {
         [one] => one.parse().map_err(|_| none()),
         [] => Err(none()),
         many => {
             let names = many.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
             let rest = if many.len() > 5 { " and others" } else { "" };
-            Err(Trouble::input(format!("several begin with `{text}`: {names}{rest}"))
+            Err(CliError::input(format!("several begin with `{text}`: {names}{rest}"))
                 .help("give more of it"))
         }
     }

@@ -10,25 +10,25 @@ use retrial::runtime::TokioRuntime;
 use retrial::store::RedbStore;
 
 use super::Lookup;
-use super::one_run::OneRun;
+use super::single_run_store::SingleRunStore;
 
 /// The world of the command line.
-pub(super) struct Real;
+pub(super) struct CliWorld;
 
-impl World for Real {
+impl World for CliWorld {
     type Runtime = TokioRuntime;
-    type Store = OneRun<RedbStore>;
+    type Store = SingleRunStore<RedbStore>;
     type Actions = ActionSet<TcpConnect>;
 }
 
 /// An engine on `store`. `lookup` gives the variables that headers name.
 pub(super) async fn start(
     runtime: TokioRuntime,
-    store: OneRun<RedbStore>,
+    store: SingleRunStore<RedbStore>,
     config: Config,
     observers: Vec<Arc<dyn Observer>>,
     lookup: Lookup,
-) -> Engine<Real> {
+) -> Engine<CliWorld> {
     let http = HttpActions::new(TcpConnect::new(), lookup);
     let actions = ActionSet::new(Registry::new(), http);
     Engine::start(runtime, store, actions, config, observers).await

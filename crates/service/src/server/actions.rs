@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 
+use super::json::ok;
 use super::problem::Problem;
-use super::service::At;
-use super::shown::ok;
+use super::service::SharedState;
 use retrial::engine::World;
 use retrial::failure::sanitise::clean;
 use retrial::guard::{BreakerStanding, Outcomes, Standing};
@@ -98,9 +98,11 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// What this node has done for each action, and how the action's guards stand in the store.
-pub(super) async fn list<W: World>(State(at): State<At<W>>) -> Result<Response, Problem> {
-    let mut all = at.monitor.rates.to_json();
-    for GuardRow { action, standing } in at.engine.store().guards().await? {
+pub(super) async fn list<W: World>(
+    State(service): State<SharedState<W>>,
+) -> Result<Response, Problem> {
+    let mut all = service.monitor.rates.to_json();
+    for GuardRow { action, standing } in service.engine.store().guards().await? {
         let name = clean(&action);
         let shown = all.entry(name).or_insert_with_key(|name| Rate::default().to_json(name));
         shown["guards"] = match standing {

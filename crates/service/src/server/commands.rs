@@ -7,10 +7,10 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::ask::OfRun;
+use super::extract::RunPath;
+use super::json::{ok, phase_name};
 use super::problem::{Kind, Problem};
-use super::service::{At, Shared};
-use super::shown::{ok, phase_name};
+use super::service::{ServiceState, SharedState};
 use retrial::engine::World;
 use retrial::run::RunId;
 
@@ -48,59 +48,59 @@ fn reason(given: Option<String>) -> String {
 }
 
 pub(super) async fn cancel<W: World>(
-    State(at): State<At<W>>,
-    OfRun(run): OfRun,
+    State(service): State<SharedState<W>>,
+    RunPath(run): RunPath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = at.json::<Cancel>(&headers, body).await?.unwrap_or_default();
-    at.goes_on(run).await?;
+    let asked = service.json::<Cancel>(&headers, body).await?.unwrap_or_default();
+    service.require_unfinished(run).await?;
     let reason = reason(asked.reason);
     match asked.rollback {
-        true => at.engine.rollback(run, &reason).await?,
-        false => at.engine.cancel(run, &reason).await?,
+        true => service.engine.rollback(run, &reason).await?,
+        false => service.engine.cancel(run, &reason).await?,
     }
-    at.stands(run).await
+    service.current_state(run).await
 }
 
 pub(super) async fn pause<W: World>(
-    State(at): State<At<W>>,
-    OfRun(run): OfRun,
+    State(service): State<SharedState<W>>,
+    RunPath(run): RunPath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = at.json::<Because>(&headers, body).await?.unwrap_or_default();
-    at.goes_on(run).await?;
-    at.engine.pause(run, &reason(asked.reason)).await?;
-    at.stands(run).await
+    let asked = service.json::<Because>(&headers, body).await?.unwrap_or_default();
+    service.require_unfinished(run).await?;
+    service.engine.pause(run, &reason(asked.reason)).await?;
+    service.current_state(run).await
 }
 
 pub(super) async fn fail<W: World>(
-    State(at): State<At<W>>,
-    OfRun(run): OfRun,
+    State(service): State<SharedState<W>>,
+    RunPath(run): RunPath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = at.json::<Fail>(&headers, body).await?;
+    let asked = service.json::<Fail>(&headers, body).await?;
     let asked = asked.ok_or_else(|| Problem::bad_request("name the step: {\"step\": \"...\"}"))?;
-    at.goes_on(run).await?;
-    at.engine.fail(run, &asked.step, asked.item, &reason(asked.reason)).await?;
-    at.stands(run).await
+    service.require_unfinished(run).await?;
+    service.engine.fail(run, &asked.step, asked.item, &reason(asked.reason)).await?;
+    service.current_state(run).await
 }
 
 /// A command without words.
 macro_rules! plain {
     ($name:ident) => {
         pub(super) async fn $name<W: World>(
-            State(at): State<At<W>>,
-            OfRun(run): OfRun,
+            State(service): State<SharedState<W>>,
+            RunPath(run): RunPath,
             headers: HeaderMap,
             body: Body,
         ) -> Result<Response, Problem> {
-            at.json::<Nothing>(&headers, body).await?;
-            at.goes_on(run).await?;
-            at.engine.$name(run).await?;
-            at.stands(run).await
+            service.json::<Nothing>(&headers, body).await?;
+            service.require_unfinished(run).await?;
+            service.engine.$name(run).await?;
+            service.current_state(run).await
         }
     };
 }
@@ -110,19 +110,19 @@ plain!(deactivate);
 plain!(activate);
 
 pub(super) async fn archive<W: World>(
-    State(at): State<At<W>>,
-    OfRun(run): OfRun,
+    State(service): State<SharedState<W>>,
+    RunPath(run): RunPath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    at.json::<Nothing>(&headers, body).await?;
-    at.engine.archive(run).await?;
-    at.stands(run).await
+    service.json::<Nothing>(&headers, body).await?;
+    service.engine.archive(run).await?;
+    service.current_state(run).await
 }
 
-impl<W: World> Shared<W> {
+impl<W: World> ServiceState<W> {
     /// Refuses what would do nothing: the run has ended.
-    async fn goes_on(&self, run: RunId) -> Result<(), Problem> {
+    async fn require_unfinished(&self, run: RunId) -> Result<(), Problem> {
         let phase = self.head(run).await?.phase;
         if phase.is_terminal() {
             let name = phase_name(phase);
@@ -133,7 +133,7 @@ impl<W: World> Shared<W> {
     }
 
     /// Where the run stands after what was done.
-    async fn stands(&self, run: RunId) -> Result<Response, Problem> {
+    async fn current_state(&self, run: RunId) -> Result<Response, Problem> {
         let head = self.head(run).await?;
         Ok(ok(&json!({
             "run": run.to_string(),

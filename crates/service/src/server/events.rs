@@ -8,41 +8,41 @@ use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::ask::{Asked, OfRun};
+use super::extract::{QueryParameters, RunPath};
+use super::json::ok;
 use super::problem::Problem;
-use super::service::{At, Shared};
-use super::shown::ok;
-use super::streams::{self, Feed, Gone, Message};
+use super::service::{ServiceState, SharedState};
+use super::sse::{self, Message, MessageSender, ReaderGone};
 use retrial::engine::{CommandError, Events, EventsError, World};
-use retrial::observe::{Notice, json as told};
+use retrial::observe::{Notice, json as event_json};
 use retrial::run::{self, Recorded, RunId, RunState, Version};
 use retrial::store::Store;
 use retrial::workflow::Workflow;
 
 pub(super) async fn events<W: World>(
-    State(at): State<At<W>>,
-    OfRun(run): OfRun,
+    State(service): State<SharedState<W>>,
+    RunPath(run): RunPath,
     headers: HeaderMap,
-    mut asked: Asked,
+    mut asked: QueryParameters,
 ) -> Result<Response, Problem> {
     let from = asked.read::<u64>("from")?;
     if wants_page(&headers) {
-        let limit = asked.limit(at.settings.limits.page)?;
+        let limit = asked.limit(service.settings.limits.page)?;
         asked.end()?;
-        return Ok(ok(&at.events_page(run, Version(from.unwrap_or(0)), limit).await?));
+        return Ok(ok(&service.events_page(run, Version(from.unwrap_or(0)), limit).await?));
     }
     asked.end()?;
     let first = Version(last_seen(&headers)?.map(|n| n.saturating_add(1)).or(from).unwrap_or(0));
-    let state = at.engine.state(run).await?;
+    let state = service.engine.state(run).await?;
     if first > state.version() {
         return Err(beyond(run, &state));
     }
     if state.outcome().is_some() && first == state.version() {
-        return streams::open(&at, |feed| async move { feed.send(end(run)).await });
+        return sse::open(&service, |feed| async move { feed.send(end(run)).await });
     }
-    let happened = at.engine.handle(run).events_from(first);
+    let happened = service.engine.handle(run).events_from(first);
     let workflow = Arc::clone(state.workflow());
-    streams::open(&at, |feed| follow(run, workflow, happened, feed))
+    sse::open(&service, |feed| follow(run, workflow, happened, feed))
 }
 
 /// Whether a page is asked for, not a stream.
@@ -68,8 +68,8 @@ async fn follow<W: World>(
     run: RunId,
     workflow: Arc<Workflow>,
     mut happened: Events<W>,
-    feed: Arc<Feed>,
-) -> Result<(), Gone> {
+    feed: Arc<MessageSender>,
+) -> Result<(), ReaderGone> {
     loop {
         match happened.next().await {
             Some(Ok(next)) => {
@@ -101,10 +101,10 @@ fn end(run: RunId) -> Message {
 
 fn object(run: RunId, workflow: &Arc<Workflow>, number: Version, recorded: &Recorded) -> Value {
     let Recorded { at, event } = recorded;
-    Value::Object(told::object(&Notice { run, workflow, number, at: *at, event }))
+    Value::Object(event_json::object(&Notice { run, workflow, number, at: *at, event }))
 }
 
-impl<W: World> Shared<W> {
+impl<W: World> ServiceState<W> {
     async fn events_page(&self, run: RunId, from: Version, limit: usize) -> Result<Value, Problem> {
         let state = self.engine.state(run).await?;
         if from > state.version() {

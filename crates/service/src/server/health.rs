@@ -5,9 +5,9 @@ use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use super::json::ok;
 use super::problem::{Kind, Problem};
-use super::service::At;
-use super::shown::ok;
+use super::service::SharedState;
 use retrial::engine::World;
 use retrial::runtime::Runtime;
 use retrial::store::Store;
@@ -20,14 +20,16 @@ pub(super) async fn alive() -> Response {
     ok(&json!({ "status": "alive" }))
 }
 
-pub(super) async fn ready<W: World>(State(at): State<At<W>>) -> Result<Response, Problem> {
-    if at.closing.is_cancelled() {
+pub(super) async fn ready<W: World>(
+    State(service): State<SharedState<W>>,
+) -> Result<Response, Problem> {
+    if service.closing.is_cancelled() {
         return Err(Problem::new(Kind::Closing, "it takes no requests any more"));
     }
-    let runtime = at.engine.runtime();
+    let runtime = service.engine.runtime();
     tokio::select! {
         biased;
-        clock = at.engine.store().clock() => clock?,
+        clock = service.engine.store().clock() => clock?,
         () = runtime.sleep_until(runtime.now().after(SOON)) => {
             let detail = format!("the store did not answer within {SOON}");
             return Err(Problem::new(Kind::NoStore, detail));
@@ -36,7 +38,7 @@ pub(super) async fn ready<W: World>(State(at): State<At<W>>) -> Result<Response,
     Ok(ok(&json!({ "status": "ready" })))
 }
 
-pub(super) async fn metrics<W: World>(State(at): State<At<W>>) -> Response {
+pub(super) async fn metrics<W: World>(State(service): State<SharedState<W>>) -> Response {
     const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, TEXT)], at.monitor.render()).into_response()
+    ([(header::CONTENT_TYPE, TEXT)], service.monitor.render()).into_response()
 }

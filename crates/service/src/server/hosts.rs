@@ -67,12 +67,12 @@ impl Pattern {
 /// A network on which only some hosts can be reached. A definition is held against the hosts when
 /// it comes in; this holds for runs that were submitted before too, and elsewhere.
 #[derive(Clone, Debug)]
-pub struct Within<C> {
+pub struct RestrictedNetwork<C> {
     network: C,
     hosts: Option<Hosts>,
 }
 
-impl<C: Connect> Within<C> {
+impl<C: Connect> RestrictedNetwork<C> {
     /// `network`, as far as `hosts` go; all of it where absent.
     #[must_use]
     pub fn new(network: C, hosts: Option<Hosts>) -> Self {
@@ -80,7 +80,7 @@ impl<C: Connect> Within<C> {
     }
 }
 
-impl<C: Connect> Connect for Within<C> {
+impl<C: Connect> Connect for RestrictedNetwork<C> {
     type Stream = C::Stream;
 
     async fn connect(&self, to: &Authority) -> Result<C::Stream, ConnectError> {

@@ -7,10 +7,10 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::ask::{Asked, OfLetter};
+use super::extract::{LetterPath, QueryParameters};
+use super::json::{answer, letter_head, ok};
 use super::problem::Problem;
-use super::service::At;
-use super::shown::{answer, letter_head, ok};
+use super::service::SharedState;
 use retrial::engine::{DeadLetter, World};
 use retrial::observe::letter_json;
 use retrial::store::{AskLetters, LetterFilter};
@@ -22,8 +22,8 @@ struct Discard {
 }
 
 pub(super) async fn list<W: World>(
-    State(at): State<At<W>>,
-    mut asked: Asked,
+    State(service): State<SharedState<W>>,
+    mut asked: QueryParameters,
 ) -> Result<Response, Problem> {
     let filter = LetterFilter {
         workflow: asked.take("workflow"),
@@ -31,10 +31,10 @@ pub(super) async fn list<W: World>(
         code: asked.take("code"),
         waiting: asked.read("waiting")?.unwrap_or(false),
     };
-    let limit = asked.limit(at.settings.limits.page)?;
+    let limit = asked.limit(service.settings.limits.page)?;
     let after = asked.read("after")?;
     asked.end()?;
-    let page = at.engine.letters(AskLetters { after, limit, filter }).await?;
+    let page = service.engine.letters(AskLetters { after, limit, filter }).await?;
     let next = page.letters.last().filter(|_| page.letters.len() >= limit);
     Ok(ok(&json!({
         "at": page.at.to_string(),
@@ -45,10 +45,10 @@ pub(super) async fn list<W: World>(
 }
 
 pub(super) async fn show<W: World>(
-    State(at): State<At<W>>,
-    OfLetter(id): OfLetter,
+    State(service): State<SharedState<W>>,
+    LetterPath(id): LetterPath,
 ) -> Result<Response, Problem> {
-    let DeadLetter { head, letter } = at.engine.letter(id).await?;
+    let DeadLetter { head, letter } = service.engine.letter(id).await?;
     let mut shown = letter_head(&head);
     if let (Value::Object(shown), Value::Object(more)) = (&mut shown, letter_json(&letter)) {
         shown.extend(more);
@@ -57,22 +57,22 @@ pub(super) async fn show<W: World>(
 }
 
 pub(super) async fn redrive<W: World>(
-    State(at): State<At<W>>,
-    OfLetter(id): OfLetter,
+    State(service): State<SharedState<W>>,
+    LetterPath(id): LetterPath,
 ) -> Result<Response, Problem> {
-    at.has_room().await?;
-    let handle = at.engine.redrive(id).await?;
+    service.check_capacity().await?;
+    let handle = service.engine.redrive(id).await?;
     Ok(answer(StatusCode::CREATED, &json!({ "run": handle.run.to_string() })))
 }
 
 pub(super) async fn discard<W: World>(
-    State(at): State<At<W>>,
-    OfLetter(id): OfLetter,
+    State(service): State<SharedState<W>>,
+    LetterPath(id): LetterPath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = at.json::<Discard>(&headers, body).await?.unwrap_or_default();
+    let asked = service.json::<Discard>(&headers, body).await?.unwrap_or_default();
     let reason = asked.reason.unwrap_or_else(|| "discarded over HTTP".to_owned());
-    at.engine.discard(id, &reason).await?;
+    service.engine.discard(id, &reason).await?;
     Ok(ok(&json!({ "letter": id.to_string(), "status": "discarded" })))
 }

@@ -5,11 +5,11 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
-use super::ask::Asked;
+use super::extract::QueryParameters;
+use super::json::{PHASES, ok, phase_name, run_head};
 use super::problem::Problem;
-use super::service::{At, Shared};
-use super::shown::{PHASES, ok, phase_name, run_head};
-use super::streams::{self, Message};
+use super::service::{ServiceState, SharedState};
+use super::sse::{self, Message};
 use retrial::engine::World;
 use retrial::run::RunId;
 use retrial::runtime::Runtime;
@@ -22,7 +22,7 @@ const LOOK: Nanos = Nanos::from_secs(1);
 const SOON: Nanos = Nanos::from_millis(100);
 
 /// What a page shall have.
-fn wanted(mut asked: Asked, most: usize) -> Result<AskRuns, Problem> {
+fn wanted(mut asked: QueryParameters, most: usize) -> Result<AskRuns, Problem> {
     let phase = asked.take("phase").map(|text| {
         let found = PHASES.iter().find(|(name, _)| *name == text);
         let names = PHASES.map(|(name, _)| name).join(", ");
@@ -52,7 +52,7 @@ fn cursor(text: &str) -> Option<RunCursor> {
     Some(RunCursor { created, run: run.parse().ok()? })
 }
 
-impl<W: World> Shared<W> {
+impl<W: World> ServiceState<W> {
     async fn page(&self, wanted: &AskRuns) -> Result<Value, Problem> {
         let page = self.engine.store().list(wanted.clone()).await?;
         let next = page.next.map(|next| format!("{}-{}", next.created.as_nanos(), next.run));
@@ -66,16 +66,18 @@ impl<W: World> Shared<W> {
 }
 
 pub(super) async fn list<W: World>(
-    State(at): State<At<W>>,
-    asked: Asked,
+    State(service): State<SharedState<W>>,
+    asked: QueryParameters,
 ) -> Result<Response, Problem> {
-    let wanted = wanted(asked, at.settings.limits.page)?;
-    Ok(ok(&at.page(&wanted).await?))
+    let wanted = wanted(asked, service.settings.limits.page)?;
+    Ok(ok(&service.page(&wanted).await?))
 }
 
 /// How many runs are in each phase, and how many dead letters wait.
-pub(super) async fn tally<W: World>(State(at): State<At<W>>) -> Result<Response, Problem> {
-    let tally = at.engine.store().tally().await?;
+pub(super) async fn tally<W: World>(
+    State(service): State<SharedState<W>>,
+) -> Result<Response, Problem> {
+    let tally = service.engine.store().tally().await?;
     let count = |phase| tally.phases.get(&phase).copied().unwrap_or(0);
     let phases: Map<String, Value> =
         PHASES.iter().map(|(_, phase)| (phase_name(*phase).into(), count(*phase).into())).collect();
@@ -83,13 +85,13 @@ pub(super) async fn tally<W: World>(State(at): State<At<W>>) -> Result<Response,
 }
 
 pub(super) async fn watch<W: World>(
-    State(at): State<At<W>>,
-    asked: Asked,
+    State(service): State<SharedState<W>>,
+    asked: QueryParameters,
 ) -> Result<Response, Problem> {
-    let wanted = wanted(asked, at.settings.limits.page)?;
-    let mut page = at.page(&wanted).await?;
-    let of = At::clone(&at);
-    streams::open(&at, |feed| async move {
+    let wanted = wanted(asked, service.settings.limits.page)?;
+    let mut page = service.page(&wanted).await?;
+    let of = SharedState::clone(&service);
+    sse::open(&service, |feed| async move {
         loop {
             feed.send(Message::new("page", &page)).await?;
             page = of.next_page(&wanted, &page).await;
@@ -97,7 +99,7 @@ pub(super) async fn watch<W: World>(
     })
 }
 
-impl<W: World> Shared<W> {
+impl<W: World> ServiceState<W> {
     /// The page once it differs from `shown`.
     async fn next_page(&self, wanted: &AskRuns, shown: &Value) -> Value {
         let runtime = self.engine.runtime();

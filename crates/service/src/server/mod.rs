@@ -9,16 +9,18 @@
 //! answer in `openapi/schemas.json`.
 
 mod actions;
-mod admit;
-mod ask;
 mod commands;
+mod definitions;
 mod events;
+mod extract;
 mod health;
 mod hosts;
 mod inspector;
+mod json;
 mod letters;
 mod listing;
 mod masking;
+mod middleware;
 mod monitor;
 mod openapi;
 mod problem;
@@ -28,16 +30,13 @@ mod runs;
 mod serve;
 mod service;
 mod settings;
-mod shown;
-mod streams;
+mod sse;
 mod submit;
-mod texts;
 mod workflows;
 mod write_timeout;
 
-pub use hosts::{Hosts, HostsError, Within};
+pub use hosts::{Hosts, HostsError, RestrictedNetwork};
 pub use monitor::Monitor;
 pub use serve::ServeError;
 pub use service::Service;
 pub use settings::{AccessToken, AccessTokenError, Functions, Limits, Settings};
-pub use shown::{letter_head, run_head};

@@ -3,8 +3,8 @@
 use axum::response::Response;
 use serde_json::{Map, Value, json};
 
+use super::json::ok;
 use super::routes::{self, Answer, Parameter, Route};
-use super::shown::ok;
 use retrial::engine::World;
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
@@ -60,7 +60,7 @@ fn operation(route: &Route) -> Value {
         .answers
         .iter()
         .chain(&ANYWHERE)
-        .map(|(status, answer)| (status.to_string(), told(*status, *answer)))
+        .map(|(status, answer)| (status.to_string(), response(*status, *answer)))
         .collect();
     let mut operation = json!({
         "operationId": route.id,
@@ -81,7 +81,7 @@ fn schema_of(name: &str) -> Value {
     json!({ "schema": { "$ref": format!("#/components/schemas/{name}") } })
 }
 
-fn told(status: u16, answer: Answer) -> Value {
+fn response(status: u16, answer: Answer) -> Value {
     const STREAM: &str = "text/event-stream";
     let text = json!({ "schema": { "type": "string" } });
     let content = match answer {

@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 
-use super::shown::json_as;
+use super::json::json_as;
 use retrial::engine::{CommandError, SubmitError};
 use retrial::failure::sanitise::clean;
 use retrial::store::StoreError;
@@ -42,7 +42,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn told(self) -> (StatusCode, &'static str, &'static str) {
+    fn parts(self) -> (StatusCode, &'static str, &'static str) {
         use StatusCode as S;
         match self {
             Self::BadRequest => (S::BAD_REQUEST, "bad-request", "The request makes no sense"),
@@ -117,7 +117,7 @@ impl Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let (status, name, title) = self.kind.told();
+        let (status, name, title) = self.kind.parts();
         let mut body = json!({
             "type": format!("urn:retrial:problem:{name}"),
             "title": title,

@@ -7,9 +7,9 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::json::ok;
 use super::problem::Problem;
-use super::service::At;
-use super::shown::ok;
+use super::service::SharedState;
 use retrial::engine::{Retention, World};
 use retrial::time::Nanos;
 
@@ -24,16 +24,16 @@ struct Asked {
 }
 
 pub(super) async fn prune<W: World>(
-    State(at): State<At<W>>,
+    State(service): State<SharedState<W>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let asked = at.json::<Asked>(&headers, body).await?;
+    let asked = service.json::<Asked>(&headers, body).await?;
     let Asked { older_than_ns, archived_only, with_letters } = asked.ok_or_else(|| {
         Problem::bad_request("say how long ago runs must have ended: {\"older_than_ns\": ...}")
     })?;
     let older_than = Nanos::new(older_than_ns);
-    let gone = at.engine.prune(Retention { older_than, archived_only, with_letters }).await?;
+    let gone = service.engine.prune(Retention { older_than, archived_only, with_letters }).await?;
     let gone: Vec<_> = gone.iter().map(ToString::to_string).collect();
     Ok(ok(&json!({ "pruned": gone })))
 }

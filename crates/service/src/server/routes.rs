@@ -2,7 +2,7 @@
 
 use axum::routing::{MethodRouter, get, post, put};
 
-use super::service::At;
+use super::service::SharedState;
 use super::{
     actions, commands, events, health, letters, listing, openapi, prune, runs, submit, workflows,
 };
@@ -109,7 +109,7 @@ const COMMAND: [(u16, Answer); 6] = [
 ];
 
 /// Every route with its handler.
-pub(super) fn table<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+pub(super) fn table<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     let mut all = of_runs::<W>();
     all.extend(of_letters::<W>());
     all.extend(of_workflows::<W>());
@@ -117,7 +117,7 @@ pub(super) fn table<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
     all
 }
 
-fn of_runs<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     let command = |path, id| route("POST", path, id).answers(&COMMAND);
     vec![
         (
@@ -199,7 +199,7 @@ fn of_runs<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
     ]
 }
 
-fn of_letters<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+fn of_letters<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
             route("GET", "/v1/letters", "listLetters")
@@ -242,7 +242,7 @@ fn of_letters<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
     ]
 }
 
-fn of_workflows<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+fn of_workflows<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
             route("GET", "/v1/workflows", "listWorkflows")
@@ -279,7 +279,7 @@ fn of_workflows<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
     ]
 }
 
-fn of_the_service<W: World>() -> Vec<(Route, MethodRouter<At<W>>)> {
+fn of_the_service<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
             route("POST", "/v1/prune", "pruneRuns")

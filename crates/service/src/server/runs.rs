@@ -4,10 +4,10 @@ use axum::extract::State;
 use axum::response::Response;
 use serde_json::{Value, json};
 
-use super::ask::OfRun;
+use super::extract::RunPath;
+use super::json::ok;
 use super::problem::Problem;
-use super::service::{At, Shared};
-use super::shown::ok;
+use super::service::{ServiceState, SharedState};
 use retrial::engine::{CommandError, QueueView, World};
 use retrial::failure::sanitise::clean;
 use retrial::observe::Inspection;
@@ -18,14 +18,14 @@ use retrial::store::{AskLetters, LetterFilter, RunHead, Store};
 const PAGE: usize = 256;
 
 pub(super) async fn show<W: World>(
-    State(at): State<At<W>>,
-    OfRun(run): OfRun,
+    State(service): State<SharedState<W>>,
+    RunPath(run): RunPath,
 ) -> Result<Response, Problem> {
-    let state = at.engine.state(run).await?;
-    let head = at.head(run).await?;
-    let events = at.kept_events(run).await?;
-    let queue = at.engine.queue(&state).await?;
-    let letters: Vec<_> = at.letters_of(run).await?.iter().map(ToString::to_string).collect();
+    let state = service.engine.state(run).await?;
+    let head = service.head(run).await?;
+    let events = service.kept_events(run).await?;
+    let queue = service.engine.queue(&state).await?;
+    let letters: Vec<_> = service.letters_of(run).await?.iter().map(ToString::to_string).collect();
     let mut shown = Inspection::new(&state, &events).to_json();
     shown["created"] = head.created.to_string().into();
     // The head is read later than the state, and may tell of an end that the state does not know.
@@ -34,7 +34,7 @@ pub(super) async fn show<W: World>(
     shown["archived"] = json!(head.archived.map(|at| at.to_string()));
     shown["redrives"] = json!(head.redrives.map(|id| id.to_string()));
     shown["letters"] = json!(letters);
-    let waits = at.engine.waiting_for(&state);
+    let waits = service.engine.waiting_for(&state);
     shown["waiting_for"] = waits
         .iter()
         .map(|need| json!({ "action": clean(&need.action), "via": need.via }))
@@ -62,7 +62,7 @@ fn row(state: &RunState, columns: &QueueView) -> Value {
     })
 }
 
-impl<W: World> Shared<W> {
+impl<W: World> ServiceState<W> {
     /// What lists show of a run.
     pub(super) async fn head(&self, run: RunId) -> Result<RunHead, Problem> {
         let page = self.engine.store().heads(Some(run.before()), 1).await?;

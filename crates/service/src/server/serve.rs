@@ -14,7 +14,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use super::service::{Service, Shared};
+use super::service::{Service, ServiceState};
 use super::write_timeout::WriteTimeout;
 use retrial::action::{Cancelled, Canceller};
 use retrial::engine::World;
@@ -52,26 +52,26 @@ impl<W: World> Service<W> {
         listener: TcpListener,
         shutdown: impl Future<Output = ()>,
     ) -> Result<(), ServeError> {
-        let Self(at) = &self;
+        let Self(service) = &self;
         let address = listener.local_addr()?;
-        if at.settings.token.is_none() && !address.ip().is_loopback() {
+        if service.settings.token.is_none() && !address.ip().is_loopback() {
             return Err(ServeError::NeedsToken(address));
         }
-        let most = at.settings.limits.connections.clamp(1, Semaphore::MAX_PERMITS / 2);
+        let most = service.settings.limits.connections.clamp(1, Semaphore::MAX_PERMITS / 2);
         let connections = Arc::new(Semaphore::new(most));
         let (drop_all, dropped) = Canceller::pair();
         let router = self.router();
         {
             let mut shutdown = pin!(shutdown);
-            let mut upkeep = pin!(keep_up(at));
+            let mut upkeep = pin!(keep_up(service));
             loop {
                 tokio::select! {
                     biased;
                     () = &mut shutdown => break,
                     () = &mut upkeep => {}
-                    (stream, permit) = next(at, &listener, &connections) => {
-                        let connection = connection(at, stream, router.clone(), dropped.clone());
-                        let task = at.engine.runtime().spawn(async move {
+                    (stream, permit) = next(service, &listener, &connections) => {
+                        let connection = connection(service, stream, router.clone(), dropped.clone());
+                        let task = service.engine.runtime().spawn(async move {
                             connection.await;
                             drop(permit);
                         });
@@ -81,9 +81,9 @@ impl<W: World> Service<W> {
             }
         }
         drop(listener);
-        at.close.cancel();
-        let runtime = at.engine.runtime();
-        let end = runtime.now().after(at.settings.limits.grace);
+        service.close.cancel();
+        let runtime = service.engine.runtime();
+        let end = runtime.now().after(service.settings.limits.grace);
         let drained = async {
             let all = u32::try_from(most).unwrap_or(u32::MAX);
             tokio::select! {
@@ -92,7 +92,7 @@ impl<W: World> Service<W> {
                 () = runtime.sleep_until(end) => drop_all.cancel(),
             }
         };
-        both(drained, at.engine.clone().shutdown()).await;
+        both(drained, service.engine.clone().shutdown()).await;
         Ok(())
     }
 }
@@ -111,7 +111,7 @@ async fn both(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
 
 /// The next connection, once there may be one more.
 async fn next<W: World>(
-    at: &Shared<W>,
+    service: &ServiceState<W>,
     listener: &TcpListener,
     connections: &Arc<Semaphore>,
 ) -> (TcpStream, Option<tokio::sync::OwnedSemaphorePermit>) {
@@ -121,31 +121,31 @@ async fn next<W: World>(
             Ok((stream, _)) => return (stream, permit),
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be taken");
-                let runtime = at.engine.runtime();
+                let runtime = service.engine.runtime();
                 runtime.sleep_until(runtime.now().after(PAUSE)).await;
             }
         }
     }
 }
 
-async fn keep_up<W: World>(at: &Shared<W>) {
+async fn keep_up<W: World>(service: &ServiceState<W>) {
     loop {
-        let runtime = at.engine.runtime();
+        let runtime = service.engine.runtime();
         runtime.sleep_until(runtime.now().after(UPKEEP)).await;
-        at.monitor.upkeep();
+        service.monitor.upkeep();
     }
 }
 
 /// Answers one connection's requests until it ends, or until `dropped` fires.
 fn connection<W: World>(
-    at: &Arc<Shared<W>>,
+    service: &Arc<ServiceState<W>>,
     stream: TcpStream,
     router: Router,
     dropped: Cancelled,
 ) -> impl Future<Output = ()> + Send + 'static {
-    let limits = at.settings.limits;
-    let closing = at.closing.clone();
-    let runtime = at.engine.runtime().clone();
+    let limits = service.settings.limits;
+    let closing = service.closing.clone();
+    let runtime = service.engine.runtime().clone();
     async move {
         // Small messages of event streams must not wait for more.
         let _ = stream.set_nodelay(true);

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use tokio::sync::Semaphore;
 
-use super::admit;
 use super::inspector;
+use super::middleware;
 use super::problem::{Kind, Problem};
 use super::routes;
 use super::{Monitor, Settings};
@@ -15,7 +15,7 @@ use retrial::engine::{Engine, World};
 use retrial::time::Mono;
 
 /// The HTTP interface of one engine. Clones are the same service.
-pub struct Service<W: World>(pub(super) At<W>);
+pub struct Service<W: World>(pub(super) SharedState<W>);
 
 impl<W: World> Clone for Service<W> {
     fn clone(&self) -> Self {
@@ -24,9 +24,9 @@ impl<W: World> Clone for Service<W> {
 }
 
 /// What all handlers share.
-pub(super) type At<W> = Arc<Shared<W>>;
+pub(super) type SharedState<W> = Arc<ServiceState<W>>;
 
-pub(super) struct Shared<W: World> {
+pub(super) struct ServiceState<W: World> {
     pub(super) engine: Engine<W>,
     pub(super) monitor: Arc<Monitor>,
     pub(super) settings: Settings,
@@ -46,7 +46,15 @@ impl<W: World> Service<W> {
         let (close, closing) = Canceller::pair();
         let streams = Arc::new(Semaphore::new(settings.limits.streams));
         let unfinished = Mutex::default();
-        Self(Arc::new(Shared { engine, monitor, settings, streams, unfinished, closing, close }))
+        Self(Arc::new(ServiceState {
+            engine,
+            monitor,
+            settings,
+            streams,
+            unfinished,
+            closing,
+            close,
+        }))
     }
 
     /// Every route, behind what every request must pass.
@@ -61,7 +69,10 @@ impl<W: World> Service<W> {
             .method_not_allowed_fallback(|| async {
                 Problem::new(Kind::NoSuchMethod, "the OpenAPI document lists what is known")
             })
-            .layer(axum::middleware::from_fn_with_state(Arc::clone(&self.0), admit::admit::<W>))
+            .layer(axum::middleware::from_fn_with_state(
+                Arc::clone(&self.0),
+                middleware::handle::<W>,
+            ))
             .with_state(Arc::clone(&self.0))
     }
 }

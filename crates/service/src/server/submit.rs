@@ -9,10 +9,10 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::definitions::{self, DefinitionText, Syntax};
+use super::json::answer;
 use super::problem::{Kind, Problem};
-use super::service::{At, Shared};
-use super::shown::answer;
-use super::texts::{self, Syntax, Text};
+use super::service::{ServiceState, SharedState};
 use retrial::engine::{Submission, World};
 use retrial::runtime::Runtime;
 use retrial::store::Store;
@@ -39,17 +39,17 @@ struct Asked {
 }
 
 pub(super) async fn submit<W: World>(
-    State(at): State<At<W>>,
+    State(service): State<SharedState<W>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let key = key(&headers)?;
-    let asked: Option<Asked> = at.json(&headers, body).await?;
+    let asked: Option<Asked> = service.json(&headers, body).await?;
     let asked = asked.ok_or_else(|| Problem::bad_request("the body is empty"))?;
-    let workflow = at.workflow_of(&asked).await?;
-    at.has_room().await?;
+    let workflow = service.workflow_of(&asked).await?;
+    service.check_capacity().await?;
     let submission = Submission::new(Arc::new(workflow)).with_input(asked.input);
-    let handle = at.engine.submit(Submission { key, ..submission }).await?;
+    let handle = service.engine.submit(Submission { key, ..submission }).await?;
     let status = if handle.existing { StatusCode::OK } else { StatusCode::CREATED };
     let run = handle.run.to_string();
     let mut response = answer(status, &json!({ "run": run, "existing": handle.existing }));
@@ -70,7 +70,7 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     })
 }
 
-impl<W: World> Shared<W> {
+impl<W: World> ServiceState<W> {
     async fn workflow_of(&self, asked: &Asked) -> Result<Workflow, Problem> {
         match asked {
             Asked {
@@ -95,14 +95,15 @@ impl<W: World> Shared<W> {
             let detail = "`name` and `actions` are for IR text; other definitions have their own";
             return Err(Problem::bad_request(detail));
         }
-        let text = Text { name: name.unwrap_or("workflow"), syntax, text, actions };
+        let text = DefinitionText { name: name.unwrap_or("workflow"), syntax, text, actions };
         let read = text.bounded()?.read(&self.settings);
-        read.map(|document| document.workflow).map_err(|found| texts::refused(&found))
+        read.map(|document| document.workflow)
+            .map_err(|found| definitions::invalid_definition(&found))
     }
 
     /// Whether another run may be added. How many are unfinished is asked of the store once in a
     /// while and counted on in between, so that a burst of submissions costs no burst of counting.
-    pub(super) async fn has_room(&self) -> Result<(), Problem> {
+    pub(super) async fn check_capacity(&self) -> Result<(), Problem> {
         let most = self.settings.limits.unfinished;
         let now = self.engine.runtime().now();
         let fresh = self.counted().filter(|(at, _)| now.since(*at) < COUNT_AGAIN);

@@ -7,11 +7,11 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::ask::{Asked, Named, media_type};
+use super::definitions::{self, DefinitionText, Syntax};
+use super::extract::{NamePath, QueryParameters, media_type};
+use super::json::ok;
 use super::problem::{Kind, Problem};
-use super::service::{At, Shared};
-use super::shown::ok;
-use super::texts::{self, Syntax, Text};
+use super::service::{ServiceState, SharedState};
 use retrial::engine::World;
 use retrial::failure::sanitise::clean;
 use retrial::store::{Definition, Store, StoreError, StoredDefinition};
@@ -39,8 +39,8 @@ struct Written {
 }
 
 pub(super) async fn put<W: World>(
-    State(at): State<At<W>>,
-    Named(name): Named,
+    State(service): State<SharedState<W>>,
+    NamePath(name): NamePath,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -50,53 +50,56 @@ pub(super) async fn put<W: World>(
         let names = TYPES.map(|(name, _)| name).join(", ");
         Problem::new(Kind::MediaType, format!("send a definition as one of {names}"))
     })?;
-    let bytes = at.body(body).await?;
+    let bytes = service.body(body).await?;
     let text = std::str::from_utf8(&bytes)
         .map_err(|_| Problem::invalid("the definition is no text in UTF-8"))?;
-    let text = Text { name: &name, syntax, text, actions: None }.bounded()?;
-    let document = text.read_as(&at.settings).map_err(|found| texts::refused(&found))?;
-    at.has_place_for(&name).await?;
+    let text = DefinitionText { name: &name, syntax, text, actions: None }.bounded()?;
+    let document =
+        text.read_as(&service.settings).map_err(|found| definitions::invalid_definition(&found))?;
+    service.check_definition_count(&name).await?;
     let format = syntax.name().to_owned();
     let definition = Definition { name: name.clone(), format, text: bytes };
-    let defined = at.engine.store().define(definition).await?;
+    let defined = service.engine.store().define(definition).await?;
     Ok(ok(&json!({
         "name": clean(&name),
         "revision": defined.revision,
         "at": defined.at.to_string(),
-        "lint": texts::findings(document),
+        "lint": definitions::findings(document),
     })))
 }
 
 pub(super) async fn validate<W: World>(
-    State(at): State<At<W>>,
+    State(service): State<SharedState<W>>,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let written: Option<Written> = at.json(&headers, body).await?;
+    let written: Option<Written> = service.json(&headers, body).await?;
     let written = written.ok_or_else(|| Problem::bad_request("the body is empty"))?;
-    let text = Text {
+    let text = DefinitionText {
         name: written.name.as_deref().unwrap_or("workflow"),
         syntax: Syntax::named(&written.format)?,
         text: &written.definition,
         actions: written.actions.as_deref(),
     };
     let text = text.bounded()?;
-    Ok(ok(&match text.read(&at.settings) {
+    Ok(ok(&match text.read(&service.settings) {
         Ok(document) => {
-            json!({ "valid": true, "diagnostics": [], "lint": texts::findings(document) })
+            json!({ "valid": true, "diagnostics": [], "lint": definitions::findings(document) })
         }
-        Err(found) => json!({ "valid": false, "diagnostics": texts::told(&found), "lint": [] }),
+        Err(found) => {
+            json!({ "valid": false, "diagnostics": definitions::diagnostics_json(&found), "lint": [] })
+        }
     }))
 }
 
 pub(super) async fn list<W: World>(
-    State(at): State<At<W>>,
-    mut asked: Asked,
+    State(service): State<SharedState<W>>,
+    mut asked: QueryParameters,
 ) -> Result<Response, Problem> {
-    let limit = asked.limit(at.settings.limits.page.min(PAGE))?;
+    let limit = asked.limit(service.settings.limits.page.min(PAGE))?;
     let after = asked.take("after");
     asked.end()?;
-    let page = at.engine.store().definitions(after, limit).await?;
+    let page = service.engine.store().definitions(after, limit).await?;
     let next = page.last().filter(|_| page.len() >= limit);
     Ok(ok(&json!({
         "workflows": page.iter().map(head).collect::<Vec<_>>(),
@@ -105,12 +108,12 @@ pub(super) async fn list<W: World>(
 }
 
 pub(super) async fn show<W: World>(
-    State(at): State<At<W>>,
-    Named(name): Named,
+    State(service): State<SharedState<W>>,
+    NamePath(name): NamePath,
 ) -> Result<Response, Problem> {
-    let stored = at.stored(&name).await?;
+    let stored = service.stored(&name).await?;
     let mut shown = head(&stored);
-    let masked = text(&stored.definition)?.masked(&at.settings);
+    let masked = text(&stored.definition)?.masked(&service.settings);
     shown["text"] = masked.unwrap_or_default().into();
     Ok(ok(&shown))
 }
@@ -126,15 +129,15 @@ fn head(stored: &StoredDefinition) -> Value {
 }
 
 /// A kept definition as it came in.
-fn text(definition: &Definition) -> Result<Text<'_>, StoreError> {
+fn text(definition: &Definition) -> Result<DefinitionText<'_>, StoreError> {
     let Definition { name, format, text } = definition;
     let damaged = || StoreError::Broken(format!("the definition `{name}`"));
     let syntax = Syntax::named(format).map_err(|_| damaged())?;
     let text = std::str::from_utf8(text).map_err(|_| damaged())?;
-    Ok(Text { name, syntax, text, actions: None })
+    Ok(DefinitionText { name, syntax, text, actions: None })
 }
 
-impl<W: World> Shared<W> {
+impl<W: World> ServiceState<W> {
     async fn stored(&self, name: &str) -> Result<StoredDefinition, Problem> {
         let stored = self.engine.store().definition(name.to_owned()).await?;
         stored.ok_or_else(|| Problem::not_found(format!("no workflow `{name}` is uploaded")))
@@ -144,11 +147,12 @@ impl<W: World> Shared<W> {
     pub(super) async fn named(&self, name: &str) -> Result<Workflow, Problem> {
         let stored = self.stored(name).await?;
         let read = text(&stored.definition)?.read_as(&self.settings);
-        read.map(|document| document.workflow).map_err(|found| texts::refused(&found))
+        read.map(|document| document.workflow)
+            .map_err(|found| definitions::invalid_definition(&found))
     }
 
     /// Whether a definition of that name may be kept.
-    async fn has_place_for(&self, name: &str) -> Result<(), Problem> {
+    async fn check_definition_count(&self, name: &str) -> Result<(), Problem> {
         let store = self.engine.store();
         if store.definition(name.to_owned()).await?.is_some() {
             return Ok(());

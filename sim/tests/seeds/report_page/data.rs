@@ -1,8 +1,9 @@
 //! The data of a page: its lanes, bars, spans and marks against what the world left behind.
 
 use retrial::run::{Event, Version};
+use retrial_sim::oracle::proof::Proof;
 use retrial_sim::page::{BarEnd, BarKind, LaneKind, MarkKind, Page, SpanKind};
-use retrial_sim::report::{Breach, Proof, Verdict};
+use retrial_sim::report::{Breach, Verdict};
 use retrial_sim::scenario::Topology;
 use retrial_sim::workload::draw;
 use retrial_sim::world::{Lived, live_scenario};

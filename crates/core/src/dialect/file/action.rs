@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::declarations::KINDS;
 use super::guard;
 use crate::dialect::Diagnostic;
 use crate::dialect::number::SECOND;
@@ -23,6 +22,13 @@ const KEYS: [&str; 11] = [
     "retry_budget",
     "error_budget",
     "heartbeat_timeout",
+];
+
+/// The kinds of action, as files spell them.
+pub(super) const KINDS: [(&str, ActionKind); 3] = [
+    ("tool_call", ActionKind::ToolCall),
+    ("llm_call", ActionKind::LlmCall),
+    ("agent_call", ActionKind::AgentCall),
 ];
 
 /// Headers that the HTTP client alone sets.
@@ -60,7 +66,7 @@ pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
     })
 }
 
-/// The longest that an attempt may go on without a heartbeat (X1). `target` is what it calls.
+/// The longest time an attempt may run without a heartbeat. `target` is what it calls.
 pub(super) fn heartbeat_timeout(
     fields: &Fields<'_>,
     target: Option<&Target>,
@@ -70,7 +76,7 @@ pub(super) fn heartbeat_timeout(
     match target {
         Some(Target::Http(_)) => Err(node
             .place
-            .error("an HTTP action gives no heartbeats")
+            .error("an HTTP action can't send heartbeats")
             .help_with("leave it out, or bound the attempt with attempt_timeout")),
         _ => Ok(Some(limit)),
     }
@@ -105,7 +111,7 @@ fn endpoint(node: &Node) -> Result<(String, String), Diagnostic> {
     };
     let is_method = !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase());
     if !is_method || matches!(method, "CONNECT" | "TRACE") {
-        return Err(error(format!("{method:?} is no method that an action can use")));
+        return Err(error(format!("{method:?} is not a method that an action can use")));
     }
     let url = url.trim();
     check_url(url).map_err(error)?;
@@ -165,13 +171,14 @@ fn read_headers(node: &Node) -> Result<BTreeMap<String, HeaderText>, Diagnostic>
             return Err(error(format!("{:?} is not the name of a header", entry.key)));
         }
         if OWN_HEADERS.contains(&name.as_str()) {
-            return Err(error(format!("`{name}` is for the HTTP client alone to set"))
-                .help_with("leave it out"));
+            return Err(
+                error(format!("only the HTTP client may set `{name}`")).help_with("leave it out")
+            );
         }
         let value = header_text(&entry.node)?;
         if headers.insert(name.clone(), value).is_some() {
             return Err(error(format!("`{name}` is given twice"))
-                .help_with("names of headers don't tell capitals apart; keep one"));
+                .help_with("header names ignore case; keep one"));
         }
     }
     Ok(headers)

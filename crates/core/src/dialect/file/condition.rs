@@ -1,4 +1,4 @@
-//! Conditions in Capability 5's form (C6), each part located.
+//! Conditions in Capability 5's form, each part located.
 
 use crate::dialect::Diagnostic;
 use crate::dialect::tree::{Data, Fields, Node, did_you_mean_one_of};

@@ -4,24 +4,25 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{action, guard, keep};
+use super::action::{self, KINDS};
+use super::{guard, keep};
 use crate::dialect::tree::{Fields, Format, Node, did_you_mean_one_of};
 use crate::dialect::{Diagnostic, Environment, Place, policy};
-use crate::policy::{ActionKind, Defaults};
+use crate::policy::Defaults;
 use crate::workflow::{Action, Webhook};
 
-/// What a file says beside its steps.
+/// What a file declares beside its steps.
 #[derive(Clone, Debug, Default)]
 pub struct Declarations {
     /// Default inputs.
     pub input: Map<String, Value>,
     /// The actions by name.
     pub actions: BTreeMap<String, Action>,
-    /// The policies for steps without their own (H7).
+    /// The policies for steps without their own.
     pub defaults: Defaults,
     /// The `[simulate]` table as it stands.
     pub simulate: Option<Value>,
-    /// By action, the one that its alerts are told to.
+    /// By action, the one that receives its alerts.
     pub(super) webhooks: BTreeMap<String, Named>,
 }
 
@@ -34,15 +35,11 @@ pub(in crate::dialect) struct Named {
 
 const KEYS: [&str; 4] = ["input", "actions", "defaults", "simulate"];
 
-/// The kinds of action, as files spell them.
-pub(super) const KINDS: [(&str, ActionKind); 3] = [
-    ("tool_call", ActionKind::ToolCall),
-    ("llm_call", ActionKind::LlmCall),
-    ("agent_call", ActionKind::AgentCall),
-];
-
 /// Parses a file of actions for an IR program: `[actions.NAME]`, `[input]`, `[defaults]` and
 /// `[simulate]` as in a workflow file.
+///
+/// # Errors
+/// Everything that is wrong with the text.
 pub fn parse_actions(
     file: &str,
     text: &str,
@@ -70,8 +67,8 @@ impl Declarations {
         }
     }
 
-    /// The actions, each with whom its alerts are told to. A webhook has the policy of a step
-    /// without one of its own.
+    /// The actions, each with the webhook that receives its alerts. A webhook has the policy of a
+    /// step that sets none.
     pub(in crate::dialect) fn actions_in(
         &self,
         environment: &Environment,
@@ -111,14 +108,14 @@ fn actions(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String
     read.collect()
 }
 
-/// Whom each action's alerts are told to: another action, by its name.
+/// The webhook of each action: another action, by its name.
 fn webhooks(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String, Named> {
     let entries = fields.get("actions").and_then(|n| n.entries().ok()).unwrap_or_default();
     let read = |of: &str, node: &Node| {
         let name = node.name()?;
         if name == of {
-            let error = node.place.error("the alerts of an action can't be told to that action");
-            return Err(error.help_with("name another one: this one is failing"));
+            let error = node.place.error("an action can't be the webhook of its own alerts");
+            return Err(error.help_with("name another action: this one is failing"));
         }
         if !entries.iter().any(|e| e.key == name) {
             let others = entries.iter().map(|e| e.key.as_str()).filter(|k| *k != of);

@@ -10,12 +10,11 @@
 
 use std::num::NonZeroU32;
 
+use crate::dialect::number::SECOND;
 use crate::dialect::tree::{Fields, Node};
 use crate::dialect::{Diagnostic, budget};
 use crate::guard::{Breaker, ErrorBudget, FailureRate, GuardError, GuardRules, Pace};
-use crate::policy::{Budget, Share};
 
-const SECOND: u64 = 1_000_000_000;
 const BREAKER: [&str; 6] = ["failures", "rate", "window", "min_calls", "open", "probes"];
 const ERROR_BUDGET: [&str; 5] = ["target", "window", "min_calls", "alerts", "webhook"];
 const RATE: [&str; 2] = ["calls", "per"];
@@ -26,7 +25,7 @@ pub(super) fn read(fields: &Fields<'_>) -> Result<GuardRules, Diagnostic> {
         breaker: fields.get("breaker").map(breaker).transpose()?,
         concurrency: fields.get("concurrency").map(many).transpose()?,
         rate: fields.get("rate").map(pace).transpose()?,
-        retry_budget: fields.get("retry_budget").map(retry_budget).transpose()?,
+        retry_budget: fields.get("retry_budget").map(budget::read).transpose()?,
         error_budget: fields.get("error_budget").map(error_budget).transpose()?,
     })
 }
@@ -37,14 +36,14 @@ fn breaker(node: &Node) -> Result<Breaker, Diagnostic> {
     let failures = fields.get("failures").map(many).transpose()?;
     let rate = match fields.get("rate") {
         Some(rate) => Some(FailureRate {
-            share: share(rate)?,
+            share: rate.share()?,
             window: fields.get("window").map_or(Ok(FailureRate::WINDOW), |n| n.duration(SECOND))?,
             min_calls: count("min_calls", FailureRate::MIN_CALLS)?,
         }),
         None => {
             let idle = ["window", "min_calls"].into_iter().find_map(|key| fields.get(key));
             if let Some(node) = idle {
-                let error = node.place.error("this is about a failure rate, and none is set");
+                let error = node.place.error("this has no effect without a failure rate");
                 return Err(error.help_with("add rate = 0.5, or leave it out"));
             }
             None
@@ -63,16 +62,10 @@ fn pace(node: &Node) -> Result<Pace, Diagnostic> {
     Pace::new(calls, per).map_err(|error| node.place.refuse(&error))
 }
 
-fn retry_budget(node: &Node) -> Result<Budget, Diagnostic> {
-    let budget = budget::read(node)?;
-    budget.check().map_err(|error| node.place.refuse(&error))?;
-    Ok(budget)
-}
-
 /// Its webhook is the declarations' matter, which know the other actions.
 fn error_budget(node: &Node) -> Result<ErrorBudget, Diagnostic> {
     let fields = node.fields(&ERROR_BUDGET)?;
-    let target = share(fields.require("target", "write target = 0.99")?)?;
+    let target = fields.require("target", "write target = 0.99")?.share()?;
     let window = fields.get("window").map_or(Ok(ErrorBudget::WINDOW), |n| n.duration(SECOND))?;
     let min_calls = fields.get("min_calls").map_or(Ok(ErrorBudget::MIN_CALLS), many)?;
     let alerts = match fields.get("alerts") {
@@ -101,10 +94,4 @@ pub(super) fn webhook(action: &Node) -> Option<&Node> {
 fn many(node: &Node) -> Result<NonZeroU32, Diagnostic> {
     let n = node.count(1, u32::MAX)?;
     Ok(NonZeroU32::new(n).unwrap_or(NonZeroU32::MIN))
-}
-
-fn share(node: &Node) -> Result<Share, Diagnostic> {
-    let share = u32::try_from(node.millionths()?).ok().map(Share::from_millionths);
-    let error = || node.place.error("a share is from 0 to 1").help_with("write 0.5 for a half");
-    share.and_then(Result::ok).ok_or_else(error)
 }

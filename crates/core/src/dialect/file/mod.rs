@@ -21,15 +21,15 @@ use crate::workflow::{
     Rollback, StepIx, Target, Transition, Workflow, WorkflowError, WorkflowParts,
 };
 
-/// What a workflow's text says.
+/// A parsed workflow text.
 #[derive(Clone, Debug)]
 pub struct Document {
     /// The workflow.
     pub workflow: Workflow,
     /// The `[simulate]` table as it stands.
     pub simulate: Option<Value>,
-    /// Every step's action, and every webhook, that is no HTTP endpoint. For a program that
-    /// registers functions they mean nothing; for one that registers none they are errors.
+    /// The actions of steps and webhooks that have no HTTP endpoint. A program must register these
+    /// functions.
     pub registered: Vec<Registered>,
     /// Where each step's policy stands, or the step where it has none of its own.
     pub policies: Vec<Place>,
@@ -40,7 +40,7 @@ pub struct Document {
 pub struct Registered {
     /// The function's name.
     pub name: String,
-    /// What is to be said where there is none.
+    /// The error to report where it is not registered.
     pub missing: Diagnostic,
 }
 
@@ -90,8 +90,10 @@ const ROLLBACKS: [(&str, Rollback); 4] = [
     ("always", Rollback::Always),
 ];
 
-/// Parses a workflow file, called `file` in messages. Gives everything that is wrong with it, in
-/// text order.
+/// Parses a workflow file, called `file` in messages.
+///
+/// # Errors
+/// Everything that is wrong with it, in text order.
 pub fn parse_workflow(
     file: &str,
     text: &str,
@@ -174,7 +176,7 @@ pub(super) fn assemble(
 fn unregistered(action: &str, place: &Place) -> Diagnostic {
     place
         .error(format!(
-            "action `{action}` is no HTTP endpoint and no function of that name is registered"
+            "action `{action}` has no HTTP endpoint, and no function of that name is registered"
         ))
         .help_with(format!("declare it: [actions.{action}] http = \"POST http://...\""))
 }

@@ -220,12 +220,12 @@ fn check_text(place: &Place, text: &str, scope: Scope) -> Result<(), Diagnostic>
             false => ("in the arguments of a fanned-out step", "add `for_each` to the step"),
             true => ("where the step that is undone fans out", "use ${result}"),
         };
-        let only = format!("`{path}` is only there {where_}");
+        let only = format!("`{path}` exists only {where_}");
         return Err(place.error(only).help_with(help));
     }
     match paths.iter().find(|p| !scope.result && *p.root() == Root::Result) {
         Some(path) => Err(place
-            .error(format!("`{path}` is only there in `ensures` and in a compensation"))
+            .error(format!("`{path}` exists only in `ensures` and in a compensation"))
             .help_with("use ${steps.ID.result}")),
         None => Ok(()),
     }

@@ -210,8 +210,8 @@ fn setting<'t>(input: &mut Input<'t>) -> Scan<Setting<'t>> {
     Ok(Setting { key, key_span, value, value_span })
 }
 
-/// A rule. Without `retry` there are none, without `backoff` the delay is 0 (spec decision 1);
-/// growth is exponential (W1, R1).
+/// A rule. Without `retry` there are none, without `backoff` the delay is 0;
+/// growth is exponential.
 fn rule(names: Option<BTreeSet<String>>, settings: &[Setting<'_>]) -> Scan<Rule> {
     let find = |key: &str| settings.iter().find(|s| s.key == key);
     let base = find("backoff").map_or(Ok(Nanos::ZERO), Setting::duration)?;
@@ -231,7 +231,7 @@ fn call_settings(
 ) -> Scan<()> {
     let alone = format!("write it in a bracket of its own: [{}: {}]", call.key, call.value);
     if let Some(span) = matcher {
-        let message = format!("`{}` is for every failure and takes no `->`", call.key);
+        let message = format!("`{}` applies to every failure and takes no `->`", call.key);
         return Err(Fault::new(span, message).help_with(alone));
     }
     if settings.iter().any(|s| RULE_KEYS.contains(&s.key)) {

@@ -1,4 +1,4 @@
-//! What the brackets say of the call as a whole, in brackets without a matcher (W5).
+//! Settings of the call as a whole, in brackets without a matcher.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::dialect::settings::{self, COUNTINGS, DEADLINES};
 use crate::policy::{AtDeadline, Budget, Counting, Limit, PolicyParts};
 use crate::time::Nanos;
 
-/// The keys: `timeout` (W5) and, but for `attempt_timeout`, which means the same, those of every
+/// The keys: `timeout` and, but for `attempt_timeout`, which means the same, those of every
 /// dialect.
 pub(super) const KEYS: [&str; 10] = {
     let mut keys = settings::KEYS;
@@ -60,7 +60,7 @@ impl Call {
         let shared = self.counting.unwrap_or_default().is_shared();
         let gives_up = self.at_deadline.unwrap_or_default().is_give_up();
         let stray = |span: &Range<usize>, key: &str, other: &str| {
-            let message = format!("`{key}` without `{other}` means nothing");
+            let message = format!("`{key}` has no effect without `{other}`");
             Err(Fault::new(span.clone(), message).help_with(format!("add [{other}]")))
         };
         match (&self.total_attempts, &self.reserve) {

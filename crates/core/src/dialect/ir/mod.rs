@@ -1,4 +1,4 @@
-//! Waymark's and Rappel's syntax (W1 to W6): bracketed policies behind calls of actions.
+//! Waymark's and Rappel's syntax: bracketed policies behind calls of actions.
 //!
 //! ```text
 //! # One statement a line; an argument that names an earlier result is a dependency.

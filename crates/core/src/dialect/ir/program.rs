@@ -20,8 +20,10 @@ const RESERVED: [&str; 7] = ["input", "true", "True", "false", "False", "null", 
 /// Parses an IR program, called `file` in messages and named after that file. Actions that
 /// `declared` does not hold are registered functions.
 ///
-/// A call without brackets is not retried (spec decision 1), unless `declared` or `environment`
-/// give a default for it (H7).
+/// A call without brackets is not retried, unless `declared` or `environment` set a default for it.
+///
+/// # Errors
+/// Everything that is wrong with the program, by line.
 pub fn parse_ir_program(
     file: &str,
     text: &str,
@@ -141,7 +143,7 @@ impl Program<'_> {
 
     fn check_name(&self, n: usize, name: &Word) -> Result<(), (String, String)> {
         if RESERVED.contains(&name.text.as_str()) {
-            let message = format!("`{}` has a meaning of its own", name.text);
+            let message = format!("`{}` is a reserved word", name.text);
             return Err((message, "choose another name for the result".into()));
         }
         if self.ids[..n].contains(&name.text) {
@@ -216,10 +218,10 @@ impl Program<'_> {
             match path.root() {
                 Root::Step(id) => self.check_earlier(n, &place, id)?,
                 Root::Item | Root::Index => {
-                    return Err(place.error(format!("`{path}` is only there in a fan-out")));
+                    return Err(place.error(format!("`{path}` exists only in a fan-out")));
                 }
                 Root::Result => {
-                    return Err(place.error(format!("`{path}` is only there in a condition")));
+                    return Err(place.error(format!("`{path}` exists only in a condition")));
                 }
                 Root::Input | Root::LastError | Root::Errors => {}
             }
@@ -253,6 +255,6 @@ impl Program<'_> {
             true => "a call can only use results of earlier lines; move it down".to_owned(),
             false => format!("{}; put a text in quotes", did_you_mean(id, known)),
         };
-        Err(place.error(format!("`{id}` names no earlier result")).help_with(help))
+        Err(place.error(format!("no earlier line gives a result named `{id}`")).help_with(help))
     }
 }

@@ -28,7 +28,7 @@ impl Setting<'_> {
         }
     }
 
-    /// A bare number is seconds (W6).
+    /// A bare number is seconds.
     pub(super) fn duration(&self) -> Scan<Nanos> {
         number::duration(self.value, Some(SECOND))
             .map_err(|fault| self.refuse(&fault.to_string(), fault.help()))

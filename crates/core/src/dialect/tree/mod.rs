@@ -81,6 +81,9 @@ pub struct Entry {
 
 impl Node {
     /// Parses `text`, called `file` in messages.
+    ///
+    /// # Errors
+    /// The first place where the text breaks the format's grammar.
     pub fn parse(file: &str, text: &str, format: Format) -> Result<Self, Diagnostic> {
         let source = Source::new(file, text);
         match format {
@@ -90,6 +93,9 @@ impl Node {
     }
 
     /// The same value without places.
+    ///
+    /// # Errors
+    /// When a number does not fit JSON.
     pub fn to_json(&self) -> Result<Value, Diagnostic> {
         Ok(match &self.data {
             Data::Null => Value::Null,
@@ -102,6 +108,9 @@ impl Node {
     }
 
     /// The same table without places.
+    ///
+    /// # Errors
+    /// When the value is not a table, or a number does not fit JSON.
     pub fn to_json_object(&self) -> Result<Map<String, Value>, Diagnostic> {
         self.entries()?.iter().map(|e| Ok((e.key.clone(), e.node.to_json()?))).collect()
     }

@@ -6,11 +6,12 @@ use super::{Data, Entry, Node, did_you_mean};
 use crate::dialect::number::{self, NumberFault};
 use crate::dialect::{Diagnostic, Place};
 use crate::failure::{looks_like_statuses, statuses};
+use crate::policy::Share;
 use crate::time::Nanos;
 
 /// What is wrong with a name that looks like statuses but stands for none, and what to write.
 pub(crate) const NO_STATUSES: (&str, &str) =
-    ("these are no HTTP statuses", "use a range such as 500-599, or 5xx; statuses are 100 to 599");
+    ("not a valid range of HTTP statuses", "use 5xx or a range such as 500-599, from 100 to 599");
 
 /// Whether a name that looks like statuses stands for some.
 pub(crate) fn makes_sense(name: &str) -> bool {
@@ -33,6 +34,9 @@ impl<'n> Fields<'n> {
     }
 
     /// The value of `key`, or that it is missing; `help` says what to write.
+    ///
+    /// # Errors
+    /// When it is missing.
     pub fn require(&self, key: &str, help: &str) -> Result<&'n Node, Diagnostic> {
         self.get(key).ok_or_else(|| {
             self.place.child(key).error(format!("`{key}` is missing")).help_with(help)
@@ -40,6 +44,9 @@ impl<'n> Fields<'n> {
     }
 
     /// The one of `keys` that is there. Two are an error.
+    ///
+    /// # Errors
+    /// When two are there.
     pub fn at_most_one(&self, keys: &[&str]) -> Result<Option<(&'n str, &'n Node)>, Diagnostic> {
         let is_one = |e: &&Entry| keys.contains(&e.key.as_str()) && e.node.data != Data::Null;
         let mut found = self.entries.iter().filter(is_one);
@@ -62,6 +69,9 @@ impl<'n> Fields<'n> {
 
 impl Node {
     /// The table's entries in text order.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn entries(&self) -> Result<&[Entry], Diagnostic> {
         match &self.data {
             Data::Table(entries) => Ok(entries),
@@ -70,6 +80,9 @@ impl Node {
     }
 
     /// The table's fields; a key that is not in `known` is an error.
+    ///
+    /// # Errors
+    /// When it is not a table or has another key.
     pub fn fields(&self, known: &[&str]) -> Result<Fields<'_>, Diagnostic> {
         let entries = self.entries()?;
         if let Some(e) = entries.iter().find(|e| !known.contains(&e.key.as_str())) {
@@ -86,6 +99,9 @@ impl Node {
     }
 
     /// The text.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn text(&self) -> Result<&str, Diagnostic> {
         match &self.data {
             Data::Text(text) => Ok(text),
@@ -94,6 +110,9 @@ impl Node {
     }
 
     /// A text that is not empty.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn name(&self) -> Result<&str, Diagnostic> {
         match self.text()? {
             text if text.trim().is_empty() => {
@@ -104,6 +123,9 @@ impl Node {
     }
 
     /// The boolean.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn boolean(&self) -> Result<bool, Diagnostic> {
         match self.data {
             Data::Bool(b) => Ok(b),
@@ -112,6 +134,9 @@ impl Node {
     }
 
     /// The items of a list.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn items(&self) -> Result<&[Node], Diagnostic> {
         match &self.data {
             Data::List(items) => Ok(items),
@@ -120,6 +145,9 @@ impl Node {
     }
 
     /// A list of names.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn names(&self) -> Result<BTreeSet<String>, Diagnostic> {
         let name = |n: &Self| match &n.data {
             Data::Number(code) => Err(n.expected("a text").help_with(format!("write \"{code}\""))),
@@ -129,6 +157,9 @@ impl Node {
     }
 
     /// A list of the codes and types of failures, among them names such as `5xx`.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn failures(&self) -> Result<BTreeSet<String>, Diagnostic> {
         let names = self.names()?;
         let wrong = |n: &&Self| n.text().is_ok_and(|name| !makes_sense(name));
@@ -139,6 +170,9 @@ impl Node {
     }
 
     /// A whole number that may be negative.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn whole(&self) -> Result<i64, Diagnostic> {
         let text = self.number("a whole number")?;
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -154,6 +188,9 @@ impl Node {
     }
 
     /// A whole number from `least` to `most`.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn count(&self, least: u32, most: u32) -> Result<u32, Diagnostic> {
         let n = self.whole()?;
         let within = |n: &u32| (least..=most).contains(n);
@@ -165,12 +202,27 @@ impl Node {
     }
 
     /// A decimal number, in millionths.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn millionths(&self) -> Result<u64, Diagnostic> {
         let text = self.number("a number")?;
         number::scaled(text, 1_000_000).map_err(|fault| self.number_fault(text, fault))
     }
 
+    /// A share from 0 to 1.
+    ///
+    /// # Errors
+    /// When it is anything else.
+    pub fn share(&self) -> Result<Share, Diagnostic> {
+        let share = u32::try_from(self.millionths()?).unwrap_or(u32::MAX);
+        Share::from_millionths(share).map_err(|e| self.place.refuse(&e))
+    }
+
     /// A length of time: a number of `unit` nanoseconds, or a text with a suffix such as `2m`.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn duration(&self, unit: u64) -> Result<Nanos, Diagnostic> {
         match &self.data {
             Data::Number(text) => number::scaled(text, unit)
@@ -184,6 +236,9 @@ impl Node {
     }
 
     /// A length of time above zero.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn timeout(&self, unit: u64) -> Result<Nanos, Diagnostic> {
         match self.duration(unit)? {
             Nanos::ZERO => Err(self
@@ -195,6 +250,9 @@ impl Node {
     }
 
     /// The meaning of one of the words in `choices`.
+    ///
+    /// # Errors
+    /// When it is anything else.
     pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
         let all: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let word = self.text().map_err(|e| e.help_with(format!("use {}", all.join(", "))))?;

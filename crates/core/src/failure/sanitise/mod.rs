@@ -1,8 +1,7 @@
-//! Masks secrets in text before it is stored, logged or shown (C14, promise 8).
+//! Masks secrets in text before it is stored, logged or shown.
 //!
 //! Decides what looks like a secret. When in doubt it masks: a message that lost a harmless word
-//! costs less than a secret that got out. It works in linear time, and masking what is masked
-//! changes nothing. To add a shape, add a row to `shapes`; to add a name, a row to `names`.
+//! costs less than a leaked secret. Masking takes linear time and is idempotent. To add a shape, add a row to `shapes`; to add a name, a row to `names`.
 
 mod names;
 mod scan;
@@ -13,7 +12,7 @@ mod url;
 
 use serde_json::{Map, Value};
 
-/// What stands where a secret stood.
+/// The text that replaces a secret.
 pub const MASK: &str = "***";
 
 /// `text` with control characters removed (newlines and tabs stay) and secrets masked, then cut to
@@ -31,7 +30,7 @@ pub fn message(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// The longest text that [`clean`] gives, in characters.
+/// The longest text that [`clean`] returns, in characters.
 const LONGEST: usize = 500;
 
 /// `text` with secrets masked, on one line of at most 500 characters: a control character in it
@@ -42,8 +41,7 @@ pub fn clean(text: &str) -> String {
     shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// An URL as it may be shown: where it leads, without user, query and fragment, and without parts
-/// of its path that look like keys.
+/// A URL without user, query, fragment and the parts of its path that look like keys.
 #[must_use]
 pub fn url(text: &str) -> String {
     let bare = text.split('#').next().unwrap_or(text);
@@ -60,7 +58,7 @@ pub fn url(text: &str) -> String {
     format!("{scheme}{colon}{host}{path}{query}")
 }
 
-/// `value` with its texts masked, and with everything masked that stands under a secret name.
+/// `value` with secrets in its texts masked, and with every value under a secret name masked.
 #[must_use]
 pub fn value(value: &Value) -> Value {
     match value {

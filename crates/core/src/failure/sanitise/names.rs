@@ -80,6 +80,13 @@ pub(super) fn runs_to_line_end(name: &str) -> bool {
     WHOLE_LINE.iter().any(|w| squeezed.contains(w))
 }
 
+/// Whether `word` names a scheme of HTTP authentication that credentials follow.
+pub(super) fn is_scheme(word: &str) -> bool {
+    ["bearer", "basic", "digest", "negotiate", "ntlm", "token", "apikey"]
+        .iter()
+        .any(|s| word.eq_ignore_ascii_case(s))
+}
+
 fn squeezed(name: &str) -> String {
     name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

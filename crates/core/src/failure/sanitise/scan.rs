@@ -29,13 +29,6 @@ const PROSE: [&str; 16] = [
     "and",
 ];
 
-/// Whether `word` names a scheme of HTTP authentication that credentials follow.
-pub(super) fn is_scheme(word: &str) -> bool {
-    ["bearer", "basic", "digest", "negotiate", "ntlm", "token", "apikey"]
-        .iter()
-        .any(|s| word.eq_ignore_ascii_case(s))
-}
-
 pub(super) fn masked(text: &str) -> String {
     let mut scan = Scan::new(text);
     while let Some(c) = text[scan.at..].chars().next() {
@@ -147,7 +140,7 @@ impl<'a> Scan<'a> {
 
     /// `Bearer ...` and its like, wherever they stand.
     fn credentials_follow(&mut self, word: &Word<'_>) -> bool {
-        if !is_scheme(&word.shown) {
+        if !names::is_scheme(&word.shown) {
             return false;
         }
         let start = spans::skip_blanks(self.text, word.end);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{names, scan};
+use super::names;
 
 /// What may stand between a name and its separator: the end of a quoted or indexed name.
 const CLOSERS: [&str; 9] = ["\"", "'", "`", "\\", "]", ")", "%22", "&quot;", "&#34;"];
@@ -162,7 +162,7 @@ fn trailing_slashes(text: &str) -> usize {
 pub(super) fn bare_end(text: &str, start: usize, query: bool) -> usize {
     let end = trimmed(text, start, run_end(text, start, query));
     let last = text[start..end].rsplit(['=', ':']).next();
-    if last.is_some_and(scan::is_scheme) {
+    if last.is_some_and(names::is_scheme) {
         let next = skip_blanks(text, end);
         return trimmed(text, next, run_end(text, next, query)).max(end);
     }

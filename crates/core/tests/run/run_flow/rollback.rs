@@ -259,7 +259,7 @@ fn compensations_that_make_no_sense_are_refused() {
     let chained = pair().compensates("a").step("v", once()).compensates("u");
     assert_snapshot!(refused(chained), @"step `v` compensates `u`, which is a compensation itself; name a step of the ordinary flow");
     let twice = pair().compensates("a").step("v", once()).compensates("a");
-    assert_snapshot!(refused(twice), @"step `v` compensates `a`, which another step compensates already; make one step of both");
+    assert_snapshot!(refused(twice), @"step `v` compensates `a`, which another step already compensates; merge the two");
     for flow in [
         pair().compensates("a").after(&["b"]),
         pair().compensates("a").for_each(json!([1])),

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use retrial::dialect::tree::{Data, Node};
 use retrial::dialect::{Diagnostic, Format, Place, Source};
 
-use super::super::report::Trouble;
-use super::super::{Lookup, text};
+use super::super::error::CliError;
+use super::super::{Lookup, input};
 use super::keys::{KEYS, TOKEN};
 
 /// The file that is read where none is named, if it is there.
-const USUAL_FILE: &str = "retrial.toml";
+const DEFAULT_FILE: &str = "retrial.toml";
 /// Names the file, beside the flag.
 const FILE_VARIABLE: &str = "RETRIAL_CONFIG";
 
@@ -65,18 +65,20 @@ impl fmt::Display for Origin {
 }
 
 /// A setting's value, and where it was found.
-pub(crate) struct Given {
+pub(crate) struct SettingValue {
     pub(crate) node: Node,
     pub(crate) origin: Origin,
 }
 
 /// The settings that have a value.
-pub(crate) type Gathered = BTreeMap<&'static str, Given>;
+pub(crate) type Gathered = BTreeMap<&'static str, SettingValue>;
 
 /// Everything that is set anywhere.
-pub(crate) fn gather(flags: &Flags, lookup: Lookup) -> Result<Gathered, Trouble> {
-    let mut all: Gathered =
-        KEYS.iter().filter_map(|key| Some((key.name, usual(key.name, key.default?)))).collect();
+pub(crate) fn gather(flags: &Flags, lookup: Lookup) -> Result<Gathered, CliError> {
+    let mut all: Gathered = KEYS
+        .iter()
+        .filter_map(|key| Some((key.name, default_value(key.name, key.default?))))
+        .collect();
     if let Some(path) = file(flags, lookup) {
         from_file(&path, &mut all)?;
     }
@@ -85,15 +87,15 @@ pub(crate) fn gather(flags: &Flags, lookup: Lookup) -> Result<Gathered, Trouble>
         if let Some(value) = lookup(&variable).filter(|value| !value.trim().is_empty()) {
             let shown = if key.name == TOKEN { "***" } else { value.trim() };
             let node = written("environment", &variable, key.name, value.trim(), shown);
-            all.insert(key.name, Given { node, origin: Origin::Variable(variable) });
+            all.insert(key.name, SettingValue { node, origin: Origin::Variable(variable) });
         }
     }
     from_flags(flags, &mut all)?;
     Ok(all)
 }
 
-fn usual(name: &'static str, text: &str) -> Given {
-    Given { node: written("default", name, name, text, text), origin: Origin::Default }
+fn default_value(name: &'static str, text: &str) -> SettingValue {
+    SettingValue { node: written("default", name, name, text, text), origin: Origin::Default }
 }
 
 /// A value that was written on one line. `shown` stands for it in what is said about it.
@@ -107,12 +109,12 @@ fn written(from: &str, before: &str, name: &str, value: &str, shown: &str) -> No
 
 fn file(flags: &Flags, lookup: Lookup) -> Option<PathBuf> {
     let named = flags.config.clone().or_else(|| lookup(FILE_VARIABLE).map(PathBuf::from));
-    named.or_else(|| Some(PathBuf::from(USUAL_FILE)).filter(|path| path.is_file()))
+    named.or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.is_file()))
 }
 
-fn from_file(path: &Path, all: &mut Gathered) -> Result<(), Trouble> {
+fn from_file(path: &Path, all: &mut Gathered) -> Result<(), CliError> {
     let name = path.display().to_string();
-    let top = Node::parse(&name, &text::read(&name)?, Format::Toml)?;
+    let top = Node::parse(&name, &input::read(&name)?, Format::Toml)?;
     let heads: Vec<&str> =
         KEYS.iter().map(|key| key.name.split('.').next().unwrap_or_default()).collect();
     top.fields(&heads)?;
@@ -143,10 +145,10 @@ fn keep(name: &str, node: &Node, file: &str, all: &mut Gathered) {
     let Some(key) = KEYS.iter().find(|key| key.name == name) else { return };
     let line = node.place.error("").line();
     let origin = Origin::File(file.to_owned(), line);
-    all.insert(key.name, Given { node: node.clone(), origin });
+    all.insert(key.name, SettingValue { node: node.clone(), origin });
 }
 
-fn from_flags(flags: &Flags, all: &mut Gathered) -> Result<(), Trouble> {
+fn from_flags(flags: &Flags, all: &mut Gathered) -> Result<(), CliError> {
     let Flags { store, listen, token_file, concurrency, .. } = flags;
     let own = [
         ("store", "--store", store),
@@ -157,20 +159,20 @@ fn from_flags(flags: &Flags, all: &mut Gathered) -> Result<(), Trouble> {
     for (name, flag, value) in own {
         if let Some(value) = value {
             let node = written("command line", flag, name, value, value);
-            all.insert(name, Given { node, origin: Origin::Flag(flag.to_owned()) });
+            all.insert(name, SettingValue { node, origin: Origin::Flag(flag.to_owned()) });
         }
     }
     for text in &flags.set {
-        let (name, value) = set(text)?;
+        let (name, value) = parse_set(text)?;
         let flag = format!("--set {name}");
         let node = written("command line", &flag, name, value, value);
-        all.insert(name, Given { node, origin: Origin::Flag(flag) });
+        all.insert(name, SettingValue { node, origin: Origin::Flag(flag) });
     }
     Ok(())
 }
 
 /// The setting and the value of `--set NAME=VALUE`.
-fn set(text: &str) -> Result<(&'static str, &str), Diagnostic> {
+fn parse_set(text: &str) -> Result<(&'static str, &str), Diagnostic> {
     let place = |shown: &str| Place::whole(&Source::new("command line", &format!("--set {shown}")));
     let Some((name, value)) = text.split_once('=') else {
         return Err(place(text).error("`--set` takes NAME=VALUE"));

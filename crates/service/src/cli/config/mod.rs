@@ -14,8 +14,8 @@ use retrial::dialect::tree::{Data, Node};
 use retrial::failure::sanitise;
 use serde_json::{Value, json};
 
-use super::report::Trouble;
-use super::{Lookup, shown};
+use super::error::CliError;
+use super::{Lookup, output};
 pub(super) use gather::Flags;
 use gather::{Gathered, gather};
 use keys::{KEYS, TOKEN, TRACES};
@@ -41,16 +41,16 @@ enum Command {
     },
 }
 
-pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Trouble> {
+pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let Command::Check { flags, json } = &arguments.command;
     let given = gather(flags, lookup)?;
     check(&read::read(&given, lookup)?)?;
     if *json {
-        return shown::print_json(&object(&given));
+        return output::print_json(&object(&given));
     }
     let names = ["SETTING", "VALUE", "FROM", "WHAT"].map(str::to_owned).to_vec();
     let rows = KEYS.iter().map(|key| {
-        let (value, from) = shown(key.name, &given);
+        let (value, from) = shown_value(key.name, &given);
         vec![
             key.name.to_owned(),
             value.unwrap_or_else(|| "-".to_owned()),
@@ -59,20 +59,20 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Tr
         ]
     });
     let rows: Vec<_> = std::iter::once(names).chain(rows).collect();
-    shown::print(&shown::table(&rows))
+    output::print(&output::table(&rows))
 }
 
 /// What flags, environment and file say, if it makes sense.
-pub(super) fn resolve(flags: &Flags, lookup: Lookup) -> Result<Configuration, Trouble> {
+pub(super) fn resolve(flags: &Flags, lookup: Lookup) -> Result<Configuration, CliError> {
     let configuration = read::read(&gather(flags, lookup)?, lookup)?;
     check(&configuration)?;
     Ok(configuration)
 }
 
 /// Refuses what would leave the service open to everybody.
-fn check(configuration: &Configuration) -> Result<(), Trouble> {
+fn check(configuration: &Configuration) -> Result<(), CliError> {
     match (&configuration.service.token, configuration.listen) {
-        (None, address) if !is_loopback(address) => Err(Trouble::input(format!(
+        (None, address) if !is_loopback(address) => Err(CliError::input(format!(
             "{address} can be reached from other machines, so a bearer token is required"
         ))
         .help("make one (openssl rand -hex 32 > token) and name it: --token-file token")),
@@ -85,7 +85,7 @@ fn is_loopback(address: SocketAddr) -> bool {
 }
 
 /// A setting's value as it may be shown, and where it comes from.
-fn shown(name: &str, given: &Gathered) -> (Option<String>, String) {
+fn shown_value(name: &str, given: &Gathered) -> (Option<String>, String) {
     let Some(given) = given.get(name) else { return (None, "-".to_owned()) };
     let value = match name {
         TOKEN => "***".to_owned(),
@@ -106,7 +106,7 @@ fn text_of(node: &Node) -> String {
 
 fn object(given: &Gathered) -> Value {
     let all = KEYS.iter().map(|key| {
-        let (value, from) = shown(key.name, given);
+        let (value, from) = shown_value(key.name, given);
         let (variable, what) = (key.variable(), key.what);
         let told = json!({ "value": value, "from": from, "variable": variable, "what": what });
         (key.name.to_owned(), told)

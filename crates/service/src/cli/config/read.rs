@@ -11,7 +11,7 @@ use retrial::time::Nanos;
 use retrial_service::server::{AccessToken, Functions, Hosts, Limits, Settings};
 
 use super::super::Lookup;
-use super::super::report::Trouble;
+use super::super::error::CliError;
 use super::gather::Gathered;
 use super::keys::{TOKEN, TRACES};
 
@@ -33,7 +33,7 @@ pub(crate) struct Configuration {
 const MILLISECOND: u64 = 1_000_000;
 
 /// What everything means, or all that is wrong.
-pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Trouble> {
+pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, CliError> {
     let environment = Environment::read(lookup)?;
     let mut reader = Reader { given, wrong: Vec::new() };
     let r = &mut reader;

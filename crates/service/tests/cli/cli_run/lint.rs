@@ -43,8 +43,8 @@ fn x7_each_finding_has_its_place_its_reason_and_what_to_do() {
     w.toml:15:15: steps.1.work_config: rule 1: it retries without limit and its delay grows without a cap (set a cap)
     w.toml:15:15: steps.1.work_config: each of unlimited attempts makes up to 4 of its own (let one layer retry)
     w.toml:21:13: steps.2.execution: rule 1: its list of errors is empty, so it matches nothing (name an error, or leave the list out)
-    w.toml:21:13: steps.2.execution: rule 1: the tasks of the fan-out that fail together come back together: no jitter (add jitter, such as full)
-    w.toml:21:13: steps.2.execution: the attempt timeout of 9s is not below the total timeout of 5s: the first attempt may take it all (shorten the one or lengthen the other)
+    w.toml:21:13: steps.2.execution: rule 1: tasks of the fan-out that fail together also retry together: there is no jitter (add jitter, such as full)
+    w.toml:21:13: steps.2.execution: the attempt timeout of 9s is not below the total timeout of 5s: the first attempt may take it all (shorten the attempt timeout or lengthen the total one)
     w.toml:21:13: steps.2.execution: each of 2 attempts makes up to 4 of its own: 8 calls in all (let one layer retry)
     "#);
     // The same in `explain`.

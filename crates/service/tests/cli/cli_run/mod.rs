@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod alerts;
-mod desk;
 mod endings;
+mod service;
 use crate::endpoint;
 mod events;
 mod examples;

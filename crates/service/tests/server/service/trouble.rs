@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use retrial::runtime::TokioRuntime;
-use retrial::store::{AskRuns, Layer, Listed, MemoryStore, Store, StoreError, Tally};
-use retrial::time::{Nanos, Timestamp};
+use retrial::store::{Answer, Request, Store, StoreError};
+use retrial::time::Nanos;
 use retrial_service::server::{Limits, Settings};
 use serde_json::json;
 
 use super::kit::{Memory, Served, memory, one, serve_with, submission};
 
-/// A store in trouble, as far as what is only looked at goes.
+/// A store that can be in trouble.
 struct Troubled {
     under: Memory,
     trouble: AtomicU8,
@@ -22,34 +21,14 @@ const SILENT: u8 = 1;
 const NOT_DONE: u8 = 2;
 const BROKEN: u8 = 3;
 
-impl Troubled {
-    async fn pass<T>(
-        &self,
-        ask: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
+impl Store for Troubled {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
         match self.trouble.load(Ordering::SeqCst) {
             SILENT => std::future::pending().await,
             NOT_DONE => Err(StoreError::NotDone("out of reach".into())),
             BROKEN => Err(StoreError::Broken("it rots".into())),
-            _ => ask.await,
+            _ => self.under.ask(request).await,
         }
-    }
-}
-
-impl Layer for Troubled {
-    type Under = MemoryStore<TokioRuntime>;
-
-    fn under(&self) -> &Self::Under {
-        &self.under
-    }
-    async fn clock(&self) -> Result<Timestamp, StoreError> {
-        self.pass(self.under().clock()).await
-    }
-    async fn list(&self, ask: AskRuns) -> Result<Listed, StoreError> {
-        self.pass(self.under().list(ask)).await
-    }
-    async fn tally(&self) -> Result<Tally, StoreError> {
-        self.pass(self.under().tally()).await
     }
 }
 

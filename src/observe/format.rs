@@ -1,6 +1,5 @@
 //! How names, counts and lengths of time are written.
 
-#[cfg(any(feature = "metrics", feature = "otlp"))]
 use crate::failure::RetryKind;
 use crate::failure::sanitise::clean;
 use crate::run::TaskId;
@@ -39,8 +38,7 @@ pub(super) fn task_name(workflow: &Workflow, task: TaskId) -> String {
     if fans_out(workflow, task.step) { format!("{name}[{}]", task.item) } else { name }
 }
 
-/// What triggered a retry, as labels and attributes spell it.
-#[cfg(any(feature = "metrics", feature = "otlp"))]
+/// What triggered a retry, as fields, labels and attributes spell it.
 pub(super) fn kind_name(kind: RetryKind) -> &'static str {
     match kind {
         RetryKind::Failure => "failure",

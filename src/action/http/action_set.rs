@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use super::http::HttpActions;
-use super::{Actions, Call, Outcome, Registry};
+use super::HttpActions;
+use crate::action::{Actions, Call, Outcome, Registry};
 use crate::net::Connect;
 use crate::workflow::{Able, Target};
 
@@ -17,8 +17,10 @@ impl<C: Connect> ActionSet<C> {
     /// The functions of `registry` and the endpoints that `http` reaches. Functions that were given
     /// no network use that of `http`.
     #[must_use]
-    pub fn new(registry: Registry, http: HttpActions<C>) -> Self {
-        let registry = registry.over_unless_given(http.network().clone());
+    pub fn new(mut registry: Registry, http: HttpActions<C>) -> Self {
+        if registry.network.0.get().is_none() {
+            registry.over(http.network.clone());
+        }
         Self { registry, http }
     }
 }

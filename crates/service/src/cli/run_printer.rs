@@ -14,13 +14,13 @@ use super::Lookup;
 
 /// Where a run is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum OutputStream {
     Stdout,
     /// Where stdout is for data.
     Stderr,
 }
 
-impl Place {
+impl OutputStream {
     fn out(self) -> Box<dyn Write + Send> {
         match self {
             Self::Stdout => Box::new(stdout()),
@@ -55,7 +55,7 @@ impl Place {
 }
 
 /// Prints one run.
-pub(super) struct Watch {
+pub(super) struct RunPrinter {
     printer: Printer<Box<dyn Write + Send>>,
     /// Printed before anything else, once something is durable.
     first: Mutex<Option<String>>,
@@ -64,14 +64,14 @@ pub(super) struct Watch {
     ended: Notify,
 }
 
-impl Watch {
-    pub(super) fn new(place: Place, detailed: bool, lookup: Lookup) -> Self {
+impl RunPrinter {
+    pub(super) fn new(stream: OutputStream, detailed: bool, lookup: Lookup) -> Self {
         let moves = lookup("TERM").is_none_or(|term| term != "dumb");
-        let terminal = place.is_terminal() && moves;
+        let terminal = stream.is_terminal() && moves;
         let output = if detailed { Output::Detailed } else { Output::Auto { terminal } };
-        let printer = Printer::new(place.out(), output)
-            .with_colour(place.has_colour())
-            .with_sight(move || place.size());
+        let printer = Printer::new(stream.out(), output)
+            .with_colour(stream.has_colour())
+            .with_size_from(move || stream.size());
         Self { printer, first: Mutex::default(), webhooks: Mutex::default(), ended: Notify::new() }
     }
 
@@ -99,7 +99,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for RunPrinter {
     fn tell(&self, notice: &Notice<'_>) {
         if self.is_of_webhook(notice) {
             if let Event::RunEnded { outcome } = notice.event {

@@ -18,21 +18,21 @@ use crate::net::{Connect, Url};
 const MAX_ANSWER: usize = 64 * 1024;
 
 /// Sends each request over a connection of its own. Its time is the caller's to limit.
-pub(super) struct Post<C>(C);
+pub(super) struct NetworkClient<C>(C);
 
-impl<C> Post<C> {
+impl<C> NetworkClient<C> {
     pub(super) fn new(network: C) -> Self {
         Self(network)
     }
 }
 
-impl<C> fmt::Debug for Post<C> {
+impl<C> fmt::Debug for NetworkClient<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Post")
+        f.write_str("NetworkClient")
     }
 }
 
-impl<C: Connect> Post<C> {
+impl<C: Connect> NetworkClient<C> {
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let url: Url = request.uri().to_string().parse()?;
         let stream = self.0.connect(url.authority()).await?;
@@ -53,7 +53,7 @@ impl<C: Connect> Post<C> {
     }
 }
 
-impl<C: Connect> HttpClient for Post<C> {
+impl<C: Connect> HttpClient for NetworkClient<C> {
     fn send_bytes<'s, 'f>(
         &'s self,
         request: Request<Bytes>,

@@ -43,7 +43,7 @@ impl Syntax {
 }
 
 /// A definition that came in.
-pub(super) struct Text<'t> {
+pub(super) struct DefinitionText<'t> {
     /// What it is called in diagnostics; an IR program's workflow is named so.
     pub(super) name: &'t str,
     pub(super) syntax: Syntax,
@@ -53,15 +53,15 @@ pub(super) struct Text<'t> {
 }
 
 /// The most bytes of a definition.
-const LONGEST: usize = 256 * 1024;
+const MAX_DEFINITION: usize = 256 * 1024;
 
-impl Text<'_> {
+impl DefinitionText<'_> {
     /// Refuses what is too long to be read at leisure.
     pub(super) fn bounded(self) -> Result<Self, Problem> {
         match self.text.len().max(self.actions.map_or(0, str::len)) {
-            0..=LONGEST => Ok(self),
+            0..=MAX_DEFINITION => Ok(self),
             _ => {
-                let detail = format!("a definition has at most {LONGEST} bytes");
+                let detail = format!("a definition has at most {MAX_DEFINITION} bytes");
                 Err(Problem::new(Kind::TooLarge, detail))
             }
         }
@@ -189,11 +189,11 @@ pub(super) fn findings(document: Document) -> Value {
         let place = place.unwrap_or_else(|| Place::whole(&Source::new("", "")));
         one.warnings.iter().map(|finding| finding.at(&place)).collect::<Vec<_>>()
     };
-    told(&all.iter().flat_map(of).collect::<Vec<_>>())
+    diagnostics_json(&all.iter().flat_map(of).collect::<Vec<_>>())
 }
 
 /// Diagnostics, as answers tell them.
-pub(super) fn told(found: &[Diagnostic]) -> Value {
+pub(super) fn diagnostics_json(found: &[Diagnostic]) -> Value {
     let one = |d: &Diagnostic| {
         json!({
             "file": clean(d.file()),
@@ -208,11 +208,11 @@ pub(super) fn told(found: &[Diagnostic]) -> Value {
 }
 
 /// That a definition makes no sense, and where.
-pub(super) fn refused(found: &[Diagnostic]) -> Problem {
+pub(super) fn invalid_definition(found: &[Diagnostic]) -> Problem {
     let count = found.len();
     let detail = match found {
         [one] => format!("the definition makes no sense: {}", one.message()),
         _ => format!("the definition makes no sense: {count} things are wrong with it"),
     };
-    Problem::invalid(detail).with("diagnostics", told(found))
+    Problem::invalid(detail).with("diagnostics", diagnostics_json(found))
 }

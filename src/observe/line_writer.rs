@@ -7,13 +7,13 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use super::line::{Line, Tone};
 
 /// Tells a terminal's columns and rows now, where they are known.
-pub(super) type Sight = Box<dyn Fn() -> Option<(usize, usize)> + Send>;
+pub(super) type SizeSource = Box<dyn Fn() -> Option<(usize, usize)> + Send>;
 
 /// Where lines are written.
-pub(super) struct Screen<W> {
+pub(super) struct LineWriter<W> {
     out: W,
     pub(super) colour: bool,
-    pub(super) sight: Sight,
+    pub(super) size_source: SizeSource,
     /// As last seen.
     columns: usize,
     rows: usize,
@@ -22,10 +22,18 @@ pub(super) struct Screen<W> {
     broken: bool,
 }
 
-impl<W: Write> Screen<W> {
+impl<W: Write> LineWriter<W> {
     pub(super) fn new(out: W) -> Self {
-        let sight: Sight = Box::new(|| None);
-        Self { out, colour: false, sight, columns: 80, rows: 24, live: Vec::new(), broken: false }
+        let size_source: SizeSource = Box::new(|| None);
+        Self {
+            out,
+            colour: false,
+            size_source,
+            columns: 80,
+            rows: 24,
+            live: Vec::new(),
+            broken: false,
+        }
     }
 
     /// Writes lines that stay. A reader that has gone away must not change what happens to runs:
@@ -55,7 +63,7 @@ impl<W: Write> Screen<W> {
     }
 
     fn look(&mut self) {
-        if let Some((columns, rows)) = (self.sight)() {
+        if let Some((columns, rows)) = (self.size_source)() {
             (self.columns, self.rows) = (columns.max(1), rows.max(1));
         }
     }

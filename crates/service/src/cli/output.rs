@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use retrial::failure::sanitise;
 use serde_json::Value;
 
-use super::report::Trouble;
+use super::error::CliError;
 
 /// The longest text shown, in characters.
-const LONGEST: usize = 500;
+const MAX_TEXT: usize = 500;
 
 /// `text` without secrets (C14) and on one line.
 pub(super) fn clean(text: &str) -> String {
-    let shown = sanitise::message(text, LONGEST);
+    let shown = sanitise::message(text, MAX_TEXT);
     shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
@@ -45,16 +45,16 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
 }
 
 /// Prints to a reader that may have gone away.
-pub(super) fn print(text: &str) -> Result<ExitCode, Trouble> {
+pub(super) fn print(text: &str) -> Result<ExitCode, CliError> {
     match stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {
-            Err(Trouble::input(format!("stdout can't be written: {e}")))
+            Err(CliError::input(format!("stdout can't be written: {e}")))
         }
         _ => Ok(ExitCode::SUCCESS),
     }
 }
 
 /// Prints JSON, indented.
-pub(super) fn print_json(value: &Value) -> Result<ExitCode, Trouble> {
+pub(super) fn print_json(value: &Value) -> Result<ExitCode, CliError> {
     print(&format!("{value:#}\n"))
 }

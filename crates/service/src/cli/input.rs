@@ -11,12 +11,12 @@ use retrial::workflow::{HeaderText, Target, Workflow};
 use serde_json::{Map, Value};
 
 use super::Lookup;
-use super::report::Trouble;
+use super::error::CliError;
 
 /// The text of the file at `path`.
-pub(super) fn read(path: &str) -> Result<String, Trouble> {
+pub(super) fn read(path: &str) -> Result<String, CliError> {
     std::fs::read_to_string(path)
-        .map_err(|e| Trouble::input(format!("`{path}` can't be read: {e}")))
+        .map_err(|e| CliError::input(format!("`{path}` can't be read: {e}")))
 }
 
 /// The workflow in `file`: TOML or JSON by its extension, else IR text, whose actions are in
@@ -27,7 +27,7 @@ pub(super) fn workflow(
     actions: Option<&str>,
     environment: &Environment,
     lookup: Lookup,
-) -> Result<Document, Trouble> {
+) -> Result<Document, CliError> {
     let text = read(file)?;
     let format = Format::from_extension(file);
     let (document, declared_in) = match (format, actions) {
@@ -37,7 +37,7 @@ pub(super) fn workflow(
         (Some(_), Some(_)) => {
             let message =
                 format!("--actions is for IR text, and `{file}` declares its own actions");
-            return Err(Trouble::input(message).help("leave --actions out"));
+            return Err(CliError::input(message).help("leave --actions out"));
         }
         (None, None) => {
             let declared = Declarations::default();
@@ -93,14 +93,14 @@ fn unset(source: &Arc<Source>, field: &str, variable: &str) -> Diagnostic {
 }
 
 /// Whether every variable that a stored workflow's headers name is set.
-pub(super) fn check_variables(workflow: &Workflow, lookup: Lookup) -> Result<(), Trouble> {
+pub(super) fn check_variables(workflow: &Workflow, lookup: Lookup) -> Result<(), CliError> {
     for (name, action) in workflow.actions() {
         let Target::Http(endpoint) = &action.target else { continue };
         for text in endpoint.headers.values() {
             let HeaderText::Env(variable) = text else { continue };
             if lookup(variable).is_none() {
                 let what = format!("the environment variable `{variable}` is not set");
-                return Err(Trouble::input(format!("{what}, and action `{name}` sends it"))
+                return Err(CliError::input(format!("{what}, and action `{name}` sends it"))
                     .help(format!("set it: export {variable}=...")));
             }
         }
@@ -109,7 +109,7 @@ pub(super) fn check_variables(workflow: &Workflow, lookup: Lookup) -> Result<(),
 }
 
 /// The object that `--input` gives.
-pub(super) fn input(text: Option<&str>) -> Result<Map<String, Value>, Trouble> {
+pub(super) fn input(text: Option<&str>) -> Result<Map<String, Value>, CliError> {
     let Some(text) = text else { return Ok(Map::new()) };
     let node = tree::Node::parse("--input", text, Format::Json)?;
     Ok(node.to_json_object()?)

@@ -7,9 +7,9 @@ use retrial::run::RunId;
 use serde_json::{Value, json};
 
 use super::Lookup;
-use super::report::Trouble;
-use super::shown::{clean, print};
-use super::target::{self, Place, Target};
+use super::error::CliError;
+use super::output::{clean, print};
+use super::target::{self, Target, TargetArgs};
 
 /// Pause a run's retries: none starts until `retrial resume`.
 ///
@@ -89,7 +89,7 @@ struct Of {
     run: String,
 
     #[command(flatten)]
-    place: Place,
+    target: TargetArgs,
 }
 
 impl Of {
@@ -100,8 +100,8 @@ impl Of {
         what: &str,
         body: Option<Value>,
         say: impl FnOnce(&Target, RunId, &Value) -> String,
-    ) -> Result<ExitCode, Trouble> {
-        target::at(&self.place, lookup, async |target: &Target| {
+    ) -> Result<ExitCode, CliError> {
+        target::at(&self.target, lookup, async |target: &Target| {
             let run = target.run(&self.run).await?;
             let stands = target.command(run, what, body).await?;
             print(&(say(target, run, &stands) + "\n"))
@@ -125,7 +125,7 @@ fn goes_on(target: &Target, run: RunId) -> String {
 }
 
 impl Pause {
-    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         self.of.ask(lookup, "pause", because(&self.reason), |target, run, _| {
             let option = target.option();
             format!("Run {run}: retries are paused until `retrial resume {run} {option}`.")
@@ -134,7 +134,7 @@ impl Pause {
 }
 
 impl Resume {
-    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         self.of.ask(lookup, "resume", None, |target, run, _| {
             format!("Run {run}: retries go on. {}", goes_on(target, run))
         })
@@ -142,7 +142,7 @@ impl Resume {
 }
 
 impl Fail {
-    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         let Self { step, item, reason, .. } = self;
         let body = json!({ "step": step, "item": item, "reason": reason });
         self.of.ask(lookup, "fail", Some(body), |target, run, stands| {
@@ -158,14 +158,14 @@ impl Fail {
 }
 
 impl Cancel {
-    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         let say = |_: &Target, run, _: &Value| format!("Run {run} is cancelled.");
         self.of.ask(lookup, "cancel", because(&self.reason), say)
     }
 }
 
 impl Deactivate {
-    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         self.of.ask(lookup, "deactivate", None, |target, run, _| {
             let option = target.option();
             format!("Run {run} is left alone until `retrial activate {run} {option}`.")
@@ -174,7 +174,7 @@ impl Deactivate {
 }
 
 impl Activate {
-    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         self.of.ask(lookup, "activate", None, |target, run, _| {
             format!("Run {run} is active. {}", goes_on(target, run))
         })
@@ -182,7 +182,7 @@ impl Activate {
 }
 
 impl Archive {
-    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, Trouble> {
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         self.of.ask(lookup, "archive", None, |_, run, _| format!("Run {run} is archived."))
     }
 }

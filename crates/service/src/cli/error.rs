@@ -9,7 +9,7 @@ use retrial::dialect::{Diagnostic, report};
 
 /// Why a command can't do what it was asked to.
 #[derive(Debug)]
-pub(super) struct Trouble {
+pub(super) struct CliError {
     kind: Kind,
     what: What,
     note: Option<&'static str>,
@@ -28,7 +28,7 @@ enum What {
     Plain(Box<MietteDiagnostic>),
 }
 
-impl Trouble {
+impl CliError {
     /// The user's input makes no sense.
     pub(super) fn input(message: impl Into<String>) -> Self {
         Self::plain(Kind::Input, message)
@@ -85,13 +85,13 @@ impl Trouble {
     }
 }
 
-impl From<Vec<Diagnostic>> for Trouble {
+impl From<Vec<Diagnostic>> for CliError {
     fn from(found: Vec<Diagnostic>) -> Self {
         Self { kind: Kind::Input, what: What::Text(found), note: None }
     }
 }
 
-impl From<Diagnostic> for Trouble {
+impl From<Diagnostic> for CliError {
     fn from(found: Diagnostic) -> Self {
         vec![found].into()
     }

@@ -1,8 +1,8 @@
 //! One task as its events tell it, in the layout of the rh_agents document (H14).
 
 use super::Notice;
-use super::line::{Held, Line, Tone};
-use super::words::{counted, seconds, task_name};
+use super::format::{counted, seconds, task_name};
+use super::line::{HeldLines, Line, Tone};
 use crate::failure::Failure;
 use crate::failure::sanitise::clean;
 use crate::guard::HeldBy;
@@ -13,7 +13,7 @@ use crate::workflow::{StepIx, Workflow};
 
 /// What is known of one task: enough to compute every number that is shown of it.
 #[derive(Debug)]
-pub(super) struct Story {
+pub(super) struct TaskLines {
     name: String,
     /// When attempt 1 started; unknown when the printer came later.
     first_started: Option<Timestamp>,
@@ -22,7 +22,7 @@ pub(super) struct Story {
     /// Attempts allowed by the rule that governs the last failure; `None` when unlimited.
     of: Option<u32>,
     failed: bool,
-    held: Held,
+    held: HeldLines,
     /// A failure whose retry is told next: the two lines belong together, and another task's must
     /// not come between them (H16).
     failure: Option<Line>,
@@ -30,7 +30,7 @@ pub(super) struct Story {
 
 /// What an event does to a story.
 #[derive(Debug)]
-pub(super) enum Turn {
+pub(super) enum TaskUpdate {
     /// The task goes on; these lines are new.
     On(Vec<Line>),
     /// The task has ended; these lines are the last.
@@ -42,7 +42,7 @@ pub(super) enum Turn {
     },
 }
 
-impl Story {
+impl TaskLines {
     /// A task of which nothing was told yet. `prefix` goes before its name.
     pub(super) fn new(workflow: &Workflow, task: TaskId, prefix: &str) -> Self {
         Self {
@@ -51,27 +51,27 @@ impl Story {
             started: None,
             of: None,
             failed: false,
-            held: Held::default(),
+            held: HeldLines::default(),
             failure: None,
         }
     }
 
     /// Goes on with an event about this task and keeps what the lines to come need.
-    pub(super) fn take(&mut self, notice: &Notice<'_>) -> Turn {
+    pub(super) fn take(&mut self, notice: &Notice<'_>) -> TaskUpdate {
         let kept = self.failure.take();
-        match self.go_on(notice) {
-            Turn::On(mut lines) => {
+        match self.apply(notice) {
+            TaskUpdate::On(mut lines) => {
                 lines.splice(0..0, kept);
-                Turn::On(lines)
+                TaskUpdate::On(lines)
             }
-            end @ Turn::End { .. } => {
+            end @ TaskUpdate::End { .. } => {
                 self.failure = kept;
                 end
             }
         }
     }
 
-    fn go_on(&mut self, notice: &Notice<'_>) -> Turn {
+    fn apply(&mut self, notice: &Notice<'_>) -> TaskUpdate {
         let at = notice.at;
         match notice.event {
             Event::AttemptStarted { attempt, retries_left, .. } => {
@@ -88,9 +88,9 @@ impl Story {
                 self.give_up(at, *attempts, *reason, &error.message)
             }
             Event::TaskCancelled { .. } => {
-                Turn::End { well: false, lines: vec![self.call_off(at)] }
+                TaskUpdate::End { well: false, lines: vec![self.call_off(at)] }
             }
-            _ => Turn::On(Vec::new()),
+            _ => TaskUpdate::On(Vec::new()),
         }
     }
 
@@ -115,15 +115,15 @@ impl Story {
     }
 
     /// Gives the failure's line out with the one that follows.
-    fn keep(&mut self, turn: Turn) -> Turn {
-        if let Turn::On(mut lines) = turn {
+    fn keep(&mut self, turn: TaskUpdate) -> TaskUpdate {
+        if let TaskUpdate::On(mut lines) = turn {
             self.failure = lines.pop();
-            return Turn::On(lines);
+            return TaskUpdate::On(lines);
         }
         turn
     }
 
-    fn start(&mut self, at: Timestamp, attempt: u32, retries_left: Option<u32>) -> Turn {
+    fn start(&mut self, at: Timestamp, attempt: u32, retries_left: Option<u32>) -> TaskUpdate {
         if attempt == 1 {
             self.first_started = Some(at);
         }
@@ -132,33 +132,39 @@ impl Story {
         let retry =
             if attempt > 1 { format!(" (retry {})", self.count(attempt)) } else { String::new() };
         self.held.begin();
-        self.say(Tone::Plain, format!("🔧 {} [STARTED]{retry}", self.name))
+        self.add_line(Tone::Plain, format!("🔧 {} [STARTED]{retry}", self.name))
     }
 
-    fn hold(&mut self, by: HeldBy, wait: Nanos) -> Turn {
+    fn hold(&mut self, by: HeldBy, wait: Nanos) -> TaskUpdate {
         let (name, wait) = (&self.name, seconds(wait));
-        self.say(Tone::Retry, format!("  ⏸ {name} held by the {by}, asking again in {wait}..."))
+        self.add_line(
+            Tone::Retry,
+            format!("  ⏸ {name} held by the {by}, asking again in {wait}..."),
+        )
     }
 
-    fn fail(&mut self, at: Timestamp, failure: &Failure, of: Option<u32>) -> Turn {
+    fn fail(&mut self, at: Timestamp, failure: &Failure, of: Option<u32>) -> TaskUpdate {
         self.failed = true;
         self.of = of;
         let took = since(self.started.take(), at, "");
         let why = reason(failure.message(), failure.code().as_str());
-        self.say(Tone::Bad, format!("✖ {} [FAILED]{took} - {why}", self.name))
+        self.add_line(Tone::Bad, format!("✖ {} [FAILED]{took} - {why}", self.name))
     }
 
-    fn wait(&mut self, attempt: u32, delay: Nanos) -> Turn {
+    fn wait(&mut self, attempt: u32, delay: Nanos) -> TaskUpdate {
         let count = self.count(attempt);
-        self.say(Tone::Retry, format!("  ↻ Retrying (attempt {count}) in {}...", seconds(delay)))
+        self.add_line(
+            Tone::Retry,
+            format!("  ↻ Retrying (attempt {count}) in {}...", seconds(delay)),
+        )
     }
 
-    fn succeed(&self, at: Timestamp, attempts: u32) -> Turn {
+    fn succeed(&self, at: Timestamp, attempts: u32) -> TaskUpdate {
         let name = &self.name;
         if attempts <= 1 {
             let took = since(self.first_started, at, "");
             let line = Line::new(Tone::Good, format!("✔ {name} [COMPLETED]{took}"));
-            return Turn::End { well: true, lines: vec![line] };
+            return TaskUpdate::End { well: true, lines: vec![line] };
         }
         let total = self.total(at);
         let retries = counted(attempts - 1, "retry", "retries");
@@ -166,10 +172,10 @@ impl Story {
             Line::new(Tone::Good, format!("✔ {name} [COMPLETED after {attempts} attempts]{total}")),
             Line::new(Tone::Retry, format!("  ↻ Recovered after {retries}")),
         ];
-        Turn::End { well: true, lines }
+        TaskUpdate::End { well: true, lines }
     }
 
-    fn give_up(&self, at: Timestamp, attempts: u32, why: GiveUp, message: &str) -> Turn {
+    fn give_up(&self, at: Timestamp, attempts: u32, why: GiveUp, message: &str) -> TaskUpdate {
         let (name, total) = (&self.name, self.total(at));
         let mut lines = Vec::new();
         if !self.failed {
@@ -188,7 +194,7 @@ impl Story {
                 format!("✖ {name} [FAILED after {made}]{total} - {why}"),
             )),
         }
-        Turn::End { well: false, lines }
+        TaskUpdate::End { well: false, lines }
     }
 
     /// `2/3`, or `2` when unlimited.
@@ -200,10 +206,10 @@ impl Story {
         since(self.first_started, at, " total")
     }
 
-    fn say(&mut self, tone: Tone, text: String) -> Turn {
+    fn add_line(&mut self, tone: Tone, text: String) -> TaskUpdate {
         let line = Line::new(tone, text);
         self.held.push(line.clone());
-        Turn::On(vec![line])
+        TaskUpdate::On(vec![line])
     }
 }
 

@@ -9,8 +9,7 @@ use retrial::failure::sanitise::clean;
 use retrial::store::{LetterHead, LetterStatus, RunHead, RunPhase};
 
 /// A run in a list, as one JSON object.
-#[must_use]
-pub fn run_head(head: &RunHead) -> Value {
+pub(super) fn run_head(head: &RunHead) -> Value {
     json!({
         "run": head.run.to_string(),
         "workflow": clean(&head.workflow),
@@ -25,8 +24,7 @@ pub fn run_head(head: &RunHead) -> Value {
 }
 
 /// A dead letter in a list, as one JSON object.
-#[must_use]
-pub fn letter_head(head: &LetterHead) -> Value {
+pub(super) fn letter_head(head: &LetterHead) -> Value {
     let (status, run, why) = match &head.status {
         LetterStatus::Waiting => ("waiting", None, None),
         LetterStatus::Redriven { run } => ("redriven", Some(run.to_string()), None),

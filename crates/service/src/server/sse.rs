@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::monitor::{self, Held};
 use super::problem::{Kind, Problem};
-use super::service::At;
+use super::service::SharedState;
 use retrial::engine::World;
 use retrial::runtime::{Runtime, Task};
 
@@ -35,33 +35,36 @@ impl Message {
 }
 
 /// Where a stream's messages are put.
-pub(super) struct Feed(mpsc::Sender<Message>);
+pub(super) struct MessageSender(mpsc::Sender<Message>);
 
 /// The reader is gone.
-pub(super) struct Gone;
+pub(super) struct ReaderGone;
 
-impl Feed {
-    pub(super) async fn send(&self, message: Message) -> Result<(), Gone> {
-        self.0.send(message).await.map_err(|_| Gone)
+impl MessageSender {
+    pub(super) async fn send(&self, message: Message) -> Result<(), ReaderGone> {
+        self.0.send(message).await.map_err(|_| ReaderGone)
     }
 }
 
 /// A stream of what `fill` puts into its feed, if there may be one more. At shutdown it ends with
 /// the message `closing`: nothing is lost, its reader goes on elsewhere or later.
-pub(super) fn open<W, F>(at: &At<W>, fill: impl FnOnce(Arc<Feed>) -> F) -> Result<Response, Problem>
+pub(super) fn open<W, F>(
+    service: &SharedState<W>,
+    fill: impl FnOnce(Arc<MessageSender>) -> F,
+) -> Result<Response, Problem>
 where
     W: World,
-    F: Future<Output = Result<(), Gone>> + Send + 'static,
+    F: Future<Output = Result<(), ReaderGone>> + Send + 'static,
 {
-    let permit = Arc::clone(&at.streams).try_acquire_owned().map_err(|_| {
-        let most = at.settings.limits.streams;
+    let permit = Arc::clone(&service.streams).try_acquire_owned().map_err(|_| {
+        let most = service.settings.limits.streams;
         Problem::new(Kind::TooManyStreams, format!("at most {most} streams are open at once"))
     })?;
     let (sender, messages) = mpsc::channel(WAITING);
-    let feed = Arc::new(Feed(sender));
+    let feed = Arc::new(MessageSender(sender));
     let filling = fill(Arc::clone(&feed));
-    let closing = at.closing.clone();
-    let task = at.engine.runtime().spawn(async move {
+    let closing = service.closing.clone();
+    let task = service.engine.runtime().spawn(async move {
         // Whoever reads may be gone.
         let _ = tokio::select! {
             biased;
@@ -69,9 +72,9 @@ where
             done = filling => done,
         };
     });
-    let counted = at.monitor.hold(monitor::STREAMS);
+    let counted = service.monitor.hold(monitor::STREAMS);
     let messages = Messages { messages, _task: task, _permit: permit, _counted: counted };
-    let silence = KeepAlive::new().interval(at.settings.limits.keep_alive.into());
+    let silence = KeepAlive::new().interval(service.settings.limits.keep_alive.into());
     Ok(Sse::new(messages).keep_alive(silence).into_response())
 }
 

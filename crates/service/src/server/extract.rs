@@ -12,34 +12,34 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
 use super::problem::{Kind, Problem};
-use super::service::Shared;
+use super::service::ServiceState;
 use retrial::engine::World;
 use retrial::run::{LetterId, RunId};
 use retrial::runtime::Runtime;
 
 /// The run that the path names.
-pub(super) struct OfRun(pub(super) RunId);
+pub(super) struct RunPath(pub(super) RunId);
 
 /// The dead letter that the path names.
-pub(super) struct OfLetter(pub(super) LetterId);
+pub(super) struct LetterPath(pub(super) LetterId);
 
 /// The name in the path.
-pub(super) struct Named(pub(super) String);
+pub(super) struct NamePath(pub(super) String);
 
 /// The query: every parameter must be taken, or it is not known.
-pub(super) struct Asked(BTreeMap<String, String>);
+pub(super) struct QueryParameters(BTreeMap<String, String>);
 
-impl<S: Send + Sync> FromRequestParts<S> for OfRun {
+impl<S: Send + Sync> FromRequestParts<S> for RunPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let Named(text) = Named::from_request_parts(parts, state).await?;
+        let NamePath(text) = NamePath::from_request_parts(parts, state).await?;
         let wrong = |_| Problem::not_found("the path names no run: a run's id is a UUID");
         RunId::from_str(&text).map(Self).map_err(wrong)
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for OfLetter {
+impl<S: Send + Sync> FromRequestParts<S> for LetterPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -51,7 +51,7 @@ impl<S: Send + Sync> FromRequestParts<S> for OfLetter {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Named {
+impl<S: Send + Sync> FromRequestParts<S> for NamePath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
@@ -60,7 +60,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Asked {
+impl<S: Send + Sync> FromRequestParts<S> for QueryParameters {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
@@ -76,7 +76,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Asked {
     }
 }
 
-impl Asked {
+impl QueryParameters {
     /// A parameter's text; an empty one counts as absent.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).filter(|text| !text.is_empty())
@@ -104,7 +104,7 @@ impl Asked {
     }
 }
 
-impl<W: World> Shared<W> {
+impl<W: World> ServiceState<W> {
     /// The whole body, if it is small and comes soon.
     pub(super) async fn body(&self, body: Body) -> Result<Bytes, Problem> {
         let limits = self.settings.limits;

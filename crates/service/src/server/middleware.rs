@@ -8,7 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use super::problem::{Kind, Problem};
-use super::service::{At, Shared};
+use super::service::{ServiceState, SharedState};
 use super::{monitor, routes};
 use retrial::engine::World;
 use retrial::net::Url;
@@ -34,21 +34,21 @@ const ALWAYS: [(HeaderName, &str); 7] = [
 /// What a request that matches no route is counted as.
 const NO_ROUTE: &str = "none";
 
-pub(super) async fn admit<W: World>(
-    State(at): State<At<W>>,
+pub(super) async fn handle<W: World>(
+    State(service): State<SharedState<W>>,
     request: Request,
     next: Next,
 ) -> Response {
-    let runtime = at.engine.runtime();
+    let runtime = service.engine.runtime();
     let began = runtime.now();
     let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = matched.unwrap_or_else(|| NO_ROUTE.to_owned());
     let method = known_method(request.method());
-    let held = at.monitor.hold(monitor::IN_FLIGHT);
-    let mut response = match at.may_pass(&request, &route) {
+    let held = service.monitor.hold(monitor::IN_FLIGHT);
+    let mut response = match service.check_request(&request, &route) {
         Err(problem) => problem.into_response(),
         Ok(()) => {
-            let within = at.settings.limits.answer_within;
+            let within = service.settings.limits.answer_within;
             tokio::select! {
                 biased;
                 response = next.run(request) => response,
@@ -63,7 +63,7 @@ pub(super) async fn admit<W: World>(
     let took = runtime.now().since(began);
     let status = response.status().as_u16();
     tracing::debug!(method, route, status, %took, "a request was answered");
-    at.monitor.answered(&route, method, status, took);
+    service.monitor.answered(&route, method, status, took);
     for (name, value) in ALWAYS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
@@ -76,8 +76,8 @@ fn known_method(method: &Method) -> &'static str {
     known.into_iter().find(|name| *name == method.as_str()).unwrap_or("other")
 }
 
-impl<W: World> Shared<W> {
-    fn may_pass(&self, request: &Request, route: &str) -> Result<(), Problem> {
+impl<W: World> ServiceState<W> {
+    fn check_request(&self, request: &Request, route: &str) -> Result<(), Problem> {
         let limits = self.settings.limits;
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > limits.uri) {
             let detail = format!("path and query have at most {} bytes", limits.uri);

@@ -1,0 +1,85 @@
+//! What a lane does once a commit is durable: act, then tell.
+
+use super::{Batch, Lane, LaneError};
+use crate::engine::draft::Draft;
+use crate::engine::guarding::frees;
+use crate::engine::lanes::{Command, Message};
+use crate::engine::{CommandError, World};
+use crate::run::Phase;
+use crate::runtime::Runtime as _;
+use crate::store::{Heartbeat, Holding, QueueChange, Store as _};
+use crate::time::{Mono, Nanos};
+use crate::workflow::StepIx;
+
+impl<W: World> Lane<W> {
+    /// An answer that came late may tell of a lease, or an attempt's time, that has passed since:
+    /// attempts that another node has taken over do not start here.
+    pub(super) async fn confirm(&self, draft: &mut Draft, begun: Mono) -> Result<(), LaneError> {
+        let lasts = self.node.config.lease;
+        let run = self.state.id();
+        let mut held = Vec::new();
+        let mut soon = Nanos::new(lasts.get() / 3);
+        for change in &draft.queue {
+            if let QueueChange::Lease { task, token, timeout, heartbeat, .. } = *change {
+                let beat = heartbeat.map(|within| Heartbeat { within, progress: None });
+                held.push(Holding { run, task, token, lasts, heartbeat: beat });
+                let ends = [timeout, heartbeat].into_iter().flatten().fold(lasts, Nanos::min);
+                soon = soon.min(Nanos::new(ends.get() / 2));
+            }
+        }
+        if held.is_empty() || self.node.runtime.now().since(begun) < soon {
+            return Ok(());
+        }
+        let renewed = self.node.until_answered(|| self.node.store.renew(held.clone())).await?;
+        self.node.clock.hear(renewed.at, &self.node.runtime);
+        for holding in renewed.lost(&held) {
+            draft.started.retain(|token| *token != holding.token);
+        }
+        Ok(())
+    }
+
+    /// What follows once the draft is durable: act, then tell.
+    pub(super) fn land(&mut self, mut draft: Draft, batch: Batch) {
+        let first = self.state.version();
+        std::mem::swap(&mut self.state, &mut draft.state);
+        self.node.wake_for(&draft.queue);
+        if frees(&draft.guards) {
+            self.node.alarm.ring();
+        }
+        let mut slots = Vec::new();
+        for (place, message) in batch.messages.into_iter().enumerate() {
+            match message {
+                Message::Claimed(claimed, slot) => {
+                    let started = draft.started.contains(&claimed.token);
+                    // Also where the run was deactivated in the same commit: what started may end.
+                    if started && !matches!(self.state.phase(), Phase::Ended(_)) {
+                        self.node.dispatch(&self.state, &claimed, slot);
+                    }
+                }
+                Message::Command(command, reply) => {
+                    let changed = draft.changed.contains(&place);
+                    let _ = reply.send(match command {
+                        Command::Fail { step, .. } if !changed => Err(self.nothing_waits(step)),
+                        _ => Ok(()),
+                    });
+                }
+                Message::Recover(done) => {
+                    let _ = done.send(());
+                }
+                // Free again only when all is told.
+                Message::Ended { slot, .. } => slots.push(slot),
+                Message::Expired { .. } | Message::Retire => {}
+            }
+        }
+        if draft.calls_off {
+            self.node.call_off_ended(&self.state);
+        }
+        self.node.tell(self.state.id(), self.state.workflow(), first, &draft.events);
+        self.node.born(draft.births, batch.expected);
+    }
+
+    fn nothing_waits(&self, step: StepIx) -> CommandError {
+        let name = self.state.workflow().step(step).map(|s| s.id.clone()).unwrap_or_default();
+        CommandError::NothingWaits { run: self.state.id(), step: name }
+    }
+}

@@ -1,0 +1,23 @@
+use std::future::Future;
+
+use tokio::net::TcpStream;
+
+use super::{Authority, BoxStream, ConnectError};
+
+/// Stands for `Tls` in a build without the feature `tls`: refuses every connection.
+#[derive(Clone, Debug)]
+pub(super) struct Tls;
+
+impl Tls {
+    pub(super) fn new() -> Self {
+        Self
+    }
+
+    pub(super) async fn connect(
+        &self,
+        to: &Authority,
+        _dial: impl Future<Output = Result<TcpStream, ConnectError>>,
+    ) -> Result<BoxStream, ConnectError> {
+        Err(ConnectError::no_tls(to))
+    }
+}
