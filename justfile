@@ -44,7 +44,7 @@ soak MINUTES="30":
 # Lists the tests of docs/semantics.md anew, and the examples of docs/events.md.
 pages:
     SEMANTICS=write cargo test -p retrial --test house
-    EVENTS=write cargo test -p retrial --all-features --test observe
+    EVENTS=write cargo test --test observe
 
 # The pages as a book in target/book (needs mdbook).
 book:

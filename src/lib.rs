@@ -60,3 +60,8 @@ pub mod runtime;
 pub mod store;
 
 pub use retrial_core::{dialect, explain, failure, guard, policy, run, schedule, time, workflow};
+
+/// The programs of the README run as tests of documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
