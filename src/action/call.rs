@@ -11,10 +11,10 @@ use crate::run::{RunId, TaskId};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::Action;
 
-/// What an attempt gave: a result, or what went wrong.
+/// The outcome of an attempt: its result, or its failure.
 pub type Outcome = Result<Value, Failure>;
 
-/// One attempt, as the action sees it (W15).
+/// The invocation of an action by one attempt.
 #[derive(Clone, Debug)]
 pub struct Call {
     /// The run.
@@ -25,9 +25,9 @@ pub struct Call {
     pub step: String,
     /// The action's name.
     pub name: String,
-    /// The action's declaration; absent where the workflow names only a registered function.
+    /// The action's declaration; `None` if the workflow only names a registered function.
     pub action: Option<Arc<Action>>,
-    /// The arguments, templates filled in.
+    /// The arguments, with templates filled in.
     pub args: Value,
     /// The attempt, from 1.
     pub attempt: u32,
@@ -35,32 +35,31 @@ pub struct Call {
     pub retries_left: Option<u32>,
     /// The time the attempt may take; `None` when unlimited.
     pub timeout: Option<Nanos>,
-    /// The longest that the attempt may go on without a heartbeat (X1); `None` when it need not
-    /// give any.
+    /// The longest time between heartbeats; `None` if the attempt need not send any.
     pub heartbeat_timeout: Option<Nanos>,
     /// The newest progress of earlier attempts.
     pub progress: Option<Value>,
-    /// Takes what the attempt reports.
+    /// Collects what the attempt reports.
     pub reports: Reports,
-    /// The task's idempotency key, the same on every attempt (A14).
+    /// The task's idempotency key, the same on every attempt.
     pub receipt: Uuid,
-    /// Store time when the attempt was dispatched, as the node knows it.
+    /// When the attempt was dispatched, in store time as the node knows it.
     pub at: Timestamp,
-    /// Fires when the attempt is called off.
+    /// Fires when the attempt is cancelled.
     pub cancelled: Cancelled,
     /// The node's clocks, timers and chance.
     pub context_runtime: ContextRuntime,
 }
 
-/// Tells an attempt that it is called off.
+/// The receiving end of a cancellation.
 #[derive(Clone, Debug)]
 pub struct Cancelled(Arc<Flag>);
 
-/// The other end of a [`Cancelled`]. Dropping it calls nothing off.
+/// The sending end of a [`Cancelled`]. Dropping it cancels nothing.
 #[derive(Clone, Debug)]
 pub struct Canceller(Arc<Flag>);
 
-/// Not a `tokio::sync::watch`: that picks among its waiters by chance that no seed controls.
+/// Not a `tokio::sync::watch`, which chooses among its waiters at random, outside the seed.
 #[derive(Debug, Default)]
 struct Flag {
     raised: AtomicBool,
@@ -75,7 +74,7 @@ impl Canceller {
         (Self(Arc::clone(&flag)), Cancelled(flag))
     }
 
-    /// Calls the attempt off.
+    /// Cancels the attempt.
     pub fn cancel(&self) {
         self.0.raised.store(true, Ordering::Release);
         self.0.waiters.notify_waiters();
@@ -83,15 +82,15 @@ impl Canceller {
 }
 
 impl Cancelled {
-    /// Whether the attempt is called off.
+    /// Whether the attempt is cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.raised.load(Ordering::Acquire)
     }
 
-    /// Ends when the attempt is called off.
+    /// Completes when the attempt is cancelled.
     pub async fn cancelled(&self) {
-        // The waiter is enlisted before the flag is read, so a call between the two is not missed.
+        // The waiter registers before the flag is read, so a cancel between the two is not missed.
         let notified = self.0.waiters.notified();
         if !self.is_cancelled() {
             notified.await;

@@ -12,9 +12,9 @@ use crate::net::{Authority, BoxStream, UrlError};
 use crate::run::{Cost, RunId, TaskId};
 use crate::time::{Mono, Nanos, Timestamp};
 
-/// One attempt, as a registered function sees it (W15), and the world around it: clocks, timers,
-/// chance and network. A function that takes all of these from here runs unchanged in a simulated
-/// world. Clones are the same attempt.
+/// The context of one attempt of a registered function: the attempt's data, and clocks, timers,
+/// randomness and network. A function that uses only these runs unchanged in the simulation.
+/// Clones refer to the same attempt.
 #[derive(Clone, Debug)]
 pub struct Context(pub(super) Call, pub(super) Network);
 
@@ -23,10 +23,10 @@ impl Context {
         Self(call, network)
     }
 
-    /// The arguments as a type of the action's own.
+    /// The arguments, deserialized.
     ///
     /// # Errors
-    /// `BAD_ARGUMENTS`, permanent, where they do not fit: they are the same on every attempt.
+    /// `BAD_ARGUMENTS`, permanent, if they do not fit `T`: every attempt has the same arguments.
     pub fn args<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         T::deserialize(&self.0.args).map_err(|error| {
             let message = format!("arguments of `{}`: {}", self.0.name, without_values(&error));
@@ -34,7 +34,7 @@ impl Context {
         })
     }
 
-    /// The arguments as they came.
+    /// The arguments as JSON.
     #[must_use]
     pub fn raw_args(&self) -> &Value {
         &self.0.args
@@ -76,13 +76,13 @@ impl Context {
         self.0.timeout
     }
 
-    /// Says that the attempt goes on, and how far it has come (X1). Cheap: the node brings the newest
-    /// progress to the store now and then, and with the attempt's failure. It reaches the next
-    /// attempt, on whichever node, through [`Context::progress`].
+    /// Sends a heartbeat with progress. This is cheap: the node stores the newest progress with each
+    /// lease renewal and with the attempt's failure. The next attempt reads it through
+    /// [`Context::progress`], on any node.
     ///
     /// # Errors
-    /// `BAD_PROGRESS` or `PROGRESS_TOO_LARGE`, both permanent, where `progress` can't be written as
-    /// JSON or is larger than [`Reports::MAX_PROGRESS`]. No heartbeat was given then.
+    /// `BAD_PROGRESS`, permanent, if `progress` can't be written as JSON; `PROGRESS_TOO_LARGE`,
+    /// permanent, if it is larger than [`Reports::MAX_PROGRESS`]. Neither sends a heartbeat.
     pub fn heartbeat(&self, progress: impl Serialize) -> Result<(), Failure> {
         let json = serde_json::to_string(&progress).map_err(|error| {
             let message =
@@ -100,9 +100,9 @@ impl Context {
         Ok(())
     }
 
-    /// Adds to what this attempt costs, in millionths of whatever the action counts in (H17). It is
-    /// recorded with the attempt's outcome, well or ill, and summed for the task and the run. An
-    /// attempt whose node is lost takes along what it said.
+    /// Adds to the cost of this attempt, in millionths of the action's unit. The cost is recorded
+    /// with the attempt's outcome, success or failure, and summed for the task and the run. If the
+    /// node crashes, the cost of the attempt is lost.
     pub fn report_cost(&self, millionths: u64) {
         self.0.reports.spend(Cost::from_millionths(millionths));
     }
@@ -111,23 +111,21 @@ impl Context {
         &self.0.reports
     }
 
-    /// Says that the attempt goes on; the progress given before stands (X1).
+    /// Sends a heartbeat and keeps the progress.
     pub fn beat(&self) {
         self.0.reports.beat(None);
     }
 
-    /// The longest that this attempt may go on without a heartbeat; `None` when it need not give
-    /// any.
+    /// The longest time between heartbeats; `None` if the attempt need not send any.
     #[must_use]
     pub fn heartbeat_timeout(&self) -> Option<Nanos> {
         self.0.heartbeat_timeout
     }
 
-    /// The newest progress that earlier attempts gave with a heartbeat (X1), as a type of the
-    /// action's own; `None` where there is none.
+    /// The newest progress of earlier attempts, deserialized; `None` if there is none.
     ///
     /// # Errors
-    /// `BAD_PROGRESS`, permanent, where it does not fit.
+    /// `BAD_PROGRESS`, permanent, if it does not fit `T`.
     pub fn progress<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
         let read = self.0.progress.as_ref().map(T::deserialize).transpose();
         read.map_err(|error| {
@@ -136,13 +134,13 @@ impl Context {
         })
     }
 
-    /// The task's idempotency key, the same on every attempt (A14).
+    /// The task's idempotency key, the same on every attempt.
     #[must_use]
     pub fn receipt_token(&self) -> Uuid {
         self.0.receipt
     }
 
-    /// Fires when the attempt is called off (C4).
+    /// Fires when the attempt is cancelled.
     #[must_use]
     pub fn cancelled(&self) -> &Cancelled {
         &self.0.cancelled
@@ -160,7 +158,7 @@ impl Context {
         self.0.context_runtime.wall()
     }
 
-    /// 64 bits of chance, not fit for secrets.
+    /// 64 random bits, not fit for secrets.
     #[must_use]
     pub fn random(&self) -> u64 {
         self.0.context_runtime.random()
@@ -176,10 +174,10 @@ impl Context {
         self.0.context_runtime.sleep_until(at).await;
     }
 
-    /// What `work` gives, where it ends within `limit`; else it is dropped.
+    /// The output of `work` if it completes within `limit`; otherwise `work` is dropped.
     ///
     /// # Errors
-    /// `TIMEOUT`, retryable; what had been done of `work` is unknown.
+    /// `TIMEOUT`, retryable, if it does not. How far `work` came is unknown.
     pub async fn within<T>(
         &self,
         limit: Nanos,
@@ -192,12 +190,12 @@ impl Context {
         }
     }
 
-    /// Opens a stream of bytes to `host:port`, or to the host of an `http` or `https` URL, where
-    /// TLS is already agreed on.
+    /// Opens a byte stream to `host:port` or to the host of an `http` or `https` URL. For `https` the
+    /// TLS handshake is done.
     ///
     /// # Errors
-    /// `BAD_ADDRESS`, permanent, for an address that makes no sense; else as the network failed:
-    /// `NETWORK_ERROR` or `TIMEOUT`, retryable, or `NO_TLS`, permanent.
+    /// `BAD_ADDRESS`, permanent, for an invalid address; `NETWORK_ERROR` or `TIMEOUT`, retryable, if
+    /// the network fails; `NO_TLS`, permanent, for `https` in a build without TLS.
     pub async fn connect(&self, to: &str) -> Result<BoxStream, Failure> {
         let to: Authority = to.parse().map_err(|error: UrlError| {
             Failure::new("BAD_ADDRESS", &format!("an address can't be read: {error}"))
@@ -207,7 +205,7 @@ impl Context {
     }
 }
 
-/// What was expected. What serde found instead may be a secret that has no shape to tell it by.
+/// Serde's message without the value that it found, which may be a secret.
 fn without_values(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(", expected ") {

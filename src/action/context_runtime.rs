@@ -9,7 +9,7 @@ use crate::time::{Mono, Timestamp};
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A runtime without its type, and without what functions have no use for.
+/// A runtime without its type, with only what functions may use.
 trait DynRuntime: Send + Sync {
     fn now(&self) -> Mono;
     fn wall(&self) -> Timestamp;
@@ -35,13 +35,12 @@ impl<R: Runtime> DynRuntime for R {
     }
 }
 
-/// What a node lends to the functions that it runs: its clocks, timers and chance. Clones are the
-/// same.
+/// The clocks, timers and randomness of a node, for the functions that it runs. Clones share them.
 #[derive(Clone)]
 pub struct ContextRuntime(Arc<dyn DynRuntime>);
 
 impl ContextRuntime {
-    /// ContextRuntime by a node on `runtime`.
+    /// The context runtime of a node on `runtime`.
     #[must_use]
     pub fn by(runtime: impl Runtime) -> Self {
         Self(Arc::new(runtime))
@@ -81,7 +80,7 @@ impl<C: Connect> DynConnect for C {
     }
 }
 
-/// The network that functions use: the one given, else the system's, made when it is first used.
+/// The network that functions use: the given one, or else the system's, created on first use.
 #[derive(Clone, Default)]
 pub(super) struct Network(pub(super) Arc<OnceLock<Box<dyn DynConnect>>>);
 

@@ -1,4 +1,4 @@
-//! Actions with conditions (H10): what must hold before, what must hold after, what is stored last.
+//! Actions with preconditions, postconditions and artifacts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ type Before = Arc<dyn Fn(Context) -> Boxed<()> + Send + Sync>;
 type Act<T> = Arc<dyn Fn(Context) -> Boxed<T> + Send + Sync>;
 type After<T> = Arc<dyn Fn(Context, Arc<T>) -> Boxed<()> + Send + Sync>;
 
-/// An action that is being put together, begun by [`Registry::action`]: its preconditions.
+/// A builder of an action, from [`Registry::action`]: its preconditions.
 #[must_use = "nothing is registered before `register`"]
 pub struct Contract<'r> {
     registry: &'r mut Registry,
@@ -23,7 +23,7 @@ pub struct Contract<'r> {
     before: Vec<Before>,
 }
 
-/// An action that is being put together: what follows the function.
+/// A builder of an action: what follows the function.
 #[must_use = "nothing is registered before `register`"]
 pub struct Runs<'r, T> {
     registry: &'r mut Registry,
@@ -39,7 +39,7 @@ struct Stages<T> {
 }
 
 impl Registry {
-    /// Begins an action with conditions; [`Runs::register`] ends it.
+    /// Starts to build an action with conditions; [`Runs::register`] registers it.
     ///
     /// ```
     /// # use retrial::action::{Context, Registry};
@@ -61,12 +61,11 @@ impl Registry {
 }
 
 impl<'r> Contract<'r> {
-    /// What must hold before the function runs. It is looked at until all preconditions have held
-    /// once, and not again by later attempts. One that does not hold is `PRECONDITION_FAILED`,
-    /// permanent, whatever the error says of itself.
+    /// Adds a check that must pass before the function runs. Once all preconditions of a task have
+    /// passed, later attempts skip them. If one fails, the attempt fails with `PRECONDITION_FAILED`,
+    /// permanent, whatever class the error has.
     ///
-    /// An attempt whose node crashes takes along that they held, unless a renewal has brought it to
-    /// the store: the next attempt then looks again.
+    /// If the node crashes before a renewal stores that the checks passed, they run again.
     pub fn precondition<F, Fut, E>(mut self, check: F) -> Self
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
@@ -80,7 +79,7 @@ impl<'r> Contract<'r> {
         self
     }
 
-    /// The function.
+    /// Sets the function.
     pub fn run<F, Fut, T, E>(self, function: F) -> Runs<'r, T>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
@@ -99,9 +98,9 @@ impl<'r> Contract<'r> {
 }
 
 impl<'r, T: Serialize + Send + Sync + 'static> Runs<'r, T> {
-    /// What must hold of what the function gave. One that does not is `POSTCONDITION_FAILED`,
-    /// retryable, whatever the error says of itself: function, postconditions and artifacts are
-    /// retried as one.
+    /// Adds a check of the function's result. If it fails, the attempt fails with
+    /// `POSTCONDITION_FAILED`, retryable, whatever class the error has. A retry runs the function,
+    /// the postconditions and the artifacts again.
     pub fn postcondition<F, Fut, E>(mut self, check: F) -> Self
     where
         F: Fn(Context, Arc<T>) -> Fut + Send + Sync + 'static,
@@ -115,8 +114,8 @@ impl<'r, T: Serialize + Send + Sync + 'static> Runs<'r, T> {
         self
     }
 
-    /// Stores what the function made, after all postconditions. Where that fails the attempt fails,
-    /// with `ARTIFACTS_FAILED`, retryable, whatever the error says of itself.
+    /// Adds a step that stores the function's artifacts, after all postconditions. If it fails, the
+    /// attempt fails with `ARTIFACTS_FAILED`, retryable, whatever class the error has.
     pub fn artifacts<F, Fut, E>(mut self, store: F) -> Self
     where
         F: Fn(Context, Arc<T>) -> Fut + Send + Sync + 'static,
@@ -130,7 +129,7 @@ impl<'r, T: Serialize + Send + Sync + 'static> Runs<'r, T> {
         self
     }
 
-    /// Registers the action; a second one under the same name replaces the first.
+    /// Registers the action. It replaces an action of the same name.
     pub fn register(self) -> &'r mut Registry {
         let Self { registry, name, stages } = self;
         let stages = Arc::new(stages);

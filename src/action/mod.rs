@@ -1,8 +1,8 @@
 //! The seam to what a step invokes, and its implementations.
 //!
-//! Decides how an invocation is made and how its answer is read as success or failure. Must never
-//! know policies, stores or what happens after. To add a kind of action, implement [`Actions`] or
-//! add a branch to [`ActionSet`], and run the conformance tests over it.
+//! Decides how an action is invoked and whether its answer is a success or a failure. Must never
+//! know policies, stores or what happens to the outcome. To add a kind of action, implement
+//! [`Actions`] or add a branch to `ActionSet`.
 
 mod call;
 mod context;
@@ -30,11 +30,12 @@ use crate::workflow::Able;
 
 /// What a node can invoke.
 pub trait Actions: Send + Sync + 'static {
-    /// Runs one attempt. Dropping the future abandons it; before that the call's cancellation
-    /// fires (C4). Timeouts are the engine's.
+    /// Runs one attempt. Dropping the future abandons the attempt; the engine fires the call's
+    /// cancellation first. The engine enforces timeouts.
     fn invoke(&self, call: Call) -> impl Future<Output = Outcome> + Send;
 
-    /// What can be invoked: a node claims nothing else (X12). Asked once, when its engine starts.
+    /// The actions that can be invoked: a node claims no others. Called once, when its engine
+    /// starts.
     fn able(&self) -> Able {
         Able::Anything
     }

@@ -20,7 +20,7 @@ use crate::workflow::{Able, Target};
 pub(super) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 type Function = Arc<dyn Fn(Context) -> Attempt + Send + Sync>;
 
-/// Async Rust functions by name, and the network that they use. Cloning shares the functions, not
+/// Async Rust functions by name, and the network that they use. A clone shares the functions but not
 /// later registrations.
 #[derive(Clone, Default)]
 pub struct Registry {
@@ -29,23 +29,23 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// No functions.
+    /// An empty registry.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives the functions this network, for [`Context::connect`] and `Context::http`. Without one
-    /// they use that of the `ActionSet` around them, else the system's.
+    /// Sets the network of [`Context::connect`] and `Context::http`. Without it the functions use the
+    /// network of the `ActionSet` around them, or else the system's.
     pub fn over(&mut self, network: impl Connect) -> &mut Self {
         self.network = Network::over(network);
         self
     }
 
-    /// Registers `function` under `name`; a second one under the same name replaces the first.
+    /// Registers `function` under `name`. It replaces a function of the same name.
     ///
-    /// A panic inside becomes the permanent failure `PANIC`; a result that is an exception object
-    /// is a failure (W7).
+    /// A panic of the function is the permanent failure `PANIC`. A result that is an exception object
+    /// is a failure.
     pub fn register<F, Fut, T, E>(&mut self, name: &str, function: F) -> &mut Self
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
@@ -60,8 +60,8 @@ impl Registry {
         self
     }
 
-    /// Registers a function that takes its arguments as a type of its own (X11). Arguments that do
-    /// not fit are `BAD_ARGUMENTS`, permanent.
+    /// Registers a function that takes its arguments deserialized. Arguments that do not fit its type
+    /// fail with `BAD_ARGUMENTS`, permanent.
     ///
     /// ```
     /// # use retrial::action::{Context, Registry};
@@ -95,7 +95,7 @@ impl Registry {
         self.functions.insert(name.to_owned(), Arc::new(function));
     }
 
-    /// Whether there is a function under `name` (X12).
+    /// Whether there is a function under `name`.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.functions.contains_key(name)

@@ -4,8 +4,8 @@ use tokio::sync::Notify;
 
 use crate::run::{Cost, Progress};
 
-/// What an attempt reports while it goes on: heartbeats, with or without progress (X1), and what it
-/// costs (H17). Clones share it.
+/// What an attempt reports while it runs: heartbeats, with or without progress, and its cost. Clones
+/// share it.
 #[derive(Clone, Debug, Default)]
 pub struct Reports(Arc<Shared>);
 
@@ -18,9 +18,9 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Given {
     beats: u64,
-    /// The task's newest, from this attempt or one before.
+    /// The task's newest progress, from this attempt or an earlier one.
     progress: Progress,
-    /// Whether it is from this one.
+    /// Whether the progress is from this attempt.
     is_own: bool,
     cost: Option<Cost>,
 }
@@ -29,7 +29,7 @@ impl Reports {
     /// The largest progress kept, as compact JSON text, in bytes: 16 KiB.
     pub const MAX_PROGRESS: usize = 16 * 1024;
 
-    /// Nothing reported yet, after what earlier attempts have.
+    /// Empty reports of an attempt, after the progress of earlier ones.
     #[must_use]
     pub fn after(earlier: Option<Progress>) -> Self {
         let progress = earlier.unwrap_or_default();
@@ -41,7 +41,7 @@ impl Reports {
         self.0.given.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A heartbeat; with JSON text, progress that replaces what was given before.
+    /// Records a heartbeat. JSON text, if given, replaces the progress.
     pub fn beat(&self, json: Option<Arc<str>>) {
         let mut given = self.given();
         given.beats += 1;
@@ -54,7 +54,7 @@ impl Reports {
         self.0.waiters.notify_waiters();
     }
 
-    /// The action's preconditions have held: no attempt after this one looks at them again.
+    /// Records that the action's preconditions passed, so that later attempts skip them.
     pub fn check(&self) {
         let mut given = self.given();
         given.progress.number += 1;
@@ -62,35 +62,35 @@ impl Reports {
         given.is_own = true;
     }
 
-    /// Whether the action's preconditions have held, in this attempt or one before.
+    /// Whether the action's preconditions passed, in this attempt or an earlier one.
     #[must_use]
     pub fn is_checked(&self) -> bool {
         self.given().progress.checked
     }
 
-    /// The newest progress, where this attempt has given any.
+    /// The newest progress, if this attempt has reported any.
     #[must_use]
     pub fn progress(&self) -> Option<Progress> {
         let given = self.given();
         given.is_own.then(|| given.progress.clone())
     }
 
-    /// Adds to what the attempt costs.
+    /// Adds to the cost of the attempt.
     pub fn spend(&self, cost: Cost) {
         let mut given = self.given();
         given.cost = Some(given.cost.unwrap_or_default().plus(cost));
     }
 
-    /// What the attempt has cost so far, where it has said so.
+    /// The cost of the attempt so far, if it has reported any.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
         self.given().cost
     }
 
-    /// Ends when more than `seen` heartbeats were given, and says how many.
+    /// Waits for more than `seen` heartbeats and returns their number.
     pub async fn beaten(&self, seen: u64) -> u64 {
         loop {
-            // The waiter is enlisted before the count is read, so none between the two is missed.
+            // The waiter registers before the count is read, so no heartbeat is missed.
             let notified = self.0.waiters.notified();
             let beats = self.given().beats;
             if beats > seen {

@@ -1,4 +1,4 @@
-//! What a result may be, whoever gave it.
+//! The limits of results, and results that are failures.
 
 use std::io;
 
@@ -11,8 +11,8 @@ use crate::run::{MAX_NESTING, Nesting};
 /// The largest result kept, as compact JSON text, in bytes: 256 KiB.
 pub const MAX_RESULT: usize = 256 * 1024;
 
-/// The failure that `value` stands for: an object whose `type` and `message` are texts (W7). Its
-/// `mro`, a list of type names, is the lineage.
+/// The failure that `value` describes, if it is an exception object: one whose `type` and `message`
+/// are texts. Its `mro`, a list of type names, is the lineage.
 pub(super) fn exception(value: &Value) -> Option<Failure> {
     let kind = value.get("type")?.as_str()?;
     let message = value.get("message")?.as_str()?;
@@ -25,7 +25,7 @@ pub(super) fn exception(value: &Value) -> Option<Failure> {
     })
 }
 
-/// What a value is as JSON text, of which nothing is held.
+/// The size and depth of a value as JSON text, measured without storing the text.
 #[derive(Default)]
 pub(super) struct Measure {
     size: usize,
@@ -33,15 +33,15 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    /// Goes through `value` until it has ended or is too deep; so no depth can exhaust the stack.
+    /// Measures `value` up to the greatest depth, so that no depth can exhaust the stack.
     pub(super) fn of(value: &impl Serialize) -> Self {
         let mut measure = Self::default();
-        // Whoever makes a result of it says why a value can't be written at all.
+        // A value that can't be written fails later, with its own error.
         let _ = serde_json::to_writer(&mut measure, value);
         measure
     }
 
-    /// Whether it can be read back once it is stored: `RESULT_TOO_DEEP` where not, permanent.
+    /// Fails with `RESULT_TOO_DEEP`, permanent, if the value is too deep to be read back.
     pub(super) fn depth(&self) -> Result<(), Failure> {
         if self.nesting.deepest() <= MAX_NESTING {
             return Ok(());
@@ -52,7 +52,7 @@ impl Measure {
             .with_lineage(["ResultTooDeepError", "ValueError"]))
     }
 
-    /// Whether it is small enough to keep: `RESULT_TOO_LARGE` where not, permanent.
+    /// Fails with `RESULT_TOO_LARGE`, permanent, if the value is too large to store.
     pub(super) fn size(&self) -> Result<(), Failure> {
         if self.size <= MAX_RESULT {
             return Ok(());

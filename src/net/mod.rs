@@ -1,7 +1,7 @@
 //! The seam to the network: byte streams to an address, and its implementations.
 //!
-//! Decides how an address is read from a URL and how a transport failure is named. Must never know
-//! HTTP, actions or runs. To add a network, implement [`Connect`].
+//! Decides how URLs are parsed and how transport failures are classified. Must never know HTTP,
+//! actions or runs. To add a network, implement [`Connect`].
 
 mod stream;
 mod tcp;
@@ -23,20 +23,20 @@ pub use url::{Authority, Url, UrlError};
 
 use crate::failure::{Failure, NetworkFault};
 
-/// Opens byte streams. Cloning gives another handle to the same network.
+/// Opens byte streams. A clone is a handle to the same network.
 pub trait Connect: Clone + Send + Sync + 'static {
     /// A stream. Dropping it closes it.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Opens one stream; where `to.tls` is set, TLS is already agreed on. Timeouts are the
-    /// caller's: dropping the future gives up.
+    /// Opens one stream. If `to.tls` is set, the TLS handshake is done. There is no timeout: a caller
+    /// drops the future to give up.
     fn connect(
         &self,
         to: &Authority,
     ) -> impl Future<Output = Result<Self::Stream, ConnectError>> + Send;
 }
 
-/// Why there is no stream, or why it broke.
+/// Why a stream could not be opened, or why it broke.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ConnectError {
@@ -53,34 +53,34 @@ enum Cause {
 }
 
 impl ConnectError {
-    /// A transport failure in the words of whoever saw it.
+    /// A transport failure with its message.
     #[must_use]
     pub fn new(fault: NetworkFault, message: impl Into<String>) -> Self {
         Self { cause: Cause::Network(fault), message: message.into() }
     }
 
-    /// What an I/O error of `doing` means.
+    /// An I/O error while `doing`.
     #[must_use]
     pub fn from_io(doing: &str, error: &io::Error) -> Self {
         Self { cause: cause_of(error.kind()), message: format!("{doing}: {error}") }
     }
 
-    /// `https` was asked of a build without the feature `tls`.
+    /// TLS is needed in a build without the feature `tls`.
     #[must_use]
     pub fn no_tls(to: &Authority) -> Self {
         let message = format!("{to} needs TLS, which this build leaves out; use the feature `tls`");
         Self { cause: Cause::NoTls, message }
     }
 
-    /// Whoever runs this node does not let actions call that host.
+    /// The node's settings do not allow actions to call that host.
     #[must_use]
     pub fn not_allowed(to: &Authority) -> Self {
         let message = format!("actions may not call {to} from this node");
         Self { cause: Cause::NotAllowed, message }
     }
 
-    /// How the transport failed; `None` for a timeout of the system's, for missing TLS and for a
-    /// host that may not be called.
+    /// How the transport failed; `None` for a timeout of the system, for missing TLS and for a host
+    /// that is not allowed.
     #[must_use]
     pub fn fault(&self) -> Option<NetworkFault> {
         match self.cause {
@@ -102,8 +102,8 @@ fn cause_of(kind: io::ErrorKind) -> Cause {
     })
 }
 
-/// A1 and spec decision 17. Missing TLS will be missing next time too: `NO_TLS`, permanent. So will
-/// a host that may not be called: `HOST_NOT_ALLOWED`.
+/// Network failures and timeouts are retryable. Missing TLS (`NO_TLS`) and a host that is not allowed
+/// (`HOST_NOT_ALLOWED`) are permanent: a retry can't succeed.
 impl From<ConnectError> for Failure {
     fn from(error: ConnectError) -> Self {
         match error.cause {

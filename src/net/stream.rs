@@ -1,9 +1,9 @@
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Bytes that come and go, whatever network they cross.
+/// A bidirectional byte stream over any network.
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> ByteStream for S {}
 
-/// A stream of any network. Dropping it closes it.
+/// A stream without its type. Dropping it closes it.
 pub type BoxStream = Box<dyn ByteStream>;

@@ -10,7 +10,7 @@ use tokio_rustls::TlsConnector;
 use super::{Authority, BoxStream, ConnectError, TcpConnect};
 use crate::failure::NetworkFault;
 
-/// TLS by rustls over ring. The provider is given outright: the process needs no default one.
+/// TLS by rustls with ring. The provider is set explicitly, so the process needs no default.
 #[derive(Clone)]
 pub(super) struct Tls(Result<TlsConnector, ConnectError>);
 
@@ -18,7 +18,7 @@ impl TcpConnect {
     /// The same network, trusting these root certificates (DER) as well.
     ///
     /// # Errors
-    /// A certificate that can't be read.
+    /// [`ConnectError`] for a certificate that can't be read.
     pub fn with_roots(mut self, roots: &[Vec<u8>]) -> Result<Self, ConnectError> {
         let mut trusted = mozilla();
         for der in roots {

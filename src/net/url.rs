@@ -1,14 +1,14 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where to connect to.
+/// The address of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Authority {
-    /// A name or an address; IPv6 without its brackets; lower case.
+    /// A name or an IP address in lower case; IPv6 without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Whether TLS is spoken.
+    /// Whether to use TLS.
     pub tls: bool,
 }
 
@@ -17,7 +17,7 @@ impl Authority {
         if tls { 443 } else { 80 }
     }
 
-    /// The value of the `Host` header: the port only where it is not the scheme's own.
+    /// The value of the `Host` header: without the port if it is the scheme's default.
     #[must_use]
     pub fn host_header(&self) -> String {
         if self.port == Self::default_port(self.tls) {
@@ -65,8 +65,9 @@ pub struct Url {
     user: Option<String>,
 }
 
-/// What a URL may not say. No variant repeats the URL, which may hold secrets.
+/// Why a URL is invalid. No variant repeats the URL, which may hold secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum UrlError {
     /// Neither `http://` nor `https://` at the start.
     #[error("the URL must start with http:// or https://")]
@@ -87,7 +88,7 @@ pub enum UrlError {
 }
 
 impl Url {
-    /// Where to connect to.
+    /// The address to connect to.
     #[must_use]
     pub fn authority(&self) -> &Authority {
         &self.authority
@@ -99,14 +100,14 @@ impl Url {
         &self.target
     }
 
-    /// What stands before `@`, percent-encoded as written: a secret.
+    /// The user part before `@`, percent-encoded as written: a secret.
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
     }
 }
 
-/// Shows where it leads and nothing else.
+/// Shows the address and nothing else.
 impl fmt::Debug for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Url({}/...)", self.authority)

@@ -1,4 +1,4 @@
-//! How names, counts and lengths of time are written.
+//! Formats names, counts and durations.
 
 use crate::failure::RetryKind;
 use crate::failure::sanitise::clean;
@@ -14,7 +14,7 @@ pub(super) fn seconds(length: Nanos) -> String {
     format!("{}.{}s", tenths / 10, tenths % 10)
 }
 
-/// Millionths as whole percents, rounded down, unless that would say nothing: `50%`, `0.5%`.
+/// Millionths as whole percents, rounded down; below 1% with decimals: `50%`, `0.5%`.
 pub(super) fn percent(millionths: u64) -> String {
     match millionths {
         0..10_000 => format!("{}%", crate::dialect::millionths(millionths.saturating_mul(100))),
@@ -32,7 +32,7 @@ pub(super) fn step_name(workflow: &Workflow, at: StepIx) -> String {
     workflow.step(at).map_or_else(|| format!("step {}", at.0), |step| clean(&step.id))
 }
 
-/// The step's id; of a fanned-out step also the item, as in `fetch[3]`.
+/// The step's id; for a fanned-out step with the item, as in `fetch[3]`.
 pub(super) fn task_name(workflow: &Workflow, task: TaskId) -> String {
     let name = step_name(workflow, task.step);
     if fans_out(workflow, task.step) { format!("{name}[{}]", task.item) } else { name }
@@ -47,7 +47,7 @@ pub(super) fn kind_name(kind: RetryKind) -> &'static str {
     }
 }
 
-/// Whether the step has one task an item.
+/// Whether the step has one task for each item.
 pub(super) fn fans_out(workflow: &Workflow, at: StepIx) -> bool {
     workflow.fans_out(at)
 }

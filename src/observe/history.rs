@@ -24,19 +24,19 @@ impl History {
         Self { most, runs: Mutex::default() }
     }
 
-    /// The runs heard of, by id.
+    /// The runs with events, by id.
     #[must_use]
     pub fn runs(&self) -> Vec<RunId> {
         self.lock().keys().copied().collect()
     }
 
-    /// What was kept of `run`, in the order of telling, with the events' numbers.
+    /// The kept events of `run` with their numbers, in the order received.
     #[must_use]
     pub fn of(&self, run: RunId) -> Vec<(Version, Recorded)> {
         self.lock().get(&run).map_or_else(Vec::new, |kept| kept.events.iter().cloned().collect())
     }
 
-    /// How many older events of `run` were let go.
+    /// How many older events of `run` were dropped.
     #[must_use]
     pub fn dropped(&self, run: RunId) -> u64 {
         self.lock().get(&run).map_or(0, |kept| kept.dropped)

@@ -1,6 +1,5 @@
-//! One run as a whole: where its steps and tasks stand, its last error, and when and why each retry
-//! happened (C17, A15). Nothing of inputs, arguments and results is shown unmasked (spec decision
-//! 20), and every text passes the sanitiser (C14).
+//! One run as JSON: the state of its steps and tasks, its last error, and when and why each retry
+//! happened. Inputs, arguments and results are masked, and every text passes the sanitiser.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +17,14 @@ use crate::run::{
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::StepIx;
 
-/// A run's state and what is kept of its history.
+/// A run's state and the kept part of its history.
 pub struct Inspection<'r> {
     state: &'r RunState,
     tasks: BTreeMap<TaskId, Vec<Attempt<'r>>>,
     given_up: BTreeMap<TaskId, GiveUp>,
 }
 
-/// One attempt as its events tell it.
+/// One attempt, from its events.
 struct Attempt<'r> {
     number: u32,
     started: Timestamp,
@@ -41,7 +40,7 @@ struct Retry {
 }
 
 impl<'r> Inspection<'r> {
-    /// What `state` and the events that led to it, as far as they are kept, tell.
+    /// An inspection of `state` and the kept events that led to it.
     #[must_use]
     pub fn new(state: &'r RunState, events: &'r [Recorded]) -> Self {
         let mut inspection = Self { state, tasks: BTreeMap::new(), given_up: BTreeMap::new() };
@@ -80,7 +79,7 @@ impl<'r> Inspection<'r> {
         }
     }
 
-    /// The run's `_last_error`: the failure that ended it, else the latest that a branch still has.
+    /// The run's `_last_error`: the failure that ended it, or else the latest failure of a branch.
     #[must_use]
     pub fn last_error(&self) -> Option<&ErrorContext> {
         match self.state.outcome() {
@@ -93,7 +92,7 @@ impl<'r> Inspection<'r> {
         }
     }
 
-    /// As one JSON object.
+    /// The inspection as one JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let state = self.state;
@@ -191,16 +190,16 @@ impl Attempt<'_> {
     }
 }
 
-/// The millionths, where anything was reported (H17).
+/// The cost in millionths, if any was reported.
 fn cost(cost: Cost) -> Option<u64> {
     (!cost.is_zero()).then(|| cost.millionths())
 }
 
-/// Attempts started.
+/// The number of attempts started.
 fn attempts_started(task: &TaskState) -> u32 {
     match task.phase {
         TaskPhase::Running { .. } | TaskPhase::Succeeded { .. } => task.attempt,
-        // Given up in its last attempt, or while it waited for the next.
+        // The task failed in its last attempt, or while it waited for the next.
         TaskPhase::Failed { ref error } => error.attempt,
         TaskPhase::Queued | TaskPhase::Cancelled => task.attempt.saturating_sub(1),
         TaskPhase::Idle => 0,

@@ -1,7 +1,7 @@
-//! A notice as one JSON object, for streams and logs: all retry metadata (H9, H16), no secrets.
+//! A notice as one JSON object, for streams and logs: all retry metadata, no secrets.
 //!
-//! Every text passes the sanitiser. Inputs and results are masked (spec decision 20), delivery
-//! tokens, digests of results and the definition's text are left out.
+//! Every text passes the sanitiser. Inputs and results are masked; delivery tokens, digests of results
+//! and the definition's text are left out.
 
 use serde_json::{Map, Value, json};
 
@@ -12,11 +12,11 @@ use crate::failure::{Class, ErrorContext, Failure};
 use crate::run::{Event, Outcome, TaskId, TaskTime};
 use crate::time::{Nanos, Timestamp};
 
-/// What stands in the place of a masked value.
+/// The replacement of a masked value.
 pub const MASK: &str = "***";
 
-/// The version of the schema, which `docs/events.md` describes. It grows when a field is taken away
-/// or means something else; new fields and new events leave it as it is.
+/// The version of the schema, which `docs/events.md` describes. It grows when a field is removed or
+/// changes its meaning, not when fields or events are added.
 pub const SCHEMA: u32 = 1;
 
 /// The notice as one JSON object. `retry_attempt` is `attempt - 1`, `retry_delay` is in seconds,
@@ -44,7 +44,7 @@ pub fn object(notice: &Notice<'_>) -> Map<String, Value> {
     object
 }
 
-/// The fields that have a value.
+/// The fields whose value is not null.
 pub(super) fn present(mut fields: Value) -> Value {
     if let Value::Object(fields) = &mut fields {
         fields.retain(|_, value| !value.is_null());
@@ -189,7 +189,7 @@ fn number(event: &Event) -> Option<u32> {
     }
 }
 
-/// Where a task's time went (C15).
+/// The time spent on a task.
 fn time_spent(spent: TaskTime) -> Value {
     json!({
         "working": in_seconds(spent.working),
@@ -210,7 +210,7 @@ pub(super) fn failure_json(failure: &Failure) -> Value {
     }))
 }
 
-/// Capability 5's names (C5).
+/// An error context, with the field names of the capability 5 document.
 pub(super) fn error_json(error: &ErrorContext) -> Value {
     present(json!({
         "code": clean(error.code.as_str()),
@@ -239,7 +239,7 @@ fn share(millionths: u64) -> Value {
     serde_json::from_str(&crate::dialect::millionths(millionths)).unwrap_or_default()
 }
 
-/// Seconds as a JSON number: only output is a fraction, never time that anything is computed from.
+/// Seconds as a JSON number, for output only: computations use integers.
 pub(super) fn in_seconds(length: Nanos) -> Value {
     std::time::Duration::from(length).as_secs_f64().into()
 }

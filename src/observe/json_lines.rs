@@ -5,9 +5,9 @@ use super::{Notice, Observer, json};
 
 /// Writes each notice as one line of JSON, in the schema of `docs/events.md`.
 ///
-/// A line is written whole and at once, with nothing buffered in between: what was told is not lost
-/// with the process. A slow reader slows the node down. After the first error nothing is written
-/// any more, as a reader that has gone away must not change what happens to runs.
+/// Each line is written at once, without a buffer, so a crash loses no line. A slow reader slows the
+/// node down. After the first error nothing more is written: a reader that disconnects must not
+/// affect runs.
 #[derive(Debug)]
 pub struct JsonLines<W>(Mutex<Writer<W>>);
 
@@ -18,7 +18,7 @@ struct Writer<W> {
 }
 
 impl<W: Write> JsonLines<W> {
-    /// Writes to `out`, which needs no buffer.
+    /// Writes to `out`, one call for each line.
     pub fn new(out: W) -> Self {
         Self(Mutex::new(Writer { out, broken: None }))
     }
@@ -34,7 +34,7 @@ impl<W: Write> JsonLines<W> {
         }
     }
 
-    /// Why lines are missing, if any are: the first error. The last line may be cut then.
+    /// The first write error, after which lines are missing. The last line may be incomplete.
     pub fn take_error(&self) -> Option<io::Error> {
         let mut writer = self.lock();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);

@@ -1,19 +1,19 @@
-//! A line of output and the lines held back of one task.
+//! A line of output, and the held lines of one task.
 
 use std::collections::VecDeque;
 
-/// What a line is about, which gives its colour.
+/// What a line reports, which gives its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// Something began, or is merely said.
+    /// A start, or information.
     Plain,
-    /// Something succeeded.
+    /// A success.
     Good,
-    /// Something failed.
+    /// A failure.
     Bad,
-    /// Something will be tried again, or recovered.
+    /// A retry or a recovery.
     Retry,
-    /// Something was passed by, called off or left out.
+    /// Something skipped, cancelled or left out.
     Faint,
 }
 
@@ -78,7 +78,7 @@ impl HeldLines {
         }
     }
 
-    /// All that is kept, in order, with a line in place of what is not.
+    /// The kept lines in order, with one line for the attempts left out.
     pub(super) fn lines(&self) -> impl DoubleEndedIterator<Item = Line> + '_ {
         let gap = (self.between > 0).then(|| {
             Line::new(Tone::Faint, format!("  … {} more attempts, not shown", self.between))

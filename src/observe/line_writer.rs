@@ -1,4 +1,4 @@
-//! Writes lines: those that stay, and below them on a terminal those that may yet be folded.
+//! Writes lines: permanent ones, and below them on a terminal live ones that are rewritten.
 
 use std::io::Write;
 
@@ -6,15 +6,15 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use super::line::{Line, Tone};
 
-/// Tells a terminal's columns and rows now, where they are known.
+/// Returns a terminal's current columns and rows, if they are known.
 pub(super) type SizeSource = Box<dyn Fn() -> Option<(usize, usize)> + Send>;
 
-/// Where lines are written.
+/// Writes lines to an output.
 pub(super) struct LineWriter<W> {
     out: W,
     pub(super) colour: bool,
     pub(super) size_source: SizeSource,
-    /// As last seen.
+    /// The last known size.
     columns: usize,
     rows: usize,
     /// The widths of the lines below those that stay, which are rewritten each time.
@@ -36,13 +36,14 @@ impl<W: Write> LineWriter<W> {
         }
     }
 
-    /// Writes lines that stay. A reader that has gone away must not change what happens to runs:
-    /// after the first error nothing is written any more.
+    /// Writes permanent lines. After the first error nothing more is written: a reader that
+    /// disconnects must not affect runs.
     pub(super) fn stay(&mut self, lines: &[Line]) {
         self.show(lines, std::iter::empty());
     }
 
-    /// Writes lines that stay and below them, until the next call, those given last line first.
+    /// Writes permanent lines, and below them live lines, which are given last line first and are
+    /// erased by the next call.
     pub(super) fn show(&mut self, stay: &[Line], live_backwards: impl Iterator<Item = Line>) {
         self.look();
         let mut text = self.erase();
@@ -75,8 +76,8 @@ impl<W: Write> LineWriter<W> {
         if rows == 0 { String::new() } else { format!("\x1b[{}A\r\x1b[J", rows.min(self.rows)) }
     }
 
-    /// The last lines that leave room for the cursor: a line that has scrolled away can't be
-    /// rewritten.
+    /// The last lines that fit on the terminal with the cursor: a line that has scrolled off can't
+    /// be rewritten.
     fn fitting(&self, backwards: impl Iterator<Item = Line>) -> Vec<Line> {
         let most = self.rows.saturating_sub(1).max(1);
         let mut lines: Vec<Line> = backwards.take(most + 1).collect();
@@ -97,7 +98,7 @@ impl<W: Write> LineWriter<W> {
     }
 }
 
-/// `text` cut so that it can't wrap: a wrapped line takes two rows and would spoil the count.
+/// `text` cut so that it can't wrap: a wrapped line takes two rows, which `erase` would not count.
 fn crop(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();
@@ -113,8 +114,8 @@ fn crop(text: &str, columns: usize) -> String {
 
 const ELLIPSIS: char = '…';
 
-/// The columns of one character. Joined ones count one by one, which errs on the safe side, and the
-/// selector of an emoji's wide form counts for what it adds.
+/// The columns of one character. Joined characters count one by one, which is never too few, and the
+/// selector of an emoji's wide form counts the column that it adds.
 fn width(c: char) -> usize {
     const WIDE: char = '\u{fe0f}';
     if c == WIDE { 1 } else { c.width().unwrap_or(0) }

@@ -1,10 +1,9 @@
-//! Metrics through the `metrics` facade (C16), named by Prometheus' conventions. `docs/metrics.md`
+//! Metrics through the `metrics` facade, named by Prometheus' conventions. `docs/metrics.md`
 //! lists them; a test holds the page against [`METRICS`].
 //!
-//! A process has one recorder; without one, nothing is counted. Every label comes from a bounded
-//! set: action names from definitions, codes from [`KNOWN_CODES`] and the three digits of HTTP
-//! statuses, all else as `other`. Counts begin at zero with the process, as Prometheus expects: what
-//! happened before it is in the store.
+//! A process has one recorder; without one, nothing is counted. Every label has a bounded set of
+//! values: action names from definitions, codes from [`KNOWN_CODES`] and HTTP statuses, `other` for
+//! all else. Counts start at zero with the process, as Prometheus expects.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -20,14 +19,15 @@ use crate::failure::{ErrorCode, Failure, RetryKind};
 use crate::run::{Event, Outcome, TaskId, TaskTime};
 use crate::time::Nanos;
 
-/// What a metric is.
+/// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
-    /// A count that only grows.
+    /// A count that only increases.
     Counter,
-    /// A number that goes up and down.
+    /// A number that increases and decreases.
     Gauge,
-    /// Observations, in buckets of the recorder's choice.
+    /// Observations, in buckets that the recorder sets.
     Histogram,
 }
 
@@ -36,13 +36,13 @@ pub enum Kind {
 pub struct Metric {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// Its unit.
     pub unit: Unit,
     /// Its labels.
     pub labels: &'static [&'static str],
-    /// What it says.
+    /// Its description.
     pub help: &'static str,
 }
 
@@ -113,7 +113,7 @@ const fn metric(
     Metric { name, kind, unit, labels, help }
 }
 
-/// The codes that have a label of their own, beside HTTP statuses.
+/// The codes that are labels, beside HTTP statuses.
 pub const KNOWN_CODES: [&str; 9] = [
     ErrorCode::TIMEOUT,
     ErrorCode::NETWORK_ERROR,
@@ -126,15 +126,14 @@ pub const KNOWN_CODES: [&str; 9] = [
     "BAD_FAN_OUT",
 ];
 
-/// What stands for whatever has no label of its own.
+/// The label of all other values.
 const OTHER: &str = "other";
 /// The code of an attempt that succeeded.
 const NONE: &str = "none";
-/// The most names that one label takes from definitions.
+/// The most values that a label takes from definitions.
 const MOST_NAMES: usize = 1_000;
 
-/// Counts what it is told, through the recorder that the process has installed. Install the
-/// recorder first.
+/// Counts events through the process's recorder, which must be installed first.
 #[derive(Debug, Default)]
 pub struct Metrics {
     codes: BTreeSet<String>,
@@ -155,14 +154,14 @@ impl Metrics {
         Self::default()
     }
 
-    /// The same, with labels for these codes of the actions' own.
+    /// Adds codes of your own actions as labels.
     #[must_use]
     pub fn with_codes<S: Into<String>>(mut self, codes: impl IntoIterator<Item = S>) -> Self {
         self.codes.extend(codes.into_iter().map(Into::into));
         self
     }
 
-    /// The label of a code: a code from outside may be anything, and a label must not.
+    /// The label of a code. Endpoints can send any code, so labels are limited to known ones.
     fn code(&self, failure: &Failure) -> String {
         let code = failure.code().as_str();
         let status = code.len() == 3 && code.bytes().all(|b| b.is_ascii_digit());
@@ -170,7 +169,7 @@ impl Metrics {
         if known { clean(code) } else { OTHER.to_owned() }
     }
 
-    /// The label of a name from a definition. Definitions come from outside as well.
+    /// The label of a name from a definition. Users can submit any name, so their number is limited.
     fn name(&self, name: &str) -> String {
         let name = clean(name);
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,7 +253,7 @@ fn ended(action: &str, outcome: &'static str, spent: TaskTime) {
 pub(crate) struct InProgress(metrics::Gauge);
 
 impl InProgress {
-    /// The attempt of `action` begins.
+    /// Counts an attempt of `action`.
     pub(crate) fn of(action: &str) -> Self {
         let gauge = gauge!(IN_PROGRESS, "action" => clean(action));
         gauge.increment(1.0);
@@ -268,7 +267,7 @@ impl Drop for InProgress {
     }
 }
 
-/// Seconds for a recorder: only output is a fraction.
+/// Seconds as a recorder takes them.
 fn seconds(length: Nanos) -> f64 {
     std::time::Duration::from(length).as_secs_f64()
 }

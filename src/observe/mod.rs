@@ -1,9 +1,9 @@
-//! The seam to whoever watches, and its implementations.
+//! The seam to observers of events, and its implementations.
 //!
-//! Decides how what happened is shown. Must never change what happens, never know stores or
-//! actions, and never show a secret: text passes the sanitiser, inputs and results are masked
-//! (spec decision 20), delivery tokens are left out. Observers are told after the events are
-//! durable. To add one, implement [`Observer`]; to show a new event, add its arm to `task_lines` (about
+//! Decides how events are shown. Must never change what happens, never know stores or actions, and
+//! never show a secret: texts pass the sanitiser, inputs and results are masked, delivery tokens are
+//! left out. Observers receive events after they are durable. To add an observer, implement
+//! [`Observer`]; to show a new event, add its arm to `task_lines` (about
 //! a task) or `run_lines` (about a run), to `json`, and its section to `docs/events.md`.
 
 mod format;
@@ -36,7 +36,7 @@ use crate::run::{Event, RunId, Version};
 use crate::time::Timestamp;
 use crate::workflow::Workflow;
 
-/// One event of one run, told after it is durable.
+/// One durable event of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Notice<'a> {
     /// The run.
@@ -45,24 +45,24 @@ pub struct Notice<'a> {
     pub workflow: &'a Arc<Workflow>,
     /// The event's number within the run, from 0.
     pub number: Version,
-    /// When it was decided, store time.
+    /// When it was decided, in store time.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: &'a Event,
 }
 
-/// Watches. Must be quick: the node waits for it.
+/// Receives events. Must be quick: the node waits for it.
 pub trait Observer: Send + Sync + 'static {
-    /// Something happened.
+    /// Receives one event.
     fn tell(&self, notice: &Notice<'_>);
 }
 
-/// Watches nothing.
+/// Ignores all events.
 impl Observer for () {
     fn tell(&self, _: &Notice<'_>) {}
 }
 
-/// Tells the first, then the second.
+/// Passes events to the first, then to the second.
 impl<A: Observer, B: Observer> Observer for (A, B) {
     fn tell(&self, notice: &Notice<'_>) {
         self.0.tell(notice);
@@ -70,7 +70,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     }
 }
 
-/// Tells whoever shares it.
+/// Passes events to the shared observer.
 impl<O: Observer + ?Sized> Observer for Arc<O> {
     fn tell(&self, notice: &Notice<'_>) {
         (**self).tell(notice);

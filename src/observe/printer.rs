@@ -11,24 +11,25 @@ use crate::failure::sanitise::clean;
 use crate::run::{Event, RunId, TaskId};
 use crate::time::Timestamp;
 
-/// How much of a task is printed, and when (H14).
+/// How much of a task is printed, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Output {
-    /// Compact on recovery, detailed on failure. On a terminal a task's lines are live and folded
-    /// when it recovers; elsewhere they are held until its outcome is known, so that the lines of
-    /// parallel tasks are never mixed.
+    /// Brief for tasks that recover, detailed for tasks that fail. On a terminal a task's lines are
+    /// live and are folded when it recovers. Elsewhere they are held until its outcome is known, so
+    /// that lines of parallel tasks do not mix.
     Auto {
-        /// Whether the output is a terminal, which understands ANSI cursor moves.
+        /// Whether the output is a terminal that supports ANSI cursor movement.
         terminal: bool,
     },
-    /// Every line at once, as it happens.
+    /// Every line as it happens.
     Detailed,
 }
 
-/// Prints what happens, for people, in the rh_agents document's layout (H14, H15). Every number is
-/// computed from the events; every text passes the sanitiser (C14).
+/// Prints events for people, in the layout of the rh_agents document. Every number is computed from
+/// the events, and every text passes the sanitiser.
 ///
-/// A task that is called off before it was ever started gets no line.
+/// A task that is cancelled before its first attempt gets no line.
 pub struct Printer<W>(Mutex<PrinterState<W>>);
 
 struct PrinterState<W> {
@@ -84,21 +85,21 @@ impl<W: Write> Printer<W> {
         self
     }
 
-    /// Learns what happened before without printing it, as when a run is taken up again: the
-    /// totals and counts printed later include it.
+    /// Takes an event into account without printing it, as when a run is resumed: totals and counts
+    /// that are printed later include it.
     pub fn recall(&self, notice: &Notice<'_>) {
         let mut state = self.lock();
         state.statistics.take(notice);
         let _ = state.follow(notice);
     }
 
-    /// Prints a line of the caller's own.
+    /// Prints a line of text.
     pub fn say(&self, text: &str) {
         let line = Line::new(Tone::Plain, clean(text));
         self.lock().print(&[line]);
     }
 
-    /// Prints what is held of tasks that have not ended, and forgets it. For the end of a process.
+    /// Prints and clears the held lines of tasks that have not ended. For the end of a process.
     pub fn release(&self) {
         let mut state = self.lock();
         let tasks = std::mem::take(&mut state.tasks);
@@ -106,7 +107,7 @@ impl<W: Write> Printer<W> {
         state.print(&lines);
     }
 
-    /// Prints the retry statistics (H15), and after retries where the time went (C15).
+    /// Prints the retry statistics and, if there were retries, where the time went.
     pub fn summarise(&self) {
         let mut state = self.lock();
         let mut lines = state.statistics.to_string();
@@ -117,7 +118,7 @@ impl<W: Write> Printer<W> {
         state.print(&lines);
     }
 
-    /// The retry statistics of what was told so far.
+    /// The retry statistics of the events so far.
     pub fn statistics(&self) -> Statistics {
         self.lock().statistics.clone()
     }
@@ -150,19 +151,19 @@ impl<W> fmt::Debug for Printer<W> {
     }
 }
 
-/// What an event did to the tasks.
+/// What an event changed.
 enum Effect {
     Nothing,
-    /// Something about the run.
+    /// New lines about the run.
     Run(Vec<Line>),
-    /// A task goes on, with new lines.
+    /// New lines of a task that has not ended.
     TaskLines(Vec<Line>),
     /// A task has ended.
     TaskEnded(Box<TaskLines>, TaskUpdate),
 }
 
 impl<W: Write> PrinterState<W> {
-    /// Brings the tasks up to date.
+    /// Updates the tasks' lines.
     fn follow(&mut self, notice: &Notice<'_>) -> Effect {
         match notice.event.task() {
             Some(task) => self.follow_task(notice, task),
@@ -197,20 +198,21 @@ impl<W: Write> PrinterState<W> {
         let mut lines = match notice.event {
             Event::RunEnded { .. } => {
                 self.began.remove(&notice.run);
-                self.call_off(notice.run, notice.at)
+                self.cancel_tasks(notice.run, notice.at)
             }
-            Event::RollbackStarted { .. } => self.call_off(notice.run, notice.at),
+            Event::RollbackStarted { .. } => self.cancel_tasks(notice.run, notice.at),
             _ => Vec::new(),
         };
         lines.push(line);
         Effect::Run(lines)
     }
 
-    /// The end of a run, and a rollback, calls off whatever it has left, without an event for each task.
-    fn call_off(&mut self, run: RunId, at: Timestamp) -> Vec<Line> {
+    /// The end of a run, and the start of a rollback, cancels its remaining tasks without an event
+    /// for each.
+    fn cancel_tasks(&mut self, run: RunId, at: Timestamp) -> Vec<Line> {
         let left: Vec<TaskLines> =
             self.tasks.extract_if(.., |key, _| key.0 == run).map(|(_, task)| task).collect();
-        let last = |task: &TaskLines| self.unprinted(task).into_iter().chain([task.call_off(at)]);
+        let last = |task: &TaskLines| self.unprinted(task).into_iter().chain([task.cancelled(at)]);
         left.iter().flat_map(|task| last(task).collect::<Vec<_>>()).collect()
     }
 
@@ -222,8 +224,7 @@ impl<W: Write> PrinterState<W> {
         format!("{}/", id.get(..8).unwrap_or(&id))
     }
 
-    /// What is printed when a task has ended: its last lines, and before them whatever was not
-    /// printed as it happened.
+    /// The lines to print when a task has ended: those not printed yet, then the last ones.
     fn outcome(&self, task: &TaskLines, turn: TaskUpdate) -> Vec<Line> {
         let (well, last) = match turn {
             TaskUpdate::End { well, lines } => (well, lines),
@@ -236,7 +237,7 @@ impl<W: Write> PrinterState<W> {
         before.into_iter().chain(last).collect()
     }
 
-    /// A task's lines that were not printed as it went on.
+    /// A task's lines that were not printed yet.
     fn unprinted(&self, task: &TaskLines) -> Vec<Line> {
         match self.output {
             Output::Detailed => task.kept().into_iter().collect(),
@@ -244,7 +245,7 @@ impl<W: Write> PrinterState<W> {
         }
     }
 
-    /// Writes lines that stay, above what is live on a terminal.
+    /// Writes permanent lines, above the live lines of a terminal.
     fn print(&mut self, lines: &[Line]) {
         if self.output == (Output::Auto { terminal: true }) {
             let live = self.tasks.values().rev().flat_map(|s| s.lines().rev());

@@ -1,4 +1,4 @@
-//! What is shown of a run beside its tasks.
+//! The printed lines about a run, beside those about its tasks.
 
 use super::Notice;
 use super::format::{fans_out, percent, seconds, step_name, task_name};
@@ -9,8 +9,8 @@ use crate::guard::Alert;
 use crate::run::{Event, Outcome, RouteCause, TaskId};
 use crate::time::Timestamp;
 
-/// The line about an event that is not about one task; `None` where the tasks' lines say enough.
-/// `began` is when the run was created, `prefix` goes before names.
+/// The line for an event that is not about one task; `None` if the event has no line. `began` is when
+/// the run was created; `prefix` goes before names.
 pub(super) fn line(notice: &Notice<'_>, began: Option<Timestamp>, prefix: &str) -> Option<Line> {
     let workflow = clean(notice.workflow.name());
     let step = |at| format!("{prefix}{}", step_name(notice.workflow, at));

@@ -5,11 +5,11 @@ use super::Notice;
 use super::format::seconds;
 use crate::run::{Cost, Event, RunId, TaskId, TaskTime};
 
-/// Retry statistics, in the words and the layout of the rh_agents document (H15), where an "event"
-/// is a task. Fed with notices, in order; the same notices give the same numbers.
+/// Retry statistics, in the terms and layout of the rh_agents document, where an "event" is a task.
+/// Takes notices in order; the same notices give the same numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Tasks that have not ended, with the last attempt begun of each.
+    /// Tasks that have not ended, with the last attempt started of each.
     going: BTreeMap<(RunId, TaskId), u32>,
     succeeded: u64,
     failed: u64,
@@ -27,7 +27,7 @@ enum End {
 }
 
 impl Statistics {
-    /// Counts what a notice says.
+    /// Counts a notice.
     pub fn take(&mut self, notice: &Notice<'_>) {
         let run = notice.run;
         match notice.event {
@@ -49,7 +49,7 @@ impl Statistics {
         }
     }
 
-    /// Tasks that were tried more than once.
+    /// Tasks with more than one attempt.
     #[must_use]
     pub fn with_retries(&self) -> u64 {
         self.succeeded + self.failed + self.cancelled + self.unfinished()
@@ -67,7 +67,7 @@ impl Statistics {
         self.failed
     }
 
-    /// Of those, the ones that were called off.
+    /// Of those, the ones that were cancelled.
     #[must_use]
     pub fn cancelled(&self) -> u64 {
         self.cancelled
@@ -79,7 +79,7 @@ impl Statistics {
         self.going.values().filter(|attempt| **attempt > 1).count() as u64
     }
 
-    /// What all attempts have cost, first ones and retries, as far as they said (H17).
+    /// The reported cost of all attempts, first ones and retries.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.cost
@@ -92,19 +92,19 @@ impl Statistics {
         self.retries + going.sum::<u64>()
     }
 
-    /// Retries per task that was tried more than once, in tenths, halves rounded up; 0 for none.
+    /// Retries per task with more than one attempt, in tenths, halves rounded up; 0 if there are none.
     #[must_use]
     pub fn average_tenths(&self) -> u64 {
         rounded(self.retries().saturating_mul(10), self.with_retries())
     }
 
-    /// Where the time of all tasks that succeeded or failed went, tried once or more often (C15).
+    /// The time of all tasks that succeeded or failed, with or without retries.
     #[must_use]
     pub fn spent(&self) -> TaskTime {
         self.spent
     }
 
-    /// [`Self::spent`] as a tree beside the document's, which has none.
+    /// [`Self::spent`] as a tree in the style of the document, which has none.
     pub fn times(&self) -> impl fmt::Display {
         let TaskTime { working, failing, waiting } = self.spent;
         let (working, failing, waiting) = (seconds(working), seconds(failing), seconds(waiting));
@@ -130,7 +130,7 @@ impl Statistics {
         }
     }
 
-    /// Whatever has not ended with its run, or before its rollback, was called off by it.
+    /// Tasks that have not ended when the run ends or its rollback starts are cancelled.
     fn end_run(&mut self, run: RunId) {
         let left: Vec<_> = self.going.keys().filter(|key| key.0 == run).copied().collect();
         for key in left {
@@ -139,13 +139,13 @@ impl Statistics {
     }
 }
 
-/// `part / whole` rounded to the nearest, halves up; 0 where there is no whole.
+/// `part / whole` rounded to the nearest, halves up; 0 if `whole` is 0.
 fn rounded(part: u64, whole: u64) -> u64 {
     if whole == 0 { 0 } else { (part.saturating_mul(2) + whole) / (whole * 2) }
 }
 
-/// The tree of the document. Tasks called off or not ended and costs get a line of their own, which
-/// the document does not have, only where there are any.
+/// The tree of the document. Cancelled tasks, unfinished tasks and costs get additional lines if there
+/// are any.
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = self.with_retries();

@@ -14,30 +14,29 @@ use crate::run::{Event, RunId, Version};
 use crate::time::Timestamp;
 use crate::workflow::Workflow;
 
-/// A feed and the stream that it fills: the feed is one of the engine's observers, the stream is
-/// read by whoever watches.
+/// A feed, which is an observer of the engine, and the stream that it fills.
 ///
-/// At most `capacity` notices wait to be read. A reader that is slower than the engine loses the
-/// oldest of them and is told how many, as [`Lagged`]: watching must not slow runs down, nor fill
-/// the memory.
+/// At most `capacity` notices wait to be read. If the reader is slower than the engine, the oldest
+/// notices are dropped and the stream yields [`Lagged`] with their number: a reader must not slow
+/// runs down nor fill the memory.
 #[must_use]
 pub fn feed(capacity: NonZeroUsize) -> (Feed, Notices) {
     let shared = Arc::new(Mutex::new(Shared::default()));
     (Feed { shared: Arc::clone(&shared), capacity: capacity.get() }, Notices(shared))
 }
 
-/// An observer that hands notices to one reader.
+/// An observer that passes notices to one stream.
 #[derive(Debug)]
 pub struct Feed {
     shared: Arc<Mutex<Shared>>,
     capacity: usize,
 }
 
-/// What a [`Feed`] was told, in order. Ends when the feed is dropped and all is read.
+/// The notices of a [`Feed`], in order. Ends when the feed is dropped and all notices are read.
 #[derive(Debug)]
 pub struct Notices(Arc<Mutex<Shared>>);
 
-/// Notices that the reader was too slow for. The stream goes on with the oldest one kept.
+/// Dropped notices, because the reader was too slow. The stream continues with the oldest one kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{missed} notices were dropped, because the reader is slower than the engine")]
 pub struct Lagged {
@@ -45,7 +44,7 @@ pub struct Lagged {
     pub missed: u64,
 }
 
-/// A notice that can be kept.
+/// An owned [`Notice`].
 #[derive(Clone, Debug)]
 pub struct OwnedNotice {
     /// The run.
@@ -54,14 +53,14 @@ pub struct OwnedNotice {
     pub workflow: Arc<Workflow>,
     /// The event's number within the run, from 0.
     pub number: Version,
-    /// When it was decided, store time.
+    /// When it was decided, in store time.
     pub at: Timestamp,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
 impl OwnedNotice {
-    /// The same notice, as other observers take it.
+    /// The notice, borrowed.
     #[must_use]
     pub fn notice(&self) -> Notice<'_> {
         let Self { run, workflow, number, at, event } = self;
@@ -112,10 +111,10 @@ impl Observer for Feed {
 }
 
 impl Notices {
-    /// The next notice; `None` when there will be no more.
+    /// The next notice; `None` at the end of the stream.
     ///
     /// # Errors
-    /// [`Lagged`] where notices before it were dropped.
+    /// [`Lagged`] if notices before it were dropped.
     pub async fn next(&mut self) -> Option<Result<OwnedNotice, Lagged>> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await
     }

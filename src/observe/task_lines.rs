@@ -1,4 +1,4 @@
-//! One task as its events tell it, in the layout of the rh_agents document (H14).
+//! The printed lines of one task, in the layout of the rh_agents document.
 
 use super::Notice;
 use super::format::{counted, seconds, task_name};
@@ -11,11 +11,11 @@ use crate::run::{Event, TaskId};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{StepIx, Workflow};
 
-/// What is known of one task: enough to compute every number that is shown of it.
+/// The lines of one task, and the data for every number in them.
 #[derive(Debug)]
 pub(super) struct TaskLines {
     name: String,
-    /// When attempt 1 started; unknown when the printer came later.
+    /// When attempt 1 started; `None` if the printer was started later.
     first_started: Option<Timestamp>,
     /// When the attempt in progress started.
     started: Option<Timestamp>,
@@ -23,19 +23,19 @@ pub(super) struct TaskLines {
     of: Option<u32>,
     failed: bool,
     held: HeldLines,
-    /// A failure whose retry is told next: the two lines belong together, and another task's must
-    /// not come between them (H16).
+    /// The line of a failure that a retry follows: no line of another task may come between the two
+    /// lines.
     failure: Option<Line>,
 }
 
-/// What an event does to a story.
+/// What an event adds to a task.
 #[derive(Debug)]
 pub(super) enum TaskUpdate {
-    /// The task goes on; these lines are new.
+    /// New lines of a task that has not ended.
     On(Vec<Line>),
-    /// The task has ended; these lines are the last.
+    /// The last lines of a task that has ended.
     End {
-        /// Whether it ended well, so that its earlier lines may be folded.
+        /// Whether it succeeded, so that its earlier lines may be folded.
         well: bool,
         /// The last lines.
         lines: Vec<Line>,
@@ -43,7 +43,7 @@ pub(super) enum TaskUpdate {
 }
 
 impl TaskLines {
-    /// A task of which nothing was told yet. `prefix` goes before its name.
+    /// A task without events. `prefix` goes before its name.
     pub(super) fn new(workflow: &Workflow, task: TaskId, prefix: &str) -> Self {
         Self {
             name: format!("{prefix}{}", task_name(workflow, task)),
@@ -56,7 +56,7 @@ impl TaskLines {
         }
     }
 
-    /// Goes on with an event about this task and keeps what the lines to come need.
+    /// Takes an event about this task.
     pub(super) fn take(&mut self, notice: &Notice<'_>) -> TaskUpdate {
         let kept = self.failure.take();
         match self.apply(notice) {
@@ -88,7 +88,7 @@ impl TaskLines {
                 self.give_up(at, *attempts, *reason, &error.message)
             }
             Event::TaskCancelled { .. } => {
-                TaskUpdate::End { well: false, lines: vec![self.call_off(at)] }
+                TaskUpdate::End { well: false, lines: vec![self.cancelled(at)] }
             }
             _ => TaskUpdate::On(Vec::new()),
         }
@@ -99,22 +99,22 @@ impl TaskLines {
         self.held.lines()
     }
 
-    /// What was said last and not given out yet.
+    /// The line that waits for the one that follows it.
     pub(super) fn kept(&self) -> Option<Line> {
         self.failure.clone()
     }
 
-    /// What stands for the lines so far once the task has recovered.
+    /// The line that replaces the earlier lines when the task has recovered.
     pub(super) fn folded(&self) -> Line {
         Line::new(Tone::Plain, format!("🔧 {} [STARTED]", self.name))
     }
 
-    /// The last line of a task that was called off.
-    pub(super) fn call_off(&self, at: Timestamp) -> Line {
+    /// The last line of a cancelled task.
+    pub(super) fn cancelled(&self, at: Timestamp) -> Line {
         Line::new(Tone::Faint, format!("⊘ {} [CANCELLED]{}", self.name, self.total(at)))
     }
 
-    /// Gives the failure's line out with the one that follows.
+    /// Keeps the failure's line until the next one.
     fn keep(&mut self, turn: TaskUpdate) -> TaskUpdate {
         if let TaskUpdate::On(mut lines) = turn {
             self.failure = lines.pop();
@@ -184,7 +184,7 @@ impl TaskLines {
         }
         let made = counted(attempts, "attempt", "attempts");
         match why {
-            // The failure itself says all: nothing was tried again.
+            // The line of the failure is enough: there was no retry.
             GiveUp::NotRetryable | GiveUp::Exhausted if attempts <= 1 => {}
             GiveUp::Exhausted => {
                 lines.push(Line::new(Tone::Bad, format!("✖ {name} [EXHAUSTED all {made}]{total}")));
@@ -213,7 +213,7 @@ impl TaskLines {
     }
 }
 
-/// ` (0.5s)`, or nothing when the start is not known.
+/// ` (0.5s)`, or nothing if the start is not known.
 fn since(start: Option<Timestamp>, at: Timestamp, suffix: &str) -> String {
     start.map_or_else(String::new, |start| format!(" ({}{suffix})", seconds(at.since(start))))
 }

@@ -1,4 +1,50 @@
-//! Retrial as a service: an HTTP interface over a running engine, and the inspector, its page for
-//! people. The binary `retrial` is the command line over the same engine and stores.
+//! Retrial as a service: an HTTP API over a running engine, and the inspector, its web page. The
+//! binary `retrial` of this package starts it with `retrial serve`.
+//!
+//! Clients submit workflows, follow runs, send commands (pause, cancel, fail a step), redrive dead
+//! letters and read metrics. `GET /openapi.json` describes every route; the inspector is at `/`.
+//!
+//! To embed the service, give the engine a [`Monitor`](server::Monitor) as an observer and serve
+//! both:
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use std::sync::Arc;
+//!
+//! use retrial::action::{ActionSet, HttpActions, Registry};
+//! use retrial::engine::{Config, Engine, World};
+//! use retrial::net::TcpConnect;
+//! use retrial::observe::Observer;
+//! use retrial::runtime::TokioRuntime;
+//! use retrial::store::RedbStore;
+//! use retrial_service::server::{Monitor, Service, Settings};
+//!
+//! struct Production;
+//!
+//! impl World for Production {
+//!     type Runtime = TokioRuntime;
+//!     type Store = RedbStore;
+//!     type Actions = ActionSet<TcpConnect>;
+//! }
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = TokioRuntime::current();
+//! let store = RedbStore::open(runtime.clone(), Path::new("retrial.redb")).await?;
+//! let http = HttpActions::new(TcpConnect::new(), |_: &str| None);
+//! let actions = ActionSet::new(Registry::new(), http);
+//! let monitor = Monitor::new()?;
+//! let observers = vec![Arc::clone(&monitor) as Arc<dyn Observer>];
+//! let config = Config::default();
+//! let engine = Engine::<Production>::start(runtime, store, actions, config, observers).await;
+//!
+//! let listener = tokio::net::TcpListener::bind("127.0.0.1:7070").await?;
+//! let service = Service::new(engine, monitor, Settings::default());
+//! service.serve(listener, async { tokio::signal::ctrl_c().await.unwrap_or_default() }).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The default [`Settings`](server::Settings) suit a service on loopback. On any other address
+//! [`Service::serve`](server::Service::serve) requires an access token.
 
 pub mod server;

@@ -5,8 +5,8 @@ use crate::action::{Actions, Call, Outcome, Registry};
 use crate::net::Connect;
 use crate::workflow::{Able, Target};
 
-/// Everything that a node can invoke: registered functions and HTTP endpoints. The workflow's own
-/// declaration decides: what it declares as HTTP is HTTP, also where a function has the same name.
+/// Everything that a node can invoke: registered functions and HTTP endpoints. An action that the
+/// workflow declares as HTTP is HTTP, even if a function has the same name.
 #[derive(Clone, Debug)]
 pub struct ActionSet<C> {
     registry: Registry,
@@ -14,8 +14,8 @@ pub struct ActionSet<C> {
 }
 
 impl<C: Connect> ActionSet<C> {
-    /// The functions of `registry` and the endpoints that `http` reaches. Functions that were given
-    /// no network use that of `http`.
+    /// The functions of `registry` and the endpoints that `http` reaches. A registry without a
+    /// network of its own uses that of `http`.
     #[must_use]
     pub fn new(mut registry: Registry, http: HttpActions<C>) -> Self {
         if registry.network.0.get().is_none() {

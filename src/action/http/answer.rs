@@ -12,8 +12,8 @@ use crate::time::Timestamp;
 /// The most characters of a body that a failure's message shows.
 const EXCERPT: usize = 300;
 
-/// Whether `answer` is a success, and which one. `bodiless`: the request was one whose answers
-/// have no body. `at` is store time.
+/// The outcome that `answer` means. `bodiless`: answers to the request's method have no body. `at`
+/// is store time.
 pub(super) fn read(answer: &Answer, bodiless: bool, at: Timestamp) -> Outcome {
     if !answer.status.is_success() {
         return Err(refusal(answer, at));
@@ -40,15 +40,15 @@ fn fitting(value: Value) -> Outcome {
     Ok(value)
 }
 
-/// What the endpoint says the attempt cost: `X-Cost`, in millionths, digits alone (H17).
+/// The cost of the attempt from the header `X-Cost`: digits only, in millionths.
 pub(super) fn cost(answer: &Answer) -> Option<Cost> {
     let text = answer.headers.get("x-cost")?.to_str().ok()?.trim();
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    // A number that is too large for the sum is the largest.
+    // A number that is too large counts as the largest.
     digits.then(|| Cost::from_millionths(text.parse().unwrap_or(u64::MAX)))
 }
 
-/// What the body of a 2xx says went wrong. `success` decides before anything else (A3, A4).
+/// The failure that the body of a 2xx answer reports. `success` takes precedence.
 fn said(body: &Value) -> Option<Failure> {
     match body.get("success") {
         Some(Value::Bool(true)) => None,
@@ -61,7 +61,7 @@ fn said(body: &Value) -> Option<Failure> {
     }
 }
 
-/// Where only the connection's end marks the body's, JSON that just stops was cut.
+/// If only the end of the connection marks the end of the body, incomplete JSON was cut.
 fn unreadable(answer: &Answer, error: &serde_json::Error) -> Failure {
     if error.is_eof() && answer.open_ended() {
         let message = "the connection closed before the answer was whole";
@@ -70,7 +70,7 @@ fn unreadable(answer: &Answer, error: &serde_json::Error) -> Failure {
     Failure::bad_response(&format!("{} is not JSON: {error}", answer.status.as_u16()))
 }
 
-/// Any status but 2xx. The body may refine the message, never the code (A2, C3).
+/// The failure of any status but 2xx. The body may refine the message but not the code.
 pub(super) fn refusal(answer: &Answer, at: Timestamp) -> Failure {
     let status = answer.status;
     let title = match status.canonical_reason() {
@@ -89,7 +89,7 @@ pub(super) fn refusal(answer: &Answer, at: Timestamp) -> Failure {
     }
 }
 
-/// Masked before it is cut, so that no half of a secret is left unrecognised.
+/// The start of the body. It is masked before it is cut, so that no part of a secret remains.
 fn excerpt(body: &[u8]) -> Option<String> {
     let parsed: Option<Value> = serde_json::from_slice(body).ok();
     let words = parsed.as_ref().and_then(words);
@@ -98,7 +98,7 @@ fn excerpt(body: &[u8]) -> Option<String> {
     (!masked.is_empty()).then_some(masked)
 }
 
-/// An endpoint's own words: `{"error": "..."}`, `{"error": {"code", "message"}}`, or an exception
+/// The error text of a body: `{"error": "..."}`, `{"error": {"code", "message"}}`, or an exception
 /// object's.
 fn words(body: &Value) -> Option<String> {
     let error = body.get("error").unwrap_or(body);

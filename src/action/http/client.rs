@@ -1,5 +1,4 @@
-//! The HTTP client of registered functions: the requests are their own, what goes wrong is read as
-//! for HTTP actions.
+//! The HTTP client of registered functions. Its failures are those of HTTP actions.
 
 use std::fmt;
 
@@ -11,7 +10,7 @@ use serde::de::DeserializeOwned;
 use tracing::{Instrument, Span};
 
 use super::exchange::{self, Answer, MAX_BODY};
-use super::request::{Parts, assemble, contract, default_headers, invalid, parse_header};
+use super::request::{Parts, assemble, attempt_headers, default_headers, invalid, parse_header};
 use super::{answer, span};
 use crate::action::Context;
 use crate::failure::Failure;
@@ -42,8 +41,7 @@ impl<'c> Http<'c> {
         self.request("POST", url)
     }
 
-    /// A request with any other method. What is wrong with it or with `url` is said by
-    /// [`Request::send`].
+    /// A request with any method. [`Request::send`] reports an invalid method or `url`.
     pub fn request(self, method: &str, url: &str) -> Request<'c> {
         Request {
             context: self.0,
@@ -57,8 +55,7 @@ impl<'c> Http<'c> {
     }
 }
 
-/// A request that is being put together.
-/// Its headers and body may hold secrets: `Debug` shows neither.
+/// A builder of a request. Its headers and body may hold secrets: `Debug` shows neither.
 #[must_use = "nothing is sent before `send`"]
 #[derive(Clone)]
 pub struct Request<'c> {
@@ -78,13 +75,13 @@ impl Request<'_> {
         self
     }
 
-    /// These bytes as the body; their type is to be said as a header.
+    /// Sets the body. Set its `Content-Type` with [`Request::header`].
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = Ok(body.into());
         self
     }
 
-    /// `body` as JSON, and `Content-Type` to say so.
+    /// Sets `body` as JSON, with its `Content-Type`.
     pub fn json(mut self, body: &impl Serialize) -> Self {
         self.body = serde_json::to_vec(body)
             .map(Bytes::from)
@@ -93,26 +90,26 @@ impl Request<'_> {
     }
 
     /// Adds the headers that HTTP actions send: `Receipt-Token` and `Idempotency-Key`, the same on
-    /// every attempt, `X-Retry-Attempt` and `X-Retry-Timeout-Ms` (A14). A service that knows the
-    /// token does the work once, however often it is asked.
+    /// every attempt, `X-Retry-Attempt` and `X-Retry-Timeout-Ms`. A service that deduplicates by the
+    /// token does the work once, however many attempts call it.
     pub fn with_attempt(mut self) -> Self {
         self.with_attempt = true;
         self
     }
 
-    /// Takes an answer with any status as one, not only 2xx.
+    /// Returns answers of every status, not only 2xx.
     pub fn any_status(mut self) -> Self {
         self.any_status = true;
         self
     }
 
-    /// Sends it and reads the whole answer, of at most 1 MiB. Dropping the future closes the
-    /// connection. Redirects are not followed.
+    /// Sends the request and reads the whole answer, of at most 1 MiB. Dropping the future closes the
+    /// connection. Does not follow redirects.
     ///
     /// # Errors
-    /// `BAD_REQUEST`, permanent, for a request that can't be made; the status where it is not 2xx,
-    /// with what `Retry-After` asks; else as the network failed. Where the request may have arrived,
-    /// its outcome is unknown.
+    /// `BAD_REQUEST`, permanent, for an invalid request; the status, with its `Retry-After`, if it is
+    /// not 2xx; `BAD_RESPONSE` for a body that is too long; otherwise the failure of the network.
+    /// If the request may have arrived, the failure's outcome is unknown.
     pub async fn send(self) -> Result<Response, Failure> {
         let (context, any_status) = (self.context, self.any_status);
         let call = &context.0;
@@ -148,7 +145,7 @@ impl Request<'_> {
             headers.insert(name, value);
         }
         if self.with_attempt {
-            contract(&mut headers, &self.context.0);
+            attempt_headers(&mut headers, &self.context.0);
         }
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
         Ok((Parts { method, url, body: self.body? }, headers))
@@ -161,7 +158,7 @@ impl fmt::Debug for Request<'_> {
     }
 }
 
-/// A whole answer. Its headers and body may hold secrets: `Debug` shows neither.
+/// An answer. Its headers and body may hold secrets: `Debug` shows neither.
 #[derive(Clone)]
 pub struct Response {
     status: u16,
@@ -179,13 +176,13 @@ impl Response {
         Ok(Self { status: status.as_u16(), headers, body })
     }
 
-    /// The status: 2xx unless any was asked for.
+    /// The status: 2xx, unless [`Request::any_status`] was set.
     #[must_use]
     pub fn status(&self) -> u16 {
         self.status
     }
 
-    /// The first header of this name, where it is readable text.
+    /// The first header of this name, if its value is text.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok()
@@ -197,10 +194,10 @@ impl Response {
         &self.body
     }
 
-    /// The body as a type of the function's own.
+    /// The body, deserialized from JSON.
     ///
     /// # Errors
-    /// `BAD_RESPONSE`, permanent, where it is not JSON or does not fit.
+    /// `BAD_RESPONSE`, permanent, if it is not JSON or does not fit `T`.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         serde_json::from_slice(&self.body).map_err(|error| {
             let place = format!("line {} column {}", error.line(), error.column());

@@ -18,7 +18,7 @@ use crate::net::{Authority, ConnectError};
 /// The most bytes read of a body: 1 MiB.
 pub(super) const MAX_BODY: usize = 1024 * 1024;
 
-/// A response that was read to its end, or to the limit.
+/// An answer, read to its end or to the limit.
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -28,7 +28,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Whether only the end of the connection marks the body's end, so that a cut looks like one.
+    /// Whether only the end of the connection marks the end of the body, so that a cut looks complete.
     pub(super) fn open_ended(&self) -> bool {
         !self.headers.contains_key(header::CONTENT_LENGTH)
             && !self.headers.contains_key(header::TRANSFER_ENCODING)
@@ -58,7 +58,7 @@ async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
     let mut body = Vec::new();
     let mut too_long = incoming.size_hint().lower() > MAX_BODY as u64;
     while !too_long && let Some(frame) = incoming.frame().await {
-        // Trailers carry nothing that the engine reads.
+        // Trailers contain nothing that the engine reads.
         let Ok(data) = frame?.into_data() else { continue };
         too_long = body.len() + data.len() > MAX_BODY;
         body.extend_from_slice(&data[..data.len().min(MAX_BODY - body.len())]);
@@ -66,8 +66,8 @@ async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
     Ok(Answer { status: head.status, headers: head.headers, body: body.into(), too_long })
 }
 
-/// Polls `connection` beside `work` in the same task until `work` ends. How the connection ends
-/// reaches `work` through hyper.
+/// Polls `connection` beside `work` in the same task until `work` ends. Hyper passes the
+/// connection's error to `work`.
 async fn beside<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
     let mut connection = pin!(connection);
     let mut work = pin!(work);
@@ -81,9 +81,8 @@ async fn beside<T>(connection: impl Future, work: impl Future<Output = T>) -> T 
     .await
 }
 
-/// A connection that closed before the answer was whole is cut; what the system reported keeps its
-/// kind (A1, spec decision 17). The request may have reached the endpoint, so what came of it is
-/// unknown.
+/// A connection that closed before the answer was complete is cut; an I/O error keeps its kind. The
+/// request may have reached the endpoint, so its outcome is unknown.
 fn transport(to: &Authority, error: &hyper::Error) -> Failure {
     broken_off(to, error).with_unknown_outcome()
 }

@@ -1,6 +1,6 @@
 //! HTTP actions: one request on one fresh connection for each attempt.
 //!
-//! There is no pool: a pooled client may send a request again behind the engine's back.
+//! There is no connection pool: a pooled client may resend a request without the engine knowing.
 
 mod action_set;
 mod answer;
@@ -35,8 +35,8 @@ pub struct HttpActions<C> {
 }
 
 impl<C: Connect> HttpActions<C> {
-    /// Over `network`; `environment` gives the values of headers written as `env:NAME`, at each
-    /// request, so that no value is ever stored.
+    /// HTTP actions over `network`. Each request looks up the headers written as `env:NAME` in
+    /// `environment`, so their values are never stored.
     pub fn new(
         network: C,
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,

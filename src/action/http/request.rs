@@ -9,14 +9,14 @@ use crate::failure::Failure;
 use crate::net::{Authority, Url};
 use crate::workflow::{Endpoint, HeaderText};
 
-/// What a request is made of, but for its headers.
+/// A request without its headers.
 pub(super) struct Parts {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) body: Bytes,
 }
 
-/// Headers that frame the message. An endpoint that set them could make one request look like two.
+/// Headers that frame the message. A definition that set them could smuggle a second request.
 const FRAMING: [HeaderName; 6] = [
     header::CONNECTION,
     header::CONTENT_LENGTH,
@@ -26,7 +26,7 @@ const FRAMING: [HeaderName; 6] = [
     header::UPGRADE,
 ];
 
-/// The request of one attempt and where to send it. Its errors are permanent and name no value.
+/// The request of one attempt and its address. Its errors are permanent and contain no values.
 pub(super) fn build(
     endpoint: &Endpoint,
     call: &Call,
@@ -43,7 +43,7 @@ pub(super) fn build(
         let (name, value) = parse_header(name, text, environment)?;
         headers.insert(name, value);
     }
-    contract(&mut headers, call);
+    attempt_headers(&mut headers, call);
     let to = url.authority().clone();
     Ok((to, assemble(Parts { method, url, body }, headers)?))
 }
@@ -64,12 +64,12 @@ pub(super) fn invalid(what: &str) -> Failure {
         .with_lineage(["BadRequestError", "ValueError"])
 }
 
-/// No arguments are an empty object.
+/// The arguments as JSON; an empty object if there are none.
 fn body_of(args: &Value) -> Bytes {
     if args.is_null() { Bytes::from_static(b"{}") } else { Bytes::from(args.to_string()) }
 }
 
-/// What an endpoint's own headers may replace.
+/// The headers that an endpoint's own headers may replace.
 pub(super) fn default_headers(url: &Url, bare: bool) -> Result<HeaderMap, Failure> {
     const JSON: HeaderValue = HeaderValue::from_static("application/json");
     let mut headers = HeaderMap::new();
@@ -117,8 +117,8 @@ fn missing(header: &str, variable: &str) -> Failure {
     Failure::new("MISSING_ENV", &message).with_lineage(["MissingEnvError"])
 }
 
-/// The headers that every attempt carries (A14, W15, H17); no endpoint may replace them.
-pub(super) fn contract(headers: &mut HeaderMap, call: &Call) {
+/// Sets the headers that every attempt carries. An endpoint's own headers can't replace them.
+pub(super) fn attempt_headers(headers: &mut HeaderMap, call: &Call) {
     let token = call.receipt.to_string();
     set(headers, "receipt-token", &token);
     set(headers, "idempotency-key", &token);

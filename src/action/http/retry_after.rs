@@ -4,9 +4,9 @@ use hyper::header::{DATE, HeaderMap, RETRY_AFTER};
 
 use crate::time::{Nanos, Timestamp};
 
-/// The wait that `headers` ask for (C12, spec decision 7): seconds, or a date read against the
-/// response's own `Date`, without one against `at`, store time. `None` for a date that has passed
-/// and for anything unreadable; too large to represent is the largest.
+/// The wait of the header `Retry-After`: seconds, or the time until a date. The date is compared
+/// with the response's `Date`, or else with `at`, store time. `None` for a past date and for an
+/// invalid value; a wait that is too large counts as the largest.
 pub(super) fn wait(headers: &HeaderMap, at: Timestamp) -> Option<Nanos> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
@@ -45,7 +45,6 @@ mod tests {
         assert_eq!(wait(&headers, at), expected, "{retry_after} {date:?}");
     }
 
-    // C12, spec decision 7.
     #[test]
     fn seconds() {
         check("120", None, 0, Some(Nanos::from_secs(120)));

@@ -1,5 +1,5 @@
-//! The span around one request, by OpenTelemetry's conventions for HTTP clients. It shows of the URL
-//! what may be shown, of headers and bodies nothing.
+//! The span around one request, by OpenTelemetry's conventions for HTTP clients. It contains the URL
+//! without secrets, and no headers or bodies.
 
 use hyper::{Request, StatusCode};
 use tracing::Span;
@@ -28,19 +28,19 @@ pub(super) fn of<B>(request: &Request<B>, to: &Authority, call: &Call) -> Span {
     )
 }
 
-/// Notes the answer's status.
+/// Records the answer's status.
 pub(super) fn status(span: &Span, status: StatusCode) {
     span.record("http.response.status_code", status.as_u16());
 }
 
-/// Notes how the request ended.
+/// Records the outcome of the request.
 pub(super) fn answered(span: &Span, outcome: &Outcome) {
     if let Err(failure) = outcome {
         failed(span, failure);
     }
 }
 
-/// Notes that the request failed.
+/// Records the failure of the request.
 pub(super) fn failed(span: &Span, failure: &Failure) {
     span.record("otel.status_code", "ERROR");
     span.record("error.type", failure.code().as_str());

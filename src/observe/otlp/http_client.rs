@@ -17,7 +17,7 @@ use crate::net::{Connect, Url};
 /// The most bytes read of an answer.
 const MAX_ANSWER: usize = 64 * 1024;
 
-/// Sends each request over a connection of its own. Its time is the caller's to limit.
+/// Sends each request over a new connection. Has no timeout.
 pub(super) struct NetworkClient<C>(C);
 
 impl<C> NetworkClient<C> {
@@ -42,7 +42,7 @@ impl<C: Connect> NetworkClient<C> {
         head.uri = url.target().parse()?;
         let request = Request::from_parts(head, Full::new(body));
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-        // Dropping the sender with the answer in hand ends the connection.
+        // Dropping the sender after the answer ends the connection.
         let talk = async move {
             let (head, body) = sender.send_request(request).await?.into_parts();
             let body = Limited::new(body, MAX_ANSWER).collect().await?.to_bytes();

@@ -1,13 +1,12 @@
 //! Runs as traces, sent to an OpenTelemetry collector (OTLP over HTTP, protobuf).
 //!
-//! Decides what of a run is a span, and how long spans wait to be sent. Must never hold a run up:
-//! spans that the collector does not take in time are dropped and counted. Must never show a secret:
-//! what a span says is what the log says, sanitised. To show another event, add its arm to
-//! `Spans::of`.
+//! Decides which events are spans, and how long spans wait to be sent. Must never delay a run: spans
+//! that the collector does not accept in time are dropped and counted. Must never show a secret:
+//! texts in spans pass the sanitiser. To show another event, add its arm to `Spans::of`.
 //!
-//! A run is one trace, whichever nodes work on it: ids come from the run's own id, so that a node
-//! which takes a run over continues its trace. The events are told once they are durable, by the
-//! node that committed them; what a node that dies had not sent is missing.
+//! A run is one trace, whichever nodes execute it: ids derive from the run's id, so a node that
+//! takes over a run continues its trace. The node that commits an event sends its span; if the node
+//! crashes first, the span is missing.
 
 mod http_client;
 mod spans;
@@ -32,35 +31,36 @@ use crate::time::Nanos;
 const WAITING: usize = 16_384;
 /// The most spans of one request.
 const BATCH: usize = 512;
-/// How long a span waits for others to be sent with.
+/// How long a span waits to be sent in a batch.
 const GATHER: Nanos = Nanos::from_secs(1);
 /// The most that one request may take.
 const REQUEST: Nanos = Nanos::from_secs(10);
-/// Between the tries to send a batch. After the last one it is dropped.
+/// The delays between attempts to send a batch. After the last attempt it is dropped.
 const RETRY_DELAYS: [Nanos; 4] =
     [Nanos::from_secs(1), Nanos::from_secs(2), Nanos::from_secs(4), Nanos::from_secs(8)];
 
-/// Why nothing can be exported.
+/// Why traces can't be exported.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OtlpError {
-    /// The collector's address makes no sense.
-    #[error("the collector's address makes no sense: {0}")]
+    /// The collector's address is invalid.
+    #[error("the collector's address is invalid: {0}")]
     Url(#[from] UrlError),
-    /// A variable of the environment (`OTEL_EXPORTER_OTLP_...`) makes no sense.
+    /// An environment variable (`OTEL_EXPORTER_OTLP_...`) is invalid.
     #[error("{0}")]
     Exporter(#[from] ExporterBuildError),
 }
 
-/// An observer and what sends on what it was told: give the first to the engine, spawn
-/// [`Export::run`] of the second.
+/// An observer and its exporter: give the first to the engine and spawn [`Export::run`] of the
+/// second.
 ///
 /// `collector` is the base address, such as `http://127.0.0.1:4318`; `/v1/traces` is added. `node`
-/// names this process (`service.instance.id`). Headers, such as a key of the collector's, and a
-/// resource's attributes are taken from the usual variables: `OTEL_EXPORTER_OTLP_HEADERS`,
+/// names this process (`service.instance.id`). Headers, such as the collector's key, and resource
+/// attributes come from the standard variables: `OTEL_EXPORTER_OTLP_HEADERS`,
 /// `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_SERVICE_NAME`.
 ///
 /// # Errors
-/// [`OtlpError`] where the address or one of the variables makes no sense.
+/// [`OtlpError`] if the address or one of the variables is invalid.
 pub fn traces(
     collector: &str,
     node: &str,
@@ -72,7 +72,7 @@ pub fn traces(
         .with_http()
         .with_endpoint(format!("{collector}/v1/traces"))
         .with_http_client(NetworkClient::new(network))
-        // It would block the thread between two tries.
+        // Its retries would block the thread.
         .with_retry_policy(RetryPolicy::disabled())
         .build()?;
     exporter.set_resource(&resource(node));
@@ -106,7 +106,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Spans that were dropped and of which nothing was logged yet.
+    /// Spans that were dropped since the last log line about dropped spans.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
@@ -123,19 +123,19 @@ impl Observer for Traces {
     }
 }
 
-/// What sends on what its [`Traces`] were told.
+/// Sends the spans of its [`Traces`].
 #[must_use = "nothing is sent before `run`"]
 #[derive(Debug)]
 pub struct Export {
     exporter: opentelemetry_otlp::SpanExporter,
     waiting: mpsc::Receiver<SpanData>,
     dropped: Arc<AtomicU64>,
-    /// It was said that the collector takes nothing.
+    /// The last export failed, which was logged.
     failing: bool,
 }
 
 impl Export {
-    /// Sends until the observer is gone and everything was sent or given up.
+    /// Sends spans until the observer is dropped and every span was sent or dropped.
     pub async fn run(mut self, runtime: impl Runtime) {
         loop {
             let batch = self.gather(&runtime).await;
@@ -147,13 +147,13 @@ impl Export {
             if dropped > 0 {
                 tracing::warn!(
                     dropped,
-                    "spans were dropped: the collector is slower than the runs"
+                    "spans were dropped because the collector is slower than the runs"
                 );
             }
         }
     }
 
-    /// What is sent together; nothing where nothing will come any more.
+    /// The next batch; empty if no more spans will come.
     async fn gather(&mut self, runtime: &impl Runtime) -> Vec<SpanData> {
         let mut batch = Vec::new();
         if self.waiting.recv_many(&mut batch, BATCH).await == 0 {
@@ -185,12 +185,12 @@ impl Export {
                     }
                     Err(error) => error.to_string(),
                 },
-                () = runtime.sleep_until(request) => "it did not answer in time".to_owned(),
+                () = runtime.sleep_until(request) => "the collector did not answer in time".to_owned(),
             };
             if !std::mem::replace(&mut self.failing, true) {
                 tracing::warn!(
                     error = crate::failure::sanitise::clean(&error),
-                    "the collector takes no spans"
+                    "the collector does not accept spans; trying again"
                 );
             }
             let Some(wait) = again.next() else {

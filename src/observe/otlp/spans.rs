@@ -1,4 +1,4 @@
-//! What of a run is a span.
+//! The spans of a run.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -24,12 +24,12 @@ const RUNS: usize = 100_000;
 /// Spans from notices.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
-    /// When the runs that this node saw begin were submitted.
+    /// When runs were submitted, for the runs submitted on this node.
     begun: Mutex<BTreeMap<RunId, Timestamp>>,
 }
 
 impl Spans {
-    /// The span that ends with this event, where one does.
+    /// The span that ends with this event, if one does.
     pub(super) fn of(&self, notice: &Notice<'_>) -> Option<SpanData> {
         match notice.event {
             Event::RunCreated { .. } => {
@@ -70,8 +70,8 @@ impl Spans {
         self.begun.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// From the run's submission; where another node saw that, or this one before it was started
-    /// again, the span has no length and says so.
+    /// The span from the run's submission to its end. If the submission is not known (another node
+    /// saw it, or this one before a restart), the span has no length and is marked.
     fn run(&self, notice: &Notice<'_>, outcome: &Outcome) -> SpanData {
         let begun = self.begun().remove(&notice.run);
         let (name, status) = match outcome {
@@ -111,7 +111,7 @@ fn attempted(notice: &Notice<'_>, seen: Seen, more: Vec<KeyValue>, status: Statu
     Drawn { id, parent, name, from, to, attributes, status }.span(notice.run)
 }
 
-/// The wait before `attempt`, as it was decided. Somebody may cut it short.
+/// The scheduled delay before `attempt`. A command may shorten it.
 fn delayed(
     notice: &Notice<'_>,
     task: TaskId,
@@ -152,7 +152,7 @@ fn milliseconds(length: Nanos) -> i64 {
     i64::try_from(length.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Where a span stands in its trace.
+/// The place of a span in its trace.
 enum Place {
     Run,
     Attempt(TaskId, u32),

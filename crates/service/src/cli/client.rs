@@ -1,4 +1,4 @@
-//! A service, asked over HTTP.
+//! The HTTP client for a service.
 
 use std::fmt;
 
@@ -17,10 +17,10 @@ use super::error::CliError;
 
 /// The most bytes read of an answer.
 const MAX_ANSWER: usize = 256 * 1024 * 1024;
-/// How long an answer may take. A service gives up on its own before.
+/// How long an answer may take. A service gives up sooner.
 const ANSWER_TIMEOUT: Nanos = Nanos::from_secs(120);
 
-/// Where a service is, and the right to ask it.
+/// A service's address and token.
 pub(super) struct Client {
     url: Url,
     token: Option<HeaderValue>,
@@ -30,12 +30,13 @@ impl Client {
     pub(super) fn new(url: &str, token: Option<String>) -> Result<Self, CliError> {
         let url: Url = url.parse().map_err(|e| CliError::input(format!("the service: {e}")))?;
         if url.user().is_some() {
-            return Err(CliError::input("the service's URL holds a name or a password")
-                .help("a service asks for a token: RETRIAL_TOKEN, or --token-file"));
+            return Err(CliError::input("the service's URL contains a user name or a password")
+                .help("a service takes a token instead: RETRIAL_TOKEN or --token-file"));
         }
         let header = |token: String| {
             let value = HeaderValue::try_from(format!("Bearer {}", token.trim()));
-            let mut value = value.map_err(|_| CliError::input("the token can't stand in a header"));
+            let mut value = value
+                .map_err(|_| CliError::input("the token contains a character that a header can't"));
             value.iter_mut().for_each(|value| value.set_sensitive(true));
             value
         };
@@ -63,14 +64,14 @@ impl Client {
             biased;
             answer = self.talk(request) => answer,
             () = runtime.sleep_until(end) => {
-                Err(CliError::store(format!("{to} has not answered within {ANSWER_TIMEOUT}")))
+                Err(CliError::store(format!("{to} did not answer within {ANSWER_TIMEOUT}")))
             }
         }
     }
 
     async fn talk(&self, request: Request<Full<Bytes>>) -> Result<(u16, Bytes), CliError> {
         let to = self.url.authority();
-        let broken = |e: &dyn fmt::Display| CliError::store(format!("asking {to}: {e}"));
+        let broken = |e: &dyn fmt::Display| CliError::store(format!("calling {to}: {e}"));
         let stream = TcpConnect::new().connect(to).await.map_err(|e| broken(&e))?;
         let made = http1::handshake(TokioIo::new(stream)).await;
         let (mut sender, connection) = made.map_err(|e| broken(&e))?;

@@ -1,4 +1,4 @@
-//! `retrial completions`: what a shell needs to complete the command line.
+//! `retrial completions`: shell completions of the command line.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use clap_complete::{Generator, Shell};
 use super::error::CliError;
 use super::output::print;
 
-/// Print the completions of a shell.
+/// Print completions for a shell.
 ///
 /// For bash: `retrial completions bash > /usr/share/bash-completion/completions/retrial`.
 #[derive(Debug, clap::Args)]

@@ -1,4 +1,4 @@
-//! `retrial dlq`: the tasks that failed for good (C18).
+//! `retrial dlq`: the tasks that failed for good.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,12 +25,12 @@ pub(super) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// List the letters that wait, oldest first
+    /// List waiting letters, oldest first
     List {
         #[command(flatten)]
-        which: Which,
+        which: LetterFilters,
 
-        /// Also those that were redriven or discarded
+        /// Include redriven and discarded letters
         #[arg(long)]
         all: bool,
 
@@ -38,47 +38,47 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show one letter. Its payload is masked
+    /// Show one letter, with its payload masked
     Show {
-        /// The letter's name, or the beginning of it
+        /// The letter's id, or a unique prefix of it
         letter: String,
 
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Try letters' tasks again, each once: a new run of that step alone
+    /// Redrive letters: run each task again, once, in a new run of that step alone
     Redrive {
-        /// The letters' names, or the beginnings of them
+        /// The letters' ids, or unique prefixes of them
         #[arg(required_unless_present = "all")]
         letters: Vec<String>,
 
-        /// Every letter that waits and is meant by the filters
+        /// Redrive every waiting letter that matches the filters
         #[arg(long, conflicts_with = "letters")]
         all: bool,
 
         #[command(flatten)]
-        which: Which,
+        which: LetterFilters,
 
         /// Run them now, one after the other
         #[arg(long)]
         run: bool,
     },
-    /// Put letters aside for good
+    /// Discard letters: they can't be redriven any more
     Discard {
-        /// The letters' names, or the beginnings of them
+        /// The letters' ids, or unique prefixes of them
         #[arg(required = true)]
         letters: Vec<String>,
 
-        /// Why
+        /// The reason, stored with the letter
         #[arg(long, value_name = "TEXT", default_value = "discarded by hand")]
         reason: String,
     },
 }
 
-/// Which letters are meant.
+/// Selects letters.
 #[derive(Debug, clap::Args)]
-struct Which {
+struct LetterFilters {
     /// Only letters of this workflow
     #[arg(long, value_name = "NAME")]
     workflow: Option<String>,
@@ -92,7 +92,7 @@ struct Which {
     code: Option<String>,
 }
 
-impl Which {
+impl LetterFilters {
     fn query(&self, waiting: bool) -> Query {
         Query::new()
             .text("workflow", self.workflow.clone())
@@ -192,8 +192,8 @@ fn lines(letter: &Value) -> Vec<String> {
     lines
 }
 
-/// Redrives every letter that can be, and gives the runs with the file that they are in. A letter
-/// that can't be is said so, and the others go on.
+/// Redrives every letter that can be redriven and returns the runs with their store's file. Reports
+/// the others on stderr.
 async fn redrive(
     target: &Target,
     named: &[String],
@@ -201,8 +201,10 @@ async fn redrive(
     now: bool,
 ) -> Result<(Option<PathBuf>, Vec<RunId>), CliError> {
     if now && target.file.is_none() {
-        return Err(CliError::input("the nodes of the store run what is redriven")
-            .help("leave --run out; it is for a store in a file"));
+        return Err(CliError::input(
+            "--run needs a store in a file; here the store's nodes run the redriven tasks",
+        )
+        .help("leave --run out"));
     }
     let mut letters: Vec<LetterId> = Vec::new();
     for text in named {
@@ -247,12 +249,12 @@ fn not_redriven(refusal: Refusal) -> CliError {
     let first = refusal.run.clone();
     let trouble = CliError::from(refusal);
     match first {
-        Some(run) => trouble.help(format!("`retrial inspect {run}` shows what became of it")),
+        Some(run) => trouble.help(format!("`retrial inspect {run}` shows its state")),
         None => trouble,
     }
 }
 
-/// Runs one after the other, all of them even where one fails.
+/// Executes the runs one after the other, even if one fails.
 fn run_all(path: &Path, runs: &[RunId], lookup: Lookup) -> Result<ExitCode, CliError> {
     let mut worst = ExitCode::SUCCESS;
     for id in runs {

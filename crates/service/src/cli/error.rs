@@ -1,4 +1,4 @@
-//! What ends a command early: how it is shown, and with which code.
+//! Errors that end a command: how they are printed, and the exit code.
 
 use std::io::{IsTerminal, Write, stderr};
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use anstream::{AutoStream, ColorChoice};
 use miette::{GraphicalReportHandler, GraphicalTheme, MietteDiagnostic};
 use retrial::dialect::{Diagnostic, report};
 
-/// Why a command can't do what it was asked to.
+/// Why a command fails.
 #[derive(Debug)]
 pub(super) struct CliError {
     kind: Kind,
@@ -15,7 +15,7 @@ pub(super) struct CliError {
     note: Option<&'static str>,
 }
 
-/// Who has to do something about it, which gives the exit code.
+/// Whether the input or the store is at fault, which gives the exit code.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Input,
@@ -29,7 +29,7 @@ enum What {
 }
 
 impl CliError {
-    /// The user's input makes no sense.
+    /// The user's input is invalid.
     pub(super) fn input(message: impl Into<String>) -> Self {
         Self::plain(Kind::Input, message)
     }
@@ -44,7 +44,7 @@ impl CliError {
         Self { kind, what: What::Plain(Box::new(plain)), note: None }
     }
 
-    /// The same trouble with what to do about it.
+    /// The same error with what to do about it.
     pub(super) fn help(mut self, help: impl Into<String>) -> Self {
         if let What::Plain(plain) = &mut self.what {
             plain.help = Some(help.into());
@@ -52,7 +52,7 @@ impl CliError {
         self
     }
 
-    /// The same trouble with a last line.
+    /// The same error with a last line.
     pub(super) fn note(mut self, note: &'static str) -> Self {
         self.note = Some(note);
         self

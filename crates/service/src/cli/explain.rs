@@ -1,4 +1,4 @@
-//! `retrial explain`: what a policy means.
+//! `retrial explain`: explains a policy.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,17 +12,17 @@ use super::error::CliError;
 use super::output::print;
 use super::{Lookup, input};
 
-/// Say what a policy means: in words, and as a table of delays.
+/// Explain a policy in words and as a table of delays.
 ///
-/// Ends with 0, or with 2 when the text makes no sense.
+/// Exits with 0, or with 2 if the text is invalid.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A policy, a preset (aws-standard-2.1, google-sre, none), an IR program or a workflow: its
-    /// text, or the file that it is in
+    /// A policy, a preset (aws-standard-2.1, google-sre, none), an IR program or a workflow: the
+    /// text itself, or a file
     #[arg(value_name = "TEXT-or-FILE", allow_hyphen_values = true)]
     subject: String,
 
-    /// The dialect; told from the text unless given
+    /// The dialect [default: detected from the text]
     #[arg(long, value_enum)]
     dialect: Option<DialectName>,
 
@@ -74,7 +74,7 @@ fn explained(arguments: &Arguments, environment: &Environment) -> Result<Explain
     Ok(explain_all(&policies, arguments.attempts, &Functions::default()))
 }
 
-/// What `subject` says, a text or the file that it is in.
+/// The policies in `subject`, which is a text or a file.
 pub(super) fn policies(
     subject: &str,
     dialect: Option<Dialect>,
@@ -90,4 +90,4 @@ pub(super) fn policies(
     })
 }
 
-const NO_FILE: &str = "There is no file of that name, so it was read as text.";
+const NO_FILE: &str = "There is no file with that name, so it was read as text.";

@@ -1,4 +1,4 @@
-//! Reads what the user wrote: workflow files, files of actions, input.
+//! Reads the user's files and input: workflows, actions, `--input`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) fn read(path: &str) -> Result<String, CliError> {
 
 /// The workflow in `file`: TOML or JSON by its extension, else IR text, whose actions are in
 /// `actions`. Every action must be an HTTP endpoint whose headers' variables are set: the command
-/// line has no registered functions, and a missing variable will be missing next time too.
+/// line has no registered functions, and a missing variable is missing on every attempt.
 pub(super) fn workflow(
     file: &str,
     actions: Option<&str>,
@@ -64,7 +64,7 @@ pub(super) fn workflow(
 const IR_ACTIONS: &str =
     "declare it in a file given with --actions: [actions.NAME] http = \"POST http://...\"";
 
-/// Headers written as `env:NAME` where there is no such variable.
+/// The headers written as `env:NAME` whose variable is not set.
 fn unset_variables(document: &Document, source: &Arc<Source>, lookup: Lookup) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (name, action) in document.workflow.actions() {
@@ -92,7 +92,7 @@ fn unset(source: &Arc<Source>, field: &str, variable: &str) -> Diagnostic {
         .help_with(format!("set it: export {variable}=..."))
 }
 
-/// Whether every variable that a stored workflow's headers name is set.
+/// Fails unless every variable that a stored workflow's headers use is set.
 pub(super) fn check_variables(workflow: &Workflow, lookup: Lookup) -> Result<(), CliError> {
     for (name, action) in workflow.actions() {
         let Target::Http(endpoint) = &action.target else { continue };

@@ -8,11 +8,11 @@ use super::output::{print, print_json};
 use super::run_text;
 use super::target::{self, Target, TargetArgs};
 
-/// Show one run: its graph with phases, its last error, and each task's attempts with what failed
-/// and why it was tried again.
+/// Show one run: the phase of each step, the last error, and every attempt with its failure and the
+/// reason for its retry.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// The run's id, or the beginning of it
+    /// The run's id, or a unique prefix of it
     run: String,
 
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `retrial lint`: what a policy says that may not be meant (X7).
+//! `retrial lint`: finds likely mistakes in policies.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -13,17 +13,18 @@ use super::error::CliError;
 use super::output::print;
 use super::{Lookup, explain, input};
 
-/// Find what the policies of a file say that may not be meant.
+/// Find likely mistakes in the policies of a file.
 ///
-/// Prints a line for each finding: where, why it matters, what to do. Ends with 0 when there is
-/// none, with 1 when there are some, with 2 when the text makes no sense.
+/// Prints one line for each finding: where it is, why it matters and what to do. Exits with 0 if
+/// there are none, with 1 if there are some, with 2 if the text is invalid.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A workflow, an IR program or a policy: the file that it is in, or its text
+    /// A workflow, an IR program or a policy: a file, or the text itself
     #[arg(value_name = "FILE", allow_hyphen_values = true)]
     subject: String,
 
-    /// The actions of IR text, TOML or JSON: [actions.NAME], and [input] and [defaults]
+    /// The file with the actions of an IR program, TOML or JSON: [actions.NAME], [input] and
+    /// [defaults]
     #[arg(long, value_name = "FILE")]
     actions: Option<String>,
 }

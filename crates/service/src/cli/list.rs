@@ -13,7 +13,7 @@ use super::target::{self, Target, TargetArgs};
 
 /// List runs, oldest first.
 ///
-/// A run whose record is damaged is named on stderr, and the others are listed.
+/// Reports runs with damaged records on stderr and lists the others.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(flatten)]

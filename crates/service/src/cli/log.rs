@@ -1,4 +1,4 @@
-//! The log: on stderr, for whoever looks for a fault.
+//! The log on stderr.
 
 use std::io::{IsTerminal, stderr};
 
@@ -7,15 +7,16 @@ use tracing_subscriber::EnvFilter;
 
 use super::error::CliError;
 
-/// What is logged unless told: errors, and that the store does not answer, without which a run that
-/// waits for its disk would look idle.
-const USUAL: &str = "error,retrial::engine=warn";
+/// The default filter: errors, and the engine's warnings that the store does not answer. Without
+/// these a run that waits for its disk would look idle.
+const DEFAULT_FILTER: &str = "error,retrial::engine=warn";
 
 /// Starts the log with `filter`, in the syntax of tracing's `EnvFilter`.
 pub(super) fn start(filter: Option<String>) -> Result<(), CliError> {
-    let filter = filter.filter(|f| !f.trim().is_empty()).unwrap_or_else(|| USUAL.to_owned());
+    let filter =
+        filter.filter(|f| !f.trim().is_empty()).unwrap_or_else(|| DEFAULT_FILTER.to_owned());
     let filter = EnvFilter::builder().parse(&filter).map_err(|e| {
-        let message = format!("RETRIAL_LOG=`{filter}` can't be read: {e}");
+        let message = format!("RETRIAL_LOG=`{filter}` is invalid: {e}");
         CliError::input(message).help("give a level such as `info`, or `retrial::engine=debug`")
     })?;
     let colour = stderr().is_terminal() && AutoStream::choice(&stderr()) != ColorChoice::Never;

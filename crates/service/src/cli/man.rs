@@ -1,4 +1,4 @@
-//! `retrial man`: the manual's pages, made of the same words as `--help`.
+//! `retrial man`: the manual pages, generated from the same texts as `--help`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,12 +9,12 @@ use clap_mangen::Man;
 use super::error::CliError;
 use super::output::print;
 
-/// Print the manual's page, or write one for each command.
+/// Print the manual page, or write one for each command.
 ///
 /// To read it: `retrial man | man -l -`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// Write all pages to this folder, which must be there
+    /// Write all pages to this existing folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -30,7 +30,7 @@ pub(super) fn main(arguments: &Arguments) -> Result<ExitCode, CliError> {
     };
     clap_mangen::generate_to(command, folder).map_err(|e| {
         CliError::input(format!("the pages can't be written to `{}`: {e}", folder.display()))
-            .help("say a folder that is there: --out DIR")
+            .help("name an existing folder with --out DIR")
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -37,18 +37,18 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Looks a variable of the environment up.
+/// Looks up a variable of the environment.
 type Lookup = fn(&str) -> Option<String>;
 
 /// Retries that survive crashes: policies in five dialects, durable runs.
 #[derive(Debug, Parser)]
-#[command(version, arg_required_else_help = true, after_help = AFTER)]
+#[command(name = "retrial", version, arg_required_else_help = true, after_help = AFTER)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
-const AFTER: &str = "RETRIAL_LOG sets what is logged to stderr, as in `RETRIAL_LOG=debug`.";
+const AFTER: &str = "RETRIAL_LOG sets the log level on stderr, such as `RETRIAL_LOG=debug`.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -72,11 +72,11 @@ enum Command {
     Man(man::Arguments),
 }
 
-/// Does what the process's arguments say.
+/// Runs the command that the process's arguments name.
 pub(crate) fn main(lookup: Lookup) -> ExitCode {
     let arguments = Arguments::parse();
     let started = match arguments.command {
-        // It has a setting for that.
+        // `serve` has a setting for the log.
         Command::Serve(_) => Ok(()),
         _ => log::start(lookup("RETRIAL_LOG")),
     };

@@ -1,4 +1,4 @@
-//! How things are printed: texts that users or endpoints wrote, tables, JSON.
+//! Output on stdout: cleaned texts of users and endpoints, tables, JSON.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::process::ExitCode;
@@ -11,28 +11,28 @@ use super::error::CliError;
 /// The longest text shown, in characters.
 const MAX_TEXT: usize = 500;
 
-/// `text` without secrets (C14) and on one line.
+/// `text` on one line, without secrets.
 pub(super) fn clean(text: &str) -> String {
     let shown = sanitise::message(text, MAX_TEXT);
     shown.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The text in a field, as it may be shown; nothing where there is none.
+/// The cleaned text in a field; `None` if there is none.
 pub(super) fn text(of: &Value, name: &str) -> Option<String> {
     of[name].as_str().map(clean)
 }
 
-/// The same, empty where there is none.
+/// The cleaned text in a field; empty if there is none.
 pub(super) fn field(of: &Value, name: &str) -> String {
     text(of, name).unwrap_or_default()
 }
 
-/// The entries of a list in a field.
+/// The entries of the list in a field.
 pub(super) fn list<'v>(of: &'v Value, name: &str) -> &'v [Value] {
     of[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Lines whose columns stand below each other; the first line names them.
+/// Rows as lines with aligned columns. The first row is the header.
 pub(super) fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |n: usize| rows.iter().filter_map(|r| r.get(n)).map(|c| c.chars().count()).max();
@@ -44,7 +44,7 @@ pub(super) fn table(rows: &[Vec<String>]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// Prints to a reader that may have gone away.
+/// Prints to stdout. A closed pipe is no error.
 pub(super) fn print(text: &str) -> Result<ExitCode, CliError> {
     match stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => {

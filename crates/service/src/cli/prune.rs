@@ -1,4 +1,4 @@
-//! `retrial prune`: removes old runs (X9).
+//! `retrial prune`: removes old runs.
 
 use std::process::ExitCode;
 
@@ -11,12 +11,12 @@ use super::error::CliError;
 use super::output::{list, print, print_json};
 use super::target::{self, Target, TargetArgs};
 
-/// Remove runs that ended long ago, whole: events, results, dead letters, submission key.
+/// Remove runs that ended long ago: their events, results, dead letters and submission keys.
 ///
-/// A run is kept while dead letters of it wait, unless --with-letters is given.
+/// Keeps runs with waiting dead letters unless --with-letters is given.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// How long ago they must have ended, such as 30d or 12h
+    /// Remove runs that ended at least this long ago, such as 30d or 12h
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     older_than: Nanos,
 
@@ -24,7 +24,7 @@ pub(super) struct Arguments {
     #[arg(long)]
     archived_only: bool,
 
-    /// Also runs whose dead letters wait for somebody
+    /// Include runs with waiting dead letters
     #[arg(long)]
     with_letters: bool,
 

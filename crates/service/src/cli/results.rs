@@ -1,11 +1,10 @@
-//! What a completed run has come to, masked: results are the endpoints' and may hold anything
-//! (spec decision 20).
+//! The results of a completed run, masked: endpoints may put secrets into them.
 
 use retrial::observe::json::masked;
 use retrial::run::{RunState, StepPhase};
 use retrial::workflow::StepIx;
 
-/// A line for each goal, or without goals for each step that nothing followed.
+/// One line for each goal; without goals, one for each step that no other step followed.
 pub(super) fn lines(state: &RunState) -> Vec<String> {
     let workflow = state.workflow();
     let shown = workflow.places().filter(|at| match workflow.step(*at) {

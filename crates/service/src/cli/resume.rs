@@ -1,4 +1,4 @@
-//! Finds the unfinished run that a repeated command means, and says how far it is.
+//! Finds the unfinished run that a repeated command resumes, and describes its progress.
 
 use std::path::Path;
 
@@ -15,21 +15,21 @@ use super::target;
 /// Runs looked at in one step.
 const PAGE: usize = 256;
 
-/// What a store holds of unfinished runs.
+/// The unfinished runs of a store.
 pub(super) struct FoundRun {
-    /// The newest of the wanted workflow and input.
+    /// The newest run of the wanted workflow and input.
     pub(super) wanted: Option<RunHead>,
-    /// How many others there are.
+    /// How many other runs are unfinished.
     pub(super) others: usize,
 }
 
-/// Looks for a run of the workflow and input that `digest` is of; for none when it is `None`.
+/// Finds the unfinished run whose workflow and input have `digest`; none for `None`.
 pub(super) async fn find(store: &impl Store, digest: Option<Digest>) -> Result<FoundRun, CliError> {
     let (heads, damaged) = unfinished(store).await?;
     if let (Some(run), Some(_)) = (damaged.first(), digest) {
         let message = format!("run {run} in the store is damaged, and may be the one to resume");
         return Err(CliError::store(message)
-            .help("put a backup of the store in its place, or start another run with --new"));
+            .help("restore a backup of the store, or start a new run with --new"));
     }
     let same = heads.iter().filter(|head| Some(head.digest) == digest);
     let wanted = same.max_by_key(|head| (head.created, head.run)).cloned();
@@ -37,14 +37,14 @@ pub(super) async fn find(store: &impl Store, digest: Option<Digest>) -> Result<F
     Ok(FoundRun { wanted, others })
 }
 
-/// Every run with work left, and those whose records are damaged.
+/// Every unfinished run, and the runs with damaged records.
 async fn unfinished(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), CliError> {
     let (mut heads, damaged) = runs(store).await?;
     heads.retain(|head| head.phase.is_active());
     Ok((heads, damaged))
 }
 
-/// Every run, and those whose records are damaged.
+/// Every run, and the runs with damaged records.
 pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>), CliError> {
     let (mut heads, mut damaged, mut after) = (Vec::new(), Vec::new(), None);
     loop {
@@ -64,16 +64,16 @@ pub(super) async fn find_run(store: &impl Store, text: &str) -> Result<RunHead, 
     match runs.into_iter().find(|head| head.run == run) {
         Some(head) => Ok(head),
         None => Err(CliError::store(format!("run {run} in the store is damaged"))
-            .help("put a backup of the store in its place; its other runs can still be read")),
+            .help("restore a backup of the store; its other runs can still be read")),
     }
 }
 
-/// `--store PATH`, to be written after a command that shall find the same store.
+/// `--store PATH`, the option that selects this store in another command.
 pub(super) fn option(path: &Path) -> String {
     format!("--store {}", path.display())
 }
 
-/// A phase as it is shown.
+/// The phase's name in output.
 pub(super) fn phase(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Running => "running",
@@ -85,7 +85,7 @@ pub(super) fn phase(phase: RunPhase) -> &'static str {
     }
 }
 
-/// An unfinished run as it was left.
+/// An unfinished run as the store holds it.
 pub(super) struct UnfinishedRun {
     state: RunState,
     /// The events that the store still has, from `first` on.
@@ -124,7 +124,7 @@ impl UnfinishedRun {
         self.state.workflow().name()
     }
 
-    /// What happened, for whoever counts.
+    /// The run's past events.
     pub(super) fn notices(&self) -> impl Iterator<Item = Notice<'_>> {
         self.events.iter().enumerate().map(|(n, recorded)| Notice {
             run: self.state.id(),
@@ -135,9 +135,9 @@ impl UnfinishedRun {
         })
     }
 
-    /// How far the run is: `1 of 3 steps done, 4 attempts made, the next is due in 1.2s`.
+    /// The run's progress: `1 of 3 steps done, 4 attempts made, the next is due in 1.2s`.
     pub(super) fn progress(&self) -> String {
-        // Compensations have no part in it unless the run rolls back.
+        // Compensations do not count as steps.
         let definitions = self.state.workflow().steps();
         let ordinary = self.state.steps().iter().zip(definitions);
         let steps = ordinary.filter(|(_, s)| s.compensates.is_none()).map(|(state, _)| state);
@@ -194,7 +194,7 @@ fn read(run: RunId, loaded: &Loaded) -> Result<(RunState, Vec<Recorded>), String
 
 fn damaged(run: RunId, what: &str) -> CliError {
     CliError::store(format!("run {run} in the store is damaged: {what}"))
-        .help("put a backup of the store in its place, or start another run with --new")
+        .help("restore a backup of the store, or start a new run with --new")
 }
 
 fn unavailable(error: &StoreError) -> CliError {

@@ -1,4 +1,4 @@
-//! `retrial run`: runs a workflow file for real, or takes its unfinished run up again.
+//! `retrial run`: runs a workflow file, or resumes its unfinished run.
 
 use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
@@ -23,19 +23,19 @@ use super::single_run_store::SingleRunStore;
 use super::world::{self, CliWorld};
 use super::{Lookup, input, results, stores, target};
 
-/// Run a workflow file for real.
+/// Run a workflow file.
 ///
-/// Killed at any moment and started again with the same arguments, it takes up the unfinished run
-/// of the same workflow and input, and says so first. With --resume it takes up any unfinished run
-/// of a store: the definition is kept with the run.
+/// If the process is killed, the same command resumes the unfinished run of the same workflow and
+/// input. --resume resumes any unfinished run of a store and needs no file: the store holds the
+/// run's definition.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with 0 completed, 1 failed, 2 bad input, 3 store unavailable.")]
+#[command(after_help = "Exit codes: 0 completed, 1 failed, 2 bad input, 3 store unavailable.")]
 pub(super) struct Arguments {
     /// The workflow: .toml, .json, or IR text
     #[arg(required_unless_present = "resume")]
     file: Option<String>,
 
-    /// Take up this unfinished run, by its id or the beginning of it
+    /// Resume this unfinished run: its id or a unique prefix of it
     #[arg(
         long,
         value_name = "RUN",
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     )]
     resume: Option<String>,
 
-    /// The submission's key: the same key again leads to the first run
+    /// The submission key: the same key again finds the first run
     #[arg(long, value_name = "KEY", conflicts_with = "new")]
     key: Option<String>,
 
@@ -51,15 +51,16 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "PATH")]
     store: Option<PathBuf>,
 
-    /// The run's input, a JSON object laid over the workflow's defaults
+    /// The run's input: a JSON object that overrides the workflow's defaults
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     input: Option<String>,
 
-    /// Start another run although an unfinished one could be resumed
+    /// Start a new run even if an unfinished one could be resumed
     #[arg(long)]
     new: bool,
 
-    /// The actions of IR text, TOML or JSON: [actions.NAME], and [input] and [defaults]
+    /// The file with the actions of an IR program, TOML or JSON: [actions.NAME], [input] and
+    /// [defaults]
     #[arg(long, value_name = "FILE")]
     actions: Option<String>,
 
@@ -67,15 +68,15 @@ pub(super) struct Arguments {
     options: RunOptions,
 }
 
-/// RunOptions a run is worked on and shown.
+/// How a run is executed and printed.
 #[derive(Debug, clap::Args)]
 struct RunOptions {
-    /// RunOptions much of a task is printed, and when
+    /// How much to print of each task
     #[arg(long, value_enum, default_value_t = OutputName::Auto)]
     output: OutputName,
 
-    /// Write the run's events as JSON lines, all of them from its first; `-` is stdout, and the
-    /// printed lines then go to stderr
+    /// Write all of the run's events to this file as JSON lines; with `-` they go to stdout and the
+    /// printed lines to stderr
     #[arg(long, value_name = "FILE")]
     events: Option<String>,
 
@@ -86,9 +87,9 @@ struct RunOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum OutputName {
-    /// Short on recovery, in detail on failure
+    /// Brief for tasks that recover, detailed for tasks that fail
     Auto,
-    /// Every line at once
+    /// Every line as it happens
     Detailed,
 }
 
@@ -99,7 +100,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What is to be run.
+/// What to run.
 enum Work {
     Submit(Box<Submission>),
     /// The unfinished run of this id.
@@ -112,7 +113,7 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
     target::block_on(run(work, store.clone(), *new, options, lookup))
 }
 
-/// Takes up the unfinished run `id` of the store at `path`.
+/// Resumes the unfinished run `id` of the store at `path`.
 pub(super) fn resume(path: &Path, id: RunId, lookup: Lookup) -> Result<ExitCode, CliError> {
     let work = Work::Resume(id.to_string());
     target::block_on(run(work, Some(path.to_owned()), false, &RunOptions::default(), lookup))
@@ -137,7 +138,7 @@ async fn run(
     lookup: Lookup,
 ) -> Result<ExitCode, CliError> {
     let mut signals = Signals::listen()
-        .map_err(|e| CliError::store(format!("the process can't hear signals: {e}")))?;
+        .map_err(|e| CliError::store(format!("signal handlers can't be installed: {e}")))?;
     let runtime = TokioRuntime::current();
     let path = match &work {
         Work::Submit(submission) => store_path(place.as_deref(), submission.workflow.name())?,
@@ -174,7 +175,7 @@ async fn run(
         if submitted.run != id {
             let first = submitted.run;
             return Err(CliError::input(format!("the key belongs to run {first}")).help(format!(
-                "take that up: retrial run --resume {first} {}",
+                "resume that run: retrial run --resume {first} {}",
                 resume::option(&path)
             )));
         }
@@ -184,7 +185,7 @@ async fn run(
     code
 }
 
-/// The run that is meant, where there is one already.
+/// The existing run that the command refers to, if there is one.
 async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<FoundRun, CliError> {
     let submission = match work {
         Work::Resume(text) => {
@@ -206,7 +207,7 @@ async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<FoundRun, Cli
     }
 }
 
-/// Of a submission with a key, always the same one: so the run is found by it.
+/// A new run's id. A submission with a key always gets the same id, by which its run is found.
 fn new_id(work: &Work, runtime: &TokioRuntime) -> RunId {
     match work {
         Work::Submit(submission) if submission.key.is_some() => {
@@ -222,7 +223,7 @@ fn id_of_key(key: &str) -> RunId {
     RunId::from_random(half(0), half(1))
 }
 
-/// The run of the key has ended: its end is the answer.
+/// Prints the outcome of the ended run that the key belongs to.
 fn submitted_before(left: &UnfinishedRun, head: &RunHead) -> Result<ExitCode, CliError> {
     let (run, name, phase) = (left.run(), left.workflow(), resume::phase(head.phase));
     print(&format!("Run {run} of {name} was submitted under this key before: {phase}.\n"))?;
@@ -235,19 +236,19 @@ fn submitted_before(left: &UnfinishedRun, head: &RunHead) -> Result<ExitCode, Cl
     Ok(ExitCode::SUCCESS)
 }
 
-/// Refuses a run on which nothing would happen.
+/// Fails for a run that the engine would not execute.
 fn may_run(head: &RunHead, path: &Path) -> Result<(), CliError> {
     let (run, store) = (head.run, resume::option(path));
     match head.phase {
         RunPhase::Running => Ok(()),
         RunPhase::Paused => Err(CliError::input(format!("the retries of run {run} are paused"))
-            .help(format!("let them go on: retrial resume {run} {store}"))),
+            .help(format!("resume them: retrial resume {run} {store}"))),
         RunPhase::Deactivated => Err(CliError::input(format!("run {run} is deactivated"))
-            .help(format!("take it back in: retrial activate {run} {store}"))),
+            .help(format!("activate it: retrial activate {run} {store}"))),
         RunPhase::Completed | RunPhase::Failed | RunPhase::Cancelled => {
             let phase = resume::phase(head.phase);
             Err(CliError::input(format!("run {run} has ended ({phase})"))
-                .help(format!("look at it: retrial inspect {run} {store}")))
+                .help(format!("show it: retrial inspect {run} {store}")))
         }
     }
 }
@@ -260,7 +261,7 @@ fn new_printer(options: &RunOptions, lookup: Lookup) -> RunPrinter {
     RunPrinter::new(place, options.output == OutputName::Detailed, lookup)
 }
 
-/// Says that the run goes on, and has who watches know what happened before.
+/// Prints that the run resumes, and replays its past events to the observers.
 fn announce_resumed(left: &UnfinishedRun, printer: &RunPrinter, events: Option<&Events>) {
     if let Some(events) = events {
         events.recall(left.notices());
@@ -282,24 +283,24 @@ fn first_line(id: RunId, submission: &Submission, path: &Path, others: usize) ->
     line
 }
 
-/// The store's file. Makes the default folder, no other: a mistyped path is an error.
+/// The store's file. Creates the default folder and no other: a mistyped path is an error.
 fn store_path(given: Option<&Path>, workflow: &str) -> Result<PathBuf, CliError> {
     if let Some(path) = given {
         if path.to_string_lossy().contains("://") {
-            return Err(CliError::input("`run` works on a store in a file of its own")
-                .help("submit the run to a service: `retrial serve` is one"));
+            return Err(CliError::input("`retrial run` needs a store in a file")
+                .help("submit the run to a service instead, which `retrial serve` starts"));
         }
         return Ok(path.to_owned());
     }
     let folder = Path::new(".retrial");
     std::fs::create_dir_all(folder).map_err(|e| {
-        CliError::store(format!("the folder `{}` can't be made: {e}", folder.display()))
-            .help("say where the store shall be: --store PATH")
+        CliError::store(format!("the folder `{}` can't be created: {e}", folder.display()))
+            .help("choose another place with --store PATH")
     })?;
     Ok(folder.join(format!("{workflow}.redb")))
 }
 
-/// Waits for the run's end, or for somebody who wants the process to stop.
+/// Waits until the run ends or a signal arrives.
 async fn finish(
     engine: &Engine<CliWorld>,
     id: RunId,
@@ -313,13 +314,13 @@ async fn finish(
             let ended = ended.map_err(lost)?;
             // The store knows of the end before the observers do.
             printer.ended().await;
-            tell_alerts(engine, signals).await?;
+            deliver_alerts(engine, signals).await?;
             return Ok(summarise(printer, &ended.state, &ended.outcome));
         }
     };
     printer
         .printer()
-        .say("Stopping once the attempts in progress have ended. Again stops at once.");
+        .say("Stopping when the attempts in progress have ended. A second signal stops at once.");
     tokio::select! {
         biased;
         again = signals.next() => std::process::exit(again.number().into()),
@@ -332,14 +333,14 @@ async fn finish(
     }
 }
 
-/// Waits until the run's alerts are told, or for somebody who wants the process to stop: what is not
-/// told yet stays in the store.
-async fn tell_alerts(engine: &Engine<CliWorld>, signals: &mut Signals) -> Result<(), CliError> {
+/// Waits until the run's alerts are delivered or a signal arrives. Alerts that are not delivered yet
+/// stay in the store.
+async fn deliver_alerts(engine: &Engine<CliWorld>, signals: &mut Signals) -> Result<(), CliError> {
     for run in engine.store().added() {
         tokio::select! {
             biased;
             _ = signals.next() => return Ok(()),
-            told = engine.outcome(run) => drop(told.map_err(lost)?),
+            ended = engine.outcome(run) => drop(ended.map_err(lost)?),
         }
     }
     Ok(())
@@ -348,7 +349,7 @@ async fn tell_alerts(engine: &Engine<CliWorld>, signals: &mut Signals) -> Result
 fn leave(printer: &RunPrinter, id: RunId, stop: Stop) -> ExitCode {
     printer.printer().release();
     printer.printer().say(&format!(
-        "Run {id} is unfinished and loses nothing. The same command without --new resumes it."
+        "Run {id} is unfinished and its progress is stored. The same command without --new resumes it."
     ));
     stop.code()
 }

@@ -1,5 +1,5 @@
-//! What people ask of one run: `retrial pause`, `resume`, `fail`, `cancel`, `deactivate`,
-//! `activate`, `archive`. One file, as all say what they want of which run and nothing else.
+//! The commands on one run: `retrial pause`, `resume`, `fail`, `cancel`, `deactivate`, `activate`,
+//! `archive`. They share one file because each sends one command and prints its answer.
 
 use std::process::ExitCode;
 
@@ -11,41 +11,41 @@ use super::error::CliError;
 use super::output::{clean, print};
 use super::target::{self, Target, TargetArgs};
 
-/// Pause a run's retries: none starts until `retrial resume`.
+/// Pause a run: no retry starts until `retrial resume`.
 ///
-/// Attempts in progress may end and first attempts go on. Total timeouts go on counting.
+/// Attempts in progress finish, and first attempts still start. Total timeouts keep counting.
 #[derive(Debug, clap::Args)]
 pub(super) struct Pause {
     #[command(flatten)]
-    of: Of,
+    run: RunArgs,
 
-    /// Why, for whoever looks at the run
+    /// The reason, stored with the run
     #[arg(long, value_name = "TEXT", default_value = "paused by hand")]
     reason: String,
 }
 
-/// Let a paused run's retries go on: what was due starts now, what was not waits its rest.
+/// Resume a paused run: retries that are due start now, the others wait for the rest of their delay.
 #[derive(Debug, clap::Args)]
 pub(super) struct Resume {
     #[command(flatten)]
-    of: Of,
+    run: RunArgs,
 }
 
-/// Fail the tasks of a step that wait, now. They are routed like any final failure.
+/// Fail the waiting tasks of a step now. The failures are routed like any final failure.
 #[derive(Debug, clap::Args)]
 pub(super) struct Fail {
     #[command(flatten)]
-    of: Of,
+    run: RunArgs,
 
     /// The step
     #[arg(long, value_name = "ID")]
     step: String,
 
-    /// The one item of a fanned-out step, from 0; all that wait unless given
+    /// Only this item of a fanned-out step, from 0 [default: every waiting item]
     #[arg(long, value_name = "N")]
     item: Option<u32>,
 
-    /// Why
+    /// The reason, stored with the run
     #[arg(long, value_name = "TEXT", default_value = "failed by hand")]
     reason: String,
 }
@@ -54,47 +54,47 @@ pub(super) struct Fail {
 #[derive(Debug, clap::Args)]
 pub(super) struct Cancel {
     #[command(flatten)]
-    of: Of,
+    run: RunArgs,
 
-    /// Why
+    /// The reason, stored with the run
     #[arg(long, value_name = "TEXT", default_value = "cancelled by hand")]
     reason: String,
 }
 
-/// Take a run out of recovery and claiming.
+/// Deactivate a run: no node recovers or claims it until `retrial activate`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Deactivate {
     #[command(flatten)]
-    of: Of,
+    run: RunArgs,
 }
 
-/// Take a deactivated run back in, also out of the archive.
+/// Activate a deactivated run, even an archived one.
 #[derive(Debug, clap::Args)]
 pub(super) struct Activate {
     #[command(flatten)]
-    of: Of,
+    run: RunArgs,
 }
 
 /// Archive a run that has ended or is deactivated. It stays readable.
 #[derive(Debug, clap::Args)]
 pub(super) struct Archive {
     #[command(flatten)]
-    of: Of,
+    run: RunArgs,
 }
 
 /// Which run.
 #[derive(Debug, clap::Args)]
-struct Of {
-    /// The run's id, or the beginning of it
+struct RunArgs {
+    /// The run's id, or a unique prefix of it
     run: String,
 
     #[command(flatten)]
     target: TargetArgs,
 }
 
-impl Of {
-    /// Asks `what` of the run, and says what was done.
-    fn ask(
+impl RunArgs {
+    /// Sends the command `what` for the run and prints its answer.
+    fn command(
         &self,
         lookup: Lookup,
         what: &str,
@@ -113,20 +113,20 @@ fn because(reason: &str) -> Option<Value> {
     Some(json!({ "reason": reason }))
 }
 
-/// How the run goes on. No process works on the runs of a file, or it would not have opened.
-fn goes_on(target: &Target, run: RunId) -> String {
+/// Who executes the run from now on. No process executes the runs of a file that this one opened.
+fn who_executes(target: &Target, run: RunId) -> String {
     match target.file {
         Some(_) => {
             let option = target.option();
-            format!("Nothing works on it now: `retrial run --resume {run} {option}` does.")
+            format!("No process executes it now; `retrial run --resume {run} {option}` does.")
         }
-        None => "The nodes of its store work on it.".to_owned(),
+        None => "The nodes of its store execute it.".to_owned(),
     }
 }
 
 impl Pause {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
-        self.of.ask(lookup, "pause", because(&self.reason), |target, run, _| {
+        self.run.command(lookup, "pause", because(&self.reason), |target, run, _| {
             let option = target.option();
             format!("Run {run}: retries are paused until `retrial resume {run} {option}`.")
         })
@@ -135,8 +135,8 @@ impl Pause {
 
 impl Resume {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
-        self.of.ask(lookup, "resume", None, |target, run, _| {
-            format!("Run {run}: retries go on. {}", goes_on(target, run))
+        self.run.command(lookup, "resume", None, |target, run, _| {
+            format!("Run {run}: retries resume. {}", who_executes(target, run))
         })
     }
 }
@@ -145,13 +145,13 @@ impl Fail {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         let Self { step, item, reason, .. } = self;
         let body = json!({ "step": step, "item": item, "reason": reason });
-        self.of.ask(lookup, "fail", Some(body), |target, run, stands| {
-            let failed = format!("Run {run}: what waited of {} has failed", clean(step));
+        self.run.command(lookup, "fail", Some(body), |target, run, stands| {
+            let failed = format!("Run {run}: the waiting tasks of {} failed", clean(step));
             match stands["phase"].as_str() {
                 Some("completed" | "failed" | "cancelled") => {
-                    format!("{failed}, and the run with it.")
+                    format!("{failed}, and so did the run.")
                 }
-                _ => format!("{failed}. {}", goes_on(target, run)),
+                _ => format!("{failed}. {}", who_executes(target, run)),
             }
         })
     }
@@ -160,29 +160,29 @@ impl Fail {
 impl Cancel {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
         let say = |_: &Target, run, _: &Value| format!("Run {run} is cancelled.");
-        self.of.ask(lookup, "cancel", because(&self.reason), say)
+        self.run.command(lookup, "cancel", because(&self.reason), say)
     }
 }
 
 impl Deactivate {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
-        self.of.ask(lookup, "deactivate", None, |target, run, _| {
+        self.run.command(lookup, "deactivate", None, |target, run, _| {
             let option = target.option();
-            format!("Run {run} is left alone until `retrial activate {run} {option}`.")
+            format!("Run {run} is deactivated until `retrial activate {run} {option}`.")
         })
     }
 }
 
 impl Activate {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
-        self.of.ask(lookup, "activate", None, |target, run, _| {
-            format!("Run {run} is active. {}", goes_on(target, run))
+        self.run.command(lookup, "activate", None, |target, run, _| {
+            format!("Run {run} is active. {}", who_executes(target, run))
         })
     }
 }
 
 impl Archive {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
-        self.of.ask(lookup, "archive", None, |_, run, _| format!("Run {run} is archived."))
+        self.run.command(lookup, "archive", None, |_, run, _| format!("Run {run} is archived."))
     }
 }

@@ -1,4 +1,4 @@
-//! The printer of one command, and who waits for its last line.
+//! Prints one run, and lets the command wait until its end is printed.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal, Write, stderr, stdout};
@@ -12,11 +12,11 @@ use tokio::sync::Notify;
 
 use super::Lookup;
 
-/// Where a run is printed.
+/// The stream that a run is printed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OutputStream {
     Stdout,
-    /// Where stdout is for data.
+    /// When stdout carries data.
     Stderr,
 }
 
@@ -57,9 +57,9 @@ impl OutputStream {
 /// Prints one run.
 pub(super) struct RunPrinter {
     printer: Printer<Box<dyn Write + Send>>,
-    /// Printed before anything else, once something is durable.
+    /// Printed before anything else, once the run is durable.
     first: Mutex<Option<String>>,
-    /// The runs that tell the run's alerts.
+    /// The runs that deliver the run's alerts.
     webhooks: Mutex<BTreeSet<RunId>>,
     ended: Notify,
 }
@@ -79,12 +79,12 @@ impl RunPrinter {
         &self.printer
     }
 
-    /// Has `line` printed before the first event.
+    /// Sets a line to print before the first event.
     pub(super) fn begin_with(&self, line: String) {
         *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(line);
     }
 
-    /// Whether the notice is of a run that tells an alert: of that only its end is worth a line.
+    /// Whether the notice is about a run that delivers an alert: only its end is printed.
     fn is_of_webhook(&self, notice: &Notice<'_>) -> bool {
         let mut webhooks = self.webhooks.lock().unwrap_or_else(PoisonError::into_inner);
         if let Event::ErrorBudgetBurnt { webhook, .. } = notice.event {
@@ -104,8 +104,8 @@ impl Observer for RunPrinter {
         if self.is_of_webhook(notice) {
             if let Event::RunEnded { outcome } = notice.event {
                 self.printer.say(&match outcome {
-                    Outcome::Completed => format!("Alert told by run {}.", notice.run),
-                    _ => format!("Alert not told: run {} failed.", notice.run),
+                    Outcome::Completed => format!("Alert delivered by run {}.", notice.run),
+                    _ => format!("Alert not delivered: run {} failed.", notice.run),
                 });
             }
             return;

@@ -23,10 +23,10 @@ use super::error::CliError;
 use super::signals::Signals;
 use super::{Lookup, log, stores, target};
 
-/// Work on the runs of a store, and answer over HTTP.
+/// Execute the runs of a store and serve the HTTP API.
 ///
-/// Stops in good order on SIGTERM and SIGINT: takes no more requests, lets attempts in progress end
-/// or gives them back, and ends with 0. A second signal ends it at once; nothing is lost either way.
+/// On SIGTERM or SIGINT it stops accepting requests, waits for attempts in progress or gives their
+/// tasks back, and exits with 0. A second signal stops it at once. Neither loses any work.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER)]
 pub(super) struct Arguments {
@@ -34,11 +34,11 @@ pub(super) struct Arguments {
     flags: Flags,
 }
 
-const AFTER: &str = "Every setting can also stand in a file (retrial.toml) or in the environment \
-(RETRIAL_...); flags come before the environment, and that before the file. `retrial config check` \
-shows them all.\n\nEnds with 0 stopped, 2 bad input, 3 store unavailable.";
+const AFTER: &str = "Every setting can also be set in a file (retrial.toml) or in the environment \
+(RETRIAL_...). Flags override the environment, which overrides the file. `retrial config check` \
+shows all settings.\n\nExit codes: 0 stopped, 2 bad input, 3 store unavailable.";
 
-/// How long the last spans may take to be sent.
+/// How long sending the last spans may take at shutdown.
 const LAST_SPANS: Nanos = Nanos::from_secs(3);
 
 /// The world of a service on a store.
@@ -53,31 +53,34 @@ impl<S: Store> World for Served<S> {
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let configuration = config::resolve(&arguments.flags, lookup)?;
     log::start(Some(configuration.log.clone()))?;
-    target::block_on(choose(configuration, lookup))
+    target::block_on(open_and_serve(configuration, lookup))
 }
 
-/// On which store.
-async fn choose(configuration: Configuration, lookup: Lookup) -> Result<ExitCode, CliError> {
+/// Opens the store and serves it.
+async fn open_and_serve(
+    configuration: Configuration,
+    lookup: Lookup,
+) -> Result<ExitCode, CliError> {
     let place = configuration.store.clone();
     if stores::is_database(&place) {
         let store = stores::database(&place).await?;
         return serve(store, false, configuration, lookup).await;
     }
-    make_usual_folder(Path::new(&place))?;
+    create_default_folder(Path::new(&place))?;
     let store = stores::in_file(Path::new(&place)).await?;
     // No other process can open the file meanwhile.
     serve(store, true, configuration, lookup).await
 }
 
-/// Makes the default folder, no other: a mistyped path is an error.
-fn make_usual_folder(path: &Path) -> Result<(), CliError> {
+/// Creates the default folder and no other: a mistyped path is an error.
+fn create_default_folder(path: &Path) -> Result<(), CliError> {
     let folder = Path::new(".retrial");
     if path.parent() != Some(folder) {
         return Ok(());
     }
     std::fs::create_dir_all(folder).map_err(|e| {
-        CliError::store(format!("the folder `{}` can't be made: {e}", folder.display()))
-            .help("say where the store shall be: --store PATH")
+        CliError::store(format!("the folder `{}` can't be created: {e}", folder.display()))
+            .help("choose another place with --store PATH")
     })
 }
 
@@ -90,9 +93,9 @@ async fn serve<S: Store>(
     let runtime = TokioRuntime::current();
     let Configuration { listen, node, traces, service: settings, .. } = configuration;
     let signals = Signals::listen()
-        .map_err(|e| CliError::store(format!("the process can't hear signals: {e}")))?;
+        .map_err(|e| CliError::store(format!("signal handlers can't be installed: {e}")))?;
     let listener = TcpListener::bind(listen).await.map_err(|e| {
-        CliError::input(format!("{listen} can't be listened on: {e}"))
+        CliError::input(format!("can't listen on {listen}: {e}"))
             .help("choose another address or port: --listen")
     })?;
     let monitor = Monitor::new().map_err(|e| CliError::store(format!("no metrics: {e}")))?;
@@ -122,7 +125,7 @@ async fn serve<S: Store>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// An observer whose spans go to `collector`, and the sending of them.
+/// An observer whose spans go to `collector`, and the task that sends them.
 fn traced(
     collector: &str,
     runtime: &TokioRuntime,
@@ -131,24 +134,24 @@ fn traced(
     let (traces, export) = otlp::traces(collector, &node, TcpConnect::new()).map_err(|e| {
         CliError::input(e.to_string()).help("set `traces` or OTEL_EXPORTER_OTLP_...")
     })?;
-    let (told, ended) = oneshot::channel();
+    let (done, ended) = oneshot::channel();
     let sending = runtime.clone();
     let task = runtime.spawn(async move {
         export.run(sending).await;
         // Nobody waits for it while the service runs.
-        let _ = told.send(());
+        let _ = done.send(());
     });
     Ok((Arc::new(traces), Exported { ended, _task: task }))
 }
 
-/// Spans on their way.
+/// The task that sends spans.
 struct Exported {
     ended: oneshot::Receiver<()>,
     _task: Task,
 }
 
 impl Exported {
-    /// Gives the last spans a little time.
+    /// Waits a short time for the last spans to be sent.
     async fn end(self, runtime: &TokioRuntime) {
         tokio::select! {
             biased;
@@ -161,7 +164,9 @@ impl Exported {
 /// Ends with the first signal; the second ends the process.
 async fn asked_to_stop(runtime: TokioRuntime, mut signals: Signals) {
     signals.next().await;
-    say("Stopping once requests and attempts in progress have ended. Again stops at once.");
+    say(
+        "Stopping when requests and attempts in progress have ended. A second signal stops at once.",
+    );
     let again = runtime.spawn(async move {
         let again = signals.next().await;
         std::process::exit(again.number().into())
@@ -169,7 +174,7 @@ async fn asked_to_stop(runtime: TokioRuntime, mut signals: Signals) {
     again.detach();
 }
 
-/// Whoever reads may be gone.
+/// Prints a line. Ignores errors: nobody may read stdout any more.
 fn say(line: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

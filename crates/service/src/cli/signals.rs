@@ -1,14 +1,14 @@
-//! What the system or the user tells the process.
+//! The signals that stop the process.
 
 use std::io;
 use std::process::ExitCode;
 
-/// A wish that the process stop.
+/// A signal to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// Ctrl-C.
+    /// SIGINT, as from Ctrl-C.
     Interrupted,
-    /// The system's polite way.
+    /// SIGTERM.
     Terminated,
 }
 
@@ -26,7 +26,7 @@ impl Stop {
     }
 }
 
-/// Hears the signals from its creation on.
+/// Receives signals from its creation on.
 pub(super) struct Signals {
     #[cfg(unix)]
     interrupt: tokio::signal::unix::Signal,
@@ -60,7 +60,7 @@ impl Signals {
     /// The next signal.
     #[cfg(not(unix))]
     pub(super) async fn next(&mut self) -> Stop {
-        // Where Ctrl-C can't be heard, it ends the process by itself.
+        // Without a handler, Ctrl-C ends the process by itself.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }

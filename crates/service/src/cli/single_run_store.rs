@@ -1,4 +1,4 @@
-//! A store as one run sees it.
+//! A store that shows the engine one run.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,14 +6,14 @@ use std::sync::{Mutex, PoisonError};
 use retrial::run::RunId;
 use retrial::store::{Answer, Commit, Committed, Request, Store, StoreError};
 
-/// Hides every other run of a store from the engine's loops: `retrial run` carries on the run that
-/// it was asked for and those that tell its alerts, and no abandoned one beside it.
+/// Hides every other run of a store from the engine's loops: `retrial run` executes only the run
+/// that it was given and the runs that deliver its alerts.
 ///
-/// Due tasks of other runs are reserved all the same and left to lapse, which uses up nothing.
+/// A claim still reserves due tasks of other runs. The reservations lapse and use up nothing.
 pub(super) struct SingleRunStore<S> {
     store: S,
     run: RunId,
-    /// The runs that it has added.
+    /// The runs that this run has created.
     added: Mutex<BTreeSet<RunId>>,
 }
 
@@ -22,7 +22,7 @@ impl<S> SingleRunStore<S> {
         Self { store, run, added: Mutex::default() }
     }
 
-    /// The runs that the run has added, which tell its alerts.
+    /// The runs that this run has created to deliver its alerts.
     pub(super) fn added(&self) -> BTreeSet<RunId> {
         self.added.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

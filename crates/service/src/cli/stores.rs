@@ -1,4 +1,4 @@
-//! Which stores there are, and where they are found.
+//! Opens stores, and finds the default one.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use retrial::store::{PostgresOptions, PostgresStore, RedbStore};
 
 use super::error::CliError;
 
-/// Whether `text` says where a PostgreSQL store is.
+/// Whether `text` is the URL of a PostgreSQL store.
 pub(super) fn is_database(text: &str) -> bool {
     text.starts_with("postgres://") || text.starts_with("postgresql://")
 }
@@ -25,7 +25,7 @@ pub(super) async fn in_file(path: &Path) -> Result<RedbStore, CliError> {
     store.map_err(|e| CliError::store(e.to_string()))
 }
 
-/// The store's file, which must be there: looking at a store makes none.
+/// The store's file, which must exist: a command that reads a store never creates one.
 pub(super) fn file(given: Option<&Path>) -> Result<PathBuf, CliError> {
     if let Some(path) = given {
         return match path.is_file() {
@@ -40,11 +40,11 @@ pub(super) fn file(given: Option<&Path>) -> Result<PathBuf, CliError> {
     match stores.as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(CliError::store("there is no store in .retrial/")
-            .help("say where the store is: --store STORE")),
+            .help("name the store with --store STORE")),
         many => {
             let names: Vec<_> = many.iter().map(|path| path.display().to_string()).collect();
             Err(CliError::input(format!("there are several stores: {}", names.join(", ")))
-                .help("say which is meant: --store STORE"))
+                .help("choose one with --store STORE"))
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Where people look at runs and decide about them: a store that this process opens, or a service.
+//! The target of commands on runs: a store that this process opens, or a service.
 //!
-//! Both are asked by the same HTTP interface, the first within the process, so whatever is printed
-//! is the same. A store's runs are worked on by nobody here.
+//! Commands use the HTTP API for both. For a store the API runs within this process, so both print
+//! the same. This process executes no runs of the store.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
@@ -32,12 +32,12 @@ use super::output::clean;
 use super::query::Query;
 use super::stores;
 
-/// Runs or letters asked for at once.
+/// Runs or letters requested at once.
 const PAGE: usize = 10_000;
-/// How long the store may take to close.
+/// How long closing the store may take.
 const LAST_WORK: Duration = Duration::from_secs(2);
 
-/// Where the runs are.
+/// Selects the target.
 #[derive(Debug, clap::Args)]
 pub(super) struct TargetArgs {
     /// The store's file, postgres://..., or a service: http://HOST:PORT
@@ -64,14 +64,14 @@ impl TargetArgs {
 fn read_token(path: &Path) -> Result<String, CliError> {
     std::fs::read_to_string(path).map_err(|e| {
         let path = path.display();
-        CliError::input(format!("the token's file `{path}` can't be read: {e}"))
+        CliError::input(format!("the token file `{path}` can't be read: {e}"))
     })
 }
 
-/// Somebody to ask about runs.
+/// A store or a service that answers the HTTP API.
 pub(super) struct Target {
     connection: Connection,
-    /// What `--store` said, where others may see it.
+    /// The value of `--store`, without secrets.
     location: String,
     /// The store's file, where there is one.
     pub(super) file: Option<PathBuf>,
@@ -82,12 +82,12 @@ enum Connection {
     Remote(Client),
 }
 
-/// Why something was not done.
+/// A problem response of the API.
 #[derive(Debug)]
 pub(super) struct Refusal {
     status: u16,
     detail: String,
-    /// The run that the refusal is about, where it is not the one that was asked for.
+    /// The run that the problem names, if it names one.
     pub(super) run: Option<String>,
 }
 
@@ -120,13 +120,13 @@ pub(super) fn at<T>(
     })
 }
 
-/// Runs `future` to its end. Closes what it has opened: a name that is still being looked up is not
-/// waited for.
+/// Runs `future` to its end and closes what it has opened. Does not wait for pending name lookups.
 pub(super) fn block_on<T>(
     future: impl Future<Output = Result<T, CliError>>,
 ) -> Result<T, CliError> {
     let tokio = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let tokio = tokio.map_err(|e| CliError::store(format!("the process can't start: {e}")))?;
+    let tokio =
+        tokio.map_err(|e| CliError::store(format!("the async runtime can't start: {e}")))?;
     let done = tokio.block_on(future);
     tokio.shutdown_timeout(LAST_WORK);
     done
@@ -156,17 +156,17 @@ impl Target {
         }
     }
 
-    /// `--store ...`, to be written after a command that shall find the same runs.
+    /// `--store ...`, the option that selects this target in another command.
     pub(super) fn option(&self) -> String {
         format!("--store {}", self.location)
     }
 
-    /// What `GET` of the path gives.
+    /// Sends a `GET` and returns the JSON of the answer.
     pub(super) async fn get(&self, path: &str) -> Result<Value, CliError> {
         self.request("GET", path, None).await?.map_err(CliError::from)
     }
 
-    /// What a `POST` gives.
+    /// Sends a `POST` and returns the JSON of the answer, or the problem.
     pub(super) async fn post(
         &self,
         path: &str,
@@ -200,7 +200,9 @@ impl Target {
         };
         let body: Value = match serde_json::from_slice(&body) {
             Ok(body) => body,
-            Err(_) => return Err(wrong(&format!("the answer ({status}) is not a service's"))),
+            Err(_) => {
+                return Err(wrong(&format!("the answer ({status}) is not from a Retrial service")));
+            }
         };
         if (200..300).contains(&status) {
             return Ok(Ok(body));
@@ -210,14 +212,14 @@ impl Target {
         Ok(Err(Refusal { status, detail, run: text("run") }))
     }
 
-    /// Every run that the query asks for, oldest first, and those whose records are damaged.
+    /// Every run that matches the query, oldest first, and the runs with damaged records.
     pub(super) async fn runs(&self, query: Query) -> Result<(Vec<Value>, Vec<String>), CliError> {
         let (mut runs, damaged) = self.pages("/v1/runs", query, ("runs", "before")).await?;
         runs.reverse();
         Ok((runs, damaged))
     }
 
-    /// Every dead letter that the query asks for, oldest first, and those that are damaged.
+    /// Every dead letter that matches the query, oldest first, and the damaged ones.
     pub(super) async fn letters(
         &self,
         query: Query,
@@ -227,7 +229,8 @@ impl Target {
         Ok((letters, damaged))
     }
 
-    /// All pages of a list, whose entries are called so and whose place to go on so.
+    /// All pages of a list. `entries` is the field of the entries, `place` the parameter that
+    /// continues after a page.
     async fn pages(
         &self,
         path: &str,
@@ -275,7 +278,7 @@ impl Target {
         find_unique(ids.chain(damaged), text, "dead letter", help)
     }
 
-    /// Asks something of a run, and gives where it then stands.
+    /// Sends a command for a run and returns the run's state after it.
     pub(super) async fn command(
         &self,
         run: RunId,
@@ -288,12 +291,12 @@ impl Target {
     }
 }
 
-/// A service on a store, on whose runs it does not work. `alone`: nobody else has the store open.
+/// A service on a store that executes no runs. `alone`: no other process has the store open.
 async fn in_process<S: Store>(
     store: S,
     alone: bool,
 ) -> Result<TowerToHyperService<axum::Router>, CliError> {
-    /// The world of a store that is only looked at.
+    /// The world of a store whose runs are not executed.
     struct IdleWorld<S>(PhantomData<S>);
 
     impl<S: Store> World for IdleWorld<S> {
@@ -303,7 +306,7 @@ async fn in_process<S: Store>(
     }
 
     let config = Config { sole_owner: alone, ..Config::default() };
-    // Nothing is called: they say which actions a node of the command line has.
+    // Nothing is called: the set declares which actions a node of the command line has.
     let http = HttpActions::new(TcpConnect::new(), |_: &str| None);
     let actions = ActionSet::new(Registry::new(), http);
     let engine = Engine::<IdleWorld<S>>::idle(TokioRuntime::current(), store, actions, config);
@@ -315,7 +318,7 @@ async fn in_process<S: Store>(
     Ok(TowerToHyperService::new(service.router()))
 }
 
-/// What letters are ordered by: when they failed, then their names.
+/// The sort key of letters: the time of the failure, then the id.
 fn order(letter: &Value) -> (Option<jiff::Timestamp>, Option<LetterId>) {
     let read = |name: &str| letter[name].as_str();
     let at = read("failed_at").and_then(|at| at.parse().ok());
@@ -341,8 +344,8 @@ pub(super) fn find_unique<T: FromStr>(
         many => {
             let names = many.iter().take(5).map(String::as_str).collect::<Vec<_>>().join(", ");
             let rest = if many.len() > 5 { " and others" } else { "" };
-            Err(CliError::input(format!("several begin with `{text}`: {names}{rest}"))
-                .help("give more of it"))
+            Err(CliError::input(format!("several ids begin with `{text}`: {names}{rest}"))
+                .help("write more characters of the id"))
         }
     }
 }

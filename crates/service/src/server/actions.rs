@@ -1,4 +1,4 @@
-//! `/v1/actions`: how often each action is called, fails and is tried again.
+//! `/v1/actions`: the calls, failures and retries of each action.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -17,14 +17,14 @@ use retrial::observe::Notice;
 use retrial::run::Event;
 use retrial::store::{GuardRow, Store};
 
-/// The most actions that are told apart.
+/// The most actions that are counted by name.
 const MOST_ACTIONS: usize = 1_000;
-/// The most codes that are told apart of one action.
+/// The most codes of one action that are counted by name.
 const MOST_CODES: usize = 50;
-/// What stands for whatever is not told apart.
+/// The name under which all others are counted.
 const OTHER: &str = "other";
 
-/// What this node has done for each action since it started.
+/// This node's counts for each action since the node started.
 #[derive(Debug, Default)]
 pub(super) struct Rates(Mutex<BTreeMap<String, Rate>>);
 
@@ -86,18 +86,18 @@ impl Rate {
     }
 }
 
-/// `name`, or what stands for it where there are too many others.
+/// `name`, or [`OTHER`] if there are too many names already.
 fn known<T>(among: &BTreeMap<String, T>, name: String, most: usize) -> String {
     if among.contains_key(&name) || among.len() < most { name } else { OTHER.to_owned() }
 }
 
-/// Only output is a fraction.
+/// A fraction for output only.
 #[expect(clippy::cast_precision_loss, reason = "a rate is shown, nothing is computed from it")]
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// What this node has done for each action, and how the action's guards stand in the store.
+/// This node's counts for each action, and the state of its guards in the store.
 pub(super) async fn list<W: World>(
     State(service): State<SharedState<W>>,
 ) -> Result<Response, Problem> {

@@ -1,4 +1,4 @@
-//! `POST /v1/runs/{run}/...`: what people ask of one run.
+//! `POST /v1/runs/{run}/...`: the commands on one run.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -14,8 +14,8 @@ use super::service::{ServiceState, SharedState};
 use retrial::engine::World;
 use retrial::run::RunId;
 
-/// What stands in a record where no reason was given.
-const NO_REASON: &str = "asked over HTTP";
+/// The recorded reason if the request gives none.
+const NO_REASON: &str = "requested over HTTP";
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -82,14 +82,15 @@ pub(super) async fn fail<W: World>(
     body: Body,
 ) -> Result<Response, Problem> {
     let asked = service.json::<Fail>(&headers, body).await?;
-    let asked = asked.ok_or_else(|| Problem::bad_request("name the step: {\"step\": \"...\"}"))?;
+    let asked = asked
+        .ok_or_else(|| Problem::bad_request("the body names no step; send {\"step\": \"...\"}"))?;
     service.require_unfinished(run).await?;
     service.engine.fail(run, &asked.step, asked.item, &reason(asked.reason)).await?;
     service.current_state(run).await
 }
 
-/// A command without words.
-macro_rules! plain {
+/// A handler of a command without a body.
+macro_rules! command_without_body {
     ($name:ident) => {
         pub(super) async fn $name<W: World>(
             State(service): State<SharedState<W>>,
@@ -105,9 +106,9 @@ macro_rules! plain {
     };
 }
 
-plain!(resume);
-plain!(deactivate);
-plain!(activate);
+command_without_body!(resume);
+command_without_body!(deactivate);
+command_without_body!(activate);
 
 pub(super) async fn archive<W: World>(
     State(service): State<SharedState<W>>,
@@ -121,7 +122,7 @@ pub(super) async fn archive<W: World>(
 }
 
 impl<W: World> ServiceState<W> {
-    /// Refuses what would do nothing: the run has ended.
+    /// Fails if the run has ended, when a command would do nothing.
     async fn require_unfinished(&self, run: RunId) -> Result<(), Problem> {
         let phase = self.head(run).await?.phase;
         if phase.is_terminal() {
@@ -132,7 +133,7 @@ impl<W: World> ServiceState<W> {
         Ok(())
     }
 
-    /// Where the run stands after what was done.
+    /// The answer of a command: the run's state after it.
     async fn current_state(&self, run: RunId) -> Result<Response, Problem> {
         let head = self.head(run).await?;
         Ok(ok(&json!({

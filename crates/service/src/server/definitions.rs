@@ -1,4 +1,4 @@
-//! Definitions as they come in: read by their dialect, and held against what this service allows.
+//! Parses uploaded definitions and checks them against the service's settings.
 
 use std::sync::Arc;
 
@@ -29,22 +29,22 @@ impl Syntax {
     pub(super) const ALL: [(&str, Self); 3] =
         [("toml", Self::Toml), ("json", Self::Json), ("ir", Self::Ir)];
 
-    /// Its name, as stores and questions have it.
+    /// Its name in stores and requests.
     pub(super) fn name(self) -> &'static str {
         Self::ALL.iter().find(|(_, known)| *known == self).map_or("", |(name, _)| name)
     }
 
     pub(super) fn named(name: &str) -> Result<Self, Problem> {
         let found = Self::ALL.iter().find(|(known, _)| *known == name);
-        found.map(|(_, syntax)| *syntax).ok_or_else(|| {
-            Problem::bad_request("the format is none that is known: use toml, json or ir")
-        })
+        found
+            .map(|(_, syntax)| *syntax)
+            .ok_or_else(|| Problem::bad_request("the format is unknown; use toml, json or ir"))
     }
 }
 
-/// A definition that came in.
+/// A definition as text.
 pub(super) struct DefinitionText<'t> {
-    /// What it is called in diagnostics; an IR program's workflow is named so.
+    /// Its name in diagnostics, and the name of an IR program's workflow.
     pub(super) name: &'t str,
     pub(super) syntax: Syntax,
     pub(super) text: &'t str,
@@ -56,18 +56,19 @@ pub(super) struct DefinitionText<'t> {
 const MAX_DEFINITION: usize = 256 * 1024;
 
 impl DefinitionText<'_> {
-    /// Refuses what is too long to be read at leisure.
+    /// Fails if the text is too long.
     pub(super) fn bounded(self) -> Result<Self, Problem> {
         match self.text.len().max(self.actions.map_or(0, str::len)) {
             0..=MAX_DEFINITION => Ok(self),
             _ => {
-                let detail = format!("a definition has at most {MAX_DEFINITION} bytes");
+                let detail =
+                    format!("the definition is longer than {MAX_DEFINITION} bytes; shorten it");
                 Err(Problem::new(Kind::TooLarge, detail))
             }
         }
     }
 
-    /// The workflow that it means, if it makes sense and asks for nothing that is not allowed.
+    /// The workflow, if the text is valid and the settings allow all that it uses.
     pub(super) fn read(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
         let (document, source) = self.parse(settings)?;
         let mut wrong: Vec<Diagnostic> = document
@@ -82,8 +83,8 @@ impl DefinitionText<'_> {
         if wrong.is_empty() { Ok(document) } else { Err(wrong) }
     }
 
-    /// The same, if it is a workflow of this text's name: what is uploaded under a name must show
-    /// that name wherever its runs are shown.
+    /// The same, if the workflow has this text's name: runs of an uploaded workflow must show the
+    /// name that it was uploaded under.
     pub(super) fn read_as(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
         let document = self.read(settings)?;
         let is = document.workflow.name();
@@ -97,11 +98,11 @@ impl DefinitionText<'_> {
         };
         let wrong = place
             .error(format!("the workflow is called `{is}` here and `{}` in the path", self.name))
-            .help_with("let both be the same");
+            .help_with("use the same name in both");
         Err(vec![wrong])
     }
 
-    /// The text as it may be shown; `None` where it does not make sense any more.
+    /// The text with secrets masked; `None` if it is not valid any more.
     pub(super) fn masked(&self, settings: &Settings) -> Option<String> {
         let (document, _) = self.parse(settings).ok()?;
         Some(masking::masked(self.text, &document.workflow))
@@ -122,7 +123,7 @@ impl DefinitionText<'_> {
                     }
                     None => (Declarations::default(), own()),
                 };
-                // A name is taken for a file's, without what stands behind its last dot.
+                // The parser removes an extension from the name.
                 let file = format!("{}.ir", self.name);
                 let document = parse_ir_program(&file, self.text, &declared, environment)?;
                 return Ok((document, source));
@@ -132,7 +133,7 @@ impl DefinitionText<'_> {
     }
 }
 
-/// What `action` asks for that is not allowed. Its webhook is an action of its own.
+/// What `action` uses that the settings forbid. Its webhook is a separate action.
 fn forbidden(
     name: &str,
     action: &Action,
@@ -153,13 +154,15 @@ fn forbidden(
         match text {
             HeaderText::Env(variable) if !settings.allow_env.contains(variable) => wrong.push(
                 at(&field, &format!("env:{variable}"))
-                    .error(format!("the variable `{variable}` is not open to definitions"))
-                    .help_with("whoever runs the service can open it: allow_env"),
+                    .error(format!("definitions may not use the variable `{variable}`"))
+                    .help_with("ask the service's operator to add it to allow_env"),
             ),
             HeaderText::Literal(value) if value.contains(MASK) => wrong.push(
                 at(&field, value)
-                    .error("its value was masked when it was shown")
-                    .help_with("write what is meant, or env:NAME"),
+                    .error(
+                        "the value is masked: the service masked it when it showed the definition",
+                    )
+                    .help_with("write the real value, or env:NAME"),
             ),
             HeaderText::Env(_) | HeaderText::Literal(_) => {}
         }
@@ -171,13 +174,13 @@ fn forbidden(
         wrong.push(
             at("http", &endpoint.url)
                 .error("actions may not call this host")
-                .help_with("whoever runs the service can open it: allow_hosts"),
+                .help_with("ask the service's operator to add it to allow_hosts"),
         );
     }
     wrong
 }
 
-/// What the policies of a document say that may not be meant (X7), as answers tell it.
+/// The lint findings of a document's policies, as JSON.
 pub(super) fn findings(document: Document) -> Value {
     let explained = explain_all(&Policies::of(document), Some(1), &policy::Functions::default());
     let all = match explained {
@@ -192,7 +195,7 @@ pub(super) fn findings(document: Document) -> Value {
     diagnostics_json(&all.iter().flat_map(of).collect::<Vec<_>>())
 }
 
-/// Diagnostics, as answers tell them.
+/// Diagnostics as JSON.
 pub(super) fn diagnostics_json(found: &[Diagnostic]) -> Value {
     let one = |d: &Diagnostic| {
         json!({
@@ -207,12 +210,12 @@ pub(super) fn diagnostics_json(found: &[Diagnostic]) -> Value {
     found.iter().map(one).collect()
 }
 
-/// That a definition makes no sense, and where.
+/// The problem of an invalid definition, with its diagnostics.
 pub(super) fn invalid_definition(found: &[Diagnostic]) -> Problem {
     let count = found.len();
     let detail = match found {
-        [one] => format!("the definition makes no sense: {}", one.message()),
-        _ => format!("the definition makes no sense: {count} things are wrong with it"),
+        [one] => format!("the definition is invalid: {}", one.message()),
+        _ => format!("the definition is invalid: it has {count} problems"),
     };
     Problem::invalid(detail).with("diagnostics", diagnostics_json(found))
 }

@@ -1,4 +1,4 @@
-//! `GET /v1/runs/{run}/events`: a run's durable events, as a stream without gap or repeat (H16) or
+//! `GET /v1/runs/{run}/events`: a run's durable events, as a stream without gaps or repeats, or
 //! as a page.
 
 use std::sync::Arc;
@@ -42,29 +42,29 @@ pub(super) async fn events<W: World>(
     }
     let happened = service.engine.handle(run).events_from(first);
     let workflow = Arc::clone(state.workflow());
-    sse::open(&service, |feed| follow(run, workflow, happened, feed))
+    sse::open(&service, |feed| send_events(run, workflow, happened, feed))
 }
 
-/// Whether a page is asked for, not a stream.
+/// Whether the client asks for a page instead of a stream.
 fn wants_page(headers: &HeaderMap) -> bool {
     let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
     let kinds = accept.unwrap_or_default().split(',').map(|kind| kind.split(';').next());
     kinds.flatten().any(|kind| kind.trim() == "application/json")
 }
 
-/// The number of the last event that the reader has, as browsers send it when they come again.
+/// The number of the last event that the client has, as browsers send it when they reconnect.
 fn last_seen(headers: &HeaderMap) -> Result<Option<u64>, Problem> {
     let Some(id) = headers.get("last-event-id") else { return Ok(None) };
     let number = id.to_str().ok().and_then(|text| text.trim().parse().ok());
-    number.map(Some).ok_or_else(|| Problem::bad_request("Last-Event-ID is no number of an event"))
+    number.map(Some).ok_or_else(|| Problem::bad_request("Last-Event-ID is not an event's number"))
 }
 
 fn beyond(run: RunId, state: &RunState) -> Problem {
     let have = state.version().0;
-    Problem::bad_request(format!("run {run} has {have} events yet; ask from 0 to {have}"))
+    Problem::bad_request(format!("run {run} has {have} events so far; set `from` to 0 to {have}"))
 }
 
-async fn follow<W: World>(
+async fn send_events<W: World>(
     run: RunId,
     workflow: Arc<Workflow>,
     mut happened: Events<W>,

@@ -1,4 +1,4 @@
-//! How requests are read: paths, queries and bodies, each bounded.
+//! Extractors of paths, queries and bodies. Each is bounded.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -26,7 +26,7 @@ pub(super) struct LetterPath(pub(super) LetterId);
 /// The name in the path.
 pub(super) struct NamePath(pub(super) String);
 
-/// The query: every parameter must be taken, or it is not known.
+/// The query's parameters. Handlers take the known ones; [`QueryParameters::end`] refuses the rest.
 pub(super) struct QueryParameters(BTreeMap<String, String>);
 
 impl<S: Send + Sync> FromRequestParts<S> for RunPath {
@@ -34,7 +34,7 @@ impl<S: Send + Sync> FromRequestParts<S> for RunPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let NamePath(text) = NamePath::from_request_parts(parts, state).await?;
-        let wrong = |_| Problem::not_found("the path names no run: a run's id is a UUID");
+        let wrong = |_| Problem::not_found("the path names no run; a run's id is a UUID");
         RunId::from_str(&text).map(Self).map_err(wrong)
     }
 }
@@ -43,7 +43,7 @@ impl<S: Send + Sync> FromRequestParts<S> for LetterPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let wrong = || Problem::not_found("the path names no dead letter: RUN/STEP/ITEM");
+        let wrong = || Problem::not_found("the path names no dead letter; write RUN/STEP/ITEM");
         type Three = Path<(String, String, String)>;
         let Path((run, step, item)) =
             Three::from_request_parts(parts, state).await.map_err(|_| wrong())?;
@@ -56,7 +56,9 @@ impl<S: Send + Sync> FromRequestParts<S> for NamePath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         let found = Path::<String>::from_request_parts(parts, state).await;
-        found.map(|Path(name)| Self(name)).map_err(|_| Problem::not_found("the path is no text"))
+        found
+            .map(|Path(name)| Self(name))
+            .map_err(|_| Problem::not_found("the path is not valid UTF-8"))
     }
 }
 
@@ -65,11 +67,12 @@ impl<S: Send + Sync> FromRequestParts<S> for QueryParameters {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let read = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
-        let Query(pairs) = read.map_err(|_| Problem::bad_request("the query can't be read"))?;
+        let Query(pairs) =
+            read.map_err(|_| Problem::bad_request("the query string is malformed"))?;
         let mut all = BTreeMap::new();
         for (name, value) in pairs {
             if all.insert(name, value).is_some() {
-                return Err(Problem::bad_request("a parameter of the query is given twice"));
+                return Err(Problem::bad_request("a query parameter is given twice; give it once"));
             }
         }
         Ok(Self(all))
@@ -77,35 +80,36 @@ impl<S: Send + Sync> FromRequestParts<S> for QueryParameters {
 }
 
 impl QueryParameters {
-    /// A parameter's text; an empty one counts as absent.
+    /// Takes a parameter's text; an empty one counts as absent.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
         self.0.remove(name).filter(|text| !text.is_empty())
     }
 
-    /// A parameter that is read from its text.
+    /// Takes a parameter and parses it.
     pub(super) fn read<T: FromStr>(&mut self, name: &str) -> Result<Option<T>, Problem> {
-        let wrong = |_| Problem::bad_request(format!("the parameter `{name}` can't be read"));
+        let wrong =
+            |_| Problem::bad_request(format!("the query parameter `{name}` has an invalid value"));
         self.take(name).map(|text| text.parse().map_err(wrong)).transpose()
     }
 
-    /// How many entries a page shall have: at most `most`.
+    /// The number of entries of a page, at most `most`.
     pub(super) fn limit(&mut self, most: usize) -> Result<usize, Problem> {
         Ok(self.read::<usize>("limit")?.unwrap_or(100).clamp(1, most))
     }
 
-    /// Nothing else was asked.
+    /// Refuses parameters that no one has taken.
     pub(super) fn end(self) -> Result<(), Problem> {
         match self.0.into_keys().next() {
-            Some(name) => {
-                Err(Problem::bad_request(format!("the parameter `{name}` is not known here")))
-            }
+            Some(name) => Err(Problem::bad_request(format!(
+                "the query parameter `{name}` is unknown; /openapi.json lists the parameters"
+            ))),
             None => Ok(()),
         }
     }
 }
 
 impl<W: World> ServiceState<W> {
-    /// The whole body, if it is small and comes soon.
+    /// The whole body, if it stays within its limits of size and time.
     pub(super) async fn body(&self, body: Body) -> Result<Bytes, Problem> {
         let limits = self.settings.limits;
         let runtime = self.engine.runtime();
@@ -117,7 +121,7 @@ impl<W: World> ServiceState<W> {
                 let within = limits.body_within;
                 return Err(Problem::new(
                     Kind::TooSlow,
-                    format!("the body did not come whole within {within}"),
+                    format!("the body did not arrive within {within}; send it again"),
                 ));
             }
         };
@@ -126,9 +130,9 @@ impl<W: World> ServiceState<W> {
             match over {
                 true => Problem::new(
                     Kind::TooLarge,
-                    format!("a body has at most {} bytes", limits.body),
+                    format!("the body is longer than {} bytes; send a smaller one", limits.body),
                 ),
-                false => Problem::bad_request("the body did not come whole"),
+                false => Problem::bad_request("the body ended early; send it again"),
             }
         })
     }
@@ -144,7 +148,7 @@ impl<W: World> ServiceState<W> {
             return Ok(None);
         }
         if media_type(headers) != Some("application/json") {
-            let detail = "send the body as `Content-Type: application/json`";
+            let detail = "the body is not declared as JSON; send `Content-Type: application/json`";
             return Err(Problem::new(Kind::MediaType, detail));
         }
         serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(&error))
@@ -159,15 +163,15 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<&str> {
     Some(text.split(';').next().unwrap_or(text).trim())
 }
 
-/// Serde's words, unless they may repeat a value.
+/// Serde's message, unless it could repeat a value.
 fn unreadable(error: &serde_json::Error) -> Problem {
     let words = error.to_string();
     let place = format!("line {}, column {}", error.line(), error.column());
     let about_names = ["unknown field", "missing field", "duplicate field"];
     let what = match about_names.iter().any(|start| words.starts_with(start)) {
         true => words,
-        false if error.is_data() => format!("a value has another type than asked at {place}"),
-        false => format!("it is no JSON at {place}, or it is nested too deeply"),
+        false if error.is_data() => format!("a value has the wrong type at {place}"),
+        false => format!("it is not JSON, or it is nested too deeply, at {place}"),
     };
     Problem::bad_request(format!("the body can't be read: {what}"))
 }

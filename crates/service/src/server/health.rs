@@ -1,4 +1,4 @@
-//! Whether the process lives and can serve, and its metrics.
+//! Liveness, readiness and metrics.
 
 use axum::extract::State;
 use axum::http::{HeaderValue, header};
@@ -13,8 +13,8 @@ use retrial::runtime::Runtime;
 use retrial::store::Store;
 use retrial::time::Nanos;
 
-/// How long the store may take to say that it is there.
-const SOON: Nanos = Nanos::from_secs(2);
+/// How long the store may take to answer.
+const STORE_TIMEOUT: Nanos = Nanos::from_secs(2);
 
 pub(super) async fn alive() -> Response {
     ok(&json!({ "status": "alive" }))
@@ -24,14 +24,17 @@ pub(super) async fn ready<W: World>(
     State(service): State<SharedState<W>>,
 ) -> Result<Response, Problem> {
     if service.closing.is_cancelled() {
-        return Err(Problem::new(Kind::Closing, "it takes no requests any more"));
+        return Err(Problem::new(
+            Kind::Closing,
+            "the service is shutting down; try again later or on another node",
+        ));
     }
     let runtime = service.engine.runtime();
     tokio::select! {
         biased;
         clock = service.engine.store().clock() => clock?,
-        () = runtime.sleep_until(runtime.now().after(SOON)) => {
-            let detail = format!("the store did not answer within {SOON}");
+        () = runtime.sleep_until(runtime.now().after(STORE_TIMEOUT)) => {
+            let detail = format!("the store did not answer within {STORE_TIMEOUT}");
             return Err(Problem::new(Kind::NoStore, detail));
         }
     };

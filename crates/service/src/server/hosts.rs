@@ -10,14 +10,14 @@ pub struct Hosts(Vec<Pattern>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Pattern {
     host: String,
-    /// Whether names below `host` are meant, and not itself.
+    /// Whether the pattern matches the names below `host` instead of `host`.
     below: bool,
     port: Option<u16>,
 }
 
-/// Why a text names no host.
+/// A text that is not a host pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no host; write `host`, `host:port`, `[::1]:port` or `*.domain`")]
+#[error("`{0}` is not a host; write `host`, `host:port`, `[::1]:port` or `*.domain`")]
 pub struct HostsError(String);
 
 impl Hosts {
@@ -25,15 +25,14 @@ impl Hosts {
     /// `10.0.0.7:8080` for one port alone.
     ///
     /// # Errors
-    /// The first that is none.
+    /// [`HostsError`] for the first text that is not a pattern.
     pub fn new<S: AsRef<str>>(patterns: impl IntoIterator<Item = S>) -> Result<Self, HostsError> {
         let read = |text: S| Pattern::read(text.as_ref());
         patterns.into_iter().map(read).collect::<Result<_, _>>().map(Self)
     }
 
     /// Whether HTTP actions may call `to`.
-    #[must_use]
-    pub fn allow(&self, to: &Authority) -> bool {
+    pub(super) fn allow(&self, to: &Authority) -> bool {
         self.0.iter().any(|pattern| pattern.fits(to))
     }
 }
@@ -64,8 +63,8 @@ impl Pattern {
     }
 }
 
-/// A network on which only some hosts can be reached. A definition is held against the hosts when
-/// it comes in; this holds for runs that were submitted before too, and elsewhere.
+/// A network that can reach only some hosts. The service checks definitions when they are uploaded or
+/// submitted; this network also restricts runs submitted earlier or to other nodes.
 #[derive(Clone, Debug)]
 pub struct RestrictedNetwork<C> {
     network: C,
@@ -73,7 +72,7 @@ pub struct RestrictedNetwork<C> {
 }
 
 impl<C: Connect> RestrictedNetwork<C> {
-    /// `network`, as far as `hosts` go; all of it where absent.
+    /// `network` restricted to `hosts`; unrestricted if `None`.
     #[must_use]
     pub fn new(network: C, hosts: Option<Hosts>) -> Self {
         Self { network, hosts }

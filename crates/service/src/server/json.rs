@@ -1,4 +1,4 @@
-//! What the store keeps, as JSON.
+//! Answers in JSON.
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -43,7 +43,7 @@ pub(super) fn letter_head(head: &LetterHead) -> Value {
     })
 }
 
-/// The phases of runs, and their names in questions and answers.
+/// The phases of runs, and their names in requests and answers.
 pub(super) const PHASES: [(&str, RunPhase); 6] = [
     ("running", RunPhase::Running),
     ("paused", RunPhase::Paused),
@@ -62,12 +62,12 @@ pub(super) fn answer(status: StatusCode, body: &Value) -> Response {
     json_as("application/json", status, body)
 }
 
-/// An answer with nothing wrong.
+/// An answer with the status 200.
 pub(super) fn ok(body: &Value) -> Response {
     answer(StatusCode::OK, body)
 }
 
-/// An answer in a kind of JSON.
+/// An answer in JSON of the media type `kind`.
 pub(super) fn json_as(kind: &'static str, status: StatusCode, body: &Value) -> Response {
     let mut response = Response::new(Body::from(body.to_string()));
     *response.status_mut() = status;

@@ -1,4 +1,4 @@
-//! `/v1/letters`: tasks that failed for good (C18).
+//! `/v1/letters`: tasks that failed for good.
 
 use axum::body::Body;
 use axum::extract::State;

@@ -1,5 +1,4 @@
-//! `GET /v1/runs`, `/v1/runs/watch` and `/v1/tally`: which runs there are, newest first, and how
-//! many.
+//! `GET /v1/runs`, `/v1/runs/watch` and `/v1/tally`: lists of runs, newest first, and their counts.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -16,20 +15,20 @@ use retrial::runtime::Runtime;
 use retrial::store::{AskRuns, RunCursor, RunFilter, Store};
 use retrial::time::{Nanos, Timestamp};
 
-/// How often a watched page is looked at when nothing happens on this node.
-const LOOK: Nanos = Nanos::from_secs(1);
-/// How soon it is looked at again when something does.
-const SOON: Nanos = Nanos::from_millis(100);
+/// How often a watched page is read again when nothing happens on this node.
+const IDLE_REFRESH: Nanos = Nanos::from_secs(1);
+/// How soon it is read again when something does.
+const REFRESH: Nanos = Nanos::from_millis(100);
 
-/// What a page shall have.
+/// The query of a page.
 fn wanted(mut asked: QueryParameters, most: usize) -> Result<AskRuns, Problem> {
     let phase = asked.take("phase").map(|text| {
         let found = PHASES.iter().find(|(name, _)| *name == text);
         let names = PHASES.map(|(name, _)| name).join(", ");
-        let wrong = || Problem::bad_request(format!("`phase` is one of {names}"));
+        let wrong = || Problem::bad_request(format!("the `phase` is unknown; use one of {names}"));
         found.map(|(_, phase)| *phase).ok_or_else(wrong)
     });
-    let wrong = || Problem::bad_request("`before` is no place that a page gave as `next`");
+    let wrong = || Problem::bad_request("`before` is invalid; use the `next` value of a page");
     let before = asked.take("before").map(|text| cursor(&text).ok_or_else(wrong));
     let wanted = AskRuns {
         before: before.transpose()?,
@@ -73,7 +72,7 @@ pub(super) async fn list<W: World>(
     Ok(ok(&service.page(&wanted).await?))
 }
 
-/// How many runs are in each phase, and how many dead letters wait.
+/// The number of runs in each phase, and of waiting dead letters.
 pub(super) async fn tally<W: World>(
     State(service): State<SharedState<W>>,
 ) -> Result<Response, Problem> {
@@ -107,12 +106,12 @@ impl<W: World> ServiceState<W> {
             let began = runtime.now();
             tokio::select! {
                 biased;
-                () = self.monitor.news.notified() => runtime.sleep_until(began.after(SOON)).await,
-                () = runtime.sleep_until(began.after(LOOK)) => {}
+                () = self.monitor.news.notified() => runtime.sleep_until(began.after(REFRESH)).await,
+                () = runtime.sleep_until(began.after(IDLE_REFRESH)) => {}
             }
-            // What the store can't say for a moment is asked again.
+            // After a store error the page is read again.
             let Ok(page) = self.page(wanted).await else { continue };
-            // The time of the answer alone is no difference.
+            // A new `at` alone is not a change.
             if ["runs", "next", "damaged"].iter().any(|field| page[*field] != shown[*field]) {
                 return page;
             }

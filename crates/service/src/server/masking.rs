@@ -1,4 +1,4 @@
-//! A definition's text as it may be shown.
+//! Masks a definition's text.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use serde_json::Value;
 use retrial::failure::sanitise;
 use retrial::workflow::{HeaderText, Target, Workflow};
 
-/// A shorter value is hidden only where it stands in quotes: elsewhere it may be part of a word.
+/// A shorter value is masked only in quotes: elsewhere it may be part of a word.
 const LONG: usize = 8;
 
-/// `text`, from which `workflow` was read, without what its headers, its default input and its
-/// steps' arguments say, and without whatever else looks like a secret.
+/// `text`, from which `workflow` was parsed, with the values of its headers, default input and
+/// steps' arguments masked, and everything else that looks like a secret.
 pub(super) fn masked(text: &str, workflow: &Workflow) -> String {
     let mut values = BTreeSet::new();
     for action in workflow.actions().values() {
@@ -26,7 +26,7 @@ pub(super) fn masked(text: &str, workflow: &Workflow) -> String {
     workflow.input().values().for_each(|value| leaves(value, &mut values));
     workflow.steps().iter().for_each(|step| leaves(step.args.raw(), &mut values));
     let mut values: Vec<&str> = values.into_iter().filter(|value| !value.is_empty()).collect();
-    // One may be part of another.
+    // Longest first: one value may be part of another.
     values.sort_by_key(|value| std::cmp::Reverse(value.len()));
     let shown = values.iter().fold(text.to_owned(), |shown, value| hide(&shown, value));
     sanitise::message(&shown, text.len())

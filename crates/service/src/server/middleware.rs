@@ -1,4 +1,4 @@
-//! What every request must pass, and what every answer carries.
+//! The checks that every request passes and the headers that every answer carries.
 
 use std::net::IpAddr;
 
@@ -14,8 +14,8 @@ use retrial::engine::World;
 use retrial::net::Url;
 use retrial::runtime::Runtime;
 
-/// Headers of every answer: a page from here loads nothing from elsewhere and is framed nowhere,
-/// and no answer is kept or read as another type than it says.
+/// The headers of every answer: a page loads nothing from other sites, no site can frame it, and no
+/// browser caches an answer or guesses its type.
 const ALWAYS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -31,7 +31,7 @@ const ALWAYS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// What a request that matches no route is counted as.
+/// The label of requests that match no route.
 const NO_ROUTE: &str = "none";
 
 pub(super) async fn handle<W: World>(
@@ -44,7 +44,7 @@ pub(super) async fn handle<W: World>(
     let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = matched.unwrap_or_else(|| NO_ROUTE.to_owned());
     let method = known_method(request.method());
-    let held = service.monitor.hold(monitor::IN_FLIGHT);
+    let held = service.monitor.count_open(monitor::IN_FLIGHT);
     let mut response = match service.check_request(&request, &route) {
         Err(problem) => problem.into_response(),
         Ok(()) => {
@@ -53,7 +53,7 @@ pub(super) async fn handle<W: World>(
                 biased;
                 response = next.run(request) => response,
                 () = runtime.sleep_until(began.after(within)) => {
-                    let detail = format!("there was no answer within {within}");
+                    let detail = format!("the service did not answer within {within}; the request may have taken effect");
                     Problem::new(Kind::NoAnswer, detail).into_response()
                 }
             }
@@ -62,7 +62,7 @@ pub(super) async fn handle<W: World>(
     drop(held);
     let took = runtime.now().since(began);
     let status = response.status().as_u16();
-    tracing::debug!(method, route, status, %took, "a request was answered");
+    tracing::debug!(method, route, status, %took, "request answered");
     service.monitor.answered(&route, method, status, took);
     for (name, value) in ALWAYS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
@@ -70,7 +70,7 @@ pub(super) async fn handle<W: World>(
     response
 }
 
-/// The method as a label: a method from outside may be anything, and a label must not.
+/// The method as a label. Clients can send any method, so labels are limited to known ones.
 fn known_method(method: &Method) -> &'static str {
     let known = ["GET", "POST", "PUT", "HEAD", "DELETE", "PATCH", "OPTIONS"];
     known.into_iter().find(|name| *name == method.as_str()).unwrap_or("other")
@@ -80,28 +80,32 @@ impl<W: World> ServiceState<W> {
     fn check_request(&self, request: &Request, route: &str) -> Result<(), Problem> {
         let limits = self.settings.limits;
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > limits.uri) {
-            let detail = format!("path and query have at most {} bytes", limits.uri);
+            let detail =
+                format!("path and query are longer than {} bytes; shorten them", limits.uri);
             return Err(Problem::new(Kind::UriTooLong, detail));
         }
         let open = routes::is_open(route);
         if self.closing.is_cancelled() && !open {
-            return Err(Problem::new(Kind::Closing, "it takes no requests any more"));
+            return Err(Problem::new(
+                Kind::Closing,
+                "the service is shutting down; try again later or on another node",
+            ));
         }
         let headers = request.headers();
         match &self.settings.token {
-            // Only on loopback: a page of another site may have its own name point there.
+            // Without a token the service is on loopback, where another site's name may point.
             None if !names_loopback(headers) => {
-                let detail = "the Host header names no loopback address";
+                let detail = "the Host header does not name a loopback address; without a token, use localhost or 127.0.0.1";
                 return Err(Problem::new(Kind::OtherOrigin, detail));
             }
             Some(token) if !open && !bearer(headers).is_some_and(|given| token.is(given)) => {
-                let detail = "send the service's token: `Authorization: Bearer ...`";
+                let detail = "the token is missing or wrong; send `Authorization: Bearer TOKEN`";
                 return Err(Problem::new(Kind::NoToken, detail));
             }
             None | Some(_) => {}
         }
-        if !open && is_from_elsewhere(headers) {
-            let detail = "pages of other sites may not ask this service";
+        if !open && is_cross_site(headers) {
+            let detail = "the request comes from a page of another site; only the service's own pages may call it";
             return Err(Problem::new(Kind::OtherOrigin, detail));
         }
         Ok(())
@@ -113,7 +117,7 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
 }
 
-/// Whether the request was sent to a name of this machine that no other can take.
+/// Whether the `Host` header is a loopback name or address.
 fn names_loopback(headers: &HeaderMap) -> bool {
     let Some(url) = headers.get(header::HOST).and_then(as_url) else { return false };
     let host = &url.authority().host;
@@ -124,15 +128,16 @@ fn as_url(host: &HeaderValue) -> Option<Url> {
     format!("http://{}", host.to_str().ok()?).parse().ok()
 }
 
-/// Whether a browser says that a page of another site sends this. Programs say nothing.
-fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+/// Whether a browser marked the request as sent by a page of another site. Other clients send no
+/// such header.
+fn is_cross_site(headers: &HeaderMap) -> bool {
     let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
     if site.is_some_and(|site| site != b"same-origin" && site != b"none") {
         return true;
     }
     let Some(origin) = headers.get(header::ORIGIN) else { return false };
     let origin = origin.to_str().ok().and_then(|text| text.parse::<Url>().ok());
-    // Behind a proxy that speaks TLS the scheme differs, and with it a port that is not written.
+    // Behind a TLS proxy the scheme differs, and with it the default port.
     let written = |url: &Url| url.authority().host_header();
     let host = headers.get(header::HOST).and_then(as_url);
     match (origin, host) {

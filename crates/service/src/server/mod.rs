@@ -1,12 +1,13 @@
-//! The HTTP interface: what programs and people ask of a running engine, and the answers.
+//! The HTTP API over a running engine, and the inspector.
 //!
-//! Decides who may ask, how much, what an answer looks like and with which status. Must never decide
-//! what happens to a run (it asks the engine) nor know which store there is. Every text that goes
-//! out passes the sanitiser, inputs and results are masked; whatever comes in is bounded.
+//! Decides who may send requests, how many and how large, and the status and shape of each answer.
+//! Must never decide what happens to a run (the engine does) nor know which store it uses. Every
+//! text in an answer passes the sanitiser, and inputs and results are masked. Everything in a
+//! request is bounded.
 //!
-//! To add a route, write its handler beside those of its subject and add a row to
-//! `routes::table`, which both the router and the OpenAPI document are made of; describe its
-//! answer in `openapi/schemas.json`.
+//! To add a route, write its handler in the module of its subject and add a row to `routes::table`,
+//! from which the router and the OpenAPI document are built; describe its answer in
+//! `openapi/schemas.json`.
 
 mod actions;
 mod commands;

@@ -1,4 +1,4 @@
-//! What a service watches of its node: metrics, rates by action, and when something happened.
+//! The observer of a service's node: metrics, counts by action, and a signal for new events.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use retrial::time::Nanos;
 
 const REQUESTS: &str = "retrial_http_requests_total";
 const DURATION: &str = "retrial_http_request_duration_seconds";
-/// Requests that are not answered yet.
+/// Requests without an answer yet.
 pub(super) const IN_FLIGHT: &str = "retrial_http_requests_in_flight";
 /// Event streams that are open.
 pub(super) const STREAMS: &str = "retrial_http_streams_open";
@@ -37,15 +37,15 @@ pub struct Monitor {
     handle: PrometheusHandle,
     metrics: Metrics,
     pub(super) rates: Rates,
-    /// Woken when something happened to a run on this node.
+    /// Notified of every event on this node.
     pub(super) news: Notify,
 }
 
 impl Monitor {
-    /// A monitor that has seen nothing.
+    /// A monitor with its own Prometheus recorder.
     ///
     /// # Errors
-    /// When the recorder does not take its buckets, which are fixed.
+    /// [`BuildError`] if the recorder refuses its buckets. They are fixed, so it does not.
     pub fn new() -> Result<Arc<Self>, BuildError> {
         let of_attempts = Matcher::Full("retrial_task_attempts".to_owned());
         let recorder = PrometheusBuilder::new()
@@ -70,11 +70,11 @@ impl Monitor {
         }))
     }
 
-    /// Makes this the recorder of the whole process, for the gauge of attempts in progress and for
-    /// what the process's own code counts. The rest is counted without it.
+    /// Makes this the recorder of the whole process. Only the gauge of attempts in progress and the
+    /// process's own metrics need that.
     ///
     /// # Errors
-    /// When the process has a recorder.
+    /// [`SetRecorderError`] if the process has a recorder already.
     pub fn install(&self) -> Result<(), SetRecorderError<Arc<PrometheusRecorder>>> {
         set_global_recorder(Arc::clone(&self.recorder))
     }
@@ -84,12 +84,12 @@ impl Monitor {
         self.handle.render()
     }
 
-    /// Takes up what histograms have gathered: to be called every few seconds.
+    /// Drains the histograms' buffers. The service calls it every few seconds.
     pub(super) fn upkeep(&self) {
         self.handle.run_upkeep();
     }
 
-    /// A request was answered.
+    /// Counts an answered request.
     pub(super) fn answered(&self, route: &str, method: &'static str, status: u16, took: Nanos) {
         let (route, status) = (route.to_owned(), status.to_string());
         with_local_recorder(&self.recorder, || {
@@ -103,18 +103,18 @@ impl Monitor {
         });
     }
 
-    /// Counts one thing of this kind as there until what it gives is dropped.
-    pub(super) fn hold(&self, name: &'static str) -> Held {
+    /// Increments the gauge `name` until the returned guard is dropped.
+    pub(super) fn count_open(&self, name: &'static str) -> GaugeGuard {
         let gauge = with_local_recorder(&self.recorder, || gauge!(name));
         gauge.increment(1.0);
-        Held(gauge)
+        GaugeGuard(gauge)
     }
 }
 
-/// Something that is counted while it is there.
-pub(super) struct Held(metrics::Gauge);
+/// Decrements its gauge when it is dropped.
+pub(super) struct GaugeGuard(metrics::Gauge);
 
-impl Drop for Held {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }

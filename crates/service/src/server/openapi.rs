@@ -9,7 +9,7 @@ use retrial::engine::World;
 
 const SCHEMAS: &str = include_str!("openapi/schemas.json");
 
-/// What every route may answer beside its own.
+/// The answers that every route may give, beside its own.
 const ANYWHERE: [(u16, Answer); 7] = [
     (400, Answer::Problem),
     (401, Answer::Problem),
@@ -36,7 +36,7 @@ fn document<W: World>() -> Value {
         "info": {
             "title": "Retrial",
             "version": env!("CARGO_PKG_VERSION"),
-            "description": "Runs of workflows: submit, follow, and decide about them.",
+            "description": "Submit runs of workflows, follow them and send them commands.",
         },
         "paths": paths,
         "components": {

@@ -1,4 +1,4 @@
-//! What is said where a request can't be answered (RFC 9457).
+//! Problem answers (RFC 9457).
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -9,7 +9,7 @@ use retrial::engine::{CommandError, SubmitError};
 use retrial::failure::sanitise::clean;
 use retrial::store::StoreError;
 
-/// A refusal: a status, what kind of refusal it is, and what is to be said of it.
+/// A problem: its kind, which gives the status, and its detail.
 #[derive(Debug)]
 pub(super) struct Problem {
     kind: Kind,
@@ -17,7 +17,7 @@ pub(super) struct Problem {
     more: Map<String, Value>,
 }
 
-/// The kinds of refusal. Each has a status, a name that programs can rely on, and a title.
+/// The kinds of problem. Each has a status, a name that programs can rely on, and a title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     BadRequest,
@@ -45,27 +45,27 @@ impl Kind {
     fn parts(self) -> (StatusCode, &'static str, &'static str) {
         use StatusCode as S;
         match self {
-            Self::BadRequest => (S::BAD_REQUEST, "bad-request", "The request makes no sense"),
+            Self::BadRequest => (S::BAD_REQUEST, "bad-request", "The request is malformed"),
             Self::NoToken => (S::UNAUTHORIZED, "no-token", "A bearer token is required"),
             Self::OtherOrigin => {
                 (S::FORBIDDEN, "other-origin", "The request comes from another site")
             }
-            Self::NotFound => (S::NOT_FOUND, "not-found", "There is no such thing"),
+            Self::NotFound => (S::NOT_FOUND, "not-found", "Not found"),
             Self::NoSuchMethod => {
-                (S::METHOD_NOT_ALLOWED, "no-such-method", "The method is not known here")
+                (S::METHOD_NOT_ALLOWED, "no-such-method", "The method is not allowed here")
             }
             Self::TooSlow => (S::REQUEST_TIMEOUT, "too-slow", "The request came too slowly"),
-            Self::Conflict => (S::CONFLICT, "conflict", "It can't be done as things stand"),
+            Self::Conflict => (S::CONFLICT, "conflict", "The current state does not allow it"),
             Self::Ended => (S::CONFLICT, "ended", "The run has ended"),
             Self::KeyConflict => {
-                (S::CONFLICT, "key-conflict", "The key belongs to another submission")
+                (S::CONFLICT, "key-conflict", "The key was used for another submission")
             }
             Self::TooLarge => (S::PAYLOAD_TOO_LARGE, "too-large", "The body is too large"),
-            Self::UriTooLong => (S::URI_TOO_LONG, "uri-too-long", "The address is too long"),
+            Self::UriTooLong => (S::URI_TOO_LONG, "uri-too-long", "The URI is too long"),
             Self::MediaType => {
-                (S::UNSUPPORTED_MEDIA_TYPE, "media-type", "The body is of another type than asked")
+                (S::UNSUPPORTED_MEDIA_TYPE, "media-type", "The body's media type is not supported")
             }
-            Self::Invalid => (S::UNPROCESSABLE_ENTITY, "invalid", "The content makes no sense"),
+            Self::Invalid => (S::UNPROCESSABLE_ENTITY, "invalid", "The content is invalid"),
             Self::TooManyRuns => {
                 (S::TOO_MANY_REQUESTS, "too-many-runs", "Too many runs are unfinished")
             }
@@ -74,14 +74,12 @@ impl Kind {
             }
             Self::Damaged => (S::INTERNAL_SERVER_ERROR, "damaged", "Stored data is damaged"),
             Self::Closing => (S::SERVICE_UNAVAILABLE, "closing", "The service is shutting down"),
-            Self::NoStore => {
-                (S::SERVICE_UNAVAILABLE, "no-store", "The store does not answer as hoped")
-            }
+            Self::NoStore => (S::SERVICE_UNAVAILABLE, "no-store", "The store is unavailable"),
             Self::NoAnswer => (S::SERVICE_UNAVAILABLE, "no-answer", "The answer took too long"),
         }
     }
 
-    /// When to try again, in seconds, where that may help.
+    /// When to try again, in seconds, if that may help.
     fn retry_after(self) -> Option<u32> {
         match self {
             Self::TooManyRuns => Some(5),
@@ -170,7 +168,7 @@ impl From<CommandError> for Problem {
 impl From<SubmitError> for Problem {
     fn from(error: SubmitError) -> Self {
         match error {
-            // The key itself is not repeated: a client may have put anything in it.
+            // The key is not repeated: it may contain a secret.
             SubmitError::KeyConflict { run, .. } => Self::new(
                 Kind::KeyConflict,
                 format!("the key belongs to run {run}, which has another workflow or input"),

@@ -1,4 +1,4 @@
-//! `POST /v1/prune`: removes runs that ended long ago (X9).
+//! `POST /v1/prune`: removes runs that ended long ago.
 
 use axum::body::Body;
 use axum::extract::State;
@@ -30,7 +30,7 @@ pub(super) async fn prune<W: World>(
 ) -> Result<Response, Problem> {
     let asked = service.json::<Asked>(&headers, body).await?;
     let Asked { older_than_ns, archived_only, with_letters } = asked.ok_or_else(|| {
-        Problem::bad_request("say how long ago runs must have ended: {\"older_than_ns\": ...}")
+        Problem::bad_request("the body gives no age; send {\"older_than_ns\": ...}")
     })?;
     let older_than = Nanos::new(older_than_ns);
     let gone = service.engine.prune(Retention { older_than, archived_only, with_letters }).await?;

@@ -1,4 +1,4 @@
-//! The one table of routes: the router and the OpenAPI document are made of it.
+//! The table of routes, from which the router and the OpenAPI document are built.
 
 use axum::routing::{MethodRouter, get, post, put};
 
@@ -8,44 +8,45 @@ use super::{
 };
 use retrial::engine::World;
 
-/// What there is to know of a route beside its handler.
+/// The description of a route.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Route {
     pub(super) method: &'static str,
-    /// With `{name}` for what a request fills in.
+    /// With `{name}` for each parameter.
     pub(super) path: &'static str,
-    /// The operation's name.
+    /// The OpenAPI operation's id.
     pub(super) id: &'static str,
     pub(super) summary: &'static str,
-    /// The parameters of the query and the headers that it reads.
+    /// The query parameters and headers that it reads.
     pub(super) takes: &'static [Parameter],
-    /// The schema of the body, where it takes one in JSON.
+    /// The schema of its JSON body, if it takes one.
     pub(super) body: Option<&'static str>,
-    /// The statuses of its own, beside those that every route may have.
+    /// Its answers, beside those that every route may give.
     pub(super) answers: &'static [(u16, Answer)],
 }
 
-/// A parameter: where it stands, its name, its type and what it says.
+/// A parameter: place, name, type and description.
 pub(super) type Parameter = (&'static str, &'static str, &'static str, &'static str);
 
-/// What an answer holds.
+/// The content of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Answer {
     /// JSON by the schema of that name.
     Json(&'static str),
     /// Server-sent events.
     Stream,
-    /// A stream, or where JSON is asked for what the schema of that name says.
+    /// Server-sent events, or JSON by the schema of that name if the client accepts JSON.
     StreamOr(&'static str),
     /// Text of this media type.
     Text(&'static str),
-    /// A refusal.
+    /// A problem.
     Problem,
 }
 
 use Answer::{Json, Problem, Stream, StreamOr, Text};
 
-/// Whether requests for `path` need no token and no origin: they tell nothing of any run.
+/// Whether requests for `path` need no token and may come from any origin: their answers show
+/// nothing about runs.
 pub(super) fn is_open(path: &str) -> bool {
     ["/healthz", "/readyz", "/openapi.json", "/"].contains(&path) || path.starts_with("/assets/")
 }
@@ -77,9 +78,9 @@ const LIMIT: Parameter = ("query", "limit", "integer", "The most entries of the 
 const RUN_FILTERS: [Parameter; 6] = [
     ("query", "phase", "string", "Only runs in this phase"),
     ("query", "workflow", "string", "Only runs of this workflow"),
-    ("query", "q", "string", "Begins the run's id, or is part of its workflow's name"),
-    ("query", "letters", "boolean", "Only runs with dead letters that wait"),
-    ("query", "before", "string", "Where to go on: a page's `next`"),
+    ("query", "q", "string", "A prefix of the run's id, or part of its workflow's name"),
+    ("query", "letters", "boolean", "Only runs with waiting dead letters"),
+    ("query", "before", "string", "The `next` value of the previous page"),
     LIMIT,
 ];
 
@@ -87,18 +88,18 @@ const LETTER_FILTERS: [Parameter; 6] = [
     ("query", "workflow", "string", "Only letters of this workflow"),
     ("query", "action", "string", "Only letters of this action"),
     ("query", "code", "string", "Only letters with this error code"),
-    ("query", "waiting", "boolean", "Only letters that wait"),
-    ("query", "after", "string", "Where to go on: a page's `next`"),
+    ("query", "waiting", "boolean", "Only waiting letters"),
+    ("query", "after", "string", "The `next` value of the previous page"),
     LIMIT,
 ];
 
 const EVENT_PLACE: [Parameter; 3] = [
     ("query", "from", "integer", "The first event's number"),
-    ("header", "Last-Event-ID", "integer", "The number of the last event that the reader has"),
+    ("header", "Last-Event-ID", "integer", "The number of the last event that the client has"),
     LIMIT,
 ];
 
-/// What a command on a run may answer.
+/// The answers of a command on a run.
 const COMMAND: [(u16, Answer); 6] = [
     (200, Json("Stands")),
     (404, Problem),
@@ -123,7 +124,12 @@ fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
         (
             route("POST", "/v1/runs", "submitRun")
                 .says("Submit a run of an uploaded workflow or of a definition")
-                .takes(&[("header", "Idempotency-Key", "string", "The submission's key")])
+                .takes(&[(
+                    "header",
+                    "Idempotency-Key",
+                    "string",
+                    "The submission key: the same key returns the first run",
+                )])
                 .body("Submission")
                 .answers(&[
                     (200, Json("Submitted")),
@@ -139,27 +145,27 @@ fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
         ),
         (
             route("GET", "/v1/runs", "listRuns")
-                .says("A page of runs, newest first")
+                .says("List runs, newest first")
                 .takes(&RUN_FILTERS)
                 .answers(&[(200, Json("Runs"))]),
             get(listing::list::<W>),
         ),
         (
             route("GET", "/v1/runs/watch", "watchRuns")
-                .says("A page of runs again whenever it differs")
+                .says("Watch a page of runs: it is sent again whenever it changes")
                 .takes(&RUN_FILTERS)
                 .answers(&[(200, Stream), (429, Problem)]),
             get(listing::watch::<W>),
         ),
         (
             route("GET", "/v1/runs/{run}", "showRun")
-                .says("One run: steps, tasks, attempts, why each retry happened")
+                .says("Show one run: steps, tasks, attempts and the reason for each retry")
                 .answers(&[(200, Json("Run")), (404, Problem)]),
             get(runs::show::<W>),
         ),
         (
             route("GET", "/v1/runs/{run}/events", "runEvents")
-                .says("A run's durable events, without gap or repeat")
+                .says("Read a run's durable events, without gaps or repeats")
                 .takes(&EVENT_PLACE)
                 .answers(&[(200, StreamOr("Events")), (404, Problem), (429, Problem)]),
             get(events::events::<W>),
@@ -170,30 +176,32 @@ fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
         ),
         (
             command("/v1/runs/{run}/pause", "pauseRun")
-                .says("Hold a run's retries")
+                .says("Pause a run's retries")
                 .body("Because"),
             post(commands::pause::<W>),
         ),
         (
-            command("/v1/runs/{run}/resume", "resumeRun").says("Let a run's retries go on"),
+            command("/v1/runs/{run}/resume", "resumeRun").says("Resume a run's retries"),
             post(commands::resume::<W>),
         ),
         (
             command("/v1/runs/{run}/fail", "failStep")
-                .says("Fail what waits of a step, now")
+                .says("Fail the waiting tasks of a step now")
                 .body("Fail"),
             post(commands::fail::<W>),
         ),
         (
-            command("/v1/runs/{run}/deactivate", "deactivateRun").says("Leave a run alone"),
+            command("/v1/runs/{run}/deactivate", "deactivateRun")
+                .says("Deactivate a run: no node recovers or claims it"),
             post(commands::deactivate::<W>),
         ),
         (
-            command("/v1/runs/{run}/activate", "activateRun").says("Take a run back in"),
+            command("/v1/runs/{run}/activate", "activateRun").says("Activate a deactivated run"),
             post(commands::activate::<W>),
         ),
         (
-            command("/v1/runs/{run}/archive", "archiveRun").says("Archive a run that is at rest"),
+            command("/v1/runs/{run}/archive", "archiveRun")
+                .says("Archive a run that has ended or is deactivated"),
             post(commands::archive::<W>),
         ),
     ]
@@ -203,20 +211,20 @@ fn of_letters<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
             route("GET", "/v1/letters", "listLetters")
-                .says("A page of dead letters, by id")
+                .says("List dead letters, by id")
                 .takes(&LETTER_FILTERS)
                 .answers(&[(200, Json("Letters"))]),
             get(letters::list::<W>),
         ),
         (
             route("GET", "/v1/letters/{run}/{step}/{item}", "showLetter")
-                .says("One dead letter, its payload masked")
+                .says("Show one dead letter, with its payload masked")
                 .answers(&[(200, Json("Letter")), (404, Problem)]),
             get(letters::show::<W>),
         ),
         (
             route("POST", "/v1/letters/{run}/{step}/{item}/redrive", "redriveLetter")
-                .says("Try a letter's task again, once")
+                .says("Redrive a dead letter: run its task again, once")
                 .answers(&[
                     (201, Json("Redriven")),
                     (404, Problem),
@@ -228,7 +236,7 @@ fn of_letters<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
         ),
         (
             route("POST", "/v1/letters/{run}/{step}/{item}/discard", "discardLetter")
-                .says("Put a letter aside for good")
+                .says("Discard a dead letter")
                 .body("Because")
                 .answers(&[
                     (200, Json("Discarded")),
@@ -246,21 +254,24 @@ fn of_workflows<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
             route("GET", "/v1/workflows", "listWorkflows")
-                .says("A page of uploaded workflows, by name")
-                .takes(&[("query", "after", "string", "Where to go on: a page's `next`"), LIMIT])
+                .says("List uploaded workflows, by name")
+                .takes(&[
+                    ("query", "after", "string", "The `next` value of the previous page"),
+                    LIMIT,
+                ])
                 .answers(&[(200, Json("Workflows"))]),
             get(workflows::list::<W>),
         ),
         (
             route("POST", "/v1/workflows/validate", "validateWorkflow")
-                .says("What is wrong with a definition, and what may not be meant")
+                .says("Validate a definition and lint its policies")
                 .body("Definition")
                 .answers(&[(200, Json("Validated")), (413, Problem), (415, Problem)]),
             post(workflows::validate::<W>),
         ),
         (
             route("GET", "/v1/workflows/{name}", "showWorkflow")
-                .says("An uploaded workflow, secrets masked")
+                .says("Show an uploaded workflow, with secrets masked")
                 .answers(&[(200, Json("Workflow")), (404, Problem)]),
             get(workflows::show::<W>),
         ),
@@ -283,44 +294,44 @@ fn of_the_service<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
             route("POST", "/v1/prune", "pruneRuns")
-                .says("Remove runs that ended long ago, whole")
+                .says("Remove runs that ended long ago, with all that is stored of them")
                 .body("Prune")
                 .answers(&[(200, Json("Pruned")), (413, Problem), (415, Problem)]),
             post(prune::prune::<W>),
         ),
         (
             route("GET", "/v1/actions", "listActions")
-                .says("What this node has done for each action, and how its guards stand")
+                .says("Show what this node did for each action, and the state of its guards")
                 .answers(&[(200, Json("Actions"))]),
             get(actions::list::<W>),
         ),
         (
             route("GET", "/v1/tally", "tally")
-                .says("How many runs there are, by phase")
+                .says("Count runs by phase")
                 .answers(&[(200, Json("Tally"))]),
             get(listing::tally::<W>),
         ),
         (
             route("GET", "/metrics", "metrics")
-                .says("Metrics in Prometheus' format")
+                .says("Show metrics in the Prometheus text format")
                 .answers(&[(200, Text("text/plain"))]),
             get(health::metrics::<W>),
         ),
         (
             route("GET", "/healthz", "alive")
-                .says("Whether the process lives")
+                .says("Check that the process is alive")
                 .answers(&[(200, Json("Status"))]),
             get(health::alive),
         ),
         (
             route("GET", "/readyz", "ready")
-                .says("Whether the store answers and the service takes requests")
+                .says("Check that the store answers and the service accepts requests")
                 .answers(&[(200, Json("Status"))]),
             get(health::ready::<W>),
         ),
         (
             route("GET", "/openapi.json", "openapi")
-                .says("This document")
+                .says("Show this document")
                 .answers(&[(200, Json("Document"))]),
             get(openapi::show::<W>),
         ),

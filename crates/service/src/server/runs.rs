@@ -1,4 +1,4 @@
-//! `GET /v1/runs/{run}`: one run whole.
+//! `GET /v1/runs/{run}`: one run with its steps, tasks and attempts.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -14,7 +14,7 @@ use retrial::observe::Inspection;
 use retrial::run::{self, LetterId, Recorded, RunId, RunState, TaskId, Version};
 use retrial::store::{AskLetters, LetterFilter, RunHead, Store};
 
-/// Letters looked at in one step.
+/// Letters read in one page.
 const PAGE: usize = 256;
 
 pub(super) async fn show<W: World>(
@@ -28,7 +28,7 @@ pub(super) async fn show<W: World>(
     let letters: Vec<_> = service.letters_of(run).await?.iter().map(ToString::to_string).collect();
     let mut shown = Inspection::new(&state, &events).to_json();
     shown["created"] = head.created.to_string().into();
-    // The head is read later than the state, and may tell of an end that the state does not know.
+    // The head is read after the state, so it may already have an end that the state has not.
     let ended = head.ended.filter(|_| state.outcome().is_some());
     shown["ended"] = json!(ended.map(|at| at.to_string()));
     shown["archived"] = json!(head.archived.map(|at| at.to_string()));
@@ -43,7 +43,7 @@ pub(super) async fn show<W: World>(
     Ok(ok(&shown))
 }
 
-/// The columns of R5 but for the delivery token, which is the right to an attempt.
+/// A queue row without its delivery token, which authorises changes to the attempt.
 fn row(state: &RunState, columns: &QueueView) -> Value {
     let step = state.workflow().step(columns.task.step);
     json!({
@@ -63,7 +63,7 @@ fn row(state: &RunState, columns: &QueueView) -> Value {
 }
 
 impl<W: World> ServiceState<W> {
-    /// What lists show of a run.
+    /// The run's head, as lists show it.
     pub(super) async fn head(&self, run: RunId) -> Result<RunHead, Problem> {
         let page = self.engine.store().heads(Some(run.before()), 1).await?;
         let head = page.runs.into_iter().find(|head| head.run == run);

@@ -1,4 +1,4 @@
-//! Connections: how they are taken, how long they may dawdle, and how they end.
+//! Accepts connections, serves them within their time limits, and drains them at shutdown.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,32 +21,34 @@ use retrial::engine::World;
 use retrial::runtime::Runtime;
 use retrial::time::Nanos;
 
-/// How long to wait after a connection could not be taken: the process may have too many files open.
+/// How long to wait after accepting a connection failed: the process may have too many files open.
 const PAUSE: Nanos = Nanos::from_secs(1);
-/// How often histograms are taken up.
+/// How often the histograms' buffers are drained.
 const UPKEEP: Nanos = Nanos::from_secs(5);
 
-/// Why a service does not begin.
+/// Why a service does not start.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
-    /// Anybody who can reach the address could do anything.
+    /// The address can be reached from other machines, and the settings have no token.
     #[error(
         "{0} can be reached from other machines, so a bearer token is required; give one, or listen on 127.0.0.1"
     )]
     NeedsToken(SocketAddr),
-    /// The listener is of no use.
+    /// The listener has no local address.
     #[error("the listener has no address: {0}")]
     Listener(#[from] io::Error),
 }
 
 impl<W: World> Service<W> {
-    /// Answers requests on `listener` until `shutdown` ends. Then it takes no more requests, ends
-    /// open streams with the message `closing`, and lets requests in progress end for as long as
-    /// the grace of its limits; beside that the engine shuts down with its own grace.
+    /// Answers requests on `listener` until `shutdown` completes. Then it accepts no more requests,
+    /// ends open streams with the message `closing`, and waits for requests in progress for at most
+    /// [`Limits::grace`](super::Limits::grace). Meanwhile the engine shuts down with its own grace.
     ///
     /// # Errors
-    /// Where the address can be reached from other machines and the settings have no token:
-    /// nothing was answered then.
+    /// [`ServeError::NeedsToken`] if the address can be reached from other machines and the settings
+    /// have no token, [`ServeError::Listener`] if the listener has no address. Neither answers any
+    /// request.
     pub async fn serve(
         self,
         listener: TcpListener,
@@ -109,7 +111,7 @@ async fn both(a: impl Future<Output = ()>, b: impl Future<Output = ()>) {
     .await;
 }
 
-/// The next connection, once there may be one more.
+/// Accepts the next connection, once the limit of connections allows one more.
 async fn next<W: World>(
     service: &ServiceState<W>,
     listener: &TcpListener,
@@ -120,7 +122,7 @@ async fn next<W: World>(
         match listener.accept().await {
             Ok((stream, _)) => return (stream, permit),
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be taken");
+                tracing::warn!(%error, "accepting a connection failed; it is tried again in a second");
                 let runtime = service.engine.runtime();
                 runtime.sleep_until(runtime.now().after(PAUSE)).await;
             }
@@ -147,7 +149,7 @@ fn connection<W: World>(
     let closing = service.closing.clone();
     let runtime = service.engine.runtime().clone();
     async move {
-        // Small messages of event streams must not wait for more.
+        // Small messages of event streams must not be delayed.
         let _ = stream.set_nodelay(true);
         let stream = WriteTimeout::new(stream, runtime, limits.read_within);
         let mut http = http1::Builder::new();
@@ -159,7 +161,7 @@ fn connection<W: World>(
         let mut serving = pin!(http.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             biased;
-            // A connection that broke concerns nobody else.
+            // A broken connection affects no other.
             _ = serving.as_mut() => return,
             () = dropped.cancelled() => return,
             () = closing.cancelled() => serving.as_mut().graceful_shutdown(),

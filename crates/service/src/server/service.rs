@@ -1,4 +1,4 @@
-//! A service: an engine, what watches it, and its settings.
+//! A service: an engine, its monitor and its settings.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use retrial::action::{Cancelled, Canceller};
 use retrial::engine::{Engine, World};
 use retrial::time::Mono;
 
-/// The HTTP interface of one engine. Clones are the same service.
+/// The HTTP API of one engine. Clones are handles to the same service.
 pub struct Service<W: World>(pub(super) SharedState<W>);
 
 impl<W: World> Clone for Service<W> {
@@ -23,16 +23,17 @@ impl<W: World> Clone for Service<W> {
     }
 }
 
-/// What all handlers share.
+/// The state that all handlers share.
 pub(super) type SharedState<W> = Arc<ServiceState<W>>;
 
 pub(super) struct ServiceState<W: World> {
     pub(super) engine: Engine<W>,
     pub(super) monitor: Arc<Monitor>,
     pub(super) settings: Settings,
-    /// A permit an open event stream.
+    /// One permit for each open event stream.
     pub(super) streams: Arc<Semaphore>,
-    /// How many runs were unfinished in the store when it was asked last, and those added since.
+    /// The number of unfinished runs in the store when it was last counted, and the runs added
+    /// since.
     pub(super) unfinished: Mutex<Option<(Mono, u64)>>,
     /// Fires when the service shuts down.
     pub(super) closing: Cancelled,
@@ -40,7 +41,7 @@ pub(super) struct ServiceState<W: World> {
 }
 
 impl<W: World> Service<W> {
-    /// A service on `engine`, which tells `monitor` what happens.
+    /// A service for `engine`, one of whose observers must be `monitor`.
     #[must_use]
     pub fn new(engine: Engine<W>, monitor: Arc<Monitor>, settings: Settings) -> Self {
         let (close, closing) = Canceller::pair();
@@ -57,7 +58,8 @@ impl<W: World> Service<W> {
         }))
     }
 
-    /// Every route, behind what every request must pass.
+    /// The routes, to mount in a server of your own. The token, the `Host` header and the limits of
+    /// requests hold there too; the limits of connections do not.
     pub fn router(&self) -> Router {
         let mut router = Router::new();
         for (route, handler) in routes::table::<W>() {
@@ -65,9 +67,14 @@ impl<W: World> Service<W> {
         }
         router
             .merge(inspector::routes())
-            .fallback(|| async { Problem::not_found("there is nothing at this path") })
+            .fallback(|| async {
+                Problem::not_found("no route has this path; /openapi.json lists the routes")
+            })
             .method_not_allowed_fallback(|| async {
-                Problem::new(Kind::NoSuchMethod, "the OpenAPI document lists what is known")
+                Problem::new(
+                    Kind::NoSuchMethod,
+                    "the path does not take this method; /openapi.json lists the methods",
+                )
             })
             .layer(axum::middleware::from_fn_with_state(
                 Arc::clone(&self.0),

@@ -1,4 +1,4 @@
-//! What whoever runs a service decides about it.
+//! The settings of a service.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,39 +9,39 @@ use super::Hosts;
 use retrial::dialect::Environment;
 use retrial::time::Nanos;
 
-/// How a service answers. The defaults suit one on loopback, whose user is the machine's.
+/// The settings of a service. The defaults suit a service on loopback for the users of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// What a request must bring as `Authorization: Bearer`; required unless the service listens on
-    /// loopback.
+    /// The token that requests send as `Authorization: Bearer`; required unless the service listens
+    /// on loopback.
     pub token: Option<AccessToken>,
-    /// The variables of the environment that headers of definitions may name as `env:NAME`.
+    /// The environment variables that headers of definitions may use as `env:NAME`.
     pub allow_env: BTreeSet<String>,
-    /// The hosts that HTTP actions may call; any where absent.
+    /// The hosts that HTTP actions may call; `None` allows any.
     pub hosts: Option<Hosts>,
     /// The registered functions that definitions may use.
     pub functions: Functions,
-    /// The policies of steps that have none of their own (A7).
+    /// The default policies of steps that set none.
     pub environment: Environment,
-    /// How much the service takes on.
+    /// The limits of sizes, counts and times.
     pub limits: Limits,
 }
 
-/// Which registered functions a definition may use as actions. One that no node has would leave its
-/// runs waiting for ever.
+/// Which registered functions a definition may use as actions. A run whose function no node has
+/// waits until a node has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Functions {
-    /// Any: this service does not know what the nodes of its store have.
+    /// Any function: the service does not know which functions the store's nodes have.
     #[default]
     Any,
-    /// These alone.
+    /// Only these functions.
     Only(BTreeSet<String>),
 }
 
 impl Functions {
     /// Whether a definition may use the function.
-    #[must_use]
-    pub fn has(&self, name: &str) -> bool {
+    pub(super) fn has(&self, name: &str) -> bool {
         match self {
             Self::Any => true,
             Self::Only(names) => names.contains(name),
@@ -49,7 +49,7 @@ impl Functions {
     }
 }
 
-/// How much a service takes on. What is beyond is refused with a status of its own.
+/// The limits of a service. A request beyond a limit fails with the status given there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most bytes of a request's body: 413.
@@ -70,9 +70,9 @@ pub struct Limits {
     pub head_within: Nanos,
     /// How long a client may take to send a request's body: 408.
     pub body_within: Nanos,
-    /// How long an answer may take to begin: 503.
+    /// How long the service may take to start an answer: 503.
     pub answer_within: Nanos,
-    /// How long a client may leave what it is sent unread: the connection is closed.
+    /// How long a client may leave sent data unread: the connection is closed.
     pub read_within: Nanos,
     /// The longest silence on an event stream before a comment is sent.
     pub keep_alive: Nanos,
@@ -100,21 +100,24 @@ impl Default for Limits {
     }
 }
 
-/// A bearer token. Only its digest is kept, so nothing can show it.
+/// A bearer token. Only its digest is kept, so the token can't leak.
 #[derive(Clone, Copy)]
 pub struct AccessToken([u8; 32]);
 
-/// Why a text is no bearer token.
+/// Why a text is not a bearer token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AccessTokenError {
     /// Short tokens can be guessed.
     #[error(
-        "a token has at least {} characters; make one with `openssl rand -hex 32`",
+        "the token is shorter than {} characters; make one with `openssl rand -hex 32`",
         AccessToken::SHORTEST
     )]
     TooShort,
-    /// It could not be sent in a header.
-    #[error("a token is made of visible ASCII characters, without spaces")]
+    /// A header can't carry it.
+    #[error(
+        "the token contains a space or a character that is not visible ASCII; make one with `openssl rand -hex 32`"
+    )]
     Character,
 }
 
@@ -125,7 +128,7 @@ impl AccessToken {
     /// The token `text`, without the white space around it.
     ///
     /// # Errors
-    /// See [`AccessTokenError`]. The text is not repeated.
+    /// [`AccessTokenError`], which does not repeat the text.
     pub fn new(text: &str) -> Result<Self, AccessTokenError> {
         let text = text.trim();
         if !text.bytes().all(|b| b.is_ascii_graphic()) {
@@ -137,9 +140,8 @@ impl AccessToken {
         Ok(Self(Sha256::digest(text.as_bytes()).into()))
     }
 
-    /// Whether `given` is the token. Takes as long wherever they differ.
-    #[must_use]
-    pub fn is(&self, given: &[u8]) -> bool {
+    /// Whether `given` is the token, in constant time.
+    pub(super) fn is(&self, given: &[u8]) -> bool {
         let given: [u8; 32] = Sha256::digest(given).into();
         let differ = self.0.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b));
         std::hint::black_box(differ) == 0

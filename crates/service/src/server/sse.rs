@@ -1,4 +1,4 @@
-//! Answers that go on: server-sent events.
+//! Server-sent events.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use futures_core::Stream;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-use super::monitor::{self, Held};
+use super::monitor::{self, GaugeGuard};
 use super::problem::{Kind, Problem};
 use super::service::SharedState;
 use retrial::engine::World;
 use retrial::runtime::{Runtime, Task};
 
-/// The most messages that wait for a slow reader.
+/// The most messages buffered for a slow reader.
 const WAITING: usize = 16;
 
 /// One message of a stream.
@@ -28,16 +28,16 @@ impl Message {
         Self(Event::default().event(kind).data(data.to_string()))
     }
 
-    /// The same with the number after which a reader goes on.
+    /// The same message with a number, after which a reader can resume.
     pub(super) fn numbered(self, number: u64) -> Self {
         Self(self.0.id(number.to_string()))
     }
 }
 
-/// Where a stream's messages are put.
+/// Sends the messages of a stream.
 pub(super) struct MessageSender(mpsc::Sender<Message>);
 
-/// The reader is gone.
+/// The reader has disconnected.
 pub(super) struct ReaderGone;
 
 impl MessageSender {
@@ -46,8 +46,9 @@ impl MessageSender {
     }
 }
 
-/// A stream of what `fill` puts into its feed, if there may be one more. At shutdown it ends with
-/// the message `closing`: nothing is lost, its reader goes on elsewhere or later.
+/// Opens a stream of the messages that `fill` sends, unless the limit of open streams is reached. At
+/// shutdown the stream ends with the message `closing`, after which its reader can resume on another
+/// node or later.
 pub(super) fn open<W, F>(
     service: &SharedState<W>,
     fill: impl FnOnce(Arc<MessageSender>) -> F,
@@ -58,32 +59,35 @@ where
 {
     let permit = Arc::clone(&service.streams).try_acquire_owned().map_err(|_| {
         let most = service.settings.limits.streams;
-        Problem::new(Kind::TooManyStreams, format!("at most {most} streams are open at once"))
+        Problem::new(
+            Kind::TooManyStreams,
+            format!("{most} event streams are open, which is the limit; try again later"),
+        )
     })?;
     let (sender, messages) = mpsc::channel(WAITING);
     let feed = Arc::new(MessageSender(sender));
     let filling = fill(Arc::clone(&feed));
     let closing = service.closing.clone();
     let task = service.engine.runtime().spawn(async move {
-        // Whoever reads may be gone.
+        // The reader may have disconnected.
         let _ = tokio::select! {
             biased;
             () = closing.cancelled() => feed.send(Message::new("closing", &json!({}))).await,
             done = filling => done,
         };
     });
-    let counted = service.monitor.hold(monitor::STREAMS);
+    let counted = service.monitor.count_open(monitor::STREAMS);
     let messages = Messages { messages, _task: task, _permit: permit, _counted: counted };
     let silence = KeepAlive::new().interval(service.settings.limits.keep_alive.into());
     Ok(Sse::new(messages).keep_alive(silence).into_response())
 }
 
-/// The messages on their way to the reader. Dropping it stops the filling.
+/// The messages for the reader. Dropping it stops `fill`.
 struct Messages {
     messages: mpsc::Receiver<Message>,
     _task: Task,
     _permit: OwnedSemaphorePermit,
-    _counted: Held,
+    _counted: GaugeGuard,
 }
 
 impl Stream for Messages {

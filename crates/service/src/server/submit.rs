@@ -1,4 +1,4 @@
-//! `POST /v1/runs`: a workflow by name or as text, and its input.
+//! `POST /v1/runs`: submits a workflow, by name or as text, with its input.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -22,10 +22,10 @@ use retrial::workflow::Workflow;
 /// The longest submission key, in bytes.
 const LONGEST_KEY: usize = 255;
 
-/// How long a count of unfinished runs is good.
+/// How long a count of unfinished runs is valid.
 const COUNT_AGAIN: Nanos = Nanos::from_secs(1);
 
-/// What is submitted: `workflow` or `definition`, and what goes with it.
+/// The body: `workflow` or `definition`, and the fields that belong to it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Asked {
@@ -45,7 +45,8 @@ pub(super) async fn submit<W: World>(
 ) -> Result<Response, Problem> {
     let key = key(&headers)?;
     let asked: Option<Asked> = service.json(&headers, body).await?;
-    let asked = asked.ok_or_else(|| Problem::bad_request("the body is empty"))?;
+    let asked =
+        asked.ok_or_else(|| Problem::bad_request("the body is empty; send a JSON object"))?;
     let workflow = service.workflow_of(&asked).await?;
     service.check_capacity().await?;
     let submission = Submission::new(Arc::new(workflow)).with_input(asked.input);
@@ -59,13 +60,13 @@ pub(super) async fn submit<W: World>(
     Ok(response)
 }
 
-/// The submission's key (X8).
+/// The submission's key.
 fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let Some(key) = headers.get("idempotency-key") else { return Ok(None) };
     let text = key.to_str().ok().filter(|text| (1..=LONGEST_KEY).contains(&text.len()));
     text.map(|text| Some(text.to_owned())).ok_or_else(|| {
         Problem::bad_request(format!(
-            "an Idempotency-Key has 1 to {LONGEST_KEY} visible ASCII characters"
+            "the Idempotency-Key is invalid; use 1 to {LONGEST_KEY} visible ASCII characters"
         ))
     })
 }
@@ -83,7 +84,7 @@ impl<W: World> ServiceState<W> {
             } => self.named(name).await,
             Asked { workflow: None, definition: Some(text), .. } => self.written(text, asked),
             _ => Err(Problem::bad_request(
-                "give `workflow`, the name of an uploaded definition, or `definition` with `format`",
+                "give either `workflow`, the name of an uploaded definition, or `definition` and `format`",
             )),
         }
     }
@@ -92,7 +93,8 @@ impl<W: World> ServiceState<W> {
         let syntax = Syntax::named(asked.format.as_deref().unwrap_or_default())?;
         let (name, actions) = (asked.name.as_deref(), asked.actions.as_deref());
         if syntax != Syntax::Ir && (name.is_some() || actions.is_some()) {
-            let detail = "`name` and `actions` are for IR text; other definitions have their own";
+            let detail =
+                "`name` and `actions` apply only to IR text; other definitions contain their own";
             return Err(Problem::bad_request(detail));
         }
         let text = DefinitionText { name: name.unwrap_or("workflow"), syntax, text, actions };
@@ -101,8 +103,9 @@ impl<W: World> ServiceState<W> {
             .map_err(|found| definitions::invalid_definition(&found))
     }
 
-    /// Whether another run may be added. How many are unfinished is asked of the store once in a
-    /// while and counted on in between, so that a burst of submissions costs no burst of counting.
+    /// Fails if the limit of unfinished runs is reached. Counts them in the store at most once in
+    /// [`COUNT_AGAIN`] and adds submissions in between, so that a burst of submissions needs one
+    /// count.
     pub(super) async fn check_capacity(&self) -> Result<(), Problem> {
         let most = self.settings.limits.unfinished;
         let now = self.engine.runtime().now();
@@ -118,7 +121,9 @@ impl<W: World> ServiceState<W> {
             }
         };
         if unfinished >= most {
-            let detail = format!("{unfinished} runs are unfinished, and {most} may be at most");
+            let detail = format!(
+                "{unfinished} runs are unfinished and the limit is {most}; try again later"
+            );
             return Err(Problem::new(Kind::TooManyRuns, detail));
         }
         if let Some((_, unfinished)) = &mut *self.counted() {

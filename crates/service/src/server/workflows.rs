@@ -17,12 +17,12 @@ use retrial::failure::sanitise::clean;
 use retrial::store::{Definition, Store, StoreError, StoredDefinition};
 use retrial::workflow::Workflow;
 
-/// The most definitions that a store is given.
+/// The most definitions in a store.
 const MOST: usize = 1_000;
-/// Definitions looked at in one step.
+/// Definitions read in one page.
 const PAGE: usize = 64;
 
-/// The types of body that a definition may come as.
+/// The media types of definitions.
 const TYPES: [(&str, Syntax); 3] = [
     ("application/toml", Syntax::Toml),
     ("application/json", Syntax::Json),
@@ -48,11 +48,14 @@ pub(super) async fn put<W: World>(
     let syntax = TYPES.iter().find(|(name, _)| Some(*name) == kind).map(|(_, syntax)| *syntax);
     let syntax = syntax.ok_or_else(|| {
         let names = TYPES.map(|(name, _)| name).join(", ");
-        Problem::new(Kind::MediaType, format!("send a definition as one of {names}"))
+        Problem::new(
+            Kind::MediaType,
+            format!("the definition's media type is not supported; send one of {names}"),
+        )
     })?;
     let bytes = service.body(body).await?;
     let text = std::str::from_utf8(&bytes)
-        .map_err(|_| Problem::invalid("the definition is no text in UTF-8"))?;
+        .map_err(|_| Problem::invalid("the definition is not valid UTF-8"))?;
     let text = DefinitionText { name: &name, syntax, text, actions: None }.bounded()?;
     let document =
         text.read_as(&service.settings).map_err(|found| definitions::invalid_definition(&found))?;
@@ -74,7 +77,8 @@ pub(super) async fn validate<W: World>(
     body: Body,
 ) -> Result<Response, Problem> {
     let written: Option<Written> = service.json(&headers, body).await?;
-    let written = written.ok_or_else(|| Problem::bad_request("the body is empty"))?;
+    let written =
+        written.ok_or_else(|| Problem::bad_request("the body is empty; send a JSON object"))?;
     let text = DefinitionText {
         name: written.name.as_deref().unwrap_or("workflow"),
         syntax: Syntax::named(&written.format)?,
@@ -128,7 +132,7 @@ fn head(stored: &StoredDefinition) -> Value {
     })
 }
 
-/// A kept definition as it came in.
+/// A stored definition as text.
 fn text(definition: &Definition) -> Result<DefinitionText<'_>, StoreError> {
     let Definition { name, format, text } = definition;
     let damaged = || StoreError::Broken(format!("the definition `{name}`"));
@@ -143,7 +147,7 @@ impl<W: World> ServiceState<W> {
         stored.ok_or_else(|| Problem::not_found(format!("no workflow `{name}` is uploaded")))
     }
 
-    /// The newest definition of a name, held against what is allowed at present.
+    /// The newest definition of a name, checked against the current settings.
     pub(super) async fn named(&self, name: &str) -> Result<Workflow, Problem> {
         let stored = self.stored(name).await?;
         let read = text(&stored.definition)?.read_as(&self.settings);
@@ -151,7 +155,7 @@ impl<W: World> ServiceState<W> {
             .map_err(|found| definitions::invalid_definition(&found))
     }
 
-    /// Whether a definition of that name may be kept.
+    /// Fails if the name is new and the store has the most definitions.
     async fn check_definition_count(&self, name: &str) -> Result<(), Problem> {
         let store = self.engine.store();
         if store.definition(name.to_owned()).await?.is_some() {
@@ -164,8 +168,9 @@ impl<W: World> ServiceState<W> {
             let Some(last) = page.into_iter().next_back() else { return Ok(()) };
             after = Some(last.definition.name);
             if count >= MOST {
-                let detail =
-                    format!("at most {MOST} workflows are kept; take a name that is there");
+                let detail = format!(
+                    "the store holds {MOST} workflows, which is the limit; replace one of them"
+                );
                 return Err(Problem::new(Kind::Conflict, detail));
             }
         }

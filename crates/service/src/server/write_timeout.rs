@@ -10,22 +10,22 @@ use retrial::time::Nanos;
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A connection whose other end must read: what it leaves unread for too long ends it, or a reader
-/// that is asleep would hold its place for ever.
+/// A connection that fails when its peer leaves written data unread for too long. Otherwise a peer
+/// that never reads would occupy a connection forever.
 pub(super) struct WriteTimeout {
     stream: TcpStream,
-    patience: Box<dyn Fn() -> Sleep + Send>,
-    /// Ends when what is unread has been so for too long.
-    stuck: Option<Sleep>,
+    new_timeout: Box<dyn Fn() -> Sleep + Send>,
+    /// The timeout of the write that is pending.
+    pending: Option<Sleep>,
 }
 
 impl WriteTimeout {
     pub(super) fn new(stream: TcpStream, runtime: impl Runtime, within: Nanos) -> Self {
-        let patience = Box::new(move || -> Sleep {
+        let new_timeout = Box::new(move || -> Sleep {
             let runtime = runtime.clone();
             Box::pin(async move { runtime.sleep_until(runtime.now().after(within)).await })
         });
-        Self { stream, patience, stuck: None }
+        Self { stream, new_timeout, pending: None }
     }
 
     fn watched<T>(
@@ -34,11 +34,11 @@ impl WriteTimeout {
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.stuck = None;
+            self.pending = None;
             return written;
         }
-        let stuck = self.stuck.get_or_insert_with(|| (self.patience)());
-        stuck.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        let pending = self.pending.get_or_insert_with(|| (self.new_timeout)());
+        pending.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 

@@ -256,15 +256,15 @@ fn a_mistake_is_told_with_its_place() {
         workspace.run(&["config", "check", "--config", "c.toml"])
     };
     for (text, place, says) in [
-        ("store = \"s\"\nlisten = \"here\"\n", "c.toml:2:10", "no address"),
+        ("store = \"s\"\nlisten = \"here\"\n", "c.toml:2:10", "not an address"),
         ("listne = \"x\"\n", "c.toml:1:1", "did you mean `listen`?"),
         ("[limits]\nstream = 1\n", "c.toml:2:1", "streams"),
         ("concurrency = 0\n", "c.toml:1:15", "out of range"),
         ("grace = \"soon\"\n", "c.toml:1:9", "not a number"),
-        ("token = \"0123456789abcdef\"\n", "c.toml:1:1", "does not belong"),
+        ("token = \"0123456789abcdef\"\n", "c.toml:1:1", "must not be in this file"),
         ("token_file = \"nowhere\"\n", "c.toml:1:14", "can't be read"),
         ("traces = \"collector:4318\"\n", "c.toml:1:10", "must start with http://"),
-        ("allow_hosts = [\"http://x\"]\n", "c.toml:1:15", "is no host"),
+        ("allow_hosts = [\"http://x\"]\n", "c.toml:1:15", "is not a host"),
     ] {
         let done = check(text);
         assert_eq!(done.code, Some(2), "{text}: {done:?}");

@@ -11,12 +11,12 @@ use super::super::error::CliError;
 use super::super::{Lookup, input};
 use super::keys::{KEYS, TOKEN};
 
-/// The file that is read where none is named, if it is there.
+/// The file that is read if no other is named and it exists.
 const DEFAULT_FILE: &str = "retrial.toml";
-/// Names the file, beside the flag.
+/// The variable that names the file, like the flag `--config`.
 const FILE_VARIABLE: &str = "RETRIAL_CONFIG";
 
-/// What is said about a service on the command line.
+/// The settings that have flags of their own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flags {
     /// The file of settings, TOML [default: retrial.toml, if it is there]
@@ -73,7 +73,7 @@ pub(crate) struct SettingValue {
 /// The settings that have a value.
 pub(crate) type Gathered = BTreeMap<&'static str, SettingValue>;
 
-/// Everything that is set anywhere.
+/// Every setting, from its strongest source.
 pub(crate) fn gather(flags: &Flags, lookup: Lookup) -> Result<Gathered, CliError> {
     let mut all: Gathered = KEYS
         .iter()
@@ -98,7 +98,7 @@ fn default_value(name: &'static str, text: &str) -> SettingValue {
     SettingValue { node: written("default", name, name, text, text), origin: Origin::Default }
 }
 
-/// A value that was written on one line. `shown` stands for it in what is said about it.
+/// A value from one line. Diagnostics show `shown` in its place.
 fn written(from: &str, before: &str, name: &str, value: &str, shown: &str) -> Node {
     let source = Source::new(from, &format!("{before}={shown}"));
     let place = Place::whole(&source).child(name).at(before.len() + 1..source.text.len());
@@ -122,8 +122,8 @@ fn from_file(path: &Path, all: &mut Gathered) -> Result<(), CliError> {
         if entry.key == TOKEN {
             return Err(entry
                 .place
-                .error("a token does not belong into this file")
-                .help_with("write it into a file of its own and name that: token_file")
+                .error("the token must not be in this file")
+                .help_with("put it in a separate file and name that file in token_file")
                 .into());
         }
         match entry.key.as_str() {
@@ -179,7 +179,7 @@ fn parse_set(text: &str) -> Result<(&'static str, &str), Diagnostic> {
     };
     if name == TOKEN {
         return Err(place("token=***")
-            .error("other users of this machine can see a command line")
+            .error("a token on the command line is visible to other users of this machine")
             .help_with("give the token as RETRIAL_TOKEN, or in a file: --token-file"));
     }
     let known = KEYS.iter().find(|key| key.name == name);

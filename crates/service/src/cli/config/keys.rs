@@ -1,11 +1,11 @@
-//! The settings of `retrial serve`: their names, their defaults, what they say.
+//! The settings of `retrial serve`: their names, defaults and meanings.
 
 /// One setting.
 pub(crate) struct Key {
     /// In a file, where a dot stands for a table; upper case with `RETRIAL_` before it in the
     /// environment.
     pub(crate) name: &'static str,
-    /// As it would be written; nothing where absent.
+    /// As it would be written; `None` if it has no default.
     pub(crate) default: Option<&'static str>,
     pub(crate) what: &'static str,
 }
@@ -35,15 +35,15 @@ pub(crate) const KEYS: [Key; 27] = [
     key("token_file", None, "the file with the bearer token; required unless on loopback"),
     key(TOKEN, None, "the bearer token itself: only as the variable RETRIAL_TOKEN"),
     key("concurrency", Some("64"), "the most attempts in progress at once"),
-    key("lease", Some("30s"), "how long an attempt stays a dead node's before others take it over"),
-    key("poll", Some("1s"), "how often to ask the store for due tasks when nothing says so"),
+    key("lease", Some("30s"), "how long a dead node holds an attempt before others take it over"),
+    key("poll", Some("1s"), "how often to poll the store for due tasks"),
     key("grace", Some("10s"), "how long attempts and requests may take to end at shutdown"),
-    key("retention", None, "how long ended runs are kept; for ever where absent"),
-    key("allow_env", None, "the variables that headers of definitions may name as env:NAME"),
-    key("allow_hosts", None, "the hosts that HTTP actions may call; any where absent"),
-    key("functions", None, "registered functions that other nodes of the store have"),
+    key("retention", None, "how long ended runs are kept; forever if not set"),
+    key("allow_env", None, "the variables that headers of definitions may use as env:NAME"),
+    key("allow_hosts", None, "the hosts that HTTP actions may call; any if not set"),
+    key("functions", None, "functions that are registered on other nodes of the store"),
     key("log", Some("warn"), "what is logged to stderr"),
-    key(TRACES, None, "the OpenTelemetry collector that gets traces: http://127.0.0.1:4318"),
+    key(TRACES, None, "the OpenTelemetry collector to send traces to: http://127.0.0.1:4318"),
     key("limits.body", Some("1048576"), "bytes of a request's body: 413"),
     key("limits.uri", Some("8192"), "bytes of path and query: 414"),
     key("limits.head", Some("32768"), "bytes of a request's head: 431"),

@@ -21,7 +21,7 @@ use gather::{Gathered, gather};
 use keys::{KEYS, TOKEN, TRACES};
 pub(super) use read::Configuration;
 
-/// Settings of `retrial serve`.
+/// Check the settings of `retrial serve`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
@@ -30,7 +30,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Print every setting with where it comes from; say what is wrong with them
+    /// Print every setting and its source, and report invalid ones
     Check {
         #[command(flatten)]
         flags: Flags,
@@ -62,14 +62,14 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
     output::print(&output::table(&rows))
 }
 
-/// What flags, environment and file say, if it makes sense.
+/// The configuration from flags, environment and file, if it is valid.
 pub(super) fn resolve(flags: &Flags, lookup: Lookup) -> Result<Configuration, CliError> {
     let configuration = read::read(&gather(flags, lookup)?, lookup)?;
     check(&configuration)?;
     Ok(configuration)
 }
 
-/// Refuses what would leave the service open to everybody.
+/// Refuses a service that other machines can reach without a token.
 fn check(configuration: &Configuration) -> Result<(), CliError> {
     match (&configuration.service.token, configuration.listen) {
         (None, address) if !is_loopback(address) => Err(CliError::input(format!(

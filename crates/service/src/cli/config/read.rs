@@ -1,4 +1,4 @@
-//! From what was gathered to what it means.
+//! Parses the gathered settings.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use super::super::error::CliError;
 use super::gather::Gathered;
 use super::keys::{TOKEN, TRACES};
 
-/// Everything that `retrial serve` must know.
+/// The configuration of `retrial serve`.
 pub(crate) struct Configuration {
     /// A file, or a URL of a database.
     pub(crate) store: String,
@@ -29,10 +29,10 @@ pub(crate) struct Configuration {
     pub(crate) service: Settings,
 }
 
-/// Milliseconds are what a bare number of a length of time means.
+/// A number without a unit is a length in milliseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// What everything means, or all that is wrong.
+/// The configuration, or everything that is wrong with the settings.
 pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, CliError> {
     let environment = Environment::read(lookup)?;
     let mut reader = Reader { given, wrong: Vec::new() };
@@ -76,7 +76,7 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
     }
 }
 
-/// Reads values, and gathers what is wrong with them.
+/// Parses values and collects their diagnostics.
 struct Reader<'g> {
     given: &'g Gathered,
     wrong: Vec<Diagnostic>,
@@ -148,7 +148,7 @@ impl Reader<'_> {
                 .unwrap_or_else(|| text.to_owned());
             text.parse().map_err(|_| {
                 node.place
-                    .error("it is no address with a port")
+                    .error("this is not an address with a port")
                     .help_with("write one such as 127.0.0.1:7070 or [::1]:7070")
             })
         })

@@ -51,7 +51,7 @@ fn c18_an_alert_is_printed_and_told_to_its_webhook_before_the_process_ends() {
         .collect();
     insta::assert_snapshot!(lines.join("\n"), @"
     ⚠ charge [ERROR BUDGET 100% BURNT] - 3 of 3 calls failed, 400% of the budget
-    Alert told by run ID.
+    Alert delivered by run ID.
     ");
     // It is a run like any other.
     let listed = workspace.run(&["list", "--store", ".retrial/orders.redb"]);

@@ -90,5 +90,5 @@ fn a_store_out_of_reach_is_3() {
     check(&workspace, &["run", "w.toml", "--store", "no/s.redb"], 3, &["the store `no/s.redb`"]);
     check(&workspace, &["run", "w.toml", "--store", "."], 3, &["the store `.`"]);
     workspace.write(".retrial", "a file, not a folder");
-    check(&workspace, &["run", "w.toml"], 3, &["`.retrial` can't be made", "--store PATH"]);
+    check(&workspace, &["run", "w.toml"], 3, &["`.retrial` can't be created", "--store PATH"]);
 }

@@ -65,7 +65,7 @@ fn what_can_not_be_explained_is_2() {
         (&["explain", "no/policy"], ["`no/policy` can't be read", "No such file"]),
         (&["explain", "w.toml"], ["w.toml:7:", "steps.0.retry"]),
         (&["explain", "[retry: x]"], ["TEXT:1:9", "whole number"]),
-        (&["explain", "nope"], ["TEXT:1:", "There is no file of that name"]),
+        (&["explain", "nope"], ["TEXT:1:", "There is no file with that name"]),
         (&["explain", "[retry: 1]", "--attempts", "0"], ["--attempts", "0"]),
         (&["explain", "[retry: 1]", "--dialect", "builder"], ["--dialect", "retry_config"]),
         (&["explain", "x: [retry: 1]", "--dialect", "work_config"], ["TEXT:1:", "TOML"]),

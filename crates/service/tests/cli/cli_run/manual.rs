@@ -93,7 +93,7 @@ fn each_command_has_its_page() {
             assert!(text.contains(section), "{command} has no {section}");
         }
     }
-    assert!(page("retrial-dlq-redrive.1").contains("Try letters\\*(Aq tasks again"));
+    assert!(page("retrial-dlq-redrive.1").contains("The letters\\*(Aq ids"));
     assert!(page("retrial-run.1").contains(r"\fB\-\-concurrency\fR"));
     assert_eq!(workspace.run(&["man"]).out, page("retrial.1"), "one page, however it is asked for");
 }

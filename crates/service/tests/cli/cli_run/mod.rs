@@ -4,7 +4,6 @@
 
 mod alerts;
 mod endings;
-mod service;
 use crate::endpoint;
 mod events;
 mod examples;
@@ -17,6 +16,7 @@ mod output;
 mod resume;
 mod rollback;
 mod secrets;
+mod service;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -172,7 +172,10 @@ fn interrupted_it_stops_gracefully_and_resumes() {
         send(signal, &going);
         let (ended, rest) = going.end();
         assert_eq!(ended, Some(code), "{rest}");
-        assert!(rest.contains("is unfinished and loses nothing. The same command"), "{rest}");
+        assert!(
+            rest.contains("is unfinished and its progress is stored. The same command"),
+            "{rest}"
+        );
     }
     let done = workspace.run(&["run", "w.toml"]);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -202,7 +205,7 @@ fn interrupted_twice_it_ends_at_once_and_resumes() {
     let mut going = workspace.start(&["run", "w.toml"]);
     endpoint.wait_for(1);
     send("-INT", &going);
-    going.until("Again stops at once.");
+    going.until("A second signal stops at once.");
     send("-INT", &going);
     assert_eq!(going.end().0, Some(130));
     let done = workspace.run(&["run", "w.toml"]);

@@ -99,7 +99,7 @@ fn a_service_does_what_is_asked_of_runs_and_letters() {
     let (going, url) = serve(&workspace, &[]);
     let paused = &ids[3];
     let said = well(&workspace, &["resume", &paused[..13]], &url);
-    assert_eq!(said, format!("Run {paused}: retries go on. The nodes of its store work on it.\n"));
+    assert_eq!(said, format!("Run {paused}: retries resume. The nodes of its store execute it.\n"));
     let said = well(&workspace, &["pause", paused], &url);
     assert!(said.contains(&format!("`retrial resume {paused} --store {url}`")), "{said}");
     assert!(well(&workspace, &["list", "--phase", "paused"], &url).contains(paused));
@@ -108,7 +108,7 @@ fn a_service_does_what_is_asked_of_runs_and_letters() {
     assert!(well(&workspace, &["list"], &url).contains("deactivated (archived)"));
     well(&workspace, &["activate", paused], &url);
     let said = well(&workspace, &["fail", paused, "--step", "fetch"], &url);
-    assert!(said.ends_with("and the run with it.\n"), "{said}");
+    assert!(said.ends_with("and so did the run.\n"), "{said}");
 
     let letter = format!("{}/0/0", ids[1]);
     let said = well(&workspace, &["dlq", "redrive", &letter], &url);
@@ -199,7 +199,7 @@ fn a_place_where_no_service_is_says_so() {
     };
     said(&closed, 3, "connecting to http://127.0.0.1:");
     let endpoint = Endpoint::new(|_| Answer::Status(200, "<html>hunter2</html>"));
-    said(&endpoint.url(""), 3, "the answer (200) is not a service's");
-    said("http://u:hunter2@h", 2, "holds a name or a password");
+    said(&endpoint.url(""), 3, "the answer (200) is not from a Retrial service");
+    said("http://u:hunter2@h", 2, "contains a user name or a password");
     said("ftp://h", 2, "must start with http:// or https://");
 }

@@ -174,7 +174,7 @@ fn h17_a_paused_run_waits_for_its_resuming() {
     assert!(workspace.well(&["list", "--phase", "running"]).contains(&run));
     workspace.refused(&["fail", &run, "--step", "nosuch"], 2, "has no step `nosuch`");
     let said = workspace.well(&["fail", &run, "--step", "fetch", "--reason", "enough"]);
-    assert!(said.contains("and the run with it"), "{said}");
+    assert!(said.contains("and so did the run"), "{said}");
     assert!(workspace.well(&["inspect", &run]).contains("given up: it was failed by hand"));
     workspace.refused(&["pause", &run], 2, "has ended (failed)");
     workspace.refused(&["cancel", &run], 2, "has ended (failed)");
@@ -263,7 +263,7 @@ fn what_is_not_there_or_not_clear_is_said_so() {
     workspace.well(&["run", "w.toml"]);
     workspace.well(&["run", "w.toml"]);
     workspace.refused(&["inspect", "zzz"], 2, "no run begins with `zzz`");
-    workspace.refused(&["inspect", ""], 2, "several begin with ``");
+    workspace.refused(&["inspect", ""], 2, "several ids begin with ``");
     workspace.refused(&["dlq", "show", "zzz"], 2, "no dead letter begins with `zzz`");
     workspace.refused(
         &["dlq", "show", &format!("{}/0/0", workspace.newest())],
