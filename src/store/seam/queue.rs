@@ -63,7 +63,7 @@ pub struct ClaimedTask {
     pub attempt: u32,
     /// The reservation's token, which becomes the attempt's.
     pub token: Token,
-    /// The task's newest progress, from earlier attempts (X1).
+    /// The task's newest progress, from earlier attempts.
     pub progress: Option<Progress>,
 }
 
