@@ -1,5 +1,5 @@
-//! When something next happens to queue rows, in memory: what waits for its time, what is due and
-//! waits for whoever can run it, what is leased.
+//! What happens next to queue rows, in memory: which rows become due when, which are due, and when
+//! leases end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{self, Excluded, Unbounded};
@@ -11,34 +11,34 @@ use crate::schedule::{DueQueue, Key};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Need};
 
-/// A row's name.
+/// The key of a row.
 pub(super) type Place = (RunId, TaskId);
 
 /// The rows of running runs.
 #[derive(Debug, Default)]
 pub(super) struct DueIndex {
     later: DueQueue<Waiter>,
-    /// By what they need, so that what nobody here can run costs a claim nothing.
+    /// By need, so that a claim does not look at rows that the claimer can't run.
     due: BTreeMap<Need, Due>,
-    /// The run that was given out last.
+    /// The run whose row was claimed last.
     last: Option<RunId>,
     /// Rows that guards hold back.
-    pub(super) lines: HoldQueue,
-    /// Leased rows by when their lease ends.
-    ends: BTreeSet<(Timestamp, RunId, TaskId)>,
-    /// How many rows have begun to wait.
+    pub(super) hold_queue: HoldQueue,
+    /// Leased rows by the end of their lease.
+    lease_ends: BTreeSet<(Timestamp, RunId, TaskId)>,
+    /// Counts the rows that began to wait.
     waited: u64,
 }
 
-/// Due rows that need the same.
+/// Due rows with the same need.
 #[derive(Debug, Default)]
 struct Due {
     rows: BTreeMap<Turn, Place>,
-    /// No run is without rows.
+    /// A run without rows is absent.
     runs: BTreeMap<RunId, BTreeSet<Turn>>,
 }
 
-/// The order in which a run's due rows are given out: by due time, then by who waited first.
+/// The order in which a run's due rows are claimed: by due time, then by who waited first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     due: Timestamp,
@@ -52,7 +52,7 @@ struct Waiter {
     need: Need,
 }
 
-/// Finds a waiting row again.
+/// The place of a waiting row in the index.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     key: Key,
@@ -60,14 +60,14 @@ pub(super) struct Ticket {
 }
 
 impl DueIndex {
-    /// Takes in a row that waits until `due`.
-    pub(super) fn wait(&mut self, place: Place, due: Timestamp, need: &Need) -> Ticket {
+    /// Adds a row that waits until `due`.
+    pub(super) fn add_waiting(&mut self, place: Place, due: Timestamp, need: &Need) -> Ticket {
         self.waited += 1;
-        self.wait_as(place, due, self.waited, need)
+        self.add_waiting_at(place, due, self.waited, need)
     }
 
-    /// Takes in a row that waits until `due` and has its place among those due then.
-    pub(super) fn wait_as(
+    /// Adds a row that waits until `due` and has this number among the rows due then.
+    pub(super) fn add_waiting_at(
         &mut self,
         place: Place,
         due: Timestamp,
@@ -78,14 +78,14 @@ impl DueIndex {
         Ticket { key, turn: Turn { due, number } }
     }
 
-    /// Counts those that begin to wait from `first`.
+    /// Counts the rows that begin to wait from `first`.
     #[cfg(feature = "postgres")]
     pub(super) fn count_from(&mut self, first: u64) {
         self.waited = first;
     }
 
-    /// Takes out a row that waits.
-    pub(super) fn wait_no_more(&mut self, ticket: Ticket, need: &Need) {
+    /// Removes a row that waits.
+    pub(super) fn remove_waiting(&mut self, ticket: Ticket, need: &Need) {
         if self.later.cancel(ticket.key).is_some() {
             return;
         }
@@ -97,11 +97,11 @@ impl DueIndex {
         }
     }
 
-    /// Takes out up to `limit` rows that are due and that `able` allows. The runs take turns in the
-    /// order of their ids, each with its earliest first, so that one run's thousand rows do not
-    /// starve another's one (X6).
+    /// Removes and returns up to `limit` rows that are due and that `able` allows. The runs take
+    /// turns in the order of their ids, each with its earliest first, so that a thousand rows of one
+    /// run do not starve another run's row.
     pub(super) fn take(&mut self, able: &Able, limit: usize, now: Timestamp) -> Vec<Place> {
-        self.come_due(now);
+        self.move_due(now);
         let lists = self.due.iter_mut().filter(|(need, _)| able.can(need));
         let mut lists: Vec<&mut Due> = lists.map(|(_, due)| due).collect();
         let mut taken = Vec::new();
@@ -119,7 +119,7 @@ impl DueIndex {
         taken
     }
 
-    fn come_due(&mut self, now: Timestamp) {
+    fn move_due(&mut self, now: Timestamp) {
         while let Some((due, waiter)) = self.later.pop(now) {
             let Waiter { place, number, need } = waiter;
             let (turn, list) = (Turn { due, number }, self.due.entry(need).or_default());
@@ -128,15 +128,15 @@ impl DueIndex {
         }
     }
 
-    /// When the next row is due, but for those that are due already and `able` does not allow.
+    /// When the next row is due. Rows that are due and that `able` does not allow do not count.
     pub(super) fn next_due(&mut self, able: &Able, now: Timestamp) -> Option<Timestamp> {
-        self.come_due(now);
+        self.move_due(now);
         let mine = self.due.iter().filter(|(need, _)| able.can(need));
         let due = mine.filter_map(|(_, due)| due.rows.keys().next()).map(|turn| turn.due).min();
         due.or_else(|| self.later.next_due())
     }
 
-    /// What is due that `able` does not allow, and since when.
+    /// The needs of due rows that `able` does not allow, each with its earliest due time.
     pub(super) fn unable(&self, able: &Able) -> Vec<(Need, Timestamp)> {
         let others = self.due.iter().filter(|(need, _)| !able.can(need));
         let since =
@@ -144,26 +144,26 @@ impl DueIndex {
         since.take(Claimed::MOST_UNABLE).collect()
     }
 
-    /// Takes in a row whose lease ends at `end`.
-    pub(super) fn lease(&mut self, (run, task): Place, end: Timestamp) {
-        self.ends.insert((end, run, task));
+    /// Adds a row whose lease ends at `end`.
+    pub(super) fn add_lease(&mut self, (run, task): Place, end: Timestamp) {
+        self.lease_ends.insert((end, run, task));
     }
 
-    /// Takes out a row whose lease ends at `end`. Whether it was there.
-    pub(super) fn lease_no_more(&mut self, (run, task): Place, end: Timestamp) -> bool {
-        self.ends.remove(&(end, run, task))
+    /// Removes a row whose lease ends at `end`. Returns whether it was there.
+    pub(super) fn remove_lease(&mut self, (run, task): Place, end: Timestamp) -> bool {
+        self.lease_ends.remove(&(end, run, task))
     }
 
     /// The rows whose lease has ended, earliest first.
-    pub(super) fn ended(&self, now: Timestamp) -> impl Iterator<Item = Place> {
-        let over = self.ends.iter().take_while(move |(end, ..)| *end <= now);
+    pub(super) fn ended_leases(&self, now: Timestamp) -> impl Iterator<Item = Place> {
+        let over = self.lease_ends.iter().take_while(move |(end, ..)| *end <= now);
         over.map(|&(_, run, task)| (run, task))
     }
 
-    /// When the next lease ends that has not.
-    pub(super) fn next_end(&self, now: Timestamp) -> Option<Timestamp> {
+    /// When the next lease ends that has not ended.
+    pub(super) fn next_lease_end(&self, now: Timestamp) -> Option<Timestamp> {
         let later = (now.after(Nanos::new(1)), RunId::from_bytes([0; 16]), TaskId::FIRST)..;
-        self.ends.range(later).next().map(|(end, ..)| *end)
+        self.lease_ends.range(later).next().map(|(end, ..)| *end)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The guards of actions, as a store keeps them.
+//! The guards of actions: what a commit does to them, and which commits they hold back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::guard::{
 use crate::run::{RunId, TaskId, Token};
 use crate::time::{Nanos, Timestamp};
 
-/// One attempt, as the guards know it.
+/// One attempt, as guards name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Holder {
     /// Its run.
@@ -25,13 +25,13 @@ pub struct Holder {
     pub token: Token,
 }
 
-/// What a commit means to the guards of one action. Folded when the commit lands, at its time, so
-/// that each attempt counts exactly once.
+/// What a commit changes in the guards of one action. The store applies it when the commit lands, at
+/// that time, so each attempt counts exactly once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Guarding {
     /// The action.
     pub action: String,
-    /// Its rules, as the run's workflow has them.
+    /// The rules, from the run's workflow.
     pub rules: Arc<GuardRules>,
     /// What happens, in order.
     pub inputs: Vec<GuardInput<Holder>>,
@@ -44,66 +44,66 @@ pub struct Hold {
     pub attempt: Holder,
     /// The guard.
     pub by: HeldBy,
-    /// When it is to be asked again, store time.
+    /// When to ask the guard again, store time.
     pub until: Timestamp,
 }
 
-/// An alert that the end of an attempt raises. The commit that records the end must tell it: an
-/// alert is raised by the store exactly where the run's events say so.
+/// An alert that the end of an attempt raises. The commit that records the end must announce it, so
+/// that the store raises an alert exactly where the run's events say so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Raised {
     /// The attempt whose failure raises it.
     pub attempt: Holder,
-    /// What is told. A commit's numbers may be a little old; whether it is raised may not.
+    /// The alert. The numbers in a commit may be a little old; which alerts it raises may not.
     pub alert: Alert,
 }
 
 impl Raised {
-    /// What must be told: the rest may have changed since it was counted.
+    /// The part that a commit must match. The numbers may have changed since it was written.
     fn what(&self) -> (Holder, u64) {
         (self.attempt, self.alert.threshold)
     }
 }
 
-/// An action's guards, for people to see.
+/// An action's guards, for display.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardRow {
     /// The action.
     pub action: String,
-    /// How they stand; none where what is kept of them is damaged (spec decision 19).
+    /// Their state; `None` if the stored state is damaged.
     pub standing: Option<Standing>,
 }
 
 /// An action's guards.
 pub(super) type State = GuardState<Holder>;
 
-/// Every action's guards. They are small and few, so a store has them in memory too.
+/// Every action's guards. They are small and few, so a store keeps them in memory too.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guards {
     pub(super) states: BTreeMap<String, State>,
-    /// Why each writer's last commit to a run did not land, told again when it asks again. Nothing
-    /// of this is durable: what is not known any more is judged anew, and what was held then has no
-    /// reservation any more.
-    told: BTreeMap<(RunId, u64), Told>,
-    /// Actions whose guards are not whole.
+    /// Why each writer's last commit to a run did not land, to answer the same when the commit is
+    /// sent again. This is not durable: a commit whose refusal is forgotten is judged again, and a
+    /// start that was held has lost its reservation.
+    last_refusals: BTreeMap<(RunId, u64), LastRefusal>,
+    /// Actions whose stored guards are damaged.
     pub(super) damaged: BTreeSet<String>,
 }
 
 /// Why a commit did not land.
 #[derive(Clone, Debug)]
-struct Told {
+struct LastRefusal {
     id: CommitId,
     why: Refused,
-    /// Forgotten then.
+    /// When the store forgets it.
     until: Timestamp,
 }
 
-/// What keeps a commit from landing.
+/// Why guards refuse a commit.
 #[derive(Clone, Debug)]
 pub(super) enum Refused {
-    /// Guards hold these back.
+    /// They hold these starts back.
     Held(Vec<Hold>),
-    /// It raises these alerts, and tells others.
+    /// The commit raises these alerts and announces others.
     Untold(Vec<Raised>),
 }
 
@@ -116,13 +116,13 @@ impl Refused {
     }
 }
 
-/// How long a writer may ask again why a commit did not land, where no time is told with it.
+/// How long the store remembers a refusal that carries no time of its own.
 const REMEMBERED: Nanos = Nanos::from_secs(60);
 
-/// What the guards come to if a commit lands.
+/// Every changed action's guards if a commit lands.
 pub(super) type Folded<'c> = BTreeMap<&'c str, Change<'c>>;
 
-/// What one action's guards come to.
+/// One action's guards if a commit lands.
 #[derive(Debug)]
 pub(super) struct Change<'c> {
     pub(super) state: State,
@@ -132,7 +132,7 @@ pub(super) struct Change<'c> {
 }
 
 impl Guards {
-    /// Every action's, by name, for people to see.
+    /// Every action's guards by name, for display.
     pub(super) fn rows(&self, now: Timestamp) -> Vec<GuardRow> {
         let whole = self.states.iter().map(|(action, state)| (action, Some(state.standing(now))));
         let damaged = self.damaged.iter().map(|action| (action, None));
@@ -141,10 +141,9 @@ impl Guards {
         rows.into_iter().map(row).collect()
     }
 
-    /// What the guards come to if `commit` lands at `now`, or what they hold back or it leaves
-    /// untold. `may_run` says whether another run's attempt may still be in progress; one that
-    /// can't be is forgotten before anything is held back on its account. `held` is how many wait
-    /// for an action already.
+    /// The guards if `commit` lands at `now`, or why they refuse it. `may_run` says whether another
+    /// run's attempt may still be in progress; an attempt that can't be is dropped before it holds
+    /// anything back. `held` is how many tasks an action's guards hold back already.
     pub(super) fn fold<'c>(
         &self,
         commit: &'c Commit,
@@ -208,12 +207,12 @@ impl Change<'_> {
     }
 }
 
-/// When it is the turn of the one that has so many before it: a rate lets one through each interval,
-/// and there is no use in all asking at once.
+/// When the task behind `ahead` others asks again. A rate admits one task each interval, so it is of
+/// no use that all ask at once.
 fn turn(refusal: Refusal, rules: &GuardRules, ahead: u64) -> Timestamp {
     match (refusal.by, &rules.rate) {
         (HeldBy::Rate, Some(pace)) => refusal.until.after(pace.interval().saturating_mul(ahead)),
-        // First attempts may refill it any time, so nobody waits for all of them before it.
+        // First attempts may refill the budget at any time, so the wait is bounded.
         (HeldBy::RetryBudget, _) => {
             refusal.until.after(Bucket::TRICKLE.saturating_mul(ahead.min(9)))
         }
@@ -221,19 +220,19 @@ fn turn(refusal: Refusal, rules: &GuardRules, ahead: u64) -> Timestamp {
     }
 }
 
-/// What guards have to say about a commit.
+/// The guards' decision on a commit.
 #[derive(Debug)]
 pub(super) enum Judged<'c> {
-    /// It lands, and they come to this.
+    /// It lands, and these are the guards after it.
     Lands(Folded<'c>),
-    /// They hold this back, by action.
+    /// They hold these starts back, by action.
     Held(Vec<(&'c str, Hold)>),
-    /// It raises these alerts and tells others.
+    /// The commit raises these alerts and announces others.
     Untold(Vec<Raised>),
 }
 
 impl<S: Records> Requests<'_, S> {
-    /// What `commit` means to guards, kept where it lands.
+    /// Judges `commit` and, if it lands, writes the guards after it.
     pub(super) fn guard<'c>(&mut self, commit: &'c Commit) -> Result<Judged<'c>, StoreError> {
         for Guarding { action, .. } in &commit.guards {
             if self.guards.damaged.contains(action) {
@@ -247,13 +246,13 @@ impl<S: Records> Requests<'_, S> {
         if let Judged::Lands(folded) = &judged {
             for (action, change) in folded {
                 let is_new = !self.guards.states.contains_key(*action);
-                self.shelf.keep_guard(action, &change.state, is_new)?;
+                self.records.put_guard(action, &change.state, is_new)?;
             }
         }
         Ok(judged)
     }
 
-    /// Attempts that ended make room for tasks that wait.
+    /// Takes over the changed guards. Attempts that ended make room for tasks that are held back.
     pub(super) fn let_through(&mut self, folded: Folded<'_>) {
         for (action, change) in folded {
             if change.frees {
@@ -264,7 +263,7 @@ impl<S: Records> Requests<'_, S> {
         }
     }
 
-    /// Ends the reservations of what is held.
+    /// Refuses a commit whose starts are held back, and ends their reservations.
     pub(super) fn hold(&mut self, commit: &Commit, holds: Vec<(&str, Hold)>) -> Committed {
         for (action, hold) in &holds {
             self.queue.hold((commit.run, hold.attempt.task), action, hold.until);
@@ -274,21 +273,21 @@ impl<S: Records> Requests<'_, S> {
         self.refuse(commit, Refused::Held(holds), until)
     }
 
-    /// Says what `commit` must tell.
+    /// Refuses a commit and answers the alerts that it must announce.
     pub(super) fn untold(&mut self, commit: &Commit, raised: Vec<Raised>) -> Committed {
         self.refuse(commit, Refused::Untold(raised), self.now.after(REMEMBERED))
     }
 
     fn refuse(&mut self, commit: &Commit, why: Refused, until: Timestamp) -> Committed {
-        let (id, at, told) = (commit.id, self.now, &mut self.guards.told);
-        told.retain(|_, told| told.until > at);
-        told.insert((commit.run, id.writer), Told { id, why: why.clone(), until });
+        let (id, at, refusals) = (commit.id, self.now, &mut self.guards.last_refusals);
+        refusals.retain(|_, last| last.until > at);
+        refusals.insert((commit.run, id.writer), LastRefusal { id, why: why.clone(), until });
         why.answer(at)
     }
 
-    /// Why the same commit did not land, if it is sent again.
+    /// The answer to a commit that was refused and is sent again.
     pub(super) fn refused_before(&self, commit: &Commit) -> Option<Committed> {
-        let told = self.guards.told.get(&(commit.run, commit.id.writer))?;
-        (told.id == commit.id).then(|| told.why.clone().answer(self.now))
+        let last = self.guards.last_refusals.get(&(commit.run, commit.id.writer))?;
+        (last.id == commit.id).then(|| last.why.clone().answer(self.now))
     }
 }

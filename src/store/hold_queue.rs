@@ -1,4 +1,4 @@
-//! The lines before guards.
+//! The tasks that guards hold back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,51 +8,51 @@ use super::due_index::Place;
 /// Tasks that guards hold back, by action, first come first.
 #[derive(Debug, Default)]
 pub(super) struct HoldQueue {
-    /// No line is empty.
-    of: BTreeMap<Arc<str>, BTreeMap<u64, Place>>,
-    joined: u64,
-    /// How many stand in a line behind those that a store has brought here.
-    beyond: BTreeMap<Arc<str>, u64>,
+    /// An action without held tasks is absent.
+    by_action: BTreeMap<Arc<str>, BTreeMap<u64, Place>>,
+    last_number: u64,
+    /// How many more tasks an action's guard holds back that were not loaded.
+    not_loaded: BTreeMap<Arc<str>, u64>,
 }
 
-/// A place in a line.
-pub(super) type InLine = (Arc<str>, u64);
+/// The place of a held task: the action and a number that grows.
+pub(super) type HoldPlace = (Arc<str>, u64);
 
 impl HoldQueue {
-    /// A place at the end of `action`'s line.
-    pub(super) fn join(&mut self, action: &str, task: Place) -> InLine {
-        self.joined += 1;
-        let known = self.of.get_key_value(action).map(|(name, _)| Arc::clone(name));
-        let action = known.unwrap_or_else(|| action.into());
-        self.of.entry(Arc::clone(&action)).or_default().insert(self.joined, task);
-        (action, self.joined)
+    /// Adds a task behind the others that `action`'s guard holds back.
+    pub(super) fn push(&mut self, action: &str, task: Place) -> HoldPlace {
+        self.last_number += 1;
+        let same = self.by_action.get_key_value(action).map(|(name, _)| Arc::clone(name));
+        let action = same.unwrap_or_else(|| action.into());
+        self.by_action.entry(Arc::clone(&action)).or_default().insert(self.last_number, task);
+        (action, self.last_number)
     }
 
-    /// Gives a place up.
-    pub(super) fn leave(&mut self, place: Option<InLine>) {
+    /// Removes a task, if it is held back.
+    pub(super) fn remove(&mut self, place: Option<HoldPlace>) {
         let Some((action, place)) = place else { return };
-        let Some(line) = self.of.get_mut(&action) else { return };
-        line.remove(&place);
-        if line.is_empty() {
-            self.of.remove(&action);
+        let Some(tasks) = self.by_action.get_mut(&action) else { return };
+        tasks.remove(&place);
+        if tasks.is_empty() {
+            self.by_action.remove(&action);
         }
     }
 
-    /// How many stand in `action`'s line.
-    pub(super) fn length(&self, action: &str) -> u64 {
-        let here = self.of.get(action).map_or(0, |line| line.len() as u64);
-        here + self.beyond.get(action).copied().unwrap_or_default()
+    /// How many tasks `action`'s guard holds back.
+    pub(super) fn count(&self, action: &str) -> u64 {
+        let here = self.by_action.get(action).map_or(0, |tasks| tasks.len() as u64);
+        here + self.not_loaded.get(action).copied().unwrap_or_default()
     }
 
-    /// So many more stand in `action`'s line.
+    /// Sets how many tasks that `action`'s guard holds back were not loaded.
     #[cfg(feature = "postgres")]
-    pub(super) fn beyond(&mut self, action: &str, more: u64) {
-        self.beyond.insert(action.into(), more);
+    pub(super) fn set_not_loaded(&mut self, action: &str, tasks: u64) {
+        self.not_loaded.insert(action.into(), tasks);
     }
 
-    /// The first `most` in `action`'s line.
+    /// The first `most` tasks that `action`'s guard holds back.
     pub(super) fn first(&self, action: &str, most: usize) -> Vec<Place> {
-        let line = self.of.get(action).into_iter().flatten();
-        line.map(|(_, task)| *task).take(most).collect()
+        let tasks = self.by_action.get(action).into_iter().flatten();
+        tasks.map(|(_, task)| *task).take(most).collect()
     }
 }

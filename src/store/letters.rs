@@ -1,4 +1,4 @@
-//! The seam's words for dead letters: what a task that failed for good leaves behind (C18).
+//! The seam's types for dead letters: the record of a task that failed and has no retries left.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::run::{LetterId, RunId, TaskId};
 use crate::time::Timestamp;
 
-/// A dead letter on its way into the store, in the commit of the failure.
+/// A new dead letter, in the commit of the failure.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LetterRow {
     /// The task.
@@ -19,20 +19,20 @@ pub struct LetterRow {
     pub body: Bytes,
 }
 
-/// What became of a dead letter.
+/// The status of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LetterStatus {
-    /// It waits for somebody to decide.
+    /// It waits for a decision.
     Waiting,
-    /// A run of its own tries it again.
+    /// A separate run tries it again.
     Redriven {
         /// That run.
         run: RunId,
     },
-    /// Nobody wants it tried again.
+    /// It is not tried again.
     Discarded {
-        /// In the words of whoever decided, sanitised.
+        /// The reason given, sanitised.
         reason: String,
     },
 }
@@ -48,24 +48,24 @@ pub struct LetterHead {
     pub action: String,
     /// Its error's code.
     pub code: String,
-    /// When the task failed for good, store time.
+    /// When the task failed, store time.
     pub at: Timestamp,
-    /// The letter that its run redrives: the same task's failure before this one.
+    /// The letter that its run redrives: the same task's earlier failure.
     pub redrives: Option<LetterId>,
-    /// What became of it.
+    /// Its status.
     pub status: LetterStatus,
 }
 
-/// A dead letter whole.
+/// A dead letter with its body.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredLetter {
-    /// What lists show of it.
+    /// The part that lists show.
     pub head: LetterHead,
     /// The letter, encoded.
     pub body: Bytes,
 }
 
-/// Which letters are wanted: of each field that is given, only those.
+/// Which letters to return: those that match every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LetterFilter {
     /// Of this workflow.
@@ -74,12 +74,12 @@ pub struct LetterFilter {
     pub action: Option<String>,
     /// With this error code.
     pub code: Option<String>,
-    /// Only those that wait.
+    /// Only letters that wait.
     pub waiting: bool,
 }
 
 impl LetterFilter {
-    /// Whether the letter is wanted.
+    /// Whether the letter matches.
     #[must_use]
     pub fn wants(&self, head: &LetterHead) -> bool {
         let fits = |wanted: &Option<String>, is: &str| wanted.as_ref().is_none_or(|w| w == is);
@@ -93,32 +93,32 @@ impl LetterFilter {
 /// Asks for a page of letters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskLetters {
-    /// From the one after this.
+    /// Starts after this letter.
     pub after: Option<LetterId>,
-    /// The most letters wanted.
+    /// The most letters to return.
     pub limit: usize,
-    /// Which.
+    /// Which letters.
     pub filter: LetterFilter,
 }
 
-/// A page of dead letters. One without letters is the last.
+/// A page of dead letters. A page without letters is the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Letters {
     /// Store time.
     pub at: Timestamp,
     /// The letters, by id.
     pub letters: Vec<LetterHead>,
-    /// Letters among them that are damaged (spec decision 19): not in `letters`, nor counted.
+    /// Damaged letters in this range. They are not in `letters` and do not count towards the limit.
     pub damaged: Vec<LetterId>,
 }
 
-/// The answer to a discarding.
+/// The answer to [`Store::discard`](super::Store::discard).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Discarded {
-    /// It is discarded, now or before; the first reason stays.
+    /// It is discarded, now or before. The first reason stays.
     Done,
-    /// It was redriven before, and stays so.
+    /// It was redriven before and stays redriven.
     Redriven {
         /// The run that redrives it.
         run: RunId,

@@ -1,4 +1,4 @@
-//! The seam's words for lists of runs and for how many there are.
+//! The seam's types for lists and counts of runs.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -16,11 +16,11 @@ pub struct RunHead {
     pub run: RunId,
     /// Its workflow's name.
     pub workflow: String,
-    /// Of workflow and input.
+    /// The digest of workflow and input.
     pub digest: Digest,
     /// Its phase.
     pub phase: RunPhase,
-    /// Whether it is in the active projection (A12).
+    /// Whether claiming and recovery look at it.
     pub active: bool,
     /// Its version.
     pub version: Version,
@@ -28,11 +28,11 @@ pub struct RunHead {
     pub created: Timestamp,
     /// When it ended, store time.
     pub ended: Option<Timestamp>,
-    /// When it was archived, store time (A12).
+    /// When it was archived, store time.
     pub archived: Option<Timestamp>,
     /// The dead letter that it redrives.
     pub redrives: Option<LetterId>,
-    /// Its dead letters that wait for somebody.
+    /// How many of its dead letters wait.
     pub letters: u64,
 }
 
@@ -43,33 +43,33 @@ pub struct Heads {
     pub at: Timestamp,
     /// The runs, by id.
     pub runs: Vec<RunHead>,
-    /// Runs among them whose record is damaged (spec decision 19): not in `runs`, nor counted.
+    /// Damaged runs in this range. They are not in `runs` and do not count towards the limit.
     pub damaged: Vec<RunId>,
 }
 
-/// Which runs are wanted: of each field that is given, only those.
+/// Which runs to return: those that match every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFilter {
     /// In this phase.
     pub phase: Option<RunPhase>,
     /// Of this workflow.
     pub workflow: Option<String>,
-    /// Whose id begins with this, hyphens aside, or whose workflow's name holds it. The case of
-    /// ASCII letters does not matter.
+    /// With an id that begins with this text, hyphens ignored, or a workflow name that contains it.
+    /// The case of ASCII letters is ignored.
     pub text: Option<String>,
-    /// Only those with dead letters that wait.
+    /// Only runs with dead letters that wait.
     pub letters: bool,
 }
 
 impl RunFilter {
-    /// Whether the run is wanted.
+    /// Whether the run matches.
     #[must_use]
     pub fn wants(&self, head: &RunHead) -> bool {
         let RunHead { run, ref workflow, phase, letters, .. } = *head;
         self.fits(self.ids().as_ref(), run, workflow, phase, letters)
     }
 
-    /// The ids that begin with the text; none where no id does.
+    /// The ids that begin with the text; `None` if no id does.
     #[must_use]
     pub fn ids(&self) -> Option<RangeInclusive<RunId>> {
         let (mut first, mut rest) = (0_u128, u128::MAX);
@@ -83,7 +83,7 @@ impl RunFilter {
         Some(id(above)..=id(above | rest))
     }
 
-    /// Whether a run is wanted, where `ids` are those that begin with the text.
+    /// Whether a run matches. `ids` are those that begin with the text.
     pub(super) fn fits(
         &self,
         ids: Option<&RangeInclusive<RunId>>,
@@ -106,7 +106,7 @@ fn holds(name: &str, text: &str) -> bool {
     text.is_empty() || name.windows(text.len()).any(|part| part.eq_ignore_ascii_case(text))
 }
 
-/// A place in the list of runs: that of this run, whether or not it is still there.
+/// A place in the list of runs: that of this run, even if it was removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunCursor {
     /// When it was created, store time.
@@ -118,35 +118,35 @@ pub struct RunCursor {
 /// Asks for a page of runs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskRuns {
-    /// From the one before this in time; from the newest without.
+    /// Starts with the next older run than this; `None` starts with the newest.
     pub before: Option<RunCursor>,
-    /// The most runs wanted; 0 counts as 1.
+    /// The most runs to return; 0 counts as 1.
     pub limit: usize,
-    /// Which.
+    /// Which runs.
     pub filter: RunFilter,
 }
 
-/// A page of runs, the newest first, and of those created at once the one with the greatest id.
+/// A page of runs, the newest first. Of runs created at the same time the greatest id comes first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
     /// Store time.
     pub at: Timestamp,
     /// The runs.
     pub runs: Vec<RunHead>,
-    /// Go on before this; `None` when there are no more.
+    /// Where the next page starts; `None` when there are no more runs.
     pub next: Option<RunCursor>,
-    /// Runs whose record is damaged (spec decision 19): neither in `runs` nor counted. Those of
-    /// which nothing can be read come with the first page, whatever the filter.
+    /// Damaged runs. They are not in `runs` and do not count towards the limit. Runs of which
+    /// nothing can be read come with the first page, whatever the filter.
     pub damaged: Vec<RunId>,
 }
 
-/// How many runs there are. A damaged one may be missing.
+/// How many runs there are. A damaged run may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Store time.
     pub at: Timestamp,
-    /// By phase; one without runs is not there.
+    /// Runs by phase; a phase without runs is absent.
     pub phases: BTreeMap<RunPhase, u64>,
-    /// The dead letters that wait.
+    /// How many dead letters wait.
     pub letters: u64,
 }

@@ -1,4 +1,4 @@
-//! A store in memory. Nothing survives it.
+//! A store in memory. It loses everything when it is dropped.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -18,22 +18,22 @@ use crate::run::{LetterId, RunId, TaskId, Version};
 use crate::runtime::Runtime;
 use crate::time::{Mono, Timestamp};
 
-/// A store in memory, for tests, the small door and the simulation's shared store. Its clock starts
-/// at a given time and goes on with the runtime's monotonic clock.
+/// A store in memory, for tests and for the simulation's shared store. Its clock starts at a given
+/// time and advances with the runtime's monotonic clock.
 #[derive(Debug)]
 pub struct MemoryStore<R> {
     runtime: R,
     origin: Timestamp,
     since: Mono,
-    kept: Mutex<Kept>,
+    contents: Mutex<Contents>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    shelf: MemoryShelf,
+struct Contents {
+    records: MemoryRecords,
     queue: Queue,
     guards: Guards,
-    catalogue: RunIndex,
+    run_index: RunIndex,
 }
 
 impl<R: Runtime> MemoryStore<R> {
@@ -48,21 +48,21 @@ impl<R: Runtime> MemoryStore<R> {
     #[must_use]
     pub fn starting_at(runtime: R, origin: Timestamp) -> Self {
         let since = runtime.now();
-        Self { runtime, origin, since, kept: Mutex::default() }
+        Self { runtime, origin, since, contents: Mutex::default() }
     }
 }
 
 impl<R: Runtime> Store for MemoryStore<R> {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.origin.after(self.runtime.now().since(self.since));
-        let Kept { shelf, queue, guards, catalogue } = &mut *kept;
-        Requests { shelf, queue, guards, catalogue, now }.answer(&request)
+        let Contents { records, queue, guards, run_index } = &mut *contents;
+        Requests { records, queue, guards, run_index, now }.answer(&request)
     }
 }
 
 #[derive(Debug, Default)]
-struct MemoryShelf {
+struct MemoryRecords {
     runs: BTreeMap<RunId, Run>,
     keys: BTreeMap<String, RunId>,
     letters: BTreeMap<LetterId, StoredLetter>,
@@ -77,32 +77,32 @@ struct Run {
     snapshot: Option<Snapshot>,
 }
 
-impl MemoryShelf {
+impl MemoryRecords {
     fn run(&mut self, run: RunId) -> &mut Run {
         self.runs.entry(run).or_default()
     }
 }
 
-impl Records for MemoryShelf {
+impl Records for MemoryRecords {
     fn record(&self, run: RunId) -> Result<Option<Record>, StoreError> {
         Ok(self.runs.get(&run).and_then(|r| r.record.clone()))
     }
 
-    fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+    fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
         self.run(run).record = Some(record.clone());
         Ok(())
     }
 
-    fn keep_new(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
+    fn add_run(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
         self.keys.extend(key.map(|key| (key.to_owned(), run)));
         Ok(())
     }
 
-    fn first(&self, key: &str) -> Result<Option<RunId>, StoreError> {
+    fn run_with_key(&self, key: &str) -> Result<Option<RunId>, StoreError> {
         Ok(self.keys.get(key).copied())
     }
 
-    fn keep_events(
+    fn put_events(
         &mut self,
         run: RunId,
         from: Version,
@@ -113,7 +113,7 @@ impl Records for MemoryShelf {
         Ok(())
     }
 
-    fn keep_results(
+    fn put_results(
         &mut self,
         run: RunId,
         at: Version,
@@ -124,20 +124,20 @@ impl Records for MemoryShelf {
         Ok(())
     }
 
-    fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
+    fn put_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
         self.run(run).snapshot = Some(snapshot);
         Ok(())
     }
 
-    fn keep_row(&mut self, _: RunId, _: TaskId, _: Option<&QueueRow>) -> Result<(), StoreError> {
+    fn put_row(&mut self, _: RunId, _: TaskId, _: Option<&QueueRow>) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn keep_guard(&mut self, _: &str, _: &State, _: bool) -> Result<(), StoreError> {
+    fn put_guard(&mut self, _: &str, _: &State, _: bool) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn forget_events(&mut self, run: RunId, _: Version, to: Version) -> Result<(), StoreError> {
+    fn remove_events(&mut self, run: RunId, _: Version, to: Version) -> Result<(), StoreError> {
         let run = self.run(run);
         run.events = run.events.split_off(&to);
         Ok(())
@@ -163,7 +163,7 @@ impl Records for MemoryShelf {
         Ok(self.runs.get(&run).and_then(|r| r.snapshot.clone()))
     }
 
-    fn keep_letter(&mut self, letter: &StoredLetter, _: bool) -> Result<(), StoreError> {
+    fn put_letter(&mut self, letter: &StoredLetter, _: bool) -> Result<(), StoreError> {
         self.letters.insert(letter.head.id, letter.clone());
         Ok(())
     }
@@ -172,7 +172,7 @@ impl Records for MemoryShelf {
         Ok(self.letters.get(&id).cloned())
     }
 
-    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
+    fn tasks_with_letters(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
         Ok(self.letters.keys().filter(|id| id.run == run).map(|id| id.task).collect())
     }
 
@@ -191,7 +191,7 @@ impl Records for MemoryShelf {
         Ok(self.definitions.get(name).cloned())
     }
 
-    fn keep_definition(&mut self, stored: &StoredDefinition, _: bool) -> Result<(), StoreError> {
+    fn put_definition(&mut self, stored: &StoredDefinition, _: bool) -> Result<(), StoreError> {
         self.definitions.insert(stored.definition.name.clone(), stored.clone());
         Ok(())
     }
@@ -206,7 +206,7 @@ impl Records for MemoryShelf {
         Ok(later.take(limit).map(|(_, stored)| stored.clone()).collect())
     }
 
-    fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+    fn remove_run(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
         self.runs.remove(&run);
         self.letters.retain(|id, _| id.run != run);
         if let Some(key) = &record.key {
@@ -215,7 +215,7 @@ impl Records for MemoryShelf {
         Ok(())
     }
 
-    fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
+    fn page(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
         let runs = self.runs.iter().filter(|(run, _)| after.is_none_or(|after| **run > after));
         let records = runs.filter_map(|(run, r)| Some((*run, r.record.clone()?)));
         Ok(Page { records: records.take(limit).collect(), damaged: vec![] })

@@ -1,15 +1,37 @@
 //! The seam to durable state, and its implementations.
 //!
-//! Decides nothing about runs: it keeps what it is given, atomically, and answers with its own
-//! time. Must never know policies, workflows or what an event means. To add a store, implement
-//! [`Store`] and run the conformance suite (`retrial::store::conformance`) over it; to put something
-//! over a store, implement [`Store`], answer the requests that it changes and pass on the others.
+//! This room decides nothing about runs: it stores what it is given, atomically, and answers with
+//! its own time. It must never know policies, workflows or what an event means.
 //!
-//! Three rules hold in every implementation:
-//! - a claim is only a reservation; the commit of `AttemptStarted` is the lease;
-//! - the receipt of a commit is looked at before its version and its fences, so resending the same
-//!   [`Commit`] after [`StoreError::Unknown`] is always right;
-//! - durations cross the seam, never instants of a node's clock: the store adds its own time.
+//! Three rules hold in every store:
+//! - A claim is only a reservation. The commit of `AttemptStarted` is the lease.
+//! - A store looks at the receipt of a commit before its version and its fences, so it is always
+//!   right to send the same [`Commit`] again after [`StoreError::Unknown`].
+//! - Durations cross the seam, never instants of a node's clock. The store adds its own time.
+//!
+//! To add a store, implement [`Store::ask`] and run the conformance suite
+//! (`retrial::store::conformance`) over it. To put a store over another store, answer the requests
+//! that it changes, pass the others on, and pass on [`Store::news`]. To add a request, add a row to
+//! the table in `seam.rs`; the compiler names every store that must answer it.
+//!
+//! The files, in reading order:
+//!
+//! | file | decides |
+//! | --- | --- |
+//! | `seam.rs`, `seam/queue.rs` | what a caller can ask and what a store answers: [`Store`], [`Request`], [`Answer`] and their types |
+//! | `letters.rs`, `listing.rs` | the types for dead letters, and for lists and counts of runs |
+//! | `requests.rs` | what a store does with each request, whatever it keeps its records on |
+//! | `retention.rs`, `definitions.rs` | the same for dead letters, archiving and pruning, and for workflow definitions |
+//! | `guards.rs` | what a commit does to the guards of actions, and which commits they hold back |
+//! | `records.rs` | the trait through which those files read and write records |
+//! | `queue.rs`, `queue/row.rs` | claims, leases and renewals, on queue rows in memory |
+//! | `queue/row_transfer.rs` | how queue rows move between memory and a database that other nodes use |
+//! | `due_index.rs`, `hold_queue.rs` | which row is due next, which lease ends next, which tasks a guard holds back |
+//! | `run_index.rs` | the order of runs in lists, and their counts |
+//! | `memory.rs` | the store in memory |
+//! | `redb/` | the store on one redb file |
+//! | `postgres/` | the store on PostgreSQL, for many nodes |
+//! | `conformance/` | the suite that every store passes |
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

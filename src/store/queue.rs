@@ -1,4 +1,4 @@
-//! The queue in memory, shared by the memory and redb stores: what is due, reserved and leased.
+//! The queue in memory, which all stores decide on: what is due, reserved and leased.
 
 use std::collections::BTreeMap;
 
@@ -18,9 +18,9 @@ mod row_transfer;
 use row::{Lease, Reservation, Row, State};
 
 #[cfg(feature = "postgres")]
-pub(super) use row_transfer::Standing;
+pub(super) use row_transfer::FullRow;
 
-/// Every queue row, and when something next happens to the rows of active runs.
+/// Every queue row, and an index of what happens next to the rows of active runs.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     runs: BTreeMap<RunId, Rows>,
@@ -29,16 +29,16 @@ pub(super) struct Queue {
     minted: u32,
 }
 
-/// The rows of one run. While it is at rest (deactivated or ended) none of them is indexed.
+/// The rows of one run. While the run is at rest (deactivated or ended) none of them is indexed.
 #[derive(Debug, Default)]
 struct Rows {
     at_rest: bool,
     rows: BTreeMap<TaskId, Row>,
-    /// How many more there are, which a store has not brought here.
-    elsewhere: u64,
+    /// How many more rows the run has that were not loaded.
+    not_loaded: u64,
 }
 
-/// The last claim of one writer, answered again when it is asked again.
+/// The last claim of one writer. The same claim gets the same answer again.
 #[derive(Debug)]
 struct Given {
     counter: u64,
@@ -49,16 +49,16 @@ struct Given {
 impl Queue {
     /// How many rows a run has.
     pub(super) fn count(&self, run: RunId) -> u64 {
-        self.runs.get(&run).map_or(0, |r| r.rows.len() as u64 + r.elsewhere)
+        self.runs.get(&run).map_or(0, |r| r.rows.len() as u64 + r.not_loaded)
     }
 
     /// A run's rows, by task.
     pub(super) fn rows(&self, run: RunId) -> Vec<QueueRow> {
         let rows = self.runs.get(&run).into_iter().flat_map(|r| &r.rows);
-        rows.map(|(&task, row)| row.shown(task)).collect()
+        rows.map(|(&task, row)| row.to_queue_row(task)).collect()
     }
 
-    /// Takes a run's stored rows in, as a store does when it opens.
+    /// Adds a run's stored rows when a store opens.
     #[cfg(feature = "redb")]
     pub(super) fn restore(&mut self, run: RunId, phase: RunPhase, rows: Vec<QueueRow>) {
         let kept = self.runs.entry(run).or_default();
@@ -68,7 +68,7 @@ impl Queue {
         }
     }
 
-    /// Changes a run's rows and gives what became of each changed task's row, in order.
+    /// Changes a run's rows. Returns each changed task's row, in order; `None` for a removed one.
     pub(super) fn apply(
         &mut self,
         run: RunId,
@@ -77,16 +77,16 @@ impl Queue {
         now: Timestamp,
     ) -> Vec<(TaskId, Option<QueueRow>)> {
         let rows = self.runs.entry(run).or_default();
-        rows.rest(&mut self.index, run, !phase.is_active());
+        rows.set_at_rest(&mut self.index, run, !phase.is_active());
         let changed = changes.iter().map(|c| rows.change(&mut self.index, run, c, now)).collect();
-        if rows.rows.is_empty() && rows.elsewhere == 0 {
+        if rows.rows.is_empty() && rows.not_loaded == 0 {
             self.runs.remove(&run);
         }
         changed
     }
 
-    /// Reserves what is due. The runs take turns, each with its earliest first (X6). A claim that is older than its writer's last gets
-    /// nothing: nobody waits for its answer.
+    /// Reserves what is due. The runs take turns, each with its earliest task first. A claim that is
+    /// older than its writer's last gets nothing: nobody waits for its answer.
     pub(super) fn claim(&mut self, claim: &Claim, now: Timestamp) -> Claimed {
         match self.given.get(&claim.id.writer) {
             Some(given) if given.counter == claim.id.counter => return given.answer.clone(),
@@ -117,16 +117,16 @@ impl Queue {
         let State::Waiting { need, ticket, reserved, held, .. } = &mut row.state else {
             return None;
         };
-        self.index.lines.leave(held.take());
+        self.index.hold_queue.remove(held.take());
         let until = now.after(claim.lasts);
         *reserved = Some(Reservation { token: minted, until });
-        *ticket = Some(self.index.wait(place, until, need));
+        *ticket = Some(self.index.add_waiting(place, until, need));
         let (attempt, progress) = (row.attempt, row.progress.clone());
         Some(ClaimedTask { run, task, attempt, token: minted, progress })
     }
 
-    /// A token for `task`. The count starts again when a store is opened again, so the claim's name
-    /// and time go in beside it.
+    /// A token for `task`. The count starts again when a store is reopened, so the token also depends
+    /// on the claim's id and on the time.
     fn mint(&mut self, task: TaskId, claim: &Claim, now: Timestamp) -> Token {
         self.minted = self.minted.wrapping_add(1);
         let high = task.chance(claim.chance ^ claim.id.counter, self.minted);
@@ -134,9 +134,9 @@ impl Queue {
         Token::from_random(task.chance(high, 0) ^ now.as_nanos(), low)
     }
 
-    /// Whether a fence holds. A reservation holds until its end; a lease until another commit
-    /// replaces it, so that its holder and a sweeper can't both win.
-    pub(super) fn stands(&self, run: RunId, fence: &Fence, now: Timestamp) -> bool {
+    /// Whether a fence holds. A reservation holds until its end. A lease holds until another commit
+    /// replaces it, so its holder and a sweeper can't both win.
+    pub(super) fn fence_holds(&self, run: RunId, fence: &Fence, now: Timestamp) -> bool {
         let (Fence::Held { task, token } | Fence::Lapsed { task, token }) = fence;
         let Some(row) = self.runs.get(&run).and_then(|r| r.rows.get(task)) else { return false };
         match (&row.state, fence) {
@@ -151,42 +151,42 @@ impl Queue {
         }
     }
 
-    /// Ends the reservation of a task that the guard of `action` held back: it is due again at
-    /// `until`, or when the guard lets it through. Nothing of this is durable: a task that is not
-    /// held asks the guard again, which uses up nothing.
+    /// Ends the reservation of a task that the guard of `action` holds back: it is due again at
+    /// `until`, or when the guard lets it through. This is not durable: a task whose hold is lost
+    /// asks the guard again, which uses up nothing.
     pub(super) fn hold(&mut self, place: Place, action: &str, until: Timestamp) {
         let Some(rows) = self.runs.get_mut(&place.0).filter(|rows| !rows.at_rest) else { return };
         let Some(row) = rows.rows.get_mut(&place.1) else { return };
         if let State::Waiting { need, ticket, reserved, held, .. } = &mut row.state {
-            ticket.take().into_iter().for_each(|ticket| self.index.wait_no_more(ticket, need));
-            self.index.lines.leave(held.take());
+            ticket.take().into_iter().for_each(|ticket| self.index.remove_waiting(ticket, need));
+            self.index.hold_queue.remove(held.take());
             *reserved = None;
-            *ticket = Some(self.index.wait(place, until, need));
-            *held = Some(self.index.lines.join(action, place));
+            *ticket = Some(self.index.add_waiting(place, until, need));
+            *held = Some(self.index.hold_queue.push(action, place));
         }
     }
 
     /// How many tasks the guard of `action` holds back.
     pub(super) fn held(&self, action: &str) -> u64 {
-        self.index.lines.length(action)
+        self.index.hold_queue.count(action)
     }
 
     /// Makes the first `most` tasks that the guard of `action` holds back due now.
     pub(super) fn let_through(&mut self, action: &str, most: usize, now: Timestamp) {
-        for place in self.index.lines.first(action, most) {
+        for place in self.index.hold_queue.first(action, most) {
             let row = self.runs.get_mut(&place.0).and_then(|rows| rows.rows.get_mut(&place.1));
             let Some(State::Waiting { need, ticket, held, .. }) = row.map(|row| &mut row.state)
             else {
                 continue;
             };
-            ticket.take().into_iter().for_each(|ticket| self.index.wait_no_more(ticket, need));
-            self.index.lines.leave(held.take());
-            *ticket = Some(self.index.wait(place, now, need));
+            ticket.take().into_iter().for_each(|ticket| self.index.remove_waiting(ticket, need));
+            self.index.hold_queue.remove(held.take());
+            *ticket = Some(self.index.add_waiting(place, now, need));
         }
     }
 
-    /// Whether the attempt under `token` may still be in progress: its lease stands and, where its
-    /// run is at rest and nobody looks for lost leases, has not passed.
+    /// Whether the attempt under `token` may still be in progress: it holds the lease, and the lease
+    /// has not passed if its run is at rest, since no sweep ends the leases of such a run.
     pub(super) fn may_run(&self, run: RunId, task: TaskId, token: Token, now: Timestamp) -> bool {
         let Some(rows) = self.runs.get(&run) else { return false };
         rows.rows.get(&task).is_some_and(|row| match &row.state {
@@ -195,7 +195,7 @@ impl Queue {
         })
     }
 
-    /// Extends a lease whose token is good and whose attempt still has time; gives its row.
+    /// Extends a lease if its token is valid and its attempt has time left. Returns its row.
     pub(super) fn renew(&mut self, held: &Holding, now: Timestamp) -> Option<QueueRow> {
         let rows = self.runs.get_mut(&held.run)?;
         let row = rows.rows.get_mut(&held.task)?;
@@ -211,17 +211,17 @@ impl Queue {
         }
         lease.until = lease.end(before.max(now.after(held.lasts)));
         let (place, until) = ((held.run, held.task), lease.until);
-        if self.index.lease_no_more(place, before) {
-            self.index.lease(place, until);
+        if self.index.remove_lease(place, before) {
+            self.index.add_lease(place, until);
         }
-        Some(row.shown(held.task))
+        Some(row.to_queue_row(held.task))
     }
 
-    /// Leases of running runs whose end has come, earliest first.
+    /// Leases of active runs that have ended, earliest first.
     pub(super) fn expired(&self, limit: usize, now: Timestamp) -> Expired {
-        let over = self.index.ended(now).take(limit);
+        let over = self.index.ended_leases(now).take(limit);
         let tasks = over.filter_map(|(run, task)| self.lapsed(run, task)).collect();
-        Expired { at: now, tasks, next: self.index.next_end(now) }
+        Expired { at: now, tasks, next: self.index.next_lease_end(now) }
     }
 
     fn lapsed(&self, run: RunId, task: TaskId) -> Option<ExpiredTask> {
@@ -241,16 +241,16 @@ fn newer(kept: &mut Option<Progress>, come: Option<&Progress>) {
 }
 
 impl Rows {
-    fn rest(&mut self, index: &mut DueIndex, run: RunId, at_rest: bool) {
+    fn set_at_rest(&mut self, index: &mut DueIndex, run: RunId, at_rest: bool) {
         if self.at_rest == at_rest {
             return;
         }
         self.at_rest = at_rest;
         for (&task, row) in &mut self.rows {
             if at_rest {
-                index.drop(run, task, row);
+                index.remove_row(run, task, row);
             } else {
-                index.add(run, task, row);
+                index.add_row(run, task, row);
             }
         }
     }
@@ -274,7 +274,7 @@ impl Rows {
                 let [deadline, beat_by] = [timeout, heartbeat].map(|t| t.map(|t| now.after(t)));
                 let mut lease = Lease { token: *token, until: now, deadline, beat_by };
                 lease.until = lease.end(now.after(*lasts));
-                (*attempt, lease.shown())
+                (*attempt, lease.to_state())
             }
             QueueChange::Remove { .. } => return (task, None),
         };
@@ -287,40 +287,40 @@ impl Rows {
         let task = row.task;
         let mut kept = Row::of(row);
         if !self.at_rest {
-            index.add(run, task, &mut kept);
+            index.add_row(run, task, &mut kept);
         }
         self.rows.insert(task, kept);
     }
 
     fn remove(&mut self, index: &mut DueIndex, run: RunId, task: TaskId) -> Option<Row> {
         let mut row = self.rows.remove(&task)?;
-        index.drop(run, task, &mut row);
+        index.remove_row(run, task, &mut row);
         Some(row)
     }
 }
 
 impl DueIndex {
-    fn add(&mut self, run: RunId, task: TaskId, row: &mut Row) {
+    fn add_row(&mut self, run: RunId, task: TaskId, row: &mut Row) {
         match &mut row.state {
             State::Waiting { at, need, ticket, reserved, .. } => {
                 let due = reserved.map_or(*at, |r| r.until);
-                *ticket = Some(self.wait((run, task), due, need));
+                *ticket = Some(self.add_waiting((run, task), due, need));
             }
-            State::Leased(lease) => self.lease((run, task), lease.until),
+            State::Leased(lease) => self.add_lease((run, task), lease.until),
         }
     }
 
     /// Takes the row out of the index; one that is not in it stays so.
-    fn drop(&mut self, run: RunId, task: TaskId, row: &mut Row) {
+    fn remove_row(&mut self, run: RunId, task: TaskId, row: &mut Row) {
         match &mut row.state {
             State::Waiting { need, ticket, held, .. } => {
-                self.lines.leave(held.take());
+                self.hold_queue.remove(held.take());
                 if let Some(ticket) = ticket.take() {
-                    self.wait_no_more(ticket, need);
+                    self.remove_waiting(ticket, need);
                 }
             }
             State::Leased(lease) => {
-                self.lease_no_more((run, task), lease.until);
+                self.remove_lease((run, task), lease.until);
             }
         }
     }

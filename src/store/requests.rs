@@ -1,4 +1,4 @@
-//! What a store does with a request, whatever it keeps its records on.
+//! What a store does with each request, whatever it keeps its records on.
 
 use std::sync::Arc;
 
@@ -16,16 +16,17 @@ use super::seam::{
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
 
-/// How many writers' receipts are kept a run, the newest.
+/// How many writers' receipts a run keeps. The newest stay.
 const RECEIPTS: usize = 16;
 
-/// What a store keeps of a run beside its events, results, snapshot and rows. The counts say what
-/// those must come to, so that a missing one is noticed (spec decision 19).
+/// What a store keeps of a run beside its events, results, snapshot and queue rows. The counts say
+/// how many of those there must be, so that a store notices a missing one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) workflow: Arc<str>,
     pub(super) digest: Digest,
-    /// Of the first events, to tell a creation that is sent again from another's of the same run.
+    /// The digest of the first events. It tells a creation that is sent again from another creation
+    /// of the same run.
     pub(super) creation: Digest,
     pub(super) phase: RunPhase,
     pub(super) created: Timestamp,
@@ -46,7 +47,7 @@ pub(super) struct Record {
     receipts: Vec<Receipt>,
 }
 
-/// The newest commit of one writer that was decided: where it landed, or that it was refused.
+/// One writer's newest commit that landed or was refused by a fence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Receipt {
     id: CommitId,
@@ -116,12 +117,12 @@ impl Record {
     }
 }
 
-/// Everything that a request reads and changes, at the instant that the store gave it.
+/// Everything that requests read and change, at one instant of the store's time.
 pub(super) struct Requests<'a, S> {
-    pub(super) shelf: &'a mut S,
+    pub(super) records: &'a mut S,
     pub(super) queue: &'a mut Queue,
     pub(super) guards: &'a mut Guards,
-    pub(super) catalogue: &'a mut RunIndex,
+    pub(super) run_index: &'a mut RunIndex,
     pub(super) now: Timestamp,
 }
 
@@ -151,14 +152,14 @@ impl<S: Records> Requests<'_, S> {
             Request::Tally => Answer::Tally(self.tally()),
             Request::Guards => Answer::Guards(self.guards.rows(self.now)),
             Request::Define(definition) => Answer::Define(self.define(definition)?),
-            Request::Definition(name) => Answer::Definition(self.shelf.definition(name)?),
+            Request::Definition(name) => Answer::Definition(self.records.definition(name)?),
             Request::Definitions { after, limit } => {
-                Answer::Definitions(self.shelf.definitions(after.as_deref(), *limit)?)
+                Answer::Definitions(self.records.definitions(after.as_deref(), *limit)?)
             }
         })
     }
 
-    /// Adds a run, unless it or its key is known.
+    /// Adds a run, unless it or its key exists.
     pub(super) fn create(&mut self, create: &Create) -> Result<Created, StoreError> {
         if let Some(known) = self.known(create)? {
             return Ok(known);
@@ -174,15 +175,15 @@ impl<S: Records> Requests<'_, S> {
 
     fn add(&mut self, create: &Create) -> Result<(), StoreError> {
         let (run, mut record) = (create.run, Record::new(create, self.now));
-        self.shelf.keep_new(run, create.key.as_deref())?;
-        self.shelf.keep_events(run, Version::START, &create.events)?;
+        self.records.add_run(run, create.key.as_deref())?;
+        self.records.put_events(run, Version::START, &create.events)?;
         self.change_queue(run, &mut record, &create.queue)?;
-        self.keep_record(run, &record)
+        self.put_record(run, &record)
     }
 
     fn known(&self, create: &Create) -> Result<Option<Created>, StoreError> {
         let at = self.now;
-        if let Some(record) = self.shelf.record(create.run)? {
+        if let Some(record) = self.records.record(create.run)? {
             let run = create.run;
             return Ok(Some(if record.digest != create.digest {
                 Created::KeyConflict { run }
@@ -193,7 +194,7 @@ impl<S: Records> Requests<'_, S> {
             }));
         }
         let Some(key) = &create.key else { return Ok(None) };
-        let Some(run) = self.shelf.first(key)? else { return Ok(None) };
+        let Some(run) = self.records.run_with_key(key)? else { return Ok(None) };
         let first = self.existing(run)?;
         Ok(Some(match first.digest == create.digest {
             true => Created::Existing { run, at },
@@ -203,11 +204,11 @@ impl<S: Records> Requests<'_, S> {
 
     pub(super) fn existing(&self, run: RunId) -> Result<Record, StoreError> {
         let missing = || StoreError::Broken(format!("run {run} is missing from the store"));
-        self.shelf.record(run)?.ok_or_else(missing)
+        self.records.record(run)?.ok_or_else(missing)
     }
 
-    /// Records what happened to one run. The receipt is looked at first, then the version, then the
-    /// fences in their order.
+    /// Records what happened to one run. Checks the receipt first, then the version, then the fences
+    /// in their order.
     pub(super) fn commit(&mut self, commit: &Commit) -> Result<Committed, StoreError> {
         let (run, at) = (commit.run, self.now);
         let mut record = self.existing(run)?;
@@ -224,10 +225,10 @@ impl<S: Records> Requests<'_, S> {
         if record.version != commit.expect {
             return self.conflict(run, &record, commit.expect);
         }
-        if let Some(fence) = commit.fences.iter().find(|f| !self.queue.stands(run, f, at)) {
+        if let Some(fence) = commit.fences.iter().find(|f| !self.queue.fence_holds(run, f, at)) {
             let task = fence.task();
             record.write_receipt(commit.id, Decided::Refused(task));
-            self.keep_record(run, &record)?;
+            self.put_record(run, &record)?;
             return Ok(Committed::Fenced { task, at });
         }
         let mut new = Vec::new();
@@ -266,16 +267,16 @@ impl<S: Records> Requests<'_, S> {
     }
 
     fn tail(&self, run: RunId, record: &Record, from: Version) -> Result<Tail, StoreError> {
-        let events = self.shelf.events(run, record, from)?;
-        Ok(Tail { events, results: self.shelf.results(run, record, Some(from))? })
+        let events = self.records.events(run, record, from)?;
+        Ok(Tail { events, results: self.records.results(run, record, Some(from))? })
     }
 
     fn land(&mut self, mut record: Record, commit: &Commit) -> Result<Committed, StoreError> {
         let (run, version) = (commit.run, commit.expect.after(commit.events.len()));
-        self.shelf.keep_events(run, commit.expect, &commit.events)?;
-        self.shelf.keep_results(run, version, record.results, &commit.results)?;
+        self.records.put_events(run, commit.expect, &commit.events)?;
+        self.records.put_results(run, version, record.results, &commit.results)?;
         if let Some(state) = commit.snapshot.clone() {
-            self.shelf.keep_snapshot(run, Snapshot { version, state })?;
+            self.records.put_snapshot(run, Snapshot { version, state })?;
             record.snapshot = Some(version);
         }
         record.version = version;
@@ -283,10 +284,10 @@ impl<S: Records> Requests<'_, S> {
         record.results += commit.results.len() as u64;
         record.ended = record.ended.or(commit.phase.is_terminal().then_some(self.now));
         record.archived = record.archived.filter(|_| !commit.phase.is_active());
-        self.keep_letters(run, &mut record, &commit.letters)?;
+        self.put_letters(run, &mut record, &commit.letters)?;
         record.write_receipt(commit.id, Decided::Landed(version));
         self.change_queue(run, &mut record, &commit.queue)?;
-        self.keep_record(run, &record)?;
+        self.put_record(run, &record)?;
         Ok(Committed::Applied { version, at: self.now })
     }
 
@@ -298,10 +299,10 @@ impl<S: Records> Requests<'_, S> {
     ) -> Result<(), StoreError> {
         let changed = self.queue.apply(run, record.phase, changes, self.now);
         record.queued = self.queue.count(run);
-        changed.iter().try_for_each(|(task, row)| self.shelf.keep_row(run, *task, row.as_ref()))
+        changed.iter().try_for_each(|(task, row)| self.records.put_row(run, *task, row.as_ref()))
     }
 
-    /// Extends leases, each on its own.
+    /// Extends leases, each independently.
     pub(super) fn renew(&mut self, held: &[Holding]) -> Result<Renewed, StoreError> {
         let answers =
             held.iter().map(|holding| self.renew_one(holding)).collect::<Result<_, _>>()?;
@@ -310,7 +311,7 @@ impl<S: Records> Requests<'_, S> {
 
     fn renew_one(&mut self, held: &Holding) -> Result<Renewal, StoreError> {
         let Some(row) = self.queue.renew(held, self.now) else { return Ok(Renewal::Lost) };
-        self.shelf.keep_row(held.run, held.task, Some(&row))?;
+        self.records.put_row(held.run, held.task, Some(&row))?;
         Ok(Renewal::Held)
     }
 
@@ -320,27 +321,27 @@ impl<S: Records> Requests<'_, S> {
         run: RunId,
         after: Option<Version>,
     ) -> Result<Option<Loaded>, StoreError> {
-        let Some(record) = self.shelf.record(run)? else { return Ok(None) };
+        let Some(record) = self.records.record(run)? else { return Ok(None) };
         let (at, version) = (self.now, record.version);
         if let Some(after) = after.filter(|after| *after >= record.floor) {
             let tail = self.tail(run, &record, after.min(version))?;
             return Ok(Some(Loaded { at, version, snapshot: None, tail }));
         }
-        let snapshot = self.shelf.snapshot(run, &record)?;
+        let snapshot = self.records.snapshot(run, &record)?;
         let from = snapshot.as_ref().map_or(record.floor, |s| s.version);
-        let events = self.shelf.events(run, &record, from)?;
-        let results = self.shelf.results(run, &record, None)?;
+        let events = self.records.events(run, &record, from)?;
+        let results = self.records.results(run, &record, None)?;
         Ok(Some(Loaded { at, version, snapshot, tail: Tail { events, results } }))
     }
 
     /// A page of runs.
     pub(super) fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        let page = self.shelf.records(after, limit)?;
+        let page = self.records.page(after, limit)?;
         let runs = page.records.iter().map(|(run, record)| record.head(*run)).collect();
         Ok(Heads { at: self.now, runs, damaged: page.damaged })
     }
 
-    /// Forgets events below `below`.
+    /// Removes events below `below`.
     pub(super) fn trim(&mut self, run: RunId, below: Version) -> Result<(), StoreError> {
         let mut record = self.existing(run)?;
         if below <= record.floor {
@@ -350,8 +351,8 @@ impl<S: Records> Requests<'_, S> {
             let what = format!("run {run} has no snapshot at or after event {}", below.0);
             return Err(StoreError::NotDone(what));
         }
-        self.shelf.forget_events(run, record.floor, below)?;
+        self.records.remove_events(run, record.floor, below)?;
         record.floor = below;
-        self.keep_record(run, &record)
+        self.put_record(run, &record)
     }
 }

@@ -1,4 +1,4 @@
-//! How long runs are kept: archiving and pruning; and what a store does with dead letters.
+//! How long a store keeps runs: archiving and pruning. And what a store does with dead letters.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ use super::seam::{Created, QueueChange, StoreError};
 use crate::run::{LetterId, RunId};
 use crate::time::{Nanos, Timestamp};
 
-/// The answer to an archiving.
+/// The answer to [`Store::archive`](super::Store::archive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Archived {
     /// It is archived.
     Done {
-        /// Since when, store time: the first archiving counts.
+        /// When it was first archived, store time.
         since: Timestamp,
     },
     /// It has work left: only a run that has ended or is deactivated can be archived.
@@ -26,35 +26,35 @@ pub enum Archived {
     Unknown,
 }
 
-/// Removes what is kept of old runs: events, snapshot, results, queue rows, letters, submission key.
+/// Removes all records of old runs: events, snapshot, results, queue rows, letters, submission key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prune {
     /// Looks at the runs after this one.
     pub after: Option<RunId>,
     /// The most runs looked at.
     pub limit: usize,
-    /// A run goes when it ended at least this long ago.
+    /// Removes a run that ended at least this long ago.
     pub older_than: Nanos,
-    /// Whether only archived runs go.
+    /// Whether to remove archived runs only.
     pub archived_only: bool,
-    /// Whether a run goes although dead letters of it wait for somebody.
+    /// Whether to remove a run whose dead letters still wait.
     pub with_letters: bool,
 }
 
-/// What was removed.
+/// The answer to [`Prune`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pruned {
     /// Store time.
     pub at: Timestamp,
-    /// The runs that were removed now.
+    /// The runs that this call removed.
     pub runs: Vec<RunId>,
-    /// Go on after this run; `None` when all were looked at.
+    /// The next call continues after this run; `None` when all runs were looked at.
     pub next: Option<RunId>,
 }
 
 impl<S: Records> Requests<'_, S> {
-    /// Keeps the letters of one commit.
-    pub(super) fn keep_letters(
+    /// Stores the letters of one commit.
+    pub(super) fn put_letters(
         &mut self,
         run: RunId,
         record: &mut Record,
@@ -72,11 +72,11 @@ impl<S: Records> Requests<'_, S> {
                 redrives: record.redrives,
                 status: LetterStatus::Waiting,
             };
-            self.shelf.keep_letter(&StoredLetter { head, body: row.body.clone() }, true)
+            self.records.put_letter(&StoredLetter { head, body: row.body.clone() }, true)
         })
     }
 
-    /// Marks a letter as redriven by `run`; the answer to the creation where that can't be.
+    /// Marks a letter as redriven by `run`; returns the answer to the creation if that is impossible.
     pub(super) fn redrive(
         &mut self,
         id: LetterId,
@@ -95,7 +95,7 @@ impl<S: Records> Requests<'_, S> {
         }
     }
 
-    /// Puts a waiting letter aside.
+    /// Discards a waiting letter.
     pub(super) fn discard(&mut self, id: LetterId, reason: &str) -> Result<Discarded, StoreError> {
         let Some(letter) = self.letter(id)? else { return Ok(Discarded::Unknown) };
         match letter.head.status {
@@ -113,19 +113,19 @@ impl<S: Records> Requests<'_, S> {
         let mut record = self.existing(run)?;
         record.waiting = record.waiting.saturating_sub(1);
         let StoredLetter { head, body } = letter;
-        self.shelf
-            .keep_letter(&StoredLetter { head: LetterHead { status, ..head }, body }, false)?;
-        self.keep_record(run, &record)
+        self.records
+            .put_letter(&StoredLetter { head: LetterHead { status, ..head }, body }, false)?;
+        self.put_record(run, &record)
     }
 
-    /// One dead letter. One that is missing from its run's count was lost.
+    /// One dead letter. A letter that its run counts and that is missing is damage.
     pub(super) fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        let (run, found) = (id.run, self.shelf.letter(id)?);
+        let (run, found) = (id.run, self.records.letter(id)?);
         if found.is_some() {
             return Ok(found);
         }
-        let Some(record) = self.shelf.record(run)? else { return Ok(None) };
-        let kept = self.shelf.lettered(run)?;
+        let Some(record) = self.records.record(run)? else { return Ok(None) };
+        let kept = self.records.tasks_with_letters(run)?;
         if kept.len() as u64 != record.letters || kept.contains(&id.task) {
             let what = format!("run {run}: its dead letters are not all there");
             return Err(StoreError::Broken(what));
@@ -135,13 +135,13 @@ impl<S: Records> Requests<'_, S> {
 
     /// A page of dead letters.
     pub(super) fn letters(&self, ask: &AskLetters) -> Result<Letters, StoreError> {
-        let (letters, damaged) = self.shelf.letters(ask.after, ask.limit, &ask.filter)?;
+        let (letters, damaged) = self.records.letters(ask.after, ask.limit, &ask.filter)?;
         Ok(Letters { at: self.now, letters, damaged })
     }
 
-    /// Marks a run that is at rest.
+    /// Marks a run that is not active as archived.
     pub(super) fn archive(&mut self, run: RunId) -> Result<Archived, StoreError> {
-        let Some(mut record) = self.shelf.record(run)? else { return Ok(Archived::Unknown) };
+        let Some(mut record) = self.records.record(run)? else { return Ok(Archived::Unknown) };
         if record.phase.is_active() {
             return Ok(Archived::Active);
         }
@@ -149,13 +149,13 @@ impl<S: Records> Requests<'_, S> {
             return Ok(Archived::Done { since });
         }
         record.archived = Some(self.now);
-        self.keep_record(run, &record)?;
+        self.put_record(run, &record)?;
         Ok(Archived::Done { since: self.now })
     }
 
-    /// Removes runs that ended long ago. A run that is damaged stays: somebody must look at it.
+    /// Removes runs that ended long ago. A damaged run stays: a person must look at it.
     pub(super) fn prune(&mut self, prune: &Prune) -> Result<Pruned, StoreError> {
-        let page = self.shelf.records(prune.after, prune.limit)?;
+        let page = self.records.page(prune.after, prune.limit)?;
         let next = page.records.last().map(|(run, _)| *run);
         let mut runs = Vec::new();
         for (run, record) in page.records {
@@ -174,7 +174,7 @@ impl<S: Records> Requests<'_, S> {
         let rows = self.queue.rows(run);
         let gone: Vec<_> = rows.iter().map(|row| QueueChange::Remove { task: row.task }).collect();
         self.change_queue(run, &mut record, &gone)?;
-        self.catalogue.forget(run, &record);
-        self.shelf.forget(run, &record)
+        self.run_index.remove(run, &record);
+        self.records.remove_run(run, &record)
     }
 }

@@ -10,11 +10,11 @@ use super::requests::{Record, Requests};
 use super::seam::{RunPhase, StoreError};
 use crate::run::RunId;
 
-/// Every run that is whole, by age.
+/// Every undamaged run, by age.
 #[derive(Debug, Default)]
 pub(super) struct RunIndex {
     runs: BTreeMap<RunCursor, Entry>,
-    /// No count is zero.
+    /// A phase without runs is absent.
     phases: BTreeMap<RunPhase, u64>,
     /// Dead letters that wait.
     waiting: u64,
@@ -30,35 +30,35 @@ struct Entry {
 }
 
 impl RunIndex {
-    /// Takes in a run, or what has become of it.
-    pub(super) fn keep(&mut self, run: RunId, record: &Record) {
+    /// Adds a run or replaces its entry.
+    pub(super) fn put(&mut self, run: RunId, record: &Record) {
         let Record { created, phase, waiting, .. } = *record;
         let entry = Entry { phase, waiting, workflow: Arc::clone(&record.workflow) };
         let before = self.runs.insert(RunCursor { created, run }, entry);
         *self.phases.entry(phase).or_default() += 1;
         self.waiting += waiting;
-        self.discount(before);
+        self.subtract(before);
     }
 
-    /// Takes out a run.
-    pub(super) fn forget(&mut self, run: RunId, record: &Record) {
+    /// Removes a run.
+    pub(super) fn remove(&mut self, run: RunId, record: &Record) {
         let gone = self.runs.remove(&RunCursor { created: record.created, run });
-        self.discount(gone);
+        self.subtract(gone);
     }
 
-    /// Sets damaged runs aside.
+    /// Removes damaged runs from the list and reports them apart.
     #[cfg(feature = "redb")]
-    pub(super) fn set_aside(&mut self, damaged: &BTreeSet<RunId>) {
+    pub(super) fn mark_damaged(&mut self, damaged: &BTreeSet<RunId>) {
         self.damaged.clone_from(damaged);
         let known = |at: &&RunCursor| damaged.contains(&at.run);
         let gone: Vec<_> = self.runs.keys().filter(known).copied().collect();
         for at in gone {
             let entry = self.runs.remove(&at);
-            self.discount(entry);
+            self.subtract(entry);
         }
     }
 
-    fn discount(&mut self, gone: Option<Entry>) {
+    fn subtract(&mut self, gone: Option<Entry>) {
         let Some(Entry { phase, waiting, .. }) = gone else { return };
         self.waiting -= waiting;
         if let Some(count) = self.phases.get_mut(&phase) {
@@ -69,7 +69,7 @@ impl RunIndex {
         }
     }
 
-    /// Where the wanted runs are, the newest first.
+    /// The places of the runs that match, the newest first.
     fn wanted(
         &self,
         before: Option<RunCursor>,
@@ -88,19 +88,19 @@ impl RunIndex {
 }
 
 impl<S: Records> Requests<'_, S> {
-    /// Keeps a run's record, and its place among the others.
-    pub(super) fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
-        self.catalogue.keep(run, record);
-        self.shelf.keep_record(run, record)
+    /// Writes a run's record and its entry in the index.
+    pub(super) fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        self.run_index.put(run, record);
+        self.records.put_record(run, record)
     }
 
     /// A page of runs, the newest first.
     pub(super) fn list(&self, ask: &AskRuns) -> Result<Listed, StoreError> {
-        let all_damaged = self.catalogue.damaged.iter().copied();
+        let all_damaged = self.run_index.damaged.iter().copied();
         let damaged = if ask.before.is_none() { all_damaged.collect() } else { Vec::new() };
         let mut page = Listed { at: self.now, runs: Vec::new(), next: None, damaged };
         let mut last = None;
-        for at in self.catalogue.wanted(ask.before, &ask.filter) {
+        for at in self.run_index.wanted(ask.before, &ask.filter) {
             if page.runs.len() >= ask.limit.max(1) {
                 page.next = last;
                 break;
@@ -117,7 +117,7 @@ impl<S: Records> Requests<'_, S> {
 
     /// How many runs there are.
     pub(super) fn tally(&self) -> Tally {
-        let RunIndex { phases, waiting, .. } = &*self.catalogue;
+        let RunIndex { phases, waiting, .. } = &*self.run_index;
         Tally { at: self.now, phases: phases.clone(), letters: *waiting }
     }
 }

@@ -170,7 +170,8 @@ impl<S: Store> Store for Arc<S> {
     }
 }
 
-/// What went wrong in a store. All three are infrastructure failures: no attempt is used up (C8).
+/// What went wrong in a store. All three are failures of the
+/// infrastructure: they use up no attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum StoreError {
@@ -180,7 +181,7 @@ pub enum StoreError {
     /// It did not happen. Try again later.
     #[error("the store did not do it: {0}")]
     NotDone(String),
-    /// Stored bytes are wrong (spec decision 19). Names the run, or the store.
+    /// Stored bytes are wrong. The text names the run, or the store.
     #[error("stored data is damaged: {0}")]
     Broken(String),
 }
@@ -192,7 +193,7 @@ pub struct Create {
     pub run: RunId,
     /// The submission's idempotency key.
     pub key: Option<String>,
-    /// Of workflow and input, to tell a repeated submission from a conflicting one.
+    /// The digest of workflow and input. It tells a repeated submission from a conflicting one.
     pub digest: Digest,
     /// The workflow's name, for lists.
     pub workflow: String,
@@ -202,7 +203,7 @@ pub struct Create {
     pub queue: Vec<QueueChange>,
     /// The run's phase after those events.
     pub phase: RunPhase,
-    /// The dead letter that the run redrives. It must wait, and is marked in the same transaction.
+    /// The dead letter that the run redrives. It must be waiting; the same transaction marks it.
     #[serde(default)]
     pub redrives: Option<LetterId>,
 }
@@ -216,8 +217,8 @@ pub enum Created {
         /// Store time.
         at: Timestamp,
     },
-    /// The key, or the run's id, was used before for the same workflow and input. What is stored is
-    /// that first creation: the events of this one are void.
+    /// The key, or the run's id, was used before for the same workflow and input. The store keeps
+    /// that first creation and ignores the events of this one.
     Existing {
         /// The first run.
         run: RunId,
@@ -229,7 +230,7 @@ pub enum Created {
         /// The first run.
         run: RunId,
     },
-    /// Another run has redriven the letter before.
+    /// Another run already redrives the letter.
     AlreadyRedriven {
         /// That run.
         run: RunId,
@@ -243,74 +244,74 @@ pub enum Created {
 /// Names a commit: the writer's incarnation and its own count, which goes up within a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CommitId {
-    /// Drawn by the writer when it started.
+    /// The writer's incarnation, drawn when it started.
     pub writer: u64,
-    /// Counted up by the writer.
+    /// The writer's own count.
     pub counter: u64,
 }
 
 /// Records what happened to one run, all or nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Commit {
-    /// The receipt.
+    /// Names the commit. The store keeps it as the receipt.
     pub id: CommitId,
     /// The run.
     pub run: RunId,
-    /// The version that the events follow.
+    /// The run's version before the events.
     pub expect: Version,
-    /// Tokens that must still be good.
+    /// Tokens that must still be valid.
     pub fences: Vec<Fence>,
     /// The events, encoded.
     pub events: Vec<Bytes>,
     /// What changes in the queue, in order.
     pub queue: Vec<QueueChange>,
-    /// Results of tasks that succeeded (W11).
+    /// Results of tasks that succeeded.
     pub results: Vec<ResultRow>,
-    /// Tasks that failed for good (C18).
+    /// Dead letters of tasks that failed and have no retries left.
     #[serde(default)]
     pub letters: Vec<LetterRow>,
     /// The run's phase after the events.
     pub phase: RunPhase,
-    /// The state after the events, encoded, when it is time for one.
+    /// The state after the events, encoded, if the caller wants a snapshot stored.
     pub snapshot: Option<Bytes>,
-    /// What the events mean to the guards of actions, in order.
+    /// What the events change in the guards of actions, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub guards: Vec<Guarding>,
-    /// The alerts that the events tell, in the order in which `guards` raise them. Where it raises
-    /// others it does not land.
+    /// The alerts that the events announce, in the order in which `guards` raise them. If the guards
+    /// raise other alerts, the commit does not land.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub raised: Vec<Raised>,
-    /// Runs that are added with it, without key or letter, unless they are known.
+    /// Runs that the commit adds, without key or letter. A run that exists already stays as it is.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub creates: Vec<Create>,
 }
 
-/// A successful result, append-only (W11).
+/// A successful result, append-only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultRow {
     /// The task.
     pub task: TaskId,
-    /// The attempt that gave it.
+    /// The attempt that returned it.
     pub attempt: u32,
     /// JSON text.
     pub result: Bytes,
 }
 
-/// A run's phase, as its head in the store says it.
+/// A run's phase, as stored in its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunPhase {
     /// Work is left.
     Running,
-    /// Work is left, and no retry starts until somebody has decided (H17).
+    /// Work is left, and no retry starts until a person decides.
     Paused,
-    /// Ended well.
+    /// Ended in success.
     Completed,
     /// Ended by a failure.
     Failed,
     /// Cancelled.
     Cancelled,
-    /// Taken out of recovery and claiming (A12).
+    /// Excluded from recovery and claiming.
     Deactivated,
 }
 
@@ -332,49 +333,49 @@ impl RunPhase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Committed {
-    /// It landed now.
+    /// The commit landed now.
     Applied {
         /// The run's version after it.
         version: Version,
         /// Store time.
         at: Timestamp,
     },
-    /// It had landed before.
+    /// The commit landed before.
     Already {
         /// The run's version after it.
         version: Version,
         /// Store time.
         at: Timestamp,
     },
-    /// Others wrote first; this id did not and cannot land.
+    /// Others wrote first. This id did not land and never will.
     Conflict {
         /// What they wrote after the expected version.
         tail: Tail,
         /// Store time.
         at: Timestamp,
     },
-    /// Others wrote first, and what they wrote after the expected version was trimmed away: load
-    /// the run again. This id did not and cannot land.
+    /// Others wrote first, and what they wrote after the expected version was trimmed: load the run
+    /// again. This id did not land and never will.
     Behind {
         /// Store time.
         at: Timestamp,
     },
-    /// Guards hold something back, so nothing landed. A start that is held is not reserved any
-    /// more: its task is due again when the guard is to be asked again.
+    /// Guards hold something back, so nothing landed. A start that is held loses its reservation:
+    /// its task is due again when the guard may be asked again.
     Held {
         /// Everything that is held.
         holds: Vec<Hold>,
         /// Store time.
         at: Timestamp,
     },
-    /// The alerts that it raises are not those that its events tell, so nothing landed.
+    /// The guards raise other alerts than the events announce, so nothing landed.
     Untold {
-        /// What its events must tell.
+        /// The alerts that the events must announce.
         raised: Vec<Raised>,
         /// Store time.
         at: Timestamp,
     },
-    /// A token is not good any more (R7); this id did not and cannot land.
+    /// A token is no longer valid. This id did not land and never will.
     Fenced {
         /// The first task whose fence failed.
         task: TaskId,
@@ -388,14 +389,15 @@ pub enum Committed {
 pub struct Tail {
     /// The events, encoded, in order.
     pub events: Vec<Bytes>,
-    /// All the run's results recorded with or after the first of those events; more do no harm.
+    /// All the run's results recorded with or after the first of those events, and perhaps older
+    /// ones.
     pub results: Vec<ResultRow>,
 }
 
 /// A run's state as bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// How many events are folded into it.
+    /// How many events it includes.
     pub version: Version,
     /// The encoded state.
     pub state: Bytes,

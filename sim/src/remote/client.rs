@@ -13,8 +13,8 @@ use super::link::Link;
 use super::protocol::{RequestFrame, frame};
 use crate::net::SimConnector;
 
-/// A store at another node. Keeps one connection, made when it is first needed and again after it
-/// was lost; calls share it.
+/// A store at another node. All calls share one connection, which is opened when it is first needed
+/// and again after it was lost.
 #[derive(Debug)]
 pub struct RemoteStore<R> {
     runtime: R,
@@ -44,7 +44,7 @@ impl<R: Runtime> RemoteStore<R> {
         }
     }
 
-    /// The same with another wait for each answer, by this node's clock. Connecting gets as long
+    /// Sets how long a call waits for its answer, by this node's clock. Connecting may take as long
     /// again.
     #[must_use]
     pub fn with_patience(mut self, patience: Nanos) -> Self {
@@ -52,7 +52,7 @@ impl<R: Runtime> RemoteStore<R> {
         self
     }
 
-    /// The connection, made anew where there is none.
+    /// The connection, opened if there is none.
     async fn link(&self) -> Result<Arc<Link>, StoreError> {
         let mut kept = self.link.lock().await;
         if let Some(link) = kept.as_ref().filter(|link| link.is_open()) {
@@ -69,7 +69,7 @@ impl<R: Runtime> RemoteStore<R> {
         Ok(link)
     }
 
-    /// What `future` gives, unless patience ends first.
+    /// The output of `future`; `None` if the patience ends first.
     async fn within<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let deadline = self.runtime.now().after(self.patience);
         tokio::select! {
@@ -96,7 +96,7 @@ impl<R: Runtime> Store for RemoteStore<R> {
         if let Some(given) = self.within(&mut answered).await {
             return given.unwrap_or_else(|_| Err(unanswered()));
         }
-        // The peer may be dead and silent. Closing says whether this request ever left.
+        // The peer may be dead and silent. Closing the link answers whether this request ever left.
         link.close(LATE);
         answered.try_recv().unwrap_or_else(|_| Err(unanswered()))
     }

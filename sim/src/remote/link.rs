@@ -27,8 +27,8 @@ struct Calls(Mutex<Table>);
 
 #[derive(Debug, Default)]
 struct Table {
-    /// Why the link is over, once it is.
-    over: Option<String>,
+    /// Why the link is closed, once it is.
+    closed: Option<String>,
     waiting: BTreeMap<u64, Waiting>,
 }
 
@@ -40,7 +40,7 @@ struct Waiting {
 }
 
 impl Link {
-    /// Takes `stream` into service.
+    /// Starts to send and receive on `stream`.
     pub(super) fn new(runtime: &impl Runtime, stream: ShimStream) -> Self {
         let (reader, writer) = tokio::io::split(stream);
         let (out, queue) = mpsc::unbounded_channel();
@@ -52,26 +52,26 @@ impl Link {
         Self { out, calls, _tasks: tasks }
     }
 
-    /// Whether it can still be used.
+    /// Whether it is not closed.
     pub(super) fn is_open(&self) -> bool {
-        self.calls.table().over.is_none()
+        self.calls.table().closed.is_none()
     }
 
-    /// Queues `frame`; the answer comes through the channel.
+    /// Queues `frame`. The answer arrives on the channel.
     pub(super) fn call(&self, id: u64, frame: Vec<u8>) -> oneshot::Receiver<Result> {
         let (answer, answered) = oneshot::channel();
         let mut table = self.calls.table();
-        if let Some(why) = &table.over {
+        if let Some(why) = &table.closed {
             let _ = answer.send(Err(StoreError::NotDone(why.clone())));
         } else {
             table.waiting.insert(id, Waiting { sent: false, answer });
-            // The writer holds the other end for as long as the link is not over.
+            // The writer holds the other end until the link is closed.
             let _ = self.out.send((id, frame));
         }
         answered
     }
 
-    /// Gives the connection up: every call that waits is told so.
+    /// Closes the connection. Every waiting call gets an error.
     pub(super) fn close(&self, why: &str) {
         self.calls.close(why);
     }
@@ -84,7 +84,7 @@ impl Calls {
 
     fn close(&self, why: &str) {
         let mut table = self.table();
-        table.over.get_or_insert_with(|| why.to_owned());
+        table.closed.get_or_insert_with(|| why.to_owned());
         for (_, Waiting { sent, answer }) in std::mem::take(&mut table.waiting) {
             let why = why.to_owned();
             let error = if sent { StoreError::Unknown(why) } else { StoreError::NotDone(why) };
@@ -92,8 +92,8 @@ impl Calls {
         }
     }
 
-    /// Notes that the call's first byte is about to leave; false when nobody waits for it any
-    /// more. Such a call was told that it never left, so it must not.
+    /// Records that the call's first byte is about to leave. Returns false if nobody waits for it
+    /// any more: its caller was answered that it never left, so it must not leave.
     fn mark_sent(&self, id: u64) -> bool {
         let mut table = self.table();
         let call = table.waiting.get_mut(&id);

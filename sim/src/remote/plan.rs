@@ -17,7 +17,7 @@ use crate::trace::{Kind, Trace};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StorePlan {
-    /// The faults. The first that covers a request is the one that strikes.
+    /// The faults. The first one that covers a request takes effect.
     #[serde(default)]
     pub faults: Vec<StoreFault>,
 }
@@ -26,7 +26,7 @@ pub struct StorePlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreFault {
-    /// When it can strike: the time at which the request arrives.
+    /// When it takes effect: the time at which the request arrives.
     pub window: Window,
     /// The node that asks; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -108,7 +108,7 @@ pub enum StoreEffect {
         /// How much later than the first was answered.
         after: Nanos,
     },
-    /// The request arrives later. The caller may have given up and sent it again by then.
+    /// The request arrives later. By then the caller may have given up and sent it again.
     Delay {
         /// How much.
         by: Nanos,

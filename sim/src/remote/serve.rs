@@ -13,11 +13,11 @@ use super::protocol::{AnswerFrame, RequestFrame, frame, read};
 use super::{StoreEffect, StoreFaults, StoreOp};
 use crate::net::{ShimStream, SimListener};
 
-/// Serves `store` to whoever connects, until `listener` fails; to be run on the store's own node.
-/// Requests of one connection are worked on side by side.
+/// Serves `store` to all who connect, until `listener` fails. Run it on the store's own node. Requests
+/// of one connection run concurrently.
 ///
 /// # Errors
-/// What [`SimListener::accept`] says.
+/// Those of [`SimListener::accept`].
 pub async fn serve<S: Store>(
     store: Arc<S>,
     listener: SimListener,
@@ -27,18 +27,18 @@ pub async fn serve<S: Store>(
     loop {
         let stream = listener.accept().await?;
         let peer = stream.peer().into();
-        let desk = Desk {
+        let connection = Connection {
             store: Arc::clone(&store),
             faults: faults.clone(),
             name: Arc::clone(&name),
             peer,
         };
-        madsim::task::spawn(desk.attend(stream));
+        madsim::task::spawn(connection.serve(stream));
     }
 }
 
-/// What serves one connection.
-struct Desk<S> {
+/// Serves one connection.
+struct Connection<S> {
     store: Arc<S>,
     faults: StoreFaults,
     /// The store's node.
@@ -47,7 +47,7 @@ struct Desk<S> {
     peer: Arc<str>,
 }
 
-impl<S> Clone for Desk<S> {
+impl<S> Clone for Connection<S> {
     fn clone(&self) -> Self {
         Self {
             store: Arc::clone(&self.store),
@@ -58,20 +58,20 @@ impl<S> Clone for Desk<S> {
     }
 }
 
-impl<S: Store> Desk<S> {
-    /// Takes requests until the connection ends.
-    async fn attend(self, stream: ShimStream) {
+impl<S: Store> Connection<S> {
+    /// Reads requests until the connection ends.
+    async fn serve(self, stream: ShimStream) {
         let (mut requests, answers) = tokio::io::split(stream);
         let (out, queue) = mpsc::unbounded_channel();
         madsim::task::spawn(write(queue, answers));
         while let Ok(request) = read::<RequestFrame>(&mut requests).await {
             let effect = self.faults.strike(&self.name, &self.peer, StoreOp::of(&request.ask));
-            madsim::task::spawn(self.clone().work(request, effect, out.clone()));
+            madsim::task::spawn(self.clone().answer(request, effect, out.clone()));
         }
     }
 
-    /// Acts on one request, as often and as late as `effect` says.
-    async fn work(
+    /// Answers one request, as often and as late as `effect` demands.
+    async fn answer(
         self,
         RequestFrame { id, ask }: RequestFrame,
         effect: Option<StoreEffect>,
@@ -88,7 +88,7 @@ impl<S: Store> Desk<S> {
         };
         let result = self.store.ask(ask).await;
         if effect != Some(StoreEffect::LoseAnswer) {
-            // Nobody waits any more where the connection has ended.
+            // Nobody waits any more if the connection has ended.
             let _ = out.send(AnswerFrame { id, result });
         }
         if let Some((ask, after)) = again {

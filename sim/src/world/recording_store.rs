@@ -1,4 +1,4 @@
-//! The store, with a witness beside it that writes down what the oracles need.
+//! A store that records what the oracles need, in front of the real one.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::evidence::{Ask, StoreAnswer};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
-/// What was seen of all stores of a world. Clones share it.
+/// The record of all stores of a world. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen(Arc<Mutex<Inner>>);
 
@@ -24,16 +24,16 @@ pub(super) struct Seen(Arc<Mutex<Inner>>);
 struct Inner {
     snapshots: Vec<(RunId, Snapshot)>,
     fenced: u64,
-    answers: Vec<StoredAnswer>,
-    /// What was to be kept, whatever became of it; only where somebody asks for it.
+    answers: Vec<RecordedAnswer>,
+    /// Every write that was sent, landed or not; recorded only after [`Seen::keep_sent`].
     sent: Option<Vec<Encoded>>,
-    /// The commits of `answers`, by whether they landed.
-    known: BTreeSet<(RunId, CommitId, bool)>,
+    /// The commits in `answers`, by whether they landed.
+    recorded: BTreeSet<(RunId, CommitId, bool)>,
 }
 
-/// An answer as it was given: its events are read when somebody asks.
+/// An answer of the store. Its events are decoded when an oracle asks.
 #[derive(Debug)]
-enum StoredAnswer {
+enum RecordedAnswer {
     Unsure,
     Landed(Encoded),
     Held(Encoded, Vec<Hold>),
@@ -48,7 +48,7 @@ struct Encoded {
 }
 
 impl Encoded {
-    /// Nothing where an event can't be read: the run's own bytes say so too.
+    /// `None` if an event can't be decoded: the run's own bytes show that too.
     fn read(&self) -> Option<Ask> {
         let Self { at, run, first, .. } = *self;
         let events: Result<Vec<Recorded>, _> = self.events.iter().map(|b| run::decode(b)).collect();
@@ -57,7 +57,7 @@ impl Encoded {
 }
 
 impl Seen {
-    /// Keeps all that is sent from now on.
+    /// Records every write that is sent from now on.
     pub(super) fn keep_sent(&self) {
         lock(&self.0).sent = Some(Vec::new());
     }
@@ -66,7 +66,7 @@ impl Seen {
         lock(&self.0).sent.iter().flatten().filter_map(Encoded::read).collect()
     }
 
-    fn send(&self, run: RunId, first: Version, events: &[Bytes]) {
+    fn record_sent(&self, run: RunId, first: Version, events: &[Bytes]) {
         if let Some(sent) = &mut lock(&self.0).sent {
             let (at, events) = (Timestamp::default(), events.to_vec());
             sent.push(Encoded { at, run, first, events });
@@ -83,18 +83,18 @@ impl Seen {
     }
 
     pub(super) fn answers(&self) -> Vec<StoreAnswer> {
-        let read = |answer: &StoredAnswer| match answer {
-            StoredAnswer::Unsure => Some(StoreAnswer::Unsure),
-            StoredAnswer::Landed(ask) => ask.read().map(StoreAnswer::Landed),
-            StoredAnswer::Held(ask, holds) => Some(StoreAnswer::Held(ask.read()?, holds.clone())),
+        let read = |answer: &RecordedAnswer| match answer {
+            RecordedAnswer::Unsure => Some(StoreAnswer::Unsure),
+            RecordedAnswer::Landed(ask) => ask.read().map(StoreAnswer::Landed),
+            RecordedAnswer::Held(ask, holds) => Some(StoreAnswer::Held(ask.read()?, holds.clone())),
         };
         lock(&self.0).answers.iter().filter_map(read).collect()
     }
 }
 
 impl Inner {
-    /// Notes an answer. One that says again what was said before, or that it was said, is none.
-    fn note(
+    /// Records the answer to a commit. A repeated answer to the same commit is recorded once.
+    fn record(
         &mut self,
         id: CommitId,
         ask: impl FnOnce(Timestamp) -> Encoded,
@@ -103,24 +103,24 @@ impl Inner {
         match answer {
             Ok(Committed::Applied { at, .. }) => {
                 let ask = ask(*at);
-                if self.known.insert((ask.run, id, true)) {
-                    self.answers.push(StoredAnswer::Landed(ask));
+                if self.recorded.insert((ask.run, id, true)) {
+                    self.answers.push(RecordedAnswer::Landed(ask));
                 }
             }
             Ok(Committed::Held { at, holds }) => {
                 let ask = ask(*at);
-                if self.known.insert((ask.run, id, false)) {
-                    self.answers.push(StoredAnswer::Held(ask, holds.clone()));
+                if self.recorded.insert((ask.run, id, false)) {
+                    self.answers.push(RecordedAnswer::Held(ask, holds.clone()));
                 }
             }
             Ok(Committed::Fenced { .. }) => self.fenced += 1,
             Ok(_) => {}
-            Err(_) => self.answers.push(StoredAnswer::Unsure),
+            Err(_) => self.answers.push(RecordedAnswer::Unsure),
         }
     }
 }
 
-/// A store that is watched.
+/// The store.
 #[derive(Debug)]
 pub(super) struct RecordingStore<S> {
     store: S,
@@ -131,7 +131,7 @@ pub(super) struct RecordingStore<S> {
 
 impl<S> RecordingStore<S> {
     pub(super) fn new(store: S, seen: Seen, lost: Lost, incarnation: Incarnation) -> Self {
-        lock(&seen.0).answers.push(StoredAnswer::Unsure);
+        lock(&seen.0).answers.push(RecordedAnswer::Unsure);
         Self { store, seen, incarnation, lost }
     }
 }
@@ -140,16 +140,16 @@ impl<S: Store> RecordingStore<S> {
     async fn commit_and_record(&self, commit: Commit) -> Result<Committed, StoreError> {
         let (id, run, state) = (commit.id, commit.run, commit.snapshot.clone());
         let (first, events) = (commit.expect, commit.events.clone());
-        self.seen.send(run, first, &events);
+        self.seen.record_sent(run, first, &events);
         for birth in &commit.creates {
-            self.seen.send(birth.run, Version::START, &birth.events);
+            self.seen.record_sent(birth.run, Version::START, &birth.events);
         }
         let answer = self.store.commit(commit).await;
         if self.incarnation.is_over() {
             return answer;
         }
         let mut seen = lock(&self.seen.0);
-        seen.note(id, |at| Encoded { at, run, first, events }, &answer);
+        seen.record(id, |at| Encoded { at, run, first, events }, &answer);
         if let (
             Ok(Committed::Applied { version, .. } | Committed::Already { version, .. }),
             Some(state),
@@ -197,7 +197,7 @@ impl<S: Store> Store for RecordingStore<S> {
                 answer
             }
             Request::Create(create) => {
-                self.seen.send(create.run, Version::START, &create.events);
+                self.seen.record_sent(create.run, Version::START, &create.events);
                 self.store.ask(Request::Create(create)).await
             }
             Request::Commit(commit) => self.commit_and_record(commit).await.map(Answer::Commit),

@@ -1,4 +1,4 @@
-//! Heartbeats with progress (X1), and who claims what (X12).
+//! Heartbeats with progress, and which claims get which tasks.
 
 use std::sync::Arc;
 

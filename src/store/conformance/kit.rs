@@ -12,7 +12,7 @@ use crate::store::{
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Need, StepIx, Via};
 
-/// What a store got wrong.
+/// How a store differs from what the suite expects.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Wrong(pub String);
@@ -37,7 +37,7 @@ macro_rules! same {
 }
 pub(super) use same;
 
-/// Returns [`Wrong`] unless the value matches; else gives what the pattern bound.
+/// Returns [`Wrong`] unless the value matches; otherwise evaluates to what the pattern bound.
 macro_rules! matched {
     ($got:expr, $pattern:pat => $bound:expr) => {{
         match $got {
@@ -53,12 +53,12 @@ macro_rules! matched {
 }
 pub(super) use matched;
 
-/// Short enough to wait out, long enough to be seen.
+/// Short enough to wait for, long enough to notice.
 pub(super) const SOON: Nanos = Nanos::from_millis(20);
-/// Never over while a case runs.
+/// Longer than any case runs.
 pub(super) const LONG: Nanos = Nanos::from_secs(100_000);
 
-/// The store under test, in the suite's words.
+/// The store under test, with helpers for the cases.
 pub(super) struct Bench<'a, H> {
     pub(super) harness: &'a mut H,
     claims: u64,
@@ -103,7 +103,7 @@ pub(super) fn lapsed(item: u32, token: Token) -> Fence {
     Fence::Lapsed { task: task(item), token }
 }
 
-/// `n` events whose bytes say which they are.
+/// `n` events that contain their number.
 pub(super) fn events(from: u64, n: u64) -> Vec<Bytes> {
     (from..from + n).map(|n| Bytes::from(format!("event {n}"))).collect()
 }
@@ -135,13 +135,13 @@ impl<'a, H: Harness> Bench<'a, H> {
         self.harness.store()
     }
 
-    /// Adds run `n` with these rows and gives the time.
+    /// Adds run `n` with these rows and returns the time.
     pub(super) async fn add(&self, n: u64, queue: Vec<QueueChange>) -> Result<Timestamp, Wrong> {
         let created = self.store().create(create(n, queue)).await?;
         Ok(matched!(created, Created::New { at } => at))
     }
 
-    /// A claim under an id of its own.
+    /// A claim with a new id.
     pub(super) fn next_claim(&mut self, limit: usize, lasts: Nanos) -> Claim {
         self.claims += 1;
         let id = ClaimId { writer: 1, counter: self.claims };
@@ -160,7 +160,7 @@ impl<'a, H: Harness> Bench<'a, H> {
         Ok(matched!(claimed.tasks.as_slice(), [task] => task.clone()))
     }
 
-    /// A commit of one event to run `n` after `expect`, under an id of its own.
+    /// A commit of one event to run `n` after `expect`, with a new id.
     pub(super) fn next_commit(&mut self, n: u64, expect: u64) -> Commit {
         self.commits += 1;
         Commit {
@@ -180,7 +180,7 @@ impl<'a, H: Harness> Bench<'a, H> {
         }
     }
 
-    /// Commits and gives the time at which it landed.
+    /// Commits and returns the time at which the commit landed.
     pub(super) async fn land(&self, commit: &Commit) -> Result<Timestamp, Wrong> {
         let (landed, at) = match self.store().commit(commit.clone()).await? {
             Committed::Applied { version, at } => (version, at),

@@ -1,8 +1,8 @@
 //! The suite that every store passes.
 //!
-//! Decides what the seam's words mean, by example. Must never know how a store keeps anything. To
-//! add a case, write a function over `Bench` and add it to [`cases`]. Waits are short and only
-//! ever waited out, never raced, so that the suite runs against real clocks as well as turned ones.
+//! Decides what the seam's documentation means, by example. Must never know how a store keeps its
+//! records. To add a case, write a function over `Bench` and add it to [`cases`]. Waits are short,
+//! and no case races a clock, so the suite runs against real clocks as well as manual ones.
 
 mod alerts;
 mod definitions;
@@ -31,20 +31,20 @@ pub trait Harness {
     /// The store.
     fn store(&self) -> &Self::Store;
 
-    /// Lets the store's time go on by at least `by`.
+    /// Lets at least `by` pass in the store's time.
     fn sleep(&self, by: Nanos) -> impl Future<Output = ()>;
 
-    /// Closes the store and opens it again. A store that forgets when closed gives false and stays
-    /// as it is.
+    /// Closes the store and opens it again. A store that loses everything when closed returns false
+    /// and stays open.
     fn reopen(&mut self) -> impl Future<Output = bool>;
 
-    /// Whether reservations outlive the closing, because other nodes use the store meanwhile.
+    /// Whether reservations survive the reopening, because other nodes use the store meanwhile.
     fn keeps_reservations(&self) -> bool {
         false
     }
 }
 
-/// One case. Wants a harness with an empty store.
+/// One case. It needs a harness with an empty store.
 pub struct Case<H> {
     /// What must hold.
     pub name: &'static str,
@@ -52,7 +52,7 @@ pub struct Case<H> {
     pub run: for<'a> fn(&'a mut H) -> Checked<'a>,
 }
 
-/// A case's verdict.
+/// A case's result.
 pub type Checked<'a> = Pin<Box<dyn Future<Output = Result<(), Wrong>> + 'a>>;
 
 /// Every case.

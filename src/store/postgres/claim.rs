@@ -1,9 +1,9 @@
-//! Claims and expired leases: SQL over queue rows alone, which waits for nobody's locks.
+//! Claims and expired leases: SQL over queue rows only, which waits for no lock.
 //!
-//! Each need that waits has a list of its own in the index, so that what a node can't run costs it
-//! nothing. The earliest rows of each list it can run make up a window. Within the window the runs
-//! take turns, from the run after the one that was given out last (X6). Where one run fills a
-//! window, a walk over the other runs brings in the earliest row of each.
+//! The index keeps the rows of each need together, so that a claim does not look at rows that the
+//! node can't run. The earliest rows of each need that it can run make up a window. Within the window
+//! the runs take turns, from the run after the one that was claimed last. If one run fills the window,
+//! a walk over the other runs adds the earliest row of each.
 
 use std::collections::BTreeMap;
 
@@ -16,18 +16,18 @@ use super::super::seam::{
 };
 use super::error::Failed;
 use super::layout::{ROW, bits, length, nanos, need_text, read_need, read_row, run_at, time, uuid};
+use super::server::Server;
 use super::session::{Session, Value};
-use super::shared::Shared;
 use crate::run::{Lapse, RunId, TaskId, Token};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Need, Via};
 
-/// How many rows of one need a claim looks at; more where more are asked for.
+/// How many rows of one need a claim looks at, at least.
 const WINDOW: usize = 1_000;
 /// How many runs a walk passes.
 const WALK: i64 = 64;
 
-/// How long a transaction may take that keeps rows from a claim.
+/// When to claim again if other transactions lock due rows.
 const MOMENT: Nanos = Nanos::from_millis(10);
 
 const GIVEN: &str = "SELECT counter, answer, until FROM claims WHERE writer = $1 FOR UPDATE";
@@ -45,7 +45,7 @@ const NEEDS: &str = "needs AS ( \
     (SELECT q.need, q.due FROM queue q WHERE q.due IS NOT NULL AND q.need > p.need \
     ORDER BY q.need, q.due, q.turn LIMIT 1) n)";
 
-/// The needs, the first time from `$1` on of each that is later.
+/// The needs, each with its first due time and its first due time after `$1`.
 fn needs() -> String {
     format!(
         "WITH RECURSIVE {NEEDS} SELECT n.need, n.due, \
@@ -55,7 +55,7 @@ fn needs() -> String {
 }
 
 /// `$1` now, `$2` whether anything, `$3` which needs, `$4` whether HTTP, `$5` window, `$6` the run
-/// given out last, `$7` limit, `$8` tokens, `$9` until, `$10` where the walk begins.
+/// claimed last, `$7` limit, `$8` tokens, `$9` until, `$10` where the walk begins.
 fn take() -> String {
     const ABLE: &str = "($2 OR need = ANY($3) OR $4 AND left(need, 1) = 'h')";
     format!(
@@ -91,18 +91,17 @@ fn take() -> String {
     )
 }
 
-/// What a store remembers of claims: where the turns of runs are, and the answers that nothing in
-/// the database would tell again.
+/// What a store remembers of claims: whose turn it is, and the last answers.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     last: Option<RunId>,
     walked: Option<Uuid>,
-    given: BTreeMap<u64, Given>,
+    answered: BTreeMap<u64, AnsweredClaim>,
     minted: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Given {
+struct AnsweredClaim {
     counter: u64,
     until: Timestamp,
     answer: Claimed,
@@ -112,15 +111,15 @@ impl Claims {
     /// Reserves what is due.
     pub(super) async fn claim(
         &mut self,
-        shared: &Shared,
+        server: &Server,
         claim: &Claim,
     ) -> Result<Claimed, StoreError> {
-        Ok(self.try_claim(shared, claim).await?)
+        Ok(self.try_claim(server, claim).await?)
     }
 
-    async fn try_claim(&mut self, shared: &Shared, claim: &Claim) -> Result<Claimed, Failed> {
-        let (floor, writer) = (shared.floor(), claim.id.writer);
-        let session = Session::of(&shared.pool).await?;
+    async fn try_claim(&mut self, server: &Server, claim: &Claim) -> Result<Claimed, Failed> {
+        let (floor, writer) = (server.last_time(), claim.id.writer);
+        let session = Session::of(&server.pool).await?;
         let [given, clock] = session.prepare([GIVEN, NOW]).await?;
         let (name, at) = (bits(writer), nanos(floor));
         let ((), given, clock) = tokio::try_join!(
@@ -130,17 +129,17 @@ impl Claims {
             session.query(&clock, [&at]),
         )?;
         let now = clock.first().map_or(floor, |row| time(row.get(0)));
-        let given = given.first().and_then(read_given).filter(|given| given.until > now);
-        // A claim whose answer was lost is known to the database alone.
-        let known = self.given.get(&writer).map(|known| known.counter);
+        let given = given.first().and_then(read_answered).filter(|given| given.until > now);
+        // Only the database knows a claim whose answer was lost.
+        let known = self.answered.get(&writer).map(|known| known.counter);
         if let Some(given) = given.filter(|given| known.is_none_or(|known| known < given.counter)) {
-            self.given.insert(writer, given);
+            self.answered.insert(writer, given);
         }
-        let known = self.given.get(&writer).map(|given| (given.counter, given.answer.clone()));
+        let known = self.answered.get(&writer).map(|given| (given.counter, given.answer.clone()));
         let (answer, cut) = match known {
             Some((counter, answer)) if counter == claim.id.counter => (answer, true),
             Some((counter, _)) if counter > claim.id.counter => {
-                (look(&session, claim, now, vec![]).await?, true)
+                (answer_without_taking(&session, claim, now, vec![]).await?, true)
             }
             _ => (self.take(&session, claim, now).await?, false),
         };
@@ -152,11 +151,11 @@ impl Claims {
         }
         if !cut {
             let until = now.after(claim.lasts);
-            self.given.retain(|_, given| given.until > now);
-            let given = Given { counter: claim.id.counter, until, answer: answer.clone() };
-            self.given.insert(writer, given);
+            self.answered.retain(|_, given| given.until > now);
+            let given = AnsweredClaim { counter: claim.id.counter, until, answer: answer.clone() };
+            self.answered.insert(writer, given);
         }
-        shared.saw(now, floor).await;
+        server.advance_time(now, floor).await;
         Ok(answer)
     }
 
@@ -189,9 +188,9 @@ impl Claims {
             self.walked = walked.and_then(|run| run.parse().ok());
         }
         let tasks = taken.iter().filter_map(read_claimed).collect();
-        let mut answer = told(&needs, claim, now, tasks);
+        let mut answer = answer_from(&needs, claim, now, tasks);
         if taken.len() < claim.limit {
-            // What is due and was not had is being worked on just now: there is no use in asking
+            // Other transactions lock the due rows that were not claimed: it is of no use to claim
             // again at once.
             let moment = |due| if due <= now { now.after(MOMENT) } else { due };
             answer.next_due = answer.next_due.map(moment);
@@ -205,8 +204,8 @@ impl Claims {
         Ok(answer)
     }
 
-    /// A token. The count starts again when the store is opened again, so the claim's name and time
-    /// go in beside it.
+    /// A token. The count starts again when the store is reopened, so the token also depends on the
+    /// claim's id and on the time.
     fn mint(&mut self, claim: &Claim, now: Timestamp) -> Uuid {
         self.minted = self.minted.wrapping_add(1);
         let task = TaskId::FIRST;
@@ -217,17 +216,17 @@ impl Claims {
     }
 }
 
-fn read_given(row: &Row) -> Option<Given> {
+fn read_answered(row: &Row) -> Option<AnsweredClaim> {
     let counter = u64::from_ne_bytes(row.get::<_, i64>(0).to_ne_bytes());
-    Some(Given { counter, until: time(row.get(2)), answer: from_slice(row.get(1)).ok()? })
+    Some(AnsweredClaim { counter, until: time(row.get(2)), answer: from_slice(row.get(1)).ok()? })
 }
 
-/// A damaged row stays reserved and is told to nobody.
+/// A damaged row stays reserved and is left out of the answer.
 fn read_claimed(row: &Row) -> Option<ClaimedTask> {
-    let ((run, task), standing) = read_row(row);
-    let standing = standing?;
-    let (token, _) = standing.reserved?;
-    let row = standing.row;
+    let ((run, task), full) = read_row(row);
+    let full = full?;
+    let (token, _) = full.reserved?;
+    let row = full.row;
     Some(ClaimedTask { run, task, attempt: row.attempt, token, progress: row.progress })
 }
 
@@ -243,18 +242,18 @@ fn able_values(able: &Able) -> (bool, Vec<String>, bool) {
     }
 }
 
-async fn look(
+async fn answer_without_taking(
     session: &Session,
     claim: &Claim,
     now: Timestamp,
     tasks: Vec<ClaimedTask>,
 ) -> Result<Claimed, Failed> {
     let rows = session.ask(&needs(), [&nanos(now)]).await?;
-    Ok(told(&rows, claim, now, tasks))
+    Ok(answer_from(&rows, claim, now, tasks))
 }
 
-/// The answer, from what waits after it.
-fn told(rows: &[Row], claim: &Claim, now: Timestamp, tasks: Vec<ClaimedTask>) -> Claimed {
+/// The answer, from the needs that wait after the claim.
+fn answer_from(rows: &[Row], claim: &Claim, now: Timestamp, tasks: Vec<ClaimedTask>) -> Claimed {
     let needs = rows.iter().filter_map(|row| {
         let later = row.get::<_, Option<i64>>(2).map(time);
         Some((read_need(row.get(0))?, time(row.get(1)), later))
@@ -275,19 +274,19 @@ fn rows(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }
 
-/// Leases whose end has come. Those that somebody is working on just now are passed over.
-pub(super) async fn expired(shared: &Shared, limit: usize) -> Result<Expired, StoreError> {
-    Ok(try_expired(shared, limit).await?)
+/// Leases that have ended. Rows that other transactions lock are skipped.
+pub(super) async fn expired(server: &Server, limit: usize) -> Result<Expired, StoreError> {
+    Ok(try_expired(server, limit).await?)
 }
 
-async fn try_expired(shared: &Shared, limit: usize) -> Result<Expired, Failed> {
+async fn try_expired(server: &Server, limit: usize) -> Result<Expired, Failed> {
     const NEXT: &str = "SELECT ends FROM queue WHERE ends > $1 ORDER BY ends LIMIT 1";
     let over = format!(
         "SELECT {ROW} FROM queue q WHERE q.ends <= $1 \
          ORDER BY q.ends, q.run, q.step, q.item LIMIT $2 FOR UPDATE SKIP LOCKED"
     );
-    let floor = shared.floor();
-    let session = Session::of(&shared.pool).await?;
+    let floor = server.last_time();
+    let session = Session::of(&server.pool).await?;
     let clock = session.ask(NOW, [&nanos(floor)]).await?;
     let now = clock.first().map_or(floor, |row| time(row.get(0)));
     let at = nanos(now);
@@ -300,15 +299,15 @@ async fn try_expired(shared: &Shared, limit: usize) -> Result<Expired, Failed> {
         session.query(&next, [&at]),
     )?;
     session.done();
-    shared.saw(now, floor).await;
+    server.advance_time(now, floor).await;
     let tasks = over.iter().filter_map(read_expired).collect();
     let next = next.first().map(|row| time(row.get(0)));
     Ok(Expired { at: now, tasks, next })
 }
 
 fn read_expired(row: &Row) -> Option<ExpiredTask> {
-    let ((run, task), standing) = read_row(row);
-    let row = standing?.row;
+    let ((run, task), full) = read_row(row);
+    let row = full?.row;
     let QueueState::Leased { token, until, deadline, beat_by } = row.state else { return None };
     let lapse = if deadline == Some(until) {
         Lapse::Deadline

@@ -1,4 +1,4 @@
-//! Connections: TLS, the pool, and bringing the tables up to date.
+//! Connections: TLS, the pool, and the migration of the tables.
 
 use std::io;
 use std::path::Path;
@@ -14,20 +14,20 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio_postgres::Client;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::error::{ConnectError, told};
+use super::error::{ConnectError, message_of};
 use super::layout::sum;
 use super::options::{PostgresOptions, duration};
-use super::shared::RAISE;
+use super::server::RAISE;
 use crate::runtime::Runtime;
 
-/// What has made the tables as they are. One that was released never changes; add the next.
+/// The migrations, in order. A released one never changes; add another.
 const MIGRATIONS: [(&str, &str); 1] = [("V1__init", include_str!("migrations/V1__init.sql"))];
-/// Where it is written which of them were done.
+/// The table of the migrations that were applied.
 const DONE: &str = "retrial_migrations";
 /// Marks our advisory locks: `retr`.
 const LOCK: i32 = 0x7265_7472;
 
-/// TLS as rustls speaks it over ring.
+/// TLS by rustls on ring.
 pub(super) fn tls(options: &PostgresOptions) -> Result<MakeRustlsConnect, ConnectError> {
     let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     if let Some(path) = &options.roots {
@@ -56,14 +56,14 @@ fn add_roots(roots: &mut RootCertStore, path: &Path) -> io::Result<()> {
     }
 }
 
-/// The pool. Connects nowhere yet.
+/// The pool. It does not connect yet.
 pub(super) fn pool(
     options: &PostgresOptions,
     tls: MakeRustlsConnect,
 ) -> Result<Pool, ConnectError> {
     let settings: Arc<str> = options.settings().into();
     let config = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_config(options.prepared(), tls, config);
+    let manager = Manager::from_config(options.client_config(), tls, config);
     let begin = Hook::async_fn(move |client: &mut deadpool_postgres::ClientWrapper, _| {
         let settings = Arc::clone(&settings);
         Box::pin(async move { client.batch_execute(&settings).await.map_err(HookError::Backend) })
@@ -71,7 +71,7 @@ pub(super) fn pool(
     let wait = Some(duration(options.connect_timeout));
     let pool = Pool::builder(manager)
         .max_size(options.connections.max(2))
-        // The connection that was used last has its statements prepared.
+        // The connection that was used last has most statements prepared.
         .queue_mode(QueueMode::Lifo)
         .runtime(deadpool_postgres::Runtime::Tokio1)
         .create_timeout(wait)
@@ -82,23 +82,25 @@ pub(super) fn pool(
     pool.map_err(|e| ConnectError::Address { why: e.to_string() })
 }
 
-/// Brings the tables up to date, one process at a time.
+/// Migrates the tables, one process at a time.
 pub(super) async fn migrate<R: Runtime>(
     runtime: &R,
     options: &PostgresOptions,
     tls: MakeRustlsConnect,
 ) -> Result<(), ConnectError> {
     let (place, schema) = (options.place(), options.schema.clone());
-    let server =
-        |e: tokio_postgres::Error| ConnectError::Server { place: options.place(), why: told(&e) };
-    let (mut client, connection) = options.prepared().connect(tls).await.map_err(server)?;
+    let server = |e: tokio_postgres::Error| ConnectError::Server {
+        place: options.place(),
+        why: message_of(&e),
+    };
+    let (mut client, connection) = options.client_config().connect(tls).await.map_err(server)?;
     // Ends with the client.
     let _connection = runtime.spawn(async {
         let _ = connection.await;
     });
     let failed =
         |why: String| ConnectError::Migration { place: place.clone(), schema: schema.clone(), why };
-    let done = |e: tokio_postgres::Error| failed(told(&e));
+    let done = |e: tokio_postgres::Error| failed(message_of(&e));
     client.batch_execute(&options.settings()).await.map_err(done)?;
     let lock = sum("schema", &[], &[schema.as_bytes()]);
     client.query("SELECT pg_advisory_lock($1, $2)", &[&LOCK, &lock]).await.map_err(done)?;
@@ -116,21 +118,21 @@ pub(super) async fn migrate<R: Runtime>(
     if found < known {
         runner.run_async(&mut client).await.map_err(|e| failed(words(&e)))?;
     }
-    // Nothing is told that is before what was told when the clock was set back.
+    // If the clock was set back, no answer has a time before the last one answered.
     let seen = client.query_one("SELECT seen FROM clock", &[]).await.map_err(done)?;
     client.execute(RAISE, &[&seen.get::<_, i64>(0)]).await.map_err(done).map(drop)
 }
 
 async fn make_schema(client: &Client, schema: &str) -> Result<(), tokio_postgres::Error> {
     const IS_THERE: &str = "SELECT FROM pg_namespace WHERE nspname = $1";
-    // Asked first: making it wants a right that using it does not.
+    // Checked first: creating a schema needs a right that using it does not.
     if client.query_opt(IS_THERE, &[&schema]).await?.is_none() {
         client.batch_execute(&format!("CREATE SCHEMA {schema}")).await?;
     }
     Ok(())
 }
 
-/// The newest migration that was done, 0 where none was.
+/// The newest migration that was applied; 0 if none was.
 async fn found(client: &Client) -> Result<i32, tokio_postgres::Error> {
     let text = "SELECT to_regclass($1) IS NOT NULL";
     let is_there: bool = client.query_one(text, &[&DONE]).await?.get(0);
@@ -155,7 +157,7 @@ fn words(error: &refinery::Error) -> String {
     let mut source: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = source {
         if let Some(answer) = error.downcast_ref::<tokio_postgres::Error>() {
-            return told(answer);
+            return message_of(answer);
         }
         source = error.source();
     }

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use tokio_postgres::Row;
 
 use super::super::definitions::{Definition, StoredDefinition};
-use super::base::{Base, Kept};
 use super::error::Failed;
 use super::layout::{count, nanos, sum, text, time, untext};
 use super::session::Session;
+use super::working_set::{Checked, WorkingSet};
 
 const COLUMNS: &str = "name, format, definition, revision, at, sum";
 const DEFINE: &str = "INSERT INTO definitions (name, format, definition, revision, at, sum) \
@@ -15,7 +15,7 @@ const DEFINE: &str = "INSERT INTO definitions (name, format, definition, revisio
 const REDEFINE: &str = "UPDATE definitions SET format = $2, definition = $3, revision = $4, \
     at = $5, sum = $6 WHERE name = $1";
 
-impl Base {
+impl WorkingSet {
     pub(super) async fn load_definition(
         &mut self,
         session: &Session,
@@ -45,7 +45,7 @@ impl Base {
     }
 }
 
-fn read(row: &Row) -> Kept<StoredDefinition> {
+fn read(row: &Row) -> Checked<StoredDefinition> {
     let name = untext(row.get(0)).into_owned();
     let definition = Definition {
         name: name.clone(),
@@ -64,7 +64,7 @@ fn sum_of(stored: &StoredDefinition) -> i32 {
     sum("definitions", &[name.as_bytes()], &[&revision, &at, format.as_bytes(), &[0], text])
 }
 
-/// Of two nodes that define a new name at once, the second is in the way of the first.
+/// Writes definitions. If two nodes define a new name at once, one of them fails and tries again.
 pub(super) async fn define(session: &Session, kept: &[StoredDefinition]) -> Result<(), Failed> {
     for stored in kept {
         let Definition { name, format, text: bytes } = &stored.definition;

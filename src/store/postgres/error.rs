@@ -5,10 +5,11 @@ use tokio_postgres::error::SqlState;
 
 use super::super::seam::StoreError;
 
-/// Why a store could not be reached or used. Each says what to do; none holds a password.
+/// Why a store could not be reached or used. Each error says what to do; none contains a password.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The address or an option is not one.
+    /// The address or an option is malformed.
     #[error(
         "the PostgreSQL address can't be used: {why}. It looks like `postgres://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=require&schema=retrial`."
     )]
@@ -26,17 +27,17 @@ pub enum ConnectError {
         /// What is wrong with it.
         source: io::Error,
     },
-    /// The server could not be reached, or did not let us in.
+    /// The server could not be reached, or refused the login.
     #[error(
         "PostgreSQL at {place} can't be used: {why}. Check that it runs, and user, password, database and sslmode."
     )]
     Server {
         /// Host, port and database.
         place: String,
-        /// What it, or the network, answered.
+        /// The answer of the server or the network.
         why: String,
     },
-    /// The tables could not be made or changed.
+    /// The tables could not be migrated.
     #[error(
         "the tables in schema `{schema}` at {place} can't be brought up to date: {why}. The user needs the right to create them, once; or name a schema of its own."
     )]
@@ -61,19 +62,19 @@ pub enum ConnectError {
         found: i32,
         /// The newest that this release knows.
         known: i32,
-        /// The oldest that a release has to know for these tables.
+        /// The oldest version that a release must know to use these tables.
         oldest: i32,
     },
 }
 
-/// Why requests came to nothing.
+/// Why requests failed.
 #[derive(Clone, Debug)]
 pub(super) enum Failed {
     /// Before their commit: it did not happen.
     Before(String),
-    /// Another transaction was in the way: it did not happen, and may the next time.
+    /// Another transaction was in the way: it did not happen, and may succeed the next time.
     InTheWay(String),
-    /// The server can't be reached, or has no time for us: it did not happen.
+    /// The server can't be reached, or is overloaded: it did not happen.
     Away(String),
     /// In their commit: it may have happened.
     Commit(String),
@@ -82,12 +83,12 @@ pub(super) enum Failed {
 impl Failed {
     pub(super) fn pool(error: PoolError) -> Self {
         match error {
-            PoolError::Backend(error) => Self::Away(told(&error)),
+            PoolError::Backend(error) => Self::Away(message_of(&error)),
             other => Self::Away(other.to_string()),
         }
     }
 
-    /// What the failure of a commit means: nobody knows.
+    /// The same failure, of a commit: it is unknown whether it happened.
     pub(super) fn commit(self) -> Self {
         match self {
             Self::Before(why) | Self::InTheWay(why) | Self::Away(why) | Self::Commit(why) => {
@@ -99,7 +100,7 @@ impl Failed {
 
 impl From<tokio_postgres::Error> for Failed {
     fn from(error: tokio_postgres::Error) -> Self {
-        let why = told(&error);
+        let why = message_of(&error);
         let in_the_way = [
             SqlState::T_R_SERIALIZATION_FAILURE,
             SqlState::T_R_DEADLOCK_DETECTED,
@@ -114,8 +115,8 @@ impl From<tokio_postgres::Error> for Failed {
     }
 }
 
-/// Whether the server is stopping, takes too long, has no room, or has become a standby: no request
-/// fares better by itself.
+/// Whether the server is stopping, takes too long, has no room, or has become a standby. Then no
+/// request succeeds alone either.
 fn is_away(code: &str) -> bool {
     ["53", "57"].iter().any(|class| code.starts_with(class)) || code == "25006"
 }
@@ -136,7 +137,7 @@ impl From<Failed> for StoreError {
 }
 
 /// The server's own words, without details, which may show stored values.
-pub(super) fn told(error: &tokio_postgres::Error) -> String {
+pub(super) fn message_of(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(answer) => format!("{} ({})", answer.message(), answer.code().code()),
         None => match std::error::Error::source(error) {

@@ -1,4 +1,4 @@
-//! How values are laid out in columns, and the sums that tell damage. Part of the stored format.
+//! How values become columns, and their checksums. Part of the stored format.
 
 use std::borrow::Cow;
 
@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::queue::Standing;
+use super::super::queue::FullRow;
 use super::super::seam::{QueueRow, QueueState, RunPhase, StoreError};
 use crate::run::{RunId, TaskId, Token};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Need, StepIx, Via};
 
-/// A row's name in the queue.
+/// The key of a queue row.
 pub(super) type Place = (RunId, TaskId);
 
 /// The columns that [`read_row`] reads, of a table named `q`.
@@ -31,7 +31,7 @@ pub(super) fn sum(table: &str, key: &[&[u8]], value: &[&[u8]]) -> i32 {
     i32::from_ne_bytes(sum.to_ne_bytes())
 }
 
-/// A time as a column keeps it; times after the year 2262 are all the end of time.
+/// A time as a column value. Times after the year 2262 become the greatest value.
 pub(super) fn nanos(time: Timestamp) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
@@ -47,12 +47,12 @@ pub(super) fn length(length: Nanos) -> i64 {
     i64::try_from(length.get().min(LONGEST)).unwrap_or_default()
 }
 
-/// A count as a column keeps it.
+/// A count as a column value.
 pub(super) fn count(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
-/// All 64 bits.
+/// The same 64 bits.
 pub(super) fn bits(n: u64) -> i64 {
     i64::from_ne_bytes(n.to_ne_bytes())
 }
@@ -72,7 +72,7 @@ pub(super) fn task_at(row: &Row, at: usize) -> TaskId {
     TaskId { step: StepIx(step), item }
 }
 
-/// PostgreSQL's texts hold no zero: it and the sign before it are written as two.
+/// PostgreSQL's text can't contain the character 0, so 0 and 1 are escaped.
 pub(super) fn text(text: &str) -> Cow<'_, str> {
     match text.contains(['\0', '\u{1}']) {
         true => text.replace('\u{1}', "\u{1}1").replace('\0', "\u{1}0").into(),
@@ -87,7 +87,7 @@ pub(super) fn untext(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A need as one text, by which claims find what a node can run.
+/// A need as one text, which claims compare with what a node can run.
 pub(super) fn need_text(need: &Need) -> String {
     let via = match need.via {
         Via::Function => 'f',
@@ -105,7 +105,7 @@ pub(super) fn read_need(text: &str) -> Option<Need> {
     Some(Need { action: untext(&text[1..]).into(), via })
 }
 
-/// A phase as people read it.
+/// A phase as text.
 pub(super) fn phase_text(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Running => "running",
@@ -133,7 +133,7 @@ pub(super) fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
     serde_json::to_vec(value).map_err(|e| StoreError::NotDone(format!("can't be stored: {e}")))
 }
 
-/// The value, if sum and text are right.
+/// The value, if its checksum and encoding are right.
 pub(super) fn decode<T: DeserializeOwned>(
     table: &str,
     key: &[&[u8]],
@@ -143,7 +143,7 @@ pub(super) fn decode<T: DeserializeOwned>(
     (sum(table, key, &[value]) == stored).then(|| serde_json::from_slice(value).ok())?
 }
 
-/// As it comes back from its columns.
+/// The row as its columns will return it.
 pub(super) fn normal(mut row: QueueRow) -> QueueRow {
     let normal = |t: &mut Timestamp| *t = time(nanos(*t));
     match &mut row.state {
@@ -160,13 +160,13 @@ pub(super) fn row_sum(run: RunId, row: &QueueRow) -> Result<i32, StoreError> {
     Ok(sum("queue", &[&run.to_bytes()], &[&encode(row)?]))
 }
 
-/// A row of the queue as stored; `None` in place of one that is damaged.
-pub(super) fn read_row(row: &Row) -> (Place, Option<Standing>) {
+/// A stored queue row; `None` if it is damaged.
+pub(super) fn read_row(row: &Row) -> (Place, Option<FullRow>) {
     let place = (run_at(row, 0), task_at(row, 1));
-    (place, read_standing(place, row))
+    (place, read_full_row(place, row))
 }
 
-fn read_standing((run, task): Place, row: &Row) -> Option<Standing> {
+fn read_full_row((run, task): Place, row: &Row) -> Option<FullRow> {
     let state = match (row.get::<_, Option<&str>>(4), row.get::<_, Option<Uuid>>(6)) {
         (Some(need), None) => {
             QueueState::Due { at: time(row.get::<_, Option<i64>>(5)?), need: read_need(need)? }
@@ -192,7 +192,7 @@ fn read_standing((run, task): Place, row: &Row) -> Option<Standing> {
     let turn = row.get::<_, Option<i64>>(13).and_then(|turn| u64::try_from(turn).ok());
     let ends = row.get::<_, Option<i64>>(14);
     let reserved = row.get::<_, Option<Uuid>>(15).map(|id| Token::from_bytes(id.into_bytes()));
-    Some(Standing {
+    Some(FullRow {
         at_rest: due.is_none() && ends.is_none(),
         row: found,
         due: due.zip(turn),

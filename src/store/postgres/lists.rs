@@ -1,18 +1,18 @@
-//! Lists and counts for people: SQL over the columns that repeat what the records say.
+//! Lists and counts: SQL over columns that repeat parts of the records.
 
 use tokio_postgres::Row;
 
 use super::super::guards::{GuardRow, Guards};
 use super::super::listing::{AskRuns, Listed, RunCursor, RunFilter, Tally};
-use super::base::Base;
 use super::error::Failed;
 use super::layout::{count, nanos, phase_text, read_phase, run_at, text, time, untext, uuid};
 use super::load::{read_guard, read_record};
 use super::session::Session;
+use super::working_set::WorkingSet;
 use crate::run::RunId;
 use crate::time::Timestamp;
 
-/// A statement of its own for each index that serves it.
+/// Each filter gets the statement that its index can serve.
 fn list_text(filter: &RunFilter) -> String {
     let phase = if filter.phase.is_some() { "phase = $3" } else { "$3::text IS NULL" };
     let letters = if filter.letters { "letters > 0 AND $5" } else { "NOT $5" };
@@ -28,7 +28,7 @@ const TALLY: &str = "SELECT phase, count(*) FROM runs GROUP BY phase";
 const LETTERS: &str = "SELECT coalesce(sum(letters), 0)::bigint FROM runs WHERE letters > 0";
 const GUARDS: &str = "SELECT action, state, sum FROM guards WHERE state IS NOT NULL";
 
-/// A page of runs, the newest first. A damaged one counts for nothing.
+/// A page of runs, the newest first. A damaged run does not count towards the limit.
 pub(super) async fn list(
     session: &Session,
     now: Timestamp,
@@ -38,7 +38,7 @@ pub(super) async fn list(
     let phase = filter.phase.map(phase_text);
     let workflow = filter.workflow.as_deref().map(text);
     let part = filter.text.as_deref().map(|part| text(part).to_ascii_lowercase());
-    // Without such ids a range that holds none.
+    // If no id matches, a range without ids.
     let ids = filter.ids().map(|ids| [*ids.start(), *ids.end()].map(RunId::to_bytes));
     let [first, last] = ids.unwrap_or([[u8::MAX; 16], [0; 16]]).map(uuid);
     let (created, run) = (Timestamp::from_nanos(u64::MAX), RunId::from_bytes([u8::MAX; 16]));
@@ -85,13 +85,13 @@ pub(super) async fn tally(session: &Session, now: Timestamp) -> Result<Tally, Fa
 
 /// Every action's guards.
 pub(super) async fn guards(session: &Session, now: Timestamp) -> Result<Vec<GuardRow>, Failed> {
-    let mut base = Base::default();
+    let mut loaded = WorkingSet::default();
     for row in session.ask(GUARDS, []).await? {
         let action = untext(row.get(0)).into_owned();
         let state = read_guard(&action, &row);
-        base.guards.insert(action, state);
+        loaded.guards.insert(action, state);
     }
     let mut guards = Guards::default();
-    base.fill(&mut guards);
+    loaded.fill(&mut guards);
     Ok(guards.rows(now))
 }

@@ -1,5 +1,5 @@
-//! Loading what requests read. Locks come first and always in the same order: runs by id, their
-//! rows by task, guards by name; so no two transactions wait for each other.
+//! Loads what requests read. Locks come first and always in the same order: runs by id, their rows by
+//! task, guards by name. So no two transactions wait for each other.
 
 use bytes::Bytes;
 use tokio_postgres::Row;
@@ -7,16 +7,16 @@ use uuid::Uuid;
 
 use super::super::requests::Record;
 use super::super::seam::{ResultRow, Snapshot};
-use super::base::{Ask, Base, Kept, Wants};
 use super::error::Failed;
 use super::layout::{
     Place, ROW, count, decode, nanos, read_row, run_at, sum, task_at, text, time, untext, uuid,
 };
 use super::session::Session;
+use super::working_set::{Checked, Missing, ReadSet, WorkingSet};
 use crate::run::{Digest, RunId, Version};
 use crate::time::Timestamp;
 
-/// The most tasks of one line that one transaction lets through.
+/// The most held tasks of one action that one transaction lets through.
 const LET_THROUGH: i64 = 256;
 
 const RUNS: &str = "SELECT run, record, sum, updated FROM runs WHERE run = ANY($1) \
@@ -51,15 +51,15 @@ fn lines() -> String {
     )
 }
 
-/// Names of tasks as columns.
+/// The keys of tasks as columns.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct TaskColumns {
     pub(super) runs: Vec<Uuid>,
     pub(super) steps: Vec<i32>,
     pub(super) items: Vec<i64>,
 }
 
-impl Places {
+impl TaskColumns {
     pub(super) fn push(&mut self, (run, task): Place) {
         self.runs.push(uuid(run.to_bytes()));
         self.steps.push(task.step.0.into());
@@ -77,49 +77,49 @@ fn uuids<'r>(runs: impl IntoIterator<Item = &'r RunId>) -> Vec<Uuid> {
     runs.into_iter().map(|run| uuid(run.to_bytes())).collect()
 }
 
-impl Base {
-    /// Begins a transaction, locks what is wanted and loads it, and then reads the clock. `floor`
-    /// is a time that was told before.
+impl WorkingSet {
+    /// Begins a transaction, locks and loads the read set, and then reads the clock. `floor` is a
+    /// time that was answered before.
     pub(super) async fn load(
         session: &Session,
-        wants: &Wants,
+        reads: &ReadSet,
         floor: Timestamp,
     ) -> Result<Self, Failed> {
-        let mut base = Self::default();
-        base.lock_runs(session, wants).await?;
-        let turning = base.turning(wants);
-        let rows = wants.rows.iter().filter(|(run, _)| !turning.contains(run));
-        let named = Places::of(rows.copied());
+        let mut loaded = Self::default();
+        loaded.lock_runs(session, reads).await?;
+        let turning = loaded.turning(reads);
+        let rows = reads.rows.iter().filter(|(run, _)| !turning.contains(run));
+        let named = TaskColumns::of(rows.copied());
         tokio::try_join!(
             biased;
-            base_rows(session, &named, "FOR UPDATE"),
-            base_rows_of(session, &turning, "FOR UPDATE"),
+            select_rows(session, &named, "FOR UPDATE"),
+            select_rows_of(session, &turning, "FOR UPDATE"),
         )
-        .map(|(named, whole)| base.take_rows(named.into_iter().chain(whole)))?;
-        base.whole.extend(turning);
-        base.count_rows();
-        base.load_guards(session, wants).await?;
-        base.load_keys(session, wants).await?;
-        for name in &wants.definitions {
-            base.load_definition(session, name, "FOR UPDATE").await?;
+        .map(|(named, whole)| loaded.take_rows(named.into_iter().chain(whole)))?;
+        loaded.whole.extend(turning);
+        loaded.count_rows();
+        loaded.load_guards(session, reads).await?;
+        loaded.load_keys(session, reads).await?;
+        for name in &reads.definitions {
+            loaded.load_definition(session, name, "FOR UPDATE").await?;
         }
-        let floor = floor.max(base.updated);
+        let floor = floor.max(loaded.updated);
         let now = session.ask(NOW, [&nanos(floor)]).await?;
-        base.now = now.first().map_or(floor, |row| time(row.get(0)));
-        Ok(base)
+        loaded.now = now.first().map_or(floor, |row| time(row.get(0)));
+        Ok(loaded)
     }
 
-    async fn lock_runs(&mut self, session: &Session, wants: &Wants) -> Result<(), Failed> {
-        if let Some((after, limit)) = wants.page {
+    async fn lock_runs(&mut self, session: &Session, reads: &ReadSet) -> Result<(), Failed> {
+        if let Some((after, limit)) = reads.page {
             session.run("BEGIN").await?;
             return self.load_page(session, after, limit, PAGE).await;
         }
-        let runs = uuids(&wants.runs);
+        let runs = uuids(&reads.runs);
         let [lock] = session.prepare([RUNS]).await?;
         let begin = session.run("BEGIN");
         let ((), rows) = tokio::try_join!(biased; begin, session.query(&lock, [&runs]))?;
         self.take_records(&rows);
-        self.mark_missing(session, &wants.runs.iter().copied().collect::<Vec<_>>()).await
+        self.mark_missing(session, &reads.runs.iter().copied().collect::<Vec<_>>()).await
     }
 
     fn take_records(&mut self, rows: &[Row]) {
@@ -130,7 +130,7 @@ impl Base {
         }
     }
 
-    /// Those that were not found are not there, unless something of them is.
+    /// Runs that were not found do not exist, unless they have events: then they are damaged.
     async fn mark_missing(&mut self, session: &Session, runs: &[RunId]) -> Result<(), Failed> {
         let missing: Vec<RunId> =
             runs.iter().filter(|run| !self.records.contains_key(run)).copied().collect();
@@ -147,20 +147,20 @@ impl Base {
 
     fn take_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
         for row in rows {
-            let (place, standing) = read_row(&row);
-            match standing {
-                Some(standing) => drop(self.rows.insert(place, standing)),
+            let (place, full) = read_row(&row);
+            match full {
+                Some(full) => drop(self.rows.insert(place, full)),
                 None => self.damage(place.0, "a queue row is not what was written"),
             }
         }
     }
 
-    async fn load_guards(&mut self, session: &Session, wants: &Wants) -> Result<(), Failed> {
-        if wants.guards.is_empty() {
+    async fn load_guards(&mut self, session: &Session, reads: &ReadSet) -> Result<(), Failed> {
+        if reads.guards.is_empty() {
             return Ok(());
         }
-        let chosen = |which: fn(&(&String, &super::base::Touch)) -> bool| {
-            let chosen = wants.guards.iter().filter(which);
+        let chosen = |which: fn(&(&String, &super::working_set::Touch)) -> bool| {
+            let chosen = reads.guards.iter().filter(which);
             chosen.map(|(action, _)| text(action).into_owned()).collect::<Vec<_>>()
         };
         let (all, freeing) = (chosen(|_| true), chosen(|(_, touch)| touch.frees));
@@ -178,9 +178,9 @@ impl Base {
             self.guards.insert(action, state);
         }
         for row in line {
-            // A damaged row of another run stays where it is.
-            if let (place, Some(standing)) = read_row(&row) {
-                self.rows.entry(place).or_insert(standing);
+            // A damaged row of another run is ignored.
+            if let (place, Some(full)) = read_row(&row) {
+                self.rows.entry(place).or_insert(full);
             }
         }
         let counts = held.iter().map(|row| {
@@ -188,21 +188,21 @@ impl Base {
             (untext(row.get(0)).into_owned(), n)
         });
         self.held.extend(counts);
-        let holders = self.holders(wants);
-        let rows = base_rows(session, &Places::of(holders), "").await?;
-        for (place, standing) in rows.iter().map(read_row) {
-            self.rows.extend(standing.map(|standing| (place, standing)));
+        let holders = self.holders(reads);
+        let rows = select_rows(session, &TaskColumns::of(holders), "").await?;
+        for (place, full) in rows.iter().map(read_row) {
+            self.rows.extend(full.map(|full| (place, full)));
         }
         Ok(())
     }
 
-    async fn load_keys(&mut self, session: &Session, wants: &Wants) -> Result<(), Failed> {
-        if wants.keys.is_empty() {
+    async fn load_keys(&mut self, session: &Session, reads: &ReadSet) -> Result<(), Failed> {
+        if reads.keys.is_empty() {
             return Ok(());
         }
-        let keys: Vec<String> = wants.keys.iter().map(Digest::to_string).collect();
+        let keys: Vec<String> = reads.keys.iter().map(Digest::to_string).collect();
         let rows = session.ask(KEYS, [&keys]).await?;
-        for key in &wants.keys {
+        for key in &reads.keys {
             let name = key.to_string();
             let row = rows.iter().find(|row| row.get::<_, &str>(0) == name);
             let found = row.map(|row| {
@@ -216,38 +216,40 @@ impl Base {
         Ok(())
     }
 
-    /// Loads what requests have asked for since.
+    /// Loads what requests read and was not loaded.
     pub(super) async fn load_more(
         &mut self,
         session: &Session,
-        asked: &[Ask],
+        missing: &[Missing],
     ) -> Result<(), Failed> {
-        for ask in asked {
+        for ask in missing {
             match ask {
-                Ask::Record(run) => {
+                Missing::Record(run) => {
                     let text = RUNS.replace("FOR NO KEY UPDATE", "");
                     let rows = session.ask(&text, [&uuids([run])]).await?;
                     self.take_records(&rows);
                     self.mark_missing(session, &[*run]).await?;
                 }
-                Ask::Key(key) => {
+                Missing::Key(key) => {
                     let keys = [*key].into();
-                    self.load_keys(session, &Wants { keys, ..Wants::default() }).await?;
+                    self.load_keys(session, &ReadSet { keys, ..ReadSet::default() }).await?;
                 }
-                Ask::Events(run, from) => self.load_events(session, *run, *from).await?,
-                Ask::Results(run, after) => self.load_results(session, *run, *after).await?,
-                Ask::Snapshot(run) => self.load_snapshot(session, *run).await?,
-                Ask::Letter(id) => self.load_letter(session, *id).await?,
-                Ask::Lettered(run) => self.load_lettered(session, *run).await?,
-                Ask::Letters(after, limit, filter) => {
+                Missing::Events(run, from) => self.load_events(session, *run, *from).await?,
+                Missing::Results(run, after) => self.load_results(session, *run, *after).await?,
+                Missing::Snapshot(run) => self.load_snapshot(session, *run).await?,
+                Missing::Letter(id) => self.load_letter(session, *id).await?,
+                Missing::TasksWithLetters(run) => {
+                    self.load_tasks_with_letters(session, *run).await?
+                }
+                Missing::Letters(after, limit, filter) => {
                     self.load_letters(session, *after, *limit, filter).await?;
                 }
-                Ask::Records(after, limit) => {
+                Missing::Records(after, limit) => {
                     let text = PAGE.replace("FOR NO KEY UPDATE SKIP LOCKED", "");
                     self.load_page(session, *after, *limit, &text).await?;
                 }
-                Ask::Definition(name) => self.load_definition(session, name, "").await?,
-                Ask::Definitions(after, limit) => {
+                Missing::Definition(name) => self.load_definition(session, name, "").await?,
+                Missing::Definitions(after, limit) => {
                     self.load_definitions(session, after.as_deref(), *limit).await?;
                 }
             }
@@ -255,9 +257,9 @@ impl Base {
         Ok(())
     }
 
-    /// All rows of a run, which are counted.
+    /// Loads all rows of a run and counts them.
     pub(super) async fn load_whole(&mut self, session: &Session, run: RunId) -> Result<(), Failed> {
-        let rows = base_rows_of(session, &[run], "").await?;
+        let rows = select_rows_of(session, &[run], "").await?;
         self.take_rows(rows);
         self.whole.insert(run);
         self.count_rows();
@@ -292,7 +294,7 @@ impl Base {
         run: RunId,
         after: Option<Version>,
     ) -> Result<(), Failed> {
-        // From the last one that is not wanted on, so that a lost one after it is noticed.
+        // Begins one before the first that is needed, so that a lost result after it is noticed.
         const TEXT: &str = "SELECT place, at, step, item, attempt, result, sum FROM results \
             WHERE run = $1 AND place >= coalesce((SELECT place FROM results \
             WHERE run = $1 AND at <= $2 ORDER BY place DESC LIMIT 1), 0) ORDER BY place";
@@ -332,17 +334,21 @@ impl Base {
     }
 }
 
-async fn base_rows(session: &Session, places: &Places, lock: &str) -> Result<Vec<Row>, Failed> {
+async fn select_rows(
+    session: &Session,
+    places: &TaskColumns,
+    lock: &str,
+) -> Result<Vec<Row>, Failed> {
     match places.runs.is_empty() {
         true => Ok(vec![]),
         false => {
-            let Places { runs, steps, items } = places;
+            let TaskColumns { runs, steps, items } = places;
             session.ask(&rows_named(lock), [runs, steps, items]).await
         }
     }
 }
 
-async fn base_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result<Vec<Row>, Failed> {
+async fn select_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result<Vec<Row>, Failed> {
     match runs.is_empty() {
         true => Ok(vec![]),
         false => session.ask(&rows_of_runs(lock), [&uuids(runs)]).await,
@@ -350,7 +356,7 @@ async fn base_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result<V
 }
 
 /// A record from `run, record, sum`.
-pub(super) fn read_record(run: RunId, row: &Row) -> Kept<Record> {
+pub(super) fn read_record(run: RunId, row: &Row) -> Checked<Record> {
     let record = decode("runs", &[&run.to_bytes()], row.get(1), row.get(2));
     record.ok_or_else(|| format!("run {run}: its record is not what was written"))
 }
@@ -358,7 +364,7 @@ pub(super) fn read_record(run: RunId, row: &Row) -> Kept<Record> {
 pub(super) fn read_guard<T: serde::de::DeserializeOwned>(
     action: &str,
     row: &Row,
-) -> Kept<Option<T>> {
+) -> Checked<Option<T>> {
     let Some(state) = row.get::<_, Option<&[u8]>>(1) else { return Ok(None) };
     let stored = row.get::<_, Option<i32>>(2);
     let state = stored.and_then(|stored| decode("guards", &[action.as_bytes()], state, stored));

@@ -1,23 +1,34 @@
 //! The PostgreSQL store: many nodes on one database.
 //!
-//! Decides how records lie in tables, what is locked, and how requests become transactions. Must
-//! never know what an event, result or snapshot means, nor what a request does: the ledger decides
-//! that here as it does in every store. To add a table, add a migration, load it into `Base`, and
-//! write it from `Changes`.
+//! Decides how records are laid out in tables, what is locked, and how requests become transactions.
+//! Must never know what an event, result or snapshot means, nor what a request does: `Requests`
+//! decides that, as in every store. To add a table, add a migration, load the table into
+//! `WorkingSet`, and write it from `Changes`.
 //!
-//! A request is tried on what was loaded for it: runs are locked by id, then rows of the queue by
-//! task, then guards by name, and then the clock is read. What it came to is written with one
-//! statement for each kind. Requests that wait meanwhile share the next transaction; several writers
-//! work at once, and each run has one. Whatever fails before COMMIT is sent did not happen
-//! ([`StoreError::NotDone`]); what fails there may have ([`StoreError::Unknown`]). Claims are SQL
-//! over queue rows alone and wait for nobody.
+//! A writer loads what a request reads: it locks runs by id, then queue rows by task, then guards by
+//! name, and then reads the clock. It decides the request on that, and writes the changes with one
+//! statement for each table. Requests that wait meanwhile share the next transaction. Several writers
+//! work at once, and each run has one writer. A failure before COMMIT is sent means that nothing
+//! happened ([`StoreError::NotDone`]); a failure of COMMIT leaves that unknown
+//! ([`StoreError::Unknown`]). Claims are SQL over queue rows only and wait for no lock.
 //!
-//! Every attempt changes when its row is next looked at, in an index, so updates of the queue are
-//! not HOT; rows are updated in place all the same, because a row that is removed and added leaves
-//! as many dead ones and costs one more statement. Runs and guards are indexed by what never changes
-//! and leave room on their pages, so their updates are HOT.
+//! Every attempt changes the due time of its row, which is indexed, so updates of the queue are not
+//! HOT. Rows are updated in place all the same: removing and adding a row leaves as many dead rows
+//! and costs one more statement. Runs and guards are indexed by columns that never change, and their
+//! pages have free room, so their updates are HOT.
+//!
+//! | file | decides |
+//! | --- | --- |
+//! | `options.rs`, `connect.rs`, `error.rs` | how to connect, how the tables are migrated, what a failure means |
+//! | `server.rs`, `session.rs` | the pool, the database's time, and one connection in use |
+//! | `layout.rs`, `definitions.rs` | how values become columns, and their checksums |
+//! | `working_set.rs`, `load.rs`, `pages.rs` | what is loaded for requests, in which order it is locked, and the SQL that loads it |
+//! | `records.rs` | records as requests read and change them: the working set and the changes |
+//! | `writer.rs`, `write.rs`, `rows.rs` | which requests share a transaction, and the SQL that writes their changes |
+//! | `read.rs`, `lists.rs` | requests that change nothing |
+//! | `claim.rs` | claims and expired leases |
+//! | `notify.rs` | hints to other nodes that something is due |
 
-mod base;
 mod claim;
 mod connect;
 mod definitions;
@@ -25,14 +36,15 @@ mod error;
 mod layout;
 mod lists;
 mod load;
-mod news;
+mod notify;
 mod options;
 mod pages;
 mod read;
 mod records;
 mod rows;
+mod server;
 mod session;
-mod shared;
+mod working_set;
 mod write;
 mod writer;
 
@@ -51,25 +63,24 @@ use crate::run::{LetterId, RunId};
 use crate::runtime::{Runtime, Task};
 use crate::time::Nanos;
 use claim::Claims;
-use news::Voice;
-use shared::Shared;
+use notify::Notifier;
+use server::Server;
 use writer::{Call, Writer};
 
-/// How many requests wait for a writer before callers wait to ask.
+/// How many requests can wait for a writer. Further callers wait to send theirs.
 const WAITING: usize = 256;
 /// How much longer than a statement an answer may take.
 const GRACE: Nanos = Nanos::from_secs(5);
 
-/// The PostgreSQL store. Dropping it lets the requests in flight finish; [`PostgresStore::close`]
-/// waits for that. Nodes that share it must not take themselves for its only user:
-/// `Config::sole_owner` is false.
+/// The PostgreSQL store. When it is dropped, the requests in flight finish; [`PostgresStore::close`]
+/// waits for that. Nodes that share it must set `Config::sole_owner` to false.
 pub struct PostgresStore<R> {
     runtime: R,
-    shared: Arc<Shared>,
+    server: Arc<Server>,
     claims: Mutex<Claims>,
     writers: Vec<mpsc::Sender<Call>>,
     closed: Vec<oneshot::Receiver<()>>,
-    heard: Arc<Notify>,
+    news: Arc<Notify>,
     _listening: Task,
 }
 
@@ -80,51 +91,51 @@ impl<R> fmt::Debug for PostgresStore<R> {
 }
 
 impl<R: Runtime> PostgresStore<R> {
-    /// Connects, and brings the tables up to date.
+    /// Connects, and migrates the tables.
     ///
     /// # Errors
-    /// When the server can't be reached or does not let us in, when the tables can't be made, or
-    /// when a later release has changed them.
+    /// If the server can't be reached or refuses the login, if the tables can't be migrated, or if a
+    /// later release has changed them.
     pub async fn connect(runtime: R, options: PostgresOptions) -> Result<Self, ConnectError> {
         let tls = connect::tls(&options)?;
         connect::migrate(&runtime, &options, tls.clone()).await?;
         let pool = connect::pool(&options, tls.clone())?;
-        let voice = Arc::new(Voice::new(&options.schema, runtime.random()));
+        let notifier = Arc::new(Notifier::new(&options.schema, runtime.random()));
         let patience = options.statement_timeout.saturating_add(GRACE);
-        let shared = Arc::new(Shared::new(pool, patience));
+        let server = Arc::new(Server::new(pool, patience));
         let (mut writers, mut closed) = (Vec::new(), Vec::new());
         for _ in 0..options.writers.max(1) {
             let (requests, waiting) = mpsc::channel(WAITING);
             let (tell, told) = oneshot::channel();
             let writer = Writer {
                 runtime: runtime.clone(),
-                shared: Arc::clone(&shared),
+                server: Arc::clone(&server),
                 guards: Guards::default(),
                 guarded: BTreeSet::new(),
-                voice: Arc::clone(&voice),
+                notifier: Arc::clone(&notifier),
             };
             runtime.spawn(writer.serve(waiting, tell)).detach();
             writers.push(requests);
             closed.push(told);
         }
-        let heard = Arc::new(Notify::new());
-        let listening = news::listen(runtime.clone(), options, tls, voice, Arc::clone(&heard));
+        let news = Arc::new(Notify::new());
+        let listening = notify::listen(runtime.clone(), options, tls, notifier, Arc::clone(&news));
         let _listening = runtime.spawn(listening);
-        Ok(Self { runtime, shared, claims: Mutex::default(), writers, closed, heard, _listening })
+        Ok(Self { runtime, server, claims: Mutex::default(), writers, closed, news, _listening })
     }
 
     /// Finishes the requests in flight and closes the connections.
     pub async fn close(self) {
-        let Self { writers, closed, shared, _listening: listening, .. } = self;
+        let Self { writers, closed, server, _listening: listening, .. } = self;
         drop((writers, listening));
         for closed in closed {
             // The writer drops its end when it has finished.
             let _ = closed.await;
         }
-        shared.pool.close();
+        server.pool.close();
     }
 
-    /// Has the writer of `run` do it.
+    /// Sends the request to the writer of `run`.
     async fn write(&self, run: RunId, request: Request) -> Result<Answer, StoreError> {
         let gone = || "the store's writer has stopped".to_owned();
         let [.., last] = run.to_bytes();
@@ -136,7 +147,7 @@ impl<R: Runtime> PostgresStore<R> {
         answer.await.unwrap_or_else(|_| Err(StoreError::Unknown(gone())))
     }
 
-    /// Gives `doing` up where the server does not answer.
+    /// Gives `doing` up if the server does not answer in time.
     async fn in_time<T>(
         &self,
         doing: impl Future<Output = Result<T, StoreError>>,
@@ -144,15 +155,15 @@ impl<R: Runtime> PostgresStore<R> {
         tokio::select! {
             biased;
             done = doing => done,
-            () = self.runtime.sleep_until(self.runtime.now().after(self.shared.patience)) => {
+            () = self.runtime.sleep_until(self.runtime.now().after(self.server.patience)) => {
                 Err(StoreError::NotDone("PostgreSQL did not answer in time".into()))
             }
         }
     }
 }
 
-/// Whose writer does what is no run's.
-fn nobody() -> RunId {
+/// Stands for requests that concern no run: one writer does them all.
+fn no_run() -> RunId {
     RunId::from_bytes([0; 16])
 }
 
@@ -165,20 +176,20 @@ impl<R: Runtime> Store for PostgresStore<R> {
             | Request::Trim { run, .. }
             | Request::Archive(run) => self.write(*run, request).await,
             Request::Renew(held) => {
-                let run = held.first().map_or_else(nobody, |holding| holding.run);
+                let run = held.first().map_or_else(no_run, |holding| holding.run);
                 self.write(run, request).await
             }
             Request::Prune(prune) => {
-                let run = prune.after.unwrap_or_else(nobody);
+                let run = prune.after.unwrap_or_else(no_run);
                 self.write(run, request).await
             }
-            Request::Define(_) => self.write(nobody(), request).await,
+            Request::Define(_) => self.write(no_run(), request).await,
             Request::Claim(claim) => {
-                let claimed = async { self.claims.lock().await.claim(&self.shared, claim).await };
+                let claimed = async { self.claims.lock().await.claim(&self.server, claim).await };
                 self.in_time(claimed).await.map(Answer::Claim)
             }
             Request::Expired { limit } => {
-                self.in_time(claim::expired(&self.shared, *limit)).await.map(Answer::Expired)
+                self.in_time(claim::expired(&self.server, *limit)).await.map(Answer::Expired)
             }
             Request::Clock
             | Request::Load { .. }
@@ -191,13 +202,13 @@ impl<R: Runtime> Store for PostgresStore<R> {
             | Request::Guards
             | Request::Definition(_)
             | Request::Definitions { .. } => {
-                self.in_time(async { read::read(&self.shared, &request).await? }).await
+                self.in_time(async { read::read(&self.server, &request).await? }).await
             }
         }
     }
 
-    /// Another node's transaction left something due. One of those who wait here is told.
+    /// Ends when another node's transaction left something due. One waiting caller is woken.
     async fn news(&self) {
-        self.heard.notified().await;
+        self.news.notified().await;
     }
 }

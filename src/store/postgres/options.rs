@@ -9,6 +9,7 @@ use super::error::ConnectError;
 use crate::time::Nanos;
 
 /// How the store connects, and how long it waits. Its `Debug` shows no password.
+#[non_exhaustive]
 #[derive(Clone)]
 pub struct PostgresOptions {
     pub(super) config: Config,
@@ -24,7 +25,7 @@ pub struct PostgresOptions {
     pub statement_timeout: Nanos,
     /// The longest wait for another transaction's lock.
     pub lock_timeout: Nanos,
-    /// When the server ends a transaction of ours that has gone quiet, and with it its locks.
+    /// How long a transaction may be idle before the server ends it and frees its locks.
     pub idle_in_transaction: Nanos,
 }
 
@@ -47,16 +48,16 @@ impl fmt::Debug for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// The schema where none is named.
+    /// The schema, unless another is named.
     pub const SCHEMA: &'static str = "retrial";
 
-    /// From `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with libpq's options behind a `?`.
-    /// `sslmode` is `disable`, `prefer`, `require` or `verify-full`; wherever TLS is spoken, the
-    /// server's certificate is verified, against the Mozilla roots and those in the PEM file
-    /// `sslrootcert`. `schema` names the schema that holds the tables.
+    /// From `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with libpq's options after a `?`.
+    /// `sslmode` is `disable`, `prefer`, `require` or `verify-full`. Whenever TLS is used, the
+    /// server's certificate is verified against the Mozilla roots and those in the PEM file
+    /// `sslrootcert`. `schema` names the schema of the tables.
     ///
     /// # Errors
-    /// When the address is not one, or an option is not known. The error repeats nothing of it.
+    /// If the address is malformed or an option is unknown. The error repeats no part of the address.
     pub fn from_url(url: &str) -> Result<Self, ConnectError> {
         let (address, own) = split(url)?;
         let config: Config = address.parse().map_err(|_| ConnectError::Address {
@@ -85,10 +86,11 @@ impl PostgresOptions {
         }
     }
 
-    /// Keeps the tables in `schema`, so that several stores can share a database.
+    /// Puts the tables in `schema`, so that several stores can share a database.
     ///
     /// # Errors
-    /// When the name is not made of small letters, digits and underscores, or longer than 63.
+    /// If the name has other characters than small letters, digits and underscores, begins with a
+    /// digit or `pg_`, or is longer than 63.
     pub fn schema(mut self, schema: &str) -> Result<Self, ConnectError> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let is_name = !schema.is_empty() && schema.len() <= 63 && schema.chars().all(is_plain);
@@ -109,7 +111,7 @@ impl PostgresOptions {
         self
     }
 
-    /// Host, port and database, for people.
+    /// Host, port and database, for messages.
     pub(super) fn place(&self) -> String {
         let hosts = self.config.get_hosts().iter().map(|host| match host {
             Host::Tcp(name) => name.clone(),
@@ -122,8 +124,8 @@ impl PostgresOptions {
         format!("{hosts}:{ports}/{database}")
     }
 
-    /// As tokio-postgres wants it: a peer that is gone is noticed.
-    pub(super) fn prepared(&self) -> Config {
+    /// The options of tokio-postgres, with keepalives, so that a lost peer is noticed.
+    pub(super) fn client_config(&self) -> Config {
         let mut config = self.config.clone();
         config
             .connect_timeout(duration(self.connect_timeout))
@@ -138,8 +140,8 @@ impl PostgresOptions {
         config
     }
 
-    /// What each connection begins with. The tables change from empty to full and back within
-    /// seconds, so plans are made without asking how full they were: through the indexes.
+    /// The first statements of each connection. The tables change from empty to full and back within
+    /// seconds, so statistics mislead the planner: plans always use the indexes.
     pub(super) fn settings(&self) -> String {
         let Self { schema, statement_timeout, lock_timeout, idle_in_transaction, .. } = self;
         let ms = |length: &Nanos| length.as_millis_ceil().max(1);
@@ -160,17 +162,17 @@ pub(super) fn duration(length: Nanos) -> Duration {
     Duration::from_nanos(length.get())
 }
 
-/// Options that are ours, or mean more to us than to tokio-postgres.
+/// Options that this crate adds to those of tokio-postgres, or interprets itself.
 #[derive(Default)]
-struct Own {
+struct OwnOptions {
     schema: Option<String>,
     roots: Option<String>,
     verify_full: bool,
 }
 
-/// Takes our own options out of an address.
-fn split(url: &str) -> Result<(String, Own), ConnectError> {
-    let mut own = Own::default();
+/// Separates those options from an address.
+fn split(url: &str) -> Result<(String, OwnOptions), ConnectError> {
+    let mut own = OwnOptions::default();
     let is_url = url.starts_with("postgres://") || url.starts_with("postgresql://");
     if !is_url {
         let why = "it does not begin with `postgres://`";
@@ -194,7 +196,7 @@ fn split(url: &str) -> Result<(String, Own), ConnectError> {
     Ok((format!("{address}{joint}{}", rest.join("&")), own))
 }
 
-/// Without its percent signs.
+/// Percent-decoded text.
 fn decoded(text: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();

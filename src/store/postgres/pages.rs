@@ -1,4 +1,4 @@
-//! Loading pages of runs, and letters.
+//! Loads pages of runs, and dead letters.
 
 use bytes::Bytes;
 use tokio_postgres::Row;
@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::records::Page;
-use super::base::Base;
 use super::error::Failed;
 use super::layout::{decode, run_at, sum, task_at, text, time, uuid};
 use super::load::read_record;
 use super::session::Session;
+use super::working_set::WorkingSet;
 use crate::run::{LetterId, RunId};
 
 const LETTER: &str = "SELECT run, step, item, head, head_sum, body, body_sum FROM letters \
@@ -21,8 +21,8 @@ const LETTERS: &str = "SELECT run, step, item, head, head_sum FROM letters \
     AND ($5::text IS NULL OR action = $5) AND ($6::text IS NULL OR code = $6) \
     AND (waiting OR NOT $7) ORDER BY run, step, item LIMIT $8";
 
-impl Base {
-    /// A page of records. One that is damaged counts for nothing, so that it takes no other's place.
+impl WorkingSet {
+    /// Loads a page of records. A damaged record does not count towards the limit.
     pub(super) async fn load_page(
         &mut self,
         session: &Session,
@@ -33,7 +33,7 @@ impl Base {
         let mut page = Page::default();
         let mut last = after.map(|run| uuid(run.to_bytes()));
         'more: loop {
-            // One more, to have the damaged ones before it.
+            // One more, to find the damaged ones before it.
             let wanted = limit + 1 - page.records.len();
             let rows = session.ask(text, [&last.unwrap_or_default(), &last, &rows(wanted)]).await?;
             for row in &rows {
@@ -76,13 +76,13 @@ impl Base {
         Ok(())
     }
 
-    pub(super) async fn load_lettered(
+    pub(super) async fn load_tasks_with_letters(
         &mut self,
         session: &Session,
         run: RunId,
     ) -> Result<(), Failed> {
         let rows = session.ask(LETTERED, [&uuid(run.to_bytes())]).await?;
-        self.lettered.insert(run, Ok(rows.iter().map(|row| task_at(row, 1)).collect()));
+        self.tasks_with_letters.insert(run, Ok(rows.iter().map(|row| task_at(row, 1)).collect()));
         Ok(())
     }
 

@@ -9,53 +9,53 @@ use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::records::{Page, Records};
 use super::super::requests::Record;
 use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
-use super::base::{Ask, Base, Kept};
+use super::working_set::{Checked, Missing, WorkingSet};
 use crate::run::{Digest, LetterId, RunId, TaskId, Version};
 
-/// What was loaded, and what requests have made of it. A request that reads what was not loaded
-/// fails, and what it asked for is remembered: whoever serves it loads that and has it tried again.
+/// What was loaded, and what requests have changed. A request that reads what was not loaded fails,
+/// and this remembers what was missing. The caller loads that and runs the request again.
 pub(super) struct PgRecords<'b> {
-    base: &'b Base,
-    asked: RefCell<Vec<Ask>>,
+    loaded: &'b WorkingSet,
+    missing: RefCell<Vec<Missing>>,
     pub(super) changes: Changes,
 }
 
-/// What is to be written.
+/// What to write.
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     pub(super) new_runs: BTreeSet<RunId>,
     pub(super) records: BTreeMap<RunId, Record>,
     pub(super) keys: BTreeMap<Digest, RunId>,
     pub(super) events: BTreeMap<(RunId, Version), Bytes>,
-    /// By run and place, with the version after the commit that brought them.
+    /// By run and place, with the run's version after their commit.
     pub(super) results: BTreeMap<(RunId, u64), (Version, ResultRow)>,
     pub(super) snapshots: BTreeMap<RunId, Snapshot>,
     pub(super) letters: BTreeMap<LetterId, StoredLetter>,
     pub(super) guards: BTreeMap<String, State>,
     pub(super) definitions: Vec<StoredDefinition>,
-    /// Events from the first version up to the second are forgotten.
+    /// Removes a run's events from the first version up to the second.
     pub(super) trimmed: Vec<(RunId, Version, Version)>,
-    /// Runs that are forgotten, and their submission keys.
-    pub(super) forgotten: BTreeSet<RunId>,
-    pub(super) forgotten_keys: BTreeSet<Digest>,
+    /// Runs to remove, and their submission keys.
+    pub(super) removed_runs: BTreeSet<RunId>,
+    pub(super) removed_keys: BTreeSet<Digest>,
 }
 
 impl<'b> PgRecords<'b> {
-    pub(super) fn new(base: &'b Base) -> Self {
-        Self { base, asked: RefCell::default(), changes: Changes::default() }
+    pub(super) fn new(loaded: &'b WorkingSet) -> Self {
+        Self { loaded, missing: RefCell::default(), changes: Changes::default() }
     }
 
-    /// What was asked for and not there.
-    pub(super) fn asked(&self) -> Vec<Ask> {
-        self.asked.borrow().clone()
+    /// What requests read and was not loaded.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        self.missing.borrow().clone()
     }
 
-    fn got<'k, T>(&self, kept: Option<&'k Kept<T>>, ask: Ask) -> Result<&'k T, StoreError> {
+    fn got<'k, T>(&self, kept: Option<&'k Checked<T>>, ask: Missing) -> Result<&'k T, StoreError> {
         match kept {
             Some(Ok(found)) => Ok(found),
             Some(Err(broken)) => Err(StoreError::Broken(broken.clone())),
             None => {
-                self.asked.borrow_mut().push(ask);
+                self.missing.borrow_mut().push(ask);
                 Err(StoreError::NotDone("it was not loaded".into()))
             }
         }
@@ -71,26 +71,26 @@ impl Records for PgRecords<'_> {
         if let Some(record) = self.changes.records.get(&run) {
             return Ok(Some(record.clone()));
         }
-        self.got(self.base.records.get(&run), Ask::Record(run)).cloned()
+        self.got(self.loaded.records.get(&run), Missing::Record(run)).cloned()
     }
 
-    fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+    fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
         self.changes.records.insert(run, record.clone());
         Ok(())
     }
 
-    fn keep_new(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
+    fn add_run(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
         self.changes.new_runs.insert(run);
         self.changes.keys.extend(key.map(|key| (Digest::of(key.as_bytes()), run)));
         Ok(())
     }
 
-    fn first(&self, key: &str) -> Result<Option<RunId>, StoreError> {
+    fn run_with_key(&self, key: &str) -> Result<Option<RunId>, StoreError> {
         let key = Digest::of(key.as_bytes());
-        self.got(self.base.keys.get(&key), Ask::Key(key)).copied()
+        self.got(self.loaded.keys.get(&key), Missing::Key(key)).copied()
     }
 
-    fn keep_events(
+    fn put_events(
         &mut self,
         run: RunId,
         from: Version,
@@ -101,7 +101,7 @@ impl Records for PgRecords<'_> {
         Ok(())
     }
 
-    fn keep_results(
+    fn put_results(
         &mut self,
         run: RunId,
         at: Version,
@@ -113,29 +113,29 @@ impl Records for PgRecords<'_> {
         Ok(())
     }
 
-    fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
+    fn put_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
         self.changes.snapshots.insert(run, snapshot);
         Ok(())
     }
 
-    /// Rows are written from the queue, which knows what else has become of them.
-    fn keep_row(&mut self, _: RunId, _: TaskId, _: Option<&QueueRow>) -> Result<(), StoreError> {
+    /// Rows are written from the queue, which also has their reservations and holds.
+    fn put_row(&mut self, _: RunId, _: TaskId, _: Option<&QueueRow>) -> Result<(), StoreError> {
         Ok(())
     }
 
-    fn keep_guard(&mut self, action: &str, state: &State, _: bool) -> Result<(), StoreError> {
+    fn put_guard(&mut self, action: &str, state: &State, _: bool) -> Result<(), StoreError> {
         self.changes.guards.insert(action.to_owned(), state.clone());
         Ok(())
     }
 
-    fn forget_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError> {
+    fn remove_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError> {
         self.changes.trimmed.push((run, from, to));
         Ok(())
     }
 
     fn events(&self, run: RunId, record: &Record, from: Version) -> Result<Vec<Bytes>, StoreError> {
-        let found = self.base.events.get(&run).filter(|(first, _)| *first <= from);
-        let events = self.got(found.map(|(_, events)| events), Ask::Events(run, from))?;
+        let found = self.loaded.events.get(&run).filter(|(first, _)| *first <= from);
+        let events = self.got(found.map(|(_, events)| events), Missing::Events(run, from))?;
         let events: Vec<_> = events.range(from..).map(|(_, event)| event.clone()).collect();
         if events.len() as u64 != record.version.0.saturating_sub(from.0) {
             return Err(broken(run, "its events are not all there"));
@@ -149,9 +149,9 @@ impl Records for PgRecords<'_> {
         record: &Record,
         after: Option<Version>,
     ) -> Result<Vec<ResultRow>, StoreError> {
-        let found = self.base.results.get(&run).filter(|(from, _)| *from <= after);
-        let rows = self.got(found.map(|(_, rows)| rows), Ask::Results(run, after))?;
-        // What was not loaded is known to be older than the first that was.
+        let found = self.loaded.results.get(&run).filter(|(from, _)| *from <= after);
+        let rows = self.got(found.map(|(_, rows)| rows), Missing::Results(run, after))?;
+        // Results that were not loaded are older than the first that was.
         let is_old = |at: &Version| after.is_some_and(|after| *at <= after);
         let first = rows.first_key_value().filter(|(_, (at, _))| is_old(at));
         let first = first.map_or(0, |(place, _)| *place);
@@ -163,24 +163,24 @@ impl Records for PgRecords<'_> {
     }
 
     fn snapshot(&self, run: RunId, record: &Record) -> Result<Option<Snapshot>, StoreError> {
-        let snapshot = self.got(self.base.snapshots.get(&run), Ask::Snapshot(run))?;
+        let snapshot = self.got(self.loaded.snapshots.get(&run), Missing::Snapshot(run))?;
         match snapshot.as_ref().map(|s| s.version) == record.snapshot {
             true => Ok(snapshot.clone()),
             false => Err(broken(run, "its snapshot is not the one that was written")),
         }
     }
 
-    fn keep_letter(&mut self, letter: &StoredLetter, _: bool) -> Result<(), StoreError> {
+    fn put_letter(&mut self, letter: &StoredLetter, _: bool) -> Result<(), StoreError> {
         self.changes.letters.insert(letter.head.id, letter.clone());
         Ok(())
     }
 
     fn letter(&self, id: LetterId) -> Result<Option<StoredLetter>, StoreError> {
-        self.got(self.base.letters.get(&id), Ask::Letter(id)).cloned()
+        self.got(self.loaded.letters.get(&id), Missing::Letter(id)).cloned()
     }
 
-    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
-        self.got(self.base.lettered.get(&run), Ask::Lettered(run)).cloned()
+    fn tasks_with_letters(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
+        self.got(self.loaded.tasks_with_letters.get(&run), Missing::TasksWithLetters(run)).cloned()
     }
 
     fn letters(
@@ -190,17 +190,17 @@ impl Records for PgRecords<'_> {
         filter: &LetterFilter,
     ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError> {
         let ask = (after, limit, filter.clone());
-        let page = self.base.letter_pages.iter().find(|(asked, _)| *asked == ask);
-        let missing = Ask::Letters(after, limit, filter.clone());
+        let page = self.loaded.letter_pages.iter().find(|(missing, _)| *missing == ask);
+        let missing = Missing::Letters(after, limit, filter.clone());
         self.got(page.map(|(_, page)| page), missing).cloned()
     }
 
     fn definition(&self, name: &str) -> Result<Option<StoredDefinition>, StoreError> {
-        let found = self.base.definitions.get(name);
-        self.got(found, Ask::Definition(name.to_owned())).cloned()
+        let found = self.loaded.definitions.get(name);
+        self.got(found, Missing::Definition(name.to_owned())).cloned()
     }
 
-    fn keep_definition(&mut self, stored: &StoredDefinition, _: bool) -> Result<(), StoreError> {
+    fn put_definition(&mut self, stored: &StoredDefinition, _: bool) -> Result<(), StoreError> {
         self.changes.definitions.push(stored.clone());
         Ok(())
     }
@@ -211,22 +211,22 @@ impl Records for PgRecords<'_> {
         limit: usize,
     ) -> Result<Vec<StoredDefinition>, StoreError> {
         let ask = (after.map(str::to_owned), limit);
-        let page = self.base.definition_pages.get(&ask);
-        self.got(page, Ask::Definitions(ask.0, limit)).cloned()
+        let page = self.loaded.definition_pages.get(&ask);
+        self.got(page, Missing::Definitions(ask.0, limit)).cloned()
     }
 
-    fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+    fn remove_run(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
         // The rows are gone from the queue already, and so is the run.
         self.changes.records.remove(&run);
-        self.changes.forgotten.insert(run);
+        self.changes.removed_runs.insert(run);
         let key = record.key.as_ref().map(|key| Digest::of(key.as_bytes()));
-        self.changes.forgotten_keys.extend(key);
+        self.changes.removed_keys.extend(key);
         Ok(())
     }
 
-    fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
-        let page = self.base.pages.get(&(after, limit));
-        self.got(page, Ask::Records(after, limit))
+    fn page(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
+        let page = self.loaded.pages.get(&(after, limit));
+        self.got(page, Missing::Records(after, limit))
             .map(|page| Page { records: page.records.clone(), damaged: page.damaged.clone() })
     }
 }

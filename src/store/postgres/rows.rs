@@ -1,19 +1,19 @@
-//! Writing rows of the queue: those that are other than they were when they were loaded.
+//! Writes the queue rows that changed since they were loaded.
 
 use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::super::queue::{Queue, Standing};
+use super::super::queue::{FullRow, Queue};
 use super::super::seam::{QueueState, StoreError};
-use super::base::{Base, FRESH};
 use super::error::Failed;
 use super::layout::{Place, bits, encode, nanos, need_text, normal, row_sum, text, uuid};
-use super::load::Places;
+use super::load::TaskColumns;
 use super::session::{Session, Value};
+use super::working_set::{FRESH, WorkingSet};
 use crate::time::Timestamp;
 
-const NO_ROWS: &str = "DELETE FROM queue q USING unnest($1::uuid[], $2::int[], $3::bigint[]) \
+const REMOVE_ROWS: &str = "DELETE FROM queue q USING unnest($1::uuid[], $2::int[], $3::bigint[]) \
     u(run, step, item) WHERE q.run = u.run AND q.step = u.step AND q.item = u.item";
 const ROWS: &str = "INSERT INTO queue AS q (run, step, item, attempt, need, scheduled, token, \
     until, deadline, beat_by, progress, sum, due, turn, ends, reserved, reserved_until, held) \
@@ -31,58 +31,58 @@ const ROWS: &str = "INSERT INTO queue AS q (run, step, item, attempt, need, sche
     ends = excluded.ends, reserved = excluded.reserved, \
     reserved_until = excluded.reserved_until, held = excluded.held";
 
-/// Rows of the queue that are other than they were.
-pub(super) struct Rows {
-    gone: Vec<Place>,
-    /// In the order of their turns, so that new ones are counted in that order.
-    kept: Vec<(Place, Standing)>,
+/// Queue rows that changed.
+pub(super) struct ChangedRows {
+    removed: Vec<Place>,
+    /// In the order of their turns, so that the database numbers new turns in that order.
+    changed: Vec<(Place, FullRow)>,
 }
 
-impl Rows {
-    pub(super) fn of(base: &Base, queue: &Queue) -> Self {
-        let normal = |(place, standing): (Place, Standing)| {
-            (place, Standing { row: normal(standing.row), ..standing })
+impl ChangedRows {
+    pub(super) fn of(loaded: &WorkingSet, queue: &Queue) -> Self {
+        let normal =
+            |(place, full): (Place, FullRow)| (place, FullRow { row: normal(full.row), ..full });
+        let after: BTreeMap<Place, FullRow> = queue.full_rows().map(normal).collect();
+        let removed =
+            loaded.rows.keys().filter(|place| !after.contains_key(place)).copied().collect();
+        let same = |place: &Place, full: &FullRow| {
+            loaded.rows.get(place).is_some_and(|before| before == full)
         };
-        let after: BTreeMap<Place, Standing> = queue.standings().map(normal).collect();
-        let gone = base.rows.keys().filter(|place| !after.contains_key(place)).copied().collect();
-        let same = |place: &Place, standing: &Standing| {
-            base.rows.get(place).is_some_and(|before| before == standing)
-        };
-        let changed = after.into_iter().filter(|(place, standing)| !same(place, standing));
-        let mut kept: Vec<_> = changed.collect();
-        kept.sort_by_key(|(_, standing)| standing.due.map(|(_, turn)| turn));
-        Self { gone, kept }
+        let changed = after.into_iter().filter(|(place, full)| !same(place, full));
+        let mut changed: Vec<_> = changed.collect();
+        changed.sort_by_key(|(_, full)| full.due.map(|(_, turn)| turn));
+        Self { removed, changed }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.gone.is_empty() && self.kept.is_empty()
+        self.removed.is_empty() && self.changed.is_empty()
     }
 
-    /// Whether some of them may be claimed at once.
+    /// Whether a claim could take some of them now.
     pub(super) fn leave_due(&self, now: Timestamp) -> bool {
-        self.kept.iter().any(|(_, standing)| {
-            let is_free = standing.reserved.is_none() && standing.held.is_none();
-            is_free && standing.due.is_some_and(|(at, _)| at <= now)
+        self.changed.iter().any(|(_, full)| {
+            let is_free = full.reserved.is_none() && full.held.is_none();
+            is_free && full.due.is_some_and(|(at, _)| at <= now)
         })
     }
 
     pub(super) async fn write(&self, session: &Session) -> Result<(), Failed> {
-        let mut gone = Places::default();
-        self.gone.iter().for_each(|place| gone.push(*place));
-        let Places { runs, steps, items } = &gone;
-        session.write(self.gone.len(), NO_ROWS, [runs, steps, items]).await?;
+        let mut removed = TaskColumns::default();
+        self.removed.iter().for_each(|place| removed.push(*place));
+        let TaskColumns { runs, steps, items } = &removed;
+        session.write(self.removed.len(), REMOVE_ROWS, [runs, steps, items]).await?;
         let mut columns = Columns::default();
-        for (place, standing) in &self.kept {
-            columns.push(*place, standing)?;
+        for (place, full) in &self.changed {
+            columns.push(*place, full)?;
         }
-        columns.write(self.kept.len(), session).await
+        columns.write(self.changed.len(), session).await
     }
 }
 
-/// Rows of the queue as columns.
+/// Queue rows as columns.
 #[derive(Default)]
 struct Columns {
-    names: Places,
+    names: TaskColumns,
     attempts: Vec<i64>,
     needs: Vec<Option<String>>,
     scheduled: Vec<Option<i64>>,
@@ -102,8 +102,8 @@ struct Columns {
 }
 
 impl Columns {
-    fn push(&mut self, place: Place, standing: &Standing) -> Result<(), StoreError> {
-        let Standing { row, at_rest, due, reserved, held } = standing;
+    fn push(&mut self, place: Place, full: &FullRow) -> Result<(), StoreError> {
+        let FullRow { row, at_rest, due, reserved, held } = full;
         self.names.push(place);
         self.attempts.push(row.attempt.into());
         let (mut need, mut scheduled, mut lease) = (None, None, None);
@@ -136,7 +136,7 @@ impl Columns {
     }
 
     async fn write(&self, rows: usize, session: &Session) -> Result<(), Failed> {
-        let Places { runs, steps, items } = &self.names;
+        let TaskColumns { runs, steps, items } = &self.names;
         let values: [Value<'_>; _] = [
             runs,
             steps,

@@ -7,8 +7,8 @@ use super::error::Failed;
 /// A value of a statement.
 pub(super) type Value<'a> = &'a (dyn ToSql + Sync);
 
-/// A connection that goes back to the pool only when its work is done: one that was left in the
-/// middle of a transaction is closed, which ends that.
+/// A connection that returns to the pool only when its work is done. One that is dropped within a
+/// transaction is closed, which rolls back.
 pub(super) struct Session(Option<Object>);
 
 impl Session {
@@ -20,8 +20,8 @@ impl Session {
         self.0.as_ref().ok_or_else(|| Failed::Before("the connection is closed".into()))
     }
 
-    /// Statements, prepared once a connection. Prepared before they are sent, so that those sent
-    /// together are done in their order.
+    /// Prepares statements, once for each connection. They are prepared before they are sent, so that
+    /// statements sent together run in their order.
     pub(super) async fn prepare<const N: usize>(
         &self,
         texts: [&str; N],
@@ -42,7 +42,7 @@ impl Session {
         Ok(self.client()?.query(statement, &values).await?)
     }
 
-    /// Prepares and asks.
+    /// Prepares and runs a query.
     pub(super) async fn ask<const N: usize>(
         &self,
         text: &str,
@@ -52,7 +52,7 @@ impl Session {
         self.query(&statement, values).await
     }
 
-    /// Prepares and does; gives the number of rows. Nothing is sent where nothing is to be done.
+    /// Prepares and runs a statement, and returns the number of rows. With `rows` 0 nothing is sent.
     pub(super) async fn write<const N: usize>(
         &self,
         rows: usize,
@@ -66,19 +66,19 @@ impl Session {
         Ok(self.client()?.execute(&statement, &values).await?)
     }
 
-    /// Does what has no values and no answer.
+    /// Runs statements without values and answers.
     pub(super) async fn run(&self, text: &str) -> Result<(), Failed> {
         Ok(self.client()?.batch_execute(text).await?)
     }
 
-    /// Commits. From here on nobody knows until the answer comes.
+    /// Commits. If this fails, it is unknown whether the transaction happened.
     pub(super) async fn commit(self) -> Result<(), Failed> {
         self.run("COMMIT").await.map_err(Failed::commit)?;
         self.done();
         Ok(())
     }
 
-    /// Gives the connection back, which is in no transaction.
+    /// Returns the connection, which is in no transaction, to the pool.
     pub(super) fn done(mut self) {
         drop(self.0.take());
     }

@@ -1,4 +1,4 @@
-//! Writing what requests came to, in one statement for each kind.
+//! Writes what requests changed, with one statement for each table.
 
 use uuid::Uuid;
 
@@ -6,10 +6,10 @@ use super::super::letters::LetterStatus;
 use super::definitions::define;
 use super::error::Failed;
 use super::layout::{count, encode, nanos, phase_text, sum, text, uuid};
-use super::load::{Places, result_sum, snapshot_sum};
+use super::load::{TaskColumns, result_sum, snapshot_sum};
 use super::pages::{body_sum, head_sum};
 use super::records::Changes;
-use super::rows::Rows;
+use super::rows::ChangedRows;
 use super::session::{Session, Value};
 use crate::run::LetterId;
 use crate::time::Timestamp;
@@ -42,7 +42,7 @@ const GUARDS: &str = "UPDATE guards g SET state = u.state, sum = u.sum \
     WHERE g.action = u.action";
 const TRIMMED: &str = "DELETE FROM events e USING unnest($1::uuid[], $2::bigint[], $3::bigint[]) \
     u(run, low, high) WHERE e.run = u.run AND e.version >= u.low AND e.version < u.high";
-const FORGOTTEN: [&str; 6] = [
+const REMOVE_RUNS: [&str; 6] = [
     "DELETE FROM events WHERE run = ANY($1)",
     "DELETE FROM results WHERE run = ANY($1)",
     "DELETE FROM snapshots WHERE run = ANY($1)",
@@ -50,19 +50,19 @@ const FORGOTTEN: [&str; 6] = [
     "DELETE FROM queue WHERE run = ANY($1)",
     "DELETE FROM runs WHERE run = ANY($1)",
 ];
-const FORGOTTEN_KEYS: &str = "DELETE FROM submissions WHERE key = ANY($1)";
+const REMOVE_KEYS: &str = "DELETE FROM submissions WHERE key = ANY($1)";
 
-/// Writes it all. What is written depends on nothing that another transaction could change now, and
-/// no part on another.
+/// Writes all changes. They depend on nothing that another transaction could change now, and not on
+/// each other.
 pub(super) async fn write(
     session: &Session,
     now: Timestamp,
     changes: &Changes,
-    rows: &Rows,
+    rows: &ChangedRows,
 ) -> Result<(), Failed> {
     tokio::try_join!(
         biased;
-        forget(session, changes),
+        remove(session, changes),
         runs(session, changes, now),
         keys(session, changes),
         events(session, changes),
@@ -84,7 +84,7 @@ impl Changes {
             && self.guards.is_empty()
             && self.definitions.is_empty()
             && self.trimmed.is_empty()
-            && self.forgotten.is_empty()
+            && self.removed_runs.is_empty()
     }
 }
 
@@ -145,7 +145,8 @@ async fn events(session: &Session, changes: &Changes) -> Result<(), Failed> {
 
 async fn results(session: &Session, changes: &Changes) -> Result<(), Failed> {
     let (mut places, mut at, mut attempts) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut tasks, mut results, mut sums) = (Places::default(), Vec::<&[u8]>::new(), Vec::new());
+    let (mut tasks, mut results, mut sums) =
+        (TaskColumns::default(), Vec::<&[u8]>::new(), Vec::new());
     for ((run, place), (version, row)) in &changes.results {
         sums.push(result_sum(*run, *place, *version, row));
         tasks.push((*run, row.task));
@@ -154,7 +155,7 @@ async fn results(session: &Session, changes: &Changes) -> Result<(), Failed> {
         attempts.push(i64::from(row.attempt));
         results.push(&row.result);
     }
-    let Places { runs, steps, items } = &tasks;
+    let TaskColumns { runs, steps, items } = &tasks;
     let values: [Value<'_>; _] = [runs, &places, &at, steps, items, &attempts, &results, &sums];
     session.write(places.len(), RESULTS, values).await.map(drop)
 }
@@ -172,7 +173,7 @@ async fn snapshots(session: &Session, changes: &Changes) -> Result<(), Failed> {
 }
 
 async fn letters(session: &Session, changes: &Changes) -> Result<(), Failed> {
-    let (mut names, mut heads, mut head_sums) = (Places::default(), Vec::new(), Vec::new());
+    let (mut names, mut heads, mut head_sums) = (TaskColumns::default(), Vec::new(), Vec::new());
     let (mut bodies, mut body_sums) = (Vec::<&[u8]>::new(), Vec::new());
     let (mut workflows, mut actions) = (Vec::new(), Vec::new());
     let (mut codes, mut waiting) = (Vec::new(), Vec::new());
@@ -189,7 +190,7 @@ async fn letters(session: &Session, changes: &Changes) -> Result<(), Failed> {
         codes.push(text(&letter.head.code));
         waiting.push(letter.head.status == LetterStatus::Waiting);
     }
-    let Places { runs, steps, items } = &names;
+    let TaskColumns { runs, steps, items } = &names;
     let values: [Value<'_>; _] = [
         runs, steps, items, &heads, &head_sums, &bodies, &body_sums, &workflows, &actions, &codes,
         &waiting,
@@ -212,7 +213,7 @@ async fn guards(session: &Session, changes: &Changes) -> Result<(), Failed> {
     }
 }
 
-async fn forget(session: &Session, changes: &Changes) -> Result<(), Failed> {
+async fn remove(session: &Session, changes: &Changes) -> Result<(), Failed> {
     let (mut runs, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
     for (run, from, to) in &changes.trimmed {
         runs.push(uuid(run.to_bytes()));
@@ -220,10 +221,10 @@ async fn forget(session: &Session, changes: &Changes) -> Result<(), Failed> {
         high.push(count(to.0));
     }
     session.write(runs.len(), TRIMMED, [&runs, &low, &high]).await?;
-    let runs: Vec<Uuid> = changes.forgotten.iter().map(|run| uuid(run.to_bytes())).collect();
-    for text in FORGOTTEN {
+    let runs: Vec<Uuid> = changes.removed_runs.iter().map(|run| uuid(run.to_bytes())).collect();
+    for text in REMOVE_RUNS {
         session.write(runs.len(), text, [&runs]).await?;
     }
-    let keys: Vec<String> = changes.forgotten_keys.iter().map(ToString::to_string).collect();
-    session.write(keys.len(), FORGOTTEN_KEYS, [&keys]).await.map(drop)
+    let keys: Vec<String> = changes.removed_keys.iter().map(ToString::to_string).collect();
+    session.write(keys.len(), REMOVE_KEYS, [&keys]).await.map(drop)
 }

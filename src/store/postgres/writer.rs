@@ -1,4 +1,4 @@
-//! The writers: each gathers the requests that wait for it and does them in one transaction.
+//! The writers. Each runs the requests that wait for it in one transaction.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -10,22 +10,22 @@ use super::super::guards::Guards;
 use super::super::requests::Requests;
 use super::super::run_index::RunIndex;
 use super::super::seam::{Answer, Request, StoreError};
-use super::base::{Ask, Base, Wants};
 use super::error::Failed;
 use super::layout::text;
-use super::news::Voice;
+use super::notify::Notifier;
 use super::records::{Changes, PgRecords};
-use super::rows::Rows;
+use super::rows::ChangedRows;
+use super::server::Server;
 use super::session::Session;
-use super::shared::Shared;
+use super::working_set::{Missing, ReadSet, WorkingSet};
 use super::write::write;
 use crate::runtime::Runtime;
 
 /// The most requests in one transaction.
 const LARGEST_BATCH: usize = 128;
-/// How often a request is tried again that another transaction was in the way of.
+/// How often a request runs before a conflict with another transaction is its answer.
 const TRIES: usize = 8;
-/// How often requests may ask for more before one that never has enough is given up.
+/// How often more is loaded for a batch before it is given up.
 const ROUNDS: usize = 16;
 
 const NEW_GUARDS: &str = "INSERT INTO guards (action) SELECT unnest($1::text[]) \
@@ -47,17 +47,17 @@ impl Call {
         Self { request, answer, reply }
     }
 
-    /// What it is known to read.
-    fn wants(&self) -> Wants {
-        Wants::of(&self.request)
+    /// What the request is known to read.
+    fn reads(&self) -> ReadSet {
+        ReadSet::of(&self.request)
     }
 
-    /// Does it on what was loaded and keeps the answer. May be called again.
-    fn act(&mut self, ledger: &mut Requests<'_, PgRecords<'_>>) {
-        self.answer = ledger.answer(&self.request);
+    /// Runs the request on what was loaded and keeps the answer. It may run again.
+    fn act(&mut self, requests: &mut Requests<'_, PgRecords<'_>>) {
+        self.answer = requests.answer(&self.request);
     }
 
-    /// Answers: what was kept, or why the transaction came to nothing. Whoever asked may be gone.
+    /// Sends the answer, or why the transaction failed. The caller may be gone.
     fn settle(self, failed: Option<StoreError>) {
         let _ = self.reply.send(failed.map_or(self.answer, Err));
     }
@@ -66,26 +66,26 @@ impl Call {
 /// A writer.
 pub(super) struct Writer<R> {
     pub(super) runtime: R,
-    pub(super) shared: Arc<Shared>,
-    /// What this writer's runs were told last, and the guards of the transaction in progress.
+    pub(super) server: Arc<Server>,
+    /// The last refusals of this writer's runs, and the guards of the transaction in progress.
     pub(super) guards: Guards,
     /// Actions whose guards have a row.
     pub(super) guarded: BTreeSet<String>,
-    pub(super) voice: Arc<Voice>,
+    pub(super) notifier: Arc<Notifier>,
 }
 
-/// What some requests came to.
+/// The outcome of a batch of requests.
 struct Decided {
-    asked: Vec<Ask>,
+    missing: Vec<Missing>,
     changes: Changes,
-    rows: Rows,
+    rows: ChangedRows,
     guards: Guards,
 }
 
 type Works = Vec<Call>;
 
 impl<R: Runtime> Writer<R> {
-    /// Serves requests until the last sender is gone, then drops `closed`.
+    /// Answers requests until the last sender is dropped, then drops `closed`.
     pub(super) async fn serve(
         mut self,
         mut requests: mpsc::Receiver<Call>,
@@ -109,8 +109,8 @@ impl<R: Runtime> Writer<R> {
         drop(closed);
     }
 
-    /// Does them in one transaction. Where that can't be, each is done by itself, so that one that
-    /// can't be done takes no other down.
+    /// Runs a batch in one transaction. If that fails, each request runs alone, so that one request
+    /// fails no other.
     async fn do_all(&mut self, mut works: Works) {
         match self.attempt(&mut works).await {
             Err(Failed::Before(_) | Failed::InTheWay(_)) if works.len() > 1 => {
@@ -139,10 +139,10 @@ impl<R: Runtime> Writer<R> {
         settle(works, done);
     }
 
-    /// Does them in one transaction, unless the server takes too long.
+    /// Runs a batch in one transaction, unless the server takes too long.
     async fn attempt(&mut self, works: &mut Works) -> Result<(), Failed> {
         let committing = AtomicBool::new(false);
-        let (runtime, limit) = (self.runtime.clone(), self.shared.patience);
+        let (runtime, limit) = (self.runtime.clone(), self.server.patience);
         let done = self.transact(works, &committing);
         let too_long = runtime.sleep_until(runtime.now().after(limit));
         tokio::select! {
@@ -159,21 +159,21 @@ impl<R: Runtime> Writer<R> {
     }
 
     async fn transact(&mut self, works: &mut Works, committing: &AtomicBool) -> Result<(), Failed> {
-        let mut wants = Wants::default();
-        works.iter().for_each(|work| wants.join(work.wants()));
-        let session = Session::of(&self.shared.pool).await?;
-        self.begin_guards(&session, &wants).await?;
-        let floor = self.shared.floor();
-        let mut base = Base::load(&session, &wants, floor).await?;
-        let mut decided = self.decide(&base, works);
+        let mut reads = ReadSet::default();
+        works.iter().for_each(|work| reads.merge(work.reads()));
+        let session = Session::of(&self.server.pool).await?;
+        self.begin_guards(&session, &reads).await?;
+        let floor = self.server.last_time();
+        let mut loaded = WorkingSet::load(&session, &reads, floor).await?;
+        let mut decided = self.decide(&loaded, works);
         for _ in 0..ROUNDS {
-            if decided.asked.is_empty() {
+            if decided.missing.is_empty() {
                 break;
             }
-            base.load_more(&session, &decided.asked).await?;
-            decided = self.decide(&base, works);
+            loaded.load_more(&session, &decided.missing).await?;
+            decided = self.decide(&loaded, works);
         }
-        if !decided.asked.is_empty() {
+        if !decided.missing.is_empty() {
             return Err(Failed::Before("a request never had enough to be decided on".into()));
         }
         let Decided { changes, rows, guards, .. } = decided;
@@ -181,40 +181,46 @@ impl<R: Runtime> Writer<R> {
             session.run("ROLLBACK").await?;
             session.done();
         } else {
-            write(&session, base.now, &changes, &rows).await?;
-            self.voice.tell(&session, rows.leave_due(base.now)).await?;
+            write(&session, loaded.now, &changes, &rows).await?;
+            self.notifier.notify(&session, rows.leave_due(loaded.now)).await?;
             committing.store(true, Ordering::Relaxed);
             session.commit().await?;
         }
         self.guards = guards;
         self.guards.states.clear();
-        self.shared.saw(base.now, floor.max(base.updated)).await;
+        self.server.advance_time(loaded.now, floor.max(loaded.updated)).await;
         Ok(())
     }
 
-    /// Actions that are new get a row of their own beforehand: what is there can be locked in order.
-    async fn begin_guards(&mut self, session: &Session, wants: &Wants) -> Result<(), Failed> {
+    /// Adds rows for new actions first, so that all guards can be locked in order.
+    async fn begin_guards(&mut self, session: &Session, reads: &ReadSet) -> Result<(), Failed> {
         let new: Vec<&String> =
-            wants.guards.keys().filter(|action| !self.guarded.contains(*action)).collect();
+            reads.guards.keys().filter(|action| !self.guarded.contains(*action)).collect();
         let names: Vec<_> = new.iter().map(|action| text(action)).collect();
         session.write(names.len(), NEW_GUARDS, [&names]).await?;
         self.guarded.extend(new.into_iter().cloned());
         Ok(())
     }
 
-    fn decide(&self, base: &Base, works: &mut Works) -> Decided {
-        let mut queue = base.queue();
+    fn decide(&self, loaded: &WorkingSet, works: &mut Works) -> Decided {
+        let mut queue = loaded.queue();
         let mut guards = self.guards.clone();
-        base.fill(&mut guards);
-        let mut shelf = PgRecords::new(base);
+        loaded.fill(&mut guards);
+        let mut records = PgRecords::new(loaded);
         // Lists and counts are SQL here.
-        let mut catalogue = RunIndex::default();
+        let mut run_index = RunIndex::default();
         for work in works {
-            let (queue, guards, catalogue) = (&mut queue, &mut guards, &mut catalogue);
-            work.act(&mut Requests { shelf: &mut shelf, queue, guards, catalogue, now: base.now });
+            let (queue, guards, run_index) = (&mut queue, &mut guards, &mut run_index);
+            work.act(&mut Requests {
+                records: &mut records,
+                queue,
+                guards,
+                run_index,
+                now: loaded.now,
+            });
         }
-        let (asked, changes) = (shelf.asked(), shelf.changes);
-        Decided { asked, changes, rows: Rows::of(base, &queue), guards }
+        let (missing, changes) = (records.missing(), records.changes);
+        Decided { missing, changes, rows: ChangedRows::of(loaded, &queue), guards }
     }
 }
 
@@ -223,20 +229,20 @@ fn settle(works: Works, done: Result<(), Failed>) {
     works.into_iter().for_each(|work| work.settle(failed.clone()));
 }
 
-/// Those that can be done on one ground, in the order in which they came. One that has to wait
-/// for another keeps its place before those that come after it.
+/// Takes the requests that can share a transaction, in the order of arrival. A request that must wait
+/// for another stays ahead of later ones that overlap with it.
 fn gather(waiting: &mut VecDeque<Call>) -> Works {
     let (mut batch, mut rest) = (Vec::new(), VecDeque::new());
-    let mut busy = Wants::default();
+    let mut busy = ReadSet::default();
     for work in waiting.drain(..) {
-        let wants = work.wants();
+        let reads = work.reads();
         let is_first = batch.is_empty() && rest.is_empty();
-        if is_first || batch.len() < LARGEST_BATCH && !busy.meets(&wants) {
+        if is_first || batch.len() < LARGEST_BATCH && !busy.overlaps(&reads) {
             batch.push(work);
         } else {
             rest.push_back(work);
         }
-        busy.join(wants);
+        busy.merge(reads);
     }
     *waiting = rest;
     batch

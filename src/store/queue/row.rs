@@ -1,7 +1,7 @@
 //! One row of the queue in memory.
 
 use super::super::due_index::Ticket;
-use super::super::hold_queue::InLine;
+use super::super::hold_queue::HoldPlace;
 use super::super::seam::{QueueRow, QueueState};
 use crate::run::{Lapse, Progress, TaskId, Token};
 use crate::time::Timestamp;
@@ -21,8 +21,8 @@ pub(super) enum State {
         need: Need,
         ticket: Option<Ticket>,
         reserved: Option<Reservation>,
-        /// Its place in the line before a guard that held it back.
-        held: Option<InLine>,
+        /// Its place in the hold queue of the guard that holds it back.
+        held: Option<HoldPlace>,
     },
     Leased(Lease),
 }
@@ -43,7 +43,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// `until`, or what ends the lease before: `timeout_at` (spec decision 12).
+    /// `until`, or the earlier deadline or heartbeat limit: the column `timeout_at`.
     pub(super) fn end(&self, until: Timestamp) -> Timestamp {
         [self.deadline, self.beat_by].into_iter().flatten().fold(until, Timestamp::min)
     }
@@ -61,7 +61,7 @@ impl Lease {
 }
 
 impl Lease {
-    pub(super) fn shown(&self) -> QueueState {
+    pub(super) fn to_state(&self) -> QueueState {
         let Self { token, until, deadline, beat_by } = *self;
         QueueState::Leased { token, until, deadline, beat_by }
     }
@@ -80,10 +80,10 @@ impl Row {
         Self { attempt: row.attempt, state, progress: row.progress }
     }
 
-    pub(super) fn shown(&self, task: TaskId) -> QueueRow {
+    pub(super) fn to_queue_row(&self, task: TaskId) -> QueueRow {
         let state = match &self.state {
             State::Waiting { at, need, .. } => QueueState::Due { at: *at, need: need.clone() },
-            State::Leased(lease) => lease.shown(),
+            State::Leased(lease) => lease.to_state(),
         };
         QueueRow { task, attempt: self.attempt, state, progress: self.progress.clone() }
     }

@@ -1,6 +1,6 @@
 use redb::{ReadableTable, StorageError, Table, TableDefinition, WriteTransaction};
 
-/// Bytes by bytes. What the bytes mean is the shelf's.
+/// Bytes by bytes. `RedbRecords` knows what they mean.
 pub(super) type Definition = TableDefinition<'static, &'static [u8], &'static [u8]>;
 
 /// One table, whose every value carries a CRC32C over table, key and value: redb itself notices
@@ -55,7 +55,7 @@ impl<'txn> CheckedTable<'txn> {
     }
 
     /// Removes the rows from `from` up to and including `to`, readable or not.
-    pub(super) fn forget(&mut self, from: &[u8], to: &[u8]) -> Result<(), StorageError> {
+    pub(super) fn remove_range(&mut self, from: &[u8], to: &[u8]) -> Result<(), StorageError> {
         self.table.retain_in(from..=to, |_, _| false)
     }
 

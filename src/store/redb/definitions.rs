@@ -1,5 +1,5 @@
-//! Workflow definitions on redb. Their table is opened where it is used, so that a store without
-//! definitions is as it was before there were any.
+//! Workflow definitions on redb. Their table is opened when it is used, so that a store without
+//! definitions has no such table.
 
 use bytes::Bytes;
 use redb::{StorageError, TableError, TableHandle as _, WriteTransaction};
@@ -22,7 +22,7 @@ struct Head {
     at: Timestamp,
 }
 
-/// How many definitions there are, and whether all of them are whole.
+/// How many definitions there are, and whether all of them are undamaged.
 pub(super) fn survey(txn: &WriteTransaction) -> Result<(u64, bool), redb::Error> {
     if !txn.list_tables()?.any(|table| table.name() == TABLE) {
         return Ok((0, true));
@@ -65,7 +65,7 @@ impl RedbRecords<'_> {
                 Err(StoreError::Broken(what.to_owned()))
             }
             Err(Fault::Rot(_)) => Err(rotten(name)),
-            Err(Fault::Storage(error)) => Err(self.note(error)),
+            Err(Fault::Storage(error)) => Err(self.record_failure(error)),
         }
     }
 
@@ -88,8 +88,8 @@ impl RedbRecords<'_> {
         limit: usize,
     ) -> Result<Vec<StoredDefinition>, StoreError> {
         let from = after.unwrap_or_default().as_bytes();
-        let sheet = self.definitions()?;
-        let rows = sheet.range(from, &[u8::MAX]).map_err(|error| self.note(error))?;
+        let table = self.definitions()?;
+        let rows = table.range(from, &[u8::MAX]).map_err(|error| self.record_failure(error))?;
         let mut page = Vec::new();
         for row in rows {
             if page.len() >= limit {
@@ -99,7 +99,7 @@ impl RedbRecords<'_> {
                 Ok((key, _)) | Err(Fault::Rot(key)) if after.is_some() && key == from => {}
                 Ok((key, value)) => page.push(read(&key, &value).ok_or_else(|| rotten(&key))?),
                 Err(Fault::Rot(key)) => return Err(rotten(&key)),
-                Err(Fault::Storage(error)) => return Err(self.note(error)),
+                Err(Fault::Storage(error)) => return Err(self.record_failure(error)),
             }
         }
         Ok(page)
@@ -107,8 +107,8 @@ impl RedbRecords<'_> {
 
     fn definitions(&self) -> Result<CheckedTable<'_>, StoreError> {
         CheckedTable::open(self.txn, TABLE).map_err(|error| match error {
-            TableError::Storage(error) => self.note(error),
-            other => self.note(StorageError::Corrupted(other.to_string())),
+            TableError::Storage(error) => self.record_failure(error),
+            other => self.record_failure(StorageError::Corrupted(other.to_string())),
         })
     }
 }

@@ -5,11 +5,12 @@ use redb::{DatabaseError, StorageError};
 
 use super::super::seam::StoreError;
 
-/// Why a store could not be opened. Each names the place and says what to do. Opening never
-/// overwrites what it could not read.
+/// Why a store could not be opened. Each error names the place and says what to do. Opening never
+/// overwrites a file that it could not read.
+#[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Something else lies there.
+    /// The file is not a Retrial store.
     #[error(
         "`{place}` is not a Retrial store: {why}. It was left as it is; name another place for the \
          store or move this file away."
@@ -20,7 +21,7 @@ pub enum OpenError {
         /// What was seen.
         why: String,
     },
-    /// A store, but torn or rotten.
+    /// The file is a damaged store.
     #[error(
         "the store `{place}` is damaged: {why}. It was left as it is; put a backup in its place, or \
          move it away to begin with an empty store."
@@ -61,7 +62,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// What redb's answer to opening `place` means.
+    /// The error for redb's answer to opening `place`.
     pub(super) fn from_redb(place: &str, error: DatabaseError) -> Self {
         let place = place.to_owned();
         match error {
@@ -77,7 +78,7 @@ impl OpenError {
         }
     }
 
-    /// What redb's answer to reading `place`, or to writing its beginning, means.
+    /// The error for redb's answer to reading `place`, or to creating the store there.
     pub(super) fn from_storage(place: &str, error: impl Into<redb::Error>) -> Self {
         let place = place.to_owned();
         match error.into() {
@@ -92,7 +93,7 @@ impl OpenError {
     }
 }
 
-/// A store that was open before and can't be opened again: damage stays, anything else may pass.
+/// For a store that was open before and can't be opened again: damage stays, other causes may pass.
 impl From<OpenError> for StoreError {
     fn from(error: OpenError) -> Self {
         match error {
@@ -104,7 +105,7 @@ impl From<OpenError> for StoreError {
     }
 }
 
-/// What a failed call inside a transaction means, where nothing was committed.
+/// The error for a failed call inside a transaction, before its commit.
 pub(super) fn before_commit(error: StorageError) -> StoreError {
     match error {
         StorageError::Corrupted(why) => StoreError::Broken(format!("the store: {why}")),
@@ -113,7 +114,7 @@ pub(super) fn before_commit(error: StorageError) -> StoreError {
     }
 }
 
-/// Reading past the end or meeting nonsense is the file's fault, not the disk's.
+/// A read past the end or of invalid data is the file's fault, not the disk's.
 fn is_damage(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::InvalidData)
 }

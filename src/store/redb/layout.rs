@@ -12,12 +12,12 @@ use crate::workflow::StepIx;
 /// The format that this release writes, and the newest that it reads.
 pub(super) const FORMAT: u32 = 1;
 
-/// `run | version`, big-endian, so that a run's events lie together in their order.
+/// `run | version`, big-endian, so that a run's events are adjacent and in order.
 pub(super) fn event_key(run: RunId, version: Version) -> Vec<u8> {
     [&run.to_bytes()[..], &version.0.to_be_bytes()].concat()
 }
 
-/// `run | place among the run's results`: places have no gaps, so that a lost one is noticed.
+/// `run | place among the run's results`. Places have no gaps, so a lost result is noticed.
 pub(super) fn result_key(run: RunId, place: u64) -> Vec<u8> {
     [&run.to_bytes()[..], &place.to_be_bytes()].concat()
 }
@@ -27,12 +27,12 @@ pub(super) fn row_key(run: RunId, task: TaskId) -> Vec<u8> {
     [&run.to_bytes()[..], &task_bytes(task)].concat()
 }
 
-/// As a queue row's: `run | step | item`.
+/// Like a queue row's key: `run | step | item`.
 pub(super) fn letter_key(id: LetterId) -> Vec<u8> {
     row_key(id.run, id.task)
 }
 
-/// The letter that a key names; zeros where it is too short.
+/// The letter that a key names; zeros if the key is too short.
 pub(super) fn letter_of(key: &[u8]) -> LetterId {
     let task = key.get(16..).unwrap_or_default();
     let (step, item) = task.split_first_chunk().unwrap_or((&[0; 2], &[]));
@@ -62,7 +62,7 @@ fn task_bytes(task: TaskId) -> [u8; 6] {
     [step[0], step[1], item[0], item[1], item[2], item[3]]
 }
 
-/// The run that a key begins with; zeros where the key is too short to hold one.
+/// The run that a key begins with; zeros if the key is too short.
 pub(super) fn run_of(key: &[u8]) -> RunId {
     RunId::from_bytes(key.first_chunk().copied().unwrap_or_default())
 }
@@ -96,7 +96,7 @@ pub(super) fn read_snapshot(value: &[u8]) -> Option<Snapshot> {
 }
 
 /// What the store keeps about itself: its time, and how many runs, submission keys, dead letters,
-/// guarded actions and workflow definitions it holds, so that a missing one is noticed.
+/// guarded actions and workflow definitions it has, so that it notices a missing one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) clock: Timestamp,
@@ -104,7 +104,7 @@ pub(super) struct Totals {
     pub(super) keys: u64,
     pub(super) letters: u64,
     pub(super) guards: u64,
-    /// Kept apart from the others, and not at all before the first definition.
+    /// Stored apart from the others, and only after the first definition.
     pub(super) definitions: u64,
 }
 

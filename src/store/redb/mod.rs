@@ -1,14 +1,14 @@
 //! The embedded store: one redb file.
 //!
 //! Decides how records are laid out in redb and how requests become transactions. Must never know
-//! what an event, result or snapshot means. To add a table, add a sheet to the shelf and, where its
-//! loss would go unnoticed, a count to the record or the totals.
+//! what an event, result or snapshot means. To add a table, add it to `RedbRecords`; if the loss of
+//! a row would go unnoticed, add a count to the record or the totals.
 //!
-//! One task owns the database and the queue. Whatever waits becomes one transaction, done away from
-//! the async threads; a caller may go away, its commit may not. Any error of a commit is
-//! [`StoreError::Unknown`] to all in its batch: redb may have written it all the same. The database
-//! is then dropped and opened again, and nothing is read meanwhile. Reservations live in memory
-//! alone, so claiming writes nothing and reopening forgets them, which uses up nothing.
+//! One task owns the database and the queue. It runs all waiting requests in one transaction, on a
+//! blocking thread. A caller may be dropped; its commit goes on. After an error of a commit every
+//! request of the transaction gets [`StoreError::Unknown`], because redb may have written it. The
+//! store then drops the database, opens it again, and reads nothing before that. Reservations are in
+//! memory only, so a claim writes nothing, and reopening forgets them, which uses up nothing.
 
 mod checked_table;
 mod definitions;
@@ -30,10 +30,10 @@ use super::seam::{Answer, Request, Store, StoreError};
 use crate::runtime::Runtime;
 use writer::{Call, Clock, Opener, Writer};
 
-/// How many requests wait for the writer before callers wait to ask.
+/// How many requests can wait for the writer. Further callers wait to send theirs.
 const WAITING: usize = 256;
 
-/// The embedded store. Dropping it lets the requests in flight finish and then closes the file;
+/// The embedded store. When it is dropped, the requests in flight finish and the file closes;
 /// [`RedbStore::close`] waits for that.
 #[derive(Debug)]
 pub struct RedbStore {
@@ -42,11 +42,11 @@ pub struct RedbStore {
 }
 
 impl RedbStore {
-    /// Opens the file at `path`, or makes it. Its folder must exist.
+    /// Opens the file at `path`, or creates it. Its folder must exist.
     ///
     /// # Errors
-    /// When something else lies there, when it is damaged, newer than this release, open in another
-    /// process, or out of reach.
+    /// If the file is not a store, is damaged, was written by a newer release, is open in another
+    /// process, or can't be reached.
     pub async fn open<R: Runtime>(runtime: R, path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
         let place = path.display().to_string();
@@ -54,8 +54,8 @@ impl RedbStore {
         Self::start(runtime, Opener::new(opener)).await
     }
 
-    /// Opens the store on a backend of redb's. `backend` gives a fresh one each time the store is
-    /// opened, at first and after each failed commit; `place` names it in errors.
+    /// Opens the store on a redb backend. `backend` returns a new one each time the store opens: at
+    /// first and after each failed commit. `place` names it in errors.
     ///
     /// # Errors
     /// As [`RedbStore::open`].

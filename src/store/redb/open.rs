@@ -17,7 +17,7 @@ use super::checked_table::Fault;
 use super::definitions;
 use super::error::{OpenError, panic_text};
 use super::layout::{FORMAT, Totals, run_of};
-use super::records::{Known, RedbRecords};
+use super::records::{KnownDamage, RedbRecords};
 use crate::run::RunId;
 
 /// How a redb file begins.
@@ -27,21 +27,21 @@ const HEADER: u64 = 4096;
 const CACHE_BYTES: usize = 64 << 20;
 const WHOLE: (Bound<u64>, Bound<u64>) = (Bound::Unbounded, Bound::Unbounded);
 
-/// An open store: the database, and what is kept in memory of it.
+/// An open store: the database, and the part of it that is kept in memory.
 pub(super) struct Open {
     pub(super) db: Database,
     pub(super) queue: Queue,
     pub(super) guards: Guards,
-    pub(super) catalogue: RunIndex,
-    pub(super) known: Known,
+    pub(super) run_index: RunIndex,
+    pub(super) known: KnownDamage,
     pub(super) totals: Totals,
 }
 
-/// Opens the store at `place` on `backend`, or begins one where nothing lies. A panic of redb's
-/// over a damaged file becomes an error.
+/// Opens the store at `place` on `backend`, or creates one if the backend is empty. A panic of redb
+/// on a damaged file becomes an error.
 pub(super) fn open(place: &str, backend: impl StorageBackend) -> Result<Open, OpenError> {
     let opened = catch_unwind(AssertUnwindSafe(|| {
-        look_at(place, &backend)?;
+        check_header(place, &backend)?;
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
         let db = builder.create_with_backend(backend);
@@ -50,7 +50,7 @@ pub(super) fn open(place: &str, backend: impl StorageBackend) -> Result<Open, Op
     opened.unwrap_or_else(|panic| Err(OpenError::damaged(place, panic_text(panic.as_ref()))))
 }
 
-/// The file at `path`, made if missing, and made to last.
+/// The file at `path`. A missing file is created, and its folder synced.
 pub(super) fn file(path: &Path) -> Result<FileBackend, OpenError> {
     let place = path.display().to_string();
     let opened = || -> io::Result<File> {
@@ -68,9 +68,9 @@ pub(super) fn file(path: &Path) -> Result<FileBackend, OpenError> {
     FileBackend::new(file).map_err(|error| OpenError::from_redb(&place, error))
 }
 
-/// Refuses what redb did not write, before redb touches it. A file whose making a crash cut short
-/// was never a store, and is begun anew.
-fn look_at(place: &str, backend: &impl StorageBackend) -> Result<(), OpenError> {
+/// Refuses a file that redb did not write, before redb touches it. A file that a crash left half
+/// created was never a store, and is emptied.
+fn check_header(place: &str, backend: &impl StorageBackend) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { place: place.to_owned(), source };
     let len = backend.len().map_err(io)?;
     let mut start = vec![0; len.min(HEADER) as usize];
@@ -86,11 +86,11 @@ fn look_at(place: &str, backend: &impl StorageBackend) -> Result<(), OpenError> 
         Ok(false) => Err(OpenError::Locked { place: place.to_owned() }),
         Ok(true) => {
             let emptied = backend.set_len(0);
-            // Closing the file frees the lock where this does not.
+            // If this fails, closing the file frees the lock.
             let _ = backend.unlock_range(WHOLE.0, WHOLE.1);
             emptied.map_err(io)
         }
-        // A backend without locks has one user.
+        // A backend without locks has a single user.
         Err(_) => backend.set_len(0).map_err(io),
     }
 }
@@ -118,32 +118,32 @@ fn is_blank(backend: &impl StorageBackend, from: u64, len: u64) -> io::Result<bo
 
 fn read(place: &str, db: Database) -> Result<Open, OpenError> {
     if is_empty(place, &db)? {
-        begin(place, &db)?;
+        initialize(place, &db)?;
     }
     let storage = |error| OpenError::from_storage(place, error);
     let txn = db.begin_write().map_err(|e| OpenError::from_storage(place, e))?;
-    let known = Known::default();
-    let shelf = RedbRecords::open(&txn, &known, Totals::default());
-    let shelf = shelf.map_err(|e| OpenError::from_storage(place, e))?;
-    check_format(place, &shelf)?;
-    let totals = meta(place, &shelf, "totals")?;
+    let known = KnownDamage::default();
+    let records = RedbRecords::open(&txn, &known, Totals::default());
+    let records = records.map_err(|e| OpenError::from_storage(place, e))?;
+    check_format(place, &records)?;
+    let totals = meta(place, &records, "totals")?;
     let mut totals =
         Totals::read(&totals).ok_or_else(|| OpenError::damaged(place, "its totals"))?;
-    totals.definitions = count_of_definitions(place, &shelf)?;
-    let (queue, catalogue, mut known) = survey(place, &shelf, totals)?;
-    let guards = survey_guards(place, &shelf, totals)?;
+    totals.definitions = count_of_definitions(place, &records)?;
+    let (queue, run_index, mut known) = survey(place, &records, totals)?;
+    let guards = survey_guards(place, &records, totals)?;
     let (definitions, whole) =
         definitions::survey(&txn).map_err(|e| OpenError::from_storage(place, e))?;
     if definitions != totals.definitions {
         return Err(OpenError::damaged(place, "workflow definitions are missing"));
     }
     known.definitions_damaged = !whole;
-    drop(shelf);
+    drop(records);
     txn.abort().map_err(storage)?;
-    Ok(Open { db, queue, guards, catalogue, known, totals })
+    Ok(Open { db, queue, guards, run_index, known, totals })
 }
 
-/// Whether the database holds nothing at all. One that holds only what others wrote is foreign.
+/// Whether the database has no tables. One that has only other programs' tables is foreign.
 fn is_empty(place: &str, db: &Database) -> Result<bool, OpenError> {
     let txn = db.begin_read().map_err(|e| OpenError::from_storage(place, e))?;
     let tables = txn.list_tables().map_err(|e| OpenError::from_storage(place, e))?;
@@ -155,33 +155,33 @@ fn is_empty(place: &str, db: &Database) -> Result<bool, OpenError> {
     Ok(names.is_empty())
 }
 
-fn begin(place: &str, db: &Database) -> Result<(), OpenError> {
+fn initialize(place: &str, db: &Database) -> Result<(), OpenError> {
     let txn = db.begin_write().map_err(|e| OpenError::from_storage(place, e))?;
-    let known = Known::default();
-    let mut shelf = RedbRecords::open(&txn, &known, Totals::default())
+    let known = KnownDamage::default();
+    let mut records = RedbRecords::open(&txn, &known, Totals::default())
         .map_err(|e| OpenError::from_storage(place, e))?;
     let storage = |error| OpenError::from_storage(place, error);
-    shelf.write_format().map_err(storage)?;
-    shelf.write_totals().map_err(storage)?;
-    drop(shelf);
+    records.write_format().map_err(storage)?;
+    records.write_totals().map_err(storage)?;
+    drop(records);
     txn.commit().map_err(|e| OpenError::from_storage(place, e))
 }
 
-fn meta(place: &str, shelf: &RedbRecords<'_>, key: &str) -> Result<Vec<u8>, OpenError> {
-    let got = shelf.meta.get(key.as_bytes()).map_err(|fault| fault_at(place, fault))?;
+fn meta(place: &str, records: &RedbRecords<'_>, key: &str) -> Result<Vec<u8>, OpenError> {
+    let got = records.meta.get(key.as_bytes()).map_err(|fault| fault_at(place, fault))?;
     got.ok_or_else(|| OpenError::damaged(place, format!("its {key} is missing")))
 }
 
-/// None before the first.
-fn count_of_definitions(place: &str, shelf: &RedbRecords<'_>) -> Result<u64, OpenError> {
-    let kept = shelf.meta.get(b"definitions").map_err(|fault| fault_at(place, fault))?;
+/// The count is absent before the first definition.
+fn count_of_definitions(place: &str, records: &RedbRecords<'_>) -> Result<u64, OpenError> {
+    let kept = records.meta.get(b"definitions").map_err(|fault| fault_at(place, fault))?;
     let Some(kept) = kept else { return Ok(0) };
     let count = kept.as_slice().try_into().map(u64::from_be_bytes);
     count.map_err(|_| OpenError::damaged(place, "its count of workflow definitions"))
 }
 
-fn check_format(place: &str, shelf: &RedbRecords<'_>) -> Result<(), OpenError> {
-    let value = meta(place, shelf, "format")?;
+fn check_format(place: &str, records: &RedbRecords<'_>) -> Result<(), OpenError> {
+    let value = meta(place, records, "format")?;
     let found = value.as_slice().try_into().map(u32::from_be_bytes);
     match found {
         Ok(FORMAT) => Ok(()),
@@ -199,22 +199,22 @@ fn fault_at(place: &str, fault: Fault) -> OpenError {
     }
 }
 
-/// Reads every record, key and queue row, and checks that they fit together. A run that is damaged
-/// is set aside; the others go on (spec decision 19).
+/// Reads every record, key and queue row, and checks that they fit together. A damaged run is marked;
+/// the others go on.
 fn survey(
     place: &str,
-    shelf: &RedbRecords<'_>,
+    records: &RedbRecords<'_>,
     totals: Totals,
-) -> Result<(Queue, RunIndex, Known), OpenError> {
-    let (mut known, mut catalogue) = (Known::default(), RunIndex::default());
-    let runs = survey_heads(place, shelf, &mut known, &mut catalogue)?;
-    let keys = survey_keys(place, shelf, &mut known)?;
-    let letters = count_letters(place, shelf)?;
+) -> Result<(Queue, RunIndex, KnownDamage), OpenError> {
+    let (mut known, mut run_index) = (KnownDamage::default(), RunIndex::default());
+    let runs = survey_heads(place, records, &mut known, &mut run_index)?;
+    let keys = survey_keys(place, records, &mut known)?;
+    let letters = count_letters(place, records)?;
     if (runs.1, keys, letters) != (totals.runs, totals.keys, totals.letters) {
         let why = "runs, submission keys or dead letters are missing";
         return Err(OpenError::damaged(place, why));
     }
-    let mut rows = survey_rows(place, shelf, &mut known)?;
+    let mut rows = survey_rows(place, records, &mut known)?;
     let mut queue = Queue::default();
     for (run, (phase, queued)) in runs.0 {
         let rows = rows.remove(&run).unwrap_or_default();
@@ -226,8 +226,8 @@ fn survey(
         }
     }
     known.damaged.extend(rows.into_keys());
-    catalogue.set_aside(&known.damaged);
-    Ok((queue, catalogue, known))
+    run_index.mark_damaged(&known.damaged);
+    Ok((queue, run_index, known))
 }
 
 type Queued = BTreeMap<RunId, (RunPhase, u64)>;
@@ -235,12 +235,12 @@ type Queued = BTreeMap<RunId, (RunPhase, u64)>;
 /// The runs that have queue rows, and how many runs there are.
 fn survey_heads(
     place: &str,
-    shelf: &RedbRecords<'_>,
-    known: &mut Known,
-    catalogue: &mut RunIndex,
+    records: &RedbRecords<'_>,
+    known: &mut KnownDamage,
+    run_index: &mut RunIndex,
 ) -> Result<(Queued, u64), OpenError> {
     let (mut runs, mut count) = (BTreeMap::new(), 0);
-    for row in shelf.heads.all().map_err(|e| OpenError::from_storage(place, e))? {
+    for row in records.heads.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
         let record = match &row {
             Ok((_, value)) => serde_json::from_slice::<Record>(value).ok(),
@@ -251,7 +251,7 @@ fn survey_heads(
             known.damaged.insert(run);
             continue;
         };
-        catalogue.keep(run, &record);
+        run_index.put(run, &record);
         if record.queued > 0 {
             runs.insert(run, (record.phase, record.queued));
         }
@@ -259,9 +259,13 @@ fn survey_heads(
     Ok((runs, count))
 }
 
-fn survey_keys(place: &str, shelf: &RedbRecords<'_>, known: &mut Known) -> Result<u64, OpenError> {
+fn survey_keys(
+    place: &str,
+    records: &RedbRecords<'_>,
+    known: &mut KnownDamage,
+) -> Result<u64, OpenError> {
     let mut count = 0;
-    for row in shelf.keys.all().map_err(|e| OpenError::from_storage(place, e))? {
+    for row in records.keys.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
         known.keys_damaged |= row.is_err();
         key_of(place, row)?;
@@ -269,10 +273,10 @@ fn survey_keys(place: &str, shelf: &RedbRecords<'_>, known: &mut Known) -> Resul
     Ok(count)
 }
 
-/// A letter that is not what was written is reported when somebody asks for it.
-fn count_letters(place: &str, shelf: &RedbRecords<'_>) -> Result<u64, OpenError> {
+/// A damaged letter is reported when a request reads it.
+fn count_letters(place: &str, records: &RedbRecords<'_>) -> Result<u64, OpenError> {
     let mut count = 0;
-    for row in shelf.letters.all().map_err(|e| OpenError::from_storage(place, e))? {
+    for row in records.letters.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
         key_of(place, row)?;
     }
@@ -281,11 +285,11 @@ fn count_letters(place: &str, shelf: &RedbRecords<'_>) -> Result<u64, OpenError>
 
 fn survey_rows(
     place: &str,
-    shelf: &RedbRecords<'_>,
-    known: &mut Known,
+    records: &RedbRecords<'_>,
+    known: &mut KnownDamage,
 ) -> Result<BTreeMap<RunId, Vec<QueueRow>>, OpenError> {
     let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for row in shelf.rows.all().map_err(|e| OpenError::from_storage(place, e))? {
+    for row in records.rows.all().map_err(|e| OpenError::from_storage(place, e))? {
         let read = match &row {
             Ok((_, value)) => serde_json::from_slice::<QueueRow>(value).ok(),
             Err(_) => None,
@@ -301,14 +305,14 @@ fn survey_rows(
     Ok(rows)
 }
 
-/// Reads every action's guards. Where one is damaged, runs that don't use the action go on.
+/// Reads every action's guards. If one is damaged, runs that don't use the action go on.
 fn survey_guards(
     place: &str,
-    shelf: &RedbRecords<'_>,
+    records: &RedbRecords<'_>,
     totals: Totals,
 ) -> Result<Guards, OpenError> {
     let (mut guards, mut count) = (Guards::default(), 0);
-    for row in shelf.guards.all().map_err(|e| OpenError::from_storage(place, e))? {
+    for row in records.guards.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
         let state = row.as_ref().ok().and_then(|(_, value)| serde_json::from_slice(value).ok());
         let action = String::from_utf8_lossy(&key_of(place, row)?).into_owned();

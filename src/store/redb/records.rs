@@ -40,7 +40,7 @@ pub(super) struct RedbRecords<'txn> {
     snapshots: CheckedTable<'txn>,
     pub(super) letters: CheckedTable<'txn>,
     pub(super) totals: Totals,
-    pub(super) known: &'txn Known,
+    pub(super) known: &'txn KnownDamage,
     /// Whether anything was written.
     pub(super) written: bool,
     /// The database's own failure, after which the transaction is void.
@@ -49,20 +49,20 @@ pub(super) struct RedbRecords<'txn> {
 
 /// What opening found damaged.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    /// Runs whose record or queue rows are not whole.
+pub(super) struct KnownDamage {
+    /// Runs whose record or queue rows are damaged.
     pub(super) damaged: BTreeSet<RunId>,
     /// Whether a submission key was lost.
     pub(super) keys_damaged: bool,
-    /// Whether a workflow definition is not whole.
+    /// Whether a workflow definition is damaged.
     pub(super) definitions_damaged: bool,
 }
 
 impl<'txn> RedbRecords<'txn> {
-    /// Opens every table but that of definitions, making those that are missing.
+    /// Opens every table except that of definitions, and creates those that are missing.
     pub(super) fn open(
         txn: &'txn WriteTransaction,
-        known: &'txn Known,
+        known: &'txn KnownDamage,
         totals: Totals,
     ) -> Result<Self, TableError> {
         Ok(Self {
@@ -100,7 +100,8 @@ impl<'txn> RedbRecords<'txn> {
         self.failed.borrow().clone()
     }
 
-    pub(super) fn note(&self, error: StorageError) -> StoreError {
+    /// Marks the transaction as void.
+    pub(super) fn record_failure(&self, error: StorageError) -> StoreError {
         let error = before_commit(error);
         self.failed.borrow_mut().get_or_insert(error).clone()
     }
@@ -108,27 +109,28 @@ impl<'txn> RedbRecords<'txn> {
     fn read<T>(&self, what: &str, got: Result<T, Fault>) -> Result<T, StoreError> {
         got.map_err(|fault| match fault {
             Fault::Rot(key) => broken(run_of(&key), what),
-            Fault::Storage(error) => self.note(error),
+            Fault::Storage(error) => self.record_failure(error),
         })
     }
 
     pub(super) fn write(&mut self, done: Result<(), StorageError>) -> Result<(), StoreError> {
         self.written = true;
-        done.map_err(|error| self.note(error))
+        done.map_err(|error| self.record_failure(error))
     }
 
     pub(super) fn encode(&self, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
-        serde_json::to_vec(value).map_err(|e| self.note(StorageError::Corrupted(e.to_string())))
+        serde_json::to_vec(value)
+            .map_err(|e| self.record_failure(StorageError::Corrupted(e.to_string())))
     }
 
     fn range(
         &self,
-        sheet: &CheckedTable<'_>,
+        table: &CheckedTable<'_>,
         what: &str,
         from: &[u8],
         to: &[u8],
     ) -> Result<Vec<Row>, StoreError> {
-        let rows = sheet.range(from, to).map_err(|error| self.note(error))?;
+        let rows = table.range(from, to).map_err(|error| self.record_failure(error))?;
         rows.map(|row| self.read(what, row)).collect()
     }
 }
@@ -150,19 +152,20 @@ impl Records for RedbRecords<'_> {
             return parse(run, RECORD, &value).map(Some);
         }
         let (from, to) = (event_key(run, Version::START), event_key(run, LAST));
-        let mut orphans = self.events.range(&from, &to).map_err(|error| self.note(error))?;
+        let mut orphans =
+            self.events.range(&from, &to).map_err(|error| self.record_failure(error))?;
         match orphans.next() {
             Some(_) => Err(broken(run, "it has events but no record")),
             None => Ok(None),
         }
     }
 
-    fn keep_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+    fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
         let done = self.heads.put(&run.to_bytes(), &self.encode(record)?);
         self.write(done)
     }
 
-    fn keep_new(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
+    fn add_run(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError> {
         self.totals.runs += 1;
         let Some(key) = key else { return Ok(()) };
         self.totals.keys += 1;
@@ -170,7 +173,7 @@ impl Records for RedbRecords<'_> {
         self.write(done)
     }
 
-    fn first(&self, key: &str) -> Result<Option<RunId>, StoreError> {
+    fn run_with_key(&self, key: &str) -> Result<Option<RunId>, StoreError> {
         match self.keys.get(key.as_bytes()) {
             Ok(Some(value)) => Ok(Some(run_of(&value))),
             Ok(None) if !self.known.keys_damaged => Ok(None),
@@ -178,11 +181,11 @@ impl Records for RedbRecords<'_> {
                 let what = "the store: a submission key was lost, and this may be the one";
                 Err(StoreError::Broken(what.into()))
             }
-            Err(Fault::Storage(error)) => Err(self.note(error)),
+            Err(Fault::Storage(error)) => Err(self.record_failure(error)),
         }
     }
 
-    fn keep_events(
+    fn put_events(
         &mut self,
         run: RunId,
         from: Version,
@@ -195,7 +198,7 @@ impl Records for RedbRecords<'_> {
         Ok(())
     }
 
-    fn keep_results(
+    fn put_results(
         &mut self,
         run: RunId,
         at: Version,
@@ -209,12 +212,12 @@ impl Records for RedbRecords<'_> {
         Ok(())
     }
 
-    fn keep_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
+    fn put_snapshot(&mut self, run: RunId, snapshot: Snapshot) -> Result<(), StoreError> {
         let done = self.snapshots.put(&run.to_bytes(), &snapshot_value(&snapshot));
         self.write(done)
     }
 
-    fn keep_row(
+    fn put_row(
         &mut self,
         run: RunId,
         task: TaskId,
@@ -228,13 +231,13 @@ impl Records for RedbRecords<'_> {
         self.write(done)
     }
 
-    fn keep_guard(&mut self, action: &str, state: &State, is_new: bool) -> Result<(), StoreError> {
+    fn put_guard(&mut self, action: &str, state: &State, is_new: bool) -> Result<(), StoreError> {
         self.totals.guards += u64::from(is_new);
         let done = self.guards.put(action.as_bytes(), &self.encode(state)?);
         self.write(done)
     }
 
-    fn forget_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError> {
+    fn remove_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError> {
         for version in (from.0..to.0).map(Version) {
             let done = self.events.remove(&event_key(run, version));
             self.write(done)?;
@@ -258,7 +261,8 @@ impl Records for RedbRecords<'_> {
         after: Option<Version>,
     ) -> Result<Vec<ResultRow>, StoreError> {
         let (first, last) = (result_key(run, 0), result_key(run, u64::MAX));
-        let mut stored = self.results.range(&first, &last).map_err(|error| self.note(error))?;
+        let mut stored =
+            self.results.range(&first, &last).map_err(|error| self.record_failure(error))?;
         let mut rows = Vec::new();
         for place in (0..record.results).rev() {
             let row = stored.next_back().ok_or_else(|| broken(run, LOST_RESULT))?;
@@ -285,7 +289,7 @@ impl Records for RedbRecords<'_> {
         }
     }
 
-    fn keep_letter(&mut self, letter: &StoredLetter, is_new: bool) -> Result<(), StoreError> {
+    fn put_letter(&mut self, letter: &StoredLetter, is_new: bool) -> Result<(), StoreError> {
         self.totals.letters += u64::from(is_new);
         let value = headed(&self.encode(&letter.head)?, &letter.body);
         let done = self.letters.put(&letter_key(letter.head.id), &value);
@@ -299,9 +303,9 @@ impl Records for RedbRecords<'_> {
         read_letter(&value).map(Some).ok_or_else(|| broken(id.run, LETTER))
     }
 
-    fn lettered(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
+    fn tasks_with_letters(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
         let (first, last) = (row_key(run, TaskId::FIRST), row_key(run, TaskId::LAST));
-        let rows = self.letters.range(&first, &last).map_err(|error| self.note(error))?;
+        let rows = self.letters.range(&first, &last).map_err(|error| self.record_failure(error))?;
         rows.map(|row| Ok(letter_of(&self.read(LETTER, row)?.0).task)).collect()
     }
 
@@ -313,12 +317,15 @@ impl Records for RedbRecords<'_> {
     ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError> {
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
         let from = after.map_or_else(Vec::new, letter_key);
-        let rows = self.letters.range(&from, &[u8::MAX; 32]).map_err(|error| self.note(error))?;
+        let rows = self
+            .letters
+            .range(&from, &[u8::MAX; 32])
+            .map_err(|error| self.record_failure(error))?;
         for row in rows {
             let (id, head) = match row {
                 Ok((key, value)) => (letter_of(&key), read_headed(&value).map(|(head, _)| head)),
                 Err(Fault::Rot(key)) => (letter_of(&key), None),
-                Err(Fault::Storage(error)) => return Err(self.note(error)),
+                Err(Fault::Storage(error)) => return Err(self.record_failure(error)),
             };
             match head {
                 _ if after == Some(id) => {}
@@ -335,7 +342,7 @@ impl Records for RedbRecords<'_> {
         self.read_definition(name)
     }
 
-    fn keep_definition(
+    fn put_definition(
         &mut self,
         stored: &StoredDefinition,
         is_new: bool,
@@ -351,13 +358,13 @@ impl Records for RedbRecords<'_> {
         self.read_definitions(after, limit)
     }
 
-    fn forget(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+    fn remove_run(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
         let (events, results) = (event_key(run, Version::START), result_key(run, 0));
         let letters = row_key(run, TaskId::FIRST);
         let gone = [
-            self.events.forget(&events, &event_key(run, LAST)),
-            self.results.forget(&results, &result_key(run, u64::MAX)),
-            self.letters.forget(&letters, &row_key(run, TaskId::LAST)),
+            self.events.remove_range(&events, &event_key(run, LAST)),
+            self.results.remove_range(&results, &result_key(run, u64::MAX)),
+            self.letters.remove_range(&letters, &row_key(run, TaskId::LAST)),
             self.snapshots.remove(&run.to_bytes()),
             self.heads.remove(&run.to_bytes()),
         ];
@@ -372,15 +379,16 @@ impl Records for RedbRecords<'_> {
         Ok(())
     }
 
-    fn records(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
+    fn page(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
         let mut page = Page::default();
         let from = after.map_or([0; 16], RunId::to_bytes);
-        let rows = self.heads.range(&from, &[u8::MAX; 16]).map_err(|error| self.note(error))?;
+        let rows =
+            self.heads.range(&from, &[u8::MAX; 16]).map_err(|error| self.record_failure(error))?;
         for row in rows {
             let (run, record) = match row {
                 Ok((key, value)) => (run_of(&key), parse(run_of(&key), RECORD, &value).ok()),
                 Err(Fault::Rot(key)) => (run_of(&key), None),
-                Err(Fault::Storage(error)) => return Err(self.note(error)),
+                Err(Fault::Storage(error)) => return Err(self.record_failure(error)),
             };
             if after == Some(run) {
                 continue;

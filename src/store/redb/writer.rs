@@ -30,19 +30,19 @@ impl Call {
         Self { request, answer, reply }
     }
 
-    /// Does it within a transaction and keeps the answer. May be called again when the transaction
-    /// came to nothing.
-    fn act(&mut self, ledger: &mut Requests<'_, RedbRecords<'_>>) {
-        self.answer = ledger.answer(&self.request);
+    /// Runs the request within a transaction and keeps the answer. It may run again if the
+    /// transaction fails.
+    fn act(&mut self, requests: &mut Requests<'_, RedbRecords<'_>>) {
+        self.answer = requests.answer(&self.request);
     }
 
-    /// Answers: what was kept, or why the transaction came to nothing. Whoever asked may be gone.
+    /// Sends the answer, or why the transaction failed. The caller may be gone.
     fn settle(self, failed: Option<StoreError>) {
         let _ = self.reply.send(failed.map_or(self.answer, Err));
     }
 }
 
-/// The store's time: fixed when it was first opened, then monotonic (spec decision 11).
+/// The store's time: fixed when it was first opened, then monotonic.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
     pub(super) origin: Timestamp,
@@ -55,9 +55,9 @@ impl Clock {
     }
 }
 
-/// Opens the store anew.
+/// Opens the store again.
 ///
-/// A type of its own: a bare boxed closure keeps the compiler from seeing that futures which hold
+/// A named type, because with a bare boxed closure the compiler does not see that futures which hold
 /// one are `Send`.
 pub(super) struct Opener(Box<dyn Fn() -> Result<Open, OpenError> + Send>);
 
@@ -72,14 +72,14 @@ impl Opener {
 }
 
 /// Owns the database and the queue. After a failure it holds no database until it has opened it
-/// again, and serves nothing meanwhile.
+/// again, and answers nothing before that.
 pub(super) struct Writer {
     pub(super) opener: Opener,
     pub(super) open: Option<Open>,
     pub(super) clock: Clock,
 }
 
-/// Why a transaction came to nothing.
+/// Why a transaction failed.
 enum Failed {
     /// Before its commit: it did not happen.
     Before(StoreError),
@@ -117,7 +117,7 @@ impl From<CommitError> for Failed {
     }
 }
 
-/// Serves requests until the last sender is gone, then closes the database and drops `closed`.
+/// Answers requests until the last sender is dropped, then closes the database and drops `closed`.
 pub(super) async fn serve<R: Runtime>(
     runtime: R,
     mut writer: Writer,
@@ -137,14 +137,14 @@ pub(super) async fn serve<R: Runtime>(
             Err(_) => return,
         }
     }
-    // The file's lock is free before anyone is told that the store is closed.
+    // The file's lock is free before `close` returns.
     let _ = runtime.blocking(move || writer.close()).await;
     drop(closed);
 }
 
 impl Writer {
-    /// Does all of `works` in one transaction and answers. Where damage kept a batch from being
-    /// done, each is done by itself, so that only those that touch the damage fail.
+    /// Runs all of `works` in one transaction and answers. If damage fails the batch, each request
+    /// runs alone, so that only those that touch the damage fail.
     fn serve(&mut self, mut works: Vec<Call>, now: Timestamp) {
         match self.attempt(&mut works, now) {
             Err(Failed::Before(StoreError::Broken(_))) if works.len() > 1 => {
@@ -199,23 +199,23 @@ fn transact(
     committing: &mut bool,
 ) -> Result<(), Failed> {
     let txn = open.db.begin_write()?;
-    let mut shelf = RedbRecords::open(&txn, &open.known, open.totals)?;
+    let mut records = RedbRecords::open(&txn, &open.known, open.totals)?;
     for work in works {
-        let Open { queue, guards, catalogue, .. } = open;
-        work.act(&mut Requests { shelf: &mut shelf, queue, guards, catalogue, now });
-        if let Some(error) = shelf.failed() {
+        let Open { queue, guards, run_index, .. } = open;
+        work.act(&mut Requests { records: &mut records, queue, guards, run_index, now });
+        if let Some(error) = records.failed() {
             return Err(Failed::Before(error));
         }
     }
-    let (written, mut totals) = (shelf.written, shelf.totals);
+    let (written, mut totals) = (records.written, records.totals);
     totals.clock = now;
     if !written {
-        drop(shelf);
+        drop(records);
         return Ok(txn.abort()?);
     }
-    shelf.totals = totals;
-    shelf.write_totals()?;
-    drop(shelf);
+    records.totals = totals;
+    records.write_totals()?;
+    drop(records);
     *committing = true;
     txn.commit()?;
     open.totals = totals;

@@ -1,4 +1,4 @@
-//! What is asked of the queue: claims, rows, leases, renewals.
+//! The seam's types for the queue: claims, rows, leases, renewals.
 
 use std::sync::Arc;
 
@@ -20,11 +20,11 @@ pub struct ClaimId {
 /// Reserves due tasks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claim {
-    /// Repeated with the same id, gives the same answer.
+    /// Names the claim. The same id gets the same answer again.
     pub id: ClaimId,
     /// The most tasks wanted.
     pub limit: usize,
-    /// How long the reservation holds.
+    /// How long the reservation lasts.
     pub lasts: Nanos,
     /// Chance from which the store makes the tokens.
     pub chance: u64,
@@ -39,16 +39,16 @@ pub struct Claimed {
     pub at: Timestamp,
     /// The reserved tasks.
     pub tasks: Vec<ClaimedTask>,
-    /// When the next task is due, if any waits; a reserved one is due at its reservation's end. What
-    /// is due already and the claimer can't run does not count.
+    /// When the next task is due, if any waits. A reserved task is due at its reservation's end. A
+    /// task that is due and that the claimer can't run does not count.
     pub next_due: Option<Timestamp>,
-    /// What is due that the claimer can't run: a few needs, each with the time since when its first
-    /// task has been due.
+    /// What is due that the claimer can't run: a few needs, each with the due time of its first
+    /// task.
     pub unable: Vec<(Need, Timestamp)>,
 }
 
 impl Claimed {
-    /// The most needs told of in [`Claimed::unable`].
+    /// The most needs in [`Claimed::unable`].
     pub const MOST_UNABLE: usize = 16;
 }
 
@@ -63,7 +63,7 @@ pub struct ClaimedTask {
     pub attempt: u32,
     /// The reservation's token, which becomes the attempt's.
     pub token: Token,
-    /// The task's newest progress, from earlier attempts (X1).
+    /// The task's newest progress, from earlier attempts.
     pub progress: Option<Progress>,
 }
 
@@ -112,10 +112,10 @@ pub enum QueueChange {
         after: Nanos,
         /// What a node must have to run it.
         need: Need,
-        /// What the attempt before said last of its progress, where no renewal has brought it.
+        /// The previous attempt's last progress, if no renewal has stored it yet.
         progress: Option<Progress>,
     },
-    /// The attempt has started: the lease. Replaces any row of the task but for its progress.
+    /// The attempt has started: this is its lease. Replaces the task's row and keeps its progress.
     Lease {
         /// The task.
         task: TaskId,
@@ -123,15 +123,15 @@ pub enum QueueChange {
         attempt: u32,
         /// Its token.
         token: Token,
-        /// How long the lease holds unless renewed.
+        /// How long the lease lasts unless renewed.
         lasts: Nanos,
         /// How long the attempt may take, if limited: renewals never extend the lease past it.
         timeout: Option<Nanos>,
-        /// How long the lease may hold without a heartbeat, if limited (X1): only renewals that
-        /// bring one extend it past that.
+        /// How long the lease may last without a heartbeat, if limited: only a renewal with a
+        /// heartbeat extends the lease past that.
         heartbeat: Option<Nanos>,
     },
-    /// The task needs the queue no more.
+    /// The task leaves the queue.
     Remove {
         /// The task.
         task: TaskId,
@@ -139,7 +139,7 @@ pub enum QueueChange {
 }
 
 impl QueueChange {
-    /// The same, a waiting task's row keeping `progress` if that is newer than what it has.
+    /// The same change, with progress for a waiting task's row. The row keeps the newer one.
     #[must_use]
     pub fn with(mut self, come: Option<&Progress>) -> Self {
         if let Self::Due { progress, .. } = &mut self {
@@ -166,7 +166,7 @@ pub struct QueueRow {
     pub attempt: u32,
     /// Waiting or leased.
     pub state: QueueState,
-    /// The newest progress (X1).
+    /// The newest progress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
 }
@@ -177,26 +177,26 @@ pub struct QueueRow {
 pub enum QueueState {
     /// Waits until this time.
     Due {
-        /// `scheduled_at` (R5).
+        /// The column `scheduled_at`.
         at: Timestamp,
         /// What a node must have to run it.
         need: Need,
     },
     /// Under a lease.
     Leased {
-        /// `delivery_token` (R7).
+        /// The column `delivery_token`.
         token: Token,
         /// The end of the lease.
         until: Timestamp,
         /// The end of the attempt's time, if limited.
         deadline: Option<Timestamp>,
-        /// When the lease ends without a heartbeat, if limited (X1).
+        /// When the lease ends without a heartbeat, if limited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         beat_by: Option<Timestamp>,
     },
 }
 
-/// A lease that its holder wants extended.
+/// A lease that its holder asks to extend.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// The run.
@@ -205,33 +205,33 @@ pub struct Holding {
     pub task: TaskId,
     /// The attempt's token.
     pub token: Token,
-    /// How long it shall hold from now.
+    /// How long the lease lasts from now.
     pub lasts: Nanos,
-    /// The attempt's newest heartbeat, where it must give some.
+    /// The attempt's newest heartbeat, if it must send heartbeats.
     pub heartbeat: Option<Heartbeat>,
 }
 
-/// A heartbeat as a renewal brings it (X1).
+/// A heartbeat as part of a renewal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Heartbeat {
-    /// How long from now the lease may hold without another one. A shorter time than is left by
-    /// heartbeats before it takes nothing away.
+    /// How long from now the lease may last without another heartbeat. A time shorter than earlier
+    /// heartbeats left changes nothing.
     pub within: Nanos,
-    /// The progress given with it, where the store may not have it yet.
+    /// The attempt's progress, if the store may not have it yet.
     pub progress: Option<Progress>,
 }
 
-/// The answer to a renewal, in the order of the question.
+/// The answer to a renewal, in the order of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renewed {
     /// Store time.
     pub at: Timestamp,
-    /// One answer a holding.
+    /// One answer for each holding.
     pub answers: Vec<Renewal>,
 }
 
 impl Renewed {
-    /// Those of `held`, the question, whose holders hold them no more.
+    /// The leases of `held`, the request, that were lost.
     pub fn lost<'h>(&self, held: &'h [Holding]) -> impl Iterator<Item = &'h Holding> {
         let answers = held.iter().zip(&self.answers);
         answers.filter(|(_, answer)| **answer == Renewal::Lost).map(|(holding, _)| holding)
@@ -242,9 +242,9 @@ impl Renewed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Renewal {
-    /// It holds.
+    /// The lease holds.
     Held,
-    /// The token is not good any more: stop the work (spec decision 16).
+    /// The token is no longer valid: stop the work.
     Lost,
 }
 

@@ -1,0 +1,61 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use deadpool_postgres::Pool;
+
+use super::error::Failed;
+use super::layout::nanos;
+use super::session::Session;
+use crate::time::{Nanos, Timestamp};
+
+/// How often the answered time is saved in the database.
+const SAVE_EVERY: Nanos = Nanos::from_secs(1);
+
+/// If the database's clock was set back, time continues from the last answered time.
+pub(super) const RAISE: &str = "UPDATE clock SET ahead = $1 - retrial_clock() \
+    WHERE retrial_clock() + ahead < $1";
+const SAVE: &str = "UPDATE clock SET seen = $1 WHERE seen < $1";
+
+/// The database server as all parts of a store share it: the pool, and the store's time.
+pub(super) struct Server {
+    pub(super) pool: Pool,
+    /// How long an answer of the server may take.
+    pub(super) patience: Nanos,
+    seen: AtomicU64,
+    saved: AtomicU64,
+}
+
+impl Server {
+    pub(super) fn new(pool: Pool, patience: Nanos) -> Self {
+        Self { pool, patience, seen: AtomicU64::new(0), saved: AtomicU64::new(0) }
+    }
+
+    /// The latest time that this store has answered. No answer has an earlier one.
+    pub(super) fn last_time(&self) -> Timestamp {
+        Timestamp::from_nanos(self.seen.load(Ordering::Relaxed))
+    }
+
+    /// Records that the database answered `now` when it was asked for a time not before `floor`.
+    pub(super) async fn advance_time(&self, now: Timestamp, floor: Timestamp) {
+        self.seen.fetch_max(now.as_nanos(), Ordering::Relaxed);
+        let saved = self.saved.load(Ordering::Relaxed);
+        let is_due = now.since(Timestamp::from_nanos(saved)) >= SAVE_EVERY;
+        let may_be_back = now == floor;
+        if is_due {
+            self.saved.fetch_max(now.as_nanos(), Ordering::Relaxed);
+        }
+        // Every answer of this store is right without it, so an error is ignored.
+        let _ = self.save(now, is_due, may_be_back).await;
+    }
+
+    async fn save(&self, now: Timestamp, save: bool, raise: bool) -> Result<(), Failed> {
+        if !save && !raise {
+            return Ok(());
+        }
+        let session = Session::of(&self.pool).await?;
+        let now = nanos(now);
+        session.write(usize::from(raise), RAISE, [&now]).await?;
+        session.write(usize::from(save), SAVE, [&now]).await?;
+        session.done();
+        Ok(())
+    }
+}
