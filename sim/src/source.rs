@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::scenario::Scenario;
 use crate::workload;
-use crate::workload::UserPlan;
+use crate::workload::{UserPlan, UserPlanError};
 
 /// Where scenarios come from.
 #[derive(Clone, Debug)]
@@ -24,11 +24,12 @@ impl Source {
     /// The source that `--scenario` names.
     ///
     /// # Errors
-    /// When the file can't be read or makes no sense: a text that names file, line and field.
-    pub fn read(scenario: Option<&Path>) -> Result<Self, String> {
+    /// When the file can't be read or its text is wrong.
+    pub fn read(scenario: Option<&Path>) -> Result<Self, UserPlanError> {
         let Some(path) = scenario else { return Ok(Self::Drawn) };
-        let text = std::fs::read_to_string(path)
-            .map_err(|e| format!("{}: the file can't be read: {e}", path.display()))?;
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            UserPlanError::Other(format!("{}: the file can't be read: {e}", path.display()))
+        })?;
         let plan = UserPlan::parse(&path.display().to_string(), &text)?;
         Ok(Self::File { path: path.to_owned(), plan: Box::new(plan) })
     }

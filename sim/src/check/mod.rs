@@ -22,9 +22,9 @@ use std::time::Duration;
 
 use retrial::action::{Context, Registry};
 use retrial::failure::Failure;
-use retrial::policy::{Policy, Shape};
+use retrial::policy::Policy;
 use retrial::time::Nanos;
-use retrial::workflow::{Step, Target, Webhook, Workflow, WorkflowParts};
+use retrial::workflow::{Step, Workflow, WorkflowParts};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -350,7 +350,7 @@ impl Check {
             }
         };
         if let Some(workflow) = plan.as_ref().and_then(CheckPlan::workflow) {
-            self.wrong.extend(missing(&workflow, &self.own));
+            self.wrong.extend(self.own.missing(&workflow));
         }
         let Some(mut plan) = plan.filter(|_| self.wrong.is_empty()) else {
             return Err(self.wrong);
@@ -377,28 +377,4 @@ impl Check {
 
 fn kind(fault: &dyn UserFault) -> UserKind {
     UserKind { name: fault.name().to_owned(), longest: fault.longest(), most: fault.most() }
-}
-
-/// What the workflow names and nobody brings.
-fn missing(workflow: &Workflow, own: &UserCode) -> Vec<String> {
-    let registry = own.registry();
-    let is_http = |name: &str| {
-        matches!(workflow.actions().get(name).map(|a| &a.target), Some(Target::Http(_)))
-    };
-    let of_steps = workflow.steps().iter().map(|step| step.action.as_str());
-    let webhooks = workflow.actions().values().filter_map(|action| action.webhook.as_ref());
-    let actions: BTreeSet<&str> = of_steps.chain(webhooks.map(Webhook::name)).collect();
-    let functions = actions.into_iter().filter(|name| !is_http(name) && !registry.has(name));
-    let mut wrong: Vec<String> =
-        functions.map(|name| format!("no function `{name}` is registered")).collect();
-    for step in workflow.steps() {
-        for rule in step.policy.rules() {
-            if let Shape::Custom { name } = &rule.backoff.shape
-                && own.backoffs.get(name).is_none()
-            {
-                wrong.push(format!("no backoff `{name}` is registered (step `{}`)", step.id));
-            }
-        }
-    }
-    wrong
 }

@@ -6,6 +6,7 @@
 
 mod crash_points;
 mod disk_states;
+mod error;
 mod junit;
 mod packing;
 
@@ -191,7 +192,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Worker { scenario, histories } => worker(scenario, histories.as_deref()),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        error::show(&*error);
         ExitCode::from(2)
     })
 }

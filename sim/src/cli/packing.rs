@@ -37,7 +37,7 @@ enum PackError {
 pub(crate) fn meant(
     what: &str,
     scenario: Option<&Path>,
-) -> Result<(Scenario, Option<Capsule>), String> {
+) -> Result<(Scenario, Option<Capsule>), Box<dyn Error>> {
     if let Ok(seed) = what.parse() {
         return Ok((Source::read(scenario)?.scenario(seed), None));
     }
@@ -47,7 +47,8 @@ pub(crate) fn meant(
         return Err(format!(
             "{what}: it is of the check `{name}`, whose code only its own test has: run that with \
              RETRIAL_CAPSULE={what}"
-        ));
+        )
+        .into());
     }
     Ok((capsule.scenario.clone(), Some(capsule)))
 }

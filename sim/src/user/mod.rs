@@ -14,7 +14,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use retrial::action::Registry;
-use retrial::policy::Functions;
+use retrial::policy::{Functions, Shape};
+use retrial::workflow::{Target, Webhook, Workflow};
 
 pub use fault::UserFault;
 pub(crate) use fault::strike;
@@ -52,6 +53,30 @@ impl UserCode {
     pub(crate) fn evidence(&self, world: &World) -> UserEvidence {
         let services = self.services.keys().cloned().collect();
         UserEvidence { is_own: true, services, ..world.evidence() }
+    }
+
+    /// A message for each function and backoff that the workflow names and that is not registered.
+    pub(crate) fn missing(&self, workflow: &Workflow) -> Vec<String> {
+        let registry = self.registry();
+        let is_http = |name: &str| {
+            matches!(workflow.actions().get(name).map(|a| &a.target), Some(Target::Http(_)))
+        };
+        let of_steps = workflow.steps().iter().map(|step| step.action.as_str());
+        let webhooks = workflow.actions().values().filter_map(|action| action.webhook.as_ref());
+        let actions: BTreeSet<&str> = of_steps.chain(webhooks.map(Webhook::name)).collect();
+        let functions = actions.into_iter().filter(|name| !is_http(name) && !registry.has(name));
+        let mut wrong: Vec<String> =
+            functions.map(|name| format!("no function `{name}` is registered")).collect();
+        for step in workflow.steps() {
+            for rule in step.policy.rules() {
+                if let Shape::Custom { name } = &rule.backoff.shape
+                    && self.backoffs.get(name).is_none()
+                {
+                    wrong.push(format!("no backoff `{name}` is registered (step `{}`)", step.id));
+                }
+            }
+        }
+        wrong
     }
 
     pub(crate) fn fault(&self, name: &str) -> Option<&Arc<dyn UserFault>> {

@@ -58,9 +58,10 @@ impl CheckPlan {
     /// Everything that is wrong with the workflow.
     pub(crate) fn new(name: &str, text: Text, services: &BTreeSet<String>) -> Result<Self, String> {
         let user = match text {
-            Text::File(file, text) => UserPlan::parse_own(&file, &text, services)?,
-            Text::Made(workflow) => UserPlan::of(*workflow, services)?,
-        };
+            Text::File(file, text) => UserPlan::parse_own(&file, &text, services),
+            Text::Made(workflow) => UserPlan::of(*workflow, services),
+        }
+        .map_err(|e| e.to_string())?;
         Ok(Self {
             name: name.to_owned(),
             user,

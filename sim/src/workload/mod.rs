@@ -35,7 +35,7 @@ pub use draw::Draw;
 pub use functions::functions;
 pub use read::workflow;
 pub use registered::names as registered;
-pub use user::UserPlan;
+pub use user::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
 use crate::scenario::{Cancel, Rest, Scenario, Submission, Topology};

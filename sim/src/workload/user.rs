@@ -35,16 +35,33 @@ struct Route {
     script: Option<Script>,
 }
 
+/// Why a workflow can't be simulated.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum UserPlanError {
+    /// Its text is wrong at these places. The message is a line for each.
+    #[error("{}", lines(.0))]
+    Text(Vec<Diagnostic>),
+    /// Its file can't be read, or it can't be stored.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<Vec<Diagnostic>> for UserPlanError {
+    fn from(found: Vec<Diagnostic>) -> Self {
+        Self::Text(found)
+    }
+}
+
 impl UserPlan {
     /// Reads a workflow file called `file`.
     ///
     /// # Errors
-    /// Everything that is wrong with it, a line each, naming file, line and field.
-    pub fn parse(file: &str, text: &str) -> Result<Self, String> {
+    /// When the text is wrong, or names an action that is no HTTP endpoint.
+    pub fn parse(file: &str, text: &str) -> Result<Self, UserPlanError> {
         let read = Self::read(file, text)?;
         if !read.registered.is_empty() {
             let missing: Vec<_> = read.registered.into_iter().map(|r| r.missing).collect();
-            return Err(lines(&missing));
+            return Err(missing.into());
         }
         Self::of_document(file, text, read, &BTreeSet::new())
     }
@@ -55,22 +72,25 @@ impl UserPlan {
         file: &str,
         text: &str,
         services: &BTreeSet<String>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, UserPlanError> {
         Self::of_document(file, text, Self::read(file, text)?, services)
     }
 
     /// A workflow that was made in Rust.
-    pub(super) fn of(workflow: Workflow, services: &BTreeSet<String>) -> Result<Self, String> {
-        Self::made(workflow, Table::default(), services).map_err(|e| e.to_string())
+    pub(super) fn of(
+        workflow: Workflow,
+        services: &BTreeSet<String>,
+    ) -> Result<Self, UserPlanError> {
+        let made = Self::made(workflow, Table::default(), services);
+        made.map_err(|e| UserPlanError::Other(e.to_string()))
     }
 
-    fn read(file: &str, text: &str) -> Result<Document, String> {
+    fn read(file: &str, text: &str) -> Result<Document, Vec<Diagnostic>> {
         let environment = Environment::default();
-        let read = match Format::from_extension(file) {
+        match Format::from_extension(file) {
             Some(format) => dialect::parse_workflow(file, text, format, &environment),
             None => dialect::parse_ir_program(file, text, &Declarations::default(), &environment),
-        };
-        read.map_err(|e| lines(&e))
+        }
     }
 
     fn of_document(
@@ -78,13 +98,14 @@ impl UserPlan {
         text: &str,
         read: Document,
         services: &BTreeSet<String>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, UserPlanError> {
         let Document { workflow, simulate, .. } = read;
         let table = match simulate {
-            Some(_) => table(file, text, &workflow).map_err(|e| lines(&[e]))?,
+            Some(_) => table(file, text, &workflow).map_err(|e| vec![e])?,
             None => Table::default(),
         };
-        Self::made(workflow, table, services).map_err(|e| format!("{file}: {e}"))
+        let made = Self::made(workflow, table, services);
+        made.map_err(|e| UserPlanError::Other(format!("{file}: {e}")))
     }
 
     fn made(

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use retrial::failure::{ErrorContext, Failure, RetryKind};
-use retrial::policy::{ActionKind, Policy, Rule};
-use retrial::policy::{Backoff, Dialect, GiveUp, Limit, Matcher, PolicyParts};
+use retrial::policy::{
+    ActionKind, Backoff, Dialect, GiveUp, Limit, Matcher, Policy, PolicyParts, Rule,
+};
 use retrial::run::{Digest, Event, Outcome, Recorded, RunId, TaskId, TaskTime, Token};
 use retrial::store::ResultRow;
 use retrial::time::{Mono, Nanos, Timestamp};
@@ -96,12 +97,8 @@ impl Script {
         run.acknowledged = true;
         let mut world = Evidence { runs: vec![run], ..Evidence::default() };
         world.answers.push(StoreAnswer::Unsure);
-        world.lives.push(Lifespan {
-            node: "n0".to_owned(),
-            incarnation: 0,
-            born: at(0),
-            died: None,
-        });
+        let node = "n0".to_owned();
+        world.lives.push(Lifespan { node, incarnation: 0, born: at(0), died: None });
         world.phases.healed_at = at(10_000);
         let mut script = Self { world, now: 0, tokens: 0, backoff: BTreeMap::new() };
         let input = Map::from_iter([("items".to_owned(), json!([1, 2, 3]))]);

@@ -17,25 +17,25 @@ use tempfile::TempDir;
 
 /// How a call of the program ended.
 #[derive(Debug)]
-struct Ran {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
-fn run_in(folder: &Path, arguments: &str) -> Ran {
+pub(crate) fn run_in(folder: &Path, arguments: &str) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
     let ran = command.current_dir(folder).args(arguments.split_whitespace()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
     Ran { code: ran.status.code().unwrap(), out: text(ran.stdout), err: text(ran.stderr) }
 }
 
-fn run(arguments: &str) -> Ran {
+pub(crate) fn run(arguments: &str) -> Ran {
     run_in(tempfile::tempdir().unwrap().path(), arguments)
 }
 
 /// A workflow of one step with this policy, its endpoint scripted by `simulate`.
-fn scenario(retry: &str, simulate: &str) -> String {
+pub(crate) fn scenario(retry: &str, simulate: &str) -> String {
     format!(
         r#"workflow = "pay"
 
@@ -54,11 +54,11 @@ goal = true
     )
 }
 
-const THRICE: &str = r#"retry = "[retry: 2, backoff: 1s] [timeout: 2s]""#;
-const CALM: &str = "faults = []\nruns = 1\nheal_after_ms = 1000\n\
+pub(crate) const THRICE: &str = r#"retry = "[retry: 2, backoff: 1s] [timeout: 2s]""#;
+pub(crate) const CALM: &str = "faults = []\nruns = 1\nheal_after_ms = 1000\n\
     endpoints.charge.replies = [\"success_true\"]";
 
-fn folder_with(name: &str, text: &str) -> TempDir {
+pub(crate) fn folder_with(name: &str, text: &str) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join(name), text).unwrap();
     folder
@@ -113,56 +113,6 @@ fn bad_usage_ends_with_2() {
         assert_eq!(ran.code, 2, "`{bad}` gave {ran:?}");
         assert!(!ran.err.is_empty() && ran.out.is_empty(), "`{bad}` gave {ran:?}");
     }
-}
-
-/// What is printed of a scenario file that makes no sense, for a sweep and for one seed alike.
-fn refused(name: &str, text: &str) -> String {
-    let folder = folder_with(name, text);
-    let swept = run_in(folder.path(), &format!("run --seeds 2 --scenario {name}"));
-    let alone = run_in(folder.path(), &format!("repro 1 --scenario {name}"));
-    assert_eq!((swept.code, alone.code), (2, 2), "{swept:?}");
-    assert_eq!((&swept.err, swept.out.as_str()), (&alone.err, ""));
-    swept.err
-}
-
-#[test]
-fn a_bad_scenario_ends_with_2_and_names_file_line_and_field() {
-    let all = [
-        scenario("retry = \"[retry: -2]\"", CALM),
-        scenario("retries = 3", CALM),
-        scenario("after = [\"nothing\"]", CALM),
-        scenario(THRICE, "node = 2"),
-        scenario(THRICE, "nodes = 4"),
-        scenario(THRICE, "runs = 0"),
-        scenario(THRICE, "runs = \"many\""),
-        scenario(THRICE, "nodes = 2\nfaults = [\"eio\", \"flood\"]"),
-        scenario(THRICE, "heal_after_ms = -1"),
-        scenario(THRICE, "endpoints.refund.replies = []"),
-        scenario(THRICE, "[simulate.endpoints.charge]\nreply = []"),
-        scenario(THRICE, "[simulate.endpoints.charge]\nreplies = [\n\"ok\",\n\"fine\"]"),
-        scenario(THRICE, "[simulate.endpoints.charge]\nthen = { status = { cod = 503 } }"),
-        "workflow = \"pay".to_owned(),
-    ];
-    let told: Vec<String> = all.iter().map(|text| refused("pay.toml", text)).collect();
-    insta::assert_snapshot!(told.concat(), @r#"
-    error: pay.toml:10:18: steps.0.retry: `retry` must be a whole number, found `-2` (use 0 to 4294967294)
-    error: pay.toml:10:1: steps.0.retries: unknown key `retries` (use id, action, args, after, join, for_each, success, fail_fast, goal, requires, ensures, compensates, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
-    error: pay.toml:10:10: steps.0.after.0: there is no step `nothing` (there is `charge`)
-    error: pay.toml:13:1: simulate.node: unknown field `node`, expected one of `nodes`, `runs`, `faults`, `heal_after_ms`, `endpoints_heal`, `endpoints`
-    error: pay.toml:13:9: simulate.nodes: `nodes` must be 1, 2 or 3
-    error: pay.toml:13:8: simulate.runs: `runs` must be 1 to 100
-    error: pay.toml:13:8: simulate.runs: invalid type: string "many", expected u32
-    error: pay.toml:14:10: simulate.faults: unknown variant `flood`, expected one of `crash`, `pause`, `slow_node`, `shutdown`, `refuse`, `connect_hang`, `reset`, `stall`, `cut`, `delay`, `partition`, `one_way`, `loss`, `server_error`, `client_error`, `rate_limit`, `slow_stream`, `malformed`, `endpoint_hang`, `late_success`, `torn_write`, `lost_write`, `eio`, `disk_full`, `slow_sync`, `bit_rot`, `skew`, `jump`, `drift`, `store_request_lost`, `store_answer_lost`, `store_duplicate`
-    error: pay.toml:13:17: simulate.heal_after_ms: invalid value: integer `-1`, expected u64
-    error: pay.toml:13:11: simulate.endpoints.refund: no action has the name `refund`
-    error: pay.toml:13:21: simulate.endpoints.charge: unknown field `reply`, expected `replies` or `then`
-    error: pay.toml:15:1: simulate.endpoints.charge.replies.0: invalid type: unit variant, expected newtype variant
-    error: pay.toml:14:8: simulate.endpoints.charge.then: unknown field `cod`, expected one of `code`, `retry_after`, `body`
-    error: pay.toml:1:16: invalid basic string, expected `"` (the text is read as TOML)
-    "#);
-    assert!(told.iter().all(|t| t.starts_with("error: pay.toml:")), "{told:#?}");
-    assert!(run("run --scenario nowhere.toml").err.starts_with("error: nowhere.toml: "));
-    assert_eq!(run("run --scenario nowhere.toml").code, 2);
 }
 
 #[test]

@@ -8,6 +8,7 @@
 )]
 
 mod capsules;
+mod cli_errors;
 mod cli_run;
 mod determinism;
 mod documents;
