@@ -17,7 +17,7 @@ use super::submit::{Submission, creation};
 use super::{Config, World};
 use crate::dialect;
 use crate::guard::Alert;
-use crate::run::{Input, Recorded, RunId, RunState, TaskId, Version};
+use crate::run::{Impossible, Input, Recorded, RunId, RunState, TaskId, Version};
 use crate::store::{Create, Raised};
 use crate::time::Timestamp;
 
@@ -47,11 +47,11 @@ pub(super) fn telling(
     raised: &Raised,
     now: Timestamp,
     config: &Config,
-) -> (Input, Option<Birth>) {
+) -> Result<(Input, Option<Birth>), Impossible> {
     let Raised { attempt, alert } = *raised;
-    let birth = birth(state, raised, now, config);
+    let birth = birth(state, raised, now, config)?;
     let webhook = birth.as_ref().map(|birth| birth.state.id());
-    (Input::Burnt { task: attempt.task, token: attempt.token, alert, webhook }, birth)
+    Ok((Input::Burnt { task: attempt.task, token: attempt.token, alert, webhook }, birth))
 }
 
 fn birth(
@@ -59,16 +59,20 @@ fn birth(
     Raised { attempt, alert }: &Raised,
     now: Timestamp,
     config: &Config,
-) -> Option<Birth> {
-    let action = &state.workflow().step(attempt.task.step)?.action;
-    let webhook = state.workflow().actions().get(action)?.webhook.as_ref()?;
-    let workflow = Arc::new(webhook.workflow(action)?);
+) -> Result<Option<Birth>, Impossible> {
+    let declared = state.workflow().step(attempt.task.step).map(|step| &step.action);
+    let webhook = declared.and_then(|action| {
+        let webhook = state.workflow().actions().get(action)?.webhook.as_ref()?;
+        Some((action, webhook.workflow(action)?))
+    });
+    let Some((action, workflow)) = webhook else { return Ok(None) };
+    let workflow = Arc::new(workflow);
     let input = arguments(state, attempt.task, action, alert);
     let digest = Submission::new(Arc::clone(&workflow)).with_input(input.clone()).digest();
     let (id, seed) = attempt.token.telling(alert.threshold);
-    let (state, events) = RunState::create(id, seed, workflow, input, now);
+    let (state, events) = RunState::create(id, seed, workflow, input, now)?;
     let create = creation(&state, &events, digest, config);
-    Some(Birth { state, events, create })
+    Ok(Some(Birth { state, events, create }))
 }
 
 /// What the webhook is called with. Shares are of the budget.

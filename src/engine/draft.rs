@@ -9,7 +9,9 @@ use super::alerts::{self, Birth};
 use super::guarding::{Guarded, Meanings};
 use super::lane::Batch;
 use super::lanes::{Command, Message, queue_changes};
-use crate::run::{self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, Token};
+use crate::run::{
+    self, Event, Impossible, Input, Letter, Outcome, Phase, Recorded, RunState, Token,
+};
 use crate::store::{Fence, Guarding, LetterRow, QueueChange, Raised, ResultRow, RunPhase};
 use crate::time::Timestamp;
 
@@ -54,6 +56,9 @@ impl Draft {
 
     /// Takes in one message of `batch`; whether it does anything. `before` is the run before the
     /// draft.
+    ///
+    /// # Errors
+    /// When the run is damaged.
     pub(super) fn take(
         &mut self,
         before: &RunState,
@@ -61,18 +66,19 @@ impl Draft {
         batch: &Batch,
         now: Timestamp,
         config: &Config,
-    ) -> bool {
-        let Some((input, fence)) = reading(message, &batch.denied) else { return false };
+    ) -> Result<bool, Impossible> {
+        let Some((input, fence)) = reading(message, &batch.denied) else { return Ok(false) };
         let input = &input;
-        let cost = cost_of(message);
         let mut events = Vec::new();
-        events.extend(cost.iter().flat_map(|c| self.state.handle(c, now, &config.functions)));
-        for raised in batch.raised.iter().filter(|raised| alerts::is_about(raised, message)) {
-            events.extend(self.tell(raised, now, config));
+        if let Some(cost) = cost_of(message) {
+            events.extend(self.state.handle(&cost, now, &config.functions)?);
         }
-        events.extend(self.state.handle(input, now, &config.functions));
+        for raised in batch.raised.iter().filter(|raised| alerts::is_about(raised, message)) {
+            events.extend(self.tell(raised, now, config)?);
+        }
+        events.extend(self.state.handle(input, now, &config.functions)?);
         if events.is_empty() {
-            return false;
+            return Ok(false);
         }
         self.fences.extend(fence);
         let (guarded, queue, guards) = (&self.guarded, &self.queue[..], &mut self.guards);
@@ -86,22 +92,36 @@ impl Draft {
             self.note(&recorded.event, input);
         }
         self.events.extend(events);
-        true
+        Ok(true)
     }
 
     /// Takes in that a guard holds a start back.
-    pub(super) fn hold(&mut self, hold: &Input, now: Timestamp, config: &Config) {
-        self.events.extend(self.state.handle(hold, now, &config.functions));
+    ///
+    /// # Errors
+    /// When the run is damaged.
+    pub(super) fn hold(
+        &mut self,
+        hold: &Input,
+        now: Timestamp,
+        config: &Config,
+    ) -> Result<(), Impossible> {
+        self.events.extend(self.state.handle(hold, now, &config.functions)?);
+        Ok(())
     }
 
-    fn tell(&mut self, raised: &Raised, now: Timestamp, config: &Config) -> Vec<Recorded> {
-        let (input, birth) = alerts::telling(&self.state, raised, now, config);
-        let events = self.state.handle(&input, now, &config.functions);
+    fn tell(
+        &mut self,
+        raised: &Raised,
+        now: Timestamp,
+        config: &Config,
+    ) -> Result<Vec<Recorded>, Impossible> {
+        let (input, birth) = alerts::telling(&self.state, raised, now, config)?;
+        let events = self.state.handle(&input, now, &config.functions)?;
         if !events.is_empty() {
             self.raised.push(*raised);
             self.births.extend(birth);
         }
-        events
+        Ok(events)
     }
 
     fn note(&mut self, event: &Event, input: &Input) {

@@ -218,7 +218,10 @@ impl<W: World> Engine<W> {
         node.send(run, Message::Command(command, reply)).await;
         match answer.await {
             Ok(result) => result,
-            Err(_) => node.state_of(run).await.map(|_| ()),
+            Err(_) => {
+                node.state_of(run).await?;
+                node.lanes.check_damage(run)
+            }
         }
     }
 
@@ -239,6 +242,8 @@ impl<W: World> Engine<W> {
                 }
                 // Where another node wrote the end, nothing else tells the lane here.
                 node.retire(run);
+            } else {
+                node.lanes.check_damage(run)?;
             }
             if node.is_closing() {
                 return Err(CommandError::Closing);

@@ -8,6 +8,7 @@ mod catch_up;
 mod land;
 mod upkeep;
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,7 +22,7 @@ use super::lanes::Message;
 use super::node::Node;
 use super::restore::restore;
 use super::{CommandError, World, span};
-use crate::run::{self, Phase, RunId, RunState, TaskId, TaskPhase};
+use crate::run::{self, Impossible, Phase, RunId, RunState, TaskId, TaskPhase};
 use crate::runtime::Runtime;
 use crate::store::{Commit, Committed, Store, StoreError};
 
@@ -34,6 +35,12 @@ pub(super) enum LaneError {
     Missing(RunId),
     #[error("run {run} is damaged: {what}")]
     Damaged { run: RunId, what: String },
+}
+
+impl LaneError {
+    pub(super) fn damaged(run: RunId, what: impl fmt::Display) -> Self {
+        Self::Damaged { run, what: what.to_string() }
+    }
 }
 
 struct Lane<W: World> {
@@ -79,6 +86,7 @@ pub(super) async fn live<W: World>(
     };
     let end = end.unwrap_or_else(|error| {
         tracing::error!(%run, %error, "the run can't go on on this node");
+        node.lanes.note_damage(run, &error);
         End::Final
     });
     leave(&node, run, inbox, end).await;
@@ -141,7 +149,8 @@ impl<W: World> Lane<W> {
         }
         let mut may_be_behind = !self.node.config.sole_owner;
         loop {
-            let mut draft = self.draft(&batch);
+            let mut draft =
+                self.draft(&batch).map_err(|wrong| LaneError::damaged(self.state.id(), wrong))?;
             if may_be_behind && draft.ignores_some(&batch) {
                 may_be_behind = false;
                 self.refresh().await?;
@@ -172,18 +181,18 @@ impl<W: World> Lane<W> {
     }
 
     /// Decides what the batch does, on a copy of the state.
-    fn draft(&self, batch: &Batch) -> Draft {
+    fn draft(&self, batch: &Batch) -> Result<Draft, Impossible> {
         let mut draft = Draft::new(self.state.clone(), self.guarded.clone());
         let now = self.node.clock.now(&self.node.runtime);
         for (place, message) in batch.messages.iter().enumerate() {
-            if draft.take(&self.state, message, batch, now, &self.node.config) {
+            if draft.take(&self.state, message, batch, now, &self.node.config)? {
                 draft.changed.push(place);
             }
         }
         for hold in &batch.holds {
-            draft.hold(hold, now, &self.node.config);
+            draft.hold(hold, now, &self.node.config)?;
         }
-        draft
+        Ok(draft)
     }
 
     fn commit(&self, draft: &Draft) -> Commit {

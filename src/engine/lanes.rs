@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tracing::Instrument;
 
+use super::lane::LaneError;
 use super::node::Node;
 use super::{CommandError, Config, World, lane, span};
 use crate::failure::Failure;
@@ -73,7 +74,11 @@ pub(super) enum Command {
 }
 
 #[derive(Default)]
-pub(super) struct Lanes(Mutex<BTreeMap<RunId, LaneEntry>>);
+pub(super) struct Lanes {
+    map: Mutex<BTreeMap<RunId, LaneEntry>>,
+    /// The runs whose last lane ended because they are damaged, and what it said.
+    damaged: Mutex<BTreeMap<RunId, String>>,
+}
 
 struct LaneEntry {
     inbox: mpsc::Sender<Message>,
@@ -83,7 +88,7 @@ struct LaneEntry {
 
 impl Lanes {
     fn map(&self) -> MutexGuard<'_, BTreeMap<RunId, LaneEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes `run`'s lane off the map if it takes no more messages; its task runs on to its end.
@@ -99,6 +104,31 @@ impl Lanes {
     /// Whether `run` has a lane, so that something of it may not be told yet.
     pub(super) fn has(&self, run: RunId) -> bool {
         self.map().contains_key(&run)
+    }
+
+    fn damaged(&self) -> MutexGuard<'_, BTreeMap<RunId, String>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps for who waits for `run` that its lane ended because the run is damaged.
+    pub(super) fn note_damage(&self, run: RunId, error: &LaneError) {
+        if matches!(error, LaneError::Damaged { .. }) {
+            self.damaged().insert(run, error.to_string());
+        }
+    }
+
+    /// `run` goes on after all.
+    pub(super) fn forget_damage(&self, run: RunId) {
+        self.damaged().remove(&run);
+    }
+
+    /// # Errors
+    /// When `run`'s last lane here ended because the run is damaged.
+    pub(super) fn check_damage(&self, run: RunId) -> Result<(), CommandError> {
+        match self.damaged().get(&run) {
+            Some(what) => Err(CommandError::Broken(what.clone())),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn clear(&self) {

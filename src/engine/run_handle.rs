@@ -237,6 +237,9 @@ async fn follow<W: World>(
         if came {
             continue;
         }
+        if let Err(error) = node.lanes.check_damage(run) {
+            return tell(feed, Err(error.into())).await;
+        }
         if node.is_closing() {
             return tell(feed, Err(CommandError::Closing.into())).await;
         }

@@ -185,7 +185,10 @@ impl<W: World> Node<W> {
             (RunId::from_random(draw(), draw()), draw())
         });
         let now = self.clock.now(&self.runtime);
-        let (state, events) = RunState::create(id, seed, Arc::clone(&workflow), input, now);
+        let (state, events) = RunState::create(id, seed, Arc::clone(&workflow), input, now)
+            .map_err(|wrong| {
+                SubmitError::Broken(StoreError::Broken(format!("run {id}: {wrong}")))
+            })?;
         let create = Create {
             key: key.clone(),
             redrives,

@@ -41,6 +41,9 @@ impl<W: World> Lane<W> {
     /// What follows once the draft is durable: act, then tell.
     pub(super) fn land(&mut self, mut draft: Draft, batch: Batch) {
         let first = self.state.version();
+        if !draft.events.is_empty() {
+            self.node.lanes.forget_damage(self.state.id());
+        }
         std::mem::swap(&mut self.state, &mut draft.state);
         self.node.wake_for(&draft.queue);
         if frees(&draft.guards) {

@@ -55,14 +55,18 @@ impl Watch {
 
     /// An attempt started.
     pub(super) fn start(&mut self, at: Timestamp) {
+        let before = self.spent.total();
         self.spent = self.waited(at);
         self.since = Some(at);
+        debug_assert!(self.spent.total() >= before, "spent time is never given back");
     }
 
     /// The attempt in progress failed.
     pub(super) fn fail(&mut self, at: Timestamp) {
+        let before = self.spent.total();
         self.spent = self.failed(at);
         self.since = Some(at);
+        debug_assert!(self.spent.total() >= before, "spent time is never given back");
     }
 
     /// What was spent if the task waited until `at`.

@@ -103,6 +103,7 @@ pub struct Prepared {
 impl RunState {
     /// Brings a stored result back, as read from the results table (W12).
     pub fn restore_result(&mut self, task: TaskId, result: Arc<Value>) {
+        debug_assert!(self.is_sound(), "a run has the steps of its workflow");
         self.results.insert(task, result);
     }
 
