@@ -1,12 +1,12 @@
-//! What messages mean to a run, and what they come to before it is durable.
+//! The draft of a commit: what a batch of messages changes, before it is durable.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::Config;
-use super::alerts::{self, Birth};
-use super::guarding::{Guarded, Meanings};
+use super::alerts::{self, NewRun};
+use super::guarding::{GuardInputs, Guarded};
 use super::lane::Batch;
 use super::lanes::{Command, Message, queue_changes};
 use crate::run::{
@@ -15,7 +15,7 @@ use crate::run::{
 use crate::store::{Fence, Guarding, LetterRow, QueueChange, Raised, ResultRow, RunPhase};
 use crate::time::Timestamp;
 
-/// What a batch of messages comes to, before it is durable.
+/// What one commit changes, before it is durable.
 pub(super) struct Draft {
     pub(super) state: RunState,
     pub(super) events: Vec<Recorded>,
@@ -25,13 +25,13 @@ pub(super) struct Draft {
     pub(super) letters: Vec<LetterRow>,
     pub(super) started: Vec<Token>,
     pub(super) calls_off: bool,
-    /// The messages that did something, by place.
+    /// The messages that changed something, by place.
     pub(super) changed: Vec<usize>,
     pub(super) guards: Vec<Guarding>,
-    /// The alerts that are told.
+    /// The alerts that its events record.
     pub(super) raised: Vec<Raised>,
-    /// The runs that tell webhooks.
-    pub(super) births: Vec<Birth>,
+    /// The runs that call webhooks.
+    pub(super) new_runs: Vec<NewRun>,
     guarded: Guarded,
 }
 
@@ -49,7 +49,7 @@ impl Draft {
             changed: Vec::new(),
             guards: Vec::new(),
             raised: Vec::new(),
-            births: Vec::new(),
+            new_runs: Vec::new(),
             guarded,
         }
     }
@@ -82,7 +82,7 @@ impl Draft {
         }
         self.fences.extend(fence);
         let (guarded, queue, guards) = (&self.guarded, &self.queue[..], &mut self.guards);
-        Meanings { guarded, before, queue, guards }.add(input, &events);
+        GuardInputs { guarded, before, queue, guards }.add(input, &events);
         let progress = match message {
             Message::Ended { progress, .. } => progress.as_ref(),
             _ => None,
@@ -115,11 +115,11 @@ impl Draft {
         now: Timestamp,
         config: &Config,
     ) -> Result<Vec<Recorded>, Impossible> {
-        let (input, birth) = alerts::telling(&self.state, raised, now, config)?;
+        let (input, new_run) = alerts::input_of(&self.state, raised, now, config)?;
         let events = self.state.handle(&input, now, &config.functions)?;
         if !events.is_empty() {
             self.raised.push(*raised);
-            self.births.extend(birth);
+            self.new_runs.extend(new_run);
         }
         Ok(events)
     }
@@ -150,9 +150,9 @@ impl Draft {
 }
 
 impl Draft {
-    /// Whether one of the messages about a task or the run does nothing. Where others may write to
-    /// the store too, the lane may have fallen behind them: what comes to nothing makes no commit, so
-    /// no conflict would tell.
+    /// Whether one of the messages about a task or the run changes nothing. When other nodes write to
+    /// the store too, the lane's state may be outdated. A message that changes nothing makes no commit,
+    /// so no conflict would show that.
     pub(super) fn ignores_some(&self, batch: &Batch) -> bool {
         batch.messages.iter().enumerate().any(|(place, message)| {
             use Message::{Claimed, Command, Ended, Expired};

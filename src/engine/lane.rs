@@ -26,7 +26,7 @@ use crate::run::{self, Impossible, Phase, RunId, RunState, TaskId, TaskPhase};
 use crate::runtime::Runtime;
 use crate::store::{Commit, Committed, Store, StoreError};
 
-/// Why a lane can't go on.
+/// Why a lane fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LaneError {
     #[error("{0}")]
@@ -54,14 +54,14 @@ struct Lane<W: World> {
 /// Why a lane ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The run has ended, or can't go on here: nothing can be done for what still reached the lane.
+    /// The run has ended or is damaged: messages that still arrived are dropped.
     Final,
-    /// Nothing happened for long: the next lane takes what reached this one meanwhile.
+    /// The run is idle: messages that still arrived go to the next lane.
     Idle,
 }
 
-/// Works `run`'s messages off until the run has ended or nothing happens for long.
-pub(super) async fn live<W: World>(
+/// Processes `run`'s messages until the run has ended or is idle for long.
+pub(super) async fn run_lane<W: World>(
     node: Arc<Node<W>>,
     run: RunId,
     created: Option<oneshot::Receiver<RunState>>,
@@ -71,7 +71,7 @@ pub(super) async fn live<W: World>(
         Some(created) => match created.await {
             Ok(state) => Ok(Lane::new(Arc::clone(&node), state)),
             // It was not created here after all.
-            Err(_) => return leave(&node, run, inbox, End::Idle).await,
+            Err(_) => return close(&node, run, inbox, End::Idle).await,
         },
         None => Lane::load(Arc::clone(&node), run).await,
     };
@@ -85,16 +85,16 @@ pub(super) async fn live<W: World>(
         Err(error) => Err(error),
     };
     let end = end.unwrap_or_else(|error| {
-        tracing::error!(%run, %error, "the run can't go on on this node");
+        tracing::error!(%run, %error, "this node can't process the run");
         node.lanes.note_damage(run, &error);
         End::Final
     });
-    leave(&node, run, inbox, end).await;
+    close(&node, run, inbox, end).await;
 }
 
-/// Takes the lane off the map. Whoever waits for an answer that nobody will give sees its channel
-/// close, and looks at the run itself.
-async fn leave<W: World>(
+/// Removes the lane from the map. Replies that are still open are dropped: who waits for one reads the
+/// run's state.
+async fn close<W: World>(
     node: &Arc<Node<W>>,
     run: RunId,
     mut inbox: mpsc::Receiver<Message>,
@@ -102,7 +102,7 @@ async fn leave<W: World>(
 ) {
     inbox.close();
     node.lanes.forget(run);
-    node.signals.ring(run);
+    node.run_ended.notify(run);
     while let Ok(message) = inbox.try_recv() {
         if end == End::Idle && !matches!(message, Message::Retire) {
             node.send(run, message).await;
@@ -160,7 +160,7 @@ impl<W: World> Lane<W> {
                 self.land(draft, batch);
                 return Ok(());
             }
-            self.node.expect_all(&draft.births, &mut batch.expected);
+            self.node.expect_all(&draft.new_runs, &mut batch.expected);
             let commit = self.commit(&draft);
             let begun = self.node.runtime.now();
             // They were counted for this very draft.
@@ -212,7 +212,7 @@ impl<W: World> Lane<W> {
             snapshot: wanted.then(|| run::encode_snapshot(&draft.state)),
             guards: draft.guards.clone(),
             raised: draft.raised.clone(),
-            creates: draft.births.iter().map(|birth| birth.create.clone()).collect(),
+            creates: draft.new_runs.iter().map(|new_run| new_run.create.clone()).collect(),
         }
     }
 

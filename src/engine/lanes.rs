@@ -31,18 +31,18 @@ pub(super) enum Message {
         task: TaskId,
         token: Token,
         outcome: Result<Arc<Value>, Failure>,
-        /// The newest progress that it gave (X1).
+        /// The newest progress that it reported.
         progress: Option<Progress>,
-        /// What it cost, where it said so (H17).
+        /// Its reported cost.
         cost: Option<Cost>,
-        /// Free again only when the outcome is durable, so that outcomes can't pile up.
+        /// Released only when the outcome is durable, so that outcomes can't pile up.
         slot: OwnedSemaphorePermit,
     },
     /// A lease has passed; `orphan` when its holder is known to be dead though it has not.
     Expired { task: TaskId, token: Token, lapse: Lapse, orphan: bool },
-    /// Somebody wants something of the run.
+    /// A user's command; the reply follows its commit.
     Command(Command, oneshot::Sender<Result<(), CommandError>>),
-    /// Recovery wants the run's queue rows looked over.
+    /// Recovery asks for the run's queue rows to be compared with its state.
     Recover(oneshot::Sender<()>),
     /// Nothing has happened for long.
     Retire,
@@ -61,7 +61,7 @@ impl Message {
     }
 }
 
-/// What somebody wants of a run.
+/// A user's command to a run.
 #[derive(Clone, Debug)]
 pub(super) enum Command {
     Cancel(String),
@@ -101,7 +101,7 @@ impl Lanes {
         }
     }
 
-    /// Whether `run` has a lane, so that something of it may not be told yet.
+    /// Whether `run` has a lane, whose last events observers may not have seen.
     pub(super) fn has(&self, run: RunId) -> bool {
         self.map().contains_key(&run)
     }
@@ -186,8 +186,8 @@ impl<W: World> Node<W> {
             return lane.inbox.clone();
         }
         let (inbox, receive) = mpsc::channel(INBOX);
-        let live = lane::live(Arc::clone(self), run, created, receive);
-        let task = self.runtime.spawn(live.instrument(span::of_run(run)));
+        let lane = lane::run_lane(Arc::clone(self), run, created, receive);
+        let task = self.runtime.spawn(lane.instrument(span::of_run(run)));
         lanes.insert(run, LaneEntry { inbox: inbox.clone(), task, touched: now });
         inbox
     }
@@ -204,7 +204,7 @@ pub(super) fn due(
     Some(QueueChange::Due { task, attempt, after, need, progress: None })
 }
 
-/// When a retry is due that a pause holds back: not before somebody resumes the run (H17). It keeps
+/// When a retry is due that a pause holds back: not before somebody resumes the run. It keeps
 /// its row, and with it what its attempts reported.
 pub(super) const HELD_BACK: Nanos = Nanos::from_secs(100 * 365 * 24 * 3_600);
 

@@ -6,7 +6,7 @@ use super::lane::LaneError;
 use crate::run::{self, Recorded, RunId, RunState};
 use crate::store::{Loaded, ResultRow, Tail};
 
-/// The state that stored bytes fold to, results restored (W12). Invokes nothing, waits for nothing.
+/// The state that the stored events fold to, with its results. Invokes nothing and waits for nothing.
 pub(super) fn restore(run: RunId, loaded: &Loaded) -> Result<RunState, LaneError> {
     let mut state = match &loaded.snapshot {
         Some(snapshot) => {

@@ -234,7 +234,9 @@ impl<K: Copy + Eq> GuardState<K> {
             self.circuit.admit();
         }
         if let Some(pace) = &rules.rate {
+            let (before, most) = (self.meter.full_at(), now.after(pace.per()));
             self.meter.admit(pace, now);
+            debug_assert!(self.meter.full_at() >= before.min(most), "a start refills nothing");
         }
         debug_assert!(
             rules.breaker.is_none() || !self.circuit.is_open(),

@@ -198,7 +198,7 @@ impl RunState {
         Some(())
     }
 
-    /// A failure sets the branch's last error; of several the latest stays (spec decision 14).
+    /// A failure sets the branch's last error; of several the latest stays.
     fn apply_route(&mut self, from: StepIx, to: StepIx, cause: RouteCause) -> Option<()> {
         let ended = match cause {
             RouteCause::Success => StepPhase::Succeeded,

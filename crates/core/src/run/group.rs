@@ -1,4 +1,4 @@
-//! The retry budget that the tasks of one step of one run share among themselves (H17).
+//! The retry budget that the tasks of one step of one run share among themselves.
 
 use super::{RunState, TaskId};
 use crate::failure::Failure;

@@ -23,7 +23,7 @@ pub struct RunState {
     pub(super) version: Version,
     pub(super) last_at: Timestamp,
     pub(super) phase: Phase,
-    /// Why no retry starts (H17).
+    /// Why no retry starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<String>,
     pub(super) steps: Vec<StepState>,
@@ -44,7 +44,7 @@ pub struct RunState {
 pub enum Phase {
     /// Work is left.
     Running,
-    /// Taken out of recovery and claiming; attempts in progress may still end (A12).
+    /// Taken out of recovery and claiming; attempts in progress may still end.
     Deactivated,
     /// Nothing can happen any more.
     Ended(Outcome),
@@ -62,7 +62,7 @@ pub struct StepState {
     pub first_failed: Option<u32>,
     /// Its own final failure.
     pub error: Option<ErrorContext>,
-    /// Its branch's `_last_error` (spec decision 14).
+    /// Its branch's `_last_error`.
     pub last_error: Option<ErrorContext>,
     /// Whether a transition into it was taken.
     pub routed: bool,
