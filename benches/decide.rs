@@ -35,18 +35,16 @@ fn running() -> Option<(RunState, Token)> {
     };
     let parts = WorkflowParts { name: "one".into(), steps: vec![step], ..WorkflowParts::default() };
     let workflow = Arc::new(Workflow::try_from(parts).ok()?);
-    let (mut state, _) = RunState::create(RunId::from_random(1, 1), 7, workflow, Map::new(), NOW);
+    let created = RunState::create(RunId::from_random(1, 1), 7, workflow, Map::new(), NOW);
+    let (mut state, _) = created.ok()?;
     let functions = Functions::default();
     for attempt in 1..=3 {
         let token = Token::from_random(1, u64::from(attempt));
-        state.handle(&Input::Claimed { task: TASK, attempt, token }, NOW, &functions);
+        state.handle(&Input::Claimed { task: TASK, attempt, token }, NOW, &functions).ok()?;
         if attempt < 3 {
             let failure = Failure::http(503, "busy");
-            state.handle(
-                &Input::Failed { task: TASK, token, failure, denied: false },
-                NOW,
-                &functions,
-            );
+            let failed = Input::Failed { task: TASK, token, failure, denied: false };
+            state.handle(&failed, NOW, &functions).ok()?;
         }
     }
     Some((state, Token::from_random(1, 3)))

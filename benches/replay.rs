@@ -40,7 +40,8 @@ fn history() -> (RunId, Vec<Recorded>) {
     let id = RunId::from_random(1, 1);
     let Some(workflow) = workflow() else { return (id, Vec::new()) };
     let mut now = Timestamp::from_nanos(1_700_000_000_000_000_000);
-    let (mut state, mut log) = RunState::create(id, 7, Arc::new(workflow), Map::new(), now);
+    let created = RunState::create(id, 7, Arc::new(workflow), Map::new(), now);
+    let Ok((mut state, mut log)) = created else { return (id, Vec::new()) };
     let functions = Functions::default();
     for attempt in [1, 2] {
         for item in 0..ITEMS {
@@ -57,8 +58,13 @@ fn history() -> (RunId, Vec<Recorded>) {
                 Input::Succeeded { task, token, result: Arc::new(Value::Null) }
             };
             now = now.after(Nanos::from_millis(1));
-            log.extend(state.handle(&Input::Claimed { task, attempt, token }, now, &functions));
-            log.extend(state.handle(&end, now, &functions));
+            log.extend(
+                state
+                    .handle(&Input::Claimed { task, attempt, token }, now, &functions)
+                    .into_iter()
+                    .flatten(),
+            );
+            log.extend(state.handle(&end, now, &functions).into_iter().flatten());
         }
     }
     (id, log)

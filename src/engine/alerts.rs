@@ -1,9 +1,9 @@
-//! Alerts of error budgets (C18): what a commit tells, and the runs that tell webhooks.
+//! Alerts of error budgets: the events that record them, and the runs that call webhooks.
 //!
-//! The store alone knows when an alert is raised, and the run's events must say so. So a commit names
-//! the alerts that it tells, and lands only where the store raises exactly these; otherwise it is
-//! drafted again with those that the store has named. The run that tells the webhook is added in the
-//! same transaction, under an id that follows from the attempt.
+//! Only the store knows when an alert is raised, and the run's events must record it. So a commit lists
+//! its alerts, and the store accepts it only if it raises exactly these; otherwise the lane drafts it
+//! again with the alerts that the store returned. The same transaction adds the run that calls the
+//! webhook, under an id derived from the attempt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use super::submit::{Submission, creation};
 use super::{Config, World};
 use crate::dialect;
 use crate::guard::Alert;
-use crate::run::{Input, Recorded, RunId, RunState, TaskId, Version};
+use crate::run::{Impossible, Input, Recorded, RunId, RunState, TaskId, Version};
 use crate::store::{Create, Raised};
 use crate::time::Timestamp;
 
 /// A run that a commit adds.
-pub(super) struct Birth {
+pub(super) struct NewRun {
     state: RunState,
     events: Vec<Recorded>,
     pub(super) create: Create,
 }
 
-/// The lanes of runs that a commit may add, which wait to be told.
+/// The lanes of runs that a commit may add. Each waits for its run's state.
 pub(super) type Expected = BTreeMap<RunId, oneshot::Sender<RunState>>;
 
 /// Whether `raised` is about the attempt whose end `message` brings.
@@ -41,34 +41,38 @@ pub(super) fn is_about(raised: &Raised, message: &Message) -> bool {
     }
 }
 
-/// What `raised` means to the run, and the run that tells the webhook.
-pub(super) fn telling(
+/// The input that records `raised`, and the run that calls the webhook.
+pub(super) fn input_of(
     state: &RunState,
     raised: &Raised,
     now: Timestamp,
     config: &Config,
-) -> (Input, Option<Birth>) {
+) -> Result<(Input, Option<NewRun>), Impossible> {
     let Raised { attempt, alert } = *raised;
-    let birth = birth(state, raised, now, config);
-    let webhook = birth.as_ref().map(|birth| birth.state.id());
-    (Input::Burnt { task: attempt.task, token: attempt.token, alert, webhook }, birth)
+    let new_run = new_run(state, raised, now, config)?;
+    let webhook = new_run.as_ref().map(|new_run| new_run.state.id());
+    Ok((Input::Burnt { task: attempt.task, token: attempt.token, alert, webhook }, new_run))
 }
 
-fn birth(
+fn new_run(
     state: &RunState,
     Raised { attempt, alert }: &Raised,
     now: Timestamp,
     config: &Config,
-) -> Option<Birth> {
-    let action = &state.workflow().step(attempt.task.step)?.action;
-    let webhook = state.workflow().actions().get(action)?.webhook.as_ref()?;
-    let workflow = Arc::new(webhook.workflow(action)?);
+) -> Result<Option<NewRun>, Impossible> {
+    let declared = state.workflow().step(attempt.task.step).map(|step| &step.action);
+    let webhook = declared.and_then(|action| {
+        let webhook = state.workflow().actions().get(action)?.webhook.as_ref()?;
+        Some((action, webhook.workflow(action)?))
+    });
+    let Some((action, workflow)) = webhook else { return Ok(None) };
+    let workflow = Arc::new(workflow);
     let input = arguments(state, attempt.task, action, alert);
     let digest = Submission::new(Arc::clone(&workflow)).with_input(input.clone()).digest();
     let (id, seed) = attempt.token.telling(alert.threshold);
-    let (state, events) = RunState::create(id, seed, workflow, input, now);
+    let (state, events) = RunState::create(id, seed, workflow, input, now)?;
     let create = creation(&state, &events, digest, config);
-    Some(Birth { state, events, create })
+    Ok(Some(NewRun { state, events, create }))
 }
 
 /// What the webhook is called with. Shares are of the budget.
@@ -98,8 +102,8 @@ fn share(millionths: u64) -> Value {
 
 impl<W: World> Node<W> {
     /// Begins the lanes of runs that are about to be added.
-    pub(super) fn expect_all(self: &Arc<Self>, births: &[Birth], expected: &mut Expected) {
-        for id in births.iter().map(|birth| birth.state.id()) {
+    pub(super) fn expect_all(self: &Arc<Self>, new_runs: &[NewRun], expected: &mut Expected) {
+        for id in new_runs.iter().map(|new_run| new_run.state.id()) {
             if !expected.contains_key(&id)
                 && let Some(known) = self.expect(id)
             {
@@ -108,9 +112,9 @@ impl<W: World> Node<W> {
         }
     }
 
-    /// These runs are durable: tells of them before anything else of them is told.
-    pub(super) fn born(&self, births: Vec<Birth>, mut expected: Expected) {
-        for Birth { state, events, create } in births {
+    /// Announces new runs, which are durable now: to observers first, then to their lanes.
+    pub(super) fn announce(&self, new_runs: Vec<NewRun>, mut expected: Expected) {
+        for NewRun { state, events, create } in new_runs {
             let (id, workflow) = (state.id(), Arc::clone(state.workflow()));
             self.tell(id, &workflow, Version::START, &events);
             if let Some(known) = expected.remove(&id) {

@@ -17,7 +17,7 @@ use crate::time::Nanos;
 /// How one attempt on this node ended.
 enum End {
     Outcome(Outcome),
-    /// Called off: nobody wants the outcome.
+    /// Cancelled by the engine: the outcome would be dropped.
     CalledOff,
 }
 
@@ -79,8 +79,8 @@ impl<W: World> Node<W> {
         })
     }
 
-    /// A heartbeat has come.
-    fn beaten(&self, run: RunId, task: TaskId, token: Token) {
+    /// Records that the attempt sent a heartbeat.
+    fn note_heartbeat(&self, run: RunId, task: TaskId, token: Token) {
         self.with_held(run, task, token, |held| {
             if let Some(beating) = &mut held.beating {
                 beating.last = self.runtime.now();
@@ -88,8 +88,8 @@ impl<W: World> Node<W> {
         });
     }
 
-    /// The attempt is over on this node, unless another has taken its place.
-    fn let_go(&self, run: RunId, task: TaskId, token: Token) {
+    /// Removes the attempt from this node's attempts, unless a later one has taken its place.
+    fn release(&self, run: RunId, task: TaskId, token: Token) {
         let mut held = self.held();
         if held.get(&(run, task)).is_some_and(|h| h.token == token)
             && let Some(Held { task: Some(spawned), .. }) = held.remove(&(run, task))
@@ -123,11 +123,11 @@ async fn attempt<W: World>(
         let (progress, cost) = (reports.progress(), reports.cost());
         node.send(run, Message::Ended { task, token, outcome, progress, cost, slot }).await;
     }
-    node.let_go(run, task, token);
+    node.release(run, task, token);
 }
 
-/// Runs the action until it ends, its time is up (C4), it misses a heartbeat (X1) or it is called
-/// off. An outcome that is there when the time is up counts.
+/// Runs the action until it returns, times out, misses a heartbeat or is cancelled. An outcome that is
+/// ready when the time is up counts.
 async fn invoke<W: World>(node: &Node<W>, call: Call, token: Token, canceller: &Canceller) -> End {
     let cancelled = call.cancelled.clone();
     let timeout = call.timeout;
@@ -155,7 +155,7 @@ async fn invoke<W: World>(node: &Node<W>, call: Call, token: Token, canceller: &
     }
 }
 
-/// RunSignals, with the limit, when no heartbeat has come for that long. Never where none must come.
+/// Returns the limit when no heartbeat arrives for that long. Never returns when the step asks for none.
 fn missed_heartbeat<'n, W: World>(
     node: &'n Node<W>,
     call: &Call,
@@ -173,7 +173,7 @@ fn missed_heartbeat<'n, W: World>(
                 beats = reports.beaten(seen) => {
                     seen = beats;
                     by = node.runtime.now().after(limit);
-                    node.beaten(run, task, token);
+                    node.note_heartbeat(run, task, token);
                 }
                 () = node.runtime.sleep_until(by) => return limit,
             }

@@ -33,7 +33,7 @@ pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
     }
 }
 
-/// What this node can't run and has said so (X12).
+/// The needs that this node can't serve and has logged.
 #[derive(Debug, Default)]
 struct Unable(BTreeSet<Need>);
 

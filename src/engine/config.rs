@@ -11,17 +11,18 @@ pub struct Config {
     pub lease: Nanos,
     /// How often to ask the store for due tasks when nothing says that one is due.
     pub poll: Nanos,
-    /// How long to let attempts finish at shutdown.
+    /// How long shutdown waits for attempts in progress.
     pub grace: Nanos,
-    /// Whether no other process can use the store: leases found at start are then known to be dead.
+    /// Whether no other process uses the store. Then leases found at start belong to a dead process, and
+    /// their attempts are lost at once.
     pub sole_owner: bool,
     /// How many bytes of events a run gathers, at the least, before its state is stored again.
     pub snapshot_tail: usize,
     /// The events kept of a run beside its newest snapshot.
     pub keep_events: u64,
-    /// How long a run that nothing happens to stays in memory.
+    /// How long an idle run stays in memory.
     pub lane_idle: Nanos,
-    /// How long ended runs are kept; for ever where absent (X9).
+    /// How long ended runs are kept; without it they are never removed.
     pub retention: Option<Retention>,
     /// Custom backoff functions by name.
     pub functions: Functions,

@@ -1,19 +1,21 @@
-//! What messages mean to a run, and what they come to before it is durable.
+//! The draft of a commit: what a batch of messages changes, before it is durable.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
 use super::Config;
-use super::alerts::{self, Birth};
-use super::guarding::{Guarded, Meanings};
+use super::alerts::{self, NewRun};
+use super::guarding::{GuardInputs, Guarded};
 use super::lane::Batch;
 use super::lanes::{Command, Message, queue_changes};
-use crate::run::{self, Event, Input, Letter, Outcome, Phase, Recorded, RunState, Token};
+use crate::run::{
+    self, Event, Impossible, Input, Letter, Outcome, Phase, Recorded, RunState, Token,
+};
 use crate::store::{Fence, Guarding, LetterRow, QueueChange, Raised, ResultRow, RunPhase};
 use crate::time::Timestamp;
 
-/// What a batch of messages comes to, before it is durable.
+/// What one commit changes, before it is durable.
 pub(super) struct Draft {
     pub(super) state: RunState,
     pub(super) events: Vec<Recorded>,
@@ -23,13 +25,13 @@ pub(super) struct Draft {
     pub(super) letters: Vec<LetterRow>,
     pub(super) started: Vec<Token>,
     pub(super) calls_off: bool,
-    /// The messages that did something, by place.
+    /// The messages that changed something, by place.
     pub(super) changed: Vec<usize>,
     pub(super) guards: Vec<Guarding>,
-    /// The alerts that are told.
+    /// The alerts that its events record.
     pub(super) raised: Vec<Raised>,
-    /// The runs that tell webhooks.
-    pub(super) births: Vec<Birth>,
+    /// The runs that call webhooks.
+    pub(super) new_runs: Vec<NewRun>,
     guarded: Guarded,
 }
 
@@ -47,13 +49,16 @@ impl Draft {
             changed: Vec::new(),
             guards: Vec::new(),
             raised: Vec::new(),
-            births: Vec::new(),
+            new_runs: Vec::new(),
             guarded,
         }
     }
 
     /// Takes in one message of `batch`; whether it does anything. `before` is the run before the
     /// draft.
+    ///
+    /// # Errors
+    /// When the run is damaged.
     pub(super) fn take(
         &mut self,
         before: &RunState,
@@ -61,22 +66,23 @@ impl Draft {
         batch: &Batch,
         now: Timestamp,
         config: &Config,
-    ) -> bool {
-        let Some((input, fence)) = reading(message, &batch.denied) else { return false };
+    ) -> Result<bool, Impossible> {
+        let Some((input, fence)) = reading(message, &batch.denied) else { return Ok(false) };
         let input = &input;
-        let cost = cost_of(message);
         let mut events = Vec::new();
-        events.extend(cost.iter().flat_map(|c| self.state.handle(c, now, &config.functions)));
-        for raised in batch.raised.iter().filter(|raised| alerts::is_about(raised, message)) {
-            events.extend(self.tell(raised, now, config));
+        if let Some(cost) = cost_of(message) {
+            events.extend(self.state.handle(&cost, now, &config.functions)?);
         }
-        events.extend(self.state.handle(input, now, &config.functions));
+        for raised in batch.raised.iter().filter(|raised| alerts::is_about(raised, message)) {
+            events.extend(self.tell(raised, now, config)?);
+        }
+        events.extend(self.state.handle(input, now, &config.functions)?);
         if events.is_empty() {
-            return false;
+            return Ok(false);
         }
         self.fences.extend(fence);
         let (guarded, queue, guards) = (&self.guarded, &self.queue[..], &mut self.guards);
-        Meanings { guarded, before, queue, guards }.add(input, &events);
+        GuardInputs { guarded, before, queue, guards }.add(input, &events);
         let progress = match message {
             Message::Ended { progress, .. } => progress.as_ref(),
             _ => None,
@@ -86,22 +92,36 @@ impl Draft {
             self.note(&recorded.event, input);
         }
         self.events.extend(events);
-        true
+        Ok(true)
     }
 
     /// Takes in that a guard holds a start back.
-    pub(super) fn hold(&mut self, hold: &Input, now: Timestamp, config: &Config) {
-        self.events.extend(self.state.handle(hold, now, &config.functions));
+    ///
+    /// # Errors
+    /// When the run is damaged.
+    pub(super) fn hold(
+        &mut self,
+        hold: &Input,
+        now: Timestamp,
+        config: &Config,
+    ) -> Result<(), Impossible> {
+        self.events.extend(self.state.handle(hold, now, &config.functions)?);
+        Ok(())
     }
 
-    fn tell(&mut self, raised: &Raised, now: Timestamp, config: &Config) -> Vec<Recorded> {
-        let (input, birth) = alerts::telling(&self.state, raised, now, config);
-        let events = self.state.handle(&input, now, &config.functions);
+    fn tell(
+        &mut self,
+        raised: &Raised,
+        now: Timestamp,
+        config: &Config,
+    ) -> Result<Vec<Recorded>, Impossible> {
+        let (input, new_run) = alerts::input_of(&self.state, raised, now, config)?;
+        let events = self.state.handle(&input, now, &config.functions)?;
         if !events.is_empty() {
             self.raised.push(*raised);
-            self.births.extend(birth);
+            self.new_runs.extend(new_run);
         }
-        events
+        Ok(events)
     }
 
     fn note(&mut self, event: &Event, input: &Input) {
@@ -130,9 +150,9 @@ impl Draft {
 }
 
 impl Draft {
-    /// Whether one of the messages about a task or the run does nothing. Where others may write to
-    /// the store too, the lane may have fallen behind them: what comes to nothing makes no commit, so
-    /// no conflict would tell.
+    /// Whether one of the messages about a task or the run changes nothing. When other nodes write to
+    /// the store too, the lane's state may be outdated. A message that changes nothing makes no commit,
+    /// so no conflict would show that.
     pub(super) fn ignores_some(&self, batch: &Batch) -> bool {
         batch.messages.iter().enumerate().any(|(place, message)| {
             use Message::{Claimed, Command, Ended, Expired};

@@ -17,8 +17,8 @@ use crate::runtime::{Runtime, Task};
 use crate::store::{Loaded, QueueRow, Store, StoreError};
 use crate::workflow::Need;
 
-/// A running engine. Clones are handles to the same one; when the last is dropped its work stops
-/// at once, as in a crash, and loses nothing.
+/// A running engine. Clones are handles to the same one. When the last is dropped, its work stops at
+/// once, as in a crash; nothing durable is lost.
 pub struct Engine<W: World>(Arc<Guard<W>>);
 
 /// Owns the loops: they hold the node, so the node can't own them.
@@ -42,13 +42,13 @@ impl<W: World> Drop for Guard<W> {
     }
 }
 
-/// Why something could not be asked of a run.
+/// Why a command or a query about a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommandError {
     /// There is no such run.
     #[error("run {0} is not in the store")]
     UnknownRun(RunId),
-    /// The run's stored data is damaged.
+    /// The run's stored data is damaged, or leads to an event that can't follow the events before it.
     #[error("{0}")]
     Broken(String),
     /// The run's workflow has no such step.
@@ -59,7 +59,7 @@ pub enum CommandError {
         /// The name.
         step: String,
     },
-    /// No task of the step waits: an attempt in progress is not failed by hand.
+    /// No task of the step waits. An attempt in progress can't be failed by hand.
     #[error("no task of step `{step}` of run {run} waits")]
     NothingWaits {
         /// The run.
@@ -86,12 +86,12 @@ pub enum CommandError {
     Closing,
 }
 
-/// How a run ended, and where it stood.
+/// How a run ended, and its final state.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ended {
     /// How.
     pub outcome: Outcome,
-    /// The final state, results at hand.
+    /// The final state, with its results.
     pub state: RunState,
 }
 
@@ -100,8 +100,9 @@ impl<W: World> Engine<W> {
         &self.0.node
     }
 
-    /// Starts an engine: learns the store's time, recovers what an earlier process left, and then
-    /// claims; where others use the store as well, it claims at once. Waits until the store answers.
+    /// Starts an engine: reads the store's time, recovers the runs of an earlier process, and then
+    /// claims due tasks. When other nodes use the store too, it claims at once. Waits until the store
+    /// answers.
     pub async fn start(
         runtime: W::Runtime,
         store: W::Store,
@@ -135,9 +136,8 @@ impl<W: World> Engine<W> {
         Self(Arc::new(Guard { node, loops }))
     }
 
-    /// An engine that works on no run: it recovers, claims and sweeps nothing, and does what it is
-    /// asked. For whoever looks at a store or decides about its runs, beside the nodes that work.
-    /// Waits until the store answers.
+    /// An engine that only inspects and administers: it never claims, sweeps or recovers. Use it
+    /// beside the nodes that execute work. Waits until the store answers.
     pub async fn idle(
         runtime: W::Runtime,
         store: W::Store,
@@ -158,14 +158,14 @@ impl<W: World> Engine<W> {
         Ok(Handle::new(self.clone(), run, existing))
     }
 
-    /// A run that was submitted before, to follow; it need not exist.
+    /// A handle to a run that was submitted before. The run need not exist.
     #[must_use]
     pub fn handle(&self, run: RunId) -> Handle<W> {
         Handle::new(self.clone(), run, true)
     }
 
-    /// Cancels a run, before, during or after a delay, and during an attempt, at once (H12). Does
-    /// nothing to a run that has ended.
+    /// Cancels a run at once: while it waits for a retry and during an attempt. Does nothing to a run
+    /// that has ended.
     ///
     /// # Errors
     /// See [`CommandError`].
@@ -173,8 +173,8 @@ impl<W: World> Engine<W> {
         self.command(run, Command::Cancel(reason.to_owned())).await
     }
 
-    /// Cancels a run and undoes what succeeded in it first, whatever its workflow says about
-    /// rolling back (C18). Does nothing to a run that has ended or rolls back already; cancelling
+    /// Cancels a run and compensates what succeeded in it first, whatever its workflow says about
+    /// rollback. Does nothing to a run that has ended or rolls back already; cancelling
     /// that one stops the rollback.
     ///
     /// # Errors
@@ -183,7 +183,7 @@ impl<W: World> Engine<W> {
         self.command(run, Command::Rollback(reason.to_owned())).await
     }
 
-    /// Takes a run out of recovery and claiming (A12).
+    /// Deactivates a run: recovery and claiming skip it until [`Engine::activate`].
     ///
     /// # Errors
     /// See [`CommandError`].
@@ -191,7 +191,7 @@ impl<W: World> Engine<W> {
         self.command(run, Command::Deactivate).await
     }
 
-    /// Takes a deactivated run back in (A12).
+    /// Activates a deactivated run.
     ///
     /// # Errors
     /// See [`CommandError`].
@@ -203,7 +203,7 @@ impl<W: World> Engine<W> {
 
     pub(super) async fn command(&self, run: RunId, command: Command) -> Result<(), CommandError> {
         let node = &self.0.node;
-        // A lane that can't load its run drops the reply; loading here tells why.
+        // A lane that can't load its run drops the reply; loading the run here gives the error.
         let state = node.state_of(run).await?;
         match state.outcome() {
             Some(_) => Ok(()),
@@ -211,34 +211,39 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Has the lane of a run that is known to be there and to go on take `command`.
+    /// Sends `command` to the lane of a run that exists and has not ended.
     pub(super) async fn ask(&self, run: RunId, command: Command) -> Result<(), CommandError> {
         let node = &self.0.node;
         let (reply, answer) = oneshot::channel();
         node.send(run, Message::Command(command, reply)).await;
         match answer.await {
             Ok(result) => result,
-            Err(_) => node.state_of(run).await.map(|_| ()),
+            Err(_) => {
+                node.state_of(run).await?;
+                node.lanes.check_damage(run)
+            }
         }
     }
 
-    /// Waits until the run has ended, on whichever node; where it ended on this one, until this
-    /// node's observers were told.
+    /// Waits until the run has ended, on whichever node. When it ends on this node, its observers are
+    /// notified first.
     ///
     /// # Errors
-    /// When the run does not exist or its stored data is damaged.
+    /// When the run does not exist or is damaged.
     pub async fn outcome(&self, run: RunId) -> Result<Ended, CommandError> {
         let node = &self.0.node;
-        let waiter = node.signals.wait_for(run);
+        let waiter = node.run_ended.wait_for(run);
         loop {
-            let ended = waiter.rings.notified();
+            let ended = waiter.signal.notified();
             let state = node.state_of(run).await?;
             if let Some(outcome) = state.outcome() {
                 if !node.lanes.has(run) {
                     return Ok(Ended { outcome: outcome.clone(), state });
                 }
-                // Where another node wrote the end, nothing else tells the lane here.
+                // When another node wrote the end, the lane here has not seen it.
                 node.retire(run);
+            } else {
+                node.lanes.check_damage(run)?;
             }
             if node.is_closing() {
                 return Err(CommandError::Closing);
@@ -251,7 +256,7 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Where a run stands, as the store has it.
+    /// A run's state, as the store has it.
     ///
     /// # Errors
     /// When the run does not exist or its stored data is damaged.
@@ -259,16 +264,16 @@ impl<W: World> Engine<W> {
         self.0.node.state_of(run).await
     }
 
-    /// What the run waits for that this node can't run (X12): actions that are neither registered
-    /// here nor HTTP where there is a client. Another node of the store may have them. Their tasks
-    /// stay due and use up no attempt.
+    /// The actions that due tasks of the run need and this node can't run: they are neither registered
+    /// here nor HTTP with a client. Another node may have them. Such tasks stay due and use up no
+    /// attempt.
     #[must_use]
     pub fn waiting_for(&self, state: &RunState) -> Vec<Need> {
         let node = &self.0.node;
         run::waits_for(state, &node.able, node.clock.now(&node.runtime))
     }
 
-    /// What the queue holds for the run in `state`, with the columns of a queue table (R5).
+    /// The run's queue rows, with the columns of a queue table.
     ///
     /// # Errors
     /// When the queue can't be read.
@@ -278,20 +283,20 @@ impl<W: World> Engine<W> {
         Ok(queue_view(state, &rows, &node.config.functions))
     }
 
-    /// The runtime that it works on.
+    /// The engine's runtime.
     #[must_use]
     pub fn runtime(&self) -> &W::Runtime {
         &self.0.node.runtime
     }
 
-    /// The store, to look at.
+    /// The engine's store.
     #[must_use]
     pub fn store(&self) -> &W::Store {
         &self.0.node.store
     }
 
-    /// Stops claiming, lets attempts in progress finish for as long as the configured grace, and
-    /// stops. Attempts cut off then come back as lost leases.
+    /// Stops claiming, waits for attempts in progress for at most [`Config::grace`], and stops. The
+    /// leases of attempts that are cut off run out, and their tasks are retried.
     pub async fn shutdown(self) {
         let node = &self.0.node;
         node.close();
@@ -318,7 +323,7 @@ async fn first_answer<R: Runtime>(runtime: &R, store: &impl Store) -> StoreClock
     loop {
         match store.clock().await {
             Ok(at) => return StoreClock::new(at, runtime.now()),
-            Err(error) => tracing::warn!(%error, "the store does not answer yet"),
+            Err(error) => tracing::warn!(%error, "the store does not answer; retrying"),
         }
         let until = runtime.now().after(crate::time::Nanos::from_millis(pause));
         runtime.sleep_until(until).await;

@@ -1,5 +1,5 @@
-//! What happens to a run means something to the guards of its actions, and what they refuse means
-//! something to the run.
+//! The inputs that a run's events give to the guards of its actions, and what a guard's refusal does to
+//! a batch.
 
 use std::sync::Arc;
 
@@ -46,8 +46,8 @@ impl Guarded {
     }
 }
 
-/// Collects what a commit means to guards.
-pub(super) struct Meanings<'d> {
+/// Collects the guard inputs of a commit.
+pub(super) struct GuardInputs<'d> {
     pub(super) guarded: &'d Guarded,
     /// The run before the commit.
     pub(super) before: &'d RunState,
@@ -56,7 +56,7 @@ pub(super) struct Meanings<'d> {
     pub(super) guards: &'d mut Vec<Guarding>,
 }
 
-impl Meanings<'_> {
+impl GuardInputs<'_> {
     /// Adds what `events`, which `input` led to, mean.
     pub(super) fn add(&mut self, input: &Input, events: &[Recorded]) {
         if self.guarded.0.is_empty() {
@@ -90,7 +90,7 @@ impl Meanings<'_> {
                     | Input::Expired { token, .. }
                     | Input::Succeeded { token, .. },
                 ) => {
-                    self.end(*task, *token, says(failure));
+                    self.end(*task, *token, evidence_of(failure));
                     failed = Some(failure);
                 }
                 (Event::TaskCancelled { task }, _) => {
@@ -133,7 +133,8 @@ impl Meanings<'_> {
         started.or_else(|| self.before.task(task)?.token())
     }
 
-    /// Whatever is still running is called off. An attempt that has ended before is nobody's.
+    /// Ends every attempt in progress: the run's end cancels them. The guard ignores those that have
+    /// ended before.
     fn end_all(&mut self) {
         let started = self.queue.iter().filter_map(|change| match change {
             QueueChange::Lease { task, token, .. } => Some((*task, *token)),
@@ -168,9 +169,9 @@ impl Meanings<'_> {
     }
 }
 
-/// What a failed attempt says about its action: whoever answers that the caller is wrong answers.
-/// Nothing is known of an attempt whose lease was lost.
-fn says(failure: &Failure) -> Ended {
+/// What a failed attempt shows about its action. An endpoint that rejects bad requests is healthy. An
+/// attempt whose lease was lost shows nothing.
+fn evidence_of(failure: &Failure) -> Ended {
     match failure.class() {
         _ if failure.code().as_str() == ErrorCode::LEASE_LOST => Ended::Silently,
         Class::Retryable => Ended::Badly,

@@ -8,6 +8,7 @@ mod catch_up;
 mod land;
 mod upkeep;
 
+use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -21,11 +22,11 @@ use super::lanes::Message;
 use super::node::Node;
 use super::restore::restore;
 use super::{CommandError, World, span};
-use crate::run::{self, Phase, RunId, RunState, TaskId, TaskPhase};
+use crate::run::{self, Impossible, Phase, RunId, RunState, TaskId, TaskPhase};
 use crate::runtime::Runtime;
 use crate::store::{Commit, Committed, Store, StoreError};
 
-/// Why a lane can't go on.
+/// Why a lane fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LaneError {
     #[error("{0}")]
@@ -34,6 +35,12 @@ pub(super) enum LaneError {
     Missing(RunId),
     #[error("run {run} is damaged: {what}")]
     Damaged { run: RunId, what: String },
+}
+
+impl LaneError {
+    pub(super) fn damaged(run: RunId, what: impl fmt::Display) -> Self {
+        Self::Damaged { run, what: what.to_string() }
+    }
 }
 
 struct Lane<W: World> {
@@ -47,14 +54,14 @@ struct Lane<W: World> {
 /// Why a lane ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// The run has ended, or can't go on here: nothing can be done for what still reached the lane.
+    /// The run has ended or is damaged: messages that still arrived are dropped.
     Final,
-    /// Nothing happened for long: the next lane takes what reached this one meanwhile.
+    /// The run is idle: messages that still arrived go to the next lane.
     Idle,
 }
 
-/// Works `run`'s messages off until the run has ended or nothing happens for long.
-pub(super) async fn live<W: World>(
+/// Processes `run`'s messages until the run has ended or is idle for long.
+pub(super) async fn run_lane<W: World>(
     node: Arc<Node<W>>,
     run: RunId,
     created: Option<oneshot::Receiver<RunState>>,
@@ -64,7 +71,7 @@ pub(super) async fn live<W: World>(
         Some(created) => match created.await {
             Ok(state) => Ok(Lane::new(Arc::clone(&node), state)),
             // It was not created here after all.
-            Err(_) => return leave(&node, run, inbox, End::Idle).await,
+            Err(_) => return close(&node, run, inbox, End::Idle).await,
         },
         None => Lane::load(Arc::clone(&node), run).await,
     };
@@ -78,15 +85,16 @@ pub(super) async fn live<W: World>(
         Err(error) => Err(error),
     };
     let end = end.unwrap_or_else(|error| {
-        tracing::error!(%run, %error, "the run can't go on on this node");
+        tracing::error!(%run, %error, "this node can't process the run");
+        node.lanes.note_damage(run, &error);
         End::Final
     });
-    leave(&node, run, inbox, end).await;
+    close(&node, run, inbox, end).await;
 }
 
-/// Takes the lane off the map. Whoever waits for an answer that nobody will give sees its channel
-/// close, and looks at the run itself.
-async fn leave<W: World>(
+/// Removes the lane from the map. Replies that are still open are dropped: who waits for one reads the
+/// run's state.
+async fn close<W: World>(
     node: &Arc<Node<W>>,
     run: RunId,
     mut inbox: mpsc::Receiver<Message>,
@@ -94,7 +102,7 @@ async fn leave<W: World>(
 ) {
     inbox.close();
     node.lanes.forget(run);
-    node.signals.ring(run);
+    node.run_ended.notify(run);
     while let Ok(message) = inbox.try_recv() {
         if end == End::Idle && !matches!(message, Message::Retire) {
             node.send(run, message).await;
@@ -141,7 +149,8 @@ impl<W: World> Lane<W> {
         }
         let mut may_be_behind = !self.node.config.sole_owner;
         loop {
-            let mut draft = self.draft(&batch);
+            let mut draft =
+                self.draft(&batch).map_err(|wrong| LaneError::damaged(self.state.id(), wrong))?;
             if may_be_behind && draft.ignores_some(&batch) {
                 may_be_behind = false;
                 self.refresh().await?;
@@ -151,7 +160,7 @@ impl<W: World> Lane<W> {
                 self.land(draft, batch);
                 return Ok(());
             }
-            self.node.expect_all(&draft.births, &mut batch.expected);
+            self.node.expect_all(&draft.new_runs, &mut batch.expected);
             let commit = self.commit(&draft);
             let begun = self.node.runtime.now();
             // They were counted for this very draft.
@@ -172,18 +181,18 @@ impl<W: World> Lane<W> {
     }
 
     /// Decides what the batch does, on a copy of the state.
-    fn draft(&self, batch: &Batch) -> Draft {
+    fn draft(&self, batch: &Batch) -> Result<Draft, Impossible> {
         let mut draft = Draft::new(self.state.clone(), self.guarded.clone());
         let now = self.node.clock.now(&self.node.runtime);
         for (place, message) in batch.messages.iter().enumerate() {
-            if draft.take(&self.state, message, batch, now, &self.node.config) {
+            if draft.take(&self.state, message, batch, now, &self.node.config)? {
                 draft.changed.push(place);
             }
         }
         for hold in &batch.holds {
-            draft.hold(hold, now, &self.node.config);
+            draft.hold(hold, now, &self.node.config)?;
         }
-        draft
+        Ok(draft)
     }
 
     fn commit(&self, draft: &Draft) -> Commit {
@@ -203,7 +212,7 @@ impl<W: World> Lane<W> {
             snapshot: wanted.then(|| run::encode_snapshot(&draft.state)),
             guards: draft.guards.clone(),
             raised: draft.raised.clone(),
-            creates: draft.births.iter().map(|birth| birth.create.clone()).collect(),
+            creates: draft.new_runs.iter().map(|new_run| new_run.create.clone()).collect(),
         }
     }
 

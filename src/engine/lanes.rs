@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tracing::Instrument;
 
+use super::lane::LaneError;
 use super::node::Node;
 use super::{CommandError, Config, World, lane, span};
 use crate::failure::Failure;
@@ -30,18 +31,18 @@ pub(super) enum Message {
         task: TaskId,
         token: Token,
         outcome: Result<Arc<Value>, Failure>,
-        /// The newest progress that it gave (X1).
+        /// The newest progress that it reported.
         progress: Option<Progress>,
-        /// What it cost, where it said so (H17).
+        /// Its reported cost.
         cost: Option<Cost>,
-        /// Free again only when the outcome is durable, so that outcomes can't pile up.
+        /// Released only when the outcome is durable, so that outcomes can't pile up.
         slot: OwnedSemaphorePermit,
     },
     /// A lease has passed; `orphan` when its holder is known to be dead though it has not.
     Expired { task: TaskId, token: Token, lapse: Lapse, orphan: bool },
-    /// Somebody wants something of the run.
+    /// A user's command; the reply follows its commit.
     Command(Command, oneshot::Sender<Result<(), CommandError>>),
-    /// Recovery wants the run's queue rows looked over.
+    /// Recovery asks for the run's queue rows to be compared with its state.
     Recover(oneshot::Sender<()>),
     /// Nothing has happened for long.
     Retire,
@@ -60,7 +61,7 @@ impl Message {
     }
 }
 
-/// What somebody wants of a run.
+/// A user's command to a run.
 #[derive(Clone, Debug)]
 pub(super) enum Command {
     Cancel(String),
@@ -73,7 +74,11 @@ pub(super) enum Command {
 }
 
 #[derive(Default)]
-pub(super) struct Lanes(Mutex<BTreeMap<RunId, LaneEntry>>);
+pub(super) struct Lanes {
+    map: Mutex<BTreeMap<RunId, LaneEntry>>,
+    /// The runs whose last lane ended because they are damaged, and what it said.
+    damaged: Mutex<BTreeMap<RunId, String>>,
+}
 
 struct LaneEntry {
     inbox: mpsc::Sender<Message>,
@@ -83,7 +88,7 @@ struct LaneEntry {
 
 impl Lanes {
     fn map(&self) -> MutexGuard<'_, BTreeMap<RunId, LaneEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes `run`'s lane off the map if it takes no more messages; its task runs on to its end.
@@ -96,9 +101,34 @@ impl Lanes {
         }
     }
 
-    /// Whether `run` has a lane, so that something of it may not be told yet.
+    /// Whether `run` has a lane, whose last events observers may not have seen.
     pub(super) fn has(&self, run: RunId) -> bool {
         self.map().contains_key(&run)
+    }
+
+    fn damaged(&self) -> MutexGuard<'_, BTreeMap<RunId, String>> {
+        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps for who waits for `run` that its lane ended because the run is damaged.
+    pub(super) fn note_damage(&self, run: RunId, error: &LaneError) {
+        if matches!(error, LaneError::Damaged { .. }) {
+            self.damaged().insert(run, error.to_string());
+        }
+    }
+
+    /// `run` goes on after all.
+    pub(super) fn forget_damage(&self, run: RunId) {
+        self.damaged().remove(&run);
+    }
+
+    /// # Errors
+    /// When `run`'s last lane here ended because the run is damaged.
+    pub(super) fn check_damage(&self, run: RunId) -> Result<(), CommandError> {
+        match self.damaged().get(&run) {
+            Some(what) => Err(CommandError::Broken(what.clone())),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn clear(&self) {
@@ -156,8 +186,8 @@ impl<W: World> Node<W> {
             return lane.inbox.clone();
         }
         let (inbox, receive) = mpsc::channel(INBOX);
-        let live = lane::live(Arc::clone(self), run, created, receive);
-        let task = self.runtime.spawn(live.instrument(span::of_run(run)));
+        let lane = lane::run_lane(Arc::clone(self), run, created, receive);
+        let task = self.runtime.spawn(lane.instrument(span::of_run(run)));
         lanes.insert(run, LaneEntry { inbox: inbox.clone(), task, touched: now });
         inbox
     }
@@ -174,7 +204,7 @@ pub(super) fn due(
     Some(QueueChange::Due { task, attempt, after, need, progress: None })
 }
 
-/// When a retry is due that a pause holds back: not before somebody resumes the run (H17). It keeps
+/// When a retry is due that a pause holds back: not before somebody resumes the run. It keeps
 /// its row, and with it what its attempts reported.
 pub(super) const HELD_BACK: Nanos = Nanos::from_secs(100 * 365 * 24 * 3_600);
 

@@ -1,4 +1,4 @@
-//! What people do to dead letters (C18).
+//! Reading, redriving and discarding dead letters.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use crate::failure::{Failure, sanitise};
 use crate::run::{self, Letter, LetterId};
 use crate::store::{AskLetters, Discarded, LetterHead, Letters, Store, StoreError, StoredLetter};
 
-/// A dead letter whole. Its payload is unmasked (spec decision 20).
+/// A dead letter with its payload, which is not masked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeadLetter {
-    /// What lists show of it.
+    /// The fields that lists show.
     pub head: LetterHead,
-    /// The rest.
+    /// The failures and the payload.
     pub letter: Letter,
 }
 
@@ -29,21 +29,20 @@ impl<W: World> Engine<W> {
     /// One dead letter.
     ///
     /// # Errors
-    /// When there is none of that name or it is damaged.
+    /// When there is no such letter or it is damaged.
     pub async fn letter(&self, id: LetterId) -> Result<DeadLetter, CommandError> {
         let node = self.node();
         let stored = node.until_answered(|| node.store.letter(id)).await?;
         read(stored.ok_or(CommandError::UnknownLetter(id))?)
     }
 
-    /// Tries a dead letter's task again, once: a new run of that step alone, with its action, its
-    /// pinned policy and its arguments as they were kept. The run and the mark on the letter are
-    /// one transaction; where the new task fails for good too, it leaves a letter that names this
-    /// one.
+    /// Redrives a dead letter, once: submits a new run of that step alone, with its action, its pinned
+    /// policy and the stored arguments. One transaction adds the run and marks the letter. If the new
+    /// task fails for good too, it leaves a letter that names this one.
     ///
     /// # Errors
-    /// [`SubmitError::AlreadyRedriven`] names the run that was first, also where the caller crashed
-    /// or an answer was lost in between.
+    /// [`SubmitError::AlreadyRedriven`] names the first run, also after a crash of the caller or a lost
+    /// answer.
     pub async fn redrive(&self, id: LetterId) -> Result<Handle<W>, SubmitError> {
         let asked = |error: CommandError| match error {
             CommandError::UnknownLetter(id) => SubmitError::UnknownLetter(id),
@@ -59,10 +58,10 @@ impl<W: World> Engine<W> {
         self.submit(Submission { redrives: Some(id), ..submission }).await
     }
 
-    /// Puts a dead letter aside: nobody will try its task again. Doing so twice is doing it once.
+    /// Discards a dead letter: its task can't be redriven any more. Repeating it does nothing.
     ///
     /// # Errors
-    /// When there is none of that name or it was redriven.
+    /// When there is no such letter or it was redriven.
     pub async fn discard(&self, id: LetterId, reason: &str) -> Result<(), CommandError> {
         let node = self.node();
         let reason = sanitise::message(reason, Failure::MAX_MESSAGE);

@@ -1,4 +1,4 @@
-//! The driver: claims due tasks, starts attempts under a lease, commits what comes of them.
+//! The driver: claims due tasks, starts attempts under a lease, commits their outcomes.
 //!
 //! Decides when to ask the store, how much to do at once, and what to do when the store does not
 //! answer. Must never decide what happens to a run: that is `run`'s. To add a duty, write a loop
@@ -44,7 +44,7 @@ use crate::action::Actions;
 use crate::runtime::Runtime;
 use crate::store::Store;
 
-/// The world that an engine lives in: one type that names the three seams.
+/// The types behind an engine: its runtime, its store and its actions.
 pub trait World: 'static {
     /// Clocks, timers, tasks and chance.
     type Runtime: Runtime;

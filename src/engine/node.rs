@@ -23,14 +23,14 @@ pub(super) struct Node<W: World> {
     pub(super) runtime: W::Runtime,
     pub(super) store: W::Store,
     pub(super) actions: W::Actions,
-    /// What functions are lent.
+    /// The clocks, chance and network that registered functions get.
     pub(super) context_runtime: ContextRuntime,
     /// What `actions` can run.
     pub(super) able: Arc<Able>,
     pub(super) config: Config,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     pub(super) clock: StoreClock,
-    /// This incarnation, as receipts name it.
+    /// The id of this process in commit receipts.
     pub(super) writer: u64,
     counter: AtomicU64,
     pub(super) slots: Arc<Semaphore>,
@@ -42,8 +42,9 @@ pub(super) struct Node<W: World> {
     pub(super) renewals: Notify,
     /// Woken when an attempt ends or the node begins to close.
     pub(super) changed: Notify,
-    pub(super) signals: RunSignals,
-    /// Rung when something has happened to a run here.
+    /// Notified when a run's lane ends.
+    pub(super) run_ended: RunSignals,
+    /// Notified when a run has new events that this node knows of.
     pub(super) news: RunSignals,
 }
 
@@ -54,16 +55,16 @@ pub(super) struct Held {
     pub(super) reports: Reports,
     /// The number of the newest progress that the store has acknowledged.
     pub(super) kept: u64,
-    /// Where it must give heartbeats.
+    /// Set when the attempt must send heartbeats.
     pub(super) beating: Option<Beating>,
     pub(super) task: Option<Task>,
 }
 
-/// The heartbeats of an attempt (X1).
+/// The heartbeats of an attempt.
 pub(super) struct Beating {
-    /// The longest that it may go on without one.
+    /// The longest time between two heartbeats.
     pub(super) limit: Nanos,
-    /// When the last one came; at first when the attempt began.
+    /// When the last one arrived; before the first, when the attempt started.
     pub(super) last: Mono,
 }
 
@@ -94,7 +95,7 @@ impl<W: World> Node<W> {
             closing: AtomicBool::new(false),
             renewals: Notify::new(),
             changed: Notify::new(),
-            signals: RunSignals::default(),
+            run_ended: RunSignals::default(),
             news: RunSignals::default(),
         }
     }
@@ -129,8 +130,8 @@ impl<W: World> Node<W> {
         self.closing.store(true, Ordering::SeqCst);
         self.alarm.ring();
         self.changed.notify_waiters();
-        self.signals.ring_all();
-        self.news.ring_all();
+        self.run_ended.notify_all();
+        self.news.notify_all();
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -153,10 +154,10 @@ impl<W: World> Node<W> {
             let notice = Notice { run, workflow, number, at: recorded.at, event: &recorded.event };
             self.observers.iter().for_each(|o| o.tell(&notice));
         }
-        self.news.ring(run);
+        self.news.notify(run);
     }
 
-    /// Calls off what the run's end, or `fail_fast`, has left behind on this node.
+    /// Cancels the attempts on this node whose tasks have ended: by the run's end or by `fail_fast`.
     pub(super) fn call_off_ended(&self, state: &RunState) {
         let over = |task: TaskId| state.task(task).is_none_or(|t| !t.is_live());
         let held = self.held();
@@ -170,11 +171,11 @@ impl<W: World> Node<W> {
         self.runtime.sleep_until(self.runtime.now().after(length)).await;
     }
 
-    /// Asks the store the same thing until a definite answer comes, so that a lost answer does
-    /// nothing twice.
+    /// Sends the same request until the store gives a definite answer. The store recognises a repeat,
+    /// so a lost answer does nothing twice.
     ///
     /// # Errors
-    /// Only [`StoreError::Broken`]: asking again would not help.
+    /// Only [`StoreError::Broken`]: a retry would not help.
     pub(super) async fn until_answered<T, F>(
         &self,
         ask: impl Fn() -> F + Send + Sync,
@@ -194,9 +195,9 @@ impl<W: World> Node<W> {
     }
 
     /// The pause before the `failures`-th retry of a store call: 20 ms doubling to 2 s, full
-    /// jitter. Infrastructure failures are the node's own business (C8).
+    /// jitter. A store failure uses up no attempt.
     pub(super) async fn store_pause(&self, failures: u32, error: &StoreError) {
-        tracing::warn!(%error, failures, "the store did not answer as hoped; trying again");
+        tracing::warn!(%error, failures, "the store request failed; retrying");
         let most = 20_u64.saturating_mul(1 << failures.min(7)).min(2_000);
         let drawn = 1 + self.runtime.random() % most;
         self.sleep(Nanos::from_millis(drawn)).await;

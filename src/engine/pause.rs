@@ -1,13 +1,13 @@
-//! What people do to retries while they decide (H17).
+//! Pausing and resuming a run's retries, and failing waiting tasks by hand.
 
 use super::lanes::Command;
 use super::{CommandError, Engine, World};
 use crate::run::RunId;
 
 impl<W: World> Engine<W> {
-    /// Pauses a run's retries: none starts until [`Engine::resume`], also after a restart. Attempts
-    /// in progress may end and first attempts go on; what fails meanwhile waits as well. Total
-    /// timeouts go on counting (spec decision 8), and cancelling works. Does nothing to a run that
+    /// Pauses a run's retries: none starts until [`Engine::resume`], also after a restart. Attempts in
+    /// progress and first attempts go on; tasks that fail meanwhile wait. Total timeouts keep running,
+    /// and the run can be cancelled. Does nothing to a run that
     /// is paused or has ended.
     ///
     /// # Errors
@@ -16,7 +16,7 @@ impl<W: World> Engine<W> {
         self.command(run, Command::Pause(reason.to_owned())).await
     }
 
-    /// Lets a paused run's retries go on: what was due starts now, what was not waits its rest.
+    /// Resumes a paused run's retries: due ones start now, others wait the rest of their delay.
     ///
     /// # Errors
     /// See [`CommandError`].

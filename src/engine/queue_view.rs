@@ -6,8 +6,8 @@ use crate::run::{RunState, TaskId, TaskState, Token};
 use crate::store::{QueueRow, QueueState};
 use crate::time::Timestamp;
 
-/// A queue row with the columns of Rappel's `action_queue` table (R5). All are read from the run's
-/// events and from the row's lease; none is stored beside them (spec decision 15).
+/// A queue row with the columns of Rappel's `action_queue` table. Each is computed from the run's
+/// events and the row's lease; none is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueView {
     /// The task.
@@ -32,7 +32,7 @@ pub struct QueueView {
     /// When the attempt's time or its lease ends or its heartbeat is missed, whichever is earliest, by
     /// the store's clock.
     pub timeout_at: Option<Timestamp>,
-    /// What the attempt's holder must show to change the task (R7).
+    /// What the attempt's holder must show to change the task.
     pub delivery_token: Option<Token>,
     /// Whether the task waits or an attempt is in progress.
     pub status: QueueStatus,

@@ -8,9 +8,9 @@ use crate::store::{RunHead, Store};
 /// The runs looked at in one step of recovery.
 const PAGE: usize = 256;
 
-/// Takes candidates from the persisted runs, not from memory; skips ended, deactivated and archived ones;
-/// activates what is missing from the active projection; then has each lane compare its state with
-/// its queue rows (A12).
+/// Reads the stored run heads page by page and skips ended, deactivated and archived runs. Activates
+/// the runs that are missing from the active projection, and has each lane compare its state with its
+/// queue rows.
 pub(super) async fn recover<W: World>(node: Arc<Node<W>>) {
     let mut after = None;
     let mut failures = 0;

@@ -8,8 +8,8 @@ use crate::store::{Heartbeat, Holding, Renewed, Store};
 use crate::time::{Mono, Nanos};
 
 /// Extends the leases of the attempts in progress, at a third of a lease, and brings heartbeats to
-/// the store, at a third of their limit (X1). An attempt whose lease is lost is called off: its
-/// outcome would be refused (spec decision 16).
+/// the store, at a third of their limit. An attempt whose lease is lost is called off: its
+/// outcome would be refused.
 pub(super) async fn renew<W: World>(node: Arc<Node<W>>) {
     let mut last = node.runtime.now();
     loop {
@@ -20,7 +20,7 @@ pub(super) async fn renew<W: World>(node: Arc<Node<W>>) {
             continue;
         }
         match node.store.renew(held.clone()).await {
-            Ok(renewed) => heed(&node, &held, &renewed),
+            Ok(renewed) => accept(&node, &held, &renewed),
             // The next round comes before the lease ends; a commit's fence is what decides.
             Err(error) => tracing::warn!(%error, "leases could not be renewed"),
         }
@@ -67,21 +67,21 @@ fn heartbeat<W: World>(node: &Node<W>, held: &Held) -> Option<Heartbeat> {
     Some(Heartbeat { within: within.unwrap_or(node.config.lease), progress })
 }
 
-fn heed<W: World>(node: &Node<W>, held: &[Holding], renewed: &Renewed) {
+fn accept<W: World>(node: &Node<W>, held: &[Holding], renewed: &Renewed) {
     node.clock.hear(renewed.at, &node.runtime);
     for holding in renewed.lost(held) {
         node.call_off(holding.run, holding.task, holding.token);
     }
     for Holding { run, task, token, heartbeat, .. } in held {
         if let Some(progress) = heartbeat.as_ref().and_then(|h| h.progress.as_ref()) {
-            node.kept(*run, *task, *token, progress.number);
+            node.note_kept(*run, *task, *token, progress.number);
         }
     }
 }
 
 impl<W: World> Node<W> {
     /// The store has this progress of an attempt on this node, or the attempt is lost.
-    fn kept(&self, run: RunId, task: TaskId, token: Token, number: u64) {
+    fn note_kept(&self, run: RunId, task: TaskId, token: Token, number: u64) {
         self.with_held(run, task, token, |held| held.kept = held.kept.max(number));
     }
 }

@@ -1,4 +1,4 @@
-//! How long runs are kept: archiving (A12), pruning (X9).
+//! How long runs are kept: archiving, pruning.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ const BATCH: usize = 256;
 /// The longest and shortest pause between two rounds.
 const PAUSES: (Nanos, Nanos) = (Nanos::from_secs(60), Nanos::from_secs(3_600));
 
-/// How long ended runs are kept (X9).
+/// How long ended runs are kept.
 ///
-/// A pruned run is gone whole: events, snapshot, results, dead letters, submission key. Let
-/// `older_than` be longer than any submission may be late: a request that arrives after its run
-/// was pruned starts it anew.
+/// Pruning removes a run's events, snapshot, results, dead letters and submission key. Choose
+/// `older_than` longer than a submission may be delayed: a repeated request that arrives after its run
+/// was pruned starts a new run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// A run goes when it ended at least this long ago, by the store's clock.
+    /// Runs that ended at least this long ago, by the store's clock, are removed.
     pub older_than: Nanos,
-    /// Whether only archived runs go.
+    /// Whether only archived runs are removed.
     pub archived_only: bool,
-    /// Whether a run goes although dead letters of it wait for somebody; else they keep it.
+    /// Whether a run is removed although it has open dead letters.
     pub with_letters: bool,
 }
 
 impl Retention {
-    /// Every run that ended so long ago goes, unless dead letters of it wait for somebody.
+    /// Removes every run that ended so long ago, unless it has open dead letters.
     #[must_use]
     pub fn older_than(length: Nanos) -> Self {
         Self { older_than: length, archived_only: false, with_letters: false }
@@ -37,8 +37,8 @@ impl Retention {
 }
 
 impl<W: World> Engine<W> {
-    /// Archives a run that has ended or is deactivated (A12): recovery and claiming pass it by; it
-    /// stays readable. Doing so twice is doing it once. Activating it takes it out again.
+    /// Archives a run that has ended or is deactivated: recovery and claiming skip it; it
+    /// stays readable. Repeating it does nothing. [`Engine::activate`] undoes it.
     ///
     /// # Errors
     /// [`CommandError::NotAtRest`] where it has work left.
@@ -51,7 +51,7 @@ impl<W: World> Engine<W> {
         }
     }
 
-    /// Removes old runs now, in bounded batches, and gives their ids.
+    /// Removes old runs now, in bounded batches, and returns their ids.
     ///
     /// # Errors
     /// When the store is damaged. What was removed before stays so.
@@ -74,7 +74,7 @@ async fn prune<W: World>(node: &Node<W>, retention: Retention) -> Result<Vec<Run
     }
 }
 
-/// Prunes again and again.
+/// Prunes at intervals.
 pub(super) async fn retain<W: World>(node: Arc<Node<W>>, retention: Retention) {
     let pause = Nanos::new(retention.older_than.get() / 10).clamp(PAUSES.0, PAUSES.1);
     loop {

@@ -1,4 +1,4 @@
-//! One run, followed from Rust (X11): its outcome, its results, its events.
+//! A handle to one run: its outcome, its results, its events.
 
 use std::fmt;
 use std::pin::Pin;
@@ -16,15 +16,15 @@ use crate::run::{self, Event, Recorded, RunId, RunState, StepPhase, Version};
 use crate::runtime::{Runtime, Task};
 use crate::store::Store;
 
-/// The most events that wait for a slow reader. What it has not read is read from the store when it
-/// comes to it, so it slows nobody and loses nothing.
-const WAITING: usize = 64;
+/// The most events read ahead of a slow reader. The rest stays in the store until it reads on, so it
+/// delays nobody and misses nothing.
+const BUFFER: usize = 64;
 
-/// A run, to follow. Clones follow the same one. Each keeps the engine running.
+/// A handle to one run. Clones are handles to the same run; each keeps the engine running.
 pub struct Handle<W: World> {
     /// The run.
     pub run: RunId,
-    /// Whether it is an earlier submission's, under the same key (X8).
+    /// Whether an earlier submission with the same key created the run.
     pub existing: bool,
     engine: Engine<W>,
 }
@@ -48,7 +48,7 @@ impl<W: World> fmt::Debug for Handle<W> {
     }
 }
 
-/// Why there is no result.
+/// Why a step has no result to read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ResultError {
     /// The run could not be read.
@@ -57,16 +57,16 @@ pub enum ResultError {
     /// The workflow has no such step.
     #[error("the workflow has no step `{0}`")]
     UnknownStep(String),
-    /// The run has ended without it.
+    /// The run ended, and the step did not succeed.
     #[error("step `{step}` did not succeed: it is {phase}")]
     NoResult {
         /// The step.
         step: String,
-        /// How far it came.
+        /// The step's phase.
         phase: String,
     },
-    /// The result is of another type than asked for.
-    #[error("the result of step `{step}` is of another type than asked for")]
+    /// The result has another type than the caller's.
+    #[error("the result of step `{step}` can't be read as the type asked for")]
     Unlike {
         /// The step.
         step: String,
@@ -108,8 +108,8 @@ impl<W: World> Handle<W> {
         self.engine.cancel(self.run, reason).await
     }
 
-    /// Waits until the run has ended, and gives what `step` gave; of a step that fans out the list
-    /// of its results.
+    /// Waits until the run has ended and returns the result of `step`; a step that fans out has the
+    /// list of its tasks' results.
     ///
     /// # Errors
     /// See [`ResultError`].
@@ -135,15 +135,15 @@ impl<W: World> Handle<W> {
     }
 
     /// The run's durable events from the one numbered `first`, without gap or repeat, as they
-    /// happen on whichever node. RunSignals after the run's end.
+    /// happen on whichever node. Ends after the run's last event.
     #[must_use]
     pub fn events_from(&self, first: Version) -> Events<W> {
-        let (feed, events) = mpsc::channel(WAITING);
+        let (feed, events) = mpsc::channel(BUFFER);
         let node = Arc::clone(self.engine.node());
         let run = self.run;
         let task = self.engine.node().runtime.spawn(async move {
             // Whoever reads may be gone.
-            let _ = follow(node, run, first, &feed).await;
+            let _ = read_events(node, run, first, &feed).await;
         });
         Events { events, _task: task, _engine: self.engine.clone() }
     }
@@ -158,13 +158,13 @@ pub struct Happened {
     pub recorded: Recorded,
 }
 
-/// Why events are missing.
+/// Why the next event can't be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventsError {
     /// The run could not be read; nothing follows.
     #[error(transparent)]
     Run(#[from] CommandError),
-    /// Events from `from` to before `to` were compacted away; the one numbered `to` is next.
+    /// The events from `from` to before `to` were compacted away; the event numbered `to` follows.
     #[error("events {} to {} are compacted away", from.0, to.0.saturating_sub(1))]
     Compacted {
         /// The first that is missing.
@@ -197,38 +197,38 @@ impl<W: World> Stream for Events<W> {
 }
 
 /// The reader is gone.
-struct Gone;
+struct ReaderGone;
 
 type Feed = mpsc::Sender<Result<Happened, EventsError>>;
 
-async fn tell(feed: &Feed, item: Result<Happened, EventsError>) -> Result<(), Gone> {
-    feed.send(item).await.map_err(|_| Gone)
+async fn deliver(feed: &Feed, item: Result<Happened, EventsError>) -> Result<(), ReaderGone> {
+    feed.send(item).await.map_err(|_| ReaderGone)
 }
 
-/// Reads the run's events from the store, again and again, until its end.
-async fn follow<W: World>(
+/// Reads the run's events from the store and passes them on until the run's end.
+async fn read_events<W: World>(
     node: Arc<Node<W>>,
     run: RunId,
     first: Version,
     feed: &Feed,
-) -> Result<(), Gone> {
+) -> Result<(), ReaderGone> {
     let mut next = first;
     let waiter = node.news.wait_for(run);
     loop {
-        let news = waiter.rings.notified();
+        let news = waiter.signal.notified();
         let batch = match batch(&node, run, next).await {
             Ok(batch) => batch,
-            Err(error) => return tell(feed, Err(error.into())).await,
+            Err(error) => return deliver(feed, Err(error.into())).await,
         };
         if batch.first > next {
             let (from, to) = (next, batch.first);
-            tell(feed, Err(EventsError::Compacted { from, to })).await?;
+            deliver(feed, Err(EventsError::Compacted { from, to })).await?;
             next = batch.first;
         }
         let came = !batch.events.is_empty();
         for recorded in batch.events {
             let is_last = matches!(recorded.event, Event::RunEnded { .. });
-            tell(feed, Ok(Happened { number: next, recorded })).await?;
+            deliver(feed, Ok(Happened { number: next, recorded })).await?;
             next = next.after(1);
             if is_last {
                 return Ok(());
@@ -237,8 +237,11 @@ async fn follow<W: World>(
         if came {
             continue;
         }
+        if let Err(error) = node.lanes.check_damage(run) {
+            return deliver(feed, Err(error.into())).await;
+        }
         if node.is_closing() {
-            return tell(feed, Err(CommandError::Closing.into())).await;
+            return deliver(feed, Err(CommandError::Closing.into())).await;
         }
         tokio::select! {
             biased;

@@ -1,3 +1,5 @@
+//! Wakes those who wait for one run.
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -5,58 +7,57 @@ use tokio::sync::Notify;
 
 use crate::run::RunId;
 
-/// Who waits for the end of which run, or for news of it. Each run has a bell of its own, so that
-/// its end does not wake those who wait for another's.
+/// A signal for each run that somebody waits for, so that a run wakes only its own waiters.
 #[derive(Debug, Default)]
-pub(super) struct RunSignals(Mutex<BTreeMap<RunId, Bell>>);
+pub(super) struct RunSignals(Mutex<BTreeMap<RunId, Signal>>);
 
 #[derive(Debug, Default)]
-struct Bell {
-    rings: Arc<Notify>,
+struct Signal {
+    notify: Arc<Notify>,
     waiters: usize,
 }
 
-/// Somebody who waits for a run's end. The last one to go takes the bell along.
+/// Takes part in waiting for a run. The last waiter removes the run's signal when it is dropped.
 #[derive(Debug)]
 pub(super) struct Waiter<'e> {
     signals: &'e RunSignals,
     run: RunId,
-    pub(super) rings: Arc<Notify>,
+    pub(super) signal: Arc<Notify>,
 }
 
 impl RunSignals {
-    fn bells(&self) -> MutexGuard<'_, BTreeMap<RunId, Bell>> {
+    fn map(&self) -> MutexGuard<'_, BTreeMap<RunId, Signal>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes part in waiting for `run`.
+    /// Registers a waiter for `run`.
     pub(super) fn wait_for(&self, run: RunId) -> Waiter<'_> {
-        let mut bells = self.bells();
-        let bell = bells.entry(run).or_default();
-        bell.waiters += 1;
-        Waiter { signals: self, run, rings: Arc::clone(&bell.rings) }
+        let mut signals = self.map();
+        let signal = signals.entry(run).or_default();
+        signal.waiters += 1;
+        Waiter { signals: self, run, signal: Arc::clone(&signal.notify) }
     }
 
-    /// Has everybody who waits for `run` look at it.
-    pub(super) fn ring(&self, run: RunId) {
-        if let Some(bell) = self.bells().get(&run) {
-            bell.rings.notify_waiters();
+    /// Wakes everybody who waits for `run`.
+    pub(super) fn notify(&self, run: RunId) {
+        if let Some(signal) = self.map().get(&run) {
+            signal.notify.notify_waiters();
         }
     }
 
-    /// Has everybody look.
-    pub(super) fn ring_all(&self) {
-        self.bells().values().for_each(|bell| bell.rings.notify_waiters());
+    /// Wakes everybody who waits for any run.
+    pub(super) fn notify_all(&self) {
+        self.map().values().for_each(|signal| signal.notify.notify_waiters());
     }
 }
 
 impl Drop for Waiter<'_> {
     fn drop(&mut self) {
-        let mut bells = self.signals.bells();
-        if let Some(bell) = bells.get_mut(&self.run) {
-            bell.waiters -= 1;
-            if bell.waiters == 0 {
-                bells.remove(&self.run);
+        let mut signals = self.signals.map();
+        if let Some(signal) = signals.get_mut(&self.run) {
+            signal.waiters -= 1;
+            if signal.waiters == 0 {
+                signals.remove(&self.run);
             }
         }
     }

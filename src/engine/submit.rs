@@ -13,16 +13,16 @@ use crate::runtime::Runtime;
 use crate::store::{Create, Created, Store, StoreError};
 use crate::workflow::Workflow;
 
-/// A run to be.
+/// A request for a new run.
 #[derive(Clone, Debug)]
 pub struct Submission {
     /// The definition, pinned to the run with its policies.
     pub workflow: Arc<Workflow>,
-    /// Overlays the definition's default input, key by key.
+    /// The input. It replaces the workflow's default input key by key.
     pub input: Map<String, Value>,
-    /// The submission's idempotency key (X8).
+    /// The submission's idempotency key.
     pub key: Option<String>,
-    /// The run's id and seed, drawn by the node where absent.
+    /// The run's id and seed; the node draws them when absent.
     pub id: Option<(RunId, u64)>,
     /// The dead letter that the run redrives, which is marked with it: [`super::Engine::redrive`]
     /// fills the rest in from the letter.
@@ -36,7 +36,7 @@ impl Submission {
         Self { workflow, input: Map::new(), key: None, id: None, redrives: None }
     }
 
-    /// A run of `workflow` on an input of a type of the caller's own (X11).
+    /// A run of `workflow` with a typed input, which is serialised to JSON.
     ///
     /// # Errors
     /// [`SubmitError::BadInput`] where that is no JSON object.
@@ -48,14 +48,14 @@ impl Submission {
         }
     }
 
-    /// The same with another input.
+    /// Sets the input.
     #[must_use]
     pub fn with_input(mut self, input: Map<String, Value>) -> Self {
         self.input = input;
         self
     }
 
-    /// The same with an idempotency key.
+    /// Sets the idempotency key.
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
@@ -80,10 +80,10 @@ pub(super) struct Submitted {
     pub(super) existing: bool,
 }
 
-/// Why a submission is refused.
+/// Why a submission was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
-    /// The key was used for something else.
+    /// An earlier submission used the key for another workflow or input.
     #[error(
         "the key `{key}` belongs to run {run}, which has another workflow or input; use another key"
     )]
@@ -185,7 +185,10 @@ impl<W: World> Node<W> {
             (RunId::from_random(draw(), draw()), draw())
         });
         let now = self.clock.now(&self.runtime);
-        let (state, events) = RunState::create(id, seed, Arc::clone(&workflow), input, now);
+        let (state, events) = RunState::create(id, seed, Arc::clone(&workflow), input, now)
+            .map_err(|wrong| {
+                SubmitError::Broken(StoreError::Broken(format!("run {id}: {wrong}")))
+            })?;
         let create = Create {
             key: key.clone(),
             redrives,

@@ -10,8 +10,7 @@ use crate::time::Nanos;
 /// The most expired leases looked at in one pass.
 const BATCH: usize = 256;
 
-/// Finds leases that have passed, whoever held them, and lets their runs know (R6, W14). Also
-/// lets lanes go that nothing has reached for long.
+/// Finds expired leases, whoever held them, and sends them to their runs' lanes. Also ends idle lanes.
 pub(super) async fn sweep<W: World>(node: Arc<Node<W>>) {
     let most = Nanos::new(node.config.lease.get() / 3).max(Nanos::from_millis(1));
     let mut failures = 0;

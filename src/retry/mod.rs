@@ -165,7 +165,7 @@ impl<'p, R: Runtime> Retry<'p, R> {
         }
     }
 
-    /// One attempt, dropped when its time is up. An outcome that is there by then counts (C4).
+    /// One attempt, dropped when its time is up. An outcome that is there by then counts.
     async fn attempt<T, E, F>(
         &self,
         work: &mut impl FnMut(Attempt) -> F,
@@ -212,7 +212,7 @@ impl<'p, R: Runtime> Retry<'p, R> {
         self.policy.verdict(failure, &used, stamp(now), chance, &self.functions)
     }
 
-    /// What is left of the total timeout (spec decision 8).
+    /// What is left of the total timeout.
     fn time_left(&self, progress: &Progress) -> Option<Nanos> {
         let end = self.policy.deadline(stamp(progress.first_started))?;
         Some(end.since(stamp(self.runtime.now())))

@@ -14,6 +14,7 @@ mod backoffs;
 mod behind;
 mod conditions;
 mod costs;
+mod damage;
 mod deactivation;
 mod guards;
 mod heartbeats;

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use retrial::guard::{Ended, GuardInput, GuardRules};
 use retrial::policy::Functions;
 use retrial::run::{
-    self, Digest, Event, Input, Letter, LetterId, Phase, Recorded, RunId, RunState, TaskId, Token,
-    Version, Waits, queue_of,
+    self, Digest, Event, Impossible, Input, Letter, LetterId, Phase, Recorded, RunId, RunState,
+    TaskId, Token, Version, Waits, queue_of,
 };
 use retrial::runtime::Runtime as _;
 use retrial::store::{
@@ -38,6 +38,12 @@ pub(super) const NARROW: &str = "narrow";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the workload can't be recorded: {0}")]
 pub struct NotRecorded(pub(super) String);
+
+impl From<Impossible> for NotRecorded {
+    fn from(wrong: Impossible) -> Self {
+        Self(wrong.to_string())
+    }
+}
 
 impl From<StoreError> for NotRecorded {
     fn from(error: StoreError) -> Self {
@@ -97,9 +103,9 @@ impl CommitBuilder {
         n: u64,
         workflow: Arc<Workflow>,
         redrives: Option<LetterId>,
-    ) -> Call {
+    ) -> Result<Call, NotRecorded> {
         let (run, name) = (id(n), workflow.name().to_owned());
-        let (state, events) = RunState::create(run, n, workflow, Default::default(), self.now);
+        let (state, events) = RunState::create(run, n, workflow, Default::default(), self.now)?;
         let call = Call::Create(Create {
             run,
             key: Some(format!("key {n}")),
@@ -111,7 +117,7 @@ impl CommitBuilder {
             redrives,
         });
         self.runs.insert(run, state);
-        call
+        Ok(call)
     }
 
     /// The commit of what `input` does to run `n`. `keep` brings a snapshot.
@@ -125,7 +131,7 @@ impl CommitBuilder {
         let unknown = || NotRecorded(format!("run {n} was not created"));
         let state = self.runs.get_mut(&run).ok_or_else(unknown)?;
         let (before, expect) = (queue_of(state), state.version());
-        let events = state.handle(input, self.now, &Functions::default());
+        let events = state.handle(input, self.now, &Functions::default())?;
         let mut commit = Commit {
             id: CommitId { writer: 1, counter },
             run,

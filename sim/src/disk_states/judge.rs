@@ -187,6 +187,7 @@ async fn goes_on(
     let wrong = |what: String| format!("a new run: {what}");
     let mut pen = CommitBuilder::new(store, runtime.clone(), Recording::default());
     let create = pen.create(PROBE, one().map_err(|e| e.to_string())?, None);
+    let create = create.map_err(|e| wrong(e.to_string()))?;
     pen.step(vec![create]).await.map_err(|e| wrong(e.to_string()))?;
     let task = TaskId { step: StepIx(0), item: 0 };
     let (start, _) = pen.start(PROBE, task).await.map_err(|e| wrong(e.to_string()))?;

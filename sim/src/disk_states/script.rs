@@ -89,7 +89,7 @@ impl CommitBuilder {
 
     /// Run 1 begins: its first attempt fails and is to be tried again.
     pub(super) async fn begin(&mut self) -> Result<(), NotRecorded> {
-        let create = self.create(1, fan()?, None);
+        let create = self.create(1, fan()?, None)?;
         self.step(vec![create]).await?;
         let token = self.started(1, task(0, 0)).await?;
         self.told(1, &failed(task(0, 0), token), false).await
@@ -106,7 +106,7 @@ impl CommitBuilder {
     /// Another run beside the first, two calls at once, a result of many pages, a snapshot, and what
     /// it has folded in trimmed away.
     pub(super) async fn grow(&mut self) -> Result<(), NotRecorded> {
-        let create = self.create(2, one()?, None);
+        let create = self.create(2, one()?, None)?;
         let (start, token) = self.start(1, task(0, 1)).await?;
         self.step(vec![create, start]).await?;
         let result = json!({ "text": "x".repeat(20_000) });
@@ -129,7 +129,7 @@ impl CommitBuilder {
         let end = self.commit(2, &failed(task(0, 0), token), false)?;
         self.step(vec![end, renewed]).await?;
         let redrives = Some(LetterId { run: id(2), task: task(0, 0) });
-        let again = self.create(3, one()?, redrives);
+        let again = self.create(3, one()?, redrives)?;
         self.step(vec![again]).await?;
         let token = self.started(3, task(0, 0)).await?;
         self.told(3, &failed(task(0, 0), token), true).await?;
@@ -140,13 +140,13 @@ impl CommitBuilder {
 
     /// A run is cancelled, others are archived and pruned, and one is left in the middle.
     pub(super) async fn rest(&mut self) -> Result<(), NotRecorded> {
-        let create = self.create(4, fan()?, None);
+        let create = self.create(4, fan()?, None)?;
         self.step(vec![create]).await?;
         self.told(4, &Input::Cancel { reason: "enough".to_owned() }, false).await?;
         self.step(vec![Call::Archive(id(2))]).await?;
         self.wait(DELAY).await;
         self.step(vec![Call::Prune(PRUNE)]).await?;
-        let create = self.create(5, one()?, None);
+        let create = self.create(5, one()?, None)?;
         self.step(vec![create]).await?;
         self.started(5, task(0, 0)).await?;
         Ok(())

@@ -34,7 +34,7 @@ impl<W: World> Lane<W> {
         extend(&mut self.state, tail)?;
         self.tail_bytes += tail.events.iter().map(Bytes::len).sum::<usize>();
         tracing::debug!(run = %self.state.id(), from = first.0, "another node wrote first");
-        self.node.news.ring(self.state.id());
+        self.node.news.notify(self.state.id());
         self.node.call_off_ended(&self.state);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a lane does once a commit is durable: act, then tell.
+//! What a lane does once a commit is durable: it starts attempts and replies, then notifies observers.
 
 use super::{Batch, Lane, LaneError};
 use crate::engine::draft::Draft;
@@ -12,8 +12,8 @@ use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
 impl<W: World> Lane<W> {
-    /// An answer that came late may tell of a lease, or an attempt's time, that has passed since:
-    /// attempts that another node has taken over do not start here.
+    /// Renews the leases of the commit when its answer came late: a lease or an attempt's time may have
+    /// run out since. Attempts that another node has taken over do not start here.
     pub(super) async fn confirm(&self, draft: &mut Draft, begun: Mono) -> Result<(), LaneError> {
         let lasts = self.node.config.lease;
         let run = self.state.id();
@@ -38,9 +38,12 @@ impl<W: World> Lane<W> {
         Ok(())
     }
 
-    /// What follows once the draft is durable: act, then tell.
+    /// Acts on a draft that is durable, replies to who waits, then notifies observers.
     pub(super) fn land(&mut self, mut draft: Draft, batch: Batch) {
         let first = self.state.version();
+        if !draft.events.is_empty() {
+            self.node.lanes.forget_damage(self.state.id());
+        }
         std::mem::swap(&mut self.state, &mut draft.state);
         self.node.wake_for(&draft.queue);
         if frees(&draft.guards) {
@@ -66,7 +69,7 @@ impl<W: World> Lane<W> {
                 Message::Recover(done) => {
                     let _ = done.send(());
                 }
-                // Free again only when all is told.
+                // Released only when observers have seen the outcome.
                 Message::Ended { slot, .. } => slots.push(slot),
                 Message::Expired { .. } | Message::Retire => {}
             }
@@ -75,7 +78,7 @@ impl<W: World> Lane<W> {
             self.node.call_off_ended(&self.state);
         }
         self.node.tell(self.state.id(), self.state.workflow(), first, &draft.events);
-        self.node.born(draft.births, batch.expected);
+        self.node.announce(draft.new_runs, batch.expected);
     }
 
     fn nothing_waits(&self, step: StepIx) -> CommandError {

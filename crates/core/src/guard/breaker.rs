@@ -1,3 +1,5 @@
+use std::mem::discriminant;
+
 use serde::{Deserialize, Serialize};
 
 use super::RECHECK;
@@ -47,6 +49,11 @@ impl Circuit {
         }
     }
 
+    /// Whether no attempt may start without being a probe.
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open { .. })
+    }
+
     /// When to look again where there is no room: while it is open, that is before its time is over.
     pub(super) fn again(&self, now: Timestamp) -> Timestamp {
         match self.phase {
@@ -57,13 +64,18 @@ impl Circuit {
 
     /// An attempt starts that was not refused: the first after the open time is the first probe.
     pub(super) fn admit(&mut self) {
-        if matches!(self.phase, Phase::Open { .. }) {
+        if self.is_open() {
             self.change(Phase::HalfOpen { successes: 0 });
         }
+        debug_assert!(
+            !self.is_open(),
+            "an attempt that starts is a probe or the breaker is closed"
+        );
     }
 
     /// An attempt that was admitted in this phase has spoken.
     pub(super) fn hear(&mut self, rules: &Breaker, failed: bool, now: Timestamp) {
+        let before = self.epoch;
         match &mut self.phase {
             Phase::Closed { in_a_row, window } => {
                 *in_a_row = if failed { in_a_row.saturating_add(1) } else { 0 };
@@ -85,6 +97,7 @@ impl Circuit {
             }
             Phase::Open { .. } => {}
         }
+        debug_assert!(self.epoch.wrapping_sub(before) <= 1, "one outcome changes the phase once");
     }
 
     pub(super) fn standing(&self, now: Timestamp) -> BreakerStanding {
@@ -102,6 +115,11 @@ impl Circuit {
     }
 
     fn change(&mut self, phase: Phase) {
+        debug_assert_ne!(
+            discriminant(&self.phase),
+            discriminant(&phase),
+            "a phase follows another"
+        );
         self.epoch = self.epoch.wrapping_add(1);
         self.phase = phase;
     }

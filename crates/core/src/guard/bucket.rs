@@ -40,6 +40,7 @@ impl Bucket {
 
     /// Adds tokens, and what time gave since the last time where retries wait.
     fn add(&mut self, budget: &Budget, millionths: u64, now: Timestamp) {
+        let before = self.holds(budget);
         let passed = match (budget.on_denied, self.millionths) {
             (Denied::Wait, Some(_)) => now.since(self.at),
             _ => Nanos::ZERO,
@@ -49,6 +50,7 @@ impl Bucket {
         let most = u64::from(budget.capacity) * TOKEN;
         let all = self.holds(budget).saturating_add(share).saturating_add(millionths);
         (self.millionths, self.at) = (Some(all.min(most)), now);
+        debug_assert!(self.holds(budget) >= before, "adding takes nothing out");
     }
 
     /// A first attempt starts.
@@ -79,6 +81,7 @@ impl Bucket {
             Some(rest) => {
                 filled.millionths = Some(rest);
                 *self = filled;
+                debug_assert_eq!(self.holds(budget) + wanted, holds, "each token is taken once");
                 Ok(())
             }
             None => {

@@ -9,19 +9,19 @@ use crate::time::Nanos;
 /// How an action is guarded; nothing is unless it is set. Pinned to each run with its workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardRules {
-    /// Stops calling an action that keeps failing (C18, H17).
+    /// Stops calling an action that keeps failing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub breaker: Option<Breaker>,
-    /// The most attempts in progress at once (X6).
+    /// The most attempts in progress at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<NonZeroU32>,
-    /// How often attempts may start (X6).
+    /// How often attempts may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Pace>,
-    /// What bounds the retries of steps whose own policy does not say it (C18, H17).
+    /// What bounds the retries of steps whose own policy does not say it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_budget: Option<Budget>,
-    /// How many failures are too many, and when to tell (C18). Holds nothing back.
+    /// How many failures are too many, and when to tell. Holds nothing back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_budget: Option<ErrorBudget>,
 }

@@ -200,7 +200,10 @@ impl<K: Copy + Eq> GuardState<K> {
             return Ok(());
         };
         let denied = |until| Refusal { by: HeldBy::RetryBudget, until };
-        self.bucket.withdraw(budget, tokens, now).map_err(denied)
+        let before = self.bucket;
+        let withdrawn = self.bucket.withdraw(budget, tokens, now).map_err(denied);
+        debug_assert!(withdrawn.is_ok() || self.bucket == before, "a refusal changes nothing");
+        withdrawn
     }
 
     fn admit(
@@ -231,8 +234,14 @@ impl<K: Copy + Eq> GuardState<K> {
             self.circuit.admit();
         }
         if let Some(pace) = &rules.rate {
+            let (before, most) = (self.meter.full_at(), now.after(pace.per()));
             self.meter.admit(pace, now);
+            debug_assert!(self.meter.full_at() >= before.min(most), "a start refills nothing");
         }
+        debug_assert!(
+            rules.breaker.is_none() || !self.circuit.is_open(),
+            "no attempt starts while the breaker is open"
+        );
         self.running.push(Admitted { attempt, epoch: self.circuit.epoch });
         Ok(())
     }
@@ -251,7 +260,9 @@ impl<K: Copy + Eq> GuardState<K> {
         if let Some(budget) = rules.retry_budget.as_ref().filter(|_| refill > 0) {
             self.bucket.refill(budget, refill, now);
         }
+        let running = self.running.len();
         let epoch = self.running.remove(at).epoch;
+        debug_assert_eq!(self.running.len() + 1, running, "one attempt ends, no other");
         let failed = match how {
             Ended::Well => false,
             Ended::Badly => true,

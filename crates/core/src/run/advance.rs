@@ -45,7 +45,7 @@ fn begin_of_step(state: &RunState, at: StepIx, now: Timestamp) -> Option<Vec<Eve
     }
 }
 
-/// The step begins, unless what it requires does not hold (H10) or its list is none.
+/// The step begins, unless what it requires does not hold or its list is none.
 fn enter(state: &RunState, at: StepIx, now: Timestamp) -> Vec<Event> {
     let Some(step) = state.definition(at) else { return Vec::new() };
     let view = View::of_step(state, at);
@@ -73,8 +73,7 @@ fn enter(state: &RunState, at: StepIx, now: Timestamp) -> Vec<Event> {
 }
 
 /// The run ends when nothing is at work or can begin; sooner when a failure turns out to be
-/// nobody's, or when a goal is lost and no handler's branch is still at work (spec decision 18,
-/// A13).
+/// nobody's, or when a goal is lost and no handler's branch is still at work.
 fn end_of_run(state: &RunState) -> Option<Event> {
     let lost = lost_goal(state);
     let nobodys = route::unrouted(state).find_map(|s| s.error.as_ref());

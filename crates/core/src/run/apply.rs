@@ -13,9 +13,9 @@ use crate::failure::RetryKind;
 use crate::policy::Budget;
 use crate::workflow::StepIx;
 
-/// An event that can't follow the events before it: the history is damaged.
+/// An event that can't follow the events before it: the run is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("event {} ({event}) can't follow the events before it: the history is damaged", number.0)]
+#[error("event {} ({event}) can't follow the events before it", number.0)]
 pub struct Impossible {
     /// The event's number.
     pub number: Version,
@@ -37,11 +37,16 @@ impl RunState {
         self.apply_event(recorded).ok_or(wrong)?;
         self.version = self.version.after(1);
         self.last_at = recorded.at;
+        debug_assert!(
+            recorded.event.task().is_none_or(|task| self.task(task).is_some()),
+            "what is folded in is about a task that exists: {recorded:?}"
+        );
         Ok(())
     }
 
     /// `None` when the event can't follow; then nothing has changed.
     fn apply_event(&mut self, recorded: &Recorded) -> Option<()> {
+        debug_assert!(self.outcome().is_none(), "nothing follows the end of a run");
         match &recorded.event {
             Event::RunCreated { seed, workflow: _, input } => {
                 ensure(self.version == Version::START)?;
@@ -193,12 +198,13 @@ impl RunState {
         Some(())
     }
 
-    /// A failure sets the branch's last error; of several the latest stays (spec decision 14).
+    /// A failure sets the branch's last error; of several the latest stays.
     fn apply_route(&mut self, from: StepIx, to: StepIx, cause: RouteCause) -> Option<()> {
         let ended = match cause {
             RouteCause::Success => StepPhase::Succeeded,
             RouteCause::Failure => StepPhase::Failed,
         };
+        debug_assert!(self.is_sound(), "a run has the steps of its workflow");
         ensure(to.index() < self.steps.len())?;
         let source = self.step_in(from, &[ended])?;
         source.led_to = Some(to);
@@ -228,6 +234,10 @@ impl RunState {
         }
         *state.tasks.get_mut(task.item as usize)? = TaskState::new();
         self.undo.pop();
+        debug_assert!(
+            self.live(task).is_some(),
+            "a compensation that begins waits for its attempt"
+        );
         Some(())
     }
 
@@ -265,5 +275,6 @@ impl StepState {
         for task in self.tasks.iter_mut().filter(|t| t.is_live()) {
             task.phase = TaskPhase::Cancelled;
         }
+        debug_assert!(!self.tasks.iter().any(TaskState::is_live), "what is called off is at rest");
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RunState;
 
-/// What attempts cost (H17), in millionths of whatever the actions count in: dollars, tokens,
+/// What attempts cost, in millionths of whatever the actions count in: dollars, tokens,
 /// calls. Adding saturates.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
@@ -57,7 +57,7 @@ impl fmt::Display for Cost {
 }
 
 impl RunState {
-    /// What all its attempts have cost, as far as they said (H17).
+    /// What all its attempts have cost, as far as they said.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.tasks().map(|(_, task)| task.cost).sum()

@@ -40,7 +40,7 @@ pub enum Input {
         /// When the guard is to be asked again, store time.
         until: Timestamp,
     },
-    /// The attempt under `token` says what it cost (H17); its outcome follows.
+    /// The attempt under `token` says what it cost; its outcome follows.
     Cost {
         /// The task.
         task: TaskId,
@@ -49,7 +49,7 @@ pub enum Input {
         /// What it cost.
         cost: Cost,
     },
-    /// The failure of the attempt under `token`, which follows, raises an alert (C18).
+    /// The failure of the attempt under `token`, which follows, raises an alert.
     Burnt {
         /// The task.
         task: TaskId,
@@ -97,19 +97,19 @@ pub enum Input {
         reason: String,
     },
     /// Somebody wants the run cancelled and what succeeded in it undone, whatever its workflow says
-    /// about rolling back (C18).
+    /// about rolling back.
     Rollback {
         /// In their words.
         reason: String,
     },
-    /// Somebody wants no retry to start until they have decided (H17).
+    /// Somebody wants no retry to start until they have decided.
     Pause {
         /// In their words.
         reason: String,
     },
     /// Somebody has decided: retries go on.
     Resume,
-    /// Somebody wants waiting tasks of a step to fail now (H17).
+    /// Somebody wants waiting tasks of a step to fail now.
     Fail {
         /// The step.
         step: StepIx,
@@ -118,13 +118,13 @@ pub enum Input {
         /// In their words.
         reason: String,
     },
-    /// Somebody wants the run left alone (A12).
+    /// Somebody wants the run left alone.
     Deactivate,
-    /// Recovery found the run missing from the active projection, or somebody wants it back (A12).
+    /// Recovery found the run missing from the active projection, or somebody wants it back.
     Activate,
 }
 
-/// What passed without an outcome of the attempt (spec decision 12).
+/// What passed without an outcome of the attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lapse {
@@ -132,7 +132,7 @@ pub enum Lapse {
     Lease,
     /// The attempt's deadline.
     Deadline,
-    /// The time within which a heartbeat must come (X1).
+    /// The time within which a heartbeat must come.
     Heartbeat,
 }
 
@@ -213,7 +213,7 @@ fn cancelled(state: &RunState, reason: &str) -> Vec<Event> {
     [vec![asked], follows].concat()
 }
 
-/// The attempt and its timeout, where `token` is the one that may report on it (R7).
+/// The attempt and its timeout, where `token` is the one that may report on it.
 fn running(state: &RunState, task: TaskId, token: Token) -> Option<(u32, Option<Nanos>)> {
     let found = state.task(task)?;
     match found.phase {
@@ -268,14 +268,14 @@ fn held(state: &RunState, task: TaskId, attempt: u32, by: HeldBy, until: Timesta
     }
 }
 
-/// The failure of an attempt whose result breaks what its step ensures (H10).
+/// The failure of an attempt whose result breaks what its step ensures.
 #[must_use]
 pub fn broken_ensures() -> Failure {
     Failure::postcondition("the result is not what the step ensures")
 }
 
 /// A success, unless the result breaks what the step ensures: that is a failure of the attempt, and
-/// nothing keeps the result (H10).
+/// nothing keeps the result.
 fn succeeded(
     state: &RunState,
     task: TaskId,

@@ -37,7 +37,7 @@ impl Tally {
 }
 
 /// A step all of whose tasks have ended ends, and its edges are looked at. Under `fail_fast` what
-/// can't change the answer any more is called off first (A11).
+/// can't change the answer any more is called off first.
 pub(super) fn end_of_step(state: &RunState, at: StepIx, now: Timestamp) -> Option<Vec<Event>> {
     let (step, definition) = (state.steps.get(at.index())?, state.definition(at)?);
     if step.phase != StepPhase::Active {
@@ -65,8 +65,8 @@ fn call_off(step: &StepState, at: StepIx) -> Vec<Event> {
     items.map(|(item, _)| Event::TaskCancelled { task: TaskId { step: at, item } }).collect()
 }
 
-/// The first edge by priority whose condition holds is taken (C6). The branch's last error is
-/// cleared before the conditions look (C7).
+/// The first edge by priority whose condition holds is taken. The branch's last error is
+/// cleared before the conditions look.
 fn step_succeeded(state: &RunState, at: StepIx) -> Vec<Event> {
     let view = View::after_success(state);
     let holds = |t: &&Transition| {
@@ -92,7 +92,7 @@ pub(super) fn step_refused(
 }
 
 /// Spec decision 18: routed, or unrouted with or without goals. An error in a handler ends the run
-/// (C11). One that a join does without is that join's (C18). `types` is the failure's lineage.
+///. One that a join does without is that join's. `types` is the failure's lineage.
 fn step_failed(state: &RunState, at: StepIx, error: ErrorContext, types: &[String]) -> Vec<Event> {
     let in_handler = route::is_handler(state, at);
     let edge = if in_handler { None } else { failure_edge(state, at, &error, types) };

@@ -1,5 +1,4 @@
-//! Which errors a branch sees: the last one, and all that no success has cleared (C7, C18, spec
-//! decision 14).
+//! Which errors a branch sees: the last one, and all that no success has cleared.
 
 use std::collections::BTreeSet;
 

@@ -35,9 +35,9 @@ pub enum Event {
         /// The input, defaults filled in.
         input: Map<String, Value>,
     },
-    /// Recovery found the run missing from the active projection (A12).
+    /// Recovery found the run missing from the active projection.
     RunActivated,
-    /// The run was taken out of recovery and claiming (A12).
+    /// The run was taken out of recovery and claiming.
     RunDeactivated,
     /// The step began, with one task, or one per item where it fans out.
     StepEntered {
@@ -52,15 +52,15 @@ pub enum Event {
         task: TaskId,
         /// The attempt, from 1.
         attempt: u32,
-        /// The delivery token (R7).
+        /// The delivery token.
         token: Token,
         /// The time it may take, the total timeout considered.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout: Option<Nanos>,
-        /// Retries left after it by the policy's largest limit; absent when unlimited (W15).
+        /// Retries left after it by the policy's largest limit; absent when unlimited.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retries_left: Option<u32>,
-        /// For a retry: what it is a retry of (H9).
+        /// For a retry: what it is a retry of.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<RetryOf>,
     },
@@ -84,33 +84,33 @@ pub enum Event {
         attempt: u32,
         /// What went wrong.
         failure: Failure,
-        /// Whether a retry follows (H9).
+        /// Whether a retry follows.
         will_retry: bool,
-        /// How long the attempt took (C15).
+        /// How long the attempt took.
         #[serde(default)]
         took: Nanos,
     },
-    /// The task waits for its next attempt (A15).
+    /// The task waits for its next attempt.
     RetryScheduled {
         /// The task.
         task: TaskId,
         /// The attempt to come, from 2.
         attempt: u32,
         /// The wait, from this event's time: the backoff, raised by `Retry-After`; shorter only
-        /// where it was truncated at the total timeout (X5).
+        /// where it was truncated at the total timeout.
         delay: Nanos,
         /// The backoff alone.
         backoff: Nanos,
-        /// What triggered it (R10).
+        /// What triggered it.
         kind: RetryKind,
         /// The failure's code.
         code: ErrorCode,
         /// The rule that it counts against, by its place in the text, from 0; absent where all
-        /// rules share one count (X4).
+        /// rules share one count.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<u32>,
     },
-    /// The attempt in progress says what it cost (H17). In the commit of its outcome, before that. Of
+    /// The attempt in progress says what it cost. In the commit of its outcome, before that. Of
     /// an attempt whose lease was lost nothing is known.
     CostReported {
         /// The task.
@@ -120,7 +120,7 @@ pub enum Event {
         /// What it cost.
         cost: Cost,
     },
-    /// The attempt in progress raises an alert of its action's error budget (C18). In the commit of
+    /// The attempt in progress raises an alert of its action's error budget. In the commit of
     /// its failure, before that.
     ErrorBudgetBurnt {
         /// The task.
@@ -141,7 +141,7 @@ pub enum Event {
         attempt: u32,
         /// Of the result.
         digest: Digest,
-        /// Where the task's time went (C15).
+        /// Where the task's time went.
         #[serde(default)]
         spent: TaskTime,
     },
@@ -155,7 +155,7 @@ pub enum Event {
         reason: GiveUp,
         /// The last failure.
         error: ErrorContext,
-        /// Where the task's time went (C15).
+        /// Where the task's time went.
         #[serde(default)]
         spent: TaskTime,
     },
@@ -177,7 +177,7 @@ pub enum Event {
         /// The first failed task's record, or what kept the step from being tried.
         error: ErrorContext,
     },
-    /// A failure before it keeps the step from ever starting (A13).
+    /// A failure before it keeps the step from ever starting.
     StepUnreachable {
         /// The step.
         step: StepIx,
@@ -196,7 +196,7 @@ pub enum Event {
         /// Why.
         cause: RouteCause,
     },
-    /// No retry of the run starts until somebody has decided (H17).
+    /// No retry of the run starts until somebody has decided.
     RunPaused {
         /// In the words of whoever asked, sanitised.
         reason: String,

@@ -6,7 +6,7 @@ use crate::policy::{Functions, GiveUp, Used, Verdict};
 use crate::time::Timestamp;
 use crate::workflow::StepIx;
 
-/// The attempt came up at or after the total timeout: it does not start (spec decision 8). The
+/// The attempt came up at or after the total timeout: it does not start. The
 /// error is the last failure, as where the verdict gives up: routing must not depend on how late
 /// the claim was.
 pub(super) fn out_of_time(
@@ -54,7 +54,7 @@ fn give_up(
     Event::TaskFailed { task, attempts, reason, error, spent }
 }
 
-/// The failure, and the retry or the end that follows from it. One commit (spec decision 13).
+/// The failure, and the retry or the end that follows from it. One commit.
 pub(super) fn failed(
     state: &RunState,
     task: TaskId,

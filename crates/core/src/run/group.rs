@@ -1,4 +1,4 @@
-//! The retry budget that the tasks of one step of one run share among themselves (H17).
+//! The retry budget that the tasks of one step of one run share among themselves.
 
 use super::{RunState, TaskId};
 use crate::failure::Failure;
@@ -25,6 +25,7 @@ impl RunState {
 
     /// A retry that was scheduled was granted: it takes its tokens out of its step's own budget.
     pub(super) fn spend(&mut self, task: TaskId, at: Timestamp) {
+        debug_assert!(self.task(task).is_some(), "only a task that exists is granted a retry");
         let failure = self.task(task).and_then(|t| t.failure.as_deref());
         let granted = self.group_budget(task.step).zip(failure);
         let granted = granted.map(|(budget, failure)| (budget, budget.cost_of(failure)));

@@ -12,7 +12,7 @@ use crate::workflow::StepIx;
 #[serde(transparent)]
 pub struct RunId(Uuid);
 
-/// The right to one attempt: whoever holds it may report the attempt's outcome (R7).
+/// The right to one attempt: whoever holds it may report the attempt's outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Token(Uuid);
@@ -100,7 +100,7 @@ impl TaskId {
     /// The last in the order of tasks.
     pub const LAST: Self = Self { step: StepIx(u16::MAX), item: u32::MAX };
 
-    /// The idempotency key that every attempt of this task of `run` sends (A14).
+    /// The idempotency key that every attempt of this task of `run` sends.
     #[must_use]
     pub fn receipt(self, run: RunId) -> Uuid {
         let mut hash = Sha256::new();
@@ -113,8 +113,7 @@ impl TaskId {
         uuid::Builder::from_custom_bytes(bytes).into_uuid()
     }
 
-    /// 64 bits that depend on nothing but the run's seed, the task and the attempt (spec decision
-    /// 9). The mixing is `SplitMix64`'s finaliser (Steele, Lea, Flood 2014).
+    /// 64 bits that depend on nothing but the run's seed, the task and the attempt. The mixing is `SplitMix64`'s finaliser (Steele, Lea, Flood 2014).
     #[must_use]
     pub fn chance(self, seed: u64, attempt: u32) -> u64 {
         let place = (u64::from(self.step.0) << 32) | u64::from(self.item);

@@ -1,4 +1,4 @@
-//! What a task that failed for good leaves behind (C18), and the run that tries it again.
+//! What a task that failed for good leaves behind, and the run that tries it again.
 
 use std::fmt;
 use std::str::FromStr;
@@ -66,7 +66,7 @@ pub struct Letter {
     /// The last attempt's failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Failure>,
-    /// The arguments as they were invoked, unmasked (spec decision 20). None where they are larger
+    /// The arguments as they were invoked, unmasked. None where they are larger
     /// than [`Letter::MAX_PAYLOAD`] or nested deeper than [`Letter::MAX_DEPTH`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Value>,

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What a task's attempts have said of their progress (X1). It lives in the task's queue row alone:
+/// What a task's attempts have said of their progress. It lives in the task's queue row alone:
 /// it outlives the lease, and goes with the row. Of two the one with the larger number is newer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
@@ -11,7 +11,7 @@ pub struct Progress {
     /// What was given with a heartbeat last, as JSON text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub json: Option<Arc<str>>,
-    /// Whether the action's preconditions have held (H10).
+    /// Whether the action's preconditions have held.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub checked: bool,
 }

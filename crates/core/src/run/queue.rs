@@ -29,7 +29,7 @@ pub fn queue_of(state: &RunState) -> Vec<(TaskId, u32, Waits)> {
 }
 
 /// What the tasks that are due at `now` need and `able` does not allow, in the order of the tasks,
-/// each once (X12). The run waits for a node that can run it.
+/// each once. The run waits for a node that can run it.
 #[must_use]
 pub fn waits_for(state: &RunState, able: &Able, now: Timestamp) -> Vec<Need> {
     let mut needs: Vec<Need> = Vec::new();
@@ -45,7 +45,7 @@ pub fn waits_for(state: &RunState, able: &Able, now: Timestamp) -> Vec<Need> {
 }
 
 impl RunState {
-    /// Why no retry of the run starts, while it is paused (H17).
+    /// Why no retry of the run starts, while it is paused.
     #[must_use]
     pub fn paused(&self) -> Option<&str> {
         self.paused.as_deref()

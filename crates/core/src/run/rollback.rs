@@ -1,4 +1,4 @@
-//! Rolling back: what a run does between the decision that it ends and its end (C18). One
+//! Rolling back: what a run does between the decision that it ends and its end. One
 //! compensation after another, strictly backwards over what succeeded; none is routed.
 
 use serde::{Deserialize, Serialize};

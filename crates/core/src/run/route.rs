@@ -68,7 +68,7 @@ fn is_behind_open(state: &RunState, at: StepIx) -> bool {
     false
 }
 
-/// Whether a failure was routed to the step: its own is never routed again (C11).
+/// Whether a failure was routed to the step: its own is never routed again.
 pub(super) fn is_handler(state: &RunState, at: StepIx) -> bool {
     let leads_here = |s: &StepState| s.phase == StepPhase::Failed && s.led_to == Some(at);
     state.workflow.edges_into(at).any(|t| state.steps.get(t.from.index()).is_some_and(leads_here))
@@ -135,7 +135,7 @@ fn is_open(phase: StepPhase) -> bool {
     matches!(phase, StepPhase::Waiting | StepPhase::Active)
 }
 
-/// Whether an exception edge for `names` catches the failure; no names catch all (R3).
+/// Whether an exception edge for `names` catches the failure; no names catch all.
 pub(super) fn catches(names: &BTreeSet<String>, error: &ErrorContext, types: &[String]) -> bool {
     names.is_empty() || names.iter().any(|name| is_named(&error.code, types, name))
 }

@@ -23,7 +23,7 @@ pub struct RunState {
     pub(super) version: Version,
     pub(super) last_at: Timestamp,
     pub(super) phase: Phase,
-    /// Why no retry starts (H17).
+    /// Why no retry starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<String>,
     pub(super) steps: Vec<StepState>,
@@ -44,7 +44,7 @@ pub struct RunState {
 pub enum Phase {
     /// Work is left.
     Running,
-    /// Taken out of recovery and claiming; attempts in progress may still end (A12).
+    /// Taken out of recovery and claiming; attempts in progress may still end.
     Deactivated,
     /// Nothing can happen any more.
     Ended(Outcome),
@@ -62,7 +62,7 @@ pub struct StepState {
     pub first_failed: Option<u32>,
     /// Its own final failure.
     pub error: Option<ErrorContext>,
-    /// Its branch's `_last_error` (spec decision 14).
+    /// Its branch's `_last_error`.
     pub last_error: Option<ErrorContext>,
     /// Whether a transition into it was taken.
     pub routed: bool,
@@ -116,22 +116,25 @@ impl StepState {
 
 impl RunState {
     /// A new run and its first events. `input` overlays the workflow's defaults key by key.
-    #[must_use]
+    ///
+    /// # Errors
+    /// When one of the events can't follow those before it: the workflow is damaged.
     pub fn create(
         id: RunId,
         seed: u64,
         workflow: Arc<Workflow>,
         input: Map<String, Value>,
         now: Timestamp,
-    ) -> (Self, Vec<Recorded>) {
+    ) -> Result<(Self, Vec<Recorded>), Impossible> {
         let mut merged = workflow.input().clone();
         merged.extend(input);
         let mut state = Self::before_creation(id, Arc::clone(&workflow));
         let created = Event::RunCreated { seed, workflow, input: merged };
         let mut events = Vec::new();
-        state.record(created, now, &mut events);
-        state.settle(now, &mut events);
-        (state, events)
+        state.record(created, now, &mut events)?;
+        state.settle(now, &mut events)?;
+        debug_assert_eq!(state.version, Version::START.after(events.len()), "each event is stored");
+        Ok((state, events))
     }
 
     fn before_creation(id: RunId, workflow: Arc<Workflow>) -> Self {
@@ -175,43 +178,53 @@ impl RunState {
 
     /// Takes one input in: decides, applies, and goes on deciding until nothing follows. Returns
     /// the events in order; none when the input changes nothing (a stale token, an ended run).
+    ///
+    /// # Errors
+    /// When an event that was decided can't follow those before it: the stored state is damaged.
+    /// The run is then left half way and must be dropped; nothing of it may be stored.
     pub fn handle(
         &mut self,
         input: &Input,
         now: Timestamp,
         functions: &Functions,
-    ) -> Vec<Recorded> {
+    ) -> Result<Vec<Recorded>, Impossible> {
         let mut events = Vec::new();
+        let before = self.version;
         let now = now.max(self.last_at).max(self.not_before(input));
         for event in decide_and_keep(self, input, now, functions) {
-            self.record(event, now, &mut events);
+            self.record(event, now, &mut events)?;
         }
         if !events.is_empty() {
-            self.settle(now, &mut events);
+            self.settle(now, &mut events)?;
         }
-        events
+        debug_assert_eq!(self.version, before.after(events.len()), "each event is stored");
+        Ok(events)
     }
 
-    fn settle(&mut self, now: Timestamp, events: &mut Vec<Recorded>) {
+    fn settle(&mut self, now: Timestamp, events: &mut Vec<Recorded>) -> Result<(), Impossible> {
+        debug_assert!(!events.is_empty(), "a run moves only by what happens to it");
         loop {
             let next = super::advance(self, now);
             if next.is_empty() {
-                return;
+                return Ok(());
             }
             for event in next {
-                self.record(event, now, events);
+                self.record(event, now, events)?;
             }
         }
     }
 
-    fn record(&mut self, event: Event, now: Timestamp, events: &mut Vec<Recorded>) {
+    fn record(
+        &mut self,
+        event: Event,
+        now: Timestamp,
+        events: &mut Vec<Recorded>,
+    ) -> Result<(), Impossible> {
         let recorded = Recorded { at: now.max(self.last_at), event };
-        let legal = self.apply(&recorded);
-        debug_assert!(legal.is_ok(), "decided an impossible event: {legal:?}");
-        // What is recorded is what was folded in, whatever was decided.
-        if legal.is_ok() {
-            events.push(recorded);
-        }
+        self.apply(&recorded)?;
+        debug_assert!(events.last().is_none_or(|e| e.at <= recorded.at), "time never goes back");
+        events.push(recorded);
+        Ok(())
     }
 
     /// The run's id.
@@ -302,6 +315,7 @@ fn decide_and_keep(
     if let Input::Succeeded { task, result, .. } = input
         && matches!(events[..], [Event::TaskSucceeded { .. }])
     {
+        debug_assert!(state.task(*task).is_some(), "what succeeds exists");
         state.results.insert(*task, Arc::clone(result));
     }
     events

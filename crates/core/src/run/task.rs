@@ -17,10 +17,10 @@ pub struct TaskState {
     pub attempt: u32,
     /// When the first attempt started: the total timeout counts from here.
     pub first_started: Option<Timestamp>,
-    /// Retries that timeouts have caused (R11).
+    /// Retries that timeouts have caused.
     pub timeout_retries: u32,
     /// Retries that each rule has caused, by its place in the text, up to the last that caused any;
-    /// empty where all rules share one count (X4).
+    /// empty where all rules share one count.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_rule: Vec<u32>,
     /// The backoff drawn last, which the next decorrelated draw starts from.
@@ -36,10 +36,10 @@ pub struct TaskState {
     /// Where its time went so far.
     #[serde(default)]
     pub(super) watch: Watch,
-    /// The first attempt's failure: what compaction keeps of a long history beside the last (X9).
+    /// The first attempt's failure: what compaction keeps of a long history beside the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<Box<Failure>>,
-    /// What its attempts have cost, as far as they said (H17).
+    /// What its attempts have cost, as far as they said.
     #[serde(default, skip_serializing_if = "Cost::is_zero")]
     pub cost: Cost,
     /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
@@ -106,6 +106,7 @@ impl TaskState {
         if let Some(count) = self.by_rule.get_mut(place) {
             *count = count.saturating_add(1);
         }
+        debug_assert!(self.by_rule.get(place).is_some_and(|n| *n > 0), "each retry counts");
     }
 
     /// Who may report on the attempt in progress; none where none is.

@@ -4,7 +4,7 @@ use super::{RunState, TaskState};
 use crate::time::{Nanos, Timestamp};
 
 /// Where a task's time went, from its first attempt's start to its end: the time spent in retries
-/// apart from the time spent working (C15). The three add up to all of it.
+/// apart from the time spent working. The three add up to all of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskTime {
     /// In the attempt that succeeded.
@@ -57,12 +57,14 @@ impl Watch {
     pub(super) fn start(&mut self, at: Timestamp) {
         self.spent = self.waited(at);
         self.since = Some(at);
+        debug_assert_eq!(self.passed(at), Nanos::ZERO, "the attempt begins now");
     }
 
     /// The attempt in progress failed.
     pub(super) fn fail(&mut self, at: Timestamp) {
         self.spent = self.failed(at);
         self.since = Some(at);
+        debug_assert_eq!(self.passed(at), Nanos::ZERO, "the wait begins now");
     }
 
     /// What was spent if the task waited until `at`.
@@ -87,7 +89,7 @@ impl Watch {
 }
 
 impl TaskState {
-    /// Where its time went so far; an attempt in progress counts when it has ended (C15).
+    /// Where its time went so far; an attempt in progress counts when it has ended.
     #[must_use]
     pub fn spent(&self) -> TaskTime {
         self.watch.spent
@@ -95,7 +97,7 @@ impl TaskState {
 }
 
 impl RunState {
-    /// Where the time of all tasks went so far, added up (C15).
+    /// Where the time of all tasks went so far, added up.
     #[must_use]
     pub fn spent(&self) -> TaskTime {
         self.tasks().fold(TaskTime::default(), |sum, (_, task)| sum.and(task.spent()))

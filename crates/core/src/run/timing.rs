@@ -1,4 +1,4 @@
-//! What retries did to the timing of a parallel group (H17).
+//! What retries did to the timing of a parallel group.
 
 use super::{Event, Recorded, TaskId};
 use crate::time::{Nanos, Timestamp};

@@ -21,7 +21,7 @@ pub(super) struct View<'s> {
 }
 
 impl<'s> View<'s> {
-    /// What the edges of a step that succeeded see: its branch has no error any more (C7).
+    /// What the edges of a step that succeeded see: its branch has no error any more.
     pub(super) fn after_success(state: &'s RunState) -> Self {
         Self { state, last_error: None, errors: None, item: None, result: None }
     }
@@ -101,8 +101,9 @@ pub struct Prepared {
 }
 
 impl RunState {
-    /// Brings a stored result back, as read from the results table (W12).
+    /// Brings a stored result back, as read from the results table.
     pub fn restore_result(&mut self, task: TaskId, result: Arc<Value>) {
+        debug_assert!(self.is_sound(), "a run has the steps of its workflow");
         self.results.insert(task, result);
     }
 
@@ -136,7 +137,7 @@ impl RunState {
         Some(self.definition(task.step)?.args.render(&View::of_task(self, task)))
     }
 
-    /// What a step has left: its result, and for a fanned-out one also which items failed (C10).
+    /// What a step has left: its result, and for a fanned-out one also which items failed.
     #[must_use]
     pub fn left_by(&self, at: StepIx) -> Option<Value> {
         let state = self.steps.get(at.index())?;

@@ -118,6 +118,7 @@ impl<T> DueQueue<T> {
         self.sequence += 1;
         let filled = Slot { sequence, due, item: Some(item) };
         let slot = if let Some(slot) = self.free.pop() {
+            debug_assert!(self.slots[slot as usize].item.is_none(), "a free slot holds no item");
             self.slots[slot as usize] = filled;
             slot
         } else {
@@ -142,12 +143,14 @@ impl<T> DueQueue<T> {
         if self.dead > self.len() + FEW {
             self.sweep();
         }
+        debug_assert!(self.dead <= self.len() + FEW, "dead entries are swept out in time");
         Some(item)
     }
 
     /// Takes out the first item due at or before `now`.
     pub fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, T)> {
         self.advance(now.as_nanos());
+        debug_assert!(self.horizon >= now.as_nanos(), "whatever is due lies in `passed`");
         let first = self.first_passed()?;
         if first.due > now.as_nanos() {
             return None;
@@ -173,10 +176,12 @@ impl<T> DueQueue<T> {
     fn vacate(&mut self, slot: u32) -> Option<T> {
         let item = self.slots[slot as usize].item.take()?;
         self.free.push(slot);
+        debug_assert!(self.free.len() <= self.slots.len(), "no slot is free twice");
         Some(item)
     }
 
     fn place(&mut self, entry: Entry) {
+        debug_assert!(self.is_live(&entry), "only what waits is placed");
         if entry.due <= self.horizon {
             self.passed.push(Reverse(entry));
             return;
@@ -210,11 +215,16 @@ impl<T> DueQueue<T> {
                 occupied &= occupied - 1;
             }
         }
+        debug_assert!(
+            !matches!(self.soonest, Known::Yes(Some(due)) if due <= now),
+            "what the horizon has passed is not in the wheel"
+        );
     }
 
     fn empty_out(&mut self, level: usize, bucket: usize) {
         let spare = std::mem::take(&mut self.spare);
         let mut entries = std::mem::replace(&mut self.wheel[level].buckets[bucket], spare);
+        debug_assert!(!entries.is_empty(), "a level knows which of its buckets hold entries");
         for entry in entries.drain(..) {
             if self.is_live(&entry) {
                 self.place(entry);
@@ -231,6 +241,7 @@ impl<T> DueQueue<T> {
                 return Some(first);
             }
             self.passed.pop();
+            debug_assert!(self.dead > 0, "each entry without an item is counted");
             self.dead -= 1;
         }
         None
@@ -252,8 +263,18 @@ impl<T> DueQueue<T> {
             }
             None
         });
+        debug_assert!(
+            soonest.is_none_or(|due| due > self.horizon),
+            "the wheel holds what is later"
+        );
         self.soonest = Known::Yes(soonest);
         soonest
+    }
+
+    /// How many entries there are, dead ones included.
+    fn entries(&self) -> usize {
+        let buckets = self.wheel.iter().flat_map(|level| &level.buckets);
+        self.passed.len() + buckets.map(Vec::len).sum::<usize>()
     }
 
     /// Drops every entry whose item is gone.
@@ -272,6 +293,7 @@ impl<T> DueQueue<T> {
         passed.retain(|Reverse(entry)| self.is_live(entry));
         self.passed = passed;
         self.dead = 0;
+        debug_assert_eq!(self.entries(), self.len(), "each item that waits has one entry");
     }
 }
 
@@ -301,16 +323,12 @@ mod tests {
         let mut queue = DueQueue::new();
         let waiting: Vec<Key> =
             (0..100).map(|n| queue.insert(Timestamp::from_nanos(1_000 + n), n)).collect();
-        let kept = |queue: &DueQueue<u64>| -> usize {
-            let buckets = queue.wheel.iter().flat_map(|level| &level.buckets);
-            queue.passed.len() + buckets.map(Vec::len).sum::<usize>()
-        };
         let mut most = 0;
         for n in 0..1_000 {
             let key = queue.insert(Timestamp::from_nanos(1_000_000 + n), n);
             queue.cancel(key);
-            assert!(kept(&queue) <= 2 * queue.len() + FEW + 1, "{} kept", kept(&queue));
-            most = most.max(kept(&queue));
+            assert!(queue.entries() <= 2 * queue.len() + FEW + 1, "{} kept", queue.entries());
+            most = most.max(queue.entries());
             check_places(&queue);
         }
         // Nor are they swept out one by one, which would cost as much each time.

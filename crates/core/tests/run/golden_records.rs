@@ -175,8 +175,8 @@ fn records() -> Vec<(&'static str, Event)> {
 fn state() -> RunState {
     let functions = Functions::default();
     let (id, input) = (RunId::from_random(3, 4), Map::new());
-    let (mut state, _) = RunState::create(id, 7, whole::workflow(), input, AT);
-    let mut feed = |input: Input| state.handle(&input, AT, &functions);
+    let (mut state, _) = RunState::create(id, 7, whole::workflow(), input, AT).unwrap();
+    let mut feed = |input: Input| state.handle(&input, AT, &functions).unwrap();
     let token = |task: TaskId, attempt: u32| {
         Token::from_random(u64::from(task.step.0), u64::from(task.item) * 10 + u64::from(attempt))
     };

@@ -56,6 +56,7 @@ fn last_error(world: &World, id: &str) -> Option<String> {
 mod budgets;
 mod conditions;
 mod contracts;
+mod damage;
 mod errors;
 mod grammar;
 mod group_timing;

@@ -49,7 +49,7 @@ impl World {
 
     pub fn with_input(workflow: Workflow, seed: u64, input: Map<String, Value>) -> Self {
         let id = RunId::from_random(1, 2);
-        let (state, events) = RunState::create(id, seed, Arc::new(workflow), input, START);
+        let (state, events) = RunState::create(id, seed, Arc::new(workflow), input, START).unwrap();
         let mut world = Self {
             state,
             log: Vec::new(),
@@ -79,7 +79,7 @@ impl World {
 
     /// Gives the run an input now, and returns what it led to.
     pub fn handle(&mut self, input: &Input) -> Vec<Recorded> {
-        let events = self.state.handle(input, self.now, &self.functions);
+        let events = self.state.handle(input, self.now, &self.functions).unwrap();
         self.note(events.clone());
         events
     }
