@@ -12,13 +12,14 @@
 //! To add a store, implement [`Store::ask`] and run the conformance suite
 //! (`retrial::store::conformance`) over it. To put a store over another store, answer the requests
 //! that it changes, pass the others on, and pass on [`Store::news`]. To add a request, add a row to
-//! the table in `seam.rs`; the compiler names every store that must answer it.
+//! the table in `seam/store.rs`; the compiler names every store that must answer it.
 //!
 //! The files, in reading order:
 //!
 //! | file | decides |
 //! | --- | --- |
-//! | `seam.rs`, `seam/queue.rs` | what a caller can ask and what a store answers: [`Store`], [`Request`], [`Answer`] and their types |
+//! | `seam/store.rs` | what a caller can ask and what a store answers: [`Store`], [`Request`], [`Answer`] |
+//! | `seam.rs`, `seam/queue.rs` | the types that those carry |
 //! | `letters.rs`, `listing.rs` | the types for dead letters, and for lists and counts of runs |
 //! | `requests.rs` | what a store does with each request, whatever it keeps its records on |
 //! | `retention.rs`, `definitions.rs` | the same for dead letters, archiving and pruning, and for workflow definitions |

@@ -65,7 +65,7 @@ impl RedbRecords<'_> {
                 Err(StoreError::Broken(what.to_owned()))
             }
             Err(Fault::Rot(_)) => Err(rotten(name)),
-            Err(Fault::Storage(error)) => Err(self.record_failure(error)),
+            Err(Fault::Storage(error)) => Err(self.fail(error)),
         }
     }
 
@@ -89,7 +89,7 @@ impl RedbRecords<'_> {
     ) -> Result<Vec<StoredDefinition>, StoreError> {
         let from = after.unwrap_or_default().as_bytes();
         let table = self.definitions()?;
-        let rows = table.range(from, &[u8::MAX]).map_err(|error| self.record_failure(error))?;
+        let rows = table.range(from, &[u8::MAX]).map_err(|error| self.fail(error))?;
         let mut page = Vec::new();
         for row in rows {
             if page.len() >= limit {
@@ -99,7 +99,7 @@ impl RedbRecords<'_> {
                 Ok((key, _)) | Err(Fault::Rot(key)) if after.is_some() && key == from => {}
                 Ok((key, value)) => page.push(read(&key, &value).ok_or_else(|| rotten(&key))?),
                 Err(Fault::Rot(key)) => return Err(rotten(&key)),
-                Err(Fault::Storage(error)) => return Err(self.record_failure(error)),
+                Err(Fault::Storage(error)) => return Err(self.fail(error)),
             }
         }
         Ok(page)
@@ -107,8 +107,8 @@ impl RedbRecords<'_> {
 
     fn definitions(&self) -> Result<CheckedTable<'_>, StoreError> {
         CheckedTable::open(self.txn, TABLE).map_err(|error| match error {
-            TableError::Storage(error) => self.record_failure(error),
-            other => self.record_failure(StorageError::Corrupted(other.to_string())),
+            TableError::Storage(error) => self.fail(error),
+            other => self.fail(StorageError::Corrupted(other.to_string())),
         })
     }
 }

@@ -101,7 +101,7 @@ impl<'txn> RedbRecords<'txn> {
     }
 
     /// Marks the transaction as void.
-    pub(super) fn record_failure(&self, error: StorageError) -> StoreError {
+    pub(super) fn fail(&self, error: StorageError) -> StoreError {
         let error = before_commit(error);
         self.failed.borrow_mut().get_or_insert(error).clone()
     }
@@ -109,18 +109,17 @@ impl<'txn> RedbRecords<'txn> {
     fn read<T>(&self, what: &str, got: Result<T, Fault>) -> Result<T, StoreError> {
         got.map_err(|fault| match fault {
             Fault::Rot(key) => broken(run_of(&key), what),
-            Fault::Storage(error) => self.record_failure(error),
+            Fault::Storage(error) => self.fail(error),
         })
     }
 
     pub(super) fn write(&mut self, done: Result<(), StorageError>) -> Result<(), StoreError> {
         self.written = true;
-        done.map_err(|error| self.record_failure(error))
+        done.map_err(|error| self.fail(error))
     }
 
     pub(super) fn encode(&self, value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
-        serde_json::to_vec(value)
-            .map_err(|e| self.record_failure(StorageError::Corrupted(e.to_string())))
+        serde_json::to_vec(value).map_err(|e| self.fail(StorageError::Corrupted(e.to_string())))
     }
 
     fn range(
@@ -130,7 +129,7 @@ impl<'txn> RedbRecords<'txn> {
         from: &[u8],
         to: &[u8],
     ) -> Result<Vec<Row>, StoreError> {
-        let rows = table.range(from, to).map_err(|error| self.record_failure(error))?;
+        let rows = table.range(from, to).map_err(|error| self.fail(error))?;
         rows.map(|row| self.read(what, row)).collect()
     }
 }
@@ -152,8 +151,7 @@ impl Records for RedbRecords<'_> {
             return parse(run, RECORD, &value).map(Some);
         }
         let (from, to) = (event_key(run, Version::START), event_key(run, LAST));
-        let mut orphans =
-            self.events.range(&from, &to).map_err(|error| self.record_failure(error))?;
+        let mut orphans = self.events.range(&from, &to).map_err(|error| self.fail(error))?;
         match orphans.next() {
             Some(_) => Err(broken(run, "it has events but no record")),
             None => Ok(None),
@@ -181,7 +179,7 @@ impl Records for RedbRecords<'_> {
                 let what = "the store: a submission key was lost, and this may be the one";
                 Err(StoreError::Broken(what.into()))
             }
-            Err(Fault::Storage(error)) => Err(self.record_failure(error)),
+            Err(Fault::Storage(error)) => Err(self.fail(error)),
         }
     }
 
@@ -261,8 +259,7 @@ impl Records for RedbRecords<'_> {
         after: Option<Version>,
     ) -> Result<Vec<ResultRow>, StoreError> {
         let (first, last) = (result_key(run, 0), result_key(run, u64::MAX));
-        let mut stored =
-            self.results.range(&first, &last).map_err(|error| self.record_failure(error))?;
+        let mut stored = self.results.range(&first, &last).map_err(|error| self.fail(error))?;
         let mut rows = Vec::new();
         for place in (0..record.results).rev() {
             let row = stored.next_back().ok_or_else(|| broken(run, LOST_RESULT))?;
@@ -305,7 +302,7 @@ impl Records for RedbRecords<'_> {
 
     fn tasks_with_letters(&self, run: RunId) -> Result<Vec<TaskId>, StoreError> {
         let (first, last) = (row_key(run, TaskId::FIRST), row_key(run, TaskId::LAST));
-        let rows = self.letters.range(&first, &last).map_err(|error| self.record_failure(error))?;
+        let rows = self.letters.range(&first, &last).map_err(|error| self.fail(error))?;
         rows.map(|row| Ok(letter_of(&self.read(LETTER, row)?.0).task)).collect()
     }
 
@@ -317,15 +314,12 @@ impl Records for RedbRecords<'_> {
     ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError> {
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
         let from = after.map_or_else(Vec::new, letter_key);
-        let rows = self
-            .letters
-            .range(&from, &[u8::MAX; 32])
-            .map_err(|error| self.record_failure(error))?;
+        let rows = self.letters.range(&from, &[u8::MAX; 32]).map_err(|error| self.fail(error))?;
         for row in rows {
             let (id, head) = match row {
                 Ok((key, value)) => (letter_of(&key), read_headed(&value).map(|(head, _)| head)),
                 Err(Fault::Rot(key)) => (letter_of(&key), None),
-                Err(Fault::Storage(error)) => return Err(self.record_failure(error)),
+                Err(Fault::Storage(error)) => return Err(self.fail(error)),
             };
             match head {
                 _ if after == Some(id) => {}
@@ -382,13 +376,12 @@ impl Records for RedbRecords<'_> {
     fn page(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
         let mut page = Page::default();
         let from = after.map_or([0; 16], RunId::to_bytes);
-        let rows =
-            self.heads.range(&from, &[u8::MAX; 16]).map_err(|error| self.record_failure(error))?;
+        let rows = self.heads.range(&from, &[u8::MAX; 16]).map_err(|error| self.fail(error))?;
         for row in rows {
             let (run, record) = match row {
                 Ok((key, value)) => (run_of(&key), parse(run_of(&key), RECORD, &value).ok()),
                 Err(Fault::Rot(key)) => (run_of(&key), None),
-                Err(Fault::Storage(error)) => return Err(self.record_failure(error)),
+                Err(Fault::Storage(error)) => return Err(self.fail(error)),
             };
             if after == Some(run) {
                 continue;
