@@ -36,7 +36,7 @@ impl Points {
     /// When that world fails.
     pub fn of(scenario: Scenario) -> Result<Self, FailsAnyway> {
         let scenario = Scenario { faults: Vec::new(), ..scenario };
-        let lived = world::live_scenario(scenario.clone(), false);
+        let lived = world::run_with_evidence(scenario.clone(), false);
         let (report, evidence) = (lived.report, lived.evidence);
         let Some(evidence) = evidence.filter(|_| !report.verdict.is_failure()) else {
             return Err(FailsAnyway(Box::new(report)));

@@ -1,6 +1,6 @@
 //! All that a simulated run of the world leaves behind, as plain data: what oracles judge.
 
-mod people;
+mod interventions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
-pub use people::{PeopleEvidence, Pruning, RedriveAnswer};
+pub use interventions::{InterventionEvidence, Pruning, RedriveAnswer};
 
 use crate::fault::FaultKind;
 use crate::incarnation::Lifespan;
@@ -32,15 +32,15 @@ pub struct Evidence {
     /// The runs that were asked for, whether or not anybody heard of them again.
     pub runs: Vec<RunEvidence>,
     /// What observers were told, in the order in which they were told.
-    pub told: Vec<Told>,
+    pub observed: Vec<ObservedEvent>,
     /// What truly arrived at the endpoints, in the order of arrival.
     pub ledger: Vec<Arrival>,
     /// The registered functions that some node had not.
-    pub lacking: BTreeSet<String>,
+    pub missing_functions: BTreeSet<String>,
     /// How often each kind of fault struck.
     pub strikes: BTreeMap<FaultKind, u64>,
     /// Every incarnation of every node.
-    pub lives: Vec<Lifespan>,
+    pub lifespans: Vec<Lifespan>,
     /// When the faults stopped and when the world ended.
     pub phases: Phases,
     /// How far the clocks may be from the truth.
@@ -56,11 +56,11 @@ pub struct Evidence {
     /// Every text that was put out.
     pub outputs: Vec<Output>,
     /// What people did, and what the store keeps of failed work.
-    pub people: PeopleEvidence,
+    pub interventions: InterventionEvidence,
     /// How many commits were refused because a token was not good any more.
     pub fenced: u64,
     /// What registered functions did.
-    pub works: Vec<Work>,
+    pub function_records: Vec<FunctionRecord>,
     /// What the store answered to commits, where a run's actions are guarded.
     pub answers: Vec<StoreAnswer>,
     /// How many polls and disk calls each node had made when everything healed.
@@ -68,7 +68,7 @@ pub struct Evidence {
     /// What became of a user's own part.
     pub own: UserEvidence,
     /// The requests that reached a user's own services, in the order of arrival.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<ServiceRequest>,
     /// Panics of registered functions that their attempts outlived.
     pub panics: Vec<FunctionPanic>,
 }
@@ -84,7 +84,7 @@ pub struct Steps {
 
 /// A request that reached a user's own service.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct ServiceRequest {
     /// True time at which the request was whole.
     pub at: Mono,
     /// The service's host.
@@ -101,7 +101,7 @@ pub struct Asked {
 
 /// Something that an attempt of a registered function did.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub struct FunctionRecord {
     /// True time.
     pub at: Mono,
     /// The run.
@@ -111,12 +111,12 @@ pub struct Work {
     /// The attempt, from 1.
     pub attempt: u32,
     /// What.
-    pub did: Did,
+    pub did: FunctionEvent,
 }
 
 /// What a registered function did.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Did {
+pub enum FunctionEvent {
     /// Its precondition was looked at.
     Checked,
     /// It began, with this progress of earlier attempts.
@@ -236,7 +236,7 @@ impl RunEvidence {
 
 /// One event as an observer was told it.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct ObservedEvent {
     /// The node that told it.
     pub node: String,
     /// That node's incarnation, from 0.

@@ -21,16 +21,17 @@ use retrial::time::{Mono, Nanos};
 pub use planned::{Crash, CrashAt, Pause};
 
 use crate::clock::{true_now, true_time};
-use crate::disk::{Fate, SimDisk};
+use crate::disk::{CrashOutcome, SimDisk};
 use crate::fault::FaultKind;
 use crate::incarnation::{Incarnation, Lifespan};
-use crate::runtime::{Debt, LiveTasks, Pulse, RuntimePlan, SimRuntime};
+use crate::records::Records;
+use crate::runtime::{DiskLatency, LiveTasks, PollCounter, RuntimePlan, SimRuntime};
 use crate::sync::lock;
 use crate::trace::Kind;
-use crate::watch::{Finding, Records};
+use crate::watchdog::Finding;
 
 /// How long a killed node's tasks have to go.
-const BURIAL: Nanos = Nanos::from_millis(1);
+const CLEANUP_DELAY: Nanos = Nanos::from_millis(1);
 
 type Program = Pin<Box<dyn Future<Output = ()> + Send>>;
 type Boot = Box<dyn Fn(SimRuntime, Incarnation) -> Program + Send + Sync>;
@@ -46,7 +47,7 @@ struct Inner {
     records: Records,
     disk: Option<SimDisk>,
     boot: Boot,
-    pulse: Pulse,
+    poll_counter: PollCounter,
     time: TimeHandle,
     state: Mutex<State>,
 }
@@ -107,7 +108,7 @@ impl SimNode {
             records: records.clone(),
             disk: parts.disk,
             boot: Box::new(move |runtime, incarnation| Box::pin(boot(runtime, incarnation))),
-            pulse: Pulse::default(),
+            poll_counter: PollCounter::default(),
             time: TimeHandle::current(),
             state: Mutex::new(state),
         }));
@@ -148,7 +149,7 @@ impl SimNode {
     /// How many polls its tasks have had, over all lives.
     #[must_use]
     pub fn polls(&self) -> u64 {
-        self.0.pulse.polls()
+        self.0.poll_counter.polls()
     }
 
     /// How many tasks of the present life exist.
@@ -159,9 +160,9 @@ impl SimNode {
 
     /// Crashes the node now and starts it again after `down`. Does nothing to a node that is down.
     /// Ends when the new life has started.
-    pub async fn crash_and_restart(&self, fate: Fate, down: Nanos) {
-        if self.0.die(fate) {
-            self.bury_and_revive(down).await;
+    pub async fn crash_and_restart(&self, outcome: CrashOutcome, down: Nanos) {
+        if self.0.die(outcome) {
+            self.clean_up_and_restart(down).await;
         }
     }
 
@@ -197,8 +198,8 @@ impl SimNode {
     /// Its program has ended in good order: the process goes, what the system still holds of its
     /// writes stays, and it starts again after `down`. Does nothing to a node that is down.
     pub async fn leave_and_return(&self, down: Nanos) {
-        if self.0.end(FaultKind::Shutdown, "left in good order", Fate::KeepAll) {
-            self.bury_and_revive(down).await;
+        if self.0.end(FaultKind::Shutdown, "left in good order", CrashOutcome::KeepAll) {
+            self.clean_up_and_restart(down).await;
         }
     }
 
@@ -219,14 +220,15 @@ impl SimNode {
             state.stopped = true;
             state.incarnation.end();
         }
-        self.bury().await;
+        self.clean_up().await;
     }
 
     fn boot(&self, handle: NodeHandle, incarnation: u32) {
-        let Inner { name, plan, records, disk, boot, pulse, state, .. } = &*self.0;
+        let Inner { name, plan, records, disk, boot, poll_counter, state, .. } = &*self.0;
         let incarnation = Incarnation::new(name, incarnation);
-        let debt = disk.as_ref().map_or_else(Debt::default, SimDisk::debt);
-        let runtime = SimRuntime::new(&incarnation, handle, plan, pulse, &debt, records);
+        let disk_latency = disk.as_ref().map_or_else(DiskLatency::default, SimDisk::disk_latency);
+        let runtime =
+            SimRuntime::new(&incarnation, handle, plan, poll_counter, &disk_latency, records);
         {
             let mut state = lock(state);
             state.incarnation = incarnation.clone();
@@ -237,8 +239,8 @@ impl SimNode {
         runtime.spawn(program).detach();
     }
 
-    async fn bury_and_revive(&self, down: Nanos) {
-        self.bury().await;
+    async fn clean_up_and_restart(&self, down: Nanos) {
+        self.clean_up().await;
         madsim::time::sleep(down.into()).await;
         if lock(&self.0.state).stopped {
             return;
@@ -252,17 +254,17 @@ impl SimNode {
     }
 
     /// Kills what is left of a dead life, and reports what doesn't go.
-    async fn bury(&self) {
+    async fn clean_up(&self) {
         let handle = Handle::current();
         // Killing a paused node can hang for ever.
         handle.resume(self.0.id);
         handle.kill(self.0.id);
-        madsim::time::sleep(BURIAL.into()).await;
+        madsim::time::sleep(CLEANUP_DELAY.into()).await;
         let tasks = self.live_tasks();
         if tasks > 0 {
             let (node, incarnation) = (self.0.name.clone(), self.number());
             let at = true_now();
-            self.0.records.watch.report(Finding::Stragglers { node, incarnation, tasks, at });
+            self.0.records.watchdog.report(Finding::Stragglers { node, incarnation, tasks, at });
         }
     }
 }
@@ -275,13 +277,13 @@ impl State {
 }
 
 impl Inner {
-    /// Ends the present life and lets `fate` decide over its disk. False when it was over already.
+    /// Ends the present life and lets `outcome` decide over its disk. False when it was over already.
     /// Needs nothing of madsim's context, so it may happen inside any poll, disk call or drop.
-    fn die(&self, fate: Fate) -> bool {
-        self.end(FaultKind::Crash, "crashed", fate)
+    fn die(&self, outcome: CrashOutcome) -> bool {
+        self.end(FaultKind::Crash, "crashed", outcome)
     }
 
-    fn end(&self, kind: FaultKind, how: &str, fate: Fate) -> bool {
+    fn end(&self, kind: FaultKind, how: &str, outcome: CrashOutcome) -> bool {
         let incarnation = lock(&self.state).incarnation.clone();
         if incarnation.is_over() {
             return false;
@@ -294,7 +296,7 @@ impl Inner {
         }
         self.fault(kind, &format!("incarnation {} {how}", incarnation.number()));
         if let Some(disk) = &self.disk {
-            disk.crash(fate);
+            disk.crash(outcome);
         }
         true
     }

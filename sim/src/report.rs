@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::fault::FaultKind;
-use crate::oracle::proof::Proof;
+use crate::oracle::event_refs::EventRef;
 use crate::oracle::{FEATURES, Promise};
 
 /// How one seed ended. The order is that of the exit codes' precedence.
@@ -58,7 +58,7 @@ pub struct Breach {
     pub text: String,
     /// Those events.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub proof: Vec<Proof>,
+    pub proof: Vec<EventRef>,
 }
 
 /// What one seed came to.

@@ -1,7 +1,7 @@
 //! Everything that one seed draws, as plain data: it can be saved, edited, shrunk and replayed.
 //! Times are true simulated time, counted from the start of the world.
 
-mod people;
+mod interventions;
 mod reply;
 mod user;
 mod without;
@@ -13,7 +13,7 @@ use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use people::{ByHand, Keeping, Mend, MendAct, Pause, People};
+pub use interventions::{ByHand, Cleanup, Interventions, LetterAct, LetterRound, Pause};
 pub use reply::{Reply, RetryAfter};
 pub use user::{UserPart, UserStrike};
 
@@ -50,14 +50,14 @@ pub struct Scenario {
     #[serde(default)]
     pub cancels: Vec<Cancel>,
     /// The runs that are left alone for a while.
-    #[serde(default)]
-    pub rests: Vec<Rest>,
+    #[serde(default, rename = "rests")]
+    pub deactivations: Vec<Deactivation>,
     /// What people do beside that.
-    #[serde(default)]
-    pub people: People,
+    #[serde(default, rename = "people")]
+    pub interventions: Interventions,
     /// The registered functions that some nodes have not (X12).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lacking: Vec<Lacking>,
+    #[serde(default, rename = "lacking", skip_serializing_if = "Vec::is_empty")]
+    pub missing_functions: Vec<MissingFunction>,
     /// What goes wrong, besides what endpoints answer and what clocks show.
     #[serde(default)]
     pub faults: Vec<Fault>,
@@ -216,7 +216,7 @@ pub struct Cancel {
 /// A run that is deactivated, and activated again (A12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rest {
+pub struct Deactivation {
     /// When it is deactivated.
     pub from: Mono,
     /// When it is activated; before everything heals.
@@ -233,7 +233,7 @@ pub struct Rest {
 /// A registered function that one node has not. Another has it, or nobody could run it (X12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Lacking {
+pub struct MissingFunction {
     /// The node, from 0.
     pub node: u32,
     /// The function's name.

@@ -5,20 +5,21 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use super::history_lines;
 use super::invariant::{Invariant, Seen};
-use super::replay::{Asked, Test};
-use super::story;
+use super::replay::{Selection, Test};
 use super::summary::{Failed, Passed};
 use crate::capsule::{Capsule, Cause, NothingFails};
 use crate::evidence::Evidence;
 use crate::history::History;
+use crate::records::Records;
 use crate::report::{Breach, SeedReport, SweepReport, Verdict};
 use crate::runtime::{PanicReport, quietly};
 use crate::scenario::Scenario;
 use crate::user::UserCode;
-use crate::watch::{Records, Watch};
+use crate::watchdog::Watchdog;
 use crate::workload::CheckPlan;
-use crate::world::{Lived, OWN_POLLS, live_with};
+use crate::world::{OWN_POLLS, ScenarioRun, run_with_code};
 
 /// The reason of a world that was given up.
 const NEVER_YIELDS: &str = "never_yields";
@@ -38,7 +39,7 @@ pub(super) struct CheckRunner {
 }
 
 /// One world that was lived through.
-struct World {
+struct WorldRun {
     report: SeedReport,
     history: Option<History>,
     struck: BTreeMap<String, u64>,
@@ -46,11 +47,11 @@ struct World {
 
 impl CheckRunner {
     /// Runs what is asked for, and shrinks the first failure by at most `tries`.
-    pub(super) fn run(&self, asked: Asked, tries: u64) -> Result<Passed, Failed> {
+    pub(super) fn run(&self, asked: Selection, tries: u64) -> Result<Passed, Failed> {
         match asked {
-            Asked::Seeds(seeds) => self.sweep(seeds, tries),
-            Asked::Seed(seed) => self.again(self.plan.scenario(seed), None),
-            Asked::Capsule(capsule) => self.again(capsule.scenario.clone(), Some(&capsule)),
+            Selection::Seeds(seeds) => self.sweep(seeds, tries),
+            Selection::Seed(seed) => self.again(self.plan.scenario(seed), None),
+            Selection::Capsule(capsule) => self.again(capsule.scenario.clone(), Some(&capsule)),
         }
     }
 
@@ -62,7 +63,7 @@ impl CheckRunner {
             for strike in scenario.own.iter().flat_map(|own| &own.faults) {
                 *drawn.entry(strike.name.clone()).or_insert(0) += 1;
             }
-            let world = self.live(scenario.clone(), false);
+            let world = self.run_world(scenario.clone(), false);
             if world.report.verdict.is_failure() {
                 return Err(self.shrunk(scenario, world, tries));
             }
@@ -80,8 +81,9 @@ impl CheckRunner {
 
     /// Lives through one scenario and shows its history, whatever comes of it.
     fn again(&self, scenario: Scenario, capsule: Option<&Capsule>) -> Result<Passed, Failed> {
-        let world = self.live(scenario, true);
-        let lines = world.history.as_ref().map(|h| story::lines(h.lines())).unwrap_or_default();
+        let world = self.run_world(scenario, true);
+        let lines =
+            world.history.as_ref().map(|h| history_lines::lines(h.lines())).unwrap_or_default();
         if world.report.verdict.is_failure() {
             return Err(Failed::again(&self.name, &world.report, capsule, &lines));
         }
@@ -90,47 +92,49 @@ impl CheckRunner {
         Ok(Passed::new(&self.name, report, BTreeMap::new(), BTreeMap::new()))
     }
 
-    fn shrunk(&self, scenario: Scenario, world: World, tries: u64) -> Failed {
+    fn shrunk(&self, scenario: Scenario, world: WorldRun, tries: u64) -> Failed {
         let seed = scenario.seed;
         if Cause::of(&world.report).is_none_or(|cause| cause.reason == NEVER_YIELDS) {
             return Failed::unshrunk(&self.name, &world.report, &Test::here());
         }
         let run = |candidate: &Scenario| -> Result<SeedReport, PackError> {
-            Ok(self.live(candidate.clone(), false).report)
+            Ok(self.run_world(candidate.clone(), false).report)
         };
         let Ok(mut capsule) = Capsule::pack(scenario, tries, run) else {
             return Failed::unsteady(&self.name, &world.report, &Test::here());
         };
-        let smallest = self.live(capsule.scenario.clone(), true);
-        capsule.history =
-            smallest.history.map(|history| story::lines(history.lines())).unwrap_or_default();
+        let smallest = self.run_world(capsule.scenario.clone(), true);
+        capsule.history = smallest
+            .history
+            .map(|history| history_lines::lines(history.lines()))
+            .unwrap_or_default();
         Failed::shrunk(&self.name, seed, &capsule, &Test::here())
     }
 
     /// Lives through a scenario on a thread of its own, and judges it.
-    fn live(&self, scenario: Scenario, keep: bool) -> World {
+    fn run_world(&self, scenario: Scenario, keep: bool) -> WorldRun {
         let (seed, own) = (scenario.seed, Arc::clone(&self.own));
-        let (tell, told) = channel();
+        let (send, received) = channel();
         let records = Records::new(keep, OWN_POLLS);
-        let watch = records.watch.clone();
+        let watchdog = records.watchdog.clone();
         let thread = std::thread::Builder::new().name(format!("world of seed {seed}"));
         let started = thread.spawn(move || {
             // Nobody listens any more where the world was given up.
-            let _ = tell.send(quietly(|| live_with(scenario, Some(own), &records)));
+            let _ = send.send(quietly(|| run_with_code(scenario, Some(own), &records)));
         });
-        let report = match started.ok().and_then(|_| wait(self.watchdog, &told, &watch)) {
-            Some(Ok(lived)) => return self.judged(lived),
+        let report = match started.ok().and_then(|_| wait(self.watchdog, &received, &watchdog)) {
+            Some(Ok(ran)) => return self.judged(ran),
             // Outside of the world: a custom backoff is asked how long a run may take.
             Some(Err(panic)) => {
                 SeedReport::broken_off(seed, Verdict::Panicked, HARNESS, at_its_place(&panic))
             }
             None => given_up(seed, self.watchdog),
         };
-        World { report, history: None, struck: BTreeMap::new() }
+        WorldRun { report, history: None, struck: BTreeMap::new() }
     }
 
-    fn judged(&self, lived: Lived) -> World {
-        let Lived { mut report, history, evidence } = lived;
+    fn judged(&self, ran: ScenarioRun) -> WorldRun {
+        let ScenarioRun { mut report, history, evidence } = ran;
         let mut found = Vec::new();
         let mut struck = BTreeMap::new();
         // A livelock explains whatever else did not come to its end.
@@ -146,7 +150,7 @@ impl CheckRunner {
             report.verdict = report.verdict.max(Verdict::Wrong);
             report.breaches.splice(0..0, found);
         }
-        World { report, history: Some(history), struck }
+        WorldRun { report, history: Some(history), struck }
     }
 
     /// What the user's part did wrong; the root of the trouble first.
@@ -180,15 +184,15 @@ impl CheckRunner {
 
 /// Waits for a world's end; gives it up once nothing in it has been polled for so long. A large one
 /// may take its time, to be lived through and to be judged.
-fn wait<T>(patience: Duration, end: &Receiver<T>, watch: &Watch) -> Option<T> {
-    let mut polls = watch.polls();
+fn wait<T>(patience: Duration, end: &Receiver<T>, watchdog: &Watchdog) -> Option<T> {
+    let mut polls = watchdog.polls();
     loop {
         match end.recv_timeout(patience) {
-            Ok(lived) => return Some(lived),
+            Ok(ran) => return Some(ran),
             Err(RecvTimeoutError::Disconnected) => return None,
-            Err(RecvTimeoutError::Timeout) if watch.has_ended() => {}
-            Err(RecvTimeoutError::Timeout) if watch.polls() == polls => return None,
-            Err(RecvTimeoutError::Timeout) => polls = watch.polls(),
+            Err(RecvTimeoutError::Timeout) if watchdog.has_ended() => {}
+            Err(RecvTimeoutError::Timeout) if watchdog.polls() == polls => return None,
+            Err(RecvTimeoutError::Timeout) => polls = watchdog.polls(),
         }
     }
 }
@@ -255,15 +259,15 @@ mod tests {
     #[expect(clippy::disallowed_methods, reason = "the watchdog is about real time")]
     fn a_world_that_has_ended_is_judged_for_as_long_as_it_takes() {
         let patience = Duration::from_millis(20);
-        let (tell, told) = channel();
-        let watch = Watch::new(1);
-        assert_eq!(wait(patience, &told, &watch), None);
-        watch.end();
+        let (send, received) = channel();
+        let watchdog = Watchdog::new(1);
+        assert_eq!(wait(patience, &received, &watchdog), None);
+        watchdog.end();
         let judge = std::thread::spawn(move || {
             std::thread::sleep(10 * patience);
-            tell.send("judged")
+            send.send("judged")
         });
-        assert_eq!(wait(patience, &told, &watch), Some("judged"));
+        assert_eq!(wait(patience, &received, &watchdog), Some("judged"));
         assert!(judge.join().is_ok_and(|sent| sent.is_ok()));
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use retrial::run::{Event, Outcome, RunId};
 
-use crate::evidence::{Asked, Evidence, RunEvidence};
+use crate::evidence::{Evidence, RunEvidence, ServiceRequest};
 use crate::user::Fact;
 
 /// Something that must hold of every world at its end.
@@ -74,7 +74,7 @@ impl<'w> Seen<'w> {
     }
 
     /// The requests that reached the service at `host`, in the order in which they were whole.
-    pub fn requests(&self, host: &str) -> impl Iterator<Item = &'w Asked> {
+    pub fn requests(&self, host: &str) -> impl Iterator<Item = &'w ServiceRequest> {
         let host = host.to_ascii_lowercase();
         self.0.requests.iter().filter(move |asked| asked.service == host)
     }

@@ -9,9 +9,9 @@
 //! field to `user::UserCode` or `workload::CheckPlan`, whichever it is: code or data.
 
 mod check_runner;
+mod history_lines;
 mod invariant;
 mod replay;
-mod story;
 mod summary;
 
 use std::collections::BTreeSet;
@@ -28,7 +28,7 @@ use retrial::workflow::{Step, Workflow, WorkflowParts};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use crate::evidence::{Asked, RunEvidence};
+pub use crate::evidence::{RunEvidence, ServiceRequest};
 pub use crate::fault::FaultKind;
 pub use crate::user::{Fact, Peer, Request, Response, UserFault, World};
 pub use invariant::{Invariant, Seen};
@@ -329,13 +329,13 @@ impl Check {
     /// The first failing seed, shrunk; or why nothing could be checked.
     pub fn outcome(self) -> Result<Passed, Failed> {
         let (name, seeds, tries) = (self.name.clone(), self.seeds, self.tries);
-        let lab = self.lab().map_err(|wrong| Failed::refused(&name, &wrong))?;
-        replay::asked(&name, seeds)
+        let runner = self.runner().map_err(|wrong| Failed::refused(&name, &wrong))?;
+        replay::selection(&name, seeds)
             .map_err(|wrong| Failed::refused(&name, &[wrong]))
-            .and_then(|asked| lab.run(asked, tries))
+            .and_then(|selection| runner.run(selection, tries))
     }
 
-    fn lab(mut self) -> Result<CheckRunner, Vec<String>> {
+    fn runner(mut self) -> Result<CheckRunner, Vec<String>> {
         let services: BTreeSet<String> = self.own.services.keys().cloned().collect();
         let text = self.text.take();
         let plan = match text.map(|text| CheckPlan::new(&self.name, text, &services)) {

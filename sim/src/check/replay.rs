@@ -14,7 +14,7 @@ const SEEDS: &str = "RETRIAL_SEEDS";
 const CAPSULE: &str = "RETRIAL_CAPSULE";
 
 /// What a check is asked for.
-pub(super) enum Asked {
+pub(super) enum Selection {
     /// These seeds.
     Seeds(Vec<u64>),
     /// One seed, with its history.
@@ -24,19 +24,19 @@ pub(super) enum Asked {
 }
 
 /// What the environment asks the check called `name` for; `seeds` seeds unless it says.
-pub(super) fn asked(name: &str, seeds: u64) -> Result<Asked, String> {
+pub(super) fn selection(name: &str, seeds: u64) -> Result<Selection, String> {
     if let Some(file) = env::var_os(CAPSULE) {
         let capsule = Capsule::read(Path::new(&file))?;
         if capsule.scenario.own.as_ref().is_some_and(|own| own.check == name) {
-            return Ok(Asked::Capsule(Box::new(capsule)));
+            return Ok(Selection::Capsule(Box::new(capsule)));
         }
     }
     if let Some(text) = env::var_os(SEED) {
-        return number(SEED, &text).map(Asked::Seed);
+        return number(SEED, &text).map(Selection::Seed);
     }
     match env::var_os(SEEDS) {
-        Some(text) => range(&text).map(Asked::Seeds),
-        None => Ok(Asked::Seeds((0..seeds).collect())),
+        Some(text) => range(&text).map(Selection::Seeds),
+        None => Ok(Selection::Seeds((0..seeds).collect())),
     }
 }
 

@@ -10,7 +10,7 @@ use retrial_sim::report::SeedReport;
 use retrial_sim::scenario::Scenario;
 use retrial_sim::sweep::{Sweep, cores};
 
-use super::{CrashPoints, packing, progress};
+use super::{CrashPoints, capsules, progress};
 
 /// The real seconds after which one world is called stuck.
 const WATCHDOG: Duration = Duration::from_secs(60);
@@ -21,11 +21,11 @@ pub(crate) fn crash(asked: &CrashPoints) -> Result<ExitCode, Box<dyn Error>> {
     let sweep = Sweep::new(std::env::current_exe()?, jobs, WATCHDOG);
     let mut failing = Vec::new();
     for what in &asked.what {
-        let (scenario, _) = packing::meant(what, asked.scenario.as_deref())?;
+        let (scenario, _) = capsules::scenario_of(what, asked.scenario.as_deref())?;
         failing.extend(of_world(&sweep, what, scenario)?);
     }
     if let Some(folder) = &asked.capsules {
-        packing::of_failures(&sweep, &failing, folder)?;
+        capsules::of_failures(&sweep, &failing, folder)?;
     }
     Ok(ExitCode::from(u8::from(!failing.is_empty())))
 }

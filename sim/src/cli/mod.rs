@@ -4,11 +4,11 @@
 //! world or what is judged. To add a command, write a module with its function and add a variant to
 //! [`Command`].
 
+mod capsules;
 mod crash_points;
 mod disk_states;
 mod error;
 mod junit;
-mod packing;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::ops::Range;
@@ -126,7 +126,7 @@ struct Shrink {
     #[arg(long, default_value = ".")]
     into: PathBuf,
     /// The most scenarios to try.
-    #[arg(long, default_value_t = packing::TRIES)]
+    #[arg(long, default_value_t = capsules::TRIES)]
     tries: u64,
 }
 
@@ -184,8 +184,8 @@ pub(crate) fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(run) => sweep(&run),
         Command::Repro { what, scenario } => repro(&what, scenario.as_deref()),
-        Command::Shrink(asked) => packing::shrink(&asked),
-        Command::Report(asked) => packing::report(&asked),
+        Command::Shrink(asked) => capsules::shrink(&asked),
+        Command::Report(asked) => capsules::report(&asked),
         Command::Verify(asked) => verify(&asked),
         Command::CrashPoints(asked) => crash_points::crash(&asked),
         Command::DiskStates(asked) => disk_states::disk_states(&asked),
@@ -225,7 +225,7 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
         println!("{}: {gap}", if full { "nothing tested" } else { "note" });
     }
     if let Some(folder) = &run.capsules {
-        packing::of_sweep(&source, &sweep, &report, folder)?;
+        capsules::of_sweep(&source, &sweep, &report, folder)?;
     }
     if let Some(file) = &run.json {
         std::fs::write(file, serde_json::to_vec_pretty(&report)?)?;
@@ -244,7 +244,7 @@ pub(crate) fn progress(seeds: u64) -> ProgressBar {
 }
 
 fn repro(what: &str, scenario: Option<&Path>) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let (scenario, before) = packing::meant(what, scenario)?;
+    let (scenario, before) = capsules::scenario_of(what, scenario)?;
     let seed = scenario.seed;
     let (report, history) = world::run_scenario(scenario, true);
     let mut out = io::stdout().lock();
@@ -255,7 +255,7 @@ fn repro(what: &str, scenario: Option<&Path>) -> Result<ExitCode, Box<dyn std::e
     writeln!(out, "seed {seed}: {}", report.verdict.words())?;
     writeln!(out, "fingerprint {}", report.fingerprint)?;
     if let Some(capsule) = before {
-        writeln!(out, "{}", packing::compared(&capsule, &report))?;
+        writeln!(out, "{}", capsules::compared(&capsule, &report))?;
     }
     Ok(ExitCode::from(match report.verdict {
         Verdict::Held | Verdict::Unbounded => 0,

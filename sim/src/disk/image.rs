@@ -12,7 +12,7 @@ pub const SECTOR: u64 = 512;
 /// What a crash makes of the changes since the last sync. A pure function of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fate {
+pub enum CrashOutcome {
     /// All are kept.
     KeepAll,
     /// All are lost.
@@ -28,7 +28,7 @@ pub enum Fate {
     Drawn(u64),
 }
 
-impl Fate {
+impl CrashOutcome {
     /// Whether the sector with this number of the change that is `index`-th oldest and has disk
     /// call number `op` is kept.
     #[must_use]
@@ -139,11 +139,11 @@ impl Image {
 
     /// What a crash with this fate would leave.
     #[must_use]
-    pub fn after(&self, fate: Fate) -> Aftermath {
+    pub fn after(&self, outcome: CrashOutcome) -> Aftermath {
         let mut bytes = self.durable.clone();
         let mut kept = Vec::with_capacity(self.unsynced.len());
         for (index, Unsynced { op, change }) in self.unsynced.iter().enumerate() {
-            kept.push(apply(&mut bytes, change, |sector| fate.keeps(index, *op, sector)));
+            kept.push(apply(&mut bytes, change, |sector| outcome.keeps(index, *op, sector)));
         }
         let mut left = Aftermath { bytes, lost: 0, torn: 0 };
         for (Unsynced { change, .. }, kept_some) in self.unsynced.iter().zip(kept) {

@@ -19,16 +19,16 @@ use retrial::time::Mono;
 
 pub use self::handle::DiskHandle;
 pub(crate) use self::image::apply;
-pub use self::image::{Aftermath, Change, Fate, Image, SECTOR, Unsynced};
+pub use self::image::{Aftermath, Change, CrashOutcome, Image, SECTOR, Unsynced};
 use self::plan::Numbered;
 pub use self::plan::{DiskPlan, FailedSync, OpAt, OpKind, Rot, Slow};
 use crate::clock::try_true_now;
 use crate::fault::FaultKind;
 use crate::incarnation::Incarnation;
-use crate::runtime::{Debt, mix};
+use crate::records::Records;
+use crate::runtime::{DiskLatency, mix};
 use crate::sync::lock;
 use crate::trace::Kind;
-use crate::watch::Records;
 
 /// No disk grows beyond this many bytes.
 const CAPACITY: u64 = 1 << 30;
@@ -43,7 +43,7 @@ pub struct SimDisk(Arc<Shared>);
 struct Shared {
     lane: String,
     records: Records,
-    debt: Debt,
+    disk_latency: DiskLatency,
     state: Mutex<State>,
 }
 
@@ -83,7 +83,7 @@ impl SimDisk {
         Self(Arc::new(Shared {
             lane: node.to_owned(),
             records: records.clone(),
-            debt: Debt::default(),
+            disk_latency: DiskLatency::default(),
             state: Mutex::new(state),
         }))
     }
@@ -99,8 +99,8 @@ impl SimDisk {
 
     /// The latency debt that its calls add to.
     #[must_use]
-    pub fn debt(&self) -> Debt {
-        self.0.debt.clone()
+    pub fn disk_latency(&self) -> DiskLatency {
+        self.0.disk_latency.clone()
     }
 
     /// How many calls there were, of all kinds.
@@ -133,22 +133,22 @@ impl SimDisk {
         lock(&self.0.state).plan = DiskPlan::default();
     }
 
-    /// The power fails: `fate` decides over every change since the last sync. Mark the life of the
+    /// The power fails: `outcome` decides over every change since the last sync. Mark the life of the
     /// node dead first.
-    pub fn crash(&self, fate: Fate) {
+    pub fn crash(&self, outcome: CrashOutcome) {
         let left = {
             let mut state = lock(&self.0.state);
             state.owner = None;
-            self.settle(&mut state, fate)
+            self.settle(&mut state, outcome)
         };
-        self.0.debt.take();
+        self.0.disk_latency.take();
         let text = format!("power failed: {} writes lost, {} torn", left.lost, left.torn);
         self.record(Kind::Fault, &text, &left.bytes);
     }
 
-    /// Lets `fate` decide over the changes since the last sync, and counts what that broke.
-    fn settle(&self, state: &mut State, fate: Fate) -> Aftermath {
-        let left = state.image.after(fate);
+    /// Lets `outcome` decide over the changes since the last sync, and counts what that broke.
+    fn settle(&self, state: &mut State, outcome: CrashOutcome) -> Aftermath {
+        let left = state.image.after(outcome);
         for (kind, times) in [(FaultKind::LostWrite, left.lost), (FaultKind::TornWrite, left.torn)]
         {
             (0..times).for_each(|_| self.0.records.strikes.strike(kind));
@@ -227,8 +227,8 @@ impl SimDisk {
             state.image.sync();
             return Ok(());
         };
-        if let FailedSync::Settled(fate) = state.plan.failed_sync {
-            self.settle(&mut state, fate);
+        if let FailedSync::Settled(outcome) = state.plan.failed_sync {
+            self.settle(&mut state, outcome);
         }
         drop(state);
         Err(self.fail(kind, &call.text))
@@ -242,7 +242,7 @@ impl SimDisk {
         let op = Numbered { kind, number: state.ops, nth };
         state.ops += 1;
         let (takes, is_slow) = state.plan.latency(&op);
-        self.0.debt.add(takes);
+        self.0.disk_latency.add(takes);
         let then = state.planned.remove(&op.number).unwrap_or_default();
         let rotted = state.rot(&op);
         let failure = state.plan.fails(&op).then_some(FaultKind::Eio);

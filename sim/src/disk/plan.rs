@@ -5,7 +5,7 @@ use std::fmt;
 use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 
-use super::image::Fate;
+use super::image::CrashOutcome;
 use crate::net::Window;
 
 /// What a disk call does.
@@ -49,7 +49,7 @@ pub enum FailedSync {
     #[default]
     StaysDirty,
     /// What this fate keeps is durable; the rest is gone from the cache too.
-    Settled(Fate),
+    Settled(CrashOutcome),
 }
 
 /// A call that takes longer.

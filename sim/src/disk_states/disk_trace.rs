@@ -64,7 +64,7 @@ impl Recording {
     }
 
     /// What was written so far.
-    pub(super) fn tape(&self) -> DiskTrace {
+    pub(super) fn trace(&self) -> DiskTrace {
         let running = lock(&self.0);
         DiskTrace { ops: running.ops.clone(), steps: running.steps.clone() }
     }

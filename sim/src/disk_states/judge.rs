@@ -23,7 +23,7 @@ const PROBE: u64 = 99;
 
 /// What a power failure left, and how far the workload had come.
 #[derive(Clone, Debug)]
-pub(super) struct Remains {
+pub(super) struct CrashState {
     pub(super) bytes: Vec<u8>,
     pub(super) begun: usize,
     pub(super) acked: usize,
@@ -32,17 +32,17 @@ pub(super) struct Remains {
 /// Judges one state of a disk.
 pub(super) async fn judge(
     runtime: &SimRuntime,
-    tape: &DiskTrace,
-    remains: Remains,
+    trace: &DiskTrace,
+    crash_state: CrashState,
 ) -> Result<(), String> {
-    let Remains { bytes, begun, acked } = remains;
-    let disk = Shelf::holding(&bytes).map_err(|e| e.to_string())?;
+    let CrashState { bytes, begun, acked } = crash_state;
+    let disk = SharedBackend::holding(&bytes).map_err(|e| e.to_string())?;
     let store = open(runtime, &disk).await?;
     let shown = show(&store).await.map_err(broken)?;
-    let (model, landed) = agreed(tape, begun, acked, &shown)?;
+    let (model, landed) = agreed(trace, begun, acked, &shown)?;
     shown.runs.iter().try_for_each(follows)?;
     let store = goes_on(runtime, store, &model).await?;
-    sent_again(&store, tape, begun, acked, &model, &landed).await?;
+    sent_again(&store, trace, begun, acked, &model, &landed).await?;
     let before = show(&store).await.map_err(broken)?;
     store.close().await;
     let store = open(runtime, &disk).await?;
@@ -59,7 +59,7 @@ fn broken(error: StoreError) -> String {
     error.to_string()
 }
 
-async fn open(runtime: &SimRuntime, disk: &Shelf) -> Result<RedbStore, String> {
+async fn open(runtime: &SimRuntime, disk: &SharedBackend) -> Result<RedbStore, String> {
     let disk = disk.clone();
     let opened =
         RedbStore::open_with_backend(runtime.clone(), "what was left", move || Ok(disk.clone()));
@@ -101,14 +101,14 @@ fn parts(loaded: Loaded) -> (Option<Snapshot>, Tail) {
 /// What the store holds by the model, and which calls of the step in flight have landed: of those
 /// that were not answered each is there whole or not at all.
 fn agreed<'t>(
-    tape: &'t DiskTrace,
+    trace: &'t DiskTrace,
     begun: usize,
     acked: usize,
     shown: &Shown,
 ) -> Result<(Model, Vec<&'t Made>), String> {
     let mut known = Model::default();
-    tape.steps.iter().take(acked).flatten().for_each(|made| known.take(made));
-    let in_flight = flying(tape, begun, acked);
+    trace.steps.iter().take(acked).flatten().for_each(|made| known.take(made));
+    let in_flight = in_flight(trace, begun, acked);
     for some in 0..1_u32 << in_flight.len() {
         let landed: Vec<&Made> = in_flight
             .iter()
@@ -125,8 +125,8 @@ fn agreed<'t>(
     Err(format!("after {acked} acknowledged steps: {}", differ(shown, &known.shown())))
 }
 
-fn flying(tape: &DiskTrace, begun: usize, acked: usize) -> &[Made] {
-    tape.steps.get(acked).filter(|_| begun > acked).map_or(&[], Vec::as_slice)
+fn in_flight(trace: &DiskTrace, begun: usize, acked: usize) -> &[Made] {
+    trace.steps.get(acked).filter(|_| begun > acked).map_or(&[], Vec::as_slice)
 }
 
 /// The first difference, for a reader.
@@ -205,15 +205,15 @@ async fn goes_on(
 /// a writer's newest receipt, so nothing older is sent again.
 async fn sent_again(
     store: &RedbStore,
-    tape: &DiskTrace,
+    trace: &DiskTrace,
     begun: usize,
     acked: usize,
     model: &Model,
     landed: &[&Made],
 ) -> Result<(), String> {
     let last = acked.checked_sub(1).filter(|_| landed.is_empty());
-    let last = last.and_then(|last| tape.steps.get(last)).into_iter().flatten();
-    let in_flight = flying(tape, begun, acked);
+    let last = last.and_then(|last| trace.steps.get(last)).into_iter().flatten();
+    let in_flight = in_flight(trace, begun, acked);
     let again = last.map(|made| (made, true));
     let again = again.chain(in_flight.iter().map(|made| (made, landed.contains(&made))));
     for (made, is_there) in again {
@@ -259,9 +259,9 @@ async fn resent(
 
 /// A disk that outlives the databases opened on it.
 #[derive(Clone, Debug)]
-struct Shelf(Arc<InMemoryBackend>);
+struct SharedBackend(Arc<InMemoryBackend>);
 
-impl Shelf {
+impl SharedBackend {
     fn holding(bytes: &[u8]) -> io::Result<Self> {
         let disk = InMemoryBackend::new();
         disk.set_len(bytes.len() as u64)?;
@@ -270,7 +270,7 @@ impl Shelf {
     }
 }
 
-impl StorageBackend for Shelf {
+impl StorageBackend for SharedBackend {
     fn len(&self) -> io::Result<u64> {
         self.0.len()
     }

@@ -27,9 +27,9 @@
 //! again as the seam says; and hold all of that when it is opened again.
 
 mod commit_builder;
+mod digests;
 mod disk_trace;
 mod judge;
-mod marks;
 mod model;
 mod report;
 mod script;
@@ -57,9 +57,9 @@ use self::judge::judge;
 use self::walk::{State, walk};
 use crate::disk::{DiskPlan, SimDisk};
 use crate::incarnation::Incarnation;
-use crate::runtime::{Debt, Pulse, RuntimePlan, SimRuntime, run_seed};
+use crate::records::Records;
+use crate::runtime::{DiskLatency, PollCounter, RuntimePlan, SimRuntime, run_seed};
 use crate::sync::lock;
-use crate::watch::Records;
 
 /// As many newest changes as every subset is tried of, unless told.
 pub const WINDOW: usize = 8;
@@ -95,7 +95,7 @@ pub fn record<B: StorageBackend>(
         script::work(pen, length, open).await
     });
     worked.unwrap_or_else(|panic| Err(NotRecorded(panic.to_string())))?;
-    Ok(written.tape())
+    Ok(written.trace())
 }
 
 /// A runtime on a node of its own.
@@ -103,34 +103,34 @@ fn runtime() -> SimRuntime {
     let (node, incarnation) =
         (Handle::current().create_node().name("n").build(), Incarnation::new("n", 0));
     let records = Records::new(false, POLLS);
-    let (plan, pulse) = (RuntimePlan::default(), Pulse::default());
-    SimRuntime::new(&incarnation, node, &plan, &pulse, &Debt::default(), &records)
+    let (plan, poll_counter) = (RuntimePlan::default(), PollCounter::default());
+    SimRuntime::new(&incarnation, node, &plan, &poll_counter, &DiskLatency::default(), &records)
 }
 
-/// How many states `tape`'s disk may be left in, none of them judged.
+/// How many states `trace`'s disk may be left in, none of them judged.
 #[must_use]
-pub fn count(tape: &DiskTrace, window: usize) -> Counts {
-    walk(tape, window.min(LARGEST_WINDOW), |_| ())
+pub fn count(trace: &DiskTrace, window: usize) -> Counts {
+    walk(trace, window.min(LARGEST_WINDOW), |_| ())
 }
 
-/// Judges every distinct state that `tape`'s disk may be left in, on `jobs` threads. `tell` is called
+/// Judges every distinct state that `trace`'s disk may be left in, on `jobs` threads. `tell` is called
 /// after each.
 #[must_use]
 pub fn examine(
-    tape: &DiskTrace,
+    trace: &DiskTrace,
     window: usize,
     jobs: NonZeroUsize,
     tell: impl Fn() + Sync,
 ) -> Report {
-    let tape = Arc::new(tape.clone());
+    let trace = Arc::new(trace.clone());
     // A bound, so that states don't pile up before they are judged.
     let (send, receive) = sync_channel(jobs.get() * 4);
     let receive = Mutex::new(receive);
     let (counts, mut breaches) = std::thread::scope(|scope| {
-        let judge = || scope.spawn(|| judged(&tape, &receive, &tell));
+        let judge = || scope.spawn(|| judged(&trace, &receive, &tell));
         let judges: Vec<_> = (0..jobs.get()).map(|_| judge()).collect();
         let mut number = 0_u64;
-        let counts = walk(&tape, window.min(LARGEST_WINDOW), |state| {
+        let counts = walk(&trace, window.min(LARGEST_WINDOW), |state| {
             // The judges are there until the sender is gone.
             let _ = send.send((number, state));
             number += 1;
@@ -145,16 +145,16 @@ pub fn examine(
 
 /// Judges states until no more come, and gives what is wrong with them, each with its number.
 fn judged(
-    tape: &Arc<DiskTrace>,
+    trace: &Arc<DiskTrace>,
     states: &Mutex<Receiver<(u64, State)>>,
     tell: &impl Fn(),
 ) -> Vec<(u64, Breach)> {
     let next = || lock(states).recv();
     let mut breaches = Vec::new();
-    while let Ok((number, State { op, left, remains })) = next() {
-        let tape = Arc::clone(tape);
+    while let Ok((number, State { op, left, crash_state })) = next() {
+        let trace = Arc::clone(trace);
         let verdict =
-            run_seed(0, TIME, move || async move { judge(&runtime(), &tape, remains).await });
+            run_seed(0, TIME, move || async move { judge(&runtime(), &trace, crash_state).await });
         if let Err(why) = verdict.unwrap_or_else(|panic| Err(panic.to_string())) {
             breaches.push((number, Breach { op, left, why }));
         }

@@ -43,12 +43,12 @@ impl Counts {
         )
     }
 
-    pub(super) fn of(tape: &DiskTrace, window: usize) -> Self {
-        let count = |is: fn(&Effect) -> bool| tape.ops.iter().filter(|op| is(&op.effect)).count();
+    pub(super) fn of(trace: &DiskTrace, window: usize) -> Self {
+        let count = |is: fn(&Effect) -> bool| trace.ops.iter().filter(|op| is(&op.effect)).count();
         Self {
             window,
-            steps: tape.steps.len(),
-            ops: tape.ops.len(),
+            steps: trace.steps.len(),
+            ops: trace.ops.len(),
             changes: count(|effect| matches!(effect, Effect::Change(_))),
             syncs: count(|effect| *effect == Effect::Sync),
             ..Self::default()

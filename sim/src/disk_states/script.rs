@@ -82,7 +82,7 @@ impl CommitBuilder {
         Ok(token)
     }
 
-    async fn told(&mut self, n: u64, input: &Input, keep: bool) -> Result<(), NotRecorded> {
+    async fn applied(&mut self, n: u64, input: &Input, keep: bool) -> Result<(), NotRecorded> {
         let commit = self.commit(n, input, keep)?;
         self.step(vec![commit]).await
     }
@@ -92,7 +92,7 @@ impl CommitBuilder {
         let create = self.create(1, fan()?, None)?;
         self.step(vec![create]).await?;
         let token = self.started(1, task(0, 0)).await?;
-        self.told(1, &failed(task(0, 0), token), false).await
+        self.applied(1, &failed(task(0, 0), token), false).await
     }
 
     /// The retry succeeds.
@@ -100,7 +100,7 @@ impl CommitBuilder {
         self.wait(DELAY.saturating_add(DELAY)).await;
         let token = self.started(1, task(0, 0)).await?;
         let result = json!({ "text": "r".repeat(400) });
-        self.told(1, &ended(task(0, 0), token, result), false).await
+        self.applied(1, &ended(task(0, 0), token, result), false).await
     }
 
     /// Another run beside the first, two calls at once, a result of many pages, a snapshot, and what
@@ -110,7 +110,7 @@ impl CommitBuilder {
         let (start, token) = self.start(1, task(0, 1)).await?;
         self.step(vec![create, start]).await?;
         let result = json!({ "text": "x".repeat(20_000) });
-        self.told(1, &ended(task(0, 1), token, result), true).await?;
+        self.applied(1, &ended(task(0, 1), token, result), true).await?;
         let below = self.version(1);
         self.step(vec![Call::Trim(id(1), below)]).await
     }
@@ -132,17 +132,17 @@ impl CommitBuilder {
         let again = self.create(3, one()?, redrives)?;
         self.step(vec![again]).await?;
         let token = self.started(3, task(0, 0)).await?;
-        self.told(3, &failed(task(0, 0), token), true).await?;
+        self.applied(3, &failed(task(0, 0), token), true).await?;
         let letter = LetterId { run: id(3), task: task(0, 0) };
         self.step(vec![Call::Discard(letter, "nobody wants it".to_owned())]).await?;
-        self.told(1, &ended(task(1, 0), last, json!("done")), true).await
+        self.applied(1, &ended(task(1, 0), last, json!("done")), true).await
     }
 
     /// A run is cancelled, others are archived and pruned, and one is left in the middle.
     pub(super) async fn rest(&mut self) -> Result<(), NotRecorded> {
         let create = self.create(4, fan()?, None)?;
         self.step(vec![create]).await?;
-        self.told(4, &Input::Cancel { reason: "enough".to_owned() }, false).await?;
+        self.applied(4, &Input::Cancel { reason: "enough".to_owned() }, false).await?;
         self.step(vec![Call::Archive(id(2))]).await?;
         self.wait(DELAY).await;
         self.step(vec![Call::Prune(PRUNE)]).await?;

@@ -1,8 +1,8 @@
 //! Goes through a tape call by call and makes every state that a power failure may leave.
 
+use super::digests::{SeenStates, StateBuilder};
 use super::disk_trace::{DiskTrace, Effect, Op};
-use super::judge::Remains;
-use super::marks::{Bench, Met};
+use super::judge::CrashState;
 use super::report::Counts;
 use super::states::{Left, all};
 use crate::disk::Image;
@@ -11,17 +11,21 @@ use crate::disk::Image;
 pub(super) struct State {
     pub(super) op: usize,
     pub(super) left: Left,
-    pub(super) remains: Remains,
+    pub(super) crash_state: CrashState,
 }
 
 /// Hands every distinct state to `each`, in order, and counts them all.
-pub(super) fn walk(tape: &DiskTrace, window: usize, mut each: impl FnMut(State)) -> Counts {
-    let mut counts = Counts::of(tape, window);
-    let mut walker =
-        Walker { window, bench: Bench::new(&[]), image: Image::default(), met: Met::default() };
-    let end = Op { effect: Effect::Read, begun: tape.steps.len(), acked: tape.steps.len() };
+pub(super) fn walk(trace: &DiskTrace, window: usize, mut each: impl FnMut(State)) -> Counts {
+    let mut counts = Counts::of(trace, window);
+    let mut walker = Walker {
+        window,
+        builder: StateBuilder::new(&[]),
+        image: Image::default(),
+        seen: SeenStates::default(),
+    };
+    let end = Op { effect: Effect::Read, begun: trace.steps.len(), acked: trace.steps.len() };
     let mut before = None;
-    for (number, op) in tape.ops.iter().chain([&end]).enumerate() {
+    for (number, op) in trace.ops.iter().chain([&end]).enumerate() {
         if let Effect::Change(change) = &op.effect {
             walker.image.change(number as u64, change.clone());
         }
@@ -36,7 +40,7 @@ pub(super) fn walk(tape: &DiskTrace, window: usize, mut each: impl FnMut(State))
         before = Some((op.begun, op.acked));
         if op.effect == Effect::Sync {
             walker.image.sync();
-            walker.bench = Bench::new(walker.image.durable());
+            walker.builder = StateBuilder::new(walker.image.durable());
             before = None;
         }
     }
@@ -45,9 +49,9 @@ pub(super) fn walk(tape: &DiskTrace, window: usize, mut each: impl FnMut(State))
 
 struct Walker {
     window: usize,
-    bench: Bench,
+    builder: StateBuilder,
     image: Image,
-    met: Met,
+    seen: SeenStates,
 }
 
 impl Walker {
@@ -61,11 +65,11 @@ impl Walker {
         let (begun, acked) = (op.begun, op.acked);
         let mut new = 0;
         for &left in lefts {
-            let (mark, bytes) = self.bench.make(&self.image, left, self.window);
-            if self.met.is_new(mark, begun, acked) {
+            let (digest, bytes) = self.builder.make(&self.image, left, self.window);
+            if self.seen.is_new(digest, begun, acked) {
                 new += 1;
-                let remains = Remains { bytes: bytes.to_vec(), begun, acked };
-                each(State { op: number, left, remains });
+                let crash_state = CrashState { bytes: bytes.to_vec(), begun, acked };
+                each(State { op: number, left, crash_state });
             }
         }
         new

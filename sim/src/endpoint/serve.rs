@@ -20,7 +20,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::answer::{Answer, Pieces};
 use super::ledger::Place;
-use super::user::{self, UserCode};
+use super::user::{self, ServiceCall};
 use super::{Delivery, EndpointScript, Entry, Ledger, Route};
 use crate::clock::true_now;
 use crate::fault::{FaultKind, Strikes};
@@ -28,7 +28,7 @@ use crate::net::{Breaker, ShimStream, SimListener};
 use crate::scenario::Reply;
 use crate::trace::{Kind, Trace};
 use crate::user::Service;
-use crate::watch::Watch;
+use crate::watchdog::Watchdog;
 
 /// A scripted HTTP endpoint, and beside it a user's own services. Clones are the same endpoint.
 #[derive(Clone)]
@@ -50,7 +50,7 @@ struct Shared {
     changed: Notify,
     /// The user's own services, by host.
     services: BTreeMap<String, Service>,
-    watch: Option<Watch>,
+    watchdog: Option<Watchdog>,
     /// By path, the tokens in the order of their first arrival, each with its count.
     arrivals: Mutex<BTreeMap<String, Vec<(String, u64)>>>,
 }
@@ -63,7 +63,7 @@ struct Exchange {
     method: Method,
     args: Bytes,
     breaker: Breaker,
-    own: Option<UserCode>,
+    own: Option<ServiceCall>,
 }
 
 /// Nobody will answer: the connection ends.
@@ -78,11 +78,15 @@ impl Endpoint {
         Self::made(name, script, trace, strikes, BTreeMap::new(), None)
     }
 
-    /// An endpoint that is a user's services as well, by host. `watch` counts their polls.
-    pub(crate) fn with_services(self, services: BTreeMap<String, Service>, watch: Watch) -> Self {
+    /// An endpoint that is a user's services as well, by host. `watchdog` counts their polls.
+    pub(crate) fn with_services(
+        self,
+        services: BTreeMap<String, Service>,
+        watchdog: Watchdog,
+    ) -> Self {
         let Shared { name, script, trace, strikes, .. } = &*self.0;
         let (trace, strikes) = (trace.clone(), strikes.clone());
-        Self::made(name, script.clone(), trace, strikes, services, Some(watch))
+        Self::made(name, script.clone(), trace, strikes, services, Some(watchdog))
     }
 
     fn made(
@@ -91,12 +95,12 @@ impl Endpoint {
         trace: Trace,
         strikes: Strikes,
         services: BTreeMap<String, Service>,
-        watch: Option<Watch>,
+        watchdog: Option<Watchdog>,
     ) -> Self {
         Self(Arc::new(Shared {
             name: name.to_owned(),
             services,
-            watch,
+            watchdog,
             script,
             ledger: Ledger::default(),
             trace,
@@ -189,13 +193,13 @@ impl Endpoint {
     }
 
     /// The user's service that the request is sent to, if it is.
-    fn own(&self, head: &Parts, body: &Bytes) -> Option<UserCode> {
-        let watch = self.0.watch.clone()?;
+    fn own(&self, head: &Parts, body: &Bytes) -> Option<ServiceCall> {
+        let watchdog = self.0.watchdog.clone()?;
         let host = head.headers.get(hyper::header::HOST)?.to_str().ok()?;
         let host = host.rsplit_once(':').map_or(host, |(host, _)| host).to_ascii_lowercase();
         let service = Arc::clone(self.0.services.get(&host)?);
         let request = user::request(head.method.as_str(), &head.uri, &head.headers, body);
-        Some(UserCode { host, request, service, watch })
+        Some(ServiceCall { host, request, service, watchdog })
     }
 
     fn enter(

@@ -15,23 +15,23 @@ use super::ledger::Place;
 use super::serve::Endpoint;
 use crate::scenario::{ENDPOINTS, Reply, RetryAfter};
 use crate::user::{Request, Response, Service};
-use crate::watch::Watch;
+use crate::watchdog::Watchdog;
 
 /// A user's service that is asked.
 #[derive(Clone)]
-pub(super) struct UserCode {
+pub(super) struct ServiceCall {
     pub(super) host: String,
     pub(super) request: Request,
     pub(super) service: Service,
-    pub(super) watch: Watch,
+    pub(super) watchdog: Watchdog,
 }
 
-impl UserCode {
+impl ServiceCall {
     /// What the service answers, its polls counted: one that goes round and round is found.
     async fn answer(&self) -> Response {
         let mut answering = pin!((self.service)(self.request.clone()));
         poll_fn(|cx| {
-            if self.watch.admit(ENDPOINTS) { answering.as_mut().poll(cx) } else { Poll::Pending }
+            if self.watchdog.admit(ENDPOINTS) { answering.as_mut().poll(cx) } else { Poll::Pending }
         })
         .await
     }
@@ -42,7 +42,7 @@ impl Endpoint {
     ///
     /// # Panics
     /// When that is no status: the world ends, and says so.
-    pub(super) async fn ask(&self, own: &UserCode, place: Place) -> Response {
+    pub(super) async fn ask(&self, own: &ServiceCall, place: Place) -> Response {
         let answer = own.answer().await;
         assert!(
             (200..=599).contains(&answer.status),

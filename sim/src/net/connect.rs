@@ -11,9 +11,9 @@ use retrial::time::{Mono, Nanos};
 
 use super::Net;
 use super::conn::Conn;
+use super::network::Obstacle;
 use super::plan::Direction;
 use super::stream::ShimStream;
-use super::world::Obstacle;
 use crate::clock::true_now;
 use crate::incarnation::Incarnation;
 use crate::trace::Kind;

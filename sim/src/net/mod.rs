@@ -16,15 +16,15 @@
 mod conn;
 mod connect;
 mod listen;
+mod network;
 mod plan;
 mod stream;
-mod world;
 
 pub use connect::SimConnector;
 pub use listen::SimListener;
+pub use network::Net;
 pub use plan::{Direction, Effect, NetFault, NetPlan, Which, Window};
 pub use stream::{Breaker, ShimStream};
-pub use world::Net;
 
 /// Mixes 64 bits (`SplitMix64`'s finaliser; Steele, Lea, Flood 2014).
 fn mix(n: u64) -> u64 {

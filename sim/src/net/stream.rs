@@ -23,7 +23,7 @@ use crate::trace::Kind;
 pub struct ShimStream {
     net: Net,
     end: Arc<End>,
-    nap: Option<(Mono, Pin<Box<Sleep>>)>,
+    sleep: Option<(Mono, Pin<Box<Sleep>>)>,
 }
 
 /// Resets a connection from outside of whoever holds its stream.
@@ -57,7 +57,7 @@ enum Gate {
 
 impl ShimStream {
     pub(super) fn new(net: Net, end: Arc<End>) -> Self {
-        Self { net, end, nap: None }
+        Self { net, end, sleep: None }
     }
 
     /// The node at the other end.
@@ -116,18 +116,18 @@ impl ShimStream {
     }
 
     /// Sleeps until `until`; forever when that is the last instant.
-    fn poll_nap(&mut self, cx: &mut Context<'_>, until: Mono) -> Poll<()> {
+    fn poll_sleep(&mut self, cx: &mut Context<'_>, until: Mono) -> Poll<()> {
         if until == Mono::from_nanos(u64::MAX) {
             return Poll::Pending;
         }
-        if self.nap.as_ref().is_none_or(|(armed, _)| *armed != until) {
+        if self.sleep.as_ref().is_none_or(|(armed, _)| *armed != until) {
             let wait = until.since(true_now());
             let deadline = TimeHandle::current().now_instant() + std::time::Duration::from(wait);
-            self.nap = Some((until, Box::pin(sleep_until(deadline))));
+            self.sleep = Some((until, Box::pin(sleep_until(deadline))));
         }
-        let Some((_, sleep)) = &mut self.nap else { return Poll::Ready(()) };
+        let Some((_, sleep)) = &mut self.sleep else { return Poll::Ready(()) };
         ready!(sleep.as_mut().poll(cx));
-        self.nap = None;
+        self.sleep = None;
         Poll::Ready(())
     }
 
@@ -251,7 +251,7 @@ impl AsyncRead for ShimStream {
                 Gate::Open(limit) => return me.poll_bytes(cx, buf, limit),
                 Gate::Ended(Ending::Closed) => return Poll::Ready(Ok(())),
                 Gate::Ended(Ending::Reset) => return Poll::Ready(Err(reset())),
-                Gate::Shut(until) => ready!(me.poll_nap(cx, until)),
+                Gate::Shut(until) => ready!(me.poll_sleep(cx, until)),
             }
         }
     }

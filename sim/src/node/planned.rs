@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::{Inner, SimNode};
 use crate::clock::true_now;
-use crate::disk::Fate;
+use crate::disk::CrashOutcome;
 use crate::fault::FaultKind;
 use crate::net::Window;
 use crate::sync::lock;
@@ -36,7 +36,7 @@ pub struct Crash {
     /// When.
     pub at: CrashAt,
     /// What becomes of writes that are not synced.
-    pub fate: Fate,
+    pub outcome: CrashOutcome,
     /// How long the node stays down.
     pub down: Nanos,
 }
@@ -58,13 +58,13 @@ impl SimNode {
         let node = Arc::downgrade(&self.0);
         let die = move || {
             let may = |node: &Arc<Inner>| !lock(&node.state).healed;
-            if node.upgrade().filter(may).is_some_and(|node| node.die(crash.fate)) {
+            if node.upgrade().filter(may).is_some_and(|node| node.die(crash.outcome)) {
                 // Nobody listens any more once the world has ended.
                 let _ = dead.send(());
             }
         };
         match crash.at {
-            CrashAt::Poll(poll) => self.0.pulse.at_poll(poll, die),
+            CrashAt::Poll(poll) => self.0.poll_counter.at_poll(poll, die),
             CrashAt::DiskOp(op) => {
                 if let Some(disk) = &self.0.disk {
                     disk.at_op(op, die);
@@ -78,14 +78,14 @@ impl SimNode {
         let node = Arc::downgrade(&self.0);
         supervise(async move {
             if let (Ok(()), Some(node)) = (died.await, Weak::upgrade(&node)) {
-                Self(node).bury_and_revive(crash.down).await;
+                Self(node).clean_up_and_restart(crash.down).await;
             }
         });
     }
 
     /// Plans a crash just before the node's poll number `poll`, from 0 and over all its lives.
-    pub fn crash_at_poll(&self, poll: u64, fate: Fate, down: Nanos) {
-        self.plan_crash(Crash { at: CrashAt::Poll(poll), fate, down });
+    pub fn crash_at_poll(&self, poll: u64, outcome: CrashOutcome, down: Nanos) {
+        self.plan_crash(Crash { at: CrashAt::Poll(poll), outcome, down });
     }
 
     /// Plans a pause.

@@ -8,15 +8,15 @@ use retrial::run::{Event, RouteCause, RunId, TaskId};
 use retrial::workflow::{StepIx, Template, Workflow};
 use serde_json::{Value, json};
 
-use super::fate::Fate;
 use super::history::is_bare;
 use super::ledger::Ledger;
+use super::step_outcomes::StepOutcomes;
 use super::{GATHERED, Report};
 
 /// A step was not given the errors of the branches that lead to it.
 pub const ERRORS_MISGATHERED: &str = "errors_misgathered";
 
-impl Fate<'_> {
+impl StepOutcomes<'_> {
     /// The failed steps whose errors are not cleared once the step has ended.
     fn carried(&self, workflow: &Workflow, step: StepIx) -> BTreeSet<StepIx> {
         self.kept(workflow, vec![step])

@@ -9,7 +9,7 @@ use retrial::store::{QueueRow, QueueState};
 use super::history::{TaskHistory, entries, tasks};
 use super::ledger::{Ledger, receipts};
 use super::{Promise, Report, error_budget, lines};
-use crate::evidence::{Evidence, RunEvidence, Told};
+use crate::evidence::{Evidence, ObservedEvent, RunEvidence};
 use crate::scenario::STORE;
 
 /// An acknowledged run is gone.
@@ -65,7 +65,7 @@ pub fn judge(evidence: &Evidence) -> Report {
             "the store calls it damaged, but nothing rotted".to_owned()
         });
     }
-    told(&mut report, evidence);
+    observed(&mut report, evidence);
     untold(&mut report, evidence);
     lines::judge(&mut report, evidence);
     error_budget::judge(&mut report, evidence);
@@ -203,23 +203,23 @@ fn fits(last: &Event, row: Option<&QueueRow>) -> bool {
 }
 
 /// What observers were told is durable, at the same number, with the same content.
-fn told(report: &mut Report, evidence: &Evidence) {
+fn observed(report: &mut Report, evidence: &Evidence) {
     let runs: BTreeMap<_, _> = evidence.runs.iter().map(|r| (r.id, r)).collect();
-    for told in &evidence.told {
-        alive(report, evidence, told);
-        let Some(run) = runs.get(&told.run) else {
-            report.check(false, told.run, TOLD_BUT_LOST, || shown(told));
+    for observed in &evidence.observed {
+        alive(report, evidence, observed);
+        let Some(run) = runs.get(&observed.run) else {
+            report.check(false, observed.run, TOLD_BUT_LOST, || shown(observed));
             continue;
         };
-        if run.damaged || told.number < run.first {
+        if run.damaged || observed.number < run.first {
             continue;
         }
-        let at = usize::try_from(told.number.0 - run.first.0).unwrap_or(usize::MAX);
+        let at = usize::try_from(observed.number.0 - run.first.0).unwrap_or(usize::MAX);
         let kept = run.events.get(at);
-        report.check(kept.is_some(), told.run, TOLD_BUT_LOST, || shown(told));
+        report.check(kept.is_some(), observed.run, TOLD_BUT_LOST, || shown(observed));
         if let Some(kept) = kept {
-            report.check(*kept == told.recorded, told.run, TOLD_OTHERWISE, || {
-                format!("{}; durable is {} at {}", shown(told), kept.event.name(), kept.at)
+            report.check(*kept == observed.recorded, observed.run, TOLD_OTHERWISE, || {
+                format!("{}; durable is {} at {}", shown(observed), kept.event.name(), kept.at)
             });
         }
     }
@@ -228,31 +228,34 @@ fn told(report: &mut Report, evidence: &Evidence) {
 /// What is durable is told by whoever wrote it: an answer that was lost is asked for again. Only an
 /// engine that dies leaves something untold.
 fn untold(report: &mut Report, evidence: &Evidence) {
-    if evidence.lives.iter().any(|l| l.died.is_some() && l.node != STORE) {
+    if evidence.lifespans.iter().any(|l| l.died.is_some() && l.node != STORE) {
         return;
     }
-    let told: BTreeSet<_> = evidence.told.iter().map(|t| (t.run, t.number.0)).collect();
+    let observed: BTreeSet<_> = evidence.observed.iter().map(|t| (t.run, t.number.0)).collect();
     for run in evidence.runs.iter().filter(|r| !r.damaged) {
         for entry in entries(run) {
-            report.check(told.contains(&(run.id, entry.number)), run.id, NEVER_TOLD, || {
+            report.check(observed.contains(&(run.id, entry.number)), run.id, NEVER_TOLD, || {
                 format!("no observer heard of {}", entry.show())
             });
         }
     }
 }
 
-fn alive(report: &mut Report, evidence: &Evidence, told: &Told) {
-    let mut lives =
-        evidence.lives.iter().filter(|l| l.node == told.node && l.incarnation == told.incarnation);
-    let Some(incarnation) = lives.next() else { return };
-    let lived = incarnation.born <= told.at && incarnation.died.is_none_or(|d| told.at <= d);
-    report.check(lived, told.run, TOLD_BY_THE_DEAD, || shown(told));
+fn alive(report: &mut Report, evidence: &Evidence, observed: &ObservedEvent) {
+    let mut lifespans = evidence
+        .lifespans
+        .iter()
+        .filter(|l| l.node == observed.node && l.incarnation == observed.incarnation);
+    let Some(incarnation) = lifespans.next() else { return };
+    let lived =
+        incarnation.born <= observed.at && incarnation.died.is_none_or(|d| observed.at <= d);
+    report.check(lived, observed.run, TOLD_BY_THE_DEAD, || shown(observed));
 }
 
-fn shown(told: &Told) -> String {
-    let (node, incarnation, number) = (&told.node, told.incarnation, told.number.0);
-    let at = retrial::time::Nanos::new(told.at.as_nanos());
-    format!("{node} (life {incarnation}) told #{number} {} at {at}", told.recorded.event.name())
+fn shown(observed: &ObservedEvent) -> String {
+    let (node, incarnation, number) = (&observed.node, observed.incarnation, observed.number.0);
+    let at = retrial::time::Nanos::new(observed.at.as_nanos());
+    format!("{node} (life {incarnation}) told #{number} {} at {at}", observed.recorded.event.name())
 }
 
 /// Every arrival belongs to a durable start: write, then act.

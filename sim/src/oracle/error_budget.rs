@@ -40,7 +40,7 @@ const UNSURE: Nanos = Nanos::from_secs(120);
 const MILLION: u128 = 1_000_000;
 
 /// An alert as a run tells it.
-struct Told<'e> {
+struct RecordedAlert<'e> {
     run: &'e RunEvidence,
     entry: Entry<'e>,
     task: TaskId,
@@ -61,7 +61,7 @@ struct Counted {
 /// Judges every alert, and those that there should have been.
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     let kept = || evidence.runs.iter().filter(|run| !run.damaged);
-    let told: Vec<Told<'_>> = kept().flat_map(alerts).collect();
+    let told: Vec<RecordedAlert<'_>> = kept().flat_map(alerts).collect();
     for told in &told {
         report.met(ALERT);
         alert(report, told);
@@ -92,7 +92,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     }
 }
 
-fn alerts(run: &RunEvidence) -> Vec<Told<'_>> {
+fn alerts(run: &RunEvidence) -> Vec<RecordedAlert<'_>> {
     let all: Vec<Entry<'_>> = entries(run).collect();
     let told = all.iter().enumerate().filter_map(|(at, entry)| {
         let Event::ErrorBudgetBurnt { task, attempt, alert, webhook } = entry.event else {
@@ -104,7 +104,7 @@ fn alerts(run: &RunEvidence) -> Vec<Told<'_>> {
             matches!(e.event, Event::AttemptFailed { task: t, attempt: n, failure, .. }
                 if (t, n) == (task, attempt) && burns(failure))
         });
-        Some(Told {
+        Some(RecordedAlert {
             run,
             entry: *entry,
             task: *task,
@@ -121,13 +121,13 @@ fn burns(failure: &Failure) -> bool {
     failure.class() == Class::Retryable && failure.code().as_str() != "LEASE_LOST"
 }
 
-impl Told<'_> {
+impl RecordedAlert<'_> {
     fn action(&self) -> &str {
         self.run.workflow.step(self.task.step).map_or("", |step| step.action.as_str())
     }
 }
 
-fn alert(report: &mut Report, told: &Told<'_>) {
+fn alert(report: &mut Report, told: &RecordedAlert<'_>) {
     let (run, Alert { threshold, burnt, failures, calls }) = (told.run.id, told.alert);
     let shown = || format!("{}: {:?}", told.entry.show(), told.alert);
     report.check(told.raised_by.is_some(), run, ALERT_WITHOUT_FAILURE, shown);
@@ -161,7 +161,7 @@ fn is_lowered(budget: &ErrorBudget, share: u64, failures: u64, calls: u64) -> bo
 }
 
 /// The run that tells a webhook is there, once, and says what the alert says.
-fn webhook(report: &mut Report, evidence: &Evidence, told: &Told<'_>) {
+fn webhook(report: &mut Report, evidence: &Evidence, told: &RecordedAlert<'_>) {
     let action = told.run.workflow.actions().get(told.action());
     let named = action.and_then(|action| action.webhook.as_ref());
     let shown = || format!("{}: webhook {:?}", told.entry.show(), told.webhook);
@@ -200,7 +200,7 @@ fn webhook(report: &mut Report, evidence: &Evidence, told: &Told<'_>) {
 }
 
 /// Every run that nobody asked for tells an alert.
-fn unasked(report: &mut Report, evidence: &Evidence, told: &[Told<'_>]) {
+fn unasked(report: &mut Report, evidence: &Evidence, told: &[RecordedAlert<'_>]) {
     for run in evidence.runs.iter().filter(|run| run.is_webhook) {
         let named = told.iter().filter(|told| told.webhook == Some(run.id)).count();
         report.check(named == 1, run.id, WEBHOOK_UNASKED, || format!("{named} alerts name it"));
@@ -212,14 +212,15 @@ fn unasked(report: &mut Report, evidence: &Evidence, told: &[Told<'_>]) {
 fn of_action(
     report: &mut Report,
     evidence: &Evidence,
-    told: &[Told<'_>],
+    told: &[RecordedAlert<'_>],
     action: &str,
     budget: &ErrorBudget,
     alone: bool,
 ) {
     let outcomes: Vec<Counted> =
         evidence.runs.iter().flat_map(|run| counted(run, action)).collect();
-    let told: Vec<&Told<'_>> = told.iter().filter(|told| told.action() == action).collect();
+    let told: Vec<&RecordedAlert<'_>> =
+        told.iter().filter(|told| told.action() == action).collect();
     let (calls, failures) =
         (outcomes.len() as u64, outcomes.iter().filter(|o| o.failed).count() as u64);
     for told in &told {
@@ -277,7 +278,12 @@ fn counted<'e>(run: &'e RunEvidence, action: &'e str) -> impl Iterator<Item = Co
 }
 
 /// One run's outcomes in their order, and the alerts that follow from them.
-fn foretold(report: &mut Report, told: &[&Told<'_>], outcomes: &[Counted], budget: &ErrorBudget) {
+fn foretold(
+    report: &mut Report,
+    told: &[&RecordedAlert<'_>],
+    outcomes: &[Counted],
+    budget: &ErrorBudget,
+) {
     let (mut calls, mut failures) = (0, 0);
     let (mut raised, mut expected) = (BTreeSet::new(), Vec::new());
     for outcome in outcomes {
@@ -293,7 +299,7 @@ fn foretold(report: &mut Report, told: &[&Told<'_>], outcomes: &[Counted], budge
             }
         }
     }
-    let of = |t: &&Told<'_>| {
+    let of = |t: &&RecordedAlert<'_>| {
         let Alert { threshold, failures, calls, .. } = t.alert;
         (t.raised_by, threshold, failures, calls)
     };

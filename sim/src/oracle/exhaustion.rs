@@ -9,8 +9,8 @@ use retrial::time::Timestamp;
 use super::history::{Entry, Failed, TaskHistory, endpoint_of, entries, tasks};
 use super::ledger::Ledger;
 use super::model::Unknown;
-use super::{OUTCOME_UNKNOWN, Promise, Report, answers, calling_off, model, rollback, routing};
-use crate::evidence::{Did, Evidence, RunEvidence};
+use super::{OUTCOME_UNKNOWN, Promise, Report, answers, cancellation, model, rollback, routing};
+use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
 
 /// It was retried although the policy stops.
 pub const RETRIED_TOO_OFTEN: &str = "retried_too_often";
@@ -55,7 +55,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         routing::judge(&mut report, run, &tasks, &ledger);
         rollback::judge(&mut report, run, &ledger);
     }
-    calling_off::judge(&mut report, evidence);
+    cancellation::judge(&mut report, evidence);
     report
 }
 
@@ -215,9 +215,11 @@ fn unknown(
     if evidence.own.is_own && endpoint_of(&task.run.workflow, task.task.step).is_none() {
         // A user's function makes failures as it likes, and knows what it has done. Of one that did
         // not come to its end nobody knows.
-        let works = ledger.works(task.run.id, task.task, failed.attempt);
-        let itself = works.iter().find_map(|work| match &work.did {
-            Did::Failed { code, unknown } if code == failed.failure.code() => Some(*unknown),
+        let function_records = ledger.function_records(task.run.id, task.task, failed.attempt);
+        let itself = function_records.iter().find_map(|work| match &work.did {
+            FunctionEvent::Failed { code, unknown } if code == failed.failure.code() => {
+                Some(*unknown)
+            }
             _ => None,
         });
         return match itself {

@@ -8,7 +8,7 @@ use retrial::workflow::{Step, Target};
 use super::Report;
 use super::history::{Entry, entries, tasks};
 use super::ledger::Ledger;
-use crate::evidence::{Did, Evidence, RunEvidence};
+use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
 use crate::fault::FaultKind;
 
 /// An outcome of an attempt that never began.
@@ -50,7 +50,12 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_
             if declared.is_none_or(|action| action.target != Target::Registered) {
                 continue;
             }
-            placed(report, run.id, evidence.lacking.contains(&task.step.action), &task.entries);
+            placed(
+                report,
+                run.id,
+                evidence.missing_functions.contains(&task.step.action),
+                &task.entries,
+            );
             // What a user's own function did inside nobody wrote down.
             if evidence.own.is_own {
                 continue;
@@ -101,7 +106,7 @@ impl Task<'_> {
                 Event::TaskSucceeded { attempt, .. } => (*attempt, true),
                 _ => continue,
             };
-            let began = self.did(attempt).any(|did| matches!(did, Did::Began(_)));
+            let began = self.did(attempt).any(|did| matches!(did, FunctionEvent::Began(_)));
             report.check(began || !own, self.run.id, NEVER_BEGAN, || entry.show());
             report.met(FUNCTION);
             self.cost(report, entry, attempt, own);
@@ -112,13 +117,13 @@ impl Task<'_> {
         }
     }
 
-    fn did(&self, attempt: u32) -> impl Iterator<Item = &Did> {
-        self.ledger.works(self.run.id, self.task, attempt).iter().map(|work| &work.did)
+    fn did(&self, attempt: u32) -> impl Iterator<Item = &FunctionEvent> {
+        self.ledger.function_records(self.run.id, self.task, attempt).iter().map(|work| &work.did)
     }
 
     fn last_beat(&self, attempt: u32) -> Option<u64> {
         let beats = self.did(attempt).filter_map(|did| match did {
-            Did::Beat(done) => Some(*done),
+            FunctionEvent::Beat(done) => Some(*done),
             _ => None,
         });
         beats.last()
@@ -137,10 +142,10 @@ impl Task<'_> {
         let made = (1..attempt).filter_map(|n| self.last_beat(n)).max();
         for did in self.did(attempt) {
             match did {
-                Did::Checked => {
+                FunctionEvent::Checked => {
                     report.check(!held, self.run.id, CHECKED_AGAIN, || entry.show());
                 }
-                Did::Began(seen) => {
+                FunctionEvent::Began(seen) => {
                     report.check(*seen >= known, self.run.id, PROGRESS_LOST, || {
                         format!("it had come to {known:?}, not {seen:?}: {}", entry.show())
                     });
@@ -164,7 +169,7 @@ impl Task<'_> {
         let said: u64 = self
             .did(attempt)
             .filter_map(|did| match did {
-                Did::TaskTime(cost) => Some(*cost),
+                FunctionEvent::TaskTime(cost) => Some(*cost),
                 _ => None,
             })
             .sum();
@@ -210,7 +215,8 @@ impl Task<'_> {
                     }
                     let arrivals = self.ledger.arrivals(self.run.id, self.task, *attempt);
                     let answered = arrivals.iter().filter_map(|a| a.answered_at).min();
-                    let last = self.ledger.works(self.run.id, self.task, *attempt).last();
+                    let last =
+                        self.ledger.function_records(self.run.id, self.task, *attempt).last();
                     let (Some(at), Some(last)) = (answered, last) else { continue };
                     let most = limit.saturating_add(evidence.clock.tolerance(limit));
                     let silent = at.since(last.at);

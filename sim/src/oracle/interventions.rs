@@ -55,9 +55,9 @@ pub fn judge(evidence: &Evidence) -> Report {
     }
     letters(&mut report, evidence);
     redriven(&mut report, evidence, &ledger);
-    if let Some(pruning) = &evidence.people.pruned {
+    if let Some(pruning) = &evidence.interventions.pruned {
         pruned(&mut report, pruning);
-        let known = evidence.people.letters.iter().map(|(head, _)| head.id);
+        let known = evidence.interventions.letters.iter().map(|(head, _)| head.id);
         let gone = removed(pruning);
         let right: BTreeSet<LetterId> = known.filter(|id| !gone.contains(&id.run)).collect();
         let after: BTreeSet<LetterId> = pruning.letters.iter().copied().collect();
@@ -73,7 +73,7 @@ fn left(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>, task: &Ta
     let failed = task.entries.iter().find(|e| matches!(e.event, Event::TaskFailed { .. }));
     let Some(entry) = failed else { return };
     let (run, id) = (task.run, LetterId { run: task.run.id, task: task.task });
-    let mut found = evidence.people.letters.iter().filter(|(head, _)| head.id == id);
+    let mut found = evidence.interventions.letters.iter().filter(|(head, _)| head.id == id);
     let letter = found.next();
     let one = letter.is_some() && found.next().is_none();
     report
@@ -121,7 +121,7 @@ fn differs(
 
 /// No letter without a final failure.
 fn letters(report: &mut Report, evidence: &Evidence) {
-    for (head, _) in &evidence.people.letters {
+    for (head, _) in &evidence.interventions.letters {
         let run = evidence.runs.iter().find(|run| run.id == head.id.run);
         let failed = |run: &RunEvidence| {
             entries(run)
@@ -138,17 +138,17 @@ fn redriven(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>) {
     for (letter, run) in evidence.runs.iter().filter_map(|run| Some((run.redrives?, run))) {
         runs.entry(letter).or_default().push(run);
     }
-    for (head, letter) in &evidence.people.letters {
+    for (head, letter) in &evidence.interventions.letters {
         let by = runs.get(&head.id).map_or(&[][..], Vec::as_slice);
         let of = head.id.run;
-        let answers = evidence.people.redriven.iter().filter(|(id, _)| *id == head.id);
+        let answers = evidence.interventions.redriven.iter().filter(|(id, _)| *id == head.id);
         let answers: Vec<RedriveAnswer> = answers.map(|(_, answer)| *answer).collect();
         let own = answers.iter().filter(|a| matches!(a, RedriveAnswer::By(_))).count();
         report.check(by.len() <= 1 && own <= 1, of, REDRIVEN_TWICE, || {
             format!("letter {}: {} runs, {own} callers", head.id, by.len())
         });
         let right = agrees(&head.status, by.first().map(|run| run.id), &answers)
-            && (!evidence.people.discarded.contains(&head.id)
+            && (!evidence.interventions.discarded.contains(&head.id)
                 || matches!(head.status, LetterStatus::Discarded { .. }));
         report.check(right, of, WRONG_STATUS, || {
             format!("letter {} is {:?}; answers: {answers:?}", head.id, head.status)

@@ -12,7 +12,7 @@ use super::graph::{Truth, ensured};
 use super::history::{Entry, TaskHistory, endpoint_of, input_of, tasks};
 use super::ledger::Ledger;
 use super::{ENSURES, Promise, Report, answers, classes, functions};
-use crate::evidence::{Arrival, Evidence, Told};
+use crate::evidence::{Arrival, Evidence, ObservedEvent};
 use crate::fault::FaultKind;
 
 /// A recorded answer was not given to that attempt.
@@ -108,12 +108,14 @@ fn answered(
     entry: &Entry<'_>,
     arrivals: &[&Arrival],
 ) {
-    let of_entry = |t: &&Told| t.run == task.run.id && t.number.0 == entry.number;
-    let Some(told) = evidence.told.iter().filter(of_entry).map(|t| t.at).min() else { return };
-    let by = told.after(evidence.clock.slack);
+    let of_entry = |t: &&ObservedEvent| t.run == task.run.id && t.number.0 == entry.number;
+    let Some(observed) = evidence.observed.iter().filter(of_entry).map(|t| t.at).min() else {
+        return;
+    };
+    let by = observed.after(evidence.clock.slack);
     let right = arrivals.iter().any(|a| a.answered_at.is_some_and(|at| at <= by));
     report.check(right || arrivals.is_empty(), task.run.id, OUTCOME_BEFORE_ANSWER, || {
-        format!("told at {} without an answer: {}", Nanos::new(told.as_nanos()), entry.show())
+        format!("told at {} without an answer: {}", Nanos::new(observed.as_nanos()), entry.show())
     });
 }
 

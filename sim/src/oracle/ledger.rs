@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use retrial::run::{RunId, TaskId};
 
-use crate::evidence::{Arrival, Evidence, RunEvidence, Work};
+use crate::evidence::{Arrival, Evidence, FunctionRecord, RunEvidence};
 
 /// What endpoints and functions saw, by task and attempt.
 pub(super) struct Ledger<'e> {
     by_attempt: BTreeMap<(String, u32), Vec<&'e Arrival>>,
-    works: BTreeMap<(RunId, TaskId, u32), Vec<&'e Work>>,
+    function_records: BTreeMap<(RunId, TaskId, u32), Vec<&'e FunctionRecord>>,
 }
 
 impl<'e> Ledger<'e> {
@@ -22,16 +22,21 @@ impl<'e> Ledger<'e> {
                 by_attempt.entry((token.clone(), attempt)).or_default().push(arrival);
             }
         }
-        let mut works: BTreeMap<_, Vec<_>> = BTreeMap::new();
-        for work in &evidence.works {
-            works.entry((work.run, work.task, work.attempt)).or_default().push(work);
+        let mut function_records: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for work in &evidence.function_records {
+            function_records.entry((work.run, work.task, work.attempt)).or_default().push(work);
         }
-        Self { by_attempt, works }
+        Self { by_attempt, function_records }
     }
 
     /// What the registered function did in `attempt` of `task`, in order.
-    pub(super) fn works(&self, run: RunId, task: TaskId, attempt: u32) -> &[&'e Work] {
-        self.works.get(&(run, task, attempt)).map_or(&[], Vec::as_slice)
+    pub(super) fn function_records(
+        &self,
+        run: RunId,
+        task: TaskId,
+        attempt: u32,
+    ) -> &[&'e FunctionRecord] {
+        self.function_records.get(&(run, task, attempt)).map_or(&[], Vec::as_slice)
     }
 
     /// What arrived for `attempt` of `task`.

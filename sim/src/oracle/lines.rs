@@ -27,12 +27,12 @@ pub const WRONG_COUNT: &str = "wrong_count";
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     let of_nodes = |output: &&Output| output.source.starts_with(JSON_LINES);
     let outputs: Vec<&Output> = evidence.outputs.iter().filter(of_nodes).collect();
-    let mut told = BTreeSet::new();
+    let mut observed = BTreeSet::new();
     for output in &outputs {
-        told.extend(lines(report, evidence, output));
+        observed.extend(lines(report, evidence, output));
     }
     if !outputs.is_empty() {
-        missing(report, evidence, &told);
+        missing(report, evidence, &observed);
     }
     for output in evidence.outputs.iter().filter(|output| output.source == METRICS) {
         counts(report, evidence, &output.text);
@@ -46,7 +46,7 @@ fn lines(report: &mut Report, evidence: &Evidence, output: &Output) -> Vec<(RunI
     let whole = output.text.is_empty() || output.text.ends_with('\n');
     report.check(whole, None, LINE_BROKEN, || format!("{source}: the last line is cut"));
     let mut last: BTreeMap<RunId, u64> = BTreeMap::new();
-    let mut told = Vec::new();
+    let mut observed = Vec::new();
     for (place, line) in (1..).zip(output.text.lines()) {
         let read: Option<Value> = serde_json::from_str(line).ok();
         let read = read.as_ref().and_then(|line| Some((id(line)?, line["number"].as_u64()?, line)));
@@ -58,7 +58,7 @@ fn lines(report: &mut Report, evidence: &Evidence, output: &Output) -> Vec<(RunI
         report.check(follows, run, LINE_OUT_OF_ORDER, || {
             format!("{source}, line {place}: #{number} after {before:?}")
         });
-        told.push((run, number));
+        observed.push((run, number));
         let kept = evidence.runs.iter().find(|r| r.id == run);
         if let Some(kept) = kept.filter(|r| !r.damaged && number >= r.first.0) {
             let right = entry(kept, number).is_some_and(|entry| tells(line, &entry));
@@ -67,12 +67,12 @@ fn lines(report: &mut Report, evidence: &Evidence, output: &Output) -> Vec<(RunI
             });
         }
     }
-    told
+    observed
 }
 
 /// How many nodes run an engine.
 fn engines(evidence: &Evidence) -> usize {
-    let names = evidence.lives.iter().map(|incarnation| incarnation.node.as_str());
+    let names = evidence.lifespans.iter().map(|incarnation| incarnation.node.as_str());
     names.filter(|name| ![STORE, ENDPOINTS].contains(name)).collect::<BTreeSet<_>>().len()
 }
 
@@ -109,9 +109,9 @@ fn tells(line: &Value, entry: &Entry<'_>) -> bool {
 }
 
 /// Without a death every event stands in a line: whoever wrote an event tells it.
-fn missing(report: &mut Report, evidence: &Evidence, told: &BTreeSet<(RunId, u64)>) {
+fn missing(report: &mut Report, evidence: &Evidence, observed: &BTreeSet<(RunId, u64)>) {
     if evidence
-        .lives
+        .lifespans
         .iter()
         .any(|incarnation| incarnation.died.is_some() && incarnation.node != STORE)
     {
@@ -119,7 +119,7 @@ fn missing(report: &mut Report, evidence: &Evidence, told: &BTreeSet<(RunId, u64
     }
     for run in evidence.runs.iter().filter(|run| !run.damaged) {
         for entry in entries(run) {
-            let there = told.contains(&(run.id, entry.number));
+            let there = observed.contains(&(run.id, entry.number));
             report.check(there, run.id, LINE_MISSING, || format!("no line of {}", entry.show()));
         }
     }
@@ -132,25 +132,29 @@ fn counts(report: &mut Report, evidence: &Evidence, text: &str) {
         let lines = lines.filter(|line| line.contains(label));
         lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     };
-    let told = |wanted: fn(&Event) -> bool| {
-        evidence.told.iter().filter(|told| wanted(&told.recorded.event)).count() as u64
+    let observed = |wanted: fn(&Event) -> bool| {
+        evidence.observed.iter().filter(|observed| wanted(&observed.recorded.event)).count() as u64
     };
     let timed_out = |event: &Event| matches!(event, Event::AttemptFailed { failure, .. } if failure.kind() == RetryKind::Timeout);
     for (name, label, expected) in [
         (
             "retrial_attempts_total",
             "outcome=failure",
-            told(|e| matches!(e, Event::AttemptFailed { .. })),
+            observed(|e| matches!(e, Event::AttemptFailed { .. })),
         ),
         (
             "retrial_attempts_total",
             "outcome=success",
-            told(|e| matches!(e, Event::TaskSucceeded { .. })),
+            observed(|e| matches!(e, Event::TaskSucceeded { .. })),
         ),
-        ("retrial_retries_total", "", told(|e| matches!(e, Event::RetryScheduled { .. }))),
-        ("retrial_timeouts_total", "", told(timed_out)),
-        ("retrial_tasks_total", "outcome=failed", told(|e| matches!(e, Event::TaskFailed { .. }))),
-        ("retrial_runs_total", "", told(|e| matches!(e, Event::RunEnded { .. }))),
+        ("retrial_retries_total", "", observed(|e| matches!(e, Event::RetryScheduled { .. }))),
+        ("retrial_timeouts_total", "", observed(timed_out)),
+        (
+            "retrial_tasks_total",
+            "outcome=failed",
+            observed(|e| matches!(e, Event::TaskFailed { .. })),
+        ),
+        ("retrial_runs_total", "", observed(|e| matches!(e, Event::RunEnded { .. }))),
     ] {
         let counted = sum(name, label);
         report.check(counted == expected, None, WRONG_COUNT, || {

@@ -7,13 +7,14 @@
 //! `tests/oracle_promises`.
 
 mod answers;
+pub mod bit_rot;
 pub mod branches;
-pub mod calling_off;
+pub mod cancellation;
 pub mod classes;
 pub mod durability;
 pub mod error_budget;
+pub mod event_refs;
 pub mod exhaustion;
-mod fate;
 pub mod functions;
 mod graph;
 pub mod guards;
@@ -25,14 +26,13 @@ mod ledger;
 pub mod lines;
 mod model;
 pub mod ownership;
-pub mod proof;
 pub mod replay;
 pub mod rollback;
-pub mod rot;
 pub mod routing;
 pub mod sequence;
 pub mod silence;
-pub mod spent;
+mod step_outcomes;
+pub mod task_time;
 pub mod termination;
 
 use std::collections::BTreeMap;
@@ -223,8 +223,8 @@ pub const FEATURES: [&str; 29] = [
     functions::COST,
     functions::HEARTBEAT,
     functions::ELSEWHERE,
-    rot::REPORTED,
-    rot::SURVIVED,
+    bit_rot::REPORTED,
+    bit_rot::SURVIVED,
 ];
 /// An alert that was told (C18).
 pub(crate) const ALERT: &str = "alert";
@@ -287,7 +287,7 @@ impl Report {
 #[must_use]
 pub fn judge_all(evidence: &Evidence, replayer: &dyn Replayer) -> Vec<Report> {
     if evidence.rot {
-        return rot::judge_all(evidence, replayer);
+        return bit_rot::judge_all(evidence, replayer);
     }
     vec![
         termination::judge(evidence),

@@ -6,10 +6,10 @@ use retrial::run::{Event, Outcome, RouteCause, TaskId};
 use retrial::workflow::StepIx;
 use serde_json::{Map, Value};
 
-use super::fate::{Fate, needed};
 use super::graph::{Seen, Truth, Way, as_last_error, fan_out, way_of_failure, way_of_success};
 use super::history::{Entry, TaskHistory, entries, input_of};
 use super::ledger::Ledger;
+use super::step_outcomes::{StepOutcomes, needed};
 use super::{JOIN, PARTIAL, REQUIRES, Report};
 use crate::evidence::RunEvidence;
 
@@ -47,18 +47,18 @@ pub(super) fn judge(
         return;
     }
     let Some(input) = input_of(run) else { return };
-    let mut fate = Fate::default();
+    let mut step_outcomes = StepOutcomes::default();
     for entry in entries(run).filter(|e| !is_undoing(run, e.event)) {
-        fate.judge_next(report, run, input, &entry);
-        fate.fold(&run.workflow, &entry, tasks);
+        step_outcomes.judge_next(report, run, input, &entry);
+        step_outcomes.fold(&run.workflow, &entry, tasks);
     }
-    fate.routes(report, run, input);
-    fate.steps(report, run);
-    fate.gathered(report, run.id, &run.workflow, ledger);
-    fate.outcome(report, run);
+    step_outcomes.routes(report, run, input);
+    step_outcomes.steps(report, run);
+    step_outcomes.gathered(report, run.id, &run.workflow, ledger);
+    step_outcomes.outcome(report, run);
 }
 
-impl<'e> Fate<'e> {
+impl<'e> StepOutcomes<'e> {
     /// Judges `entry` against what came before it.
     fn judge_next(
         &self,

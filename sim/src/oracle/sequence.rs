@@ -9,7 +9,7 @@ use retrial::time::{Mono, Nanos};
 use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
 use super::ledger::Ledger;
-use super::{COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, model, spent};
+use super::{COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, model, task_time};
 use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
 
@@ -54,7 +54,7 @@ pub fn judge(evidence: &Evidence) -> Report {
                 drawn.note(&mut report, run, &task, &retry);
             }
             starts(&mut report, &task);
-            spent::judge(&mut report, &task);
+            task_time::judge(&mut report, &task);
         }
     }
     drawn.judge(&mut report);
@@ -188,8 +188,8 @@ fn given_up_elsewhere(
         return false;
     }
     let (run, number) = (task.run.id, retry.scheduled.number);
-    let told = evidence.told.iter().filter(|t| t.run == run && t.number.0 == number);
-    told.map(|t| t.at).min().is_none_or(|first| first < sent)
+    let observed = evidence.observed.iter().filter(|t| t.run == run && t.number.0 == number);
+    observed.map(|t| t.at).min().is_none_or(|first| first < sent)
 }
 
 fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {

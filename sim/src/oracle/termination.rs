@@ -75,8 +75,9 @@ fn end(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
         )
     });
     let Some(ended) = ended else { return };
-    let told = evidence.told.iter().filter(|t| t.run == run.id && t.number.0 == ended.number);
-    let Some(first) = told.map(|t| t.at).min() else { return };
+    let observed =
+        evidence.observed.iter().filter(|t| t.run == run.id && t.number.0 == ended.number);
+    let Some(first) = observed.map(|t| t.at).min() else { return };
     report.check(first <= by, run.id, LATE, || {
         format!("{} was told at {}, after the bound {}", ended.show(), shown(first), shown(by))
     });

@@ -18,15 +18,15 @@ use crate::scenario::Reply;
 pub(super) fn of_tasks(events: &Events, mask: &Mask) -> Vec<Bar> {
     let mut bars = Vec::new();
     for (run, of) in events.each() {
-        let mut pen = CommitBuilder { run, of, mask, bars: &mut bars, open: BTreeMap::new() };
+        let mut builder = BarBuilder { run, of, mask, bars: &mut bars, open: BTreeMap::new() };
         let mut entered: BTreeMap<StepIx, &Placed> = BTreeMap::new();
         for placed in &of.events {
             if let Event::StepEntered { step, .. } = placed.recorded.event {
                 entered.insert(step, placed);
             }
-            pen.follow(placed, &entered);
+            builder.follow(placed, &entered);
         }
-        pen.rest();
+        builder.rest();
     }
     bars
 }
@@ -41,7 +41,7 @@ enum At<'e> {
 }
 
 /// Writes one run's bars.
-struct CommitBuilder<'p> {
+struct BarBuilder<'p> {
     run: usize,
     of: &'p OfRun,
     mask: &'p Mask,
@@ -49,7 +49,7 @@ struct CommitBuilder<'p> {
     open: BTreeMap<TaskId, At<'p>>,
 }
 
-impl<'p> CommitBuilder<'p> {
+impl<'p> BarBuilder<'p> {
     fn follow(&mut self, placed: &'p Placed, entered: &BTreeMap<StepIx, &'p Placed>) {
         match placed.recorded.event {
             Event::AttemptStarted { task, attempt, .. } => {

@@ -14,10 +14,10 @@ use super::exact;
 use super::lanes::Lanes;
 use super::mask::Mask;
 use super::model::{Detail, Mark, MarkKind, Run};
-use crate::evidence::{Evidence, RunEvidence, Told};
+use crate::evidence::{Evidence, ObservedEvent, RunEvidence};
 
 /// Fields of an event's JSON that its mark says otherwise.
-const SAID: [&str; 5] = ["schema", "run", "workflow", "number", "event"];
+const SHOWN: [&str; 5] = ["schema", "run", "workflow", "number", "event"];
 
 /// All events of a world.
 #[derive(Debug, Default)]
@@ -47,17 +47,17 @@ pub(super) struct Placed {
 
 impl Events {
     pub(super) fn of(evidence: &Evidence, lanes: &mut Lanes) -> Self {
-        let mut told: BTreeMap<RunId, BTreeMap<u64, &Told>> = BTreeMap::new();
-        for one in &evidence.told {
-            told.entry(one.run).or_default().entry(one.number.0).or_insert(one);
+        let mut observed: BTreeMap<RunId, BTreeMap<u64, &ObservedEvent>> = BTreeMap::new();
+        for one in &evidence.observed {
+            observed.entry(one.run).or_default().entry(one.number.0).or_insert(one);
         }
         let mut events = Self::default();
         for run in &evidence.runs {
-            let told = told.remove(&run.id).unwrap_or_default();
+            let observed = observed.remove(&run.id).unwrap_or_default();
             let workflow = run.workflow.name().to_owned();
             events.runs.push(Run { id: run.id.to_string(), workflow });
             let (id, workflow) = (run.id, Arc::clone(&run.workflow));
-            events.of_runs.push(OfRun { id, workflow, events: placed(run, &told, lanes) });
+            events.of_runs.push(OfRun { id, workflow, events: placed(run, &observed, lanes) });
         }
         events
     }
@@ -93,7 +93,7 @@ fn mark(place: usize, of: &OfRun, placed: &Placed, mask: &Mask) -> Mark {
         event: &recorded.event,
     };
     let object = json::object(&notice);
-    let shown = object.iter().filter(|(name, _)| !SAID.contains(&name.as_str()));
+    let shown = object.iter().filter(|(name, _)| !SHOWN.contains(&name.as_str()));
     let detail = |(name, value): (&String, &Value)| {
         let name = if name == "at" { "store time" } else { name.as_str() };
         Detail::new(name, mask.text(&words(value)))
@@ -138,17 +138,21 @@ impl OfRun {
 
 /// What the store kept of a run and what was told of it, in one line. What nobody was told stands
 /// beside the event before it that somebody was.
-fn placed(run: &RunEvidence, told: &BTreeMap<u64, &Told>, lanes: &mut Lanes) -> Vec<Placed> {
+fn placed(
+    run: &RunEvidence,
+    observed: &BTreeMap<u64, &ObservedEvent>,
+    lanes: &mut Lanes,
+) -> Vec<Placed> {
     let kept = run.events.iter().zip(run.first.0..).map(|(recorded, number)| (number, recorded));
     let mut all: BTreeMap<u64, (&Recorded, bool)> =
         kept.map(|(number, recorded)| (number, (recorded, true))).collect();
-    for (number, told) in told {
-        all.entry(*number).or_insert((&told.recorded, false));
+    for (number, observed) in observed {
+        all.entry(*number).or_insert((&observed.recorded, false));
     }
     let place = |(number, (recorded, kept)): (u64, (&Recorded, bool))| {
-        let (lane, at, note) = match told.get(&number) {
-            Some(told) => (lanes.of_name(&told.node), told.at, None),
-            None => beside(run, told, number, recorded, lanes),
+        let (lane, at, note) = match observed.get(&number) {
+            Some(observed) => (lanes.of_name(&observed.node), observed.at, None),
+            None => beside(run, observed, number, recorded, lanes),
         };
         let lost = (!kept && !run.damaged && number >= run.first.0)
             .then_some("told, but the store does not have it");
@@ -176,17 +180,17 @@ fn in_order(events: &mut [Placed]) {
 /// The place of an event that nobody was told.
 fn beside(
     run: &RunEvidence,
-    told: &BTreeMap<u64, &Told>,
+    observed: &BTreeMap<u64, &ObservedEvent>,
     number: u64,
     recorded: &Recorded,
     lanes: &mut Lanes,
 ) -> (usize, Mono, Option<&'static str>) {
     let note = Some("no observer was told: time and lane are reckoned from its neighbours");
-    if let Some((_, before)) = told.range(..number).next_back() {
+    if let Some((_, before)) = observed.range(..number).next_back() {
         let at = before.at.after(recorded.at.since(before.recorded.at));
         return (lanes.of_name(&before.node), at, note);
     }
-    if let Some((_, after)) = told.range(number..).next() {
+    if let Some((_, after)) = observed.range(number..).next() {
         let at = after.at.before(after.recorded.at.since(recorded.at));
         return (lanes.of_name(&after.node), at, note);
     }

@@ -51,10 +51,10 @@ fn named(kind: FaultKind, other: Option<Place>, lasts: Nanos) -> String {
 /// From each death to the next life.
 pub(super) fn deaths(evidence: &Evidence, lanes: &mut Lanes) -> Vec<Span> {
     let mut spans = Vec::new();
-    for incarnation in &evidence.lives {
+    for incarnation in &evidence.lifespans {
         let Some(died) = incarnation.died else { continue };
         let mut later =
-            evidence.lives.iter().filter(|l| l.node == incarnation.node && l.born > died);
+            evidence.lifespans.iter().filter(|l| l.node == incarnation.node && l.born > died);
         let born: Option<Mono> = later.next().map(|l| l.born);
         spans.push(Span {
             lane: lanes.of_name(&incarnation.node),

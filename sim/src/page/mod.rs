@@ -27,7 +27,7 @@ use crate::oracle::{Promise, termination};
 use crate::report::{Breach, SeedReport};
 use crate::scenario::Scenario;
 use crate::trace::Kind;
-use crate::world::Lived;
+use crate::world::ScenarioRun;
 use events::Events;
 use lanes::Lanes;
 use mask::Mask;
@@ -39,8 +39,8 @@ impl Page {
     /// The page of `scenario` and all that became of it. Of a world that broke off, what the
     /// history holds is all there is.
     #[must_use]
-    pub fn of(scenario: &Scenario, lived: &Lived) -> Self {
-        let Lived { report, history, evidence } = lived;
+    pub fn of(scenario: &Scenario, lived: &ScenarioRun) -> Self {
+        let ScenarioRun { report, history, evidence } = lived;
         let mask = Mask::new(&scenario.secrets);
         let mut lanes = Lanes::of(scenario);
         let events = evidence.as_ref().map(|e| Events::of(e, &mut lanes)).unwrap_or_default();
@@ -108,7 +108,7 @@ fn finding(breach: &Breach, events: &Events, mask: &Mask) -> Finding {
                  of a dead node lives on."
         }
     };
-    let event = |proof: &crate::oracle::proof::Proof| {
+    let event = |proof: &crate::oracle::event_refs::EventRef| {
         Some(EventAt { run: events.place(proof.run)?, number: proof.number.0 })
     };
     Finding {

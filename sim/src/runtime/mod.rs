@@ -3,14 +3,14 @@
 //! Decides what a node sees of time and chance, and that nothing of a dead incarnation runs on.
 //! Must never know runs, stores or actions, nor draw chance from madsim or the system. To make a
 //! node's clock wrong in a new way, add a field to [`ClockPlan`] and bend it in [`NodeClock`]; to
-//! make something happen at an await, plan it on the node's [`Pulse`].
+//! make something happen at an await, plan it on the node's [`PollCounter`].
 
 mod chance;
-mod debt;
-mod guarded;
-mod nap;
+mod disk_latency;
 mod node_clock;
+mod node_task;
 mod seed;
+mod timer_sleep;
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,21 +24,21 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 pub use self::chance::{SplitMix64, mix};
-pub use self::debt::Debt;
-pub use self::guarded::Pulse;
+pub use self::disk_latency::DiskLatency;
 pub use self::node_clock::{ClockPlan, Drift, DriftOutOfRange, Jump, NodeClock};
+pub use self::node_task::PollCounter;
 pub use self::seed::{FunctionPanic, PanicReport, run_seed};
 
 pub(crate) use self::seed::{function_panics, inside_function, quietly};
 
-use self::guarded::Guarded;
-pub(crate) use self::guarded::LiveTasks;
-use self::nap::{Nap, yield_once};
+pub(crate) use self::node_task::LiveTasks;
+use self::node_task::NodeTask;
+use self::timer_sleep::{TimerSleep, yield_once};
 use crate::clock::true_time;
 use crate::fault::FaultKind;
 use crate::incarnation::Incarnation;
+use crate::records::Records;
 use crate::sync::lock;
-use crate::watch::Records;
 
 /// What a node sees of time and chance, as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,8 +59,8 @@ struct Process {
     node: NodeHandle,
     time: TimeHandle,
     clock: NodeClock,
-    pulse: Pulse,
-    debt: Debt,
+    poll_counter: PollCounter,
+    disk_latency: DiskLatency,
     records: Records,
     live: LiveTasks,
     chance: Mutex<SplitMix64>,
@@ -71,15 +71,15 @@ struct Process {
 }
 
 impl SimRuntime {
-    /// The runtime of `life` on `node`, starting now. `pulse` and `debt` are the node's over all
-    /// its lives; `debt` is its disk's.
+    /// The runtime of `life` on `node`, starting now. `poll_counter` and `disk_latency` are the node's over all
+    /// its lives; `disk_latency` is its disk's.
     #[must_use]
     pub fn new(
         incarnation: &Incarnation,
         node: NodeHandle,
         plan: &RuntimePlan,
-        pulse: &Pulse,
-        debt: &Debt,
+        poll_counter: &PollCounter,
+        disk_latency: &DiskLatency,
         records: &Records,
     ) -> Self {
         let time = TimeHandle::current();
@@ -89,8 +89,8 @@ impl SimRuntime {
             node,
             clock: NodeClock::new(plan.clock.clone(), true_time(&time)),
             time,
-            pulse: pulse.clone(),
-            debt: debt.clone(),
+            poll_counter: poll_counter.clone(),
+            disk_latency: disk_latency.clone(),
             records: records.clone(),
             live: LiveTasks::default(),
             chance: Mutex::new(SplitMix64::new(stream)),
@@ -126,18 +126,18 @@ impl SimRuntime {
     /// Lets `by` of true time pass.
     async fn pass(&self, by: Nanos) {
         if !by.is_zero() {
-            Nap::until(&self.0.time, true_time(&self.0.time).after(by)).await;
+            TimerSleep::until(&self.0.time, true_time(&self.0.time).after(by)).await;
         }
     }
 
     /// Runs `work` inline, and sleeps the time that the disk took for it: a drawn part of the
     /// forecast before, the rest after. So a crash or a cancel can fall on either side of it.
     async fn work<T>(&self, work: impl FnOnce() -> T) -> T {
-        let debt = &self.0.debt;
-        let early = lock(&self.0.latency).up_to(debt.forecast().get());
-        self.pass(debt.take().saturating_add(Nanos::new(early))).await;
+        let disk_latency = &self.0.disk_latency;
+        let early = lock(&self.0.latency).up_to(disk_latency.forecast().get());
+        self.pass(disk_latency.take().saturating_add(Nanos::new(early))).await;
         let done = work();
-        self.pass(debt.settle().saturating_sub(Nanos::new(early))).await;
+        self.pass(disk_latency.settle().saturating_sub(Nanos::new(early))).await;
         done
     }
 }
@@ -171,17 +171,17 @@ impl Runtime for SimRuntime {
         if true_time(&self.0.time) >= target {
             yield_once().await;
         } else {
-            Nap::until(&self.0.time, target).await;
+            TimerSleep::until(&self.0.time, target).await;
         }
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {
-        let Process { incarnation, node, pulse, records, live, .. } = &*self.0;
+        let Process { incarnation, node, poll_counter, records, live, .. } = &*self.0;
         if incarnation.is_over() {
             return Task::new(|| ());
         }
-        let guarded = Guarded::new(future, incarnation, pulse, &records.watch, live);
-        let abort = node.spawn(guarded).abort_handle();
+        let node_task = NodeTask::new(future, incarnation, poll_counter, &records.watchdog, live);
+        let abort = node.spawn(node_task).abort_handle();
         Task::new(move || abort.abort())
     }
 

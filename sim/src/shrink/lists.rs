@@ -29,13 +29,13 @@ pub(super) const ALL: [List; 12] = [
     list!(faults),
     List { count: own_faults, without: without_own_faults },
     List { count: |s| s.submissions.len(), without: without_submissions },
-    list!(people.pauses),
-    list!(people.by_hand),
-    list!(people.mends),
+    list!(interventions.pauses),
+    list!(interventions.by_hand),
+    list!(interventions.letter_rounds),
     list!(cancels),
-    list!(rests),
+    list!(deactivations),
     list!(secrets),
-    list!(lacking),
+    list!(missing_functions),
     List { count: |s| s.workflows.len(), without: without_workflows },
     List { count: |s| s.endpoints.len(), without: without_endpoints },
 ];
@@ -71,9 +71,9 @@ fn without_submissions(scenario: &Scenario, piece: Range<usize>) -> Option<Scena
     let mut smaller = scenario.clone();
     smaller.submissions.drain(piece.clone());
     smaller.cancels.retain_mut(|c| follow(&mut c.submission, &piece));
-    smaller.rests.retain_mut(|r| follow(&mut r.submission, &piece));
-    smaller.people.pauses.retain_mut(|p| follow(&mut p.submission, &piece));
-    smaller.people.by_hand.retain_mut(|b| follow(&mut b.submission, &piece));
+    smaller.deactivations.retain_mut(|r| follow(&mut r.submission, &piece));
+    smaller.interventions.pauses.retain_mut(|p| follow(&mut p.submission, &piece));
+    smaller.interventions.by_hand.retain_mut(|b| follow(&mut b.submission, &piece));
     Some(smaller)
 }
 

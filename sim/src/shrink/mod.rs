@@ -5,10 +5,10 @@
 //! is left out are whole things (a fault, a submission, a step, a setting), by delta debugging: halves
 //! first, then ever smaller pieces (Zeller and Hildebrandt, "Simplifying and Isolating
 //! Failure-Inducing Input", 2002). To shrink one thing more, add it to a table in `lists`, or a way of
-//! being simpler to `simpler` or `steps`.
+//! being simpler to `simplify` or `steps`.
 
 mod lists;
-mod simpler;
+mod simplify;
 mod steps;
 
 use std::ops::Range;
@@ -32,7 +32,7 @@ impl Size {
     /// The size of `scenario`.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
-        let people = &scenario.people;
+        let interventions = &scenario.interventions;
         let bad = scenario.replies().filter(|reply| reply.fault().is_some()).count();
         let wrong = scenario.clocks.iter().filter(|clock| **clock != Default::default()).count();
         let own = scenario.own.as_ref().map_or(0, |own| own.faults.len());
@@ -40,9 +40,9 @@ impl Size {
             faults: scenario.faults.len() + own + bad + wrong,
             operations: scenario.submissions.len()
                 + scenario.cancels.len()
-                + scenario.rests.len()
-                + people.asked()
-                + usize::from(people.keeping.is_some()),
+                + scenario.deactivations.len()
+                + interventions.asked()
+                + usize::from(interventions.cleanup.is_some()),
             steps: scenario.workflows.iter().map(steps::count).sum(),
         }
     }
@@ -69,9 +69,9 @@ pub fn shrink(scenario: Scenario, most: u64, fails: impl FnMut(&Scenario) -> boo
             search.thin(list.count, list.without);
         }
         search.thin(steps::all, steps::without);
-        search.simplify(simpler::world);
+        search.simplify(simplify::world);
         search.simplify(steps::settings);
-        search.simplify(simpler::replies);
+        search.simplify(simplify::replies);
     }
     let Search { found, left, .. } = search;
     let is_smallest = before.as_ref() == Some(&found);
@@ -119,7 +119,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
 
     /// Tries each way of being simpler, again and again while one is found.
     fn simplify(&mut self, ways: fn(&Scenario) -> Vec<Scenario>) {
-        while ways(&self.found).into_iter().any(|simpler| self.take(simpler)) && self.left > 0 {}
+        while ways(&self.found).into_iter().any(|simplify| self.take(simplify)) && self.left > 0 {}
     }
 }
 

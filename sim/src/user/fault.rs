@@ -35,12 +35,12 @@ pub trait UserFault: Send + Sync + 'static {
 }
 
 /// A strike that took hold.
-pub(crate) struct Begun {
+pub(crate) struct ActiveFault {
     fault: Arc<dyn UserFault>,
     world: World,
 }
 
-impl Begun {
+impl ActiveFault {
     /// Ends the strike.
     pub(crate) fn end(self) {
         self.world.write(Kind::Fault, &format!("{} ends", self.fault.name()));
@@ -53,12 +53,12 @@ pub(crate) fn strike(
     fault: &Arc<dyn UserFault>,
     world: &World,
     strike: &UserStrike,
-) -> Option<Begun> {
+) -> Option<ActiveFault> {
     let took_hold = fault.begin(world, strike.chance);
     let says = if took_hold { "begins" } else { "finds nothing to strike" };
     world.write(Kind::Fault, &format!("{} {says}", strike.name));
     took_hold.then(|| {
         world.count_strike(&strike.name);
-        Begun { fault: Arc::clone(fault), world: world.clone() }
+        ActiveFault { fault: Arc::clone(fault), world: world.clone() }
     })
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::UserEvidence;
 use crate::clock::true_now;
-use crate::disk::Fate;
+use crate::disk::CrashOutcome;
 use crate::net::Net;
 use crate::node::{Crash, CrashAt, SimNode};
 use crate::runtime::{SplitMix64, mix};
@@ -146,8 +146,8 @@ impl World {
         if node.incarnation().is_over() {
             return false;
         }
-        let fate = Fate::Drawn(self.random());
-        node.plan_crash(Crash { at: CrashAt::Time(true_now()), fate, down });
+        let outcome = CrashOutcome::Drawn(self.random());
+        node.plan_crash(Crash { at: CrashAt::Time(true_now()), outcome, down });
         true
     }
 

@@ -13,8 +13,8 @@ mod faults;
 mod functions;
 mod graphs;
 mod guards;
+mod interventions;
 mod partial;
-mod people;
 mod policies;
 mod read;
 mod registered;
@@ -38,7 +38,7 @@ pub use registered::names as registered;
 pub use user::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
-use crate::scenario::{Cancel, Rest, Scenario, Submission, Topology};
+use crate::scenario::{Cancel, Deactivation, Scenario, Submission, Topology};
 use graphs::Draft;
 
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
@@ -104,8 +104,8 @@ pub fn draw(seed: u64) -> Scenario {
         .collect();
     let submissions = submissions(seed, &swarm, &drafts);
     let cancels = cancels(seed, &swarm, &submissions);
-    let rests = rests(seed, &swarm, &submissions);
-    let people = people::draw(seed, &swarm, &submissions);
+    let deactivations = deactivations(seed, &swarm, &submissions);
+    let interventions = interventions::draw(seed, &swarm, &submissions);
     let mut formats = Draw::new(seed, "texts");
     Scenario {
         seed,
@@ -116,11 +116,11 @@ pub fn draw(seed: u64) -> Scenario {
         endpoints,
         submissions,
         cancels,
-        rests,
-        people,
+        deactivations,
+        interventions,
         faults: faults::schedule(seed, &swarm),
         heal_at: swarm.heal_at,
-        lacking: registered::lacking(seed, swarm.topology, &drafts),
+        missing_functions: registered::missing_functions(seed, swarm.topology, &drafts),
         endpoints_heal: true,
         secrets: swarm.secrets,
         own: None,
@@ -176,7 +176,7 @@ fn cancels(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Cancel> 
 
 /// Now and then a run is left alone for a while. It is taken back by the time that everything heals,
 /// so the bound holds for it as well.
-fn rests(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Rest> {
+fn deactivations(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Deactivation> {
     let mut draw = Draw::new(seed, "rests");
     if !draw.chance(20) {
         return Vec::new();
@@ -186,5 +186,5 @@ fn rests(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Rest> {
     let from = asked.after(draw.millis(0, 3_000)).min(swarm.heal_at);
     let until = from.after(draw.millis(50, 6_000)).min(swarm.heal_at);
     let node = draw.small(0, swarm.topology.nodes() - 1);
-    vec![Rest { from, until, node, submission, archive: draw.chance(40) }]
+    vec![Deactivation { from, until, node, submission, archive: draw.chance(40) }]
 }

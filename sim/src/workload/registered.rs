@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use super::graphs::Draft;
 use super::{Draw, text};
-use crate::scenario::{Lacking, Topology};
+use crate::scenario::{MissingFunction, Topology};
 
 /// The functions that every simulated program has: one for each step that is ever drawn.
 pub fn names() -> impl Iterator<Item = String> {
@@ -16,7 +16,11 @@ pub fn names() -> impl Iterator<Item = String> {
 }
 
 /// Sometimes one of several nodes has not all functions: the others run what needs them (X12).
-pub(super) fn lacking(seed: u64, topology: Topology, drafts: &[Draft]) -> Vec<Lacking> {
+pub(super) fn missing_functions(
+    seed: u64,
+    topology: Topology,
+    drafts: &[Draft],
+) -> Vec<MissingFunction> {
     let mut draw = Draw::new(seed, "lacking");
     let Topology::Shared { nodes } = topology else { return Vec::new() };
     if !draw.chance(50) {
@@ -25,8 +29,8 @@ pub(super) fn lacking(seed: u64, topology: Topology, drafts: &[Draft]) -> Vec<La
     let node = draw.small(0, nodes - 1);
     let functions = drafts.iter().flat_map(|d| &d.steps).filter(|step| step.is_function);
     let names: BTreeSet<String> = functions.map(text::action_name).collect();
-    let lacking = names.into_iter().filter(|_| draw.chance(50));
-    lacking.map(|function| Lacking { node, function }).collect()
+    let missing_functions = names.into_iter().filter(|_| draw.chance(50));
+    missing_functions.map(|function| MissingFunction { node, function }).collect()
 }
 
 /// Makes some steps of some seeds call functions. What a step ensures is said of its endpoint's

@@ -13,7 +13,8 @@ use super::simulate::{Script, Table};
 use super::{Draw, Swarm, bound, faults, replies};
 use crate::fault::FaultKind;
 use crate::scenario::{
-    self, ENDPOINT_HOST, EndpointPlan, People, Reply, Scenario, Submission, Topology, WorkflowText,
+    self, ENDPOINT_HOST, EndpointPlan, Interventions, Reply, Scenario, Submission, Topology,
+    WorkflowText,
 };
 
 /// What a user's file says.
@@ -176,11 +177,11 @@ impl UserPlan {
             endpoints: endpoints.collect(),
             submissions: self.submissions(seed, &swarm),
             cancels: Vec::new(),
-            rests: Vec::new(),
-            people: People::default(),
+            deactivations: Vec::new(),
+            interventions: Interventions::default(),
             faults: faults::schedule(seed, &swarm),
             heal_at: swarm.heal_at,
-            lacking: Vec::new(),
+            missing_functions: Vec::new(),
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),
             secrets: swarm.secrets.clone(),
             own: None,

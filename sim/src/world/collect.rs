@@ -9,22 +9,22 @@ use retrial::workflow::Target;
 use tokio::sync::oneshot;
 
 use super::nodes::Nodes;
-use super::program::{Notes, Order, Reading};
+use super::program::{Observations, Order, Reading};
 use super::users::Users;
 use crate::clock::true_now;
 use crate::endpoint::{Delivery, Entry};
 use crate::evidence::{
-    Arrival, ArrivalEnd, Asked, Bound, ClockBounds, Evidence, METRICS, Output, PeopleEvidence,
-    Phases, RedriveAnswer, RunEvidence,
+    Arrival, ArrivalEnd, Bound, ClockBounds, Evidence, InterventionEvidence, METRICS, Output,
+    Phases, RedriveAnswer, RunEvidence, ServiceRequest,
 };
 use crate::fault::FaultKind;
 use crate::incarnation::Lifespan;
 use crate::oracle::{Replayer, is_guarded};
+use crate::records::Records;
 use crate::runtime::function_panics;
 use crate::scenario::Scenario;
 use crate::sync::lock;
 use crate::user::UserEvidence;
-use crate::watch::Records;
 
 /// What struck, whoever did it: a user's own fault that parts nodes explains what a partition does.
 fn strikes(nodes: &Nodes, records: &Records) -> BTreeMap<FaultKind, u64> {
@@ -42,40 +42,40 @@ pub(super) async fn collect(
     bound: Bound,
     nodes: &Nodes,
     users: &Users,
-    notes: &Notes,
+    observed: &Observations,
     records: &Records,
 ) -> Evidence {
     let ended_at = true_now();
-    let mut runs = users.book();
-    let mut people = lock(&users.people).clone();
+    let mut runs = users.runs();
+    let mut interventions = lock(&users.interventions).clone();
     let rot = records.strikes.counts().contains_key(&FaultKind::BitRot);
-    if notes.lost.is_said() {
+    if observed.lost.is_said() {
         runs.iter_mut().for_each(|run| run.damaged = true);
-    } else if records.watch.findings().is_empty() {
-        runs.extend(unasked(users, &runs, &people).await);
+    } else if records.watchdog.findings().is_empty() {
+        runs.extend(unasked(users, &runs, &interventions).await);
         for run in &mut runs {
             read_back(run, users).await;
             // With rot, a snapshot may be of events that were taken back.
-            run.snapshots = if rot { Vec::new() } else { notes.seen.snapshots_of(run.id) };
+            run.snapshots = if rot { Vec::new() } else { observed.seen.snapshots_of(run.id) };
         }
-        people.letters = letters(users).await;
-        if let Some(keeping) = scenario.people.keeping {
-            people.pruned = users.keep(keeping).await;
+        interventions.letters = letters(users).await;
+        if let Some(cleanup) = scenario.interventions.cleanup {
+            interventions.pruned = users.keep(cleanup).await;
         }
     }
     // A node that was stopped no longer tells of its last life.
-    let lives: Vec<Lifespan> = nodes.all.iter().flat_map(|n| n.lifespans()).collect();
-    let clock = clock_bounds(scenario, &lives);
+    let lifespans: Vec<Lifespan> = nodes.all.iter().flat_map(|n| n.lifespans()).collect();
+    let clock = clock_bounds(scenario, &lifespans);
     for node in &nodes.all {
         node.stop().await;
     }
     let guarded = runs.iter().any(|run| is_guarded(&run.workflow));
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
-    let mut outputs: Vec<Output> = lock(&notes.outputs)
+    let mut outputs: Vec<Output> = lock(&observed.outputs)
         .iter()
         .map(|(source, bytes)| Output { source: source.clone(), text: text(bytes) })
         .collect();
-    outputs.push(Output { source: METRICS.to_owned(), text: notes.metrics.lines() });
+    outputs.push(Output { source: METRICS.to_owned(), text: observed.metrics.lines() });
     let entries = nodes.endpoint.ledger().entries();
     let asked_of_services: Vec<Entry> =
         entries.iter().filter(|entry| entry.service.is_some()).cloned().collect();
@@ -83,22 +83,22 @@ pub(super) async fn collect(
     let asked_of_endpoints = entries.into_iter().filter(|e| is_of_an_action(e, &receipts));
     Evidence {
         runs,
-        told: lock(&notes.told).clone(),
+        observed: lock(&observed.observed).clone(),
         ledger: asked_of_endpoints.map(arrival).collect(),
         strikes: strikes(nodes, records),
-        lives,
+        lifespans,
         phases: Phases { healed_at: scenario.heal_at, ended_at, bound },
         clock,
         rot,
-        store_lost: notes.lost.is_said(),
-        sent: notes.seen.sent(),
+        store_lost: observed.lost.is_said(),
+        sent: observed.seen.sent(),
         secrets: scenario.secrets.clone(),
         outputs,
-        people,
-        fenced: notes.seen.fenced(),
-        lacking: scenario.lacking.iter().map(|l| l.function.clone()).collect(),
-        works: lock(&notes.works).clone(),
-        answers: if guarded { notes.seen.answers() } else { Vec::new() },
+        interventions,
+        fenced: observed.seen.fenced(),
+        missing_functions: scenario.missing_functions.iter().map(|l| l.function.clone()).collect(),
+        function_records: lock(&observed.function_records).clone(),
+        answers: if guarded { observed.seen.answers() } else { Vec::new() },
         steps: lock(&users.steps).clone(),
         own: UserEvidence::default(),
         requests: asked_of_services.into_iter().filter_map(asked).collect(),
@@ -127,18 +127,18 @@ fn receipts(runs: &[RunEvidence]) -> BTreeSet<String> {
     runs.iter().flat_map(of_run).collect()
 }
 
-fn asked(entry: Entry) -> Option<Asked> {
+fn asked(entry: Entry) -> Option<ServiceRequest> {
     let (service, request) = entry.service?;
     let (at, node, response) = (entry.at, entry.node, entry.response);
     let is_handed_over = matches!(entry.delivery, Some(Delivery::Handed(_)));
-    Some(Asked { at, service, node, request, response, is_handed_over })
+    Some(ServiceRequest { at, service, node, request, response, is_handed_over })
 }
 
 /// The runs that redrive letters or tell alerts: nobody but the store knew their ids.
 async fn unasked(
     users: &Users,
     known: &[RunEvidence],
-    people: &PeopleEvidence,
+    interventions: &InterventionEvidence,
 ) -> Vec<RunEvidence> {
     let heads = users.heads().await.map(|heads| heads.runs).unwrap_or_default();
     let mut found = Vec::new();
@@ -153,7 +153,7 @@ async fn unasked(
             continue;
         };
         let answer = RedriveAnswer::By(head.run);
-        let acknowledged = people.redriven.iter().any(|(_, given)| *given == answer);
+        let acknowledged = interventions.redriven.iter().any(|(_, given)| *given == answer);
         let run = RunEvidence::new(head.run, seed, workflow, Mono::from_nanos(0));
         let (redrives, is_webhook) = (head.redrives, head.redrives.is_none());
         found.push(RunEvidence { acknowledged, redrives, is_webhook, ..run });
@@ -226,19 +226,19 @@ fn arrival(entry: Entry) -> Arrival {
 }
 
 /// The store's clock may leap when it is opened again under another wall clock (spec decision 11).
-fn clock_bounds(scenario: &Scenario, lives: &[Lifespan]) -> ClockBounds {
+fn clock_bounds(scenario: &Scenario, lifespans: &[Lifespan]) -> ClockBounds {
     let drift = scenario.clocks.iter().map(|c| c.drift_ppm.unsigned_abs()).max().unwrap_or(0);
     ClockBounds {
         drift_ppm: drift,
         slack: Nanos::from_millis(20),
-        jumps: lives.iter().filter(|l| l.incarnation > 0).map(|l| l.born).collect(),
+        jumps: lifespans.iter().filter(|l| l.incarnation > 0).map(|l| l.born).collect(),
     }
 }
 
 /// Folds events by the engine's own fold: what is judged is that all ways of folding agree.
-pub(super) struct Folds;
+pub(super) struct EngineReplayer;
 
-impl Replayer for Folds {
+impl Replayer for EngineReplayer {
     fn fold(
         &self,
         run: &RunEvidence,

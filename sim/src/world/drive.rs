@@ -10,17 +10,17 @@ use retrial::workflow::Workflow;
 use tokio::sync::oneshot;
 
 use super::nodes::Nodes;
-use super::program::{Notes, Order};
+use super::program::{Observations, Order};
 use super::users::Users;
 use super::{collect, spans, user_faults};
 use crate::clock::{true_now, until};
 use crate::evidence::{Bound, Evidence};
 use crate::fault::FaultKind;
+use crate::records::Records;
 use crate::scenario::{Fault, Place, Scenario, When};
 use crate::sync::lock;
 use crate::trace::Kind;
 use crate::user::{UserCode, World};
-use crate::watch::Records;
 use crate::workload;
 
 /// How long the world goes on when all has ended, so that what was done is told and what was called
@@ -28,21 +28,21 @@ use crate::workload;
 const SETTLE: Nanos = Nanos::from_secs(5);
 
 /// Lives through a scenario, from its beginning to what it leaves behind.
-pub(super) async fn live(
+pub(super) async fn run(
     scenario: &Scenario,
     workflows: Arc<Vec<Arc<Workflow>>>,
     own: Option<Arc<UserCode>>,
     bound: Bound,
     records: &Records,
 ) -> Evidence {
-    let notes = Notes::default();
-    let _spans = spans::written(&notes.outputs);
+    let observed = Observations::default();
+    let _spans = spans::record_spans(&observed.outputs);
     if scenario.faults.iter().any(|fault| fault.kind == FaultKind::BitRot) {
-        notes.seen.keep_sent();
+        observed.seen.keep_sent();
     }
     let own = own.map(|own| (own, World::new(scenario.seed, records.trace.clone())));
-    let nodes = Nodes::start(scenario, own.clone(), &notes, records);
-    let users = Users::new(scenario, workflows, nodes.counters.clone(), records);
+    let nodes = Nodes::start(scenario, own.clone(), &observed, records);
+    let users = Users::new(scenario, workflows, nodes.order_queues.clone(), records);
     for number in 0..scenario.submissions.len() {
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.submit(number).await }));
@@ -54,21 +54,21 @@ pub(super) async fn live(
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.cancel(cancel).await }));
     }
-    for rest in scenario.rests.clone() {
+    for rest in scenario.deactivations.clone() {
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.rest(rest).await }));
     }
-    for pause in scenario.people.pauses.clone() {
+    for pause in scenario.interventions.pauses.clone() {
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.pause(pause).await }));
     }
-    for by_hand in scenario.people.by_hand.clone() {
+    for by_hand in scenario.interventions.by_hand.clone() {
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.fail_by_hand(by_hand).await }));
     }
-    for mend in scenario.people.mends.clone() {
+    for letter_round in scenario.interventions.letter_rounds.clone() {
         let user = users.clone();
-        drop(madsim::task::spawn(async move { user.mend(mend).await }));
+        drop(madsim::task::spawn(async move { user.letter_round(letter_round).await }));
     }
     for fault in scenario.faults.iter().filter(|f| f.kind == FaultKind::Shutdown) {
         shutdown(*fault, &nodes);
@@ -84,12 +84,12 @@ pub(super) async fn live(
     tokio::select! {
         biased;
         // A livelock: the nodes take no more polls, so nothing can be asked of them.
-        _ = records.watch.alarm() => {}
+        _ = records.watchdog.alarm() => {}
         // What rotted can't be read, and the store says so: nobody can go on.
-        () = notes.lost.said() => {}
+        () = observed.lost.said() => {}
         () = end => {}
     }
-    let collected = collect::collect(scenario, bound, &nodes, &users, &notes, records).await;
+    let collected = collect::collect(scenario, bound, &nodes, &users, &observed, records).await;
     match own {
         Some((brought, world)) => Evidence { own: brought.evidence(&world), ..collected },
         None => collected,
@@ -102,12 +102,12 @@ fn shutdown(fault: Fault, nodes: &Nodes) {
     let (When::At(at), Place::Node(number)) = (fault.when, fault.target) else { return };
     let name = fault.target.node();
     let node = nodes.all.iter().find(|node| node.name() == name).cloned();
-    let counter = nodes.counters.get(number as usize).cloned();
-    let (Some(node), Some(counter)) = (node, counter) else { return };
+    let order_queue = nodes.order_queues.get(number as usize).cloned();
+    let (Some(node), Some(order_queue)) = (node, order_queue) else { return };
     drop(madsim::task::spawn(async move {
         until(at).await;
         let (reply, done) = oneshot::channel();
-        let asked = counter.open().is_some_and(|c| c.try_send(Order::Shutdown(reply)).is_ok());
+        let asked = order_queue.open().is_some_and(|c| c.try_send(Order::Shutdown(reply)).is_ok());
         if asked && done.await.is_ok() {
             node.leave_and_return(fault.lasts).await;
         }

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::action_network::ActionNetwork;
 use crate::clock::true_now;
-use crate::evidence::{Did, Work};
+use crate::evidence::{FunctionEvent, FunctionRecord};
 use crate::incarnation::Incarnation;
 use crate::runtime::{SimRuntime, inside_function};
 use crate::scenario::ENDPOINT_HOST;
@@ -28,99 +28,105 @@ use crate::user::UserCode;
 use crate::workload::{self, Draw};
 
 /// What all functions of a world did. Clones share it.
-pub(super) type Works = Arc<Mutex<Vec<Work>>>;
+pub(super) type FunctionRecords = Arc<Mutex<Vec<FunctionRecord>>>;
 
 /// When each attempt was dispatched, by its receipt and number.
 type Dispatched = Arc<Mutex<BTreeMap<(u128, u32), Timestamp>>>;
 
 /// Registered functions and HTTP endpoints.
-pub(super) struct Acts {
+pub(super) struct SimActions {
     set: ActionSet<ActionNetwork>,
-    whose: Whose,
+    owner: Owner,
 }
 
 /// Whose functions they are.
-enum Whose {
+enum Owner {
     /// The simulation's, which see to it themselves that it is written down what they do.
     Drawn(Dispatched),
     /// A user's.
-    UserCode(Book),
+    UserCode(FunctionLog),
 }
 
 /// What functions of one life of a node did.
 #[derive(Clone)]
-struct Book {
+struct FunctionLog {
     incarnation: Incarnation,
-    works: Works,
+    function_records: FunctionRecords,
 }
 
-impl Book {
-    fn note(&self, run: RunId, task: TaskId, attempt: u32, did: Did) {
+impl FunctionLog {
+    fn note(&self, run: RunId, task: TaskId, attempt: u32, did: FunctionEvent) {
         if !self.incarnation.is_over() {
-            lock(&self.works).push(Work { at: true_now(), run, task, attempt, did });
+            lock(&self.function_records).push(FunctionRecord {
+                at: true_now(),
+                run,
+                task,
+                attempt,
+                did,
+            });
         }
     }
 }
 
 /// What a function needs.
 #[derive(Clone)]
-struct Hands {
+struct DrawnFunction {
     runtime: SimRuntime,
-    book: Book,
+    log: FunctionLog,
     http: HttpActions<ActionNetwork>,
     dispatched: Dispatched,
 }
 
-impl Acts {
+impl SimActions {
     pub(super) fn new(
         runtime: SimRuntime,
         incarnation: Incarnation,
-        works: Works,
+        function_records: FunctionRecords,
         http: HttpActions<ActionNetwork>,
-        lacking: &BTreeSet<String>,
+        missing_functions: &BTreeSet<String>,
     ) -> Self {
         let dispatched = Dispatched::default();
-        let book = Book { incarnation, works };
-        let hands =
-            Hands { runtime, book, http: http.clone(), dispatched: Arc::clone(&dispatched) };
+        let log = FunctionLog { incarnation, function_records };
+        let function =
+            DrawnFunction { runtime, log, http: http.clone(), dispatched: Arc::clone(&dispatched) };
         let mut registry = Registry::new();
-        for name in workload::registered().filter(|name| !lacking.contains(name)) {
-            let (before, after) = (hands.clone(), hands.clone());
+        for name in workload::registered().filter(|name| !missing_functions.contains(name)) {
+            let (before, after) = (function.clone(), function.clone());
             registry
                 .action(&name)
                 .precondition(move |context: Context| {
-                    before.note(&context, Did::Checked);
+                    before.note(&context, FunctionEvent::Checked);
                     std::future::ready(Ok::<_, Failure>(()))
                 })
                 .run(move |context: Context| {
-                    let hands = after.clone();
-                    async move { hands.work(context).await }
+                    let function = after.clone();
+                    async move { function.work(context).await }
                 })
                 .register();
         }
-        Self { set: ActionSet::new(registry, http), whose: Whose::Drawn(dispatched) }
+        Self { set: ActionSet::new(registry, http), owner: Owner::Drawn(dispatched) }
     }
 
     /// A user's own functions, over the simulated network.
     pub(super) fn own(
         own: &UserCode,
         incarnation: Incarnation,
-        works: Works,
+        function_records: FunctionRecords,
         http: HttpActions<ActionNetwork>,
     ) -> Self {
-        let whose = Whose::UserCode(Book { incarnation, works });
-        Self { set: ActionSet::new(own.registry(), http), whose }
+        let owner = Owner::UserCode(FunctionLog { incarnation, function_records });
+        Self { set: ActionSet::new(own.registry(), http), owner }
     }
 }
 
-impl Actions for Acts {
+impl Actions for SimActions {
     async fn invoke(&self, call: Call) -> Outcome {
-        match &self.whose {
-            Whose::Drawn(dispatched) => {
+        match &self.owner {
+            Owner::Drawn(dispatched) => {
                 lock(dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
                 self.set.invoke(call).await
             }
-            Whose::UserCode(book) => {
+            Owner::UserCode(log) => {
                 let (name, run, task, attempt) =
                     (call.name.clone(), call.run, call.task, call.attempt);
                 let target = call.action.as_ref().map(|action| &action.target);
@@ -129,7 +135,7 @@ impl Actions for Acts {
                 let outcome = poll_fn(|cx| inside_function(&name, || made.as_mut().poll(cx))).await;
                 if let (Err(failure), false) = (&outcome, is_http) {
                     let (code, unknown) = (failure.code().clone(), failure.is_outcome_unknown());
-                    book.note(run, task, attempt, Did::Failed { code, unknown });
+                    log.note(run, task, attempt, FunctionEvent::Failed { code, unknown });
                 }
                 outcome
             }
@@ -141,27 +147,27 @@ impl Actions for Acts {
     }
 }
 
-impl Hands {
-    fn note(&self, context: &Context, did: Did) {
-        self.book.note(context.run(), context.task(), context.attempt(), did);
+impl DrawnFunction {
+    fn note(&self, context: &Context, did: FunctionEvent) {
+        self.log.note(context.run(), context.task(), context.attempt(), did);
     }
 
     async fn work(&self, context: Context) -> Outcome {
         let (seed, attempt) = (context.receipt_token(), context.attempt());
         let mut draw = Draw::new(seed.as_u64_pair().0, &format!("attempt {attempt}"));
         let seen: Option<u64> = context.progress()?;
-        self.note(&context, Did::Began(seen));
+        self.note(&context, FunctionEvent::Began(seen));
         let mut done = seen.unwrap_or(0);
         for _ in 0..draw.small(0, 3) {
             let wait = draw.millis(1, 400);
             self.runtime.sleep_until(self.runtime.now().after(wait)).await;
             if draw.chance(40) {
                 let cost = draw.below(1_000_000);
-                self.note(&context, Did::TaskTime(cost));
+                self.note(&context, FunctionEvent::TaskTime(cost));
                 context.report_cost(cost);
             }
             done += 1;
-            self.note(&context, Did::Beat(done));
+            self.note(&context, FunctionEvent::Beat(done));
             context.heartbeat(done)?;
         }
         // An answer that looks like an exception is none here.

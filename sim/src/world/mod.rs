@@ -10,8 +10,8 @@ mod collect;
 mod counters;
 mod drive;
 mod functions;
+mod interventions;
 mod nodes;
-mod people;
 mod plan;
 mod program;
 mod recording_store;
@@ -28,13 +28,13 @@ use retrial::time::{Mono, Nanos};
 use crate::clock::true_now;
 use crate::evidence::{Bound, Evidence};
 use crate::history::History;
-use crate::oracle::{Finding, judge_all, proof};
+use crate::oracle::{Finding, event_refs, judge_all};
+use crate::records::Records;
 use crate::report::{Breach, SeedReport, Verdict};
 use crate::runtime::run_seed as on_a_thread;
 use crate::scenario::Scenario;
 use crate::source::Source;
 use crate::user::UserCode;
-use crate::watch::Records;
 use crate::workload;
 
 /// The polls that all nodes of one seed may make together. A loop that only yields makes a million
@@ -55,13 +55,13 @@ pub fn run_seed(source: &Source, seed: u64, keep: bool) -> (SeedReport, History)
 /// Runs a scenario, on a thread of its own, and judges it.
 #[must_use]
 pub fn run_scenario(scenario: Scenario, keep: bool) -> (SeedReport, History) {
-    let Lived { report, history, .. } = live_scenario(scenario, keep);
+    let ScenarioRun { report, history, .. } = run_with_evidence(scenario, keep);
     (report, history)
 }
 
 /// All that became of a scenario.
 #[derive(Debug)]
-pub struct Lived {
+pub struct ScenarioRun {
     /// What the oracles say.
     pub report: SeedReport,
     /// What happened, for a reader.
@@ -70,7 +70,7 @@ pub struct Lived {
     pub evidence: Option<Evidence>,
 }
 
-impl Lived {
+impl ScenarioRun {
     /// A scenario of which nothing but this report is known.
     #[must_use]
     pub fn unseen(scenario: &Scenario, report: SeedReport) -> Self {
@@ -80,20 +80,20 @@ impl Lived {
 
 /// Runs a scenario as [`run_scenario`] does, and gives what it left behind as well.
 #[must_use]
-pub fn live_scenario(scenario: Scenario, keep: bool) -> Lived {
-    live_with(scenario, None, &Records::new(keep, POLLS))
+pub fn run_with_evidence(scenario: Scenario, keep: bool) -> ScenarioRun {
+    run_with_code(scenario, None, &Records::new(keep, POLLS))
 }
 
 /// The same, with what a user brings.
 #[must_use]
-pub(crate) fn live_with(
+pub(crate) fn run_with_code(
     scenario: Scenario,
     own: Option<Arc<UserCode>>,
     records: &Records,
-) -> Lived {
+) -> ScenarioRun {
     let workflows = Arc::new(drive::workflows(&scenario));
     let bound = drive::bound(&scenario, &workflows, own.as_deref());
-    records.watch.expect_held(workload::guarded(&scenario, &workflows));
+    records.watchdog.expect_held(workload::guarded(&scenario, &workflows));
     let after_heal = match bound {
         Bound::Within(length) => length,
         Bound::UnboundedByPolicy => Nanos::from_secs(600),
@@ -102,12 +102,12 @@ pub(crate) fn live_with(
         Nanos::new(scenario.heal_at.as_nanos()).saturating_add(after_heal).saturating_add(PATIENCE);
     let drawn = counted(&scenario);
     let seed = scenario.seed;
-    let (scene, notes) = (scenario.clone(), records.clone());
+    let (scene, observed) = (scenario.clone(), records.clone());
     let ran = on_a_thread(seed, limit, move || async move {
-        let evidence = drive::live(&scene, workflows, own, bound, &notes).await;
+        let evidence = drive::run(&scene, workflows, own, bound, &observed).await;
         (evidence, true_now())
     });
-    records.watch.end();
+    records.watchdog.end();
     let history = History::new(&scenario, records.trace.lines());
     let (report, evidence) = match ran {
         Ok((evidence, ended)) => (judge(seed, &evidence, ended, records), Some(evidence)),
@@ -118,7 +118,7 @@ pub(crate) fn live_with(
     };
     let struck = records.strikes.counts();
     let fingerprint = records.trace.fingerprint().to_string();
-    Lived { report: SeedReport { drawn, struck, fingerprint, ..report }, history, evidence }
+    ScenarioRun { report: SeedReport { drawn, struck, fingerprint, ..report }, history, evidence }
 }
 
 fn counted(scenario: &Scenario) -> BTreeMap<crate::fault::FaultKind, u64> {
@@ -132,12 +132,12 @@ fn counted(scenario: &Scenario) -> BTreeMap<crate::fault::FaultKind, u64> {
 }
 
 fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> SeedReport {
-    let reports = judge_all(evidence, &collect::Folds);
+    let reports = judge_all(evidence, &collect::EngineReplayer);
     let unbounded = evidence.phases.bound == Bound::UnboundedByPolicy;
     let stuck = |f: &Finding| f.is_stuck();
     let findings: Vec<&Finding> =
         reports.iter().flat_map(|r| &r.findings).filter(|f| !(unbounded && stuck(f))).collect();
-    let watched = records.watch.findings();
+    let watched = records.watchdog.findings();
     let verdict = if findings.iter().any(|f| !stuck(f)) || watched.iter().any(|w| !w.is_stuck()) {
         Verdict::Wrong
     } else if !findings.is_empty() || !watched.is_empty() {
@@ -151,7 +151,7 @@ fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> Seed
         oracle: f.oracle.to_string(),
         reason: f.reason.to_owned(),
         text: f.run.map_or_else(|| f.text.clone(), |run| format!("run {run}: {}", f.text)),
-        proof: proof::named(f, evidence),
+        proof: event_refs::named(f, evidence),
     });
     let harness = watched.iter().map(|w| Breach {
         oracle: "harness".to_owned(),

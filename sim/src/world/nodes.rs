@@ -11,7 +11,7 @@ use retrial::time::Nanos;
 
 use super::action_network::{ActionNetwork, HTTP};
 use super::plan;
-use super::program::{self, Counter, Member, Notes};
+use super::program::{self, EngineSetup, Observations, OrderQueue};
 use super::recording_store::{Lost, RecordingStore};
 use crate::clock::true_now;
 use crate::disk::SimDisk;
@@ -20,12 +20,14 @@ use crate::evidence::Steps;
 use crate::incarnation::Incarnation;
 use crate::net::Net;
 use crate::node::{NodeParts, SimNode};
+use crate::records::Records;
 use crate::remote::{self, RemoteStore, StoreFaults};
 use crate::runtime::SimRuntime;
-use crate::scenario::{ENDPOINT_HOST, ENDPOINTS, Lacking, Place, STORE, Scenario, Topology};
+use crate::scenario::{
+    ENDPOINT_HOST, ENDPOINTS, MissingFunction, Place, STORE, Scenario, Topology,
+};
 use crate::trace::Kind;
 use crate::user::{UserCode, World};
-use crate::watch::Records;
 
 /// The store's port.
 const STORE_PORT: u16 = 7_000;
@@ -38,7 +40,7 @@ pub(super) struct Nodes {
     /// The nodes, with their disks; endpoints first.
     pub(super) all: Vec<SimNode>,
     /// Where the engines take orders.
-    pub(super) counters: Vec<Counter>,
+    pub(super) order_queues: Vec<OrderQueue>,
     own: Option<Arc<UserCode>>,
 }
 
@@ -60,7 +62,7 @@ impl Nodes {
     pub(super) fn start(
         scenario: &Scenario,
         own: Option<(Arc<UserCode>, World)>,
-        notes: &Notes,
+        observed: &Observations,
         records: &Records,
     ) -> Self {
         let (trace, strikes) = (records.trace.clone(), records.strikes.clone());
@@ -68,22 +70,22 @@ impl Nodes {
         let script = crate::endpoint::EndpointScript::of(scenario);
         let mut endpoint = Endpoint::new(ENDPOINTS, script, trace.clone(), strikes.clone());
         if let Some((own, world)) = &own {
-            endpoint = endpoint.with_services(own.services(world), records.watch.clone());
+            endpoint = endpoint.with_services(own.services(world), records.watchdog.clone());
         }
         let store_faults = StoreFaults::new(plan::store(scenario), trace, strikes);
         let (brought, world) = own.unzip();
-        let (all, counters) = (Vec::new(), Vec::new());
-        let mut nodes = Self { net, endpoint, store_faults, all, counters, own: brought };
+        let (all, order_queues) = (Vec::new(), Vec::new());
+        let mut nodes = Self { net, endpoint, store_faults, all, order_queues, own: brought };
         nodes.start_endpoints(records);
         match scenario.topology {
-            Topology::Embedded => nodes.start_embedded(scenario, notes, records),
+            Topology::Embedded => nodes.start_embedded(scenario, observed, records),
             Topology::Shared { nodes: count } => {
-                nodes.start_store(scenario, notes, records);
-                (0..count).for_each(|n| nodes.start_member(scenario, n, notes, records));
+                nodes.start_store(scenario, observed, records);
+                (0..count).for_each(|n| nodes.start_engine(scenario, n, observed, records));
             }
         }
         if let Some(world) = world {
-            let engines = nodes.all.len() - nodes.counters.len();
+            let engines = nodes.all.len() - nodes.order_queues.len();
             world.built(&nodes.net, &nodes.all[engines..]);
         }
         nodes
@@ -113,21 +115,21 @@ impl Nodes {
         self.all.push(node);
     }
 
-    fn start_embedded(&mut self, scenario: &Scenario, notes: &Notes, records: &Records) {
+    fn start_embedded(&mut self, scenario: &Scenario, observed: &Observations, records: &Records) {
         let place = Place::Node(0);
         let disk = SimDisk::new(&place.node(), plan::disk(scenario, place), records);
-        let member = self.member(scenario, true, notes, records);
+        let setup = self.setup(scenario, true, observed, records);
         let opened = disk.clone();
         let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
-            let (disk, member) = (opened.clone(), member.clone());
+            let (disk, setup) = (opened.clone(), setup.clone());
             async move {
-                member.net.node_restarted(incarnation.node());
-                let records = member.records.clone();
-                let (seen, lost) = (member.notes.seen.clone(), member.notes.lost.clone());
+                setup.net.node_restarted(incarnation.node());
+                let records = setup.records.clone();
+                let (seen, lost) = (setup.observed.seen.clone(), setup.observed.lost.clone());
                 let of = incarnation.clone();
                 let store = open(runtime.clone(), disk, of.clone(), records, lost.clone()).await;
                 let store = RecordingStore::new(store, seen, lost, of);
-                program::run(runtime, incarnation, store, member).await;
+                program::run(runtime, incarnation, store, setup).await;
             }
         };
         let site = Site { place, clock: 0, address: ip(1), disk: Some(disk) };
@@ -135,43 +137,45 @@ impl Nodes {
     }
 
     /// What the next engine's node is given.
-    fn member(
+    fn setup(
         &mut self,
         scenario: &Scenario,
         sole_owner: bool,
-        notes: &Notes,
+        observed: &Observations,
         records: &Records,
-    ) -> Member {
-        let counter = Counter::default();
-        let lacks = |l: &&Lacking| l.node as usize == self.counters.len();
-        let lacking = scenario.lacking.iter().filter(lacks).map(|l| l.function.clone()).collect();
-        self.counters.push(counter.clone());
-        Member {
+    ) -> EngineSetup {
+        let order_queue = OrderQueue::default();
+        let lacks = |l: &&MissingFunction| l.node as usize == self.order_queues.len();
+        let missing_functions =
+            scenario.missing_functions.iter().filter(lacks).map(|l| l.function.clone()).collect();
+        self.order_queues.push(order_queue.clone());
+        EngineSetup {
             lease: scenario.lease,
             sole_owner,
             secret: scenario.secrets.first().cloned(),
-            lacking,
+            missing_functions,
             net: self.net.clone(),
-            notes: notes.clone(),
+            observed: observed.clone(),
             records: records.clone(),
-            counter,
+            order_queue,
             own: self.own.clone(),
         }
     }
 
-    fn start_store(&mut self, scenario: &Scenario, notes: &Notes, records: &Records) {
+    fn start_store(&mut self, scenario: &Scenario, observed: &Observations, records: &Records) {
         let place = Place::Store;
         let disk = SimDisk::new(STORE, plan::disk(scenario, place), records);
-        let world = (self.net.clone(), self.store_faults.clone(), records.clone(), notes.clone());
+        let world =
+            (self.net.clone(), self.store_faults.clone(), records.clone(), observed.clone());
         let opened = disk.clone();
         let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
-            let (net, faults, records, notes) = world.clone();
+            let (net, faults, records, observed) = world.clone();
             let disk = opened.clone();
             async move {
                 net.node_restarted(STORE);
-                let (of, lost) = (incarnation.clone(), notes.lost);
+                let (of, lost) = (incarnation.clone(), observed.lost);
                 let store = open(runtime, disk, of.clone(), records, lost.clone()).await;
-                let store = RecordingStore::new(store, notes.seen, lost, of);
+                let store = RecordingStore::new(store, observed.seen, lost, of);
                 if let Ok(listener) = net.listen(incarnation, STORE_PORT).await {
                     // It ends only with the node.
                     let _ = remote::serve(Arc::new(store), listener, faults).await;
@@ -183,15 +187,21 @@ impl Nodes {
         self.add(scenario, site, records, boot);
     }
 
-    fn start_member(&mut self, scenario: &Scenario, number: u32, notes: &Notes, records: &Records) {
-        let member = self.member(scenario, false, notes, records);
+    fn start_engine(
+        &mut self,
+        scenario: &Scenario,
+        number: u32,
+        observed: &Observations,
+        records: &Records,
+    ) {
+        let setup = self.setup(scenario, false, observed, records);
         let boot = move |runtime: SimRuntime, incarnation: Incarnation| {
-            let member = member.clone();
+            let setup = setup.clone();
             async move {
-                member.net.node_restarted(incarnation.node());
-                let connector = member.net.connector(incarnation.clone());
+                setup.net.node_restarted(incarnation.node());
+                let connector = setup.net.connector(incarnation.clone());
                 let store = RemoteStore::new(runtime.clone(), connector, STORE, STORE_PORT);
-                program::run(runtime, incarnation, store, member).await;
+                program::run(runtime, incarnation, store, setup).await;
             }
         };
         let address = ip(1 + u8::try_from(number).unwrap_or(0));

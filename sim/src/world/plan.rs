@@ -2,7 +2,7 @@
 
 use retrial::time::{Mono, Nanos};
 
-use crate::disk::{DiskPlan, Fate, OpAt, OpKind, Rot, Slow};
+use crate::disk::{CrashOutcome, DiskPlan, OpAt, OpKind, Rot, Slow};
 use crate::fault::FaultKind;
 use crate::net::{Direction, Effect, NetFault, NetPlan, Which, Window};
 use crate::node::{Crash, CrashAt, Pause, SimNode};
@@ -137,11 +137,11 @@ pub(super) fn store(scenario: &Scenario) -> StorePlan {
 pub(super) fn lives(scenario: &Scenario, place: Place, node: &SimNode) {
     let mine = scenario.faults.iter().enumerate().filter(|(_, f)| f.target == place);
     for (number, fault) in mine {
-        let drawn = Fate::Drawn(mix(scenario.seed, 2_000 + number as u64));
-        let fate = match fault.kind {
+        let drawn = CrashOutcome::Drawn(mix(scenario.seed, 2_000 + number as u64));
+        let outcome = match fault.kind {
             FaultKind::Crash | FaultKind::TornWrite => drawn,
-            FaultKind::LostWrite => Fate::LoseAll,
-            FaultKind::BitRot if !fault.lasts.is_zero() => Fate::KeepAll,
+            FaultKind::LostWrite => CrashOutcome::LoseAll,
+            FaultKind::BitRot if !fault.lasts.is_zero() => CrashOutcome::KeepAll,
             FaultKind::Pause => {
                 if let When::At(at) = fault.when {
                     node.plan_pause(Pause { at, lasts: fault.lasts });
@@ -160,6 +160,6 @@ pub(super) fn lives(scenario: &Scenario, place: Place, node: &SimNode) {
             When::Call(n) => CrashAt::DiskOp(n.saturating_sub(1)),
             When::Byte { .. } => continue,
         };
-        node.plan_crash(Crash { at, fate, down: fault.lasts });
+        node.plan_crash(Crash { at, outcome, down: fault.lasts });
     }
 }

@@ -21,17 +21,17 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::action_network::ActionNetwork;
 use super::counters::Counters;
-use super::functions::{Acts, Works};
+use super::functions::{FunctionRecords, SimActions};
 use super::recording_store::{Lost, Seen};
 use crate::clock::true_now;
-use crate::evidence::{JSON_LINES, Told};
+use crate::evidence::{JSON_LINES, ObservedEvent};
 use crate::incarnation::Incarnation;
 use crate::net::Net;
+use crate::records::Records;
 use crate::runtime::SimRuntime;
 use crate::sync::lock;
 use crate::trace::Kind;
 use crate::user::UserCode;
-use crate::watch::Records;
 use crate::workload;
 
 /// What is asked of a node. The answer is lost when the node dies.
@@ -63,9 +63,9 @@ pub(super) struct Reading {
 
 /// Where orders to a node's present life go.
 #[derive(Clone, Default)]
-pub(super) struct Counter(Arc<Mutex<Option<mpsc::Sender<Order>>>>);
+pub(super) struct OrderQueue(Arc<Mutex<Option<mpsc::Sender<Order>>>>);
 
-impl Counter {
+impl OrderQueue {
     /// The way to the present life, if it takes orders yet.
     pub(super) fn open(&self) -> Option<mpsc::Sender<Order>> {
         lock(&self.0).clone()
@@ -74,15 +74,15 @@ impl Counter {
 
 /// What all nodes of a world share with those who watch it.
 #[derive(Clone, Default)]
-pub(super) struct Notes {
-    pub(super) told: Arc<Mutex<Vec<Told>>>,
+pub(super) struct Observations {
+    pub(super) observed: Arc<Mutex<Vec<ObservedEvent>>>,
     pub(super) seen: Seen,
     /// What observers put out, by source.
     pub(super) outputs: Outputs,
     /// What all nodes count.
     pub(super) metrics: Arc<Counters>,
     /// What registered functions did.
-    pub(super) works: Works,
+    pub(super) function_records: FunctionRecords,
     /// Whether the store says that it is damaged as a whole.
     pub(super) lost: Lost,
 }
@@ -96,22 +96,22 @@ struct Simulated<S>(PhantomData<S>);
 impl<S: Store> World for Simulated<S> {
     type Runtime = SimRuntime;
     type Store = Arc<S>;
-    type Actions = Acts;
+    type Actions = SimActions;
 }
 
 /// What an engine's node is given in each of its lives.
 #[derive(Clone)]
-pub(super) struct Member {
+pub(super) struct EngineSetup {
     pub(super) lease: Nanos,
     pub(super) sole_owner: bool,
     /// What the environment holds, whatever variable is asked for.
     pub(super) secret: Option<String>,
     /// The functions that it has not.
-    pub(super) lacking: BTreeSet<String>,
+    pub(super) missing_functions: BTreeSet<String>,
     pub(super) net: Net,
-    pub(super) notes: Notes,
+    pub(super) observed: Observations,
     pub(super) records: Records,
-    pub(super) counter: Counter,
+    pub(super) order_queue: OrderQueue,
     /// What a user brought.
     pub(super) own: Option<Arc<UserCode>>,
 }
@@ -121,27 +121,46 @@ pub(super) async fn run<S: Store>(
     runtime: SimRuntime,
     incarnation: Incarnation,
     store: S,
-    member: Member,
+    setup: EngineSetup,
 ) {
-    let Member { lease, sole_owner, secret, lacking, net, notes, records, counter, own } = member;
+    let EngineSetup {
+        lease,
+        sole_owner,
+        secret,
+        missing_functions,
+        net,
+        observed,
+        records,
+        order_queue,
+        own,
+    } = setup;
     let store = Arc::new(store);
     // Set even where no secret is planted: what a header needs is never missing.
     let secret = secret.unwrap_or_else(|| "none".to_owned());
     let environment = move |_: &str| Some(secret.clone());
     let wires = ActionNetwork::new(net.connector(incarnation.clone()), own.as_deref());
     let http = HttpActions::new(wires, environment);
-    let works = Arc::clone(&notes.works);
+    let function_records = Arc::clone(&observed.function_records);
     let (actions, functions) = match &own {
-        Some(own) => (Acts::own(own, incarnation.clone(), works, http), own.backoffs.clone()),
+        Some(own) => (
+            SimActions::own(own, incarnation.clone(), function_records, http),
+            own.backoffs.clone(),
+        ),
         None => {
-            let drawn = Acts::new(runtime.clone(), incarnation.clone(), works, http, &lacking);
+            let drawn = SimActions::new(
+                runtime.clone(),
+                incarnation.clone(),
+                function_records,
+                http,
+                &missing_functions,
+            );
             (drawn, workload::functions())
         }
     };
     let poll = Config::default().poll.max(Nanos::new(lease.get() / 30));
     let config =
         Config { lease, poll, sole_owner, snapshot_tail: 2_048, functions, ..Config::default() };
-    let observers = observers(&incarnation, &notes, &records);
+    let observers = observers(&incarnation, &observed, &records);
     let engine = Engine::<Simulated<S>>::start(
         runtime.clone(),
         Arc::clone(&store),
@@ -151,7 +170,7 @@ pub(super) async fn run<S: Store>(
     )
     .await;
     let (orders, mut inbox) = mpsc::channel(64);
-    *lock(&counter.0) = Some(orders);
+    *lock(&order_queue.0) = Some(orders);
     while let Some(order) = inbox.recv().await {
         let (engine, store) = (engine.clone(), Arc::clone(&store));
         runtime.spawn(serve(engine, store, order)).detach();
@@ -161,43 +180,43 @@ pub(super) async fn run<S: Store>(
 /// Every observer that there is, each on a paper of its own.
 fn observers(
     incarnation: &Incarnation,
-    notes: &Notes,
+    observed: &Observations,
     records: &Records,
 ) -> Vec<Arc<dyn Observer>> {
     let printer = |source: &str, mode| -> Arc<dyn Observer> {
-        Arc::new(Printer::new(Paper::new(source.to_owned(), incarnation, notes), mode))
+        Arc::new(Printer::new(OutputWriter::new(source.to_owned(), incarnation, observed), mode))
     };
     let lines = format!("{JSON_LINES} {}/{}", incarnation.node(), incarnation.number());
-    let counted = metrics::with_local_recorder(&*notes.metrics, Metrics::new);
+    let counted = metrics::with_local_recorder(&*observed.metrics, Metrics::new);
     vec![
-        Arc::new(Teller {
+        Arc::new(EventRecorder {
             incarnation: incarnation.clone(),
-            notes: notes.clone(),
+            observed: observed.clone(),
             records: records.clone(),
         }),
         printer("printer", PrinterMode::Detailed),
         printer("printer folding", PrinterMode::Auto { terminal: false }),
         printer("printer on a terminal", PrinterMode::Auto { terminal: true }),
-        Arc::new(JsonLines::new(Paper::new(lines, incarnation, notes))),
-        Arc::new(Counted {
+        Arc::new(JsonLines::new(OutputWriter::new(lines, incarnation, observed))),
+        Arc::new(MetricsRecorder {
             incarnation: incarnation.clone(),
             metrics: counted,
-            notes: notes.clone(),
+            observed: observed.clone(),
         }),
     ]
 }
 
 /// Counts through the world's own recorder.
-struct Counted {
+struct MetricsRecorder {
     incarnation: Incarnation,
     metrics: Metrics,
-    notes: Notes,
+    observed: Observations,
 }
 
-impl Observer for Counted {
+impl Observer for MetricsRecorder {
     fn tell(&self, notice: &Notice<'_>) {
         if !self.incarnation.is_over() {
-            metrics::with_local_recorder(&*self.notes.metrics, || self.metrics.tell(notice));
+            metrics::with_local_recorder(&*self.observed.metrics, || self.metrics.tell(notice));
         }
     }
 }
@@ -275,13 +294,13 @@ async fn read(store: &impl Store, run: RunId) -> Result<Reading, StoreError> {
 }
 
 /// Writes down what the engine tells its observers.
-struct Teller {
+struct EventRecorder {
     incarnation: Incarnation,
-    notes: Notes,
+    observed: Observations,
     records: Records,
 }
 
-impl Observer for Teller {
+impl Observer for EventRecorder {
     fn tell(&self, notice: &Notice<'_>) {
         if self.incarnation.is_over() {
             return;
@@ -289,7 +308,7 @@ impl Observer for Teller {
         let at = true_now();
         let shown = serde_json::Value::Object(json::object(notice)).to_string();
         self.records.trace.record(at, self.incarnation.node(), Kind::Event, &shown, &[]);
-        lock(&self.notes.told).push(Told {
+        lock(&self.observed.observed).push(ObservedEvent {
             node: self.incarnation.node().to_owned(),
             incarnation: self.incarnation.number(),
             at,
@@ -301,22 +320,22 @@ impl Observer for Teller {
 }
 
 /// What a printer prints on.
-struct Paper {
+struct OutputWriter {
     source: String,
     incarnation: Incarnation,
-    notes: Notes,
+    observed: Observations,
 }
 
-impl Paper {
-    fn new(source: String, incarnation: &Incarnation, notes: &Notes) -> Self {
-        Self { source, incarnation: incarnation.clone(), notes: notes.clone() }
+impl OutputWriter {
+    fn new(source: String, incarnation: &Incarnation, observed: &Observations) -> Self {
+        Self { source, incarnation: incarnation.clone(), observed: observed.clone() }
     }
 }
 
-impl Write for Paper {
+impl Write for OutputWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.incarnation.is_over() {
-            let mut outputs = lock(&self.notes.outputs);
+            let mut outputs = lock(&self.observed.outputs);
             outputs.entry(self.source.clone()).or_default().extend_from_slice(bytes);
         }
         Ok(bytes.len())

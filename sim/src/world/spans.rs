@@ -16,12 +16,12 @@ const SOURCE: &str = "spans";
 
 /// Writes every span and event of the engine on this thread, until it is dropped. Without times:
 /// nothing here may differ from one run of a seed to the next.
-pub(super) fn written(outputs: &Outputs) -> DefaultGuard {
-    let subscriber = Registry::default().with(Written(outputs.clone()));
+pub(super) fn record_spans(outputs: &Outputs) -> DefaultGuard {
+    let subscriber = Registry::default().with(SpanRecorder(outputs.clone()));
     tracing::subscriber::set_default(subscriber)
 }
 
-struct Written(Outputs);
+struct SpanRecorder(Outputs);
 
 struct Fields<'t>(&'t mut String);
 
@@ -31,7 +31,7 @@ impl Visit for Fields<'_> {
     }
 }
 
-impl Written {
+impl SpanRecorder {
     fn write(&self, name: &str, record: impl FnOnce(&mut Fields<'_>)) {
         let mut line = name.to_owned();
         record(&mut Fields(&mut line));
@@ -41,7 +41,7 @@ impl Written {
     }
 }
 
-impl<S: Subscriber> Layer<S> for Written {
+impl<S: Subscriber> Layer<S> for SpanRecorder {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         metadata.target().starts_with("retrial")
     }

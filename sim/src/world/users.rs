@@ -11,14 +11,14 @@ use retrial::time::Nanos;
 use retrial::workflow::Workflow;
 use tokio::sync::oneshot;
 
-use super::program::{Counter, Order};
+use super::program::{Order, OrderQueue};
 use crate::clock::{true_now, until};
-use crate::evidence::{Bound, PeopleEvidence, RunEvidence, Steps};
+use crate::evidence::{Bound, InterventionEvidence, RunEvidence, Steps};
+use crate::records::Records;
 use crate::runtime::mix;
-use crate::scenario::{Cancel, Rest, Scenario};
+use crate::scenario::{Cancel, Deactivation, Scenario};
 use crate::sync::lock;
 use crate::trace::Kind;
-use crate::watch::Records;
 
 /// How long a user waits for a node before asking another.
 const PATIENCE: Nanos = Nanos::from_secs(5);
@@ -33,10 +33,10 @@ const LONG: Nanos = Nanos::from_secs(60 * 60);
 pub(super) struct Users {
     scenario: Arc<Scenario>,
     workflows: Arc<Vec<Arc<Workflow>>>,
-    counters: Vec<Counter>,
+    order_queues: Vec<OrderQueue>,
     records: Records,
-    pub(super) book: Arc<Mutex<Vec<RunEvidence>>>,
-    pub(super) people: Arc<Mutex<PeopleEvidence>>,
+    pub(super) runs: Arc<Mutex<Vec<RunEvidence>>>,
+    pub(super) interventions: Arc<Mutex<InterventionEvidence>>,
     /// What was waited for and has been answered, well or ill.
     answered: Arc<Mutex<usize>>,
     /// How far each node had come when everything healed.
@@ -47,29 +47,29 @@ impl Users {
     pub(super) fn new(
         scenario: &Scenario,
         workflows: Arc<Vec<Arc<Workflow>>>,
-        counters: Vec<Counter>,
+        order_queues: Vec<OrderQueue>,
         records: &Records,
     ) -> Self {
         Self {
             scenario: Arc::new(scenario.clone()),
             workflows,
-            counters,
+            order_queues,
             records: records.clone(),
-            book: Arc::default(),
-            people: Arc::default(),
+            runs: Arc::default(),
+            interventions: Arc::default(),
             answered: Arc::default(),
             steps: Arc::default(),
         }
     }
 
     /// The runs that were asked for.
-    pub(super) fn book(&self) -> Vec<RunEvidence> {
-        lock(&self.book).clone()
+    pub(super) fn runs(&self) -> Vec<RunEvidence> {
+        lock(&self.runs).clone()
     }
 
     /// Writes down what became of asking for a run.
     pub(super) fn with_run(&self, run: RunId, note: impl FnOnce(&mut RunEvidence)) {
-        if let Some(asked) = lock(&self.book).iter_mut().find(|r| r.id == run) {
+        if let Some(asked) = lock(&self.runs).iter_mut().find(|r| r.id == run) {
             note(asked);
         }
     }
@@ -83,7 +83,7 @@ impl Users {
         let pair = number as u64 / 2;
         let (id, seed) = (self.id_of(number), mix(self.scenario.seed, 3_002 + 4 * pair));
         self.note(&format!("run {id} of workflow {} is asked for", asked.workflow));
-        lock(&self.book).push(RunEvidence::new(id, seed, Arc::clone(&workflow), true_now()));
+        lock(&self.runs).push(RunEvidence::new(id, seed, Arc::clone(&workflow), true_now()));
         let submission = Submission {
             workflow,
             input: asked.input.clone(),
@@ -139,7 +139,7 @@ impl Users {
     }
 
     /// Has a run left alone for a while.
-    pub(super) async fn rest(&self, rest: Rest) {
+    pub(super) async fn rest(&self, rest: Deactivation) {
         until(rest.from).await;
         let run = self.id_of(rest.submission);
         self.note(&format!("run {run} is deactivated"));
@@ -197,8 +197,8 @@ impl Users {
         order: Order,
         answer: oneshot::Receiver<T>,
     ) -> Option<T> {
-        let counter = self.counters.get(node % self.counters.len().max(1))?.open()?;
-        counter.try_send(order).ok()?;
+        let order_queue = self.order_queues.get(node % self.order_queues.len().max(1))?.open()?;
+        order_queue.try_send(order).ok()?;
         tokio::select! {
             biased;
             answer = answer => answer.ok(),
@@ -213,8 +213,9 @@ impl Users {
             Bound::UnboundedByPolicy => Nanos::from_secs(600),
         };
         let last = self.scenario.heal_at.after(length);
-        let people = self.scenario.people.asked();
-        let asked = self.scenario.submissions.len() + self.scenario.rests.len() + people;
+        let interventions = self.scenario.interventions.asked();
+        let asked =
+            self.scenario.submissions.len() + self.scenario.deactivations.len() + interventions;
         while true_now() < last {
             if *lock(&self.answered) >= asked && self.all_ended().await {
                 return;

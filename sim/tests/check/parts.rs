@@ -118,9 +118,13 @@ fn a_fault_may_crash_and_pause_nodes() {
     let crashed = Arc::new(AtomicU64::new(0));
     let count = Arc::clone(&crashed);
     let counted = check.faults([]).holds("lives are counted", move |seen| {
-        let lives =
-            seen.evidence().lives.iter().filter(|incarnation| incarnation.died.is_some()).count();
-        count.fetch_add(lives as u64, Ordering::Relaxed);
+        let lifespans = seen
+            .evidence()
+            .lifespans
+            .iter()
+            .filter(|incarnation| incarnation.died.is_some())
+            .count();
+        count.fetch_add(lifespans as u64, Ordering::Relaxed);
         Ok(())
     });
     counted.seeds(20).outcome().unwrap();
@@ -188,7 +192,8 @@ fn what_was_held_back_arrives_when_nodes_meet_again() {
     let check = Check::new("meets again").retry(patient, charge).service("bank.test", slow);
     let held = check.holds("no run waits for the end of all faults", |seen| {
         for run in seen.runs() {
-            let mut told = seen.evidence().told.iter().filter(|t| t.run == run.id).map(|t| t.at);
+            let mut told =
+                seen.evidence().observed.iter().filter(|t| t.run == run.id).map(|t| t.at);
             let began = told.next().ok_or("it never began")?;
             let took = told.next_back().map_or(Nanos::ZERO, |ended| ended.since(began));
             if took > Nanos::from_secs(50) {

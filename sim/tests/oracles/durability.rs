@@ -38,7 +38,7 @@ fn a_lost_run_is_found_unless_nobody_was_promised_it() {
     (run.version, run.acknowledged) = (Version::START, true);
     run.events.clear();
     run.results.clear();
-    script.world.told.clear();
+    script.world.observed.clear();
     script.world.ledger.clear();
     found(&judge(&script.world), RUN_LOST);
     script.run_mut().acknowledged = false;
@@ -78,20 +78,20 @@ fn another_event_under_a_told_number_is_found() {
 #[test]
 fn a_node_that_tells_after_its_death_is_found() {
     let mut script = recovered();
-    script.world.lives[0].died = Some(at(250));
+    script.world.lifespans[0].died = Some(at(250));
     found(&judge(&script.world), TOLD_BY_THE_DEAD);
-    script.world.lives[0].died = Some(at(300));
+    script.world.lifespans[0].died = Some(at(300));
     healthy(&judge(&script.world));
 }
 
 #[test]
 fn what_nobody_was_told_is_found_unless_its_teller_died() {
     let mut script = recovered();
-    script.world.told.remove(3);
+    script.world.observed.remove(3);
     found(&judge(&script.world), NEVER_TOLD);
-    script.world.lives[0].died = Some(at(300));
+    script.world.lifespans[0].died = Some(at(300));
     healthy(&judge(&script.world));
-    script.world.lives[0].node = STORE.to_owned();
+    script.world.lifespans[0].node = STORE.to_owned();
     found(&judge(&script.world), NEVER_TOLD);
 }
 

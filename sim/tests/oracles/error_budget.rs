@@ -6,7 +6,7 @@ use retrial::policy::{ActionKind, Origin, Share};
 use retrial::run::{Event, Outcome, Recorded, RunId};
 use retrial::time::Nanos;
 use retrial::workflow::{Action, Target, Webhook, WorkflowParts};
-use retrial_sim::evidence::{Evidence, RunEvidence, Told};
+use retrial_sim::evidence::{Evidence, ObservedEvent, RunEvidence};
 use retrial_sim::oracle::durability::judge;
 use retrial_sim::oracle::error_budget::{
     ALERT_MISCOUNTED, ALERT_TWICE, ALERT_UNREACHED, ALERT_UNTOLD, ALERT_WITHOUT_FAILURE,
@@ -92,10 +92,10 @@ fn telling(world: &mut Evidence, alert: Alert) {
     let recorded =
         Recorded { at: store(300), event: Event::RunCreated { seed: 5, workflow, input } };
     let (node, number) = ("n0".to_owned(), run.version);
-    let told = Told { node, incarnation: 0, at: at(300), run: id(), number, recorded };
+    let told = ObservedEvent { node, incarnation: 0, at: at(300), run: id(), number, recorded };
     run.events.push(told.recorded.clone());
     (run.version, run.is_webhook) = (number.after(1), true);
-    world.told.push(told);
+    world.observed.push(told);
     world.runs.push(run);
 }
 
@@ -109,7 +109,7 @@ fn whole() -> Script {
 fn altered(script: Script, mut change: impl FnMut(&mut Event)) -> Evidence {
     let mut world = script.world;
     world.runs.iter_mut().flat_map(|r| &mut r.events).for_each(|r| change(&mut r.event));
-    world.told.iter_mut().for_each(|told| change(&mut told.recorded.event));
+    world.observed.iter_mut().for_each(|told| change(&mut told.recorded.event));
     world
 }
 

@@ -3,9 +3,9 @@ use retrial::policy::{Counting, GiveUp, Limit, Matcher, Rule};
 use retrial::run::{Event, Outcome, TaskTime};
 use retrial::time::Nanos;
 use retrial::workflow::Target;
-use retrial_sim::evidence::Did;
+use retrial_sim::evidence::FunctionEvent;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::oracle::calling_off::NOT_CALLED_OFF;
+use retrial_sim::oracle::cancellation::NOT_CALLED_OFF;
 use retrial_sim::oracle::exhaustion::{
     ATTEMPT_GAP, ATTEMPTS_MISCOUNTED, EVENT_AFTER_RUN_END, EVENT_AFTER_TASK_END, GAVE_UP_EARLY,
     RETRIED_TOO_OFTEN, STARTED_AT_REST, WILL_RETRY_CONTRADICTED, WRONG_ERROR, WRONG_REASON,
@@ -312,7 +312,8 @@ fn own_harmful(failure: &Failure, itself: Option<bool>, retried: bool) -> Script
     script.enter(0, 1).start(it, 1, Reply::Hang);
     script.world.ledger.clear();
     let code = failure.code().clone();
-    let last = itself.map_or(Did::Began(None), |unknown| Did::Failed { code, unknown });
+    let last = itself
+        .map_or(FunctionEvent::Began(None), |unknown| FunctionEvent::Failed { code, unknown });
     did(&mut script, 1, &[last]);
     if retried {
         script.retry(it, 1, failure);

@@ -1,7 +1,7 @@
 use retrial::failure::Failure;
 use retrial::run::{Cost, Event};
 use retrial::workflow::Target;
-use retrial_sim::evidence::{Did, Work};
+use retrial_sim::evidence::{FunctionEvent, FunctionRecord};
 use retrial_sim::oracle::functions::{
     CHECKED_AGAIN, COST_MISCOUNTED, NEVER_BEGAN, NO_HEARTBEAT_ASKED, NOT_REGISTERED_THERE,
     PROGRESS_FROM_NOWHERE, PROGRESS_LOST, SILENT_TOO_LONG,
@@ -24,10 +24,16 @@ fn function() -> Script {
     script
 }
 
-pub(crate) fn did(script: &mut Script, attempt: u32, all: &[Did]) {
+pub(crate) fn did(script: &mut Script, attempt: u32, all: &[FunctionEvent]) {
     let (run, at) = (script.run().id, at(script.now));
-    let work = |did: &Did| Work { at, run, task: task(0, 0), attempt, did: did.clone() };
-    script.world.works.extend(all.iter().map(work));
+    let work = |did: &FunctionEvent| FunctionRecord {
+        at,
+        run,
+        task: task(0, 0),
+        attempt,
+        did: did.clone(),
+    };
+    script.world.function_records.extend(all.iter().map(work));
 }
 
 fn costs(script: &mut Script, attempt: u32, millionths: u64) {
@@ -36,14 +42,20 @@ fn costs(script: &mut Script, attempt: u32, millionths: u64) {
 }
 
 /// A first attempt that comes to 3 at a cost of 7 and fails, and a second one that does `second`.
-fn retried(cost: u64, second: &[Did]) -> Script {
+fn retried(cost: u64, second: &[FunctionEvent]) -> Script {
     let mut script = function();
     let it = task(0, 0);
     script.start(it, 1, status(503));
     did(
         &mut script,
         1,
-        &[Did::Checked, Did::Began(None), Did::TaskTime(5), Did::Beat(3), Did::TaskTime(2)],
+        &[
+            FunctionEvent::Checked,
+            FunctionEvent::Began(None),
+            FunctionEvent::TaskTime(5),
+            FunctionEvent::Beat(3),
+            FunctionEvent::TaskTime(2),
+        ],
     );
     costs(&mut script, 1, cost);
     script.retry(it, 1, &server_error()).start(it, 2, Reply::SuccessTrue);
@@ -54,7 +66,7 @@ fn retried(cost: u64, second: &[Did]) -> Script {
 
 #[test]
 fn x1_h10_h17_what_a_function_says_is_recorded() {
-    let report = judge(&retried(7, &[Did::Began(Some(3))]).world);
+    let report = judge(&retried(7, &[FunctionEvent::Began(Some(3))]).world);
     healthy(&report);
     for feature in ["function", "precondition once", "cost", "heartbeat"] {
         assert!(report.features[feature] > 0, "{feature}");
@@ -63,22 +75,25 @@ fn x1_h10_h17_what_a_function_says_is_recorded() {
 
 #[test]
 fn h17_a_cost_that_is_miscounted_or_missing_is_found() {
-    found(&judge(&retried(6, &[Did::Began(Some(3))]).world), COST_MISCOUNTED);
-    let script = retried(7, &[Did::Began(Some(3))]);
+    found(&judge(&retried(6, &[FunctionEvent::Began(Some(3))]).world), COST_MISCOUNTED);
+    let script = retried(7, &[FunctionEvent::Began(Some(3))]);
     let script = script.without(|e| matches!(e, Event::CostReported { .. }));
     found(&judge(&script.world), COST_MISCOUNTED);
 }
 
 #[test]
 fn x1_progress_that_does_not_reach_the_next_attempt_is_found() {
-    found(&judge(&retried(7, &[Did::Began(None)]).world), PROGRESS_LOST);
-    found(&judge(&retried(7, &[Did::Began(Some(2))]).world), PROGRESS_LOST);
-    found(&judge(&retried(7, &[Did::Began(Some(4))]).world), PROGRESS_FROM_NOWHERE);
+    found(&judge(&retried(7, &[FunctionEvent::Began(None)]).world), PROGRESS_LOST);
+    found(&judge(&retried(7, &[FunctionEvent::Began(Some(2))]).world), PROGRESS_LOST);
+    found(&judge(&retried(7, &[FunctionEvent::Began(Some(4))]).world), PROGRESS_FROM_NOWHERE);
 }
 
 #[test]
 fn h10_a_precondition_that_is_looked_at_again_is_found() {
-    found(&judge(&retried(7, &[Did::Checked, Did::Began(Some(3))]).world), CHECKED_AGAIN);
+    found(
+        &judge(&retried(7, &[FunctionEvent::Checked, FunctionEvent::Began(Some(3))]).world),
+        CHECKED_AGAIN,
+    );
 }
 
 #[test]
@@ -88,8 +103,8 @@ fn x1_a_success_of_an_attempt_that_never_began_is_found() {
 
 #[test]
 fn x12_an_attempt_where_its_function_is_not_is_found() {
-    let mut script = retried(7, &[Did::Began(Some(3))]);
-    script.world.lacking.insert("do_a".to_owned());
+    let mut script = retried(7, &[FunctionEvent::Began(Some(3))]);
+    script.world.missing_functions.insert("do_a".to_owned());
     let report = judge(&script.world);
     healthy(&report);
     assert_eq!(report.features["function elsewhere"], 2);
@@ -105,7 +120,7 @@ fn x1_silence_for_longer_than_allowed_is_found() {
     let silent = |millis: u64| {
         let mut script = function();
         script.start(task(0, 0), 1, Reply::SuccessTrue);
-        did(&mut script, 1, &[Did::Began(None)]);
+        did(&mut script, 1, &[FunctionEvent::Began(None)]);
         script.pass(millis);
         script.world.ledger[0].answered_at = Some(at(millis));
         script.succeed(task(0, 0), 1);
@@ -124,7 +139,7 @@ fn x1_a_missed_heartbeat_where_none_is_asked_for_is_found() {
         action.heartbeat_timeout = asked.then(|| ms(1_000));
         let mut script = Script::new(parts);
         script.enter(0, 1).start(task(0, 0), 1, Reply::Hang);
-        did(&mut script, 1, &[Did::Began(None)]);
+        did(&mut script, 1, &[FunctionEvent::Began(None)]);
         script.pass(1_000).retry(task(0, 0), 1, &Failure::heartbeat_missed(ms(1_000)));
         judge(&script.world)
     };

@@ -7,12 +7,12 @@ use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
 use retrial::workflow::{Template, WorkflowParts};
 use retrial_sim::evidence::{Ask, StoreAnswer};
+use retrial_sim::oracle::event_refs::named;
 use retrial_sim::oracle::guards::{
     DENIED_WITHOUT_NEED, HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID,
     OVER_BUDGET, STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE, TOO_MANY_PROBES, WRONG_HOLD,
     judge,
 };
-use retrial_sim::oracle::proof::named;
 use retrial_sim::scenario::Reply;
 use serde_json::json;
 

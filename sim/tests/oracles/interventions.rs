@@ -43,7 +43,7 @@ fn lettered() -> Script {
         last: Some(server_error()),
         payload: Some(json!({})),
     };
-    script.world.people.letters.push((head, Some(letter)));
+    script.world.interventions.letters.push((head, Some(letter)));
     script
 }
 
@@ -54,14 +54,14 @@ fn by() -> RunId {
 /// The same, redriven by a run of its own.
 fn redriven() -> Script {
     let mut script = lettered();
-    let (head, _) = &mut script.world.people.letters[0];
+    let (head, _) = &mut script.world.interventions.letters[0];
     head.status = LetterStatus::Redriven { run: by() };
     let id = head.id;
     let workflow = Arc::clone(&script.run().workflow);
     let run = RunEvidence::new(by(), 1, workflow, at(0));
     script.world.runs.push(RunEvidence { redrives: Some(id), ..run });
-    script.world.people.redriven.push((id, RedriveAnswer::By(by())));
-    script.world.people.redriven.push((id, RedriveAnswer::Before(by())));
+    script.world.interventions.redriven.push((id, RedriveAnswer::By(by())));
+    script.world.interventions.redriven.push((id, RedriveAnswer::Before(by())));
     script
 }
 
@@ -75,11 +75,11 @@ fn c18_letters_as_they_should_be_pass() {
 fn c18_a_letter_too_few_or_too_many_is_found() {
     found(&judge(&exhausted().world), LETTER_LOST);
     let mut script = lettered();
-    let other = script.world.people.letters[0].clone();
-    script.world.people.letters.push(other);
+    let other = script.world.interventions.letters[0].clone();
+    script.world.interventions.letters.push(other);
     found(&judge(&script.world), LETTER_LOST);
     let mut script = recovered();
-    script.world.people.letters = lettered().world.people.letters;
+    script.world.interventions.letters = lettered().world.interventions.letters;
     found(&judge(&script.world), LETTER_UNEARNED);
 }
 
@@ -95,7 +95,7 @@ fn c18_a_letter_that_says_something_else_is_found() {
     ];
     for change in changes {
         let mut script = lettered();
-        let (head, letter) = &mut script.world.people.letters[0];
+        let (head, letter) = &mut script.world.interventions.letters[0];
         change(head, letter.as_mut().unwrap());
         found(&judge(&script.world), WRONG_LETTER);
     }
@@ -116,22 +116,22 @@ fn c18_redriving_twice_is_found() {
     script.world.runs.push(RunEvidence { id: RunId::from_bytes([8; 16]), ..again });
     found(&judge(&script.world), REDRIVEN_TWICE);
     let mut script = redriven();
-    let answer = script.world.people.redriven[0];
-    script.world.people.redriven.push(answer);
+    let answer = script.world.interventions.redriven[0];
+    script.world.interventions.redriven.push(answer);
     found(&judge(&script.world), REDRIVEN_TWICE);
 }
 
 #[test]
 fn c18_a_status_that_does_not_fit_is_found() {
     let mut script = redriven();
-    script.world.people.letters[0].0.status = LetterStatus::Waiting;
+    script.world.interventions.letters[0].0.status = LetterStatus::Waiting;
     found(&judge(&script.world), WRONG_STATUS);
     let mut script = redriven();
-    script.world.people.redriven[1].1 = RedriveAnswer::Before(RunId::from_bytes([9; 16]));
+    script.world.interventions.redriven[1].1 = RedriveAnswer::Before(RunId::from_bytes([9; 16]));
     found(&judge(&script.world), WRONG_STATUS);
     let mut script = lettered();
-    let id = script.world.people.letters[0].0.id;
-    script.world.people.discarded.push(id);
+    let id = script.world.interventions.letters[0].0.id;
+    script.world.interventions.discarded.push(id);
     found(&judge(&script.world), WRONG_STATUS);
 }
 
@@ -236,7 +236,7 @@ fn x9_pruning_what_is_old_passes_and_anything_else_is_found() {
         let mut script = recovered();
         let mut pruning = pruning();
         change(&mut pruning);
-        script.world.people.pruned = Some(pruning);
+        script.world.interventions.pruned = Some(pruning);
         judge(&script.world)
     };
     healthy(&judged(|_| {}));

@@ -14,7 +14,9 @@ use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::{
     Action, Endpoint, Step, StepIx, Target, Template, Workflow, WorkflowParts,
 };
-use retrial_sim::evidence::{Arrival, ArrivalEnd, Ask, Evidence, RunEvidence, StoreAnswer, Told};
+use retrial_sim::evidence::{
+    Arrival, ArrivalEnd, Ask, Evidence, ObservedEvent, RunEvidence, StoreAnswer,
+};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::incarnation::Lifespan;
 use retrial_sim::oracle::Report;
@@ -98,7 +100,7 @@ impl Script {
         let mut world = Evidence { runs: vec![run], ..Evidence::default() };
         world.answers.push(StoreAnswer::Unsure);
         let node = "n0".to_owned();
-        world.lives.push(Lifespan { node, incarnation: 0, born: at(0), died: None });
+        world.lifespans.push(Lifespan { node, incarnation: 0, born: at(0), died: None });
         world.phases.healed_at = at(10_000);
         let mut script = Self { world, now: 0, tokens: 0, backoff: BTreeMap::new() };
         let input = Map::from_iter([("items".to_owned(), json!([1, 2, 3]))]);
@@ -157,7 +159,7 @@ impl Script {
         let event = self.timed(event);
         let recorded = Recorded { at: store(self.now), event };
         let (id, number) = (self.run().id, self.run().version);
-        self.world.told.push(Told {
+        self.world.observed.push(ObservedEvent {
             node: "n0".to_owned(),
             incarnation: 0,
             at: at(self.now),

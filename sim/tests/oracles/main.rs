@@ -2,6 +2,7 @@
 //! defects, each of which it must find for the right reason.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
 
+mod bit_rot;
 mod branches;
 mod durability;
 mod error_budget;
@@ -14,9 +15,8 @@ mod kit;
 mod ownership;
 mod replay;
 mod rollback;
-mod rot;
 mod routing;
 mod sequence;
 mod silence;
-mod spent;
+mod task_time;
 mod termination;

@@ -8,7 +8,8 @@ use retrial::time::{Mono, Nanos};
 use retrial_sim::history::History;
 use retrial_sim::report::Verdict;
 use retrial_sim::scenario::{
-    EndpointPlan, Format, NodeClock, People, Reply, Scenario, Submission, Topology, WorkflowText,
+    EndpointPlan, Format, Interventions, NodeClock, Reply, Scenario, Submission, Topology,
+    WorkflowText,
 };
 use retrial_sim::trace::Kind;
 use retrial_sim::world::run_scenario;
@@ -51,12 +52,12 @@ fn scenario() -> Scenario {
         }],
         submissions: vec![Submission { at: at(500), node: 0, workflow: 0, input, key: None }],
         cancels: vec![],
-        rests: vec![],
-        people: People::default(),
+        deactivations: vec![],
+        interventions: Interventions::default(),
         faults: vec![],
         heal_at: at(10_000),
         endpoints_heal: true,
-        lacking: vec![],
+        missing_functions: vec![],
         secrets: vec![],
         own: None,
     }

@@ -22,16 +22,18 @@ fn check_sense(scenario: &Scenario) {
     for Cancel { submission, node, .. } in &scenario.cancels {
         assert!(*submission < submissions && *node < nodes);
     }
-    for rest in &scenario.rests {
+    for rest in &scenario.deactivations {
         assert!(rest.submission < submissions && rest.node < nodes);
     }
-    for pause in &scenario.people.pauses {
+    for pause in &scenario.interventions.pauses {
         assert!(pause.submission < submissions && pause.node < nodes);
     }
-    for by_hand in &scenario.people.by_hand {
+    for by_hand in &scenario.interventions.by_hand {
         assert!(by_hand.submission < submissions && by_hand.node < nodes);
     }
-    assert!(scenario.people.mends.iter().all(|mend| mend.node < nodes));
+    assert!(
+        scenario.interventions.letter_rounds.iter().all(|letter_round| letter_round.node < nodes)
+    );
     assert_eq!(scenario.clocks.len(), scenario.topology.clocks() as usize);
 }
 

@@ -22,13 +22,13 @@ use retrial_sim::workload::draw;
 
 /// What becomes of a leak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum CrashOutcome {
     /// The histories differ, and the line that leaked is named.
     Found,
     /// The simulation gives both processes the same.
     Tamed,
 }
-use Fate::{Found, Tamed};
+use CrashOutcome::{Found, Tamed};
 
 /// Something of the outside that finds its way in.
 type Leak = fn() -> String;
@@ -36,7 +36,7 @@ type Leak = fn() -> String;
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
 /// Each kind, what becomes of it, and how it leaks.
-const LEAKS: [(&str, Fate, Leak); 19] = [
+const LEAKS: [(&str, CrashOutcome, Leak); 19] = [
     ("hash map order", Tamed, || {
         let map: HashMap<u32, ()> = (0..64).map(|n| (n, ())).collect();
         format!("{:?}", map.keys().collect::<Vec<_>>())
@@ -156,18 +156,18 @@ fn d4_every_kind_of_leak_is_found_or_tamed() {
     std::fs::write(here.path().join("name"), "here\n").unwrap();
     std::fs::write(there.path().join("name"), "there\n").unwrap();
     let mut wrong = Vec::new();
-    for (place, (name, fate, _)) in LEAKS.iter().enumerate() {
+    for (place, (name, outcome, _)) in LEAKS.iter().enumerate() {
         let one = process(place, here.path(), None);
         let other = process(place, there.path(), Some("Asia/Kathmandu"));
         let difference = Difference::first(&one, &other);
-        let as_meant = match (fate, &difference) {
+        let as_meant = match (outcome, &difference) {
             (Tamed, None) => true,
             // What was drawn is the first line, what begins the second.
             (Found, Some(Difference { line: 3, one, .. })) => one.ends_with("sends"),
             _ => false,
         };
         if !as_meant {
-            wrong.push(format!("{name}, to be {fate:?}: {difference:?}"));
+            wrong.push(format!("{name}, to be {outcome:?}: {difference:?}"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

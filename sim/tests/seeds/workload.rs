@@ -37,7 +37,7 @@ fn check_references(scenario: &Scenario) {
     assert_eq!(scenario.clocks.len(), scenario.topology.clocks() as usize);
     let paths: BTreeSet<_> = scenario.endpoints.iter().map(|e| e.path.as_str()).collect();
     assert_eq!(paths.len(), scenario.endpoints.len());
-    for rest in &scenario.rests {
+    for rest in &scenario.deactivations {
         assert!(rest.submission < scenario.submissions.len() && rest.node < nodes);
         assert!(rest.from <= rest.until && rest.until <= scenario.heal_at);
     }
@@ -103,7 +103,7 @@ fn a_few_hundred_seeds_draw_everything() {
     assert_eq!(formats, [Format::Toml, Format::Json, Format::Ir].into());
     assert!(all.iter().any(|s| s.kinds().is_empty()), "no seed is without faults");
     assert!(all.iter().any(|s| !s.cancels.is_empty()), "no seed cancels");
-    assert!(all.iter().any(|s| !s.rests.is_empty()), "no seed deactivates");
+    assert!(all.iter().any(|s| !s.deactivations.is_empty()), "no seed deactivates");
     let keyed = |s: &Scenario| {
         let keys: Vec<_> = s.submissions.iter().filter_map(|s| s.key.as_ref()).collect();
         keys.len() > keys.iter().collect::<BTreeSet<_>>().len()

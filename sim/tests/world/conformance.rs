@@ -11,16 +11,16 @@ use retrial::runtime::Runtime as _;
 use retrial::store::conformance::{Case, Harness, cases};
 use retrial::store::{Answer, CommitId, Committed, RedbStore, Request, Store, StoreError};
 use retrial::time::Nanos;
-use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
+use retrial_sim::disk::{CrashOutcome, DiskPlan, SimDisk};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::{Net, NetPlan, Which, Window};
 use retrial_sim::node::{NodeParts, SimNode};
+use retrial_sim::records::Records;
 use retrial_sim::remote::{
     RemoteStore, StoreEffect, StoreFault, StoreFaults, StoreOp, StorePlan, serve,
 };
-use retrial_sim::runtime::{Debt, Pulse, RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::watch::Records;
+use retrial_sim::runtime::{DiskLatency, PollCounter, RuntimePlan, SimRuntime, run_seed};
 use tokio::sync::oneshot;
 
 const PORT: u16 = 7_000;
@@ -45,10 +45,17 @@ async fn open(runtime: &SimRuntime, disk: &SimDisk, incarnation: &Incarnation) -
 }
 
 /// A runtime on a node of its own.
-fn runtime(name: &str, ip: IpAddr, debt: &Debt, records: &Records) -> SimRuntime {
+fn runtime(name: &str, ip: IpAddr, disk_latency: &DiskLatency, records: &Records) -> SimRuntime {
     let node = Handle::current().create_node().name(name).ip(ip).build();
     let incarnation = Incarnation::new(name, 0);
-    SimRuntime::new(&incarnation, node, &RuntimePlan::default(), &Pulse::default(), debt, records)
+    SimRuntime::new(
+        &incarnation,
+        node,
+        &RuntimePlan::default(),
+        &PollCounter::default(),
+        disk_latency,
+        records,
+    )
 }
 
 fn ip(last: u8) -> IpAddr {
@@ -83,7 +90,7 @@ impl OnDisk {
     async fn make() -> Self {
         let records = Records::new(false, POLLS);
         let disk = SimDisk::new("n", slow(), &records);
-        let runtime = runtime("n", ip(1), &disk.debt(), &records);
+        let runtime = runtime("n", ip(1), &disk.disk_latency(), &records);
         let store = Some(open(&runtime, &disk, runtime.incarnation()).await);
         Self { runtime, disk, store }
     }
@@ -196,7 +203,7 @@ impl OverTheNetwork {
         let plan = RuntimePlan::default();
         let parts = NodeParts { name: "store".into(), ip: Some(ip(50)), plan, disk: Some(disk) };
         let server = SimNode::start(parts, &records, boot);
-        let runtime = runtime("client", ip(1), &Debt::default(), &records);
+        let runtime = runtime("client", ip(1), &DiskLatency::default(), &records);
         let connector = net.connector(runtime.incarnation().clone());
         let remote = RemoteStore::new(runtime.clone(), connector, "store", PORT);
         let store = Arc::new(remote.with_patience(Nanos::from_millis(50)));
@@ -219,7 +226,7 @@ impl Harness for OverTheNetwork {
     }
 
     async fn reopen(&mut self) -> bool {
-        self.server.crash_and_restart(Fate::LoseAll, Nanos::from_millis(1)).await;
+        self.server.crash_and_restart(CrashOutcome::LoseAll, Nanos::from_millis(1)).await;
         self.store.clock().await.unwrap();
         true
     }

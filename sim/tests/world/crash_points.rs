@@ -8,17 +8,17 @@ use retrial_sim::crash_points::Points;
 use retrial_sim::fault::FaultKind;
 use retrial_sim::scenario::{Place, Scenario, Topology, When};
 use retrial_sim::workload::draw;
-use retrial_sim::world::live_scenario;
+use retrial_sim::world::run_with_evidence;
 
 /// Lives through every `each`-th moment of the world of `seed`; gives how often a node died.
 fn die(seed: u64, each: usize) -> usize {
     let points = Points::of(draw(seed)).unwrap();
     let mut died = 0;
     for scenario in points.scenarios().step_by(each) {
-        let (fault, lived) = (scenario.faults.clone(), live_scenario(scenario, false));
+        let (fault, lived) = (scenario.faults.clone(), run_with_evidence(scenario, false));
         assert!(!lived.report.verdict.is_failure(), "{fault:?}: {:#?}", lived.report.breaches);
-        let lives = &lived.evidence.unwrap().lives;
-        died += usize::from(lives.iter().any(|incarnation| incarnation.died.is_some()));
+        let lifespans = &lived.evidence.unwrap().lifespans;
+        died += usize::from(lifespans.iter().any(|incarnation| incarnation.died.is_some()));
     }
     died
 }

@@ -13,13 +13,15 @@ use redb::{
 };
 use retrial::runtime::Runtime as _;
 use retrial::time::Nanos;
-use retrial_sim::disk::{DiskHandle, DiskPlan, FailedSync, Fate, Image, OpAt, OpKind, SimDisk};
+use retrial_sim::disk::{
+    CrashOutcome, DiskHandle, DiskPlan, FailedSync, Image, OpAt, OpKind, SimDisk,
+};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::incarnation::Incarnation;
 use retrial_sim::node::{NodeParts, SimNode};
+use retrial_sim::records::Records;
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
 use retrial_sim::trace::Fingerprint;
-use retrial_sim::watch::Records;
 
 const ITEMS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("items");
 /// One item a commit, each of several sectors.
@@ -135,13 +137,13 @@ fn crashed_at<B: StorageBackend>(op: u64, wrap: impl Fn(DiskHandle) -> B) -> (Im
     (image, progress)
 }
 
-fn fates(unsynced: usize) -> Vec<Fate> {
-    let mut fates = vec![Fate::KeepAll, Fate::LoseAll];
-    fates.extend((0..6).map(Fate::Drawn));
-    fates.extend(
-        (0..unsynced).flat_map(|n| [Fate::KeepFirst(n), Fate::KeepOnly(n), Fate::LoseOnly(n)]),
-    );
-    fates
+fn outcomes(unsynced: usize) -> Vec<CrashOutcome> {
+    let mut outcomes = vec![CrashOutcome::KeepAll, CrashOutcome::LoseAll];
+    outcomes.extend((0..6).map(CrashOutcome::Drawn));
+    outcomes.extend((0..unsynced).flat_map(|n| {
+        [CrashOutcome::KeepFirst(n), CrashOutcome::KeepOnly(n), CrashOutcome::LoseOnly(n)]
+    }));
+    outcomes
 }
 
 /// Crashes tried, and those among them that lost or tore a write so that it shows.
@@ -157,13 +159,13 @@ fn broken_crashes(tried: &mut Tried) -> Vec<String> {
     let mut broken = Vec::new();
     for op in 0..ops_of(|disk, incarnation| disk.open(incarnation)) {
         let (image, progress) = crashed_at(op, |handle| handle);
-        for fate in fates(image.unsynced().len()) {
-            let left = image.after(fate);
+        for outcome in outcomes(image.unsynced().len()) {
+            let left = image.after(outcome);
             tried.crashes += 1;
             tried.lossy += u32::from(left.lost > 0);
             tried.tearing += u32::from(left.torn > 0);
             if let Err(why) = survives(left.bytes, progress) {
-                broken.push(format!("call {op}, {fate:?}: {why}"));
+                broken.push(format!("call {op}, {outcome:?}: {why}"));
             }
         }
     }
@@ -221,8 +223,9 @@ fn the_crash_test_finds_out_a_disk_whose_syncs_do_nothing() {
     let (image, progress) =
         crashed_at(ops_of(|disk, incarnation| Liar(disk.open(incarnation))) - 1, Liar);
     assert_eq!(progress.acked, COMMITS);
-    assert!(survives(image.after(Fate::KeepAll).bytes, progress).is_ok());
-    let found = fates(0).into_iter().filter(|f| survives(image.after(*f).bytes, progress).is_err());
+    assert!(survives(image.after(CrashOutcome::KeepAll).bytes, progress).is_ok());
+    let found =
+        outcomes(0).into_iter().filter(|f| survives(image.after(*f).bytes, progress).is_err());
     assert!(found.count() >= 5);
 }
 
@@ -244,9 +247,15 @@ fn after_eio(plan: DiskPlan) -> bool {
     incarnation.end();
     // What was seen after the reopening counts as acknowledged: a resent commit is told so.
     let progress = Progress { acked: seen, begun: progress.begun };
-    for fate in [Fate::LoseAll, Fate::Drawn(1), Fate::Drawn(2), Fate::Drawn(3), Fate::Drawn(4)] {
-        let left = disk.image().after(fate).bytes;
-        survives(left, progress).unwrap_or_else(|e| panic!("{plan:?}, then {fate:?}: {e}"));
+    for outcome in [
+        CrashOutcome::LoseAll,
+        CrashOutcome::Drawn(1),
+        CrashOutcome::Drawn(2),
+        CrashOutcome::Drawn(3),
+        CrashOutcome::Drawn(4),
+    ] {
+        let left = disk.image().after(outcome).bytes;
+        survives(left, progress).unwrap_or_else(|e| panic!("{plan:?}, then {outcome:?}: {e}"));
     }
     struck
 }
@@ -254,9 +263,9 @@ fn after_eio(plan: DiskPlan) -> bool {
 #[test]
 fn redb_opens_again_after_eio_at_any_disk_call() {
     let failed_syncs = [
-        FailedSync::Settled(Fate::KeepAll),
-        FailedSync::Settled(Fate::LoseAll),
-        FailedSync::Settled(Fate::Drawn(7)),
+        FailedSync::Settled(CrashOutcome::KeepAll),
+        FailedSync::Settled(CrashOutcome::LoseAll),
+        FailedSync::Settled(CrashOutcome::Drawn(7)),
     ];
     let ops = ops_of(|disk, incarnation| disk.open(incarnation));
     for op in 0..ops {
@@ -311,7 +320,7 @@ fn the_same_workload_leaves_the_same_fingerprint() {
         let incarnation = Incarnation::new("n", 0);
         workload(|| disk.open(&incarnation), &mut Progress::default()).unwrap();
         incarnation.end();
-        disk.crash(Fate::Drawn(seed));
+        disk.crash(CrashOutcome::Drawn(seed));
         records.trace.fingerprint()
     };
     assert_eq!(run(1), run(1));
@@ -338,12 +347,12 @@ fn on_a_node(polls: Vec<u64>) -> (Fingerprint, u32, u32) {
         let parts = NodeParts { name: "n".to_owned(), ip: None, plan, disk: Some(disk) };
         let node = SimNode::start(parts, &records, boot);
         for poll in polls {
-            node.crash_at_poll(poll, Fate::Drawn(poll), Nanos::ZERO);
+            node.crash_at_poll(poll, CrashOutcome::Drawn(poll), Nanos::ZERO);
         }
         madsim::time::sleep(Nanos::from_secs(300).into()).await;
         node.stop().await;
         let (acked, unheard) = *seen.lock().unwrap();
-        assert_eq!((acked, records.watch.findings()), (COMMITS, vec![]));
+        assert_eq!((acked, records.watchdog.findings()), (COMMITS, vec![]));
         (records.trace.fingerprint(), node.number() + 1, unheard)
     });
     ran.unwrap_or_else(|panic| panic!("{panic}"))

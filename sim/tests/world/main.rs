@@ -9,7 +9,7 @@
 
 mod conformance;
 mod crash_points;
-mod disk_fate;
+mod disk_crash_outcomes;
 mod disk_redb;
 mod disk_states;
 mod endpoint_replies;

@@ -22,10 +22,10 @@ use retrial::store::{MemoryStore, RunPhase, Store};
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 use retrial_sim::clock::true_now;
-use retrial_sim::disk::Fate;
+use retrial_sim::disk::CrashOutcome;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, SimNode};
+use retrial_sim::records::Records;
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::watch::Records;
 use retrial_sim::workload::Draw;
 use serde_json::json;
 
@@ -196,13 +196,13 @@ fn live(seed: u64) -> Left {
             for _ in 0..if number + 1 < NODES.len() { draw.small(0, 3) } else { 0 } {
                 let at = Mono::default().after(draw.millis(500, 12_000));
                 crashes.push(at);
-                let (fate, down) = (Fate::LoseAll, draw.millis(10, 5_000));
-                node.plan_crash(Crash { at: CrashAt::Time(at), fate, down });
+                let (outcome, down) = (CrashOutcome::LoseAll, draw.millis(10, 5_000));
+                node.plan_crash(Crash { at: CrashAt::Time(at), outcome, down });
             }
             nodes.push(node);
         }
         let id = RunId::from_random(seed, 1);
-        let rows = watch(&store, id).await;
+        let rows = watchdog(&store, id).await;
         for node in &nodes {
             node.stop().await;
         }
@@ -249,7 +249,7 @@ async fn engine(
 }
 
 /// Looks at the run's rows until it has ended.
-async fn watch(store: &MemoryStore<SimRuntime>, run: RunId) -> Vec<(Mono, TaskId, u64)> {
+async fn watchdog(store: &MemoryStore<SimRuntime>, run: RunId) -> Vec<(Mono, TaskId, u64)> {
     let mut rows = Vec::new();
     loop {
         madsim::time::sleep(Nanos::from_millis(20).into()).await;

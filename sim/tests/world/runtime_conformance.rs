@@ -6,8 +6,10 @@ use madsim::runtime::Handle;
 use retrial::runtime::conformance::{Case, Harness, PANICS, cases};
 use retrial::time::{Mono, Nanos};
 use retrial_sim::incarnation::Incarnation;
-use retrial_sim::runtime::{ClockPlan, Debt, Drift, Pulse, RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::watch::Records;
+use retrial_sim::records::Records;
+use retrial_sim::runtime::{
+    ClockPlan, DiskLatency, Drift, PollCounter, RuntimePlan, SimRuntime, run_seed,
+};
 
 const LIMIT: Nanos = Nanos::from_secs(3_600);
 const POLLS: u64 = 1_000_000;
@@ -23,7 +25,14 @@ impl OnANode {
             Incarnation::new(&name, incarnation),
         );
         let records = Records::new(false, POLLS);
-        SimRuntime::new(&incarnation, node, &self.0, &Pulse::default(), &Debt::default(), &records)
+        SimRuntime::new(
+            &incarnation,
+            node,
+            &self.0,
+            &PollCounter::default(),
+            &DiskLatency::default(),
+            &records,
+        )
     }
 }
 

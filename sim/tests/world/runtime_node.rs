@@ -8,14 +8,14 @@ use redb::StorageBackend;
 use retrial::runtime::Runtime;
 use retrial::time::{Mono, Nanos};
 use retrial_sim::clock::true_now;
-use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
+use retrial_sim::disk::{CrashOutcome, DiskPlan, SimDisk};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::Window;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, Pause, SimNode};
+use retrial_sim::records::Records;
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
 use retrial_sim::trace::{Fingerprint, Kind, Line};
-use retrial_sim::watch::Records;
 
 const LIMIT: Nanos = Nanos::from_secs(3_600);
 
@@ -108,7 +108,7 @@ fn run_with(seed: u64, plan_for: impl FnOnce(&SimNode) + Send + 'static) -> Ran 
             ops: disk.ops(),
             events: lines.map(|line| (line.lane, line.text)).collect(),
             durable: disk.image().durable().to_vec(),
-            findings: records.watch.findings().len(),
+            findings: records.watchdog.findings().len(),
             struck: records.strikes.counts(),
             last: last.unwrap(),
             crashes: records.strikes.counts().get(&FaultKind::Crash).copied().unwrap_or(0),
@@ -117,8 +117,8 @@ fn run_with(seed: u64, plan_for: impl FnOnce(&SimNode) + Send + 'static) -> Ran 
     ran.unwrap_or_else(|panic| panic!("{panic}"))
 }
 
-fn crash(at: CrashAt, fate: Fate) -> Crash {
-    Crash { at, fate, down: Nanos::from_millis(5) }
+fn crash(at: CrashAt, outcome: CrashOutcome) -> Crash {
+    Crash { at, outcome, down: Nanos::from_millis(5) }
 }
 
 /// Nothing acknowledged is lost, lives follow each other, and nobody speaks after their death.
@@ -152,7 +152,7 @@ fn a_crash_at_every_poll_repeats_and_loses_nothing() {
     let calm = run(3, vec![], vec![]);
     assert!(calm.polls > 100, "{}", calm.polls);
     for poll in 0..200 {
-        let plan = vec![crash(CrashAt::Poll(poll), Fate::Drawn(poll))];
+        let plan = vec![crash(CrashAt::Poll(poll), CrashOutcome::Drawn(poll))];
         let (one, two) = (run(3, plan.clone(), vec![]), run(3, plan, vec![]));
         assert_eq!(one, two, "poll {poll}");
         assert_eq!(one.lives, if poll < calm.polls { 2 } else { 1 }, "poll {poll}");
@@ -165,10 +165,10 @@ fn a_crash_at_every_disk_call_loses_nothing() {
     let ops = run(3, vec![], vec![]).ops;
     assert!(ops > 40);
     for op in 0..ops {
-        for fate in [Fate::KeepAll, Fate::LoseAll] {
-            let ran = run(3, vec![crash(CrashAt::DiskOp(op), fate)], vec![]);
+        for outcome in [CrashOutcome::KeepAll, CrashOutcome::LoseAll] {
+            let ran = run(3, vec![crash(CrashAt::DiskOp(op), outcome)], vec![]);
             assert_eq!((ran.lives, ran.crashes), (2, 1), "call {op}");
-            judge(&ran, &format!("call {op}, {fate:?}"));
+            judge(&ran, &format!("call {op}, {outcome:?}"));
         }
     }
 }
@@ -176,7 +176,7 @@ fn a_crash_at_every_disk_call_loses_nothing() {
 #[test]
 fn crashes_at_the_same_moment_and_while_down_are_one() {
     let at = |millis| CrashAt::Time(Mono::default().after(Nanos::from_millis(millis)));
-    let plan = [10, 10, 12, 100].map(|millis| crash(at(millis), Fate::LoseAll));
+    let plan = [10, 10, 12, 100].map(|millis| crash(at(millis), CrashOutcome::LoseAll));
     let ran = run(3, plan.to_vec(), vec![]);
     assert_eq!((ran.lives, ran.crashes), (3, 2));
     judge(&ran, "four planned");
@@ -184,7 +184,7 @@ fn crashes_at_the_same_moment_and_while_down_are_one() {
 
 #[test]
 fn many_crashes_one_after_another() {
-    let plan = (0..40).map(|i| crash(CrashAt::Poll(i * 7), Fate::Drawn(i))).collect();
+    let plan = (0..40).map(|i| crash(CrashAt::Poll(i * 7), CrashOutcome::Drawn(i))).collect();
     let ran = run(5, plan, vec![]);
     assert_eq!(ran.lives, 41);
     judge(&ran, "forty crashes");
@@ -199,7 +199,7 @@ fn a_paused_node_does_nothing_and_then_goes_on() {
     assert_ne!(calm.print, paused.print);
     judge(&paused, "paused");
     // A crash in the middle of the pause, which kills a paused node.
-    let plan = vec![crash(CrashAt::Time(at(5_000)), Fate::LoseAll)];
+    let plan = vec![crash(CrashAt::Time(at(5_000)), CrashOutcome::LoseAll)];
     let ran = run(3, plan, vec![pause]);
     assert_eq!(ran.lives, 2);
     judge(&ran, "killed while paused");
@@ -248,7 +248,11 @@ fn the_seed_matters_and_repeats() {
 fn eventful() -> Ran {
     let at = Mono::default().after(Nanos::from_millis(40));
     let pause = Pause { at, lasts: Nanos::from_secs(1) };
-    run(11, (0..5).map(|i| crash(CrashAt::Poll(i * 23), Fate::Drawn(i))).collect(), vec![pause])
+    run(
+        11,
+        (0..5).map(|i| crash(CrashAt::Poll(i * 23), CrashOutcome::Drawn(i))).collect(),
+        vec![pause],
+    )
 }
 
 /// Says the fingerprint, for the test below to read in a process of its own.
@@ -287,9 +291,9 @@ fn nothing_of_a_killed_life_is_left() {
         });
         madsim::time::sleep(Nanos::from_secs(1).into()).await;
         let before = (Arc::strong_count(&held), node.live_tasks());
-        node.crash_and_restart(Fate::LoseAll, Nanos::ZERO).await;
+        node.crash_and_restart(CrashOutcome::LoseAll, Nanos::ZERO).await;
         let after = (Arc::strong_count(&held), node.live_tasks());
-        (before, after, records.watch.findings())
+        (before, after, records.watchdog.findings())
     });
     // One count is the test's, one the boot closure's.
     assert_eq!(left, Ok(((3, 1), (2, 1), vec![])));
@@ -314,7 +318,7 @@ fn a_stopped_node_touches_nothing_and_is_not_revived() {
             }
         });
         let at = CrashAt::Time(Mono::default().after(Nanos::from_secs(5)));
-        node.plan_crash(Crash { at, fate: Fate::LoseAll, down: Nanos::from_secs(5) });
+        node.plan_crash(Crash { at, outcome: CrashOutcome::LoseAll, down: Nanos::from_secs(5) });
         madsim::time::sleep(Nanos::from_secs(7).into()).await;
         node.stop().await;
         let polls = node.polls();

@@ -8,14 +8,15 @@ use redb::StorageBackend;
 use retrial::runtime::Runtime;
 use retrial::time::{Mono, Nanos, Timestamp};
 use retrial_sim::clock::true_now;
-use retrial_sim::disk::{DiskPlan, Fate, SimDisk};
+use retrial_sim::disk::{CrashOutcome, DiskPlan, SimDisk};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::incarnation::Incarnation;
 use retrial_sim::node::{NodeParts, SimNode};
+use retrial_sim::records::Records;
 use retrial_sim::runtime::{
     ClockPlan, Drift, Jump, PanicReport, RuntimePlan, SimRuntime, run_seed,
 };
-use retrial_sim::watch::{Finding, Records};
+use retrial_sim::watchdog::Finding;
 
 const LIMIT: Nanos = Nanos::from_secs(3_600);
 const BUDGET: u64 = 10_000;
@@ -117,7 +118,7 @@ fn chance_differs_by_life_and_plan_and_nothing_else() {
                 }
             });
             for _ in 1..lives {
-                node.crash_and_restart(Fate::LoseAll, Nanos::ZERO).await;
+                node.crash_and_restart(CrashOutcome::LoseAll, Nanos::ZERO).await;
             }
             drawn.lock().unwrap().clone()
         })
@@ -253,7 +254,7 @@ fn blocking_work_outlives_its_caller_but_not_its_node() {
             );
             if let Some(at) = crash {
                 pass(at).await;
-                node.crash_and_restart(Fate::LoseAll, Nanos::ZERO).await;
+                node.crash_and_restart(CrashOutcome::LoseAll, Nanos::ZERO).await;
             }
             pass(Nanos::from_secs(10)).await;
             (disk.image().durable().to_vec(), answered.load(Ordering::SeqCst))
@@ -282,9 +283,9 @@ fn a_livelock_is_found_and_ended() {
                 runtime.sleep_until(Mono::default()).await;
             }
         });
-        let found = records.watch.alarm().await;
+        let found = records.watchdog.alarm().await;
         pass(Nanos::from_secs(1)).await;
-        (found, node.live_tasks(), records.watch.findings().len(), records.watch.polls())
+        (found, node.live_tasks(), records.watchdog.findings().len(), records.watchdog.polls())
     });
     let (found, live, findings, polls) = found.unwrap();
     assert!(
@@ -305,8 +306,8 @@ fn a_livelock_after_a_long_wait_is_found_as_soon() {
                 runtime.sleep_until(runtime.now().after(Nanos::from_millis(1))).await;
             }
         });
-        let found = records.watch.alarm().await;
-        (found, records.watch.polls())
+        let found = records.watchdog.alarm().await;
+        (found, records.watchdog.polls())
     });
     let (found, polls) = found.unwrap();
     assert!(found.is_stuck(), "{found}");
@@ -318,14 +319,14 @@ fn a_livelock_after_a_long_wait_is_found_as_soon() {
 fn looking(millis: u64, held: u64) -> Vec<Finding> {
     let found = run_seed(1, Nanos::from_secs(3_600), move || async move {
         let records = Records::new(false, 1_000);
-        records.watch.expect_held(held);
+        records.watchdog.expect_held(held);
         let _node = start(RuntimePlan::default(), &records, move |runtime, _| async move {
             loop {
                 runtime.sleep_until(runtime.now().after(Nanos::from_millis(millis))).await;
             }
         });
         pass(Nanos::from_secs(1_800)).await;
-        records.watch.findings()
+        records.watchdog.findings()
     });
     found.unwrap()
 }

@@ -20,12 +20,12 @@ use retrial::store::{
 };
 use retrial::time::Nanos;
 use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
-use retrial_sim::disk::{DiskPlan, FailedSync, Fate, OpAt, SimDisk};
+use retrial_sim::disk::{CrashOutcome, DiskPlan, FailedSync, OpAt, SimDisk};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::incarnation::Incarnation;
 use retrial_sim::node::{Crash, CrashAt, NodeParts, SimNode};
+use retrial_sim::records::Records;
 use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::watch::Records;
 use serde_json::{Value, json};
 
 const RUNS: u64 = 3;
@@ -389,7 +389,7 @@ fn worked(plan: DiskPlan, crashes: Vec<Crash>) -> Result<Done, String> {
         }
         let (ops, ended) = (disk.ops(), book.all_ended());
         disk.heal();
-        node.crash_and_restart(Fate::LoseAll, Nanos::ZERO).await;
+        node.crash_and_restart(CrashOutcome::LoseAll, Nanos::ZERO).await;
         madsim::time::sleep(Nanos::from_secs(1).into()).await;
         node.stop().await;
         book.pages(|pages| {
@@ -397,7 +397,7 @@ fn worked(plan: DiskPlan, crashes: Vec<Crash>) -> Result<Done, String> {
                 pages.wrong.push("the workload did not end".to_owned());
             }
             pages.wrong.extend(outcomes(pages));
-            pages.wrong.extend(records.watch.findings().iter().map(ToString::to_string));
+            pages.wrong.extend(records.watchdog.findings().iter().map(ToString::to_string));
             if !pages.wrong.is_empty() {
                 return Err(pages.wrong.join("\n  "));
             }
@@ -438,8 +438,8 @@ fn outcomes(pages: &Pages) -> Vec<String> {
     wrong.collect()
 }
 
-fn crash(op: u64, fate: Fate) -> Crash {
-    Crash { at: CrashAt::DiskOp(op), fate, down: Nanos::from_millis(10) }
+fn crash(op: u64, outcome: CrashOutcome) -> Crash {
+    Crash { at: CrashAt::DiskOp(op), outcome, down: Nanos::from_millis(10) }
 }
 
 /// How long calls take, so that requests wait and go into one transaction.
@@ -472,18 +472,31 @@ fn all_right(tried: impl Iterator<Item = (String, Result<Done, String>)>) -> Vec
 #[test]
 fn a_crash_at_any_disk_call_loses_nothing_acknowledged() {
     let calm = undisturbed();
-    let fates = |op: u64| {
-        let mut fates = vec![if op.is_multiple_of(2) { Fate::LoseAll } else { Fate::Drawn(op) }];
+    let outcomes = |op: u64| {
+        let mut outcomes = vec![if op.is_multiple_of(2) {
+            CrashOutcome::LoseAll
+        } else {
+            CrashOutcome::Drawn(op)
+        }];
         if calm.syncs.contains(&op) {
-            fates.extend([Fate::KeepAll, Fate::KeepFirst(1), Fate::KeepFirst(3)]);
-            fates.extend([Fate::LoseOnly(0), Fate::LoseOnly(2), Fate::Drawn(op + 1_000)]);
+            outcomes.extend([
+                CrashOutcome::KeepAll,
+                CrashOutcome::KeepFirst(1),
+                CrashOutcome::KeepFirst(3),
+            ]);
+            outcomes.extend([
+                CrashOutcome::LoseOnly(0),
+                CrashOutcome::LoseOnly(2),
+                CrashOutcome::Drawn(op + 1_000),
+            ]);
         }
-        fates
+        outcomes
     };
-    let crashes = (0..calm.ops).flat_map(|op| fates(op).into_iter().map(move |fate| (op, fate)));
-    let tried = crashes.map(|(op, fate)| {
-        let came = worked(slow(), vec![crash(op, fate)]);
-        (format!("call {op}, {fate:?}"), came)
+    let crashes =
+        (0..calm.ops).flat_map(|op| outcomes(op).into_iter().map(move |outcome| (op, outcome)));
+    let tried = crashes.map(|(op, outcome)| {
+        let came = worked(slow(), vec![crash(op, outcome)]);
+        (format!("call {op}, {outcome:?}"), came)
     });
     let done = all_right(tried);
     // The last look is a life of its own.
@@ -498,8 +511,8 @@ fn a_crash_while_recovering_from_a_crash_loses_nothing_acknowledged() {
     let calm = undisturbed();
     let pairs = calm.syncs.iter().flat_map(|first| [2, 9, 17, 30].map(|later| (*first, later)));
     let tried = pairs.map(|(first, later)| {
-        let fate = Fate::Drawn(first ^ later);
-        let crashes = vec![crash(first, fate), crash(first + later, fate)];
+        let outcome = CrashOutcome::Drawn(first ^ later);
+        let crashes = vec![crash(first, outcome), crash(first + later, outcome)];
         (format!("calls {first} and {later} later"), worked(slow(), crashes))
     });
     let done = all_right(tried);
@@ -514,7 +527,8 @@ fn eio_at_any_disk_call_loses_nothing_and_does_nothing_twice() {
         (format!("call {op}, {failed_sync:?}"), worked(plan, vec![]))
     };
     let each = (0..calm.ops).map(|op| after(FailedSync::StaysDirty, op));
-    let settled = [Fate::KeepAll, Fate::LoseAll, Fate::Drawn(3)].map(FailedSync::Settled);
+    let settled = [CrashOutcome::KeepAll, CrashOutcome::LoseAll, CrashOutcome::Drawn(3)]
+        .map(FailedSync::Settled);
     let syncs = calm.syncs.iter().flat_map(|op| settled.map(|failed| after(failed, *op)));
     let done = all_right(each.chain(syncs));
     assert!(done.iter().all(|d| d.eio), "every fault must strike");

@@ -8,7 +8,7 @@
 mod action;
 mod ends;
 mod group;
-mod said;
+mod hold_events;
 mod timeline;
 
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ pub(super) const GROUP: &str = "group budget";
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Guards);
     for run in evidence.runs.iter().filter(|run| !run.damaged) {
-        said::judge(&mut report, evidence, run);
+        hold_events::judge(&mut report, evidence, run);
         group::judge(&mut report, run);
     }
     for (action, rules) in guarded(evidence) {

@@ -8,7 +8,7 @@ use retrial::workflow::{Action, Condition, Endpoint, Step, Target, Workflow};
 use serde_json::{Map, Value};
 
 use super::lists::longest_list;
-use super::{Ground, LEFTOVER, most_attempts, of_task};
+use super::{BoundInput, LEFTOVER, most_attempts, of_task};
 use crate::endpoint::{Route, as_received};
 use crate::oracle::{Truth, body_of, ensured, looks_at, succeeds};
 use crate::scenario::{ENDPOINT_HOST, EndpointPlan, Reply};
@@ -18,8 +18,8 @@ use crate::scenario::{ENDPOINT_HOST, EndpointPlan, Reply};
 const MANY: u32 = 64;
 
 /// A workflow, and what its runs are asked for with.
-pub(super) struct Asked<'g> {
-    ground: Ground<'g>,
+pub(super) struct WorkflowLoad<'g> {
+    input: BoundInput<'g>,
     workflow: &'g Workflow,
     /// Of each run, the workflow's defaults filled in.
     inputs: Vec<Map<String, Value>>,
@@ -39,10 +39,10 @@ struct Job<'g> {
     tasks: u64,
 }
 
-impl<'g> Asked<'g> {
+impl<'g> WorkflowLoad<'g> {
     /// The workflow at `place` of the scenario's.
-    pub(super) fn new(ground: Ground<'g>, place: usize, workflow: &'g Workflow) -> Self {
-        let asked = ground.scenario.submissions.iter().filter(|s| s.workflow == place);
+    pub(super) fn new(input: BoundInput<'g>, place: usize, workflow: &'g Workflow) -> Self {
+        let asked = input.scenario.submissions.iter().filter(|s| s.workflow == place);
         let inputs: Vec<_> = asked
             .map(|submission| {
                 let mut input = workflow.input().clone();
@@ -50,8 +50,8 @@ impl<'g> Asked<'g> {
                 input
             })
             .collect();
-        let items = longest_list(&ground, workflow.steps(), &inputs);
-        Self { ground, workflow, inputs, items }
+        let items = longest_list(&input, workflow.steps(), &inputs);
+        Self { input, workflow, inputs, items }
     }
 
     fn jobs(&self) -> impl Iterator<Item = Job<'g>> {
@@ -103,7 +103,7 @@ impl<'g> Asked<'g> {
     /// after that, in a run of its own. `None` when a task may never end.
     pub(super) fn one_after_another(&self) -> Option<Nanos> {
         self.jobs().try_fold(Nanos::ZERO, |total, job| {
-            let task = of_task(&self.ground, job.policy, job.heals)?;
+            let task = of_task(&self.input, job.policy, job.heals)?;
             Some(total.saturating_add(task.saturating_mul(job.in_turn)))
         })
     }
@@ -113,7 +113,7 @@ impl<'g> Asked<'g> {
     pub(super) fn longest_turn(&self) -> Option<Nanos> {
         let mut guarded = self.jobs().filter(Job::is_guarded);
         guarded.try_fold(Nanos::ZERO, |longest, job| {
-            let task = of_task(&self.ground, job.policy, job.heals)?;
+            let task = of_task(&self.input, job.policy, job.heals)?;
             let total = || job.policy.total_timeout().map(|_| LEFTOVER);
             let attempts = if job.heals { Some(LEFTOVER) } else { most_attempts(job.policy) };
             let attempts = u64::from(attempts.or_else(total)?);
@@ -140,11 +140,11 @@ impl<'g> Asked<'g> {
     /// Whether an attempt of the action does well once all has healed. A user's own code, which may
     /// go on failing for as long as it is tried, is waited for only where nothing else ends the task.
     fn heals(&self, action: Option<&Action>, policy: &Policy, ensures: Option<&Condition>) -> bool {
-        if !self.ground.endpoints_heal {
+        if !self.input.endpoints_heal {
             return false;
         }
         let scripted = action.and_then(|action| self.scripted(action));
-        if self.ground.own.is_some() && scripted.is_none() {
+        if self.input.own.is_some() && scripted.is_none() {
             return most_attempts(policy).is_none() && policy.total_timeout().is_none();
         }
         let Some((endpoint, plan)) = scripted else { return ensures.is_none() };
@@ -164,7 +164,7 @@ impl<'g> Asked<'g> {
     fn scripted<'a>(&self, action: &'a Action) -> Option<(&'a Endpoint, &'g EndpointPlan)> {
         let Target::Http(at) = &action.target else { return None };
         let path = at.url.strip_prefix("http://")?.strip_prefix(ENDPOINT_HOST)?;
-        Some((at, self.ground.scenario.endpoints.iter().find(|e| e.path == path)?))
+        Some((at, self.input.scenario.endpoints.iter().find(|e| e.path == path)?))
     }
 }
 

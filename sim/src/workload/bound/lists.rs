@@ -3,14 +3,14 @@
 use retrial::workflow::{Step, Template};
 use serde_json::{Map, Value};
 
-use super::Ground;
+use super::BoundInput;
 use crate::scenario::Reply;
 
 /// The most items that a step of the workflow of these steps fans out over, going by the lists in
 /// its runs' inputs, in the workflow itself and in scripted answers; and by what the user says of
 /// their own code's, which is known only when it gives them.
 pub(super) fn longest_list(
-    scenario: &Ground<'_>,
+    scenario: &BoundInput<'_>,
     steps: &[Step],
     inputs: &[Map<String, Value>],
 ) -> u64 {

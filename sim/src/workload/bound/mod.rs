@@ -17,7 +17,7 @@ use retrial::workflow::Workflow;
 
 use crate::evidence::Bound;
 use crate::scenario::{EndpointPlan, Reply, Scenario};
-use jobs::Asked;
+use jobs::WorkflowLoad;
 pub(super) use waits::patience;
 
 /// For starting nodes again, noticing that the store answers, and recovering runs.
@@ -35,9 +35,9 @@ const LEFTOVER: u32 = 3;
 /// brings.
 #[must_use]
 pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>], functions: &Functions) -> Bound {
-    let ground = Ground { scenario, functions };
+    let input = BoundInput { scenario, functions };
     let (mut longest, mut each, mut tasks) = (Nanos::ZERO, TASK, 0_u64);
-    for asked in asked(ground, workflows) {
+    for asked in asked(input, workflows) {
         let (Some(whole), Some(turn)) = (asked.one_after_another(), asked.longest_turn()) else {
             return Bound::UnboundedByPolicy;
         };
@@ -53,25 +53,25 @@ pub fn bound(scenario: &Scenario, workflows: &[Arc<Workflow>], functions: &Funct
 
 /// About how many tasks of the scenario guards may hold back.
 pub(crate) fn guarded(scenario: &Scenario, workflows: &[Arc<Workflow>]) -> u64 {
-    let ground = Ground { scenario, functions: &Functions::default() };
-    asked(ground, workflows).map(|asked| asked.guarded_tasks()).fold(0, u64::saturating_add)
+    let input = BoundInput { scenario, functions: &Functions::default() };
+    asked(input, workflows).map(|asked| asked.guarded_tasks()).fold(0, u64::saturating_add)
 }
 
 fn asked<'g>(
-    ground: Ground<'g>,
+    input: BoundInput<'g>,
     workflows: &'g [Arc<Workflow>],
-) -> impl Iterator<Item = Asked<'g>> {
-    workflows.iter().enumerate().map(move |(place, w)| Asked::new(ground, place, w))
+) -> impl Iterator<Item = WorkflowLoad<'g>> {
+    workflows.iter().enumerate().map(move |(place, w)| WorkflowLoad::new(input, place, w))
 }
 
 /// What a bound is computed from.
 #[derive(Clone, Copy)]
-struct Ground<'g> {
+struct BoundInput<'g> {
     scenario: &'g Scenario,
     functions: &'g Functions,
 }
 
-impl Deref for Ground<'_> {
+impl Deref for BoundInput<'_> {
     type Target = Scenario;
 
     fn deref(&self) -> &Scenario {
@@ -79,7 +79,7 @@ impl Deref for Ground<'_> {
     }
 }
 
-impl Ground<'_> {
+impl BoundInput<'_> {
     /// A user's own function knows its delays. Jitter at most doubles one, or a decorrelated one
     /// grows threefold from the one before.
     fn custom(&self, rule: &Rule, n: u32) -> u64 {
@@ -89,7 +89,7 @@ impl Ground<'_> {
 }
 
 /// How long one task may take from healing on, or from its start after that.
-fn of_task(scenario: &Ground<'_>, policy: &Policy, heals: bool) -> Option<Nanos> {
+fn of_task(scenario: &BoundInput<'_>, policy: &Policy, heals: bool) -> Option<Nanos> {
     let attempt = [policy.attempt_timeout(), policy.total_timeout()].into_iter().flatten().min();
     // A hung attempt is reset by healing; only endpoints that stay broken use its whole time.
     let one = ANSWER.saturating_add(attempt.unwrap_or(Nanos::ZERO));
@@ -119,7 +119,7 @@ fn most_attempts(policy: &Policy) -> Option<u32> {
 
 /// Whether some endpoint goes on without ever answering. What befalls requests on their way to a
 /// user's service is drawn whether or not they are limited in time.
-fn never_answers(scenario: &Ground<'_>) -> bool {
+fn never_answers(scenario: &BoundInput<'_>) -> bool {
     let hangs = |reply: &Reply| *reply.last() == Reply::Hang;
     let on_the_way = |e: &EndpointPlan| is_service(e) && e.scripts.iter().flatten().any(hangs);
     scenario.endpoints.iter().any(|e| hangs(&e.then) || on_the_way(e))

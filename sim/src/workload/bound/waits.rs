@@ -4,7 +4,7 @@ use retrial::policy::{Limit, Policy, Rule};
 use retrial::time::Nanos;
 use retrial::workflow::Workflow;
 
-use super::{Ground, LEFTOVER, START, is_service};
+use super::{BoundInput, LEFTOVER, START, is_service};
 use crate::oracle::delays;
 use crate::scenario::{NodeClock, Reply, RetryAfter};
 
@@ -12,7 +12,7 @@ use crate::scenario::{NodeClock, Reply, RetryAfter};
 const RETRIES: u32 = 64;
 
 /// The longest wait before any retry: by the policy, or asked for and obeyed.
-pub(super) fn wait(scenario: &Ground<'_>, policy: &Policy) -> Nanos {
+pub(super) fn wait(scenario: &BoundInput<'_>, policy: &Policy) -> Nanos {
     let by_rule = policy.rules().iter().map(|rule| {
         let longest = longest_of(rule, RETRIES, |n| scenario.custom(rule, n));
         if rule.limit == Limit::Unlimited { longest.min(elapsed(scenario)) } else { longest }
@@ -44,7 +44,7 @@ pub(in crate::workload) fn patience(workflow: &Workflow) -> Nanos {
 
 /// Without a cap an unlimited policy's delays grow for as long as faults last: each is at most a
 /// few times the ones that have passed. The factor leaves room for small draws of full jitter.
-fn elapsed(scenario: &Ground<'_>) -> Nanos {
+fn elapsed(scenario: &BoundInput<'_>) -> Nanos {
     START.saturating_add(Nanos::new(scenario.heal_at.as_nanos()).saturating_mul(64))
 }
 
@@ -55,7 +55,7 @@ fn saturated(n: u128) -> u64 {
 /// What replies ask for, as far as it is obeyed: a wait longer than `most` ends the task instead.
 /// A date without its own `Date` is read against a clock that may be wrong, so it may come out as
 /// anything up to its worst.
-fn asked(scenario: &Ground<'_>, most: Nanos) -> impl Iterator<Item = Nanos> {
+fn asked(scenario: &BoundInput<'_>, most: Nanos) -> impl Iterator<Item = Nanos> {
     let wrong = scenario.clocks.iter().map(how_wrong).max().unwrap_or(Nanos::ZERO);
     scenario.replies().filter_map(move |reply| match reply.last() {
         Reply::Status { retry_after: Some(after), .. } => match after {

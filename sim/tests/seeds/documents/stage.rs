@@ -13,7 +13,7 @@ use retrial_sim::report::Verdict;
 use retrial_sim::scenario::{
     EndpointPlan, Format, NodeClock, Reply, Scenario, Submission, Topology, WorkflowText,
 };
-use retrial_sim::world::live_scenario;
+use retrial_sim::world::run_with_evidence;
 use serde_json::Value;
 
 /// What one play left behind.
@@ -57,17 +57,17 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         endpoints: endpoints.iter().map(endpoint).collect(),
         submissions: vec![submission],
         cancels: vec![],
-        rests: vec![],
-        people: retrial_sim::scenario::People::default(),
+        deactivations: vec![],
+        interventions: retrial_sim::scenario::Interventions::default(),
         faults: vec![],
         // Long after the play is over: until then endpoints answer as they are told.
         heal_at: at(600),
         endpoints_heal: true,
-        lacking: vec![],
+        missing_functions: vec![],
         secrets: vec![],
         own: None,
     };
-    let lived = live_scenario(scenario, false);
+    let lived = run_with_evidence(scenario, false);
     assert_eq!(lived.report.verdict, Verdict::Held, "{:#?}", lived.report.breaches);
     Played { evidence: lived.evidence.unwrap() }
 }

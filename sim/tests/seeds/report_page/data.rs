@@ -1,12 +1,12 @@
 //! The data of a page: its lanes, bars, spans and marks against what the world left behind.
 
 use retrial::run::{Event, Version};
-use retrial_sim::oracle::proof::Proof;
+use retrial_sim::oracle::event_refs::EventRef;
 use retrial_sim::page::{BarEnd, BarKind, LaneKind, MarkKind, Page, SpanKind};
 use retrial_sim::report::{Breach, Verdict};
 use retrial_sim::scenario::Topology;
 use retrial_sim::workload::draw;
-use retrial_sim::world::{Lived, live_scenario};
+use retrial_sim::world::{ScenarioRun, run_with_evidence};
 
 use super::fixture::{HOSTILE, SECRET, lived, page, scenario};
 
@@ -121,7 +121,7 @@ fn pages_of_drawn_worlds_hold_what_the_worlds_left_behind() {
     let mut shared = 0;
     for seed in [0, 3, 41, 119] {
         let scenario = draw(seed);
-        let lived = live_scenario(scenario.clone(), true);
+        let lived = run_with_evidence(scenario.clone(), true);
         let page = Page::of(&scenario, &lived);
         let evidence = lived.evidence.unwrap();
         shared += u32::from(scenario.topology != Topology::Embedded);
@@ -139,7 +139,8 @@ fn pages_of_drawn_worlds_hold_what_the_worlds_left_behind() {
         assert_eq!(well, succeeded, "seed {seed}");
         let marks = page.marks.iter().filter(|m| m.kind == MarkKind::Event).count();
         assert_eq!(marks, events().count(), "seed {seed}");
-        let deaths = evidence.lives.iter().filter(|incarnation| incarnation.died.is_some()).count();
+        let deaths =
+            evidence.lifespans.iter().filter(|incarnation| incarnation.died.is_some()).count();
         assert_eq!(page.spans.iter().filter(|s| s.kind == SpanKind::Dead).count(), deaths);
         assert!(page.bars.iter().all(|b| b.until.is_none_or(|u| b.from <= u && u <= page.until)));
         assert!(page.holds && page.findings.is_empty());
@@ -154,7 +155,7 @@ fn pages_of_drawn_worlds_hold_what_the_worlds_left_behind() {
 fn a_world_that_broke_off_has_a_page() {
     let lived = lived();
     let whole = Page::of(&scenario(), &lived);
-    let broken = Page::of(&scenario(), &Lived { evidence: None, ..lived });
+    let broken = Page::of(&scenario(), &ScenarioRun { evidence: None, ..lived });
     assert_eq!(broken.bars, []);
     let events = |page: &Page| page.marks.iter().filter(|m| m.kind == MarkKind::Event).count();
     assert_eq!(events(&broken), events(&whole));
@@ -167,6 +168,6 @@ fn what_proves_a_breach_is_kept_and_may_be_missing() {
     let text = serde_json::to_string(&breach).unwrap();
     assert_eq!(serde_json::from_str::<Breach>(&text).unwrap(), breach);
     let old = r#"{"oracle":"silence","reason":"secret_stored","text":"event #1"}"#;
-    assert_eq!(serde_json::from_str::<Breach>(old).unwrap().proof, [] as [Proof; 0]);
+    assert_eq!(serde_json::from_str::<Breach>(old).unwrap().proof, [] as [EventRef; 0]);
     assert!(breach.proof.iter().all(|proof| proof.number > Version::START));
 }

@@ -7,10 +7,10 @@ use retrial::time::{Mono, Nanos};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::page::Page;
 use retrial_sim::scenario::{
-    EndpointPlan, Fault, Format, Jump, NodeClock, People, Place, Reply, Scenario, Submission,
-    Topology, When, WorkflowText,
+    EndpointPlan, Fault, Format, Interventions, Jump, NodeClock, Place, Reply, Scenario,
+    Submission, Topology, When, WorkflowText,
 };
-use retrial_sim::world::{Lived, live_scenario};
+use retrial_sim::world::{ScenarioRun, run_with_evidence};
 
 /// What no page may show.
 pub(crate) const SECRET: &str = "hush4711";
@@ -71,9 +71,9 @@ pub(crate) fn scenario() -> Scenario {
             key: None,
         }],
         cancels: vec![],
-        rests: vec![],
-        people: People::default(),
-        lacking: vec![],
+        deactivations: vec![],
+        interventions: Interventions::default(),
+        missing_functions: vec![],
         faults: vec![
             fault(FaultKind::Crash, None, When::At(at(1_300)), 400),
             fault(FaultKind::Refuse, Some(Place::Endpoints), refused, 0),
@@ -86,8 +86,8 @@ pub(crate) fn scenario() -> Scenario {
     }
 }
 
-pub(crate) fn lived() -> Lived {
-    live_scenario(scenario(), true)
+pub(crate) fn lived() -> ScenarioRun {
+    run_with_evidence(scenario(), true)
 }
 
 pub(crate) fn page() -> Page {

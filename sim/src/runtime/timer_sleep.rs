@@ -15,12 +15,12 @@ use crate::sync::lock;
 
 /// A sleep until a true time.
 #[derive(Debug)]
-pub(super) struct Nap {
+pub(super) struct TimerSleep {
     sleep: Sleep,
-    bell: Option<Arc<Bell>>,
+    waker: Option<Arc<SharedWaker>>,
 }
 
-impl Nap {
+impl TimerSleep {
     /// A sleep until the true time `at`, which must lie ahead.
     pub(super) fn until(time: &TimeHandle, at: Mono) -> Self {
         let ahead = at.since(true_time(time));
@@ -28,23 +28,23 @@ impl Nap {
         let mut sleep = time.sleep_until(deadline);
         // A new madsim sleep lasts 1 ms at least; a reset one doesn't.
         Pin::new(&mut sleep).reset(deadline);
-        Self { sleep, bell: None }
+        Self { sleep, waker: None }
     }
 }
 
-impl Future for Nap {
+impl Future for TimerSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         if self.sleep.is_elapsed() {
             return Poll::Ready(());
         }
-        match &self.bell {
-            Some(bell) => *lock(&bell.0) = Some(cx.waker().clone()),
+        match &self.waker {
+            Some(waker) => *lock(&waker.0) = Some(cx.waker().clone()),
             None => {
-                let bell = Arc::new(Bell(Mutex::new(Some(cx.waker().clone()))));
-                self.bell = Some(Arc::clone(&bell));
-                let rings = Waker::from(bell);
+                let waker = Arc::new(SharedWaker(Mutex::new(Some(cx.waker().clone()))));
+                self.waker = Some(Arc::clone(&waker));
+                let rings = Waker::from(waker);
                 return Pin::new(&mut self.sleep).poll(&mut Context::from_waker(&rings));
             }
         }
@@ -52,19 +52,19 @@ impl Future for Nap {
     }
 }
 
-impl Drop for Nap {
+impl Drop for TimerSleep {
     fn drop(&mut self) {
-        if let Some(bell) = &self.bell {
-            drop(lock(&bell.0).take());
+        if let Some(waker) = &self.waker {
+            drop(lock(&waker.0).take());
         }
     }
 }
 
 /// What the timer rings: whoever polled last, or nobody.
 #[derive(Debug)]
-struct Bell(Mutex<Option<Waker>>);
+struct SharedWaker(Mutex<Option<Waker>>);
 
-impl Wake for Bell {
+impl Wake for SharedWaker {
     fn wake(self: Arc<Self>) {
         let waker = lock(&self.0).take();
         if let Some(waker) = waker {

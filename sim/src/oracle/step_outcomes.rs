@@ -10,7 +10,7 @@ use super::history::{Entry, TaskHistory};
 
 /// What became of the run's steps.
 #[derive(Default)]
-pub(super) struct Fate<'e> {
+pub(super) struct StepOutcomes<'e> {
     pub(super) entered: BTreeMap<StepIx, (Entry<'e>, u32)>,
     pub(super) succeeded: BTreeMap<StepIx, Entry<'e>>,
     pub(super) failed: BTreeMap<StepIx, (Entry<'e>, &'e ErrorContext)>,
@@ -29,7 +29,7 @@ pub(super) struct Fate<'e> {
     pub(super) first_failure: BTreeMap<StepIx, Option<&'e Failure>>,
 }
 
-impl<'e> Fate<'e> {
+impl<'e> StepOutcomes<'e> {
     pub(super) fn fold(
         &mut self,
         workflow: &Workflow,

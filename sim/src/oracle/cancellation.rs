@@ -8,7 +8,7 @@ use retrial::time::{Mono, Nanos};
 
 use super::ledger::Ledger;
 use super::{Report, history};
-use crate::evidence::{Evidence, Told};
+use crate::evidence::{Evidence, ObservedEvent};
 use crate::fault::FaultKind;
 
 /// An attempt went on after its own node had called it off.
@@ -41,24 +41,25 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
         return;
     }
     let ledger = Ledger::of(evidence);
-    let ends: BTreeMap<Place<'_>, Mono> = evidence.told.iter().filter_map(end).collect();
-    let rolled: BTreeMap<_, _> = evidence.told.iter().filter_map(roll).collect();
-    for told in &evidence.told {
-        let Event::AttemptStarted { task, attempt, .. } = told.recorded.event else { continue };
-        let end = |task| ends.get(&(told.node.as_str(), told.incarnation, told.run, task));
-        let rolled = rolled.get(&(told.node.as_str(), told.incarnation, told.run));
+    let ends: BTreeMap<Place<'_>, Mono> = evidence.observed.iter().filter_map(end).collect();
+    let rolled: BTreeMap<_, _> = evidence.observed.iter().filter_map(roll).collect();
+    for observed in &evidence.observed {
+        let Event::AttemptStarted { task, attempt, .. } = observed.recorded.event else { continue };
+        let end =
+            |task| ends.get(&(observed.node.as_str(), observed.incarnation, observed.run, task));
+        let rolled = rolled.get(&(observed.node.as_str(), observed.incarnation, observed.run));
         // A rollback calls off what was at work before it, not what it does itself.
-        let rolled = rolled.filter(|(number, _)| told.number < *number).map(|(_, at)| at);
+        let rolled = rolled.filter(|(number, _)| observed.number < *number).map(|(_, at)| at);
         let off = end(None).into_iter().chain(end(Some(task))).chain(rolled).min();
         let Some(off) = off else { continue };
         let most = off.after(NEWS);
-        for arrival in ledger.arrivals(told.run, task, attempt) {
+        for arrival in ledger.arrivals(observed.run, task, attempt) {
             let late = arrival.at > most || arrival.answered_at.is_some_and(|at| at > most);
-            report.check(!late, told.run, NOT_CALLED_OFF, || {
+            report.check(!late, observed.run, NOT_CALLED_OFF, || {
                 let entry = history::Entry {
-                    number: told.number.0,
-                    at: told.recorded.at,
-                    event: &told.recorded.event,
+                    number: observed.number.0,
+                    at: observed.recorded.at,
+                    event: &observed.recorded.event,
                 };
                 format!("called off at {}: {}", Nanos::new(off.as_nanos()), entry.show())
             });
@@ -67,17 +68,17 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
 }
 
 /// The node, its life and the run that it began to roll back, with which event and when.
-fn roll(told: &Told) -> Option<(Incarnation<'_>, (Version, Mono))> {
-    let started = matches!(told.recorded.event, Event::RollbackStarted { .. });
-    let place = (told.node.as_str(), told.incarnation, told.run);
-    started.then_some((place, (told.number, told.at)))
+fn roll(observed: &ObservedEvent) -> Option<(Incarnation<'_>, (Version, Mono))> {
+    let started = matches!(observed.recorded.event, Event::RollbackStarted { .. });
+    let place = (observed.node.as_str(), observed.incarnation, observed.run);
+    started.then_some((place, (observed.number, observed.at)))
 }
 
-fn end(told: &Told) -> Option<(Place<'_>, Mono)> {
-    let task = match told.recorded.event {
+fn end(observed: &ObservedEvent) -> Option<(Place<'_>, Mono)> {
+    let task = match observed.recorded.event {
         Event::RunEnded { .. } => None,
         Event::TaskCancelled { task } => Some(task),
         _ => return None,
     };
-    Some(((told.node.as_str(), told.incarnation, told.run, task), told.at))
+    Some(((observed.node.as_str(), observed.incarnation, observed.run, task), observed.at))
 }

@@ -12,21 +12,21 @@ use std::task::{Context, Poll};
 use super::seed;
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
-use crate::watch::Watch;
+use crate::watchdog::Watchdog;
 
 /// A node's count of polls over all its lives, and what shall happen at which. Clones share it.
 #[derive(Clone, Default)]
-pub struct Pulse(Arc<Mutex<Beats>>);
+pub struct PollCounter(Arc<Mutex<Polls>>);
 
 #[derive(Default)]
-struct Beats {
+struct Polls {
     polls: u64,
     planned: BTreeMap<u64, Vec<Then>>,
 }
 
 type Then = Box<dyn FnOnce() + Send>;
 
-impl Pulse {
+impl PollCounter {
     /// How many polls there were.
     #[must_use]
     pub fn polls(&self) -> u64 {
@@ -40,7 +40,7 @@ impl Pulse {
     }
 
     /// Counts a poll, after calling what was planned for it.
-    fn beat(&self) {
+    fn count(&self) {
         for then in self.due() {
             then();
         }
@@ -48,14 +48,14 @@ impl Pulse {
     }
 
     fn due(&self) -> Vec<Then> {
-        let mut beats = lock(&self.0);
-        let later = beats.polls + 1;
-        let rest = beats.planned.split_off(&later);
-        std::mem::replace(&mut beats.planned, rest).into_values().flatten().collect()
+        let mut polls = lock(&self.0);
+        let later = polls.polls + 1;
+        let rest = polls.planned.split_off(&later);
+        std::mem::replace(&mut polls.planned, rest).into_values().flatten().collect()
     }
 }
 
-impl fmt::Debug for Pulse {
+impl fmt::Debug for PollCounter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pulse").field("polls", &self.polls()).finish_non_exhaustive()
     }
@@ -72,28 +72,28 @@ impl LiveTasks {
 }
 
 /// A future of a node.
-pub(super) struct Guarded<F> {
+pub(super) struct NodeTask<F> {
     future: Option<Pin<Box<F>>>,
     incarnation: Incarnation,
-    pulse: Pulse,
-    watch: Watch,
+    poll_counter: PollCounter,
+    watchdog: Watchdog,
     live: LiveTasks,
 }
 
-impl<F: Future<Output = ()>> Guarded<F> {
+impl<F: Future<Output = ()>> NodeTask<F> {
     pub(super) fn new(
         future: F,
         incarnation: &Incarnation,
-        pulse: &Pulse,
-        watch: &Watch,
+        poll_counter: &PollCounter,
+        watchdog: &Watchdog,
         live: &LiveTasks,
     ) -> Self {
         live.0.fetch_add(1, Ordering::SeqCst);
         Self {
             future: Some(Box::pin(future)),
             incarnation: incarnation.clone(),
-            pulse: pulse.clone(),
-            watch: watch.clone(),
+            poll_counter: poll_counter.clone(),
+            watchdog: watchdog.clone(),
             live: live.clone(),
         }
     }
@@ -103,8 +103,8 @@ impl<F: Future<Output = ()>> Guarded<F> {
         if self.incarnation.is_over() {
             return false;
         }
-        self.pulse.beat();
-        !self.incarnation.is_over() && self.watch.admit(self.incarnation.node())
+        self.poll_counter.count();
+        !self.incarnation.is_over() && self.watchdog.admit(self.incarnation.node())
     }
 
     fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -115,7 +115,7 @@ impl<F: Future<Output = ()>> Guarded<F> {
     }
 }
 
-impl<F: Future<Output = ()>> Future for Guarded<F> {
+impl<F: Future<Output = ()>> Future for NodeTask<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -127,7 +127,7 @@ impl<F: Future<Output = ()>> Future for Guarded<F> {
     }
 }
 
-impl<F> Drop for Guarded<F> {
+impl<F> Drop for NodeTask<F> {
     fn drop(&mut self) {
         self.future = None;
         self.live.0.fetch_sub(1, Ordering::SeqCst);

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use redb::StorageBackend;
 use retrial::time::{Mono, Nanos};
 use retrial_sim::disk::{
-    Change, DiskPlan, FailedSync, Fate, Image, OpAt, OpKind, SECTOR, SimDisk, Slow,
+    Change, CrashOutcome, DiskPlan, FailedSync, Image, OpAt, OpKind, SECTOR, SimDisk, Slow,
 };
 use retrial_sim::fault::FaultKind;
 use retrial_sim::incarnation::Incarnation;
 use retrial_sim::net::Window;
-use retrial_sim::watch::Records;
+use retrial_sim::records::Records;
 
 /// Three sectors of `a`, durable, over which `b`, `c` and `d` are written without a sync: `b` over
 /// all, `c` over the second sector, `d` over the end and beyond.
@@ -31,18 +31,18 @@ fn shown(bytes: &[u8]) -> String {
 
 #[test]
 fn fates_do_what_they_say() {
-    let check = |fate: Fate, expected: (&str, u64, u64)| {
-        let left = image().after(fate);
-        assert_eq!((shown(&left.bytes).as_str(), left.lost, left.torn), expected, "{fate:?}");
+    let check = |outcome: CrashOutcome, expected: (&str, u64, u64)| {
+        let left = image().after(outcome);
+        assert_eq!((shown(&left.bytes).as_str(), left.lost, left.torn), expected, "{outcome:?}");
     };
-    check(Fate::KeepAll, ("bcbddddd", 0, 0));
-    check(Fate::LoseAll, ("aaaaa", 3, 0));
-    check(Fate::KeepFirst(1), ("bbbbb", 2, 1));
-    check(Fate::KeepFirst(2), ("bcbbb", 1, 1));
-    check(Fate::KeepOnly(1), ("acaaa", 2, 0));
-    check(Fate::KeepOnly(2), ("aaaddddd", 2, 0));
-    check(Fate::LoseOnly(0), ("acaddddd", 1, 0));
-    check(Fate::LoseOnly(1), ("bbbddddd", 1, 1));
+    check(CrashOutcome::KeepAll, ("bcbddddd", 0, 0));
+    check(CrashOutcome::LoseAll, ("aaaaa", 3, 0));
+    check(CrashOutcome::KeepFirst(1), ("bbbbb", 2, 1));
+    check(CrashOutcome::KeepFirst(2), ("bcbbb", 1, 1));
+    check(CrashOutcome::KeepOnly(1), ("acaaa", 2, 0));
+    check(CrashOutcome::KeepOnly(2), ("aaaddddd", 2, 0));
+    check(CrashOutcome::LoseOnly(0), ("acaddddd", 1, 0));
+    check(CrashOutcome::LoseOnly(1), ("bbbddddd", 1, 1));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_lost_write_that_changed_nothing_is_no_strike() {
     let mut image = Image::holding(vec![b'a'; 1024]);
     image.change(0, Change::Write(0, vec![b'a'; 1024].into()));
     image.change(1, Change::SetLen(1024));
-    let left = image.after(Fate::LoseAll);
+    let left = image.after(CrashOutcome::LoseAll);
     assert_eq!((left.lost, left.torn), (0, 0));
     assert_eq!(left.bytes, image.seen());
 }
@@ -62,10 +62,10 @@ fn lengths_are_lost_and_kept_like_writes() {
     image.change(1, Change::Write(15, b"bb".as_slice().into()));
     image.change(2, Change::SetLen(16));
     assert_eq!(image.seen(), b"aaaaaaaaaa\0\0\0\0\0b");
-    assert_eq!(image.after(Fate::KeepOnly(1)).bytes, b"aaaaaaaaaa\0\0\0\0\0bb");
-    assert_eq!(image.after(Fate::KeepOnly(2)).bytes.len(), 16);
+    assert_eq!(image.after(CrashOutcome::KeepOnly(1)).bytes, b"aaaaaaaaaa\0\0\0\0\0bb");
+    assert_eq!(image.after(CrashOutcome::KeepOnly(2)).bytes.len(), 16);
     image.sync();
-    assert_eq!(image.after(Fate::LoseAll).bytes, image.seen());
+    assert_eq!(image.after(CrashOutcome::LoseAll).bytes, image.seen());
 }
 
 proptest! {
@@ -76,8 +76,8 @@ proptest! {
         let old = vec![1_u8; 4096];
         let mut image = Image::holding(old);
         image.change(9, Change::Write(offset, vec![2; len].into()));
-        let left = image.after(Fate::Drawn(seed));
-        prop_assert_eq!(&left, &image.after(Fate::Drawn(seed)));
+        let left = image.after(CrashOutcome::Drawn(seed));
+        prop_assert_eq!(&left, &image.after(CrashOutcome::Drawn(seed)));
         for (at, pair) in left.bytes.windows(2).enumerate() {
             let next = at as u64 + 1;
             let edge = next == offset || next == offset + len as u64 || next.is_multiple_of(SECTOR);
@@ -96,13 +96,13 @@ proptest! {
         let mut image = Image::holding(Vec::new());
         image.change(0, Change::Write(offset, vec![2; len].into()));
         image.sync();
-        prop_assert_eq!(image.after(Fate::Drawn(seed)).bytes, image.seen());
+        prop_assert_eq!(image.after(CrashOutcome::Drawn(seed)).bytes, image.seen());
     }
 }
 
 #[test]
 fn some_seed_loses_some_tears_and_some_keeps_all() {
-    let lefts: Vec<_> = (0..100).map(|seed| image().after(Fate::Drawn(seed))).collect();
+    let lefts: Vec<_> = (0..100).map(|seed| image().after(CrashOutcome::Drawn(seed))).collect();
     assert!(lefts.iter().any(|left| left.torn > 0));
     assert!(lefts.iter().any(|left| left.lost > 0 && left.torn == 0));
     assert!(lefts.iter().any(|left| left.lost + left.torn == 0));
@@ -128,8 +128,8 @@ fn a_failed_sync_leaves_the_writes_open() {
         assert_eq!(disk.image().durable(), seen);
     };
     check(FailedSync::StaysDirty, b"new", b"", None);
-    check(FailedSync::Settled(Fate::KeepAll), b"new", b"new", None);
-    check(FailedSync::Settled(Fate::LoseAll), b"", b"", Some(1));
+    check(FailedSync::Settled(CrashOutcome::KeepAll), b"new", b"new", None);
+    check(FailedSync::Settled(CrashOutcome::LoseAll), b"", b"", Some(1));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn eio_on_a_write_changes_nothing_and_on_a_read_gives_nothing() {
 
 #[test]
 fn a_crash_can_fall_into_any_call() {
-    let check = |op, fate, durable: &[u8]| {
+    let check = |op, outcome, durable: &[u8]| {
         let disk = SimDisk::new("n", DiskPlan::default(), &Records::new(false, 0));
         let incarnation = Incarnation::new("n", 0);
         let file = disk.open(&incarnation);
@@ -174,20 +174,20 @@ fn a_crash_can_fall_into_any_call() {
             let (disk, incarnation) = (disk.clone(), incarnation.clone());
             move || {
                 incarnation.end();
-                disk.crash(fate);
+                disk.crash(outcome);
             }
         });
         let calls = [file.write(0, b"one"), file.sync_data(), file.write(1, b"two")];
         let failed = calls.iter().position(Result::is_err);
         assert_eq!(failed, Some(usize::try_from(op).unwrap()));
-        assert_eq!(disk.image().durable(), durable, "call {op}, {fate:?}");
+        assert_eq!(disk.image().durable(), durable, "call {op}, {outcome:?}");
     };
-    check(0, Fate::KeepAll, b"one");
-    check(0, Fate::LoseAll, b"");
-    check(1, Fate::KeepAll, b"one");
-    check(1, Fate::LoseAll, b"");
-    check(2, Fate::KeepAll, b"otwo");
-    check(2, Fate::LoseAll, b"one");
+    check(0, CrashOutcome::KeepAll, b"one");
+    check(0, CrashOutcome::LoseAll, b"");
+    check(1, CrashOutcome::KeepAll, b"one");
+    check(1, CrashOutcome::LoseAll, b"");
+    check(2, CrashOutcome::KeepAll, b"otwo");
+    check(2, CrashOutcome::LoseAll, b"one");
 }
 
 #[test]
@@ -206,13 +206,13 @@ fn calls_add_to_the_latency_debt_until_healed() {
     file.set_len(2).unwrap();
     file.read(0, &mut [0]).unwrap();
     file.sync_data().unwrap();
-    assert_eq!(disk.debt().take(), Nanos::new(123));
+    assert_eq!(disk.disk_latency().take(), Nanos::new(123));
     file.sync_data().unwrap();
-    assert_eq!(disk.debt().take(), Nanos::new(5_100));
+    assert_eq!(disk.disk_latency().take(), Nanos::new(5_100));
     assert_eq!(records.strikes.counts()[&FaultKind::SlowSync], 1);
     disk.heal();
     file.sync_data().unwrap();
-    assert_eq!(disk.debt().take(), Nanos::ZERO);
+    assert_eq!(disk.disk_latency().take(), Nanos::ZERO);
     assert_eq!(disk.ops(), 6);
     assert_eq!(disk.ops_by_kind()[&OpKind::Sync], 3);
 }
@@ -253,7 +253,7 @@ fn a_disk_without_room_takes_only_what_has_room_already() {
 fn plans_are_plain_data() {
     let plan = DiskPlan {
         eio: vec![OpAt::Number(3), OpAt::Nth(OpKind::Sync, 1)],
-        failed_sync: FailedSync::Settled(Fate::Drawn(7)),
+        failed_sync: FailedSync::Settled(CrashOutcome::Drawn(7)),
         sync_latency: Nanos::from_millis(2),
         ..DiskPlan::default()
     };

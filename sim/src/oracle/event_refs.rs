@@ -12,7 +12,7 @@ use crate::evidence::Evidence;
 /// An event that proves a breach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Proof {
+pub struct EventRef {
     /// Its run.
     pub run: RunId,
     /// Its number within the run, from 0.
@@ -25,7 +25,7 @@ const ID: usize = 36;
 /// The events that `finding` names, in its order, each once. What neither the store has nor an
 /// observer was told is no event.
 #[must_use]
-pub fn named(finding: &Finding, evidence: &Evidence) -> Vec<Proof> {
+pub fn named(finding: &Finding, evidence: &Evidence) -> Vec<EventRef> {
     let text = finding.text.as_str();
     let mut run = finding.run;
     let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
@@ -37,7 +37,7 @@ pub fn named(finding: &Finding, evidence: &Evidence) -> Vec<Proof> {
         let (Some(run), Some(number)) = (run, number_at(&text[at..]).filter(|_| starts)) else {
             continue;
         };
-        let proof = Proof { run, number: Version(number) };
+        let proof = EventRef { run, number: Version(number) };
         if is_event(evidence, proof) && seen.insert((run, number)) {
             found.push(proof);
         }
@@ -55,13 +55,16 @@ fn number_at(text: &str) -> Option<u64> {
     digits[..end].parse().ok()
 }
 
-fn is_event(evidence: &Evidence, proof: Proof) -> bool {
-    let Proof { run, number } = proof;
+fn is_event(evidence: &Evidence, proof: EventRef) -> bool {
+    let EventRef { run, number } = proof;
     let kept = evidence.runs.iter().find(|r| r.id == run).is_some_and(|r| {
         let end = r.first.after(r.events.len());
         (r.first..end).contains(&number)
     });
-    kept || evidence.told.iter().any(|told| told.run == run && told.number == number)
+    kept || evidence
+        .observed
+        .iter()
+        .any(|observed| observed.run == run && observed.number == number)
 }
 
 #[cfg(test)]
@@ -70,7 +73,7 @@ mod tests {
     use retrial::time::{Mono, Timestamp};
 
     use super::*;
-    use crate::evidence::Told;
+    use crate::evidence::ObservedEvent;
     use crate::oracle::Promise;
 
     fn run(n: u64) -> RunId {
@@ -79,7 +82,7 @@ mod tests {
 
     /// Two runs, of each of which an observer was told events 0 to 4.
     fn evidence() -> Evidence {
-        let told = |(run, number)| Told {
+        let observed = |(run, number)| ObservedEvent {
             node: "node-0".to_owned(),
             incarnation: 0,
             at: Mono::from_nanos(0),
@@ -88,7 +91,7 @@ mod tests {
             recorded: Recorded { at: Timestamp::from_nanos(0), event: Event::RunResumed },
         };
         let all = [run(1), run(2)].into_iter().flat_map(|run| (0..5).map(move |n| (run, n)));
-        Evidence { told: all.map(told).collect(), ..Evidence::default() }
+        Evidence { observed: all.map(observed).collect(), ..Evidence::default() }
     }
 
     fn found(of: Option<RunId>, text: &str) -> Vec<(RunId, u64)> {

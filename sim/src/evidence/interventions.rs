@@ -6,7 +6,7 @@ use retrial::time::Timestamp;
 
 /// What people did, and what the store keeps of failed work.
 #[derive(Clone, Debug, Default)]
-pub struct PeopleEvidence {
+pub struct InterventionEvidence {
     /// The dead letters; the second part is missing where it can't be read.
     pub letters: Vec<(LetterHead, Option<Letter>)>,
     /// Every answer to a redriving.

@@ -1,4 +1,4 @@
-//! What the harness itself finds wrong while a seed runs, and where everything is written down.
+//! What the harness itself finds wrong while a seed runs: livelocks, and tasks that outlive their node.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -8,9 +8,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use crate::clock::try_true_now;
-use crate::fault::Strikes;
 use crate::sync::lock;
-use crate::trace::Trace;
 
 /// The polls that a simulated second is good for besides the budget: idle nodes look around, and a
 /// retry may have to be waited for for days. They are not saved up: after years of idleness a livelock
@@ -21,25 +19,6 @@ const HELD: u64 = 10;
 /// The most tasks that this is allowed for: what is held is counted generously, and a world with more
 /// would go on for longer than anybody waits.
 const MOST_HELD: u64 = 1_000;
-
-/// Where one seed writes down what happens. Clones share it.
-#[derive(Clone, Debug)]
-pub struct Records {
-    /// The history and its fingerprint.
-    pub trace: Trace,
-    /// The faults that struck.
-    pub strikes: Strikes,
-    /// What the harness itself finds wrong.
-    pub watch: Watch,
-}
-
-impl Records {
-    /// Empty records. `keep` keeps the history's lines; `polls` is the budget of [`Watch::new`].
-    #[must_use]
-    pub fn new(keep: bool, polls: u64) -> Self {
-        Self { trace: Trace::new(keep), strikes: Strikes::default(), watch: Watch::new(polls) }
-    }
-}
 
 /// Something wrong that no oracle need judge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,7 +76,7 @@ impl fmt::Display for Finding {
 
 /// Counts a seed's polls against its budget and keeps the findings. Clones share it.
 #[derive(Clone, Debug)]
-pub struct Watch(Arc<Shared>);
+pub struct Watchdog(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -130,7 +109,7 @@ impl Seen {
     }
 }
 
-impl Watch {
+impl Watchdog {
     /// A watch that allows `polls` polls over all nodes of the seed, and what waiting takes.
     #[must_use]
     pub fn new(polls: u64) -> Self {

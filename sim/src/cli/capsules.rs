@@ -13,7 +13,7 @@ use retrial_sim::report::{SeedReport, SweepReport};
 use retrial_sim::scenario::Scenario;
 use retrial_sim::source::Source;
 use retrial_sim::sweep::Sweep;
-use retrial_sim::world::{self, Lived};
+use retrial_sim::world::{self, ScenarioRun};
 
 use super::{Report, Shrink};
 
@@ -34,7 +34,7 @@ enum PackError {
 }
 
 /// What a seed or a capsule's file means, and the capsule where it is one.
-pub(crate) fn meant(
+pub(crate) fn scenario_of(
     what: &str,
     scenario: Option<&Path>,
 ) -> Result<(Scenario, Option<Capsule>), Box<dyn Error>> {
@@ -67,7 +67,7 @@ pub(crate) fn compared(capsule: &Capsule, report: &SeedReport) -> String {
 
 /// Shrinks one failure and writes it.
 pub(crate) fn shrink(asked: &Shrink) -> Result<ExitCode, Box<dyn Error>> {
-    let (scenario, _) = meant(&asked.what, asked.scenario.as_deref())?;
+    let (scenario, _) = scenario_of(&asked.what, asked.scenario.as_deref())?;
     let sweep = Sweep::new(std::env::current_exe()?, 1, WATCHDOG);
     println!("{}", pack(&sweep, scenario, asked.tries, &asked.into)?);
     Ok(ExitCode::SUCCESS)
@@ -102,8 +102,8 @@ pub(crate) fn of_failures(
 
 /// Writes the page of a seed or capsule, whether or not it fails, and says where.
 pub(crate) fn report(asked: &Report) -> Result<ExitCode, Box<dyn Error>> {
-    let (scenario, _) = meant(&asked.what, asked.scenario.as_deref())?;
-    let lived = world::live_scenario(scenario.clone(), true);
+    let (scenario, _) = scenario_of(&asked.what, asked.scenario.as_deref())?;
+    let lived = world::run_with_evidence(scenario.clone(), true);
     let name = match Cause::of(&lived.report) {
         Some(cause) => cause.name(scenario.seed),
         None => format!("seed_{}", scenario.seed),
@@ -137,8 +137,8 @@ fn pack(
     capsule.commit = commit();
     // Without one it broke off, and could do so to this process too.
     let lived = match capsule.fingerprint.is_empty() {
-        true => Lived::unseen(&capsule.scenario, report_of(&capsule)),
-        false => world::live_scenario(capsule.scenario.clone(), true),
+        true => ScenarioRun::unseen(&capsule.scenario, report_of(&capsule)),
+        false => world::run_with_evidence(capsule.scenario.clone(), true),
     };
     capsule.history = lived.history.words().lines().skip(1).map(str::to_owned).collect();
     std::fs::create_dir_all(folder)?;

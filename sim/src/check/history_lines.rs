@@ -7,7 +7,7 @@ use crate::trace::{Kind, Line};
 
 /// What stands in an event's JSON, in the order in which it is told. The rest can be read in the
 /// events around it, or says nothing to a reader of one history.
-const TOLD: [&str; 11] = [
+const SHOWN: [&str; 11] = [
     "step",
     "item",
     "attempt",
@@ -23,10 +23,10 @@ const TOLD: [&str; 11] = [
 
 /// The lines of a history without disk calls and single packets.
 pub(super) fn lines(all: &[Line]) -> Vec<String> {
-    all.iter().filter(|line| is_told(line)).map(told).collect()
+    all.iter().filter(|line| is_shown(line)).map(shown).collect()
 }
 
-fn is_told(line: &Line) -> bool {
+fn is_shown(line: &Line) -> bool {
     match line.kind {
         Kind::Note => !line.text.ends_with(" was handed over"),
         Kind::Input | Kind::Event | Kind::Fault => true,
@@ -35,7 +35,7 @@ fn is_told(line: &Line) -> bool {
     }
 }
 
-fn told(line: &Line) -> String {
+fn shown(line: &Line) -> String {
     let at = Nanos::new(line.at.as_nanos());
     let (secs, millis) = (at.get() / 1_000_000_000, at.get() % 1_000_000_000 / 1_000_000);
     let text = match (line.kind, serde_json::from_str(&line.text)) {
@@ -50,7 +50,7 @@ fn told(line: &Line) -> String {
 fn event_words(event: &Map<String, Value>) -> String {
     let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
     let mut words = text("event").to_owned();
-    for (name, value) in TOLD.iter().filter_map(|name| Some((name, event.get(*name)?))) {
+    for (name, value) in SHOWN.iter().filter_map(|name| Some((name, event.get(*name)?))) {
         words += &format!(" {name}={}", value_words(value));
     }
     let run = text("run");

@@ -3,15 +3,15 @@
 use retrial::time::Mono;
 
 use super::{Draw, Swarm};
-use crate::scenario::{ByHand, Keeping, Mend, MendAct, Pause, People, Submission};
+use crate::scenario::{ByHand, Cleanup, Interventions, LetterAct, LetterRound, Pause, Submission};
 
-pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> People {
+pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Interventions {
     let mut draw = Draw::new(seed, "people");
-    People {
+    Interventions {
         pauses: pauses(&mut draw, swarm, submissions),
         by_hand: by_hand(&mut draw, swarm, submissions),
-        mends: mends(&mut draw, swarm),
-        keeping: draw.chance(25).then(|| Keeping {
+        letter_rounds: letter_rounds(&mut draw, swarm),
+        cleanup: draw.chance(25).then(|| Cleanup {
             archive_every: draw.pick([0, 1, 2, 3]),
             archived_only: draw.chance(50),
             with_letters: draw.chance(50),
@@ -50,22 +50,22 @@ fn by_hand(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<By
 }
 
 /// Now and then somebody looks at the letters: while things go wrong, and when they have healed.
-fn mends(draw: &mut Draw, swarm: &Swarm) -> Vec<Mend> {
+fn letter_rounds(draw: &mut Draw, swarm: &Swarm) -> Vec<LetterRound> {
     if !draw.chance(30) {
         return Vec::new();
     }
     let count = draw.pick([1, 1, 2]);
     let last = swarm.heal_at.after(retrial::time::Nanos::from_secs(3));
     (0..count)
-        .map(|_| Mend {
+        .map(|_| LetterRound {
             at: draw.instant(last),
             node: node(draw, swarm),
             act: draw.pick([
-                MendAct::Redrive,
-                MendAct::Redrive,
-                MendAct::RedriveTwice,
-                MendAct::Discard,
-                MendAct::Both,
+                LetterAct::Redrive,
+                LetterAct::Redrive,
+                LetterAct::RedriveTwice,
+                LetterAct::Discard,
+                LetterAct::Both,
             ]),
         })
         .collect()

@@ -53,7 +53,7 @@ fn unsaid(
     run: &RunEvidence,
     said: &BTreeSet<(TaskId, u32)>,
 ) {
-    if evidence.lives.iter().any(|incarnation| incarnation.died.is_some()) {
+    if evidence.lifespans.iter().any(|incarnation| incarnation.died.is_some()) {
         return;
     }
     let started: BTreeSet<(TaskId, u32)> = entries(run)

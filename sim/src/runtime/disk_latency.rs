@@ -9,19 +9,19 @@ use crate::sync::lock;
 /// A node's latency debt. Disk calls run inline and add to it; [`super::SimRuntime`]'s `blocking`
 /// sleeps it off. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Debt(Arc<Mutex<Owed>>);
+pub struct DiskLatency(Arc<Mutex<Pending>>);
 
 #[derive(Debug, Default)]
-struct Owed {
+struct Pending {
     now: Nanos,
     last: Nanos,
 }
 
-impl Debt {
+impl DiskLatency {
     /// Adds `by`.
     pub fn add(&self, by: Nanos) {
-        let mut owed = lock(&self.0);
-        owed.now = owed.now.saturating_add(by);
+        let mut pending = lock(&self.0);
+        pending.now = pending.now.saturating_add(by);
     }
 
     /// Takes the whole debt.

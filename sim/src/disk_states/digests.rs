@@ -10,35 +10,35 @@ use crate::disk::{Change, Image, SECTOR, apply};
 
 /// A disk's contents in 128 bits: the sum of its sectors' hashes and its length's. Equal contents
 /// have equal marks, whatever led to them; that others do is as unlikely as two equal hashes.
-pub(super) type Mark = u128;
+pub(super) type Digest = u128;
 
 /// Makes the states of one image one after another in the same bytes, each with its mark.
-pub(super) struct Bench {
+pub(super) struct StateBuilder {
     base: Vec<u8>,
     /// Of each sector of `base`.
-    marks: Vec<Mark>,
-    sum: Mark,
+    digests: Vec<Digest>,
+    sum: Digest,
     bytes: Vec<u8>,
 }
 
-impl Bench {
+impl StateBuilder {
     /// For images whose durable bytes are these.
     pub(super) fn new(base: &[u8]) -> Self {
         let sectors = base.chunks(SECTOR as usize).enumerate();
-        let marks: Vec<Mark> = sectors.map(|(at, bytes)| mark(at as u64, bytes)).collect();
-        let sum = marks.iter().fold(0, |sum: Mark, mark| sum.wrapping_add(*mark));
-        Self { base: base.to_vec(), marks, sum, bytes: base.to_vec() }
+        let digests: Vec<Digest> = sectors.map(|(at, bytes)| digest(at as u64, bytes)).collect();
+        let sum = digests.iter().fold(0, |sum: Digest, digest| sum.wrapping_add(*digest));
+        Self { base: base.to_vec(), digests, sum, bytes: base.to_vec() }
     }
 
     /// Makes what `left` leaves of `image`, and gives its mark.
-    pub(super) fn make(&mut self, image: &Image, left: Left, window: usize) -> (Mark, &[u8]) {
+    pub(super) fn make(&mut self, image: &Image, left: Left, window: usize) -> (Digest, &[u8]) {
         self.undo(image);
         let changes = image.unsynced();
         for (index, unsynced) in changes.iter().enumerate() {
             let keeps = |sector| left.keeps(index, changes.len(), window, sector);
             apply(&mut self.bytes, &unsynced.change, keeps);
         }
-        (self.mark(image), &self.bytes)
+        (self.digest(image), &self.bytes)
     }
 
     /// Puts the durable bytes back wherever `image` may have changed them.
@@ -50,14 +50,14 @@ impl Bench {
         }
     }
 
-    fn mark(&self, image: &Image) -> Mark {
+    fn digest(&self, image: &Image) -> Digest {
         let mut sum = self.sum;
         for sector in sectors_of(image, self.base.len(), self.bytes.len()) {
-            let before = self.marks.get(sector as usize).copied().unwrap_or_default();
+            let before = self.digests.get(sector as usize).copied().unwrap_or_default();
             let bytes = &self.bytes[range_of(sector, self.bytes.len())];
-            sum = sum.wrapping_sub(before).wrapping_add(mark(sector, bytes));
+            sum = sum.wrapping_sub(before).wrapping_add(digest(sector, bytes));
         }
-        sum.wrapping_add(mark(u64::MAX, &(self.bytes.len() as u64).to_be_bytes()))
+        sum.wrapping_add(digest(u64::MAX, &(self.bytes.len() as u64).to_be_bytes()))
     }
 }
 
@@ -79,21 +79,21 @@ fn range_of(sector: u64, len: usize) -> std::ops::Range<usize> {
 }
 
 /// One sector's part of a mark. Zeros have none: what they add to a longer disk is its length.
-fn mark(sector: u64, bytes: &[u8]) -> Mark {
+fn digest(sector: u64, bytes: &[u8]) -> Digest {
     if *bytes == [0; SECTOR as usize][..bytes.len()] {
         return 0;
     }
     let hash = Sha256::new().chain_update(sector.to_be_bytes()).chain_update(bytes).finalize();
-    hash.iter().take(16).fold(0, |mark, byte| mark << 8 | Mark::from(*byte))
+    hash.iter().take(16).fold(0, |digest, byte| digest << 8 | Digest::from(*byte))
 }
 
 /// The states that were met, by contents and by what had been asked and answered.
 #[derive(Debug, Default)]
-pub(super) struct Met(BTreeMap<Mark, BTreeSet<(usize, usize)>>);
+pub(super) struct SeenStates(BTreeMap<Digest, BTreeSet<(usize, usize)>>);
 
-impl Met {
+impl SeenStates {
     /// Whether it was not met before.
-    pub(super) fn is_new(&mut self, mark: Mark, begun: usize, acked: usize) -> bool {
-        self.0.entry(mark).or_default().insert((begun, acked))
+    pub(super) fn is_new(&mut self, digest: Digest, begun: usize, acked: usize) -> bool {
+        self.0.entry(digest).or_default().insert((begun, acked))
     }
 }

@@ -9,7 +9,7 @@ use super::program::Order;
 use super::users::Users;
 use crate::clock::{true_now, until};
 use crate::evidence::{Pruning, RedriveAnswer};
-use crate::scenario::{ByHand, Keeping, Mend, MendAct, Pause};
+use crate::scenario::{ByHand, Cleanup, LetterAct, LetterRound, Pause};
 use crate::sync::lock;
 
 impl Users {
@@ -34,24 +34,24 @@ impl Users {
         let step = self.step_of(by_hand.submission, by_hand.step);
         self.note(&format!("what waits of {step} of run {run} is failed by hand"));
         let answer = self.ask(by_hand.node, |reply| Order::Fail(run, step.clone(), reply)).await;
-        lock(&self.people).by_hand += u64::from(answer.is_ok());
+        lock(&self.interventions).by_hand += u64::from(answer.is_ok());
         self.done();
     }
 
     /// Goes through the letters that wait.
-    pub(super) async fn mend(&self, mend: Mend) {
-        until(mend.at).await;
-        let letters = self.ask(mend.node, Order::Letters).await;
+    pub(super) async fn letter_round(&self, letter_round: LetterRound) {
+        until(letter_round.at).await;
+        let letters = self.ask(letter_round.node, Order::Letters).await;
         let waiting = letters.map(|page| page.letters).unwrap_or_default();
         for head in waiting.iter().filter(|head| head.status == LetterStatus::Waiting).take(20) {
-            let (id, one, other) = (head.id, mend.node, mend.node + 1);
-            match mend.act {
-                MendAct::Redrive => self.redrive(one, id).await,
-                MendAct::RedriveTwice => {
+            let (id, one, other) = (head.id, letter_round.node, letter_round.node + 1);
+            match letter_round.act {
+                LetterAct::Redrive => self.redrive(one, id).await,
+                LetterAct::RedriveTwice => {
                     tokio::join!(self.redrive(one, id), self.redrive(other, id));
                 }
-                MendAct::Discard => self.discard(one, id).await,
-                MendAct::Both => {
+                LetterAct::Discard => self.discard(one, id).await,
+                LetterAct::Both => {
                     tokio::join!(self.redrive(one, id), self.discard(other, id));
                 }
             }
@@ -71,32 +71,32 @@ impl Users {
             }
         };
         self.note(&format!("letter {id}: {answer:?}"));
-        lock(&self.people).redriven.push((id, answer));
+        lock(&self.interventions).redriven.push((id, answer));
     }
 
     async fn discard(&self, node: u32, id: LetterId) {
         self.note(&format!("letter {id} is discarded"));
         match self.ask(node, |reply| Order::Discard(id, reply)).await {
-            Ok(()) => lock(&self.people).discarded.push(id),
+            Ok(()) => lock(&self.interventions).discarded.push(id),
             Err(error @ CommandError::AlreadyRedriven { .. }) => self.note(&error.to_string()),
             Err(error) => self.note(&format!("letter {id} is not discarded: {error}")),
         }
     }
 
     /// When all has ended and was read back: archives some runs and prunes.
-    pub(super) async fn keep(&self, keeping: Keeping) -> Option<Pruning> {
+    pub(super) async fn keep(&self, cleanup: Cleanup) -> Option<Pruning> {
         let ended = self.heads().await?;
         if !ended.runs.iter().all(|head| head.phase.is_terminal()) {
             return None;
         }
         let picked = ended.runs.iter().enumerate();
         let picked =
-            picked.filter(|(n, _)| keeping.archive_every > 0 && n % keeping.archive_every == 0);
+            picked.filter(|(n, _)| cleanup.archive_every > 0 && n % cleanup.archive_every == 0);
         for (_, head) in picked {
             let _ = self.ask(0, |reply| Order::Archive(head.run, reply)).await;
         }
         let before = self.heads().await?;
-        let Keeping { archived_only, with_letters, .. } = keeping;
+        let Cleanup { archived_only, with_letters, .. } = cleanup;
         // Of about half the runs the end is longer ago than that.
         let mut ages: Vec<Nanos> =
             before.runs.iter().map(|h| before.at.since(h.ended.unwrap_or(before.at))).collect();

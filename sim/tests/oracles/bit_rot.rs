@@ -1,6 +1,6 @@
 use retrial::run::{Recorded, Version};
 use retrial_sim::evidence::Ask;
-use retrial_sim::oracle::rot::INVENTED;
+use retrial_sim::oracle::bit_rot::INVENTED;
 use retrial_sim::oracle::termination::STUCK;
 use retrial_sim::oracle::{Report, judge_all};
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Everything that people do beside submitting, cancelling and leaving alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct People {
+pub struct Interventions {
     /// The runs whose retries are paused for a while (H17).
     #[serde(default)]
     pub pauses: Vec<Pause>,
@@ -14,18 +14,18 @@ pub struct People {
     #[serde(default)]
     pub by_hand: Vec<ByHand>,
     /// What is done with the dead letters that wait (C18).
-    #[serde(default)]
-    pub mends: Vec<Mend>,
+    #[serde(default, rename = "mends")]
+    pub letter_rounds: Vec<LetterRound>,
     /// What is archived and pruned when all has ended (A12, X9).
-    #[serde(default)]
-    pub keeping: Option<Keeping>,
+    #[serde(default, rename = "keeping")]
+    pub cleanup: Option<Cleanup>,
 }
 
-impl People {
+impl Interventions {
     /// How many of these are waited for.
     #[must_use]
     pub fn asked(&self) -> usize {
-        self.pauses.len() + self.by_hand.len() + self.mends.len()
+        self.pauses.len() + self.by_hand.len() + self.letter_rounds.len()
     }
 }
 
@@ -60,19 +60,19 @@ pub struct ByHand {
 /// Somebody goes through the letters that wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mend {
+pub struct LetterRound {
     /// When.
     pub at: Mono,
     /// The node that is asked first, from 0.
     pub node: u32,
     /// What they do to each of them.
-    pub act: MendAct,
+    pub act: LetterAct,
 }
 
 /// What somebody does to a letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum MendAct {
+pub enum LetterAct {
     /// Redrives it.
     Redrive,
     /// Redrives it at two nodes at once.
@@ -86,7 +86,7 @@ pub enum MendAct {
 /// What is archived and pruned when all has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Keeping {
+pub struct Cleanup {
     /// Of so many runs, by their ids, one is archived first; 0 for none.
     pub archive_every: usize,
     /// Whether only archived runs are pruned.

@@ -3,7 +3,7 @@
 use retrial::time::{Mono, Nanos};
 
 use super::WELL;
-use crate::scenario::{NodeClock, People, Place, Reply, Scenario, Topology, UserStrike};
+use crate::scenario::{Interventions, NodeClock, Place, Reply, Scenario, Topology, UserStrike};
 
 /// Fewer nodes, right clocks, nothing kept or pruned, faults that last no time.
 pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
@@ -18,7 +18,9 @@ pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
             ways.push(with(scenario, |s| s.clocks[at] = right));
         }
     }
-    ways.push(with(scenario, |s| s.people = People { keeping: None, ..s.people.clone() }));
+    ways.push(with(scenario, |s| {
+        s.interventions = Interventions { cleanup: None, ..s.interventions.clone() }
+    }));
     for at in 0..scenario.faults.len() {
         ways.push(with(scenario, |s| s.faults[at].peer = None));
         ways.push(with(scenario, |s| s.faults[at].lasts = Nanos::ZERO));
@@ -73,15 +75,18 @@ fn topologies(scenario: &Scenario) -> impl Iterator<Item = Scenario> + '_ {
             };
             s.topology = topology;
             s.faults.retain(|f| there(f.target) && f.peer.is_none_or(there));
-            s.lacking.retain(|l| topology.nodes() > 1 && l.node < topology.nodes());
+            s.missing_functions.retain(|l| topology.nodes() > 1 && l.node < topology.nodes());
             s.clocks.truncate(topology.clocks() as usize);
             let nodes = topology.nodes();
             s.submissions.iter_mut().for_each(|asked| asked.node %= nodes);
             s.cancels.iter_mut().for_each(|cancel| cancel.node %= nodes);
-            s.rests.iter_mut().for_each(|rest| rest.node %= nodes);
-            s.people.pauses.iter_mut().for_each(|pause| pause.node %= nodes);
-            s.people.by_hand.iter_mut().for_each(|by_hand| by_hand.node %= nodes);
-            s.people.mends.iter_mut().for_each(|mend| mend.node %= nodes);
+            s.deactivations.iter_mut().for_each(|rest| rest.node %= nodes);
+            s.interventions.pauses.iter_mut().for_each(|pause| pause.node %= nodes);
+            s.interventions.by_hand.iter_mut().for_each(|by_hand| by_hand.node %= nodes);
+            s.interventions
+                .letter_rounds
+                .iter_mut()
+                .for_each(|letter_round| letter_round.node %= nodes);
         })
     })
 }

@@ -30,11 +30,11 @@ struct Shared {
     strikes: Strikes,
     healed: AtomicBool,
     changed: Notify,
-    books: Mutex<Books>,
+    tables: Mutex<Tables>,
 }
 
 #[derive(Debug, Default)]
-struct Books {
+struct Tables {
     hosts: BTreeMap<String, Host>,
     /// How many connections each link has seen.
     links: BTreeMap<(String, String), u64>,
@@ -76,20 +76,20 @@ impl Net {
             strikes,
             healed: AtomicBool::new(false),
             changed: Notify::new(),
-            books: Mutex::default(),
+            tables: Mutex::default(),
         }))
     }
 
     /// Names `node`, whose madsim node has the address `ip`. Its name is its first host name.
     pub fn add_node(&self, node: &str, ip: IpAddr) {
-        self.books().hosts.insert(node.to_owned(), Host { node: node.into(), ip });
+        self.tables().hosts.insert(node.to_owned(), Host { node: node.into(), ip });
     }
 
     /// Gives `node`, already added, another host name, as in a URL. An unknown node adds nothing.
     pub fn add_alias(&self, host: &str, node: &str) {
-        let mut books = self.books();
-        if let Some(found) = books.hosts.get(node).cloned() {
-            books.hosts.insert(host.to_owned(), found);
+        let mut tables = self.tables();
+        if let Some(found) = tables.hosts.get(node).cloned() {
+            tables.hosts.insert(host.to_owned(), found);
         }
     }
 
@@ -116,7 +116,7 @@ impl Net {
     pub fn heal(&self) {
         self.0.healed.store(true, Ordering::SeqCst);
         self.record("net", Kind::Input, "the network heals", &[]);
-        let ends: Vec<_> = self.books().ends.values().cloned().collect();
+        let ends: Vec<_> = self.tables().ends.values().cloned().collect();
         ends.iter().for_each(|end| end.conn.state().release());
         self.0.changed.notify_waiters();
     }
@@ -128,24 +128,24 @@ impl Net {
     /// no byte arrives.
     pub(crate) fn part(&self, one: &str, other: &str) {
         {
-            let mut books = self.books();
-            books.parted.extend(both(one, other));
-            books.partings += 1;
+            let mut tables = self.tables();
+            tables.parted.extend(both(one, other));
+            tables.partings += 1;
         }
         self.record("net", Kind::Note, &format!("{one} and {other} are parted"), &[]);
     }
 
     /// How often two nodes were parted by [`Net::part`].
     pub(crate) fn partings(&self) -> u64 {
-        self.books().partings
+        self.tables().partings
     }
 
     /// Lets two nodes meet again that were kept apart by [`Net::part`].
     pub(crate) fn join(&self, one: &str, other: &str) {
         let ends: Vec<_> = {
-            let mut books = self.books();
-            books.parted.retain(|pair| !both(one, other).contains(pair));
-            books.ends.values().cloned().collect()
+            let mut tables = self.tables();
+            tables.parted.retain(|pair| !both(one, other).contains(pair));
+            tables.ends.values().cloned().collect()
         };
         self.record("net", Kind::Note, &format!("{one} and {other} meet again"), &[]);
         ends.iter().for_each(|end| end.conn.state().wake());
@@ -153,7 +153,7 @@ impl Net {
     }
 
     fn is_parted_by_hand(&self, from: &str, to: &str) -> bool {
-        !self.is_healed() && self.books().parted.contains(&(from.to_owned(), to.to_owned()))
+        !self.is_healed() && self.tables().parted.contains(&(from.to_owned(), to.to_owned()))
     }
 
     /// Whether [`Net::heal`] was called.
@@ -185,51 +185,51 @@ impl Net {
     /// How many streams `node`'s dead lives have left open. None after [`Net::node_restarted`].
     #[must_use]
     pub fn silent(&self, node: &str) -> usize {
-        self.books().ends.values().filter(|end| is_dead(end, node)).count()
+        self.tables().ends.values().filter(|end| is_dead(end, node)).count()
     }
 
     /// How many streams are open in all.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.books().ends.len()
+        self.tables().ends.len()
     }
 
     fn take_dead(&self, node: &str) -> Vec<Arc<End>> {
-        let mut books = self.books();
+        let mut tables = self.tables();
         let (dead, rest) =
-            std::mem::take(&mut books.ends).into_iter().partition(|(_, end)| is_dead(end, node));
-        books.ends = rest;
+            std::mem::take(&mut tables.ends).into_iter().partition(|(_, end)| is_dead(end, node));
+        tables.ends = rest;
         let dead: BTreeMap<u64, Arc<End>> = dead;
         dead.into_values().collect()
     }
 
     fn take_backlog(&self, of: impl Fn(&Incarnation) -> bool) -> Vec<Arc<Conn>> {
-        let mut books = self.books();
+        let mut tables = self.tables();
         let mut taken = Vec::new();
-        for queue in books.backlog.values_mut() {
+        for queue in tables.backlog.values_mut() {
             let (out, rest) = queue.drain(..).partition::<VecDeque<_>, _>(|c| of(&c.to));
             taken.extend(out);
             *queue = rest;
         }
-        books.backlog.retain(|_, queue| !queue.is_empty());
+        tables.backlog.retain(|_, queue| !queue.is_empty());
         taken
     }
 
     pub(super) fn host(&self, name: &str) -> Option<Host> {
-        self.books().hosts.get(name).cloned()
+        self.tables().hosts.get(name).cloned()
     }
 
     /// The number of the next connection from `from` to `to`.
     pub(super) fn count_link(&self, from: &str, to: &str) -> u64 {
-        let mut books = self.books();
-        let next = books.links.entry((from.to_owned(), to.to_owned())).or_default();
+        let mut tables = self.tables();
+        let next = tables.links.entry((from.to_owned(), to.to_owned())).or_default();
         *next += 1;
         *next - 1
     }
 
     /// Notes who listens at `addr`. Whoever waited there for an earlier listener is reset.
     pub(super) fn note_listener(&self, addr: SocketAddr, incarnation: Incarnation) {
-        let earlier = self.books().listeners.insert(addr, incarnation);
+        let earlier = self.tables().listeners.insert(addr, incarnation);
         let Some(earlier) = earlier else { return };
         for conn in self.take_backlog(|incarnation| same(incarnation, &earlier)) {
             conn.state().reset(Direction::Response);
@@ -237,7 +237,7 @@ impl Net {
     }
 
     pub(super) fn listener(&self, addr: SocketAddr) -> Option<Incarnation> {
-        self.books().listeners.get(&addr).cloned()
+        self.tables().listeners.get(&addr).cloned()
     }
 
     /// Keeps a new end. The connecting one also waits in the listener's backlog.
@@ -248,22 +248,22 @@ impl Net {
         conn: &Arc<Conn>,
         inner: TcpStream,
     ) -> Arc<End> {
-        let mut books = self.books();
-        let id = books.next_end;
-        books.next_end += 1;
+        let mut tables = self.tables();
+        let id = tables.next_end;
+        tables.next_end += 1;
         if let (Direction::Request, Ok(local), Ok(peer)) =
             (out, inner.local_addr(), inner.peer_addr())
         {
-            books.backlog.entry((local, peer)).or_default().push_back(Arc::clone(conn));
+            tables.backlog.entry((local, peer)).or_default().push_back(Arc::clone(conn));
         }
         let end = End::new(id, incarnation.clone(), out, Arc::clone(conn), inner);
-        books.ends.insert(id, Arc::clone(&end));
+        tables.ends.insert(id, Arc::clone(&end));
         end
     }
 
     /// The connection that was made from `peer` to `addr`, first come first served.
     pub(super) fn accepted(&self, peer: SocketAddr, addr: SocketAddr) -> Option<Arc<Conn>> {
-        self.books().backlog.get_mut(&(peer, addr))?.pop_front()
+        self.tables().backlog.get_mut(&(peer, addr))?.pop_front()
     }
 
     /// Its holder has dropped the end. A dead life's stays open, silent.
@@ -271,7 +271,7 @@ impl Net {
         if end.incarnation.is_over() {
             return;
         }
-        self.books().ends.remove(&end.id);
+        self.tables().ends.remove(&end.id);
         let mut state = end.conn.state();
         let pipe = state.pipe(end.out);
         pipe.finish(pipe.sent, Ending::Closed);
@@ -377,8 +377,8 @@ impl Net {
         self.0.trace.record(true_now(), lane, kind, text, detail);
     }
 
-    fn books(&self) -> MutexGuard<'_, Books> {
-        self.0.books.lock().unwrap_or_else(PoisonError::into_inner)
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.0.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
