@@ -21,7 +21,6 @@ use crate::time::Nanos;
 
 /// The kind of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum Kind {
     /// A count that only increases.
     Counter,

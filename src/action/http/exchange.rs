@@ -58,7 +58,7 @@ async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
     let mut body = Vec::new();
     let mut too_long = incoming.size_hint().lower() > MAX_BODY as u64;
     while !too_long && let Some(frame) = incoming.frame().await {
-        // Trailers contain nothing that the engine reads.
+        // Trailers carry nothing that the engine reads.
         let Ok(data) = frame?.into_data() else { continue };
         too_long = body.len() + data.len() > MAX_BODY;
         body.extend_from_slice(&data[..data.len().min(MAX_BODY - body.len())]);
