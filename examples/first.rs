@@ -1,3 +1,5 @@
+//! The first program of README.md: one future, retried under a policy.
+
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Jitter, Policy};
 use retrial::retry::PolicyExt as _;
