@@ -1,4 +1,4 @@
-//! Retries one future under a policy: the first program of the README.
+//! The first program of README.md: one future, retried under a policy.
 
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Jitter, Policy};

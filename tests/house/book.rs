@@ -46,7 +46,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
 /// What a fragment may be: the headings, as both GitHub and mdBook name them.
 fn anchors(text: &str) -> BTreeSet<String> {
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
-    let headings = prose(text).filter_map(|(_, line)| Some(line.split_once("# ")?));
+    let headings = prose(text).filter_map(|(_, line)| line.split_once("# "));
     let headings = headings.filter(|(level, _)| level.bytes().all(|b| b == b'#'));
     headings
         .map(|(_, heading)| {
@@ -153,8 +153,8 @@ fn a_page_that_the_summary_lacks_is_found() {
 
 #[test]
 fn the_readme_is_short_and_shows_the_first_program() {
-    let (readme, program) = (read("README.md"), read("examples/first.rs"));
-    let (_, program) = program.split_once("\n\n").unwrap();
+    let (readme, file) = (read("README.md"), read("examples/first.rs"));
+    let (_, program) = file.split_once("\n\n").expect("a line of documentation comes first");
     let lines = [readme.lines().count(), program.lines().count()];
     assert!(lines[0] <= 200 && lines[1] <= 20, "{lines:?} lines");
     let shown =
