@@ -56,6 +56,7 @@ impl Share {
 
 /// Why a number or a list of delays is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BackoffError {
     /// The list has no delay.
     #[error("the list of delays is empty; give at least one")]

@@ -50,6 +50,7 @@ pub(crate) struct Path {
 
 /// Why a path or template is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TemplateError {
     /// The path has an unknown root.
     #[error("`{0}` has an unknown root; use input, steps.ID, item, index, _last_error or _errors")]
