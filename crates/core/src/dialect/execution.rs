@@ -30,7 +30,7 @@ pub(super) const POLICY_KEYS: [&str; 9] = [
 ];
 
 /// What is retried without `retryable_errors`.
-pub const DEFAULT_RETRYABLE: [&str; 5] =
+pub(crate) const DEFAULT_RETRYABLE: [&str; 5] =
     ["503", "429", "500", ErrorCode::TIMEOUT, ErrorCode::NETWORK_ERROR];
 
 /// The first delay without `initial_delay_ms`.

@@ -25,7 +25,7 @@ mod work_config;
 pub mod write;
 
 pub use diagnostic::{Diagnostic, Place, Source};
-pub use execution::DEFAULT_RETRYABLE;
+pub(crate) use execution::DEFAULT_RETRYABLE;
 pub use file::{Declarations, Document, Registered, parse_actions, parse_workflow};
 pub use ir::parse_ir_program;
 pub use number::millionths;

@@ -8,6 +8,7 @@ use crate::workflow::Action;
 
 /// A policy and the step that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Named {
     /// The step; `None` for a policy that stands alone.
     pub step: Option<String>,

@@ -9,6 +9,7 @@ use crate::time::Nanos;
 
 /// Something valid in a policy that may be a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Finding {
     /// The rule, from 1; `None` for the policy as a whole.
     pub rule: Option<usize>,

@@ -17,6 +17,7 @@ use crate::time::Nanos;
 
 /// What is shown of one policy.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Explanation {
     /// The step it is for; `None` when it stands alone.
     pub step: Option<Named>,
@@ -44,6 +45,7 @@ pub enum Explained {
 
 /// The wait before one retry, and the sum of all waits so far. Attempts take time beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Delay {
     /// The retry, from 1.
     pub retry: u32,

@@ -186,7 +186,7 @@ impl Backoff {
 
     /// Whether the delay is zero from some retry on, so that unlimited retries would spin.
     #[must_use]
-    pub fn comes_to_zero(&self) -> bool {
+    pub(crate) fn comes_to_zero(&self) -> bool {
         let ends_at_zero = matches!(&self.shape, Shape::List { delays } if delays.last().is_zero());
         self.is_always_zero() || ends_at_zero
     }

@@ -57,6 +57,7 @@ pub enum Denied {
 
 /// Why a budget is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BudgetError {
     /// A bucket that can never hold what a retry costs lets none through.
     #[error(

@@ -56,6 +56,7 @@ impl Share {
 
 /// Why a number or a list of delays is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BackoffError {
     /// The list has no delay.
     #[error("the list of delays is empty; give at least one")]
@@ -108,14 +109,14 @@ impl DelayList {
 
     /// The delay before retry `n`, from 1. Past the end of the list it is the last delay.
     #[must_use]
-    pub fn delay(&self, n: u32) -> Nanos {
+    pub(crate) fn delay(&self, n: u32) -> Nanos {
         let at = usize::try_from(n.max(1) - 1).unwrap_or(usize::MAX);
         self.0.get(at).copied().unwrap_or_else(|| self.last())
     }
 
     /// The last delay.
     #[must_use]
-    pub fn last(&self) -> Nanos {
+    pub(crate) fn last(&self) -> Nanos {
         self.0.last().copied().unwrap_or_default()
     }
 

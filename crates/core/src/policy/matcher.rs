@@ -49,7 +49,7 @@ impl Matcher {
 
     /// Whether `failure`, whose class under the policy is `class`, is matched.
     #[must_use]
-    pub fn matches(&self, failure: &Failure, class: Class) -> bool {
+    pub(crate) fn matches(&self, failure: &Failure, class: Class) -> bool {
         if self.except.iter().any(|name| failure.is_a(name)) {
             return false;
         }
@@ -62,7 +62,7 @@ impl Matcher {
 
     /// Whether the scope lists `failure` by code or type.
     #[must_use]
-    pub fn names(&self, failure: &Failure) -> bool {
+    pub(crate) fn names(&self, failure: &Failure) -> bool {
         match &self.scope {
             Scope::Any => false,
             Scope::Retryable(names) | Scope::Names(names) => names.iter().any(|n| failure.is_a(n)),

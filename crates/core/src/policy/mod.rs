@@ -137,6 +137,7 @@ impl PolicyParts {
 
 /// Why a policy is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
     /// Unlimited retries whose nominal delay is zero would spin.
     #[error(

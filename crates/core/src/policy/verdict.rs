@@ -83,7 +83,7 @@ impl AtDeadline {
 
     /// The reserve of the last attempt, if delays are truncated.
     #[must_use]
-    pub fn reserve(&self) -> Option<Nanos> {
+    pub(crate) fn reserve(&self) -> Option<Nanos> {
         match self {
             Self::GiveUp => None,
             Self::Truncate { reserve } => Some(*reserve),
@@ -131,7 +131,7 @@ impl fmt::Display for GiveUp {
 impl Policy {
     /// The shortest delay that chance or a custom function may choose under unlimited retries (spec
     /// decision 10).
-    pub const FLOOR: Nanos = Nanos::from_millis(10);
+    pub(crate) const FLOOR: Nanos = Nanos::from_millis(10);
 
     /// Whether to try again after `failure` at `now`. `chance` is uniform over `u64`; the same
     /// arguments give the same verdict.

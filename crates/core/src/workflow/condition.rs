@@ -86,7 +86,7 @@ impl Field {
 
     /// The path below `state`.
     #[must_use]
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -99,7 +99,7 @@ impl From<Field> for String {
 
 impl Condition {
     /// Whether the condition holds over `values`. A missing field equals no value.
-    pub fn holds(&self, values: &impl Values) -> bool {
+    pub(crate) fn holds(&self, values: &impl Values) -> bool {
         match self {
             Self::Exists { field } => field.0.find(values).is_some_and(|v| !v.is_null()),
             Self::Not { condition } => !condition.holds(values),
@@ -120,7 +120,7 @@ impl Condition {
 
     /// Every path that it reads.
     #[must_use]
-    pub fn paths(&self) -> Vec<&Path> {
+    pub(crate) fn paths(&self) -> Vec<&Path> {
         match self {
             Self::Exists { field } | Self::Eq { field, .. } | Self::In { field, .. } => {
                 vec![&field.0]

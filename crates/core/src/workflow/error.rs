@@ -1,5 +1,6 @@
 /// Why a workflow is rejected. Places are indices into the text's lists, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum WorkflowError {
     /// Nothing to run.
     #[error("workflow `{name}` has no steps; add at least one")]

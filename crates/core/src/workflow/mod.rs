@@ -23,7 +23,8 @@ pub use error::WorkflowError;
 pub use need::{Able, Need, Via};
 pub use quorum::Quorum;
 pub use saga::Rollback;
-pub use template::{Path, Root, Template, TemplateError, Values};
+pub(crate) use template::{Path, Root, Values};
+pub use template::{Template, TemplateError};
 pub use webhook::Webhook;
 
 use crate::guard::GuardRules;
@@ -273,7 +274,7 @@ impl Workflow {
 
     /// The step that undoes `at`, if there is one.
     #[must_use]
-    pub fn compensation_of(&self, at: StepIx) -> Option<StepIx> {
+    pub(crate) fn compensation_of(&self, at: StepIx) -> Option<StepIx> {
         self.places().find(|to| self.step(*to).is_some_and(|s| s.compensates == Some(at)))
     }
 
@@ -311,7 +312,7 @@ impl Workflow {
 
     /// Whether `step`'s action may safely run again: true unless its declaration says otherwise.
     #[must_use]
-    pub fn is_idempotent(&self, step: &Step) -> bool {
+    pub(crate) fn is_idempotent(&self, step: &Step) -> bool {
         let declared = self.0.actions.get(&step.action);
         declared.and_then(|action| action.idempotent) != Some(false)
     }

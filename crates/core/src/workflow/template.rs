@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Where the values come from when a template is filled in or a condition is judged.
-pub trait Values {
+pub(crate) trait Values {
     /// The value that `root` stands for, if there is one.
     fn root(&self, root: &Root) -> Option<Cow<'_, Value>>;
 
@@ -22,7 +22,7 @@ pub trait Values {
 
 /// What a path starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Root {
+pub(crate) enum Root {
     /// The run's input.
     Input,
     /// What a step produced: an object with `result`, and for a fanned-out step also `succeeded`,
@@ -43,13 +43,14 @@ pub enum Root {
 
 /// A dotted path from a root. A segment that is a number also indexes an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Path {
+pub(crate) struct Path {
     root: Root,
     segments: Vec<String>,
 }
 
 /// Why a path or template is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TemplateError {
     /// The path has an unknown root.
     #[error("`{0}` has an unknown root; use input, steps.ID, item, index, _last_error or _errors")]
@@ -70,7 +71,7 @@ impl Path {
     ///
     /// # Errors
     /// When the root is unknown or a segment is empty.
-    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
         let mut parts = text.trim().split('.');
         if text.split('.').any(|p| p.trim().is_empty()) {
             return Err(TemplateError::Empty(text.to_owned()));
@@ -95,7 +96,7 @@ impl Path {
     ///
     /// # Errors
     /// When `state.` is missing, the root is unknown or a segment is empty.
-    pub fn parse_state(text: &str) -> Result<Self, TemplateError> {
+    pub(crate) fn parse_state(text: &str) -> Result<Self, TemplateError> {
         let inner =
             text.strip_prefix("state.").ok_or_else(|| TemplateError::NotState(text.to_owned()))?;
         Self::parse(inner)
@@ -103,12 +104,12 @@ impl Path {
 
     /// What it starts from.
     #[must_use]
-    pub fn root(&self) -> &Root {
+    pub(crate) fn root(&self) -> &Root {
         &self.root
     }
 
     /// The value at the path, if there is one.
-    pub fn find<'v>(&self, values: &'v impl Values) -> Option<Cow<'v, Value>> {
+    pub(crate) fn find<'v>(&self, values: &'v impl Values) -> Option<Cow<'v, Value>> {
         let (start, segments) = match (&self.root, self.segments.split_first()) {
             (Root::Step(id), Some((first, rest))) if first == "result" => match values.result(id) {
                 Some(result) => (Cow::Borrowed(result), rest),
@@ -192,12 +193,12 @@ impl From<Template> for Value {
 
 impl Template {
     /// The value with every `${...}` filled in from `values`.
-    pub fn render(&self, values: &impl Values) -> Value {
+    pub(crate) fn render(&self, values: &impl Values) -> Value {
         self.node.render(values)
     }
 
     /// The element at `index` of the list that it gives, without the rest of the list.
-    pub fn render_item(&self, values: &impl Values, index: usize) -> Option<Value> {
+    pub(crate) fn render_item(&self, values: &impl Values, index: usize) -> Option<Value> {
         match &self.node {
             Node::Whole(path) => path.find(values)?.get(index).cloned(),
             Node::List(items) => items.get(index).map(|i| i.render(values)),
@@ -207,7 +208,7 @@ impl Template {
 
     /// Every path that it reads.
     #[must_use]
-    pub fn paths(&self) -> Vec<&Path> {
+    pub(crate) fn paths(&self) -> Vec<&Path> {
         let mut found = Vec::new();
         self.node.collect(&mut found);
         found

@@ -325,7 +325,7 @@ fn what_a_file_may_not_say_of_guards() {
         ("breaker = 5", "expected a table"),
         ("breaker = { failures = 0 }", "out of range"),
         ("breaker = { failures = 5, open = 0 }", "open for no time"),
-        ("breaker = { failures = 5, window = 3 }", "none is set"),
+        ("breaker = { failures = 5, window = 3 }", "without a failure rate"),
         ("breaker = { rate = 0 }", "a failure rate of 0"),
         ("breaker = { rate = 1.5 }", "the share is above 1"),
         ("breaker = { rate = 0.5, window = 0 }", "over no time"),

@@ -93,7 +93,7 @@ impl Declarations {
 
     /// The defaults, with those of the environment where the file has no global one.
     #[must_use]
-    pub fn defaults_in(&self, environment: &Environment) -> Defaults {
+    pub(crate) fn defaults_in(&self, environment: &Environment) -> Defaults {
         let mut defaults = self.defaults.clone();
         defaults.global = defaults.global.or_else(|| environment.global().cloned());
         defaults

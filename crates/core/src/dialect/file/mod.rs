@@ -23,6 +23,7 @@ use crate::workflow::{
 
 /// A parsed workflow text.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Document {
     /// The workflow.
     pub workflow: Workflow,
@@ -37,6 +38,7 @@ pub struct Document {
 
 /// An action that must be a registered function.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Registered {
     /// The function's name.
     pub name: String,

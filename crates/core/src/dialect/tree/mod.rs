@@ -126,7 +126,7 @@ impl Node {
 
     /// What kind of value it is, for messages.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub(crate) fn kind(&self) -> &'static str {
         match self.data {
             Data::Null => "null",
             Data::Bool(_) => "a boolean",

@@ -37,7 +37,7 @@ impl<'n> Fields<'n> {
     ///
     /// # Errors
     /// When it is missing.
-    pub fn require(&self, key: &str, help: &str) -> Result<&'n Node, Diagnostic> {
+    pub(crate) fn require(&self, key: &str, help: &str) -> Result<&'n Node, Diagnostic> {
         self.get(key).ok_or_else(|| {
             self.place.child(key).error(format!("`{key}` is missing")).help_with(help)
         })
@@ -47,7 +47,10 @@ impl<'n> Fields<'n> {
     ///
     /// # Errors
     /// When two are there.
-    pub fn at_most_one(&self, keys: &[&str]) -> Result<Option<(&'n str, &'n Node)>, Diagnostic> {
+    pub(crate) fn at_most_one(
+        &self,
+        keys: &[&str],
+    ) -> Result<Option<(&'n str, &'n Node)>, Diagnostic> {
         let is_one = |e: &&Entry| keys.contains(&e.key.as_str()) && e.node.data != Data::Null;
         let mut found = self.entries.iter().filter(is_one);
         let first = found.next();
@@ -62,7 +65,7 @@ impl<'n> Fields<'n> {
 
     /// The table's place.
     #[must_use]
-    pub fn place(&self) -> &'n Place {
+    pub(crate) fn place(&self) -> &'n Place {
         self.place
     }
 }
@@ -126,7 +129,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub fn boolean(&self) -> Result<bool, Diagnostic> {
+    pub(crate) fn boolean(&self) -> Result<bool, Diagnostic> {
         match self.data {
             Data::Bool(b) => Ok(b),
             _ => Err(self.expected("true or false")),
@@ -137,7 +140,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub fn items(&self) -> Result<&[Node], Diagnostic> {
+    pub(crate) fn items(&self) -> Result<&[Node], Diagnostic> {
         match &self.data {
             Data::List(items) => Ok(items),
             _ => Err(self.expected("a list")),
@@ -160,7 +163,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub fn failures(&self) -> Result<BTreeSet<String>, Diagnostic> {
+    pub(crate) fn failures(&self) -> Result<BTreeSet<String>, Diagnostic> {
         let names = self.names()?;
         let wrong = |n: &&Self| n.text().is_ok_and(|name| !makes_sense(name));
         match self.items()?.iter().find(wrong) {
@@ -173,7 +176,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub fn whole(&self) -> Result<i64, Diagnostic> {
+    pub(crate) fn whole(&self) -> Result<i64, Diagnostic> {
         let text = self.number("a whole number")?;
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
@@ -205,7 +208,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub fn millionths(&self) -> Result<u64, Diagnostic> {
+    pub(crate) fn millionths(&self) -> Result<u64, Diagnostic> {
         let text = self.number("a number")?;
         number::scaled(text, 1_000_000).map_err(|fault| self.number_fault(text, fault))
     }
@@ -214,7 +217,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub fn share(&self) -> Result<Share, Diagnostic> {
+    pub(crate) fn share(&self) -> Result<Share, Diagnostic> {
         let share = u32::try_from(self.millionths()?).unwrap_or(u32::MAX);
         Share::from_millionths(share).map_err(|e| self.place.refuse(&e))
     }
@@ -223,7 +226,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub fn duration(&self, unit: u64) -> Result<Nanos, Diagnostic> {
+    pub(crate) fn duration(&self, unit: u64) -> Result<Nanos, Diagnostic> {
         match &self.data {
             Data::Number(text) => number::scaled(text, unit)
                 .map(Nanos::new)
@@ -253,7 +256,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
         let all: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let word = self.text().map_err(|e| e.help_with(format!("use {}", all.join(", "))))?;
         choices.iter().find_map(|(name, value)| (*name == word).then_some(*value)).ok_or_else(
