@@ -50,6 +50,21 @@
 //!
 //! `examples/` has longer ones: a durable store, heartbeats with progress, typed actions with the
 //! run's events. See `docs/architecture.md` for the rooms and their order.
+#![cfg_attr(
+    not(feature = "unstable"),
+    allow(dead_code, unreachable_pub, reason = "public only under the feature `unstable`")
+)]
+
+/// Makes items public under the feature `unstable`, and crate-private without it.
+macro_rules! unstable {
+    ($(use $module:ident::$items:tt;)+) => { $(
+        #[cfg(feature = "unstable")]
+        pub use $module::$items;
+        #[cfg(not(feature = "unstable"))]
+        #[allow(unused_imports, reason = "the crate itself needs a part of them")]
+        pub(crate) use $module::$items;
+    )+ };
+}
 
 pub mod action;
 pub mod engine;

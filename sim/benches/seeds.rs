@@ -5,10 +5,10 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use retrial_sim::scenario::Topology;
-use retrial_sim::source::Source;
-use retrial_sim::workload;
-use retrial_sim::world::run_seed;
+use retrial_sim::unstable::scenario::Topology;
+use retrial_sim::unstable::source::Source;
+use retrial_sim::unstable::workload;
+use retrial_sim::unstable::world::run_seed;
 
 /// Seeds of a sample.
 const SEEDS: usize = 32;

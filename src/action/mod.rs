@@ -16,15 +16,19 @@ mod result;
 
 use std::future::Future;
 
-pub use call::{Call, Cancelled, Canceller, Outcome};
+pub use call::{Call, Cancelled, Outcome};
 pub use context::Context;
-pub use context_runtime::ContextRuntime;
 pub use contract::{Contract, Runs};
 #[cfg(feature = "http")]
 pub use http::{ActionSet, Http, HttpActions, Request, Response};
 pub use registry::Registry;
-pub use reports::Reports;
 pub use result::MAX_RESULT;
+
+unstable! {
+    use reports::{Reports};
+    use context_runtime::{ContextRuntime};
+    use call::{Canceller};
+}
 
 use crate::workflow::Able;
 

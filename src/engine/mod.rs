@@ -35,10 +35,13 @@ mod sweep;
 pub use config::Config;
 pub use engine::{CommandError, Ended, Engine};
 pub use letters::DeadLetter;
-pub use queue_view::{QueueStatus, QueueView, queue_view};
 pub use retention::Retention;
 pub use run_handle::{Events, EventsError, Handle, Happened, ResultError};
 pub use submit::{Submission, SubmitError};
+
+unstable! {
+    use queue_view::{QueueStatus, QueueView, queue_view};
+}
 
 use crate::action::Actions;
 use crate::runtime::Runtime;

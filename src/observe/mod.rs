@@ -26,11 +26,14 @@ mod task_lines;
 use std::sync::Arc;
 
 pub use history::History;
-pub use inspect::{Inspection, letter_json};
 pub use json_lines::JsonLines;
 pub use printer::{Output, Printer};
 pub use statistics::Statistics;
 pub use stream::{Feed, Lagged, Notices, OwnedNotice, feed};
+
+unstable! {
+    use inspect::{Inspection, letter_json};
+}
 
 use crate::run::{Event, RunId, Version};
 use crate::time::Timestamp;

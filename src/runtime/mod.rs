@@ -3,7 +3,7 @@
 //! Decides nothing. Must never know runs, stores or actions. To add a runtime, implement
 //! [`Runtime`] and run the conformance suite (`retrial::runtime::conformance`) over it.
 
-#[cfg(feature = "conformance")]
+#[cfg(feature = "unstable")]
 pub mod conformance;
 mod tokio;
 

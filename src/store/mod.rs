@@ -34,7 +34,7 @@
 //! | `postgres/` | the store on PostgreSQL, for many nodes |
 //! | `conformance/` | the suite that every store passes |
 
-#[cfg(feature = "conformance")]
+#[cfg(feature = "unstable")]
 pub mod conformance;
 mod definitions;
 mod due_index;
@@ -58,16 +58,15 @@ mod seam;
 pub use self::postgres::{ConnectError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]
 pub use self::redb::{OpenError, RedbStore};
-pub use definitions::{Defined, Definition, StoredDefinition};
-pub use letters::{
-    AskLetters, Discarded, LetterFilter, LetterHead, LetterRow, LetterStatus, Letters, StoredLetter,
-};
+pub use letters::{AskLetters, LetterFilter, LetterHead, LetterStatus, Letters, StoredLetter};
 pub use listing::{AskRuns, Heads, Listed, RunCursor, RunFilter, RunHead, Tally};
 pub use memory::MemoryStore;
-pub use retention::{Archived, Prune, Pruned};
-pub use seam::{
-    Answer, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created,
-    Expired, ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, Loaded,
-    QueueChange, QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, RunPhase,
-    Snapshot, Store, StoreError, Tail,
-};
+pub use retention::{Prune, Pruned};
+pub use seam::{RunPhase, Store, StoreError};
+
+unstable! {
+    use retention::{Archived};
+    use letters::{LetterRow, Discarded};
+    use definitions::{Defined, Definition, StoredDefinition};
+    use seam::{Answer, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired, ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange, QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, Snapshot, Tail};
+}

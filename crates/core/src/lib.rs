@@ -51,6 +51,22 @@
 //! assert_eq!(RunState::replay(id, &log)?, run);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![cfg_attr(
+    not(feature = "unstable"),
+    allow(dead_code, unreachable_pub, reason = "public only under the feature `unstable`")
+)]
+
+/// Makes items public under the feature `unstable`, and crate-private without it.
+macro_rules! unstable {
+    ($(use $module:ident::$items:tt;)+) => { $(
+        #[cfg(feature = "unstable")]
+        #[doc(hidden)]
+        pub use $module::$items;
+        #[cfg(not(feature = "unstable"))]
+        #[allow(unused_imports, reason = "the crate itself needs a part of them")]
+        pub(crate) use $module::$items;
+    )+ };
+}
 
 pub mod dialect;
 pub mod explain;
@@ -58,6 +74,11 @@ pub mod failure;
 pub mod guard;
 pub mod policy;
 pub mod run;
-pub mod schedule;
 pub mod time;
 pub mod workflow;
+
+#[cfg(feature = "unstable")]
+#[doc(hidden)]
+pub mod schedule;
+#[cfg(not(feature = "unstable"))]
+mod schedule;

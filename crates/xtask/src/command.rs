@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
-use retrial_sim::sweep::{Shard, cores};
+use retrial_sim::unstable::sweep::{Shard, cores};
 use xtask::mutants::{self, Cache, Keys, Outcome, Patch, Processes, Results, Scratch, Set, Tree};
 
 #[derive(Args)]

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
-use retrial_sim::capsule::{Capsule, Cause, NothingFails};
-use retrial_sim::page::Page;
-use retrial_sim::report::{SeedReport, SweepReport};
-use retrial_sim::scenario::Scenario;
-use retrial_sim::source::Source;
-use retrial_sim::sweep::Sweep;
-use retrial_sim::world::{self, ScenarioRun};
+use retrial_sim::unstable::capsule::{Capsule, Cause, NothingFails};
+use retrial_sim::unstable::page::Page;
+use retrial_sim::unstable::report::{SeedReport, SweepReport};
+use retrial_sim::unstable::scenario::Scenario;
+use retrial_sim::unstable::source::Source;
+use retrial_sim::unstable::sweep::Sweep;
+use retrial_sim::unstable::world::{self, ScenarioRun};
 
 use super::{Report, Shrink};
 

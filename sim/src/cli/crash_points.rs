@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use retrial_sim::crash_points::Points;
-use retrial_sim::report::SeedReport;
-use retrial_sim::scenario::Scenario;
-use retrial_sim::sweep::{Sweep, cores};
+use retrial_sim::unstable::crash_points::Points;
+use retrial_sim::unstable::report::SeedReport;
+use retrial_sim::unstable::scenario::Scenario;
+use retrial_sim::unstable::sweep::{Sweep, cores};
 
 use super::{CrashPoints, capsules, progress};
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use indicatif::ProgressBar;
-use retrial_sim::disk_states::{self, LARGEST_WINDOW, Length, WINDOW};
+use retrial_sim::unstable::disk_states::{self, LARGEST_WINDOW, Length, WINDOW};
 
 /// What is asked.
 #[derive(Args)]

@@ -5,7 +5,7 @@ use std::io::{IsTerminal, stderr};
 
 use miette::{GraphicalReportHandler, GraphicalTheme};
 use retrial::dialect::report;
-use retrial_sim::workload::UserPlanError;
+use retrial_sim::unstable::workload::UserPlanError;
 
 /// Writes `error` to stderr; what is wrong with a text with the source line and a pointer.
 pub(super) fn show(error: &(dyn Error + 'static)) {

@@ -1,7 +1,7 @@
 //! A sweep as a test report in JUnit's XML, which build servers read.
 
 use quick_junit::{NonSuccessKind, Report, SerializeError, TestCase, TestCaseStatus, TestSuite};
-use retrial_sim::report::{Breach, SeedReport, Verdict};
+use retrial_sim::unstable::report::{Breach, SeedReport, Verdict};
 
 /// The report's text: a test case a seed, in the order of the seeds. `again` is the command that
 /// reproduces one, less the seed.

@@ -20,11 +20,11 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use retrial_sim::report::{SweepReport, Verdict};
-use retrial_sim::source::Source;
-use retrial_sim::sweep::{Shard, Sweep, cores};
-use retrial_sim::verify::{self, Receipt};
-use retrial_sim::world;
+use retrial_sim::unstable::report::{SweepReport, Verdict};
+use retrial_sim::unstable::source::Source;
+use retrial_sim::unstable::sweep::{Shard, Sweep, cores};
+use retrial_sim::unstable::verify::{self, Receipt};
+use retrial_sim::unstable::world;
 
 /// Runs the whole retrial engine in simulated worlds, one a seed, and judges what happened.
 #[derive(Parser)]

@@ -44,7 +44,7 @@ pub struct StoreFault {
 /// A method of [`Store`](retrial::store::Store).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "each is named as its method")]
+#[allow(missing_docs, reason = "each is named as its method")]
 pub enum StoreOp {
     Clock,
     Create,

@@ -1,8 +1,8 @@
 use retrial::run::{Recorded, Version};
-use retrial_sim::evidence::Ask;
-use retrial_sim::oracle::bit_rot::INVENTED;
-use retrial_sim::oracle::termination::STUCK;
-use retrial_sim::oracle::{Report, judge_all};
+use retrial_sim::unstable::evidence::Ask;
+use retrial_sim::unstable::oracle::bit_rot::INVENTED;
+use retrial_sim::unstable::oracle::termination::STUCK;
+use retrial_sim::unstable::oracle::{Report, judge_all};
 
 use crate::kit::{Script, recovered};
 use crate::replay::Names;

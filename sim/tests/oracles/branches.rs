@@ -5,14 +5,14 @@ use retrial::failure::Failure;
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome};
 use retrial::workflow::{Quorum, StepIx, WorkflowParts};
-use retrial_sim::oracle::branches::ERRORS_MISGATHERED;
-use retrial_sim::oracle::exhaustion::judge;
-use retrial_sim::oracle::isolation;
-use retrial_sim::oracle::routing::{
+use retrial_sim::unstable::oracle::branches::ERRORS_MISGATHERED;
+use retrial_sim::unstable::oracle::exhaustion::judge;
+use retrial_sim::unstable::oracle::isolation;
+use retrial_sim::unstable::oracle::routing::{
     CANCELLED_WITHOUT_CAUSE, ENTERED_WRONGLY, REQUIREMENT_MISJUDGED, STEP_ENDED_WRONGLY,
     WRONG_OUTCOME,
 };
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::scenario::Reply;
 use serde_json::{Value, json};
 
 use crate::kit::{Script, found, healthy, policy, status, step, task, workflow};

@@ -3,17 +3,17 @@ use retrial::observe::{Notice, json};
 use retrial::run::{Event, Version};
 use retrial::store::{QueueRow, QueueState, ResultRow};
 use retrial::workflow::{Need, Via};
-use retrial_sim::evidence::{JSON_LINES, METRICS, Output};
-use retrial_sim::oracle::durability::{
+use retrial_sim::unstable::evidence::{JSON_LINES, METRICS, Output};
+use retrial_sim::unstable::oracle::durability::{
     ACTED_BEFORE_WRITING, ARRIVAL_AFTER_SUCCESS, DAMAGED_WITHOUT_ROT, NEVER_TOLD, QUEUE_ROW_WRONG,
     RESULT_LOST, RESULT_UNEARNED, RUN_ALTERED, RUN_LOST, STRAY_ARRIVAL, SUCCEEDED_RAN_AGAIN,
     TIME_WENT_BACK, TOLD_BUT_LOST, TOLD_BY_THE_DEAD, TOLD_OTHERWISE, VERSION_GAP, judge,
 };
-use retrial_sim::oracle::lines::{
+use retrial_sim::unstable::oracle::lines::{
     LINE_BROKEN, LINE_MISSING, LINE_OUT_OF_ORDER, LINE_WRONG, WRONG_COUNT,
 };
-use retrial_sim::scenario::Reply;
-use retrial_sim::scenario::STORE;
+use retrial_sim::unstable::scenario::Reply;
+use retrial_sim::unstable::scenario::STORE;
 
 use crate::kit::{
     Script, at, exhausted, fanned, found, healthy, policy, recovered, server_error, status, step,

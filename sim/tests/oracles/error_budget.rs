@@ -6,13 +6,13 @@ use retrial::policy::{ActionKind, Origin, Share};
 use retrial::run::{Event, Outcome, Recorded, RunId};
 use retrial::time::Nanos;
 use retrial::workflow::{Action, Target, Webhook, WorkflowParts};
-use retrial_sim::evidence::{Evidence, ObservedEvent, RunEvidence};
-use retrial_sim::oracle::durability::judge;
-use retrial_sim::oracle::error_budget::{
+use retrial_sim::unstable::evidence::{Evidence, ObservedEvent, RunEvidence};
+use retrial_sim::unstable::oracle::durability::judge;
+use retrial_sim::unstable::oracle::error_budget::{
     ALERT_MISCOUNTED, ALERT_TWICE, ALERT_UNREACHED, ALERT_UNTOLD, ALERT_WITHOUT_FAILURE,
     ALERTS_OTHERWISE, WEBHOOK_LOST, WEBHOOK_UNASKED, WEBHOOK_WRONG,
 };
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::scenario::Reply;
 use serde_json::{Map, json};
 
 use crate::kit::{

@@ -3,15 +3,15 @@ use retrial::policy::{Counting, GiveUp, Limit, Matcher, Rule};
 use retrial::run::{Event, Outcome, TaskTime};
 use retrial::time::Nanos;
 use retrial::workflow::Target;
-use retrial_sim::evidence::FunctionEvent;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::oracle::cancellation::NOT_CALLED_OFF;
-use retrial_sim::oracle::exhaustion::{
+use retrial_sim::unstable::evidence::FunctionEvent;
+use retrial_sim::unstable::oracle::cancellation::NOT_CALLED_OFF;
+use retrial_sim::unstable::oracle::exhaustion::{
     ATTEMPT_GAP, ATTEMPTS_MISCOUNTED, EVENT_AFTER_RUN_END, EVENT_AFTER_TASK_END, GAVE_UP_EARLY,
     RETRIED_TOO_OFTEN, STARTED_AT_REST, WILL_RETRY_CONTRADICTED, WRONG_ERROR, WRONG_REASON,
     WRONG_RETRIES_LEFT, judge,
 };
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::scenario::Reply;
 
 use crate::functions::did;
 use crate::kit::{

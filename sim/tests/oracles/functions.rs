@@ -1,13 +1,13 @@
 use retrial::failure::Failure;
 use retrial::run::{Cost, Event};
 use retrial::workflow::Target;
-use retrial_sim::evidence::{FunctionEvent, FunctionRecord};
-use retrial_sim::oracle::functions::{
+use retrial_sim::unstable::evidence::{FunctionEvent, FunctionRecord};
+use retrial_sim::unstable::oracle::functions::{
     CHECKED_AGAIN, COST_MISCOUNTED, NEVER_BEGAN, NO_HEARTBEAT_ASKED, NOT_REGISTERED_THERE,
     PROGRESS_FROM_NOWHERE, PROGRESS_LOST, SILENT_TOO_LONG,
 };
-use retrial_sim::oracle::isolation::judge;
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::oracle::isolation::judge;
+use retrial_sim::unstable::scenario::Reply;
 
 use crate::kit::{
     Script, at, found, healthy, ms, policy, server_error, status, step, task, workflow,

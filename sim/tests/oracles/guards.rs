@@ -6,14 +6,14 @@ use retrial::policy::{Budget, BudgetScope, Denied, GiveUp, Share};
 use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
 use retrial::workflow::{Template, WorkflowParts};
-use retrial_sim::evidence::{Ask, StoreAnswer};
-use retrial_sim::oracle::event_refs::named;
-use retrial_sim::oracle::guards::{
+use retrial_sim::unstable::evidence::{Ask, StoreAnswer};
+use retrial_sim::unstable::oracle::event_refs::named;
+use retrial_sim::unstable::oracle::guards::{
     DENIED_WITHOUT_NEED, HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID,
     OVER_BUDGET, STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE, TOO_MANY_PROBES, WRONG_HOLD,
     judge,
 };
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::scenario::Reply;
 use serde_json::json;
 
 use crate::kit::{

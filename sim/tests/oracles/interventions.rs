@@ -5,9 +5,9 @@ use retrial::policy::GiveUp;
 use retrial::run::{Event, Letter, LetterId, Outcome, RunId};
 use retrial::store::{LetterHead, LetterStatus, Prune, RunHead, RunPhase};
 use retrial::time::Nanos;
-use retrial_sim::evidence::{Pruning, RedriveAnswer, RunEvidence};
-use retrial_sim::oracle::exhaustion;
-use retrial_sim::oracle::interventions::{
+use retrial_sim::unstable::evidence::{Pruning, RedriveAnswer, RunEvidence};
+use retrial_sim::unstable::oracle::exhaustion;
+use retrial_sim::unstable::oracle::interventions::{
     ARRIVED_WHILE_PAUSED, LETTER_LOST, LETTER_UNEARNED, PRUNED_TOO_LITTLE, PRUNED_TOO_MUCH,
     REDRIVEN_OTHERWISE, REDRIVEN_TWICE, STARTED_WHILE_PAUSED, WRONG_LETTER, WRONG_PAYLOAD,
     WRONG_STATUS, judge,
@@ -153,7 +153,7 @@ fn held() -> Script {
     script.pass(1_000);
     let until = at(script.now);
     script.event(Event::RunResumed);
-    script.start(it, 2, retrial_sim::scenario::Reply::SuccessTrue).succeed(it, 2);
+    script.start(it, 2, retrial_sim::unstable::scenario::Reply::SuccessTrue).succeed(it, 2);
     script.run_mut().pauses.push((from, until));
     script
 }

@@ -2,12 +2,12 @@ use bytes::Bytes;
 use retrial::failure::{Class, Failure, NetworkFault};
 use retrial::run::Event;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::oracle::classes::{WRONG_CLASS, WRONG_LINEAGE};
-use retrial_sim::oracle::isolation::{
+use retrial_sim::unstable::oracle::classes::{WRONG_CLASS, WRONG_LINEAGE};
+use retrial_sim::unstable::oracle::isolation::{
     BODY_CHANGED, FAILURE_FROM_NOWHERE, FAILURE_NOT_ITS_OWN, OUTCOME_BEFORE_ANSWER,
     RECEIPT_MISMATCH, SUCCESS_NOT_ITS_OWN, WRONG_ENDPOINT, WRONG_TIMEOUT_HEADER, judge,
 };
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::scenario::Reply;
 use serde_json::json;
 
 use crate::kit::{

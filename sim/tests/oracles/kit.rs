@@ -14,13 +14,13 @@ use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::{
     Action, Endpoint, Step, StepIx, Target, Template, Workflow, WorkflowParts,
 };
-use retrial_sim::evidence::{
+use retrial_sim::fault::FaultKind;
+use retrial_sim::unstable::evidence::{
     Arrival, ArrivalEnd, Ask, Evidence, ObservedEvent, RunEvidence, StoreAnswer,
 };
-use retrial_sim::fault::FaultKind;
-use retrial_sim::incarnation::Lifespan;
-use retrial_sim::oracle::Report;
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::incarnation::Lifespan;
+use retrial_sim::unstable::oracle::Report;
+use retrial_sim::unstable::scenario::Reply;
 use serde_json::{Map, json};
 
 /// The store's clock when the world begins.

@@ -1,6 +1,6 @@
 use retrial::run::{Event, Token};
 use retrial::store::{QueueRow, QueueState};
-use retrial_sim::oracle::ownership::{
+use retrial_sim::unstable::oracle::ownership::{
     LEASE_WITHOUT_START, OUTCOME_WITHOUT_START, OVERLAPPING_ATTEMPTS, SENT_TWICE, STARTED_TWICE,
     TOKEN_REUSED, TWO_OUTCOMES, judge,
 };

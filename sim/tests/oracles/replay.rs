@@ -1,9 +1,9 @@
 use bytes::Bytes;
 use retrial::run::{Recorded, Version};
 use retrial::store::Snapshot;
-use retrial_sim::evidence::RunEvidence;
-use retrial_sim::oracle::Replayer;
-use retrial_sim::oracle::replay::{
+use retrial_sim::unstable::evidence::RunEvidence;
+use retrial_sim::unstable::oracle::Replayer;
+use retrial_sim::unstable::oracle::replay::{
     LIVE_DIFFERS, REPLAY_DIFFERS, REPLAY_FAILED, SNAPSHOT_AHEAD, SNAPSHOT_DIFFERS, judge,
 };
 

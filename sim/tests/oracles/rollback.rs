@@ -5,12 +5,12 @@ use retrial::failure::{ErrorContext, Failure};
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome};
 use retrial::workflow::{Rollback, StepIx, WorkflowParts};
-use retrial_sim::oracle::exhaustion::judge;
-use retrial_sim::oracle::rollback::{
+use retrial_sim::unstable::oracle::exhaustion::judge;
+use retrial_sim::unstable::oracle::rollback::{
     COMPLETENESS_MISTOLD, OUT_OF_PLACE, OUTCOME_CHANGED, ROLLBACK_MISSING, ROLLBACK_UNASKED,
     UNDONE_TOGETHER, UNDONE_WRONGLY, WRONG_RESULT_UNDONE,
 };
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::scenario::Reply;
 use serde_json::json;
 
 use crate::kit::{Script, at, found, healthy, policy, step, task, workflow};

@@ -4,13 +4,13 @@ use retrial::failure::{ErrorCode, ErrorContext, Failure};
 use retrial::policy::GiveUp;
 use retrial::run::{Event, Outcome, RouteCause};
 use retrial::workflow::{Condition, Quorum, StepIx, Transition, WorkflowParts};
-use retrial_sim::oracle::exhaustion::judge;
-use retrial_sim::oracle::routing::{
+use retrial_sim::unstable::oracle::exhaustion::judge;
+use retrial_sim::unstable::oracle::routing::{
     CANCELLED_WITHOUT_CAUSE, COMPLETED_TOO_SOON, ENTERED_WRONGLY, FAILURE_MISROUTED,
     HANDLER_RECURSED, STEP_ENDED_WRONGLY, STEP_NOT_ENDED, SUCCESS_MISROUTED, WRONG_FAN_OUT,
     WRONG_OUTCOME,
 };
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::scenario::Reply;
 use serde_json::{Value, json};
 
 use crate::kit::{

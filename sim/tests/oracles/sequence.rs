@@ -5,14 +5,16 @@ use retrial::policy::{
 };
 use retrial::run::Event;
 use retrial::time::Nanos;
-use retrial_sim::oracle::jitter::{JITTER_NOT_A_FUNCTION, JITTER_REPEATED, JITTER_SHARED};
-use retrial_sim::oracle::sequence::{
+use retrial_sim::unstable::oracle::jitter::{
+    JITTER_NOT_A_FUNCTION, JITTER_REPEATED, JITTER_SHARED,
+};
+use retrial_sim::unstable::oracle::sequence::{
     ARRIVED_EARLY, NO_RULE, RETRY_AFTER_MISREAD, RETRY_AFTER_TOO_LONG, RETRY_PAST_TOTAL,
     STARTED_AFTER_TOTAL, STARTED_EARLY, WRONG_BACKOFF, WRONG_CAUSE, WRONG_DELAY, WRONG_RULE,
     WRONG_TIMEOUT, judge,
 };
-use retrial_sim::oracle::{Delays, delays};
-use retrial_sim::scenario::{Reply, RetryAfter};
+use retrial_sim::unstable::oracle::{Delays, delays};
+use retrial_sim::unstable::scenario::{Reply, RetryAfter};
 
 use crate::kit::{
     Script, at, exhausted, fanned, found, healthy, ms, policy, recovered, server_error, status,

@@ -1,6 +1,6 @@
 use retrial::run::Event;
-use retrial_sim::evidence::Output;
-use retrial_sim::oracle::silence::{SECRET_SHOWN, SECRET_STORED, judge};
+use retrial_sim::unstable::evidence::Output;
+use retrial_sim::unstable::oracle::silence::{SECRET_SHOWN, SECRET_STORED, judge};
 
 use crate::kit::{Script, found, healthy, recovered};
 

@@ -1,7 +1,7 @@
 use retrial::run::Event;
 use retrial::time::Nanos;
-use retrial_sim::oracle::sequence::judge;
-use retrial_sim::oracle::task_time::{WRONG_SPENT, WRONG_TOOK};
+use retrial_sim::unstable::oracle::sequence::judge;
+use retrial_sim::unstable::oracle::task_time::{WRONG_SPENT, WRONG_TOOK};
 
 use crate::kit::{exhausted, found, recovered};
 

@@ -1,8 +1,10 @@
 use retrial::failure::Failure;
 use retrial::run::Event;
 use retrial::time::Nanos;
-use retrial_sim::evidence::Bound;
-use retrial_sim::oracle::termination::{LATE, STUCK, TOO_MANY_ATTEMPTS, UNBOUNDED_HISTORY, judge};
+use retrial_sim::unstable::evidence::Bound;
+use retrial_sim::unstable::oracle::termination::{
+    LATE, STUCK, TOO_MANY_ATTEMPTS, UNBOUNDED_HISTORY, judge,
+};
 
 use crate::kit::{
     Script, at, exhausted, found, healthy, ms, policy, recovered, status, step, task, workflow,

@@ -5,12 +5,12 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use retrial_sim::capsule::{Capsule, NothingFails};
-use retrial_sim::report::SeedReport;
-use retrial_sim::scenario::Scenario;
-use retrial_sim::shrink::Size;
-use retrial_sim::workload::draw;
-use retrial_sim::world::run_scenario;
+use retrial_sim::unstable::capsule::{Capsule, NothingFails};
+use retrial_sim::unstable::report::SeedReport;
+use retrial_sim::unstable::scenario::Scenario;
+use retrial_sim::unstable::shrink::Size;
+use retrial_sim::unstable::workload::draw;
+use retrial_sim::unstable::world::run_scenario;
 
 fn corpus() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("capsules");

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use retrial::time::Nanos;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::oracle::Promise;
-use retrial_sim::report::{Breach, SeedReport, SweepReport, Verdict};
-use retrial_sim::source::Source;
-use retrial_sim::sweep::Sweep;
-use retrial_sim::world::run_seed;
+use retrial_sim::unstable::oracle::Promise;
+use retrial_sim::unstable::report::{Breach, SeedReport, SweepReport, Verdict};
+use retrial_sim::unstable::source::Source;
+use retrial_sim::unstable::sweep::Sweep;
+use retrial_sim::unstable::world::run_seed;
 use tempfile::TempDir;
 
 /// How a call of the program ended.

@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use retrial_sim::report::{SeedReport, SweepReport};
-use retrial_sim::source::Source;
-use retrial_sim::world::run_seed;
+use retrial_sim::unstable::report::{SeedReport, SweepReport};
+use retrial_sim::unstable::source::Source;
+use retrial_sim::unstable::world::run_seed;
 
 /// One embedded engine and several nodes on a shared store are both among them.
 const SEEDS: [u64; 6] = [0, 1, 2, 5, 7, 11];

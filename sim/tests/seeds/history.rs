@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 
 use retrial::time::{Mono, Nanos};
-use retrial_sim::history::History;
-use retrial_sim::report::Verdict;
-use retrial_sim::scenario::{
+use retrial_sim::unstable::history::History;
+use retrial_sim::unstable::report::Verdict;
+use retrial_sim::unstable::scenario::{
     EndpointPlan, Format, Interventions, NodeClock, Reply, Scenario, Submission, Topology,
     WorkflowText,
 };
-use retrial_sim::trace::Kind;
-use retrial_sim::world::run_scenario;
+use retrial_sim::unstable::trace::Kind;
+use retrial_sim::unstable::world::run_scenario;
 
 const WORKFLOW: &str = r#"workflow = "pay"
 

@@ -1,10 +1,10 @@
 //! What shrinking leaves, by made-up failures over drawn scenarios. No world is run.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
-use retrial_sim::runtime::mix;
-use retrial_sim::scenario::{Cancel, Scenario};
-use retrial_sim::shrink::{Shrunk, Size, shrink};
-use retrial_sim::workload::{draw, workflow};
+use retrial_sim::unstable::runtime::mix;
+use retrial_sim::unstable::scenario::{Cancel, Scenario};
+use retrial_sim::unstable::shrink::{Shrunk, Size, shrink};
+use retrial_sim::unstable::workload::{draw, workflow};
 
 const SEEDS: u64 = 60;
 const ENOUGH: u64 = 20_000;

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use retrial_sim::oracle::Promise;
-use retrial_sim::report::{SeedReport, SweepReport, Verdict};
-use retrial_sim::source::Source;
-use retrial_sim::world::run_seed;
+use retrial_sim::unstable::oracle::Promise;
+use retrial_sim::unstable::report::{SeedReport, SweepReport, Verdict};
+use retrial_sim::unstable::source::Source;
+use retrial_sim::unstable::world::run_seed;
 
 const SEEDS: u64 = 48;
 

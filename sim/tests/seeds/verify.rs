@@ -14,11 +14,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Instant, SystemTime};
 
 use retrial::time::{Mono, Nanos};
-use retrial_sim::history::History;
-use retrial_sim::runtime::run_seed;
-use retrial_sim::trace::{Kind, Trace};
-use retrial_sim::verify::{Difference, Receipt};
-use retrial_sim::workload::draw;
+use retrial_sim::unstable::history::History;
+use retrial_sim::unstable::runtime::run_seed;
+use retrial_sim::unstable::trace::{Kind, Trace};
+use retrial_sim::unstable::verify::{Difference, Receipt};
+use retrial_sim::unstable::workload::draw;
 
 /// What becomes of a leak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

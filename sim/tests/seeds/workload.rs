@@ -11,11 +11,11 @@ use retrial::policy::{
 };
 use retrial::time::Nanos;
 use retrial::workflow::{Step, Target, Template, Workflow, WorkflowParts};
-use retrial_sim::evidence::Bound;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::oracle::{Delays, delays};
-use retrial_sim::scenario::{Format, Reply, Scenario, Topology};
-use retrial_sim::workload::{Draw, bound, draw, functions, workflow};
+use retrial_sim::unstable::evidence::Bound;
+use retrial_sim::unstable::oracle::{Delays, delays};
+use retrial_sim::unstable::scenario::{Format, Reply, Scenario, Topology};
+use retrial_sim::unstable::workload::{Draw, bound, draw, functions, workflow};
 use serde::Serialize;
 use serde_json::Value;
 

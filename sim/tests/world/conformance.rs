@@ -11,16 +11,16 @@ use retrial::runtime::Runtime as _;
 use retrial::store::conformance::{Case, Harness, cases};
 use retrial::store::{Answer, CommitId, Committed, RedbStore, Request, Store, StoreError};
 use retrial::time::Nanos;
-use retrial_sim::disk::{CrashOutcome, DiskPlan, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::net::{Net, NetPlan, Which, Window};
-use retrial_sim::node::{NodeParts, SimNode};
-use retrial_sim::records::Records;
-use retrial_sim::remote::{
+use retrial_sim::unstable::disk::{CrashOutcome, DiskPlan, SimDisk};
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::net::{Net, NetPlan, Which, Window};
+use retrial_sim::unstable::node::{NodeParts, SimNode};
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::remote::{
     RemoteStore, StoreEffect, StoreFault, StoreFaults, StoreOp, StorePlan, serve,
 };
-use retrial_sim::runtime::{DiskLatency, PollCounter, RuntimePlan, SimRuntime, run_seed};
+use retrial_sim::unstable::runtime::{DiskLatency, PollCounter, RuntimePlan, SimRuntime, run_seed};
 use tokio::sync::oneshot;
 
 const PORT: u16 = 7_000;

@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
-use retrial_sim::crash_points::Points;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::scenario::{Place, Scenario, Topology, When};
-use retrial_sim::workload::draw;
-use retrial_sim::world::run_with_evidence;
+use retrial_sim::unstable::crash_points::Points;
+use retrial_sim::unstable::scenario::{Place, Scenario, Topology, When};
+use retrial_sim::unstable::workload::draw;
+use retrial_sim::unstable::world::run_with_evidence;
 
 /// Lives through every `each`-th moment of the world of `seed`; gives how often a node died.
 fn die(seed: u64, each: usize) -> usize {

@@ -4,13 +4,13 @@
 use proptest::prelude::*;
 use redb::StorageBackend;
 use retrial::time::{Mono, Nanos};
-use retrial_sim::disk::{
+use retrial_sim::fault::FaultKind;
+use retrial_sim::unstable::disk::{
     Change, CrashOutcome, DiskPlan, FailedSync, Image, OpAt, OpKind, SECTOR, SimDisk, Slow,
 };
-use retrial_sim::fault::FaultKind;
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::net::Window;
-use retrial_sim::records::Records;
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::net::Window;
+use retrial_sim::unstable::records::Records;
 
 /// Three sectors of `a`, durable, over which `b`, `c` and `d` are written without a sync: `b` over
 /// all, `c` over the second sector, `d` over the end and beyond.

@@ -13,15 +13,15 @@ use redb::{
 };
 use retrial::runtime::Runtime as _;
 use retrial::time::Nanos;
-use retrial_sim::disk::{
+use retrial_sim::fault::FaultKind;
+use retrial_sim::unstable::disk::{
     CrashOutcome, DiskHandle, DiskPlan, FailedSync, Image, OpAt, OpKind, SimDisk,
 };
-use retrial_sim::fault::FaultKind;
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::node::{NodeParts, SimNode};
-use retrial_sim::records::Records;
-use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::trace::Fingerprint;
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::node::{NodeParts, SimNode};
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::runtime::{RuntimePlan, SimRuntime, run_seed};
+use retrial_sim::unstable::trace::Fingerprint;
 
 const ITEMS: TableDefinition<'_, u32, &[u8]> = TableDefinition::new("items");
 /// One item a commit, each of several sectors.

@@ -9,8 +9,8 @@ use std::num::NonZeroUsize;
 use std::sync::Mutex;
 
 use redb::StorageBackend;
-use retrial_sim::disk::{Change, SECTOR};
-use retrial_sim::disk_states::{
+use retrial_sim::unstable::disk::{Change, SECTOR};
+use retrial_sim::unstable::disk_states::{
     DiskTrace, Effect, Length, Op, Recorded, Report, WINDOW, count, examine, record,
 };
 

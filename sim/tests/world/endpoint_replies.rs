@@ -10,9 +10,9 @@ use crate::net_world;
 
 use madsim::time::{sleep, timeout};
 use net_world::*;
-use retrial_sim::endpoint::{Delivery, Endpoint, EndpointScript, Entry, Route};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::scenario::{Reply, RetryAfter};
+use retrial_sim::unstable::endpoint::{Delivery, Endpoint, EndpointScript, Entry, Route};
+use retrial_sim::unstable::scenario::{Reply, RetryAfter};
 use serde_json::json;
 
 /// What one world of posts came to.

@@ -13,8 +13,8 @@ use std::io;
 use madsim::runtime::Handle;
 use madsim::time::{sleep, timeout};
 use net_world::*;
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::net::ShimStream;
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::net::ShimStream;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// How long the survivor listens to the silence.

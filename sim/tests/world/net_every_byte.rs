@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 use madsim::time::{sleep, timeout};
 use net_world::*;
 use retrial::time::Nanos;
-use retrial_sim::endpoint::{Delivery, Endpoint, EndpointScript, Entry, Route};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::net::{Direction, Effect};
-use retrial_sim::scenario::Reply;
-use retrial_sim::trace::{Fingerprint, Kind};
+use retrial_sim::unstable::endpoint::{Delivery, Endpoint, EndpointScript, Entry, Route};
+use retrial_sim::unstable::net::{Direction, Effect};
+use retrial_sim::unstable::scenario::Reply;
+use retrial_sim::unstable::trace::{Fingerprint, Kind};
 
 const BODY: &str = r#"{"amount": 12, "note": "long enough to be cut in many places"}"#;
 const STALL: Nanos = Nanos::from_secs(30);

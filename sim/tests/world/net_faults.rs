@@ -12,7 +12,7 @@ use madsim::time::timeout;
 use net_world::*;
 use retrial::time::Nanos;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::net::{Direction, Effect, NetFault, NetPlan, ShimStream};
+use retrial_sim::unstable::net::{Direction, Effect, NetFault, NetPlan, ShimStream};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const REQUEST: &[u8] = b"a request of 25 bytes....";

@@ -14,8 +14,8 @@ use net_world::*;
 use proptest::prelude::*;
 use retrial::time::Nanos;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::net::{Direction, Effect, NetFault, NetPlan, ShimStream, Which};
-use retrial_sim::trace::Fingerprint;
+use retrial_sim::unstable::net::{Direction, Effect, NetFault, NetPlan, ShimStream, Which};
+use retrial_sim::unstable::trace::Fingerprint;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 /// When the network heals, in milliseconds.

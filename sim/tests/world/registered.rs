@@ -21,12 +21,12 @@ use retrial::runtime::Runtime as _;
 use retrial::store::{MemoryStore, RunPhase, Store};
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
-use retrial_sim::clock::true_now;
-use retrial_sim::disk::CrashOutcome;
-use retrial_sim::node::{Crash, CrashAt, NodeParts, SimNode};
-use retrial_sim::records::Records;
-use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::workload::Draw;
+use retrial_sim::unstable::clock::true_now;
+use retrial_sim::unstable::disk::CrashOutcome;
+use retrial_sim::unstable::node::{Crash, CrashAt, NodeParts, SimNode};
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::runtime::{RuntimePlan, SimRuntime, run_seed};
+use retrial_sim::unstable::workload::Draw;
 use serde_json::json;
 
 const SEEDS: u64 = 60;

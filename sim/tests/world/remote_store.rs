@@ -26,9 +26,9 @@ use retrial::store::{
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::net::{Direction, Effect, NetPlan, Which, Window};
-use retrial_sim::remote::{
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::net::{Direction, Effect, NetPlan, Which, Window};
+use retrial_sim::unstable::remote::{
     RemoteStore, StoreEffect, StoreFault, StoreFaults, StoreOp, StorePlan, serve,
 };
 

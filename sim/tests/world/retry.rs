@@ -9,9 +9,9 @@ use retrial::policy::{Backoff, Jitter, Policy};
 use retrial::retry::{Attempt, GaveUp, Retry};
 use retrial::runtime::Runtime;
 use retrial::time::{Mono, Nanos};
-use retrial_sim::node::{NodeParts, SimNode};
-use retrial_sim::records::Records;
-use retrial_sim::runtime::{ClockPlan, Drift, RuntimePlan, SimRuntime, run_seed};
+use retrial_sim::unstable::node::{NodeParts, SimNode};
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::runtime::{ClockPlan, Drift, RuntimePlan, SimRuntime, run_seed};
 
 /// When each attempt started, in nanoseconds of the node's clock, and how it all ended.
 type Played = (Vec<u64>, Result<u32, GaveUp<Failure>>);

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use retrial::time::{Mono, Timestamp};
-use retrial_sim::runtime::{ClockPlan, Drift, Jump, NodeClock};
+use retrial_sim::unstable::runtime::{ClockPlan, Drift, Jump, NodeClock};
 
 fn clock(drift: i32, origin: u64, born: u64) -> NodeClock {
     let (drift, origin) = (Drift::ppm(drift).unwrap(), Mono::from_nanos(origin));

@@ -5,9 +5,9 @@
 use madsim::runtime::Handle;
 use retrial::runtime::conformance::{Case, Harness, PANICS, cases};
 use retrial::time::{Mono, Nanos};
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::records::Records;
-use retrial_sim::runtime::{
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::runtime::{
     ClockPlan, DiskLatency, Drift, PollCounter, RuntimePlan, SimRuntime, run_seed,
 };
 

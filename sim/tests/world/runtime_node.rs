@@ -7,15 +7,15 @@ use std::sync::{Arc, Mutex};
 use redb::StorageBackend;
 use retrial::runtime::Runtime;
 use retrial::time::{Mono, Nanos};
-use retrial_sim::clock::true_now;
-use retrial_sim::disk::{CrashOutcome, DiskPlan, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::net::Window;
-use retrial_sim::node::{Crash, CrashAt, NodeParts, Pause, SimNode};
-use retrial_sim::records::Records;
-use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
-use retrial_sim::trace::{Fingerprint, Kind, Line};
+use retrial_sim::unstable::clock::true_now;
+use retrial_sim::unstable::disk::{CrashOutcome, DiskPlan, SimDisk};
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::net::Window;
+use retrial_sim::unstable::node::{Crash, CrashAt, NodeParts, Pause, SimNode};
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::runtime::{RuntimePlan, SimRuntime, run_seed};
+use retrial_sim::unstable::trace::{Fingerprint, Kind, Line};
 
 const LIMIT: Nanos = Nanos::from_secs(3_600);
 

@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex};
 use redb::StorageBackend;
 use retrial::runtime::Runtime;
 use retrial::time::{Mono, Nanos, Timestamp};
-use retrial_sim::clock::true_now;
-use retrial_sim::disk::{CrashOutcome, DiskPlan, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::node::{NodeParts, SimNode};
-use retrial_sim::records::Records;
-use retrial_sim::runtime::{
+use retrial_sim::unstable::clock::true_now;
+use retrial_sim::unstable::disk::{CrashOutcome, DiskPlan, SimDisk};
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::node::{NodeParts, SimNode};
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::runtime::{
     ClockPlan, Drift, Jump, PanicReport, RuntimePlan, SimRuntime, run_seed,
 };
-use retrial_sim::watchdog::Finding;
+use retrial_sim::unstable::watchdog::Finding;
 
 const LIMIT: Nanos = Nanos::from_secs(3_600);
 const BUDGET: u64 = 10_000;

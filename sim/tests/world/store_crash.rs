@@ -20,12 +20,12 @@ use retrial::store::{
 };
 use retrial::time::Nanos;
 use retrial::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
-use retrial_sim::disk::{CrashOutcome, DiskPlan, FailedSync, OpAt, SimDisk};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::node::{Crash, CrashAt, NodeParts, SimNode};
-use retrial_sim::records::Records;
-use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
+use retrial_sim::unstable::disk::{CrashOutcome, DiskPlan, FailedSync, OpAt, SimDisk};
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::node::{Crash, CrashAt, NodeParts, SimNode};
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::runtime::{RuntimePlan, SimRuntime, run_seed};
 use serde_json::{Value, json};
 
 const RUNS: u64 = 3;

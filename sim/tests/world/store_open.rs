@@ -8,11 +8,11 @@ use bytes::Bytes;
 use retrial::run::{Digest, RunId};
 use retrial::store::{Create, OpenError, RedbStore, RunPhase, Store};
 use retrial::time::Nanos;
-use retrial_sim::disk::{DiskPlan, OpAt, SimDisk};
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::node::{NodeParts, SimNode};
-use retrial_sim::records::Records;
-use retrial_sim::runtime::{RuntimePlan, SimRuntime, run_seed};
+use retrial_sim::unstable::disk::{DiskPlan, OpAt, SimDisk};
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::node::{NodeParts, SimNode};
+use retrial_sim::unstable::records::Records;
+use retrial_sim::unstable::runtime::{RuntimePlan, SimRuntime, run_seed};
 
 /// What `program` gives on a node of its own.
 fn on_a_node<T, F>(program: impl Fn(SimRuntime, Incarnation) -> F + Send + Sync + 'static) -> T

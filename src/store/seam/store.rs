@@ -27,7 +27,7 @@ macro_rules! requests {
         /// A call of one of [`Store`]'s methods, as data.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(rename_all = "snake_case")]
-        #[expect(missing_docs, reason = "the fields are the method's arguments")]
+        #[allow(missing_docs, reason = "the fields are the method's arguments")]
         pub enum Request {
             $($(#[$doc])* $name $(($of))? $({ $($field: $type),* })?,)*
         }

@@ -28,11 +28,14 @@ pub use diagnostic::{Diagnostic, Place, Source};
 pub(crate) use execution::DEFAULT_RETRYABLE;
 pub use file::{Declarations, Document, Registered, parse_actions, parse_workflow};
 pub use ir::parse_ir_program;
-pub use number::millionths;
 pub(crate) use settings::jitter_words;
 pub use text::{Named, Policies, parse_policy};
 pub use tree::Format;
 pub use work_config::Environment;
+
+unstable! {
+    use number::{millionths};
+}
 
 use crate::policy::{Policy, PolicyParts};
 

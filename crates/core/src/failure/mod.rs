@@ -15,8 +15,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use context::ErrorContext;
-pub use kinds::{NetworkFault, RetryKind, THROTTLING};
-pub use statuses::{looks_like_statuses, statuses};
+pub use kinds::{NetworkFault, RetryKind};
+
+unstable! {
+    use kinds::{THROTTLING};
+    use statuses::{looks_like_statuses, statuses};
+}
 
 use crate::time::Nanos;
 

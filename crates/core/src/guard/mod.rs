@@ -21,10 +21,14 @@ mod state;
 mod window;
 
 pub use alerts::{Alert, ErrorBudget};
-pub use bucket::Bucket;
 pub use rules::{Breaker, FailureRate, GuardError, GuardRules, Pace};
-pub use standing::{BreakerStanding, Outcomes, Standing};
-pub use state::{Ended, GuardInput, GuardState, HeldBy, Refusal};
+pub use state::{HeldBy, Refusal};
+
+unstable! {
+    use state::{Ended, GuardInput, GuardState};
+    use standing::{BreakerStanding, Outcomes, Standing};
+    use bucket::{Bucket};
+}
 
 use crate::time::Nanos;
 

@@ -32,22 +32,23 @@ mod task_time;
 mod timing;
 mod view;
 
-pub use advance::advance;
 pub use apply::Impossible;
-pub use codec::{
-    DecodeError, MAX_NESTING, Nesting, decode, decode_letter, decode_snapshot, encode,
-    encode_letter, encode_snapshot,
-};
 pub use cost::Cost;
-pub use decide::{Input, Lapse, broken_ensures, decide};
+pub use decide::{Input, Lapse};
 pub use event::{Event, Outcome, Recorded, RetryOf, RouteCause};
 pub use ids::{Digest, RunId, TaskId, Token, Version};
 pub use letter::{Letter, LetterId, NotALetter, NotRedrivable};
 pub use progress::Progress;
-pub use queue::{Waits, queue_of, waits_for};
-pub use rollback::RollbackState;
 pub use state::{Phase, RunState, StepPhase, StepState};
 pub use task::{TaskPhase, TaskState};
 pub use task_time::TaskTime;
 pub use timing::GroupTiming;
-pub use view::Prepared;
+
+unstable! {
+    use view::{Prepared};
+    use rollback::{RollbackState};
+    use queue::{Waits, queue_of, waits_for};
+    use decide::{broken_ensures, decide};
+    use codec::{DecodeError, MAX_NESTING, Nesting, decode, decode_letter, decode_snapshot, encode, encode_letter, encode_snapshot};
+    use advance::{advance};
+}

@@ -20,12 +20,15 @@ use serde_json::{Map, Value};
 
 pub use condition::{Condition, Field};
 pub use error::WorkflowError;
-pub use need::{Able, Need, Via};
 pub use quorum::Quorum;
 pub use saga::Rollback;
 pub(crate) use template::{Path, Root, Values};
 pub use template::{Template, TemplateError};
 pub use webhook::Webhook;
+
+unstable! {
+    use need::{Able, Need, Via};
+}
 
 use crate::guard::GuardRules;
 use crate::policy::{ActionKind, Budget, Origin, Policy};

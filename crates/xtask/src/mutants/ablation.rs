@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::workspace::{Workspace, WorkspaceError};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::scenario::Scenario;
+use retrial_sim::unstable::scenario::Scenario;
 
 /// What came of leaving out one kind of fault after the other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use super::record::{Outcome, Swept};
 use super::set::Set;
 use super::trial::{swept, trial};
 use super::workspace::{Workspace, WorkspaceError};
-use retrial_sim::sweep::Shard;
+use retrial_sim::unstable::sweep::Shard;
 
 /// How many in a hundred must be killed.
 const ENOUGH: usize = 95;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::ablation::Ablation;
-use retrial_sim::report::Verdict;
+use retrial_sim::unstable::report::Verdict;
 
 /// What the seeds came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

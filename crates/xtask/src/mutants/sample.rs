@@ -10,8 +10,8 @@ use super::patch::Patch;
 use super::record::Outcome;
 use super::trial::trial;
 use super::workspace::{Workspace, WorkspaceError};
-use retrial_sim::capsule::{Capsule, Shrinking};
-use retrial_sim::runtime::mix;
+use retrial_sim::unstable::capsule::{Capsule, Shrinking};
+use retrial_sim::unstable::runtime::mix;
 
 /// A mutant that went from red to a capsule, or one that no seed finds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use super::process::{Ended, Processes};
 use super::suites;
 use super::tree::Tree;
 use super::workspace::{Workspace, WorkspaceError};
-use retrial_sim::capsule::Capsule;
-use retrial_sim::report::SeedReport;
-use retrial_sim::scenario::Scenario;
-use retrial_sim::sweep::{Sweep, Worker};
+use retrial_sim::unstable::capsule::Capsule;
+use retrial_sim::unstable::report::SeedReport;
+use retrial_sim::unstable::scenario::Scenario;
+use retrial_sim::unstable::sweep::{Sweep, Worker};
 
 /// The most that a build may take; the first one builds every dependency.
 const BUILD: Duration = Duration::from_secs(30 * 60);

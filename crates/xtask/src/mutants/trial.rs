@@ -5,9 +5,9 @@ use super::cache::Cache;
 use super::patch::Patch;
 use super::record::{Found, Outcome, Swept, Tested};
 use super::workspace::{Workspace, WorkspaceError};
-use retrial_sim::capsule::Cause;
-use retrial_sim::report::SeedReport;
-use retrial_sim::workload;
+use retrial_sim::unstable::capsule::Cause;
+use retrial_sim::unstable::report::SeedReport;
+use retrial_sim::unstable::workload;
 
 /// What becomes of `patch`. What `cache` knows is not run again.
 pub(super) fn trial(

@@ -4,9 +4,9 @@ use std::io;
 use std::path::Path;
 
 use super::patch::Patch;
-use retrial_sim::capsule::Capsule;
-use retrial_sim::report::SeedReport;
-use retrial_sim::scenario::Scenario;
+use retrial_sim::unstable::capsule::Capsule;
+use retrial_sim::unstable::report::SeedReport;
+use retrial_sim::unstable::scenario::Scenario;
 
 /// A place in which one mutant after another is built and run.
 pub trait Workspace {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use retrial_sim::capsule::{Capsule, Cause, FORMAT, Shrinking};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::report::{SeedReport, Verdict};
-use retrial_sim::scenario::Scenario;
-use retrial_sim::shrink::Size;
+use retrial_sim::unstable::capsule::{Capsule, Cause, FORMAT, Shrinking};
+use retrial_sim::unstable::report::{SeedReport, Verdict};
+use retrial_sim::unstable::scenario::Scenario;
+use retrial_sim::unstable::shrink::Size;
 use xtask::mutants::{Patch, Set, Workspace, WorkspaceError};
 
 /// What finds a mutant.
@@ -110,7 +110,7 @@ impl Workspace for Fake {
             breaches: vec![],
             fingerprint: String::new(),
             shrinking: Shrinking { tried: 40, is_smallest: true, from: size(9), to: size(1) },
-            scenario: retrial_sim::workload::draw(seed),
+            scenario: retrial_sim::unstable::workload::draw(seed),
             history: vec![],
         })
     }

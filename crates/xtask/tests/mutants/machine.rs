@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use retrial_sim::fault::FaultKind;
-use retrial_sim::workload::draw;
+use retrial_sim::unstable::workload::draw;
 use xtask::mutants::{
     self, Cache, CampaignError, Keys, Outcome, Patch, Results, Set, control, run, shard,
 };

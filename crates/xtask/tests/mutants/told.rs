@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use retrial_sim::fault::FaultKind;
-use retrial_sim::report::Verdict;
+use retrial_sim::unstable::report::Verdict;
 use xtask::mutants::{Ablation, Cache, Found, Keys, Results, Swept, Tested, page};
 
 use crate::fake::set;

@@ -37,7 +37,7 @@ fn longest_of(rule: &Rule, endless: u32, custom: impl Fn(u32) -> u64) -> Nanos {
 
 /// The longest that the workflow's policies wait in the first few retries that come after healing,
 /// custom backoffs left aside.
-pub(in crate::workload) fn patience(workflow: &Workflow) -> Nanos {
+pub(crate) fn patience(workflow: &Workflow) -> Nanos {
     let rules = workflow.steps().iter().flat_map(|step| step.policy.rules());
     rules.map(|rule| longest_of(rule, LEFTOVER, |_| 0)).max().unwrap_or(Nanos::ZERO)
 }

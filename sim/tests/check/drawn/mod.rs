@@ -13,7 +13,7 @@ use std::ops::Range;
 
 use retrial::time::Nanos;
 use retrial_sim::check::{Check, Failed, FaultKind, Passed};
-use retrial_sim::report::SweepReport;
+use retrial_sim::unstable::report::SweepReport;
 use serde_json::json;
 
 /// SplitMix64: each number is a workflow.

@@ -3,8 +3,8 @@
 use insta::assert_snapshot;
 use retrial::run::{Event, Outcome, Recorded};
 use retrial::time::Nanos;
-use retrial_sim::evidence::ArrivalEnd;
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::evidence::ArrivalEnd;
+use retrial_sim::unstable::scenario::Reply;
 use serde_json::json;
 
 use crate::documents::stage::{Played, after, check_waits, play, status};
@@ -215,7 +215,7 @@ fn c9_timeout_enforcement() {
     assert_eq!((error.code.as_str(), error.attempt, error.retryable), ("TIMEOUT", 1, true));
 }
 
-fn aborted_after_five_seconds(arrival: &retrial_sim::evidence::Arrival) {
+fn aborted_after_five_seconds(arrival: &retrial_sim::unstable::evidence::Arrival) {
     assert_eq!(arrival.end, ArrivalEnd::CallerGone, "the caller hung up");
     assert_eq!(arrival.answered_at, None);
     assert_eq!(arrival.retry_timeout_ms, Some(5_000));

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use insta::assert_snapshot;
 use retrial::observe::{Output, Printer};
 use retrial::run::Event;
-use retrial_sim::scenario::Reply;
+use retrial_sim::unstable::scenario::Reply;
 
 use crate::documents::stage::{Played, after, check_waits, play};
 

@@ -8,12 +8,12 @@ use retrial::observe::{Notice, Observer};
 use retrial::run::{Event, Outcome, Recorded, RunState, TaskId, Version};
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::Workflow;
-use retrial_sim::evidence::{Arrival, Evidence, RunEvidence};
-use retrial_sim::report::Verdict;
-use retrial_sim::scenario::{
+use retrial_sim::unstable::evidence::{Arrival, Evidence, RunEvidence};
+use retrial_sim::unstable::report::Verdict;
+use retrial_sim::unstable::scenario::{
     EndpointPlan, Format, NodeClock, Reply, Scenario, Submission, Topology, WorkflowText,
 };
-use retrial_sim::world::run_with_evidence;
+use retrial_sim::unstable::world::run_with_evidence;
 use serde_json::Value;
 
 /// What one play left behind.
@@ -58,7 +58,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         submissions: vec![submission],
         cancels: vec![],
         deactivations: vec![],
-        interventions: retrial_sim::scenario::Interventions::default(),
+        interventions: retrial_sim::unstable::scenario::Interventions::default(),
         faults: vec![],
         // Long after the play is over: until then endpoints answer as they are told.
         heal_at: at(600),

@@ -1,12 +1,12 @@
 //! The data of a page: its lanes, bars, spans and marks against what the world left behind.
 
 use retrial::run::{Event, Version};
-use retrial_sim::oracle::event_refs::EventRef;
-use retrial_sim::page::{BarEnd, BarKind, LaneKind, MarkKind, Page, SpanKind};
-use retrial_sim::report::{Breach, Verdict};
-use retrial_sim::scenario::Topology;
-use retrial_sim::workload::draw;
-use retrial_sim::world::{ScenarioRun, run_with_evidence};
+use retrial_sim::unstable::oracle::event_refs::EventRef;
+use retrial_sim::unstable::page::{BarEnd, BarKind, LaneKind, MarkKind, Page, SpanKind};
+use retrial_sim::unstable::report::{Breach, Verdict};
+use retrial_sim::unstable::scenario::Topology;
+use retrial_sim::unstable::workload::draw;
+use retrial_sim::unstable::world::{ScenarioRun, run_with_evidence};
 
 use super::fixture::{HOSTILE, SECRET, lived, page, scenario};
 
@@ -16,7 +16,7 @@ fn seconds(at: u64) -> f64 {
 
 /// Every bar, with its lane: kind, from and until in seconds, end, name.
 fn bars(page: &Page) -> String {
-    let bar = |bar: &retrial_sim::page::Bar| {
+    let bar = |bar: &retrial_sim::unstable::page::Bar| {
         let (lane, until) = (&page.lanes[bar.lane].name, bar.until.map(seconds));
         let (from, numbers) = (seconds(bar.from), &bar.numbers);
         format!("{lane} {:?} {from} {until:?} {:?} {} {numbers:?}\n", bar.kind, bar.end, bar.name)
@@ -49,7 +49,7 @@ fn a15_bars_are_the_attempts_and_delays_of_the_history() {
 #[test]
 fn faults_shade_the_lanes_that_they_hit() {
     let page = page();
-    let span = |span: &retrial_sim::page::Span| {
+    let span = |span: &retrial_sim::unstable::page::Span| {
         let (lane, until) = (&page.lanes[span.lane].name, span.until.map(seconds));
         format!("{lane} {:?} {} {until:?} {}\n", span.kind, seconds(span.from), span.name)
     };

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use retrial_sim::page::{BarKind, Page};
+use retrial_sim::unstable::page::{BarKind, Page};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -215,9 +215,13 @@ fn a_large_world_is_drawn_and_searched() {
     let (mark, bar) = (page.marks[0].clone(), page.bars[0].clone());
     for n in 0..10_000 {
         let at = n * 1_000_000;
-        page.marks.push(retrial_sim::page::Mark { at, name: format!("mark {n}"), ..mark.clone() });
+        page.marks.push(retrial_sim::unstable::page::Mark {
+            at,
+            name: format!("mark {n}"),
+            ..mark.clone()
+        });
         let until = Some(at + 900_000);
-        page.bars.push(retrial_sim::page::Bar { from: at, until, ..bar.clone() });
+        page.bars.push(retrial_sim::unstable::page::Bar { from: at, until, ..bar.clone() });
     }
     page.until = page.until.max(10_000_000_000);
     let (browser, _folder) = opened(&page);

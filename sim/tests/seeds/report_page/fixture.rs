@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use retrial::time::{Mono, Nanos};
 use retrial_sim::fault::FaultKind;
-use retrial_sim::page::Page;
-use retrial_sim::scenario::{
+use retrial_sim::unstable::page::Page;
+use retrial_sim::unstable::scenario::{
     EndpointPlan, Fault, Format, Interventions, Jump, NodeClock, Place, Reply, Scenario,
     Submission, Topology, When, WorkflowText,
 };
-use retrial_sim::world::{ScenarioRun, run_with_evidence};
+use retrial_sim::unstable::world::{ScenarioRun, run_with_evidence};
 
 /// What no page may show.
 pub(crate) const SECRET: &str = "hush4711";

@@ -13,11 +13,11 @@ use madsim::runtime::{Handle, NodeHandle};
 use madsim::time::{TimeHandle, sleep, sleep_until};
 use retrial::runtime::{Runtime, Task, WorkLost};
 use retrial::time::{Mono, Nanos, Timestamp};
-use retrial_sim::clock::true_now;
 use retrial_sim::fault::{FaultKind, Strikes};
-use retrial_sim::incarnation::Incarnation;
-use retrial_sim::net::{Effect, Net, NetFault, NetPlan, SimConnector, Which, Window};
-use retrial_sim::trace::Trace;
+use retrial_sim::unstable::clock::true_now;
+use retrial_sim::unstable::incarnation::Incarnation;
+use retrial_sim::unstable::net::{Effect, Net, NetFault, NetPlan, SimConnector, Which, Window};
+use retrial_sim::unstable::trace::Trace;
 
 /// One seed's recorders and network.
 #[derive(Clone)]
