@@ -88,6 +88,7 @@ pub enum CommandError {
 
 /// How a run ended, and its final state.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Ended {
     /// How.
     pub outcome: Outcome,

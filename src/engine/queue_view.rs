@@ -9,6 +9,7 @@ use crate::time::Timestamp;
 /// A queue row with the columns of Rappel's `action_queue` table. Each is computed from the run's
 /// events and the row's lease; none is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct QueueView {
     /// The task.
     pub task: TaskId,

@@ -50,6 +50,7 @@ impl<W: World> fmt::Debug for Handle<W> {
 
 /// Why a step has no result to read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ResultError {
     /// The run could not be read.
     #[error(transparent)]
@@ -151,6 +152,7 @@ impl<W: World> Handle<W> {
 
 /// An event of a run, once it is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Happened {
     /// Its number within the run, from 0.
     pub number: Version,

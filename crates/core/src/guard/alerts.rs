@@ -9,7 +9,7 @@ use crate::time::{Nanos, Timestamp};
 
 const WHOLE: u128 = 1_000_000;
 
-/// The share of outcomes that may be failures, and when to tell how much of that is burnt: the error
+/// The share of outcomes that may be failures, and the shares of it that raise alerts: the error
 /// budget of a service level objective (Google's SRE Workbook, "Alerting on SLOs").
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
@@ -131,7 +131,7 @@ pub struct Alert {
     pub calls: u64,
 }
 
-/// What an error budget has come to.
+/// The state of an error budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Burning {
     window: Window,

@@ -19,7 +19,7 @@ pub struct Bucket {
 
 impl Bucket {
     /// The time in which one retry becomes possible again where retries wait: without it, those of
-    /// an action that nobody calls for the first time would wait for ever. (Ours. Finagle lets ten
+    /// an action that nobody calls for the first time would never start. (Ours. Finagle lets ten
     /// retries a second through.)
     pub const TRICKLE: Nanos = Nanos::from_secs(1);
 

@@ -6,7 +6,7 @@ use super::ErrorBudget;
 use crate::policy::{Budget, Share};
 use crate::time::Nanos;
 
-/// How an action is guarded; nothing is unless it is set. Pinned to each run with its workflow.
+/// The guards of an action. Each is off unless it is set. Pinned to each run with its workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardRules {
     /// Stops calling an action that keeps failing.
@@ -186,8 +186,9 @@ impl From<Pace> for PaceParts {
     }
 }
 
-/// What a guard may not say.
+/// Why guard settings are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GuardError {
     /// Nothing opens the breaker.
     #[error("nothing opens the breaker; set `failures`, `rate` or both")]

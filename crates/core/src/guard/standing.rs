@@ -2,8 +2,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// How an action's guards stand, for people to see. Nothing is decided by it: what it means depends
-/// on the rules, which are each run's own.
+/// The state of an action's guards, for display. Nothing is decided by it: its meaning depends on the
+/// rules, which each run has pinned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     /// Its circuit breaker.

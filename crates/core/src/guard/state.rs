@@ -11,7 +11,7 @@ use super::standing::Standing;
 use super::{Breaker, RECHECK};
 use crate::time::Timestamp;
 
-/// What is known of one action. `K` names an attempt. Its size is that of the attempts in progress.
+/// The guard state of one action. `K` identifies an attempt. Its size is O(attempts in progress).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuardState<K> {
     circuit: Circuit,
@@ -31,13 +31,13 @@ struct Admitted<K> {
     epoch: u64,
 }
 
-/// What happens to an action.
+/// An input to the guards of an action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GuardInput<K> {
     /// An attempt wants to start.
     Admit {
-        /// It.
+        /// The attempt.
         attempt: K,
         /// Whether it is its task's first, which the budget counts.
         first: bool,
@@ -53,9 +53,9 @@ pub enum GuardInput<K> {
         /// The tokens that the retry takes.
         tokens: u32,
     },
-    /// An attempt ended. One that is not known to be in progress is nobody's.
+    /// An attempt ended. An attempt that is not in progress is ignored.
     Ended {
-        /// It.
+        /// The attempt.
         attempt: K,
         /// What it says about the action.
         how: Ended,
@@ -86,11 +86,11 @@ impl<K: Copy> GuardInput<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// It answers: a success, or a failure that is the caller's own, such as a 4xx.
+    /// The action is healthy: a success, or a failure caused by the caller, such as a 4xx.
     Well,
-    /// It does not: a retryable failure, a timeout.
+    /// The action is not: a retryable failure, a timeout.
     Badly,
-    /// Nothing: the attempt was called off or its lease was lost.
+    /// Unknown: the attempt was cancelled or its lease was lost.
     Silently,
 }
 
@@ -98,7 +98,7 @@ pub enum Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HeldBy {
-    /// The circuit breaker is open, or its probes are all out.
+    /// The circuit breaker is open, or all its probes are in progress.
     Breaker,
     /// As many attempts as may be are in progress.
     Concurrency,
@@ -119,7 +119,7 @@ impl fmt::Display for HeldBy {
     }
 }
 
-/// An input that is refused.
+/// A refused input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Refusal {
     /// The guard.
@@ -141,7 +141,7 @@ impl<K> Default for GuardState<K> {
 }
 
 impl<K: Copy + Eq> GuardState<K> {
-    /// Takes `input` in at `now`, and gives the alerts that it raises.
+    /// Applies `input` at `now` and returns the alerts that it raises.
     ///
     /// # Errors
     /// When a guard holds it back; then nothing has changed.
@@ -168,7 +168,7 @@ impl<K: Copy + Eq> GuardState<K> {
         self.running.iter().map(|admitted| admitted.attempt)
     }
 
-    /// How they stand at `now`, for people to see.
+    /// The state at `now`, for display.
     #[must_use]
     pub fn standing(&self, now: Timestamp) -> Standing {
         Standing {

@@ -14,6 +14,7 @@ const FORMAT: u8 = 1;
 
 /// Stored bytes that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// There are none.
     #[error("the record is empty")]

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::RunState;
 
-/// What attempts cost, in millionths of whatever the actions count in: dollars, tokens,
-/// calls. Adding saturates.
+/// The cost of attempts, in millionths of the unit that the actions report: dollars, tokens or calls.
+/// Adding saturates.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -57,7 +57,7 @@ impl fmt::Display for Cost {
 }
 
 impl RunState {
-    /// What all its attempts have cost, as far as they said.
+    /// The cost that all its attempts reported.
     #[must_use]
     pub fn cost(&self) -> Cost {
         self.tasks().map(|(_, task)| task.cost).sum()

@@ -1,4 +1,4 @@
-//! What one input does to one task or run. What follows for steps and the run is `advance`'s.
+//! What one input does to a task or a run. `advance` decides what follows for steps and the run.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::policy::{Functions, Policy};
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::StepIx;
 
-/// What reaches a run from outside.
+/// An input to a run.
 #[derive(Clone, Debug)]
 pub enum Input {
     /// A node has reserved the task and wants to start the attempt.
@@ -29,7 +29,7 @@ pub enum Input {
         /// The reservation's token.
         token: Token,
     },
-    /// A guard of its action refuses to let the task's attempt start.
+    /// A guard of its action holds the task's attempt back.
     Held {
         /// The task.
         task: TaskId,
@@ -40,7 +40,7 @@ pub enum Input {
         /// When the guard is to be asked again, store time.
         until: Timestamp,
     },
-    /// The attempt under `token` says what it cost; its outcome follows.
+    /// The attempt under `token` reports its cost; its outcome follows.
     Cost {
         /// The task.
         task: TaskId,
@@ -66,7 +66,7 @@ pub enum Input {
         task: TaskId,
         /// The attempt's token.
         token: Token,
-        /// What it gave.
+        /// Its result.
         result: Arc<Value>,
     },
     /// The attempt under `token` failed.
@@ -91,44 +91,44 @@ pub enum Input {
         /// Whether the action's retry budget has denied a retry.
         denied: bool,
     },
-    /// Somebody wants the run cancelled.
+    /// A user cancels the run.
     Cancel {
-        /// In their words.
+        /// The user's reason.
         reason: String,
     },
-    /// Somebody wants the run cancelled and what succeeded in it undone, whatever its workflow says
-    /// about rolling back.
+    /// A user cancels the run and has what succeeded compensated first, whatever its workflow says
+    /// about rollback.
     Rollback {
-        /// In their words.
+        /// The user's reason.
         reason: String,
     },
-    /// Somebody wants no retry to start until they have decided.
+    /// A user pauses the run's retries.
     Pause {
-        /// In their words.
+        /// The user's reason.
         reason: String,
     },
-    /// Somebody has decided: retries go on.
+    /// A user resumes the run's retries.
     Resume,
-    /// Somebody wants waiting tasks of a step to fail now.
+    /// A user fails waiting tasks of a step now.
     Fail {
         /// The step.
         step: StepIx,
         /// The one item meant; all that wait where absent.
         item: Option<u32>,
-        /// In their words.
+        /// The user's reason.
         reason: String,
     },
-    /// Somebody wants the run left alone.
+    /// A user deactivates the run.
     Deactivate,
-    /// Recovery found the run missing from the active projection, or somebody wants it back.
+    /// A user activates the run, or recovery found it missing from the active projection.
     Activate,
 }
 
-/// What passed without an outcome of the attempt.
+/// Which time limit of an attempt passed without an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Lapse {
-    /// The lease: its holder is gone.
+    /// The lease: its holder no longer renews it.
     Lease,
     /// The attempt's deadline.
     Deadline,

@@ -91,8 +91,9 @@ pub(super) fn step_refused(
     step_failed(state, at, error, failure.lineage())
 }
 
-/// Spec decision 18: routed, or unrouted with or without goals. An error in a handler ends the run
-///. One that a join does without is that join's. `types` is the failure's lineage.
+/// The step fails and takes the edge for its failure. Without an edge, the run ends where the failure is
+/// fatal: in a handler, at a goal, or in a workflow without goals unless a join does without the step.
+/// `types` is the failure's lineage.
 fn step_failed(state: &RunState, at: StepIx, error: ErrorContext, types: &[String]) -> Vec<Event> {
     let in_handler = route::is_handler(state, at);
     let edge = if in_handler { None } else { failure_edge(state, at, &error, types) };

@@ -1,4 +1,4 @@
-//! What happens to a run. The engine decides these, the store keeps them, observers see them.
+//! The events of a run. The engine decides them, the store keeps them, observers see them.
 
 use std::sync::Arc;
 
@@ -35,9 +35,9 @@ pub enum Event {
         /// The input, defaults filled in.
         input: Map<String, Value>,
     },
-    /// Recovery found the run missing from the active projection.
+    /// A user, or recovery that found the run missing from the active projection, activated the run.
     RunActivated,
-    /// The run was taken out of recovery and claiming.
+    /// A user deactivated the run: recovery and claiming skip it.
     RunDeactivated,
     /// The step began, with one task, or one per item where it fans out.
     StepEntered {
@@ -46,7 +46,7 @@ pub enum Event {
         /// How many tasks.
         tasks: u32,
     },
-    /// An attempt was given to a node.
+    /// A node started an attempt.
     AttemptStarted {
         /// The task.
         task: TaskId,
@@ -64,8 +64,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         retry: Option<RetryOf>,
     },
-    /// A guard of its action holds the task's next attempt back. Said once an attempt, of circuit
-    /// breakers; a hold uses nothing up.
+    /// A guard of its action holds the task's next attempt back. Recorded once an attempt, and for
+    /// circuit breakers only. A hold uses up no attempt.
     TaskHeld {
         /// The task.
         task: TaskId,
@@ -110,8 +110,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<u32>,
     },
-    /// The attempt in progress says what it cost. In the commit of its outcome, before that. Of
-    /// an attempt whose lease was lost nothing is known.
+    /// The attempt in progress reported its cost. Precedes the outcome in the same commit. The cost of
+    /// an attempt whose lease was lost is unknown.
     CostReported {
         /// The task.
         task: TaskId,
@@ -141,7 +141,7 @@ pub enum Event {
         attempt: u32,
         /// Of the result.
         digest: Digest,
-        /// Where the task's time went.
+        /// The task's time in attempts and waits.
         #[serde(default)]
         spent: TaskTime,
     },
@@ -155,22 +155,22 @@ pub enum Event {
         reason: GiveUp,
         /// The last failure.
         error: ErrorContext,
-        /// Where the task's time went.
+        /// The task's time in attempts and waits.
         #[serde(default)]
         spent: TaskTime,
     },
-    /// The task was called off: under `fail_fast` its siblings have decided the step. The end of a
-    /// run calls off all that is left without saying so for each.
+    /// The task was cancelled: under `fail_fast` its siblings have decided the step. The end of a run
+    /// cancels all its live tasks without an event for each.
     TaskCancelled {
         /// The task.
         task: TaskId,
     },
-    /// All tasks of the step have ended, and as many of them well as must.
+    /// All tasks of the step have ended, and enough of them succeeded.
     StepSucceeded {
         /// The step.
         step: StepIx,
     },
-    /// All tasks of the step have ended, and too few of them well.
+    /// All tasks of the step have ended, and too few of them succeeded.
     StepFailed {
         /// The step.
         step: StepIx,
@@ -182,7 +182,7 @@ pub enum Event {
         /// The step.
         step: StepIx,
     },
-    /// A choice before it passed the step by.
+    /// A branch that was not taken leads to the step.
     StepSkipped {
         /// The step.
         step: StepIx,
@@ -196,29 +196,29 @@ pub enum Event {
         /// Why.
         cause: RouteCause,
     },
-    /// No retry of the run starts until somebody has decided.
+    /// A user paused the run: no retry starts until it is resumed.
     RunPaused {
-        /// In the words of whoever asked, sanitised.
+        /// The user's reason, sanitised.
         reason: String,
     },
-    /// Retries start again: what was due now, what was not after the rest of its wait.
+    /// A user resumed the run: due retries start now, others after the rest of their delay.
     RunResumed,
-    /// Somebody asked for waiting tasks to fail now. Each one's final failure follows.
+    /// A user asked for waiting tasks to fail now. The final failure of each follows.
     FailRequested {
         /// The step whose tasks they are.
         step: StepIx,
         /// The one item meant; all that wait where absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         item: Option<u32>,
-        /// In the words of whoever asked, sanitised.
+        /// The user's reason, sanitised.
         reason: String,
     },
-    /// Somebody asked for the run to be cancelled.
+    /// A user asked for the run to be cancelled.
     CancelRequested {
-        /// In their words, sanitised.
+        /// The user's reason, sanitised.
         reason: String,
     },
-    /// The run is to end, and what succeeded in it is undone first. Whatever was live is called off.
+    /// The run is to end, and its succeeded tasks are compensated first. Live tasks are cancelled.
     RollbackStarted {
         /// How the run ends then.
         outcome: Outcome,
@@ -229,7 +229,7 @@ pub enum Event {
         /// The task.
         task: TaskId,
     },
-    /// Nothing is left to undo, or somebody stopped the rollback. The run's end follows.
+    /// Nothing is left to compensate, or a user stopped the rollback. The run's end follows.
     RollbackEnded {
         /// Whether everything was undone that had to be.
         complete: bool,
@@ -273,7 +273,7 @@ pub enum Outcome {
     },
     /// It was cancelled.
     Cancelled {
-        /// In the words of whoever asked, sanitised.
+        /// The user's reason, sanitised.
         reason: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What a task that failed for good leaves behind, and the run that tries it again.
+//! Dead letters: the record of a task that failed for good, and the run that redrives it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::failure::{ErrorContext, Failure};
 use crate::policy::GiveUp;
 use crate::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
 
-/// Names a dead letter: a task fails for good at most once.
+/// The id of a dead letter. A task fails for good at most once, so run and task identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LetterId {
     /// The run.
@@ -27,7 +27,7 @@ impl fmt::Display for LetterId {
     }
 }
 
-/// A text that is no letter's name.
+/// A text that is not the id of a dead letter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a dead letter's name, which is written RUN/STEP/ITEM")]
 pub struct NotALetter(String);
@@ -46,8 +46,8 @@ impl FromStr for LetterId {
     }
 }
 
-/// A dead letter: what is known of a task that failed for good. Its id, workflow and time stand
-/// beside it in the store.
+/// A dead letter: the record of a task that failed for good. The store keeps its id, workflow and time
+/// beside it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Letter {
     /// The step's name.
@@ -140,8 +140,9 @@ impl Letter {
 
 /// Why a dead letter's task can't be tried again.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NotRedrivable {
-    /// Its payload was too large or too deeply nested to keep.
+    /// Its payload was too large or too deeply nested to be stored.
     #[error("its arguments were too large or too deeply nested to keep; submit the work anew")]
     NoPayload,
     /// Its run's workflow has no such step.

@@ -1,4 +1,4 @@
-//! The heart, pure: a run's state, the inputs that reach it, the events that happen to it.
+//! The decision core: a run's state, its inputs and its events. Pure.
 //!
 //! Decides everything that happens to a run. Must never know clocks, chance, I/O, async, stores or
 //! how an action is invoked: time is an argument, chance a function of (run seed, task, attempt).

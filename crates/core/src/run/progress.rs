@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// What a task's attempts have said of their progress. It lives in the task's queue row alone:
+/// The progress that a task's attempts reported. It lives in the task's queue row alone:
 /// it outlives the lease, and goes with the row. Of two the one with the larger number is newer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {

@@ -28,8 +28,8 @@ pub fn queue_of(state: &RunState) -> Vec<(TaskId, u32, Waits)> {
     state.tasks().filter_map(row).collect()
 }
 
-/// What the tasks that are due at `now` need and `able` does not allow, in the order of the tasks,
-/// each once. The run waits for a node that can run it.
+/// The needs of tasks that are due at `now` and that `able` does not cover, in the order of the tasks,
+/// each once. The run waits for a node that covers them.
 #[must_use]
 pub fn waits_for(state: &RunState, able: &Able, now: Timestamp) -> Vec<Need> {
     let mut needs: Vec<Need> = Vec::new();

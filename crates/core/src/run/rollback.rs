@@ -1,4 +1,4 @@
-//! Rolling back: what a run does between the decision that it ends and its end. One
+//! Rollback: what a run does between the decision that it ends and its end. One
 //! compensation after another, strictly backwards over what succeeded; none is routed.
 
 use serde::{Deserialize, Serialize};

@@ -13,7 +13,7 @@ use crate::policy::Functions;
 use crate::time::Timestamp;
 use crate::workflow::{StepIx, Workflow};
 
-/// Where a run stands: the fold of its events. O(tasks), never O(attempts).
+/// A run's state: the fold of its events. Its size is O(tasks), never O(attempts).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunState {
     pub(super) id: RunId,
@@ -44,13 +44,13 @@ pub struct RunState {
 pub enum Phase {
     /// Work is left.
     Running,
-    /// Taken out of recovery and claiming; attempts in progress may still end.
+    /// Recovery and claiming skip the run; attempts in progress may still end.
     Deactivated,
-    /// Nothing can happen any more.
+    /// The run has ended; no event follows.
     Ended(Outcome),
 }
 
-/// Where a step stands.
+/// The state of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepState {
     /// How far it is.
@@ -85,7 +85,7 @@ pub struct StepState {
 pub enum StepPhase {
     /// Not entered.
     Waiting,
-    /// Its tasks are at work.
+    /// Its tasks run or wait.
     Active,
     /// As many of its tasks succeeded as must.
     Succeeded,
@@ -93,7 +93,7 @@ pub enum StepPhase {
     Failed,
     /// A failure before it keeps it from starting.
     Unreachable,
-    /// A choice before it passed it by.
+    /// A branch that was not taken leads to it.
     Skipped,
 }
 

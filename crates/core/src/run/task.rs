@@ -1,4 +1,4 @@
-//! Where one task of a run stands.
+//! The state of one task of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +8,7 @@ use crate::failure::{ErrorContext, Failure};
 use crate::guard::HeldBy;
 use crate::time::{Nanos, Timestamp};
 
-/// Where a task stands.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskState {
     /// How far it is.
@@ -39,7 +39,7 @@ pub struct TaskState {
     /// The first attempt's failure: what compaction keeps of a long history beside the last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failure: Option<Box<Failure>>,
-    /// What its attempts have cost, as far as they said.
+    /// The cost that its attempts reported.
     #[serde(default, skip_serializing_if = "Cost::is_zero")]
     pub cost: Cost,
     /// The last failure. Boxed, as most tasks have none and states are copied for every commit.
@@ -59,7 +59,7 @@ pub enum TaskPhase {
         /// The time it may take.
         timeout: Option<Nanos>,
     },
-    /// Ended well.
+    /// An attempt succeeded.
     Succeeded {
         /// Of the result.
         digest: Digest,
@@ -69,7 +69,7 @@ pub enum TaskPhase {
         /// Its own record, whatever becomes of `_last_error`.
         error: Box<ErrorContext>,
     },
-    /// Called off.
+    /// Cancelled.
     Cancelled,
     /// Of a compensation: its turn in the rollback has not come, or there is nothing to undo.
     Idle,

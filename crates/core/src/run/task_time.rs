@@ -89,7 +89,7 @@ impl Watch {
 }
 
 impl TaskState {
-    /// Where its time went so far; an attempt in progress counts when it has ended.
+    /// The time it has spent so far; an attempt in progress counts when it has ended.
     #[must_use]
     pub fn spent(&self) -> TaskTime {
         self.watch.spent
@@ -97,7 +97,7 @@ impl TaskState {
 }
 
 impl RunState {
-    /// Where the time of all tasks went so far, added up.
+    /// The time that all its tasks have spent so far.
     #[must_use]
     pub fn spent(&self) -> TaskTime {
         self.tasks().fold(TaskTime::default(), |sum, (_, task)| sum.and(task.spent()))

@@ -101,7 +101,7 @@ pub struct Prepared {
 }
 
 impl RunState {
-    /// Brings a stored result back, as read from the results table.
+    /// Restores a result that was read from the results table.
     pub fn restore_result(&mut self, task: TaskId, result: Arc<Value>) {
         debug_assert!(self.is_sound(), "a run has the steps of its workflow");
         self.results.insert(task, result);
@@ -137,7 +137,7 @@ impl RunState {
         Some(self.definition(task.step)?.args.render(&View::of_task(self, task)))
     }
 
-    /// What a step has left: its result, and for a fanned-out one also which items failed.
+    /// The result of a step; for a fanned-out one the list of its tasks' results and the failed items.
     #[must_use]
     pub fn left_by(&self, at: StepIx) -> Option<Value> {
         let state = self.steps.get(at.index())?;
