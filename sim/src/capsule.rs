@@ -1,5 +1,5 @@
 //! A capsule: one failure with all that it takes to see it again. It holds the scenario as data, so
-//! it stays what it is when seeds come to draw other worlds.
+//! it stays the same when seeds draw other worlds later.
 
 use std::path::Path;
 
@@ -59,7 +59,7 @@ pub struct Shrinking {
     pub to: Size,
 }
 
-/// A failure, packed up.
+/// A failing scenario with what is needed to reproduce it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Capsule {
@@ -88,7 +88,7 @@ pub struct Capsule {
 }
 
 impl Capsule {
-    /// Shrinks `scenario` by at most `tries` and packs it up. `run` lives through a scenario and
+    /// Shrinks `scenario` by at most `tries` and packs it up. `run` runs a scenario and
     /// judges it.
     ///
     /// # Errors
@@ -186,7 +186,7 @@ impl Capsule {
     }
 }
 
-/// What was to be packed up does not fail.
+/// The scenario does not fail, so there is no capsule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("every promise holds: there is nothing to pack up")]
 pub struct NothingFails;

@@ -1,5 +1,5 @@
-//! Every moment at which a node of one world may die, each in a world of its own: before each poll
-//! of its tasks, and in the middle of each call of its disk, so also inside every commit.
+//! Every moment at which a node of one world may crash, each in a separate run: before each poll of its
+//! tasks, and in the middle of each call of its disk, so also inside every commit.
 //!
 //! Decides which moments there are. Must never know what a world does between them. To add a way to
 //! die, add it to [`Points::scenarios`].

@@ -1,4 +1,4 @@
-//! All that a simulated run of the world leaves behind, as plain data: what oracles judge.
+//! What a world leaves behind, as plain data: the input of the oracles.
 
 mod interventions;
 
@@ -29,13 +29,13 @@ pub const METRICS: &str = "metrics";
 /// What one world left behind.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
-    /// The runs that were asked for, whether or not anybody heard of them again.
+    /// The runs that were asked for, acknowledged or not.
     pub runs: Vec<RunEvidence>,
-    /// What observers were told, in the order in which they were told.
+    /// The events that observers received, in that order.
     pub observed: Vec<ObservedEvent>,
     /// What truly arrived at the endpoints, in the order of arrival.
     pub ledger: Vec<Arrival>,
-    /// The registered functions that some node had not.
+    /// The registered functions that some node lacks.
     pub missing_functions: BTreeSet<String>,
     /// How often each kind of fault struck.
     pub strikes: BTreeMap<FaultKind, u64>,
@@ -45,19 +45,19 @@ pub struct Evidence {
     pub phases: Phases,
     /// How far the clocks may be from the truth.
     pub clock: ClockBounds,
-    /// Whether a bit rotted: then what is reported as damaged may be lost (spec decision 19).
+    /// Whether a bit rotted: then what is reported as damaged may be lost.
     pub rot: bool,
     /// Whether the store said that it could not be opened, and nothing was read back.
     pub store_lost: bool,
-    /// Every event that somebody asked the store to keep, where something was to rot.
+    /// Every event that was sent to the store; recorded only where bit rot is planned.
     pub sent: Vec<Ask>,
     /// What no output may show.
     pub secrets: Vec<String>,
     /// Every text that was put out.
     pub outputs: Vec<Output>,
-    /// What people did, and what the store keeps of failed work.
+    /// What users did, and the dead letters that the store keeps.
     pub interventions: InterventionEvidence,
-    /// How many commits were refused because a token was not good any more.
+    /// How many commits were refused because their token was stale.
     pub fenced: u64,
     /// What registered functions did.
     pub function_records: Vec<FunctionRecord>,
@@ -65,7 +65,7 @@ pub struct Evidence {
     pub answers: Vec<StoreAnswer>,
     /// How many polls and disk calls each node had made when everything healed.
     pub steps: BTreeMap<String, Steps>,
-    /// What became of a user's own part.
+    /// What the user's code did.
     pub own: UserEvidence,
     /// The requests that reached a user's own services, in the order of arrival.
     pub requests: Vec<ServiceRequest>,
@@ -125,7 +125,7 @@ pub enum FunctionEvent {
     Beat(u64),
     /// It said that it cost so many millionths more.
     TaskTime(u64),
-    /// It came to a failure by itself. Written down of a user's own functions.
+    /// It returned a failure. Recorded of user functions only.
     Failed {
         /// The failure's code.
         code: ErrorCode,
@@ -138,8 +138,8 @@ pub enum FunctionEvent {
 /// of one instant may have been decided in another.
 #[derive(Clone, Debug)]
 pub enum StoreAnswer {
-    /// The store began anew, or did not know what became of a commit. What landed without an answer
-    /// landed at such a place.
+    /// The store restarted, or did not know whether a commit landed. Commits without an answer landed at
+    /// such a place.
     Unsure,
     /// What was asked for landed.
     Landed(Ask),
@@ -179,13 +179,13 @@ pub struct RunEvidence {
     pub cancels: Vec<Mono>,
     /// True times of requests to roll it back.
     pub rollbacks: Vec<Mono>,
-    /// Whether it was deactivated and nobody has asked for it back (A12).
+    /// Whether it was deactivated and nobody has asked for it back.
     pub left_alone: bool,
     /// When its retries were paused: from the answer until the request to resume.
     pub pauses: Vec<(Mono, Mono)>,
     /// The dead letter that it redrives, by the store's word.
     pub redrives: Option<LetterId>,
-    /// Whether nobody asked for it: it tells a webhook of an alert.
+    /// Whether it delivers an alert to a webhook: no user asked for it.
     pub is_webhook: bool,
     /// The number of the first event that is kept; above zero when older ones were trimmed.
     pub first: Version,
@@ -234,10 +234,10 @@ impl RunEvidence {
     }
 }
 
-/// One event as an observer was told it.
+/// One event as an observer received it.
 #[derive(Clone, Debug)]
 pub struct ObservedEvent {
-    /// The node that told it.
+    /// The node that reported it.
     pub node: String,
     /// That node's incarnation, from 0.
     pub incarnation: u32,
@@ -327,7 +327,7 @@ pub struct ClockBounds {
     /// A fixed tolerance on top.
     pub slack: Nanos,
     /// True times at which the store's own clock may have leapt ahead: it was opened again under
-    /// another wall clock (spec decision 11). Waits across one are not judged in true time.
+    /// another wall clock. Waits across one are not judged in true time.
     pub jumps: Vec<Mono>,
 }
 

@@ -1,4 +1,5 @@
-//! The simulated world: clock, network, disk, endpoints, faults and oracles, all drawn from one seed.
+//! Deterministic simulation of retrial: a simulated clock, network, disk and endpoints, faults, and the
+//! oracles that judge the result. One seed determines everything.
 #![cfg_attr(
     not(feature = "unstable"),
     allow(

@@ -256,7 +256,7 @@ impl SimNode {
     /// Kills what is left of a dead life, and reports what doesn't go.
     async fn clean_up(&self) {
         let handle = Handle::current();
-        // Killing a paused node can hang for ever.
+        // Killing a paused node can hang.
         handle.resume(self.0.id);
         handle.kill(self.0.id);
         madsim::time::sleep(CLEANUP_DELAY.into()).await;

@@ -1,4 +1,4 @@
-//! What a seed came to, and what a sweep of seeds came to.
+//! The result of a seed and of a sweep of seeds.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -61,7 +61,7 @@ pub struct Breach {
     pub proof: Vec<EventRef>,
 }
 
-/// What one seed came to.
+/// The result of one seed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeedReport {
     /// The seed.
@@ -117,7 +117,7 @@ impl SeedReport {
     }
 }
 
-/// What a sweep came to: its seeds, added up.
+/// The result of a sweep: the totals of its seeds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SweepReport {
     /// Seeds run.
@@ -258,7 +258,7 @@ impl SweepReport {
 }
 
 impl SweepReport {
-    /// A workflow of one's own may well have none of them.
+    /// A user's workflow may have none of them.
     fn feature_words(&self, out: &mut String) {
         if self.features.is_empty() {
             return;

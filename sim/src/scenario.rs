@@ -32,7 +32,7 @@ pub const ENDPOINTS: &str = "endpoints";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Where the rest of the world's chance comes from: latencies, run seeds, scheduling.
+    /// The seed of everything that is not listed here: latencies, run seeds, scheduling.
     pub seed: u64,
     /// Who runs and where they keep their runs.
     pub topology: Topology,
@@ -46,16 +46,16 @@ pub struct Scenario {
     pub endpoints: Vec<EndpointPlan>,
     /// The runs that are asked for.
     pub submissions: Vec<Submission>,
-    /// The runs that are called off.
+    /// The runs that are cancelled.
     #[serde(default)]
     pub cancels: Vec<Cancel>,
-    /// The runs that are left alone for a while.
+    /// The runs that are deactivated for a while.
     #[serde(default, rename = "rests")]
     pub deactivations: Vec<Deactivation>,
-    /// What people do beside that.
+    /// What users do beside that.
     #[serde(default, rename = "people")]
     pub interventions: Interventions,
-    /// The registered functions that some nodes have not (X12).
+    /// The registered functions that some nodes have not.
     #[serde(default, rename = "lacking", skip_serializing_if = "Vec::is_empty")]
     pub missing_functions: Vec<MissingFunction>,
     /// What goes wrong, besides what endpoints answer and what clocks show.
@@ -193,12 +193,12 @@ pub struct Submission {
     /// The input, laid over the workflow's defaults.
     #[serde(default)]
     pub input: Map<String, Value>,
-    /// The idempotency key (X8).
+    /// The idempotency key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
 }
 
-/// A run that is called off.
+/// A run that is cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cancel {
@@ -208,12 +208,12 @@ pub struct Cancel {
     pub node: u32,
     /// The run, by its submission's place in [`Scenario::submissions`].
     pub submission: usize,
-    /// Whether what succeeded in it is to be undone, whatever its workflow says (C18).
+    /// Whether what succeeded in it is to be undone, whatever its workflow says.
     #[serde(default)]
     pub rollback: bool,
 }
 
-/// A run that is deactivated, and activated again (A12).
+/// A run that is deactivated, and activated again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deactivation {
@@ -230,7 +230,7 @@ pub struct Deactivation {
     pub archive: bool,
 }
 
-/// A registered function that one node has not. Another has it, or nobody could run it (X12).
+/// A registered function that one node has not. Another has it, or nobody could run it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MissingFunction {

@@ -150,7 +150,7 @@ impl Sweep {
         Ok(reports.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs one scenario in a worker of its own, which is kept in `slot` for the next.
+    /// Runs one scenario in a worker process, which is kept in `slot` for the next.
     ///
     /// # Errors
     /// When a worker process can't be started.

@@ -48,7 +48,7 @@ pub struct Line {
     pub kind: Kind,
     /// What, in words.
     pub text: String,
-    /// The head of the fingerprint after it: tells also what the words leave out.
+    /// The head of the fingerprint after it. It also covers the bytes that `text` leaves out.
     pub mark: u64,
 }
 

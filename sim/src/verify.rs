@@ -1,5 +1,5 @@
-//! The receipt of determinism: every seed lived through twice, in two processes that differ in all
-//! that must not matter, and their histories compared to the last byte.
+//! Proves determinism: runs every seed twice, in two processes whose surroundings differ, and compares
+//! their histories byte for byte.
 
 use std::fmt::Write as _;
 use std::io;

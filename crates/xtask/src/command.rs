@@ -12,7 +12,7 @@ use xtask::mutants::{self, Cache, Keys, Outcome, Patch, Processes, Results, Scra
 
 #[derive(Args)]
 pub(crate) struct Mutants {
-    /// How many seeds each mutant lives through, from 0, until one fails.
+    /// How many seeds to run for each mutant, from 0, until one fails.
     #[arg(long, default_value_t = 400)]
     seeds: u64,
     /// Try only the K-th of N parts of the mutants, K from 1.

@@ -1,4 +1,4 @@
-//! Lives through worlds with what a user brought, one after another, and judges them.
+//! Runs scenarios with user code, one after another, and judges them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ pub(super) struct CheckRunner {
     pub(super) watchdog: Duration,
 }
 
-/// One world that was lived through.
+/// The result of one world.
 struct WorldRun {
     report: SeedReport,
     history: Option<History>,
@@ -79,7 +79,7 @@ impl CheckRunner {
         }
     }
 
-    /// Lives through one scenario and shows its history, whatever comes of it.
+    /// Runs one scenario and shows its history, whether or not it fails.
     fn again(&self, scenario: Scenario, capsule: Option<&Capsule>) -> Result<Passed, Failed> {
         let world = self.run_world(scenario, true);
         let lines =
@@ -111,7 +111,7 @@ impl CheckRunner {
         Failed::shrunk(&self.name, seed, &capsule, &Test::here())
     }
 
-    /// Lives through a scenario on a thread of its own, and judges it.
+    /// Runs a scenario on its own thread, and judges it.
     fn run_world(&self, scenario: Scenario, keep: bool) -> WorldRun {
         let (seed, own) = (scenario.seed, Arc::clone(&self.own));
         let (send, received) = channel();
@@ -182,8 +182,8 @@ impl CheckRunner {
     }
 }
 
-/// Waits for a world's end; gives it up once nothing in it has been polled for so long. A large one
-/// may take its time, to be lived through and to be judged.
+/// Waits for a world's end; gives up when nothing in it was polled for `patience`. A large world may
+/// take longer to run and to judge.
 fn wait<T>(patience: Duration, end: &Receiver<T>, watchdog: &Watchdog) -> Option<T> {
     let mut polls = watchdog.polls();
     loop {

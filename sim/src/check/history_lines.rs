@@ -1,12 +1,11 @@
-//! A history cut down to what a user's code meets.
+//! The lines of a history that concern a user's code.
 
 use retrial::time::Nanos;
 use serde_json::{Map, Value};
 
 use crate::trace::{Kind, Line};
 
-/// What stands in an event's JSON, in the order in which it is told. The rest can be read in the
-/// events around it, or says nothing to a reader of one history.
+/// The fields of an event's JSON that are shown, in this order.
 const SHOWN: [&str; 11] = [
     "step",
     "item",

@@ -1,12 +1,12 @@
-//! A check: a user's own functions, services and policies, lived through in one simulated world
-//! after another, each drawn from a seed, and judged by all oracles and the user's invariants.
+//! Tests of a user's functions, services and policies in simulated worlds. A seed draws each world; all
+//! oracles and the user's invariants judge it.
 //!
-//! Decides what a user may bring and how a failure is told: shrunk, with its history and the command
-//! that shows it again. Must never decide what is right (the oracles and the user's invariants do)
-//! nor what a world does with what is brought (`world` does). Everything happens in this process,
-//! for code can't be sent to another: each seed on a fresh thread, and a seed that never gives
-//! control back is left behind. To let users bring one thing more, add a method to [`Check`] and a
-//! field to `user::UserCode` or `workload::CheckPlan`, whichever it is: code or data.
+//! Decides what a user may bring and how a failure is reported: shrunk, with its history and the command
+//! that repeats it. Must never decide what is right (the oracles and the user's invariants do) nor what
+//! a world does with user code (`world` does). Everything runs in this process, because code can't be
+//! sent to another: each seed runs on a fresh thread, and a seed that never yields is abandoned. To let
+//! users bring one thing more, add a method to [`Check`] and a field to `user::UserCode` (code) or
+//! `workload::CheckPlan` (data).
 
 mod check_runner;
 mod history_lines;
@@ -40,14 +40,14 @@ use crate::workload::{CheckPlan, Text, UserKind};
 use check_runner::CheckRunner;
 use invariant::Closure;
 
-/// The most scenarios that are tried to make a failing one smaller, unless told.
+/// The default of [`Check::tries`].
 const TRIES: u64 = 400;
-/// The real time after which a world is given up in which nothing gives control back, unless told.
+/// The default of [`Check::watchdog`].
 const WATCHDOG: Duration = Duration::from_secs(120);
-/// The seeds of a check, unless told.
+/// The default of [`Check::seeds`].
 const SEEDS: u64 = 100;
 
-/// A test of a user's own functions and workflow in simulated worlds.
+/// A test of user functions and a workflow in simulated worlds.
 ///
 /// ```
 /// use retrial::action::Context;
@@ -92,7 +92,7 @@ pub struct Check {
 }
 
 impl Check {
-    /// A check of this name, which stands in messages and file names.
+    /// A check with this name, which messages and file names show.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -121,7 +121,7 @@ impl Check {
     }
 
     /// Checks the workflow of a file: TOML, JSON or IR text, as the ending of `file` says. Its
-    /// `[simulate]` table holds where the check says nothing else.
+    /// `[simulate]` table applies unless the check overrides it.
     pub fn workflow_file(mut self, file: &str, text: &str) -> Self {
         self.text = Some(Text::File(file.to_owned(), text.to_owned()));
         self
@@ -149,8 +149,8 @@ impl Check {
         }
     }
 
-    /// Registers `function` under `name`, as [`Registry::register`] does. What it holds it shares
-    /// with all worlds: state belongs into [`Check::functions`].
+    /// Registers `function` under `name`, as [`Registry::register`] does. All worlds share what it
+    /// captures: use [`Check::functions`] for state.
     pub fn function<F, Fut, T, E>(self, name: &str, function: F) -> Self
     where
         F: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
@@ -164,8 +164,8 @@ impl Check {
         })
     }
 
-    /// Registers functions through `add`, which is called anew for each life of each node: what it
-    /// makes is the memory of that process.
+    /// Registers functions through `add`, which runs each time a node starts: what it creates is the
+    /// memory of that process.
     pub fn functions(mut self, add: impl Fn(&mut Registry) + Send + Sync + 'static) -> Self {
         self.own.registries.push(Arc::new(add));
         self
@@ -184,9 +184,9 @@ impl Check {
         self
     }
 
-    /// Adds an HTTP service at `host`, a name as it stands in URLs, at every port. `make` is called
-    /// once a world, so what it makes is that world's alone. Faults befall requests on their way to it
-    /// and answers on their way back.
+    /// Adds an HTTP service at `host`, a name as in URLs, at every port. `service` runs once for each
+    /// world and returns the handler, so each world has its own state. Faults strike requests and
+    /// answers on their way.
     pub fn service<M, S, Fut>(mut self, host: &str, service: M) -> Self
     where
         M: Fn(&World) -> S + Send + Sync + 'static,
@@ -203,7 +203,7 @@ impl Check {
         self
     }
 
-    /// How many runs each world is asked for, drawn from here; 1 to 4 unless told.
+    /// The range from which the number of runs in a world is drawn; 1 to 4 by default.
     pub fn runs(mut self, runs: RangeInclusive<u32>) -> Self {
         if runs.is_empty() || *runs.start() == 0 || *runs.end() > 100 {
             self.wrong.push("`runs` must be a range within 1 to 100".to_owned());
@@ -212,7 +212,7 @@ impl Check {
         self
     }
 
-    /// Each run's input: an object.
+    /// The input of each run: an object.
     pub fn input(mut self, input: Value) -> Self {
         match input {
             Value::Object(input) => self.input = input,
@@ -221,7 +221,7 @@ impl Check {
         self
     }
 
-    /// Runs on so many engines: 1 has its own store, 2 or 3 share one. Drawn unless told.
+    /// The number of engines: 1 has its own store, 2 or 3 share one. Drawn by default.
     pub fn nodes(mut self, nodes: u32) -> Self {
         if !(1..=3).contains(&nodes) {
             self.wrong.push("`nodes` must be 1, 2 or 3".to_owned());
@@ -230,66 +230,65 @@ impl Check {
         self
     }
 
-    /// Draws only these of the world's kinds of faults; none where empty, all unless told. Answers
-    /// may be late all the same.
+    /// Draws only these kinds of faults: none if empty, all by default. Answers may still be late.
     pub fn faults(mut self, kinds: impl IntoIterator<Item = FaultKind>) -> Self {
         self.kinds = Some(kinds.into_iter().collect());
         self
     }
 
-    /// Heals everything after so long; drawn from 2 s to 20 s unless told.
+    /// The time after which everything heals; drawn from 2 s to 20 s by default.
     pub fn heal_after(mut self, length: Nanos) -> Self {
         self.heal_after = Some(length);
         self
     }
 
-    /// The longest that one attempt takes when nothing is wrong; 60 s unless told. It is part of
-    /// the time after which a run that has not ended is called stuck.
+    /// The longest that one attempt takes without faults; 60 s by default. It is part of the time after
+    /// which a run that has not ended counts as stuck.
     pub fn longest_attempt(mut self, length: Nanos) -> Self {
         self.longest_attempt = Some(length);
         self
     }
 
-    /// The most items of a list that the check's own functions and services give and a step fans out
-    /// over; 100 unless told. It is part of that time too.
+    /// The most items of a list that user functions and services return and a step fans out over; 100
+    /// by default. It is part of that time too.
     pub fn longest_list(mut self, items: u64) -> Self {
         self.longest_list = Some(items);
         self
     }
 
-    /// How many seeds, from 0; 100 unless told. `RETRIAL_SEEDS` sets another number or a range.
+    /// The number of seeds, from 0; 100 by default. `RETRIAL_SEEDS` overrides it with a number or a range.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
         self
     }
 
-    /// The most scenarios that are tried to make a failing one smaller; 400 unless told.
+    /// The most scenarios to try when a failing one is shrunk; 400 by default.
     pub fn tries(mut self, tries: u64) -> Self {
         self.tries = tries;
         self
     }
 
-    /// The real time after which a world is given up in which nothing gives control back; two minutes
-    /// unless told. Its thread is left behind. A world that goes on may take longer.
+    /// The real time after which a world that makes no progress is abandoned, with its thread; two
+    /// minutes by default. A world that makes progress may take longer.
     pub fn watchdog(mut self, length: Duration) -> Self {
         self.watchdog = length;
         self
     }
 
-    /// A panic in a function is an ordinary failure, as the engine takes it (`PANIC`, permanent).
-    /// Unless told, it fails the check.
+    /// Treats a panic in a function as an ordinary failure, as the engine does (`PANIC`, permanent). By
+    /// default it fails the check.
     pub fn panics_are_failures(mut self) -> Self {
         self.panics_are_failures = true;
         self
     }
 
-    /// Adds something that must hold of every world at its end.
+    /// Adds a condition that must hold at the end of every world.
     pub fn invariant(mut self, invariant: impl Invariant) -> Self {
         self.invariants.push(Arc::new(invariant));
         self
     }
 
-    /// The same from a closure: what it says is what is wrong.
+    /// Adds an invariant from a closure; its error says what is wrong.
     pub fn holds(
         self,
         name: &str,
@@ -298,7 +297,7 @@ impl Check {
         self.invariant(Closure { name: name.to_owned(), check })
     }
 
-    /// Adds a kind of fault. Each world has it or not, by chance.
+    /// Adds a kind of fault. The seed draws whether a world has it.
     pub fn fault(mut self, fault: impl UserFault) -> Self {
         if self.own.fault(fault.name()).is_some() {
             self.wrong.push(format!("two faults are called `{}`", fault.name()));
@@ -307,13 +306,13 @@ impl Check {
         self
     }
 
-    /// Runs the check, and says in one line what was tested.
+    /// Runs the check and prints one line that says what was tested.
     ///
-    /// `RETRIAL_SEED=n` runs that seed alone and shows its history; `RETRIAL_CAPSULE=file` lives
-    /// through the scenario of a failure that was written down.
+    /// `RETRIAL_SEED=n` runs that seed alone and shows its history; `RETRIAL_CAPSULE=file` replays the
+    /// scenario of a recorded failure.
     ///
     /// # Panics
-    /// When something is found, or nothing was tested: a test fails by panicking.
+    /// When a seed fails, or nothing was tested.
     #[expect(clippy::panic, reason = "a test fails by panicking")]
     #[track_caller]
     pub fn run(self) {

@@ -1,4 +1,4 @@
-//! What the environment asks a check for, and how a reader asks for the same again.
+//! What environment variables select in a check, and the commands that repeat it.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,10 +10,10 @@ use crate::capsule::Capsule;
 const SEED: &str = "RETRIAL_SEED";
 /// How many seeds, or which: `1000` or `200..300`.
 const SEEDS: &str = "RETRIAL_SEEDS";
-/// Lives through the scenario of a failure that was written down.
+/// Replays a capsule's scenario.
 const CAPSULE: &str = "RETRIAL_CAPSULE";
 
-/// What a check is asked for.
+/// What a check runs.
 pub(super) enum Selection {
     /// These seeds.
     Seeds(Vec<u64>),
@@ -92,7 +92,7 @@ impl Test {
         self.folder.join(format!("{check}-seed-{seed}.json"))
     }
 
-    /// The commands that live through a capsule again, a line each.
+    /// The commands that replay a capsule, a line each.
     pub(super) fn with_capsule(&self, file: &Path) -> Vec<String> {
         self.commands(&format!("{CAPSULE}={}", file.display()))
     }

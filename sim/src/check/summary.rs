@@ -1,4 +1,4 @@
-//! What a check came to, for a reader.
+//! The result of a check, for a reader.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -20,7 +20,7 @@ const MOST_FOUND: usize = 5;
 #[derive(Clone, Debug)]
 pub struct Passed {
     name: String,
-    /// What the seeds came to, added up.
+    /// The totals of the seeds.
     pub report: SweepReport,
     /// How often each own fault was drawn.
     pub drawn: BTreeMap<String, u64>,

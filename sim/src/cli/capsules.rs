@@ -53,15 +53,17 @@ pub(crate) fn scenario_of(
     Ok((capsule.scenario.clone(), Some(capsule)))
 }
 
-/// Whether a capsule was seen again as it was packed up.
+/// Whether a replay of a capsule gave the same result.
 pub(crate) fn compared(capsule: &Capsule, report: &SeedReport) -> String {
     let Cause { oracle, reason } = &capsule.cause;
     if report.fingerprint == capsule.fingerprint {
-        return "as it was packed up: the same fingerprint".to_owned();
+        return "same fingerprint as in the capsule".to_owned();
     }
     match capsule.cause.is_in(report) {
-        true => format!("{oracle} ({reason}) is found as then; the fingerprint is another"),
-        false => format!("{oracle} ({reason}) is not found any more"),
+        true => format!(
+            "{oracle} ({reason}) is found again; the fingerprint differs from the capsule's"
+        ),
+        false => format!("{oracle} ({reason}) is not found"),
     }
 }
 
@@ -115,7 +117,7 @@ pub(crate) fn report(asked: &Report) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is known of a capsule whose world is not lived through again.
+/// What is known of a capsule that is not run again.
 fn report_of(capsule: &Capsule) -> SeedReport {
     let (seed, breaches) = (capsule.scenario.seed, capsule.breaches.clone());
     let report = SeedReport::broken_off(seed, capsule.verdict, "world", String::new());

@@ -1,4 +1,4 @@
-//! The command line `retrial-sim`: sweeps seeds, replays one, shrinks failures and packs them up.
+//! The command line `retrial-sim`: sweeps seeds, replays one, shrinks failures and writes capsules.
 //!
 //! Decides what a command prints and with which code it ends. Must never decide what happens in a
 //! world or what is judged. To add a command, write a module with its function and add a variant to
@@ -26,7 +26,7 @@ use retrial_sim::unstable::sweep::{Shard, Sweep, cores};
 use retrial_sim::unstable::verify::{self, Receipt};
 use retrial_sim::unstable::world;
 
-/// Runs the whole retrial engine in simulated worlds, one a seed, and judges what happened.
+/// Runs the retrial engine in simulated worlds, one for each seed, and judges the results.
 #[derive(Parser)]
 #[command(name = "retrial-sim", version, about)]
 struct Cli {
@@ -36,32 +36,32 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Sweeps seeds. Exit 0: all held. 1: wrong. 2: bad usage or input. 3: stuck. 4: panic. 5:
-    /// nothing was tested.
+    /// Runs a sweep of seeds. Exit 0: all promises held. 1: wrong. 2: bad usage or input. 3: stuck. 4:
+    /// panic. 5: nothing was tested.
     Run(Run),
-    /// Replays a seed or a capsule: its whole history, its verdict and its fingerprint.
+    /// Replays a seed or a capsule and prints its history, verdict and fingerprint.
     Repro {
-        /// The seed, or a capsule's file.
+        /// The seed, or a capsule file.
         what: String,
         /// Simulate this workflow file instead of drawn workflows.
         #[arg(long)]
         scenario: Option<PathBuf>,
     },
-    /// Shrinks a failing seed or capsule and writes it as a capsule, with a test and a page beside it.
+    /// Shrinks a failing seed or capsule and writes the result as a capsule, a test and an HTML page.
     /// Exit 0: written. 2: nothing fails, bad usage or input.
     Shrink(Shrink),
-    /// Writes a page for a browser of a seed or a capsule, whether or not it fails: a timeline, and
-    /// what was broken. Exit 0: written. 2: bad usage or input.
+    /// Writes an HTML page of a seed or a capsule, failing or not: a timeline and the broken promises.
+    /// Exit 0: written. 2: bad usage or input.
     Report(Report),
-    /// Runs each seed twice, in two processes: alone, and as one of many in another folder and
-    /// environment. Exit 0: the same histories. 1: not. 2: bad usage or input.
+    /// Runs each seed twice: in its own process, and as one of many in a process with another folder and
+    /// environment. Exit 0: the histories are equal. 1: they differ. 2: bad usage or input.
     Verify(Verify),
-    /// Lives through a seed's or a capsule's world once for each moment at which a node of it may die:
-    /// before each poll of its tasks, in the middle of each call of its disk. Exit 0: all held. 1: not.
-    /// 2: bad usage or input.
+    /// Runs a seed or a capsule once for each moment at which a node may crash: before each poll of its
+    /// tasks and in the middle of each disk call. Exit 0: all promises held. 1: wrong. 2: bad usage or
+    /// input.
     CrashPoints(CrashPoints),
-    /// Opens and judges every state that a power failure may leave of an embedded store's disk. Exit
-    /// 0: all held. 1: wrong. 2: bad usage.
+    /// Opens the store on every state in which a power failure may leave its disk, and judges it. Exit
+    /// 0: all are right. 1: wrong. 2: bad usage.
     DiskStates(disk_states::DiskStates),
     /// Reads seeds and scenarios from standard input and writes reports, as a sweep's worker.
     #[command(hide = true)]
@@ -81,23 +81,23 @@ struct Run {
     /// Simulate this workflow file instead of drawn workflows.
     #[arg(long)]
     scenario: Option<PathBuf>,
-    /// Worker processes; the default is one a core.
+    /// Worker processes; by default one for each core.
     #[arg(long)]
     jobs: Option<usize>,
-    /// Run only the K-th of N parts of the seeds, K from 1.
+    /// Run only part K of N of the seeds; K starts at 1.
     #[arg(long)]
     shard: Option<Shard>,
-    /// Write the summary as JSON to this file too.
+    /// Also write the summary as JSON to this file.
     #[arg(long)]
     json: Option<PathBuf>,
-    /// Shrink the first failure of each cause, and write it as a capsule, with a test and a page beside
-    /// it, into this folder.
+    /// Shrink the first failure of each cause, and write a capsule, a test and an HTML page into this
+    /// folder.
     #[arg(long)]
     capsules: Option<PathBuf>,
-    /// Write a test report in JUnit's XML to this file too, a test case a seed.
+    /// Also write a JUnit XML report to this file, with a test case for each seed.
     #[arg(long)]
     junit: Option<PathBuf>,
-    /// Real seconds after which a seed that has not ended is called stuck.
+    /// Real seconds after which a seed that has not ended counts as stuck.
     #[arg(long, default_value_t = 60)]
     watchdog: u64,
 }
@@ -110,14 +110,14 @@ struct Verify {
     /// Simulate this workflow file instead of drawn workflows.
     #[arg(long)]
     scenario: Option<PathBuf>,
-    /// Worker processes; the default is one a core.
+    /// Worker processes; by default one for each core.
     #[arg(long)]
     jobs: Option<usize>,
 }
 
 #[derive(Args)]
 struct Shrink {
-    /// The seed, or a capsule's file.
+    /// The seed, or a capsule file.
     what: String,
     /// Simulate this workflow file instead of drawn workflows.
     #[arg(long)]
@@ -132,24 +132,23 @@ struct Shrink {
 
 #[derive(Args)]
 struct CrashPoints {
-    /// Seeds, or capsules' files.
+    /// Seeds, or capsule files.
     #[arg(default_values_t = [String::from("2"), String::from("5")])]
     what: Vec<String>,
     /// Simulate this workflow file instead of drawn workflows.
     #[arg(long)]
     scenario: Option<PathBuf>,
-    /// Worker processes; the default is one a core.
+    /// Worker processes; by default one for each core.
     #[arg(long)]
     jobs: Option<usize>,
-    /// Shrink the first failure of each cause, and write it as a capsule, with a test beside it, into
-    /// this folder.
+    /// Shrink the first failure of each cause, and write a capsule and a test into this folder.
     #[arg(long)]
     capsules: Option<PathBuf>,
 }
 
 #[derive(Args)]
 struct Report {
-    /// The seed, or a capsule's file.
+    /// The seed, or a capsule file.
     what: String,
     /// Simulate this workflow file instead of drawn workflows.
     #[arg(long)]

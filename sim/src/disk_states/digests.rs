@@ -1,5 +1,4 @@
-//! Names for the contents of a disk, so that equal ones are told apart from others without keeping
-//! them.
+//! Digests of disk contents, to recognise equal contents without keeping them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

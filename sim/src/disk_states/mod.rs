@@ -98,7 +98,7 @@ pub fn record<B: StorageBackend>(
     Ok(written.trace())
 }
 
-/// A runtime on a node of its own.
+/// A runtime on a fresh node.
 fn runtime() -> SimRuntime {
     let (node, incarnation) =
         (Handle::current().create_node().name("n").build(), Incarnation::new("n", 0));

@@ -68,7 +68,7 @@ impl Counts {
 pub struct Breach {
     /// The disk call in whose middle the power failed, from 0; their count for the end.
     pub op: usize,
-    /// What became of the changes that were not durable.
+    /// Which of the changes that were not durable are kept.
     pub left: Left,
     /// What is wrong.
     pub why: String,
@@ -91,7 +91,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The most breaches that are told one by one.
+    /// The most breaches that are listed.
     const MOST_TOLD: usize = 20;
 
     /// Whether something was judged and all of it held.

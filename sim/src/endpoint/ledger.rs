@@ -1,4 +1,4 @@
-//! What truly arrived at an endpoint, and what became of the answer.
+//! What truly arrived at an endpoint, and whether the answer was delivered.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +20,7 @@ pub struct Entry {
     pub connection: String,
     /// Its path.
     pub path: String,
-    /// Its `Receipt-Token` (A14).
+    /// Its `Receipt-Token`.
     pub token: Option<String>,
     /// Its `Idempotency-Key`.
     pub key: Option<String>,
@@ -36,7 +36,7 @@ pub struct Entry {
     pub reply: Reply,
     /// When the handling ended, true time, whether or not anybody still listened.
     pub ended: Option<Mono>,
-    /// What became of the answer, once that is known.
+    /// Whether the answer was delivered, once that is known.
     pub delivery: Option<Delivery>,
     /// The user's own service that it was sent to, by host, and the whole request.
     pub service: Option<(String, Request)>,
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// What became of an answer.
+/// How the delivery of an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
     /// The network took all of it. It may still be lost on the way.

@@ -187,7 +187,7 @@ impl Endpoint {
         let exchange = Exchange { place, route, reply, method: head.method, args, breaker, own };
         let _ = placed.set(exchange.place);
         let (answer, answered) = oneshot::channel();
-        // A task of its own: the handling goes on when the caller gives up.
+        // A separate task: the handling goes on when the caller gives up.
         madsim::task::spawn(self.clone().handle(exchange, answer));
         answered.await.map_err(|_| Silent)
     }

@@ -1,10 +1,10 @@
-//! What people did, and what became of it.
+//! What users did to runs and dead letters, and the answers.
 
 use retrial::run::{Letter, LetterId, RunId};
 use retrial::store::{LetterHead, Prune, RunHead};
 use retrial::time::Timestamp;
 
-/// What people did, and what the store keeps of failed work.
+/// What users did, and the dead letters that the store keeps.
 #[derive(Clone, Debug, Default)]
 pub struct InterventionEvidence {
     /// The dead letters; the second part is missing where it can't be read.

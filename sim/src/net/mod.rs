@@ -3,7 +3,7 @@
 //! Decides what bytes cross between two nodes, in what pieces, when, and how a connection ends; all
 //! of it from a [`NetPlan`] and the seed. Must never know HTTP, stores or what the bytes mean. To
 //! add a fault, add a variant to [`Effect`], say in [`Net`] where it takes effect, count it there
-//! with [`FaultKind`](crate::fault::FaultKind), and add a row to `tests/net_faults.rs`.
+//! with [`FaultKind`](crate::fault::FaultKind), and add a row to `sim/tests/world/net_faults.rs`.
 //!
 //! What stands in for madsim's behaviour, and why:
 //! - a write is sent at once, in pieces, as a kernel would: madsim waits for a flush;

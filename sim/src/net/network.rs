@@ -227,7 +227,7 @@ impl Net {
         *next - 1
     }
 
-    /// Notes who listens at `addr`. Whoever waited there for an earlier listener is reset.
+    /// Records who listens at `addr`. Connections that waited there for an earlier listener are reset.
     pub(super) fn note_listener(&self, addr: SocketAddr, incarnation: Incarnation) {
         let earlier = self.tables().listeners.insert(addr, incarnation);
         let Some(earlier) = earlier else { return };
@@ -363,7 +363,7 @@ impl Net {
         mix(self.0.seed ^ mix(number))
     }
 
-    /// Is told when the network heals.
+    /// Notified when the network heals.
     pub(super) fn changed(&self) -> &Notify {
         &self.0.changed
     }

@@ -26,7 +26,7 @@ pub struct ShimStream {
     sleep: Option<(Mono, Pin<Box<Sleep>>)>,
 }
 
-/// Resets a connection from outside of whoever holds its stream.
+/// Resets a connection without holding its stream.
 #[derive(Clone, Debug)]
 pub struct Breaker {
     net: Net,

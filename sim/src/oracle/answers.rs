@@ -1,4 +1,4 @@
-//! How what an endpoint gave must be read (A3, A4, C12, W7, spec decision 17).
+//! How what an endpoint gave must be read.
 
 use retrial::failure::sanitise;
 use retrial::failure::{Class, ErrorCode, Failure};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::evidence::Arrival;
 use crate::scenario::Reply;
 
-/// What descends from one of these may pass (H4).
+/// What descends from one of these may pass.
 const TRANSIENT: [&str; 5] =
     ["TimeoutError", "ConnectionError", "NetworkError", "ServerError", "RateLimitError"];
 
@@ -68,7 +68,7 @@ pub(crate) fn succeeds(reply: &Reply) -> bool {
     }
 }
 
-/// Whether the reply is the one that a failure of this code tells of (spec decision 17).
+/// Whether a failure of this code follows from the reply.
 pub(super) fn gives(reply: &Reply, code: &ErrorCode) -> bool {
     let is = |name: &str| code.as_str() == name;
     match reply {
@@ -84,8 +84,8 @@ pub(super) fn breaks(reply: &Reply) -> bool {
     matches!(reply, Reply::Truncated | Reply::ResetAfterHandling)
 }
 
-/// The code of the failure that a complete JSON answer comes to: by what it says (`success` is looked
-/// at before anything else, A3, A4), by being an exception object (W7), or by what it is.
+/// The code of the failure that a complete JSON answer means: by what it says (`success` is looked
+/// at before anything else, A3, A4), by being an exception object, or by what it is.
 fn failure_in(reply: &Reply) -> Option<ErrorCode> {
     let exception = Exception::of(reply).map(|exception| exception.code);
     let Reply::Ok(body) = reply else { return exception };

@@ -1,4 +1,4 @@
-//! Promise 5 where bits have rotted: damage is noticed, never believed (spec decision 19). What rots
+//! Promise 5 where bits have rotted: damage is noticed, never believed. What rots
 //! may be lost, and together with a crash the last commits may be taken back; but nothing is read
 //! that nobody wrote.
 

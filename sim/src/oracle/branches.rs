@@ -1,5 +1,5 @@
 //! What branches hand on: errors that no success has cleared, and whose a failure is that no edge
-//! catches (C7, C18, spec decision 14).
+//! catches.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! The part of promise 3 about what is called off: the node that ends a run or cancels a task stops
-//! its attempts at once (A11, H12).
+//! its attempts at once.
 
 use std::collections::BTreeMap;
 

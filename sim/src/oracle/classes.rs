@@ -1,5 +1,5 @@
 //! The part of promise 7 about what a failure is: its class and its types follow from its code, or
-//! from the exception that was answered (spec decision 17, H4, W7). Whether it is tried again is for
+//! from the exception that was answered. Whether it is tried again is for
 //! the policy to say, which looks at both.
 
 use retrial::failure::{Class, Failure};
@@ -47,7 +47,7 @@ fn of_code(code: &str) -> Option<(Class, Vec<String>)> {
         "LEASE_LOST" => (Retryable, &[]),
         "WORK_FAILED" => (Permanent, &[]),
         "BAD_RESPONSE" => (Permanent, &["ValueError"]),
-        // Spec decision 6 leaves it open.
+        // The specification leaves it open.
         "408" => return None,
         "429" => (Retryable, &["RateLimitError", "HTTPError"]),
         _ => match code.parse().ok()? {

@@ -1,4 +1,4 @@
-//! Promise 5: nothing lost. What was acknowledged or told is durable, nothing was done before it
+//! Promise 5: nothing lost. What was acknowledged or reported is durable, nothing was done before it
 //! was written, what succeeded is not run again, and projections follow the events.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,15 +16,15 @@ use crate::scenario::STORE;
 pub const RUN_LOST: &str = "run_lost";
 /// The run was created otherwise than it was submitted.
 pub const RUN_ALTERED: &str = "run_altered";
-/// What was told is not durable.
+/// A reported event is not durable.
 pub const TOLD_BUT_LOST: &str = "told_but_lost";
-/// What was told is durable with another content.
+/// A reported event is durable with another content.
 pub const TOLD_OTHERWISE: &str = "told_otherwise";
-/// A node told something after its death, or before its birth.
+/// A node reported an event after its end, or before its start.
 pub const TOLD_BY_THE_DEAD: &str = "told_by_the_dead";
 /// What is durable was never told, although no engine died.
 pub const NEVER_TOLD: &str = "never_told";
-/// The store reports a run as damaged although nothing rotted (spec decision 19).
+/// The store reports a run as damaged although nothing rotted.
 pub const DAMAGED_WITHOUT_ROT: &str = "damaged_without_rot";
 /// A task that had succeeded was started again.
 pub const SUCCEEDED_RAN_AGAIN: &str = "succeeded_ran_again";
@@ -38,9 +38,9 @@ pub const STRAY_ARRIVAL: &str = "stray_arrival";
 pub const VERSION_GAP: &str = "version_gap";
 /// An event is stamped earlier than the one before it.
 pub const TIME_WENT_BACK: &str = "time_went_back";
-/// A success has no result in the results table, or another one (W11).
+/// A success has no result in the results table, or another one.
 pub const RESULT_LOST: &str = "result_lost";
-/// The results table holds what no success gave (W11).
+/// The results table holds what no success gave.
 pub const RESULT_UNEARNED: &str = "result_unearned";
 /// A task that is to go on has no row in the queue, or a wrong one.
 pub const QUEUE_ROW_WRONG: &str = "queue_row_wrong";
@@ -103,7 +103,7 @@ fn order(report: &mut Report, run: &RunEvidence) {
     }
 }
 
-/// What succeeded is not run again (W12).
+/// What succeeded is not run again.
 fn success(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>) {
     let done = task.entries.iter().position(|e| matches!(e.event, Event::TaskSucceeded { .. }));
     let Some(done) = done else { return };
@@ -202,7 +202,7 @@ fn fits(last: &Event, row: Option<&QueueRow>) -> bool {
     }
 }
 
-/// What observers were told is durable, at the same number, with the same content.
+/// Every event that observers received is durable, with the same number and content.
 fn observed(report: &mut Report, evidence: &Evidence) {
     let runs: BTreeMap<_, _> = evidence.runs.iter().map(|r| (r.id, r)).collect();
     for observed in &evidence.observed {

@@ -1,5 +1,5 @@
-//! The part of promise 5 about error budgets (C18): an alert is told exactly where it is raised, and
-//! the run that tells its webhook is there, whatever crashed in between.
+//! The part of promise 5 about error budgets: an alert is recorded exactly where it is raised, and the
+//! run that delivers it to its webhook exists, whatever crashed in between.
 //!
 //! Where all of an action's outcomes are one run's, their order is known and the alerts follow from
 //! them. Where runs share it, only what holds in every order is asked for.
@@ -22,7 +22,7 @@ pub const ALERT_WITHOUT_FAILURE: &str = "alert_without_failure";
 pub const ALERT_UNREACHED: &str = "alert_unreached";
 /// An alert counts outcomes that there were not.
 pub const ALERT_MISCOUNTED: &str = "alert_miscounted";
-/// An alert was told again although it can't have been lowered.
+/// An alert was raised again although it can't have been lowered.
 pub const ALERT_TWICE: &str = "alert_twice";
 /// An alert must have been raised, and was not told.
 pub const ALERT_UNTOLD: &str = "alert_untold";
@@ -39,7 +39,7 @@ pub const WEBHOOK_UNASKED: &str = "webhook_unasked";
 const UNSURE: Nanos = Nanos::from_secs(120);
 const MILLION: u128 = 1_000_000;
 
-/// An alert as a run tells it.
+/// An alert as a run records it.
 struct RecordedAlert<'e> {
     run: &'e RunEvidence,
     entry: Entry<'e>,
@@ -160,7 +160,7 @@ fn is_lowered(budget: &ErrorBudget, share: u64, failures: u64, calls: u64) -> bo
     !reaches(budget, share, failures.saturating_mul(2), calls)
 }
 
-/// The run that tells a webhook is there, once, and says what the alert says.
+/// The run that delivers an alert to its webhook exists, once, and carries the alert.
 fn webhook(report: &mut Report, evidence: &Evidence, told: &RecordedAlert<'_>) {
     let action = told.run.workflow.actions().get(told.action());
     let named = action.and_then(|action| action.webhook.as_ref());
@@ -199,7 +199,7 @@ fn webhook(report: &mut Report, evidence: &Evidence, told: &RecordedAlert<'_>) {
     }
 }
 
-/// Every run that nobody asked for tells an alert.
+/// Every run that no user asked for delivers an alert.
 fn unasked(report: &mut Report, evidence: &Evidence, told: &[RecordedAlert<'_>]) {
     for run in evidence.runs.iter().filter(|run| run.is_webhook) {
         let named = told.iter().filter(|told| told.webhook == Some(run.id)).count();

@@ -23,7 +23,7 @@ pub struct EventRef {
 const ID: usize = 36;
 
 /// The events that `finding` names, in its order, each once. What neither the store has nor an
-/// observer was told is no event.
+/// observer received is no event.
 #[must_use]
 pub fn named(finding: &Finding, evidence: &Evidence) -> Vec<EventRef> {
     let text = finding.text.as_str();

@@ -26,11 +26,11 @@ pub const ATTEMPT_GAP: &str = "attempt_gap";
 pub const EVENT_AFTER_TASK_END: &str = "event_after_task_end";
 /// The count of attempts in `TaskFailed` is wrong.
 pub const ATTEMPTS_MISCOUNTED: &str = "attempts_miscounted";
-/// `retries_left` is not the largest limit less the attempt (W15).
+/// `retries_left` is not the largest limit less the attempt.
 pub const WRONG_RETRIES_LEFT: &str = "wrong_retries_left";
 /// Something happened to a run after its end.
 pub const EVENT_AFTER_RUN_END: &str = "event_after_run_end";
-/// An attempt was started while its run was deactivated (A12).
+/// An attempt was started while its run was deactivated.
 pub const STARTED_AT_REST: &str = "started_at_rest";
 /// The record of the failure is not the last failure's.
 pub const WRONG_ERROR: &str = "wrong_error";
@@ -79,7 +79,7 @@ fn order(report: &mut Report, task: &TaskHistory<'_>) {
             format!("{} is followed by {}", before.show(), after.show())
         });
     }
-    // A failure, its counter and its requeueing are one commit (spec decision 13).
+    // A failure, its counter and its requeueing are one commit.
     let dangling = task.entries.last().filter(|e| matches!(e.event, Event::AttemptFailed { .. }));
     report.check(dangling.is_none(), task.run.id, WILL_RETRY_CONTRADICTED, || {
         format!("nothing follows {}", dangling.map(|e| e.show()).unwrap_or_default())
@@ -122,7 +122,7 @@ fn wrong_successor(
             let passed = task.deadline().is_none_or(|end| after.at >= end);
             ok(passed, GAVE_UP_EARLY).or(ok(*n == m + 1, ATTEMPTS_MISCOUNTED))
         }
-        // Somebody failed it while it waited (H17).
+        // A user failed it while it waited.
         (
             Event::RetryScheduled { attempt: n, .. },
             Event::TaskFailed { attempts: m, reason: GiveUp::ByHand, .. },
@@ -136,7 +136,7 @@ fn wrong_successor(
     }
 }
 
-/// Whether somebody asked for the task to fail, between these two events.
+/// Whether a user failed the task by hand between these two events.
 fn was_asked(task: &TaskHistory<'_>, from: u64, until: u64) -> bool {
     let mut between = entries(task.run).filter(|e| (from..until).contains(&e.number));
     between.any(|e| {
@@ -232,7 +232,7 @@ fn unknown(
     Unknown { surely: implied.surely && !was_read, ..implied }
 }
 
-/// Whether the final record is the last failure's (C5).
+/// Whether the final record is the last failure's.
 fn record(report: &mut Report, task: &TaskHistory<'_>) {
     let Some((entry, error)) = task.entries.iter().find_map(|e| match e.event {
         Event::TaskFailed { error, .. } => Some((e, error)),

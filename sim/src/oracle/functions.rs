@@ -1,5 +1,5 @@
 //! What is recorded of a registered function's attempt is what that attempt said and did: its
-//! outcome, its cost (H17), its progress (X1); and what had held before is not looked at again (H10).
+//! outcome, its cost, its progress; and what had held before is not looked at again.
 
 use retrial::run::{Event, RunId, TaskId};
 use retrial::time::Nanos;
@@ -23,21 +23,21 @@ pub const PROGRESS_FROM_NOWHERE: &str = "progress_from_nowhere";
 pub const CHECKED_AGAIN: &str = "checked_again";
 /// A missed heartbeat where none is asked for.
 pub const NO_HEARTBEAT_ASKED: &str = "no_heartbeat_asked";
-/// An attempt was made where its function is not registered (X12).
+/// An attempt was made where its function is not registered.
 pub const NOT_REGISTERED_THERE: &str = "not_registered_there";
 /// An attempt went on for too long without a heartbeat.
 pub const SILENT_TOO_LONG: &str = "silent_too_long";
 
 /// The outcome of a function's attempt.
 pub(super) const FUNCTION: &str = "function";
-/// An attempt of a function whose precondition had held before (H10).
+/// An attempt of a function whose precondition had held before.
 pub(super) const CHECKED: &str = "precondition once";
-/// What an attempt cost (H17).
+/// What an attempt cost.
 pub(super) const COST: &str = "cost";
-/// Progress that reached the next attempt, or a missed heartbeat (X1).
+/// Progress that reached the next attempt, or a missed heartbeat.
 pub(super) const HEARTBEAT: &str = "heartbeat";
 
-/// The outcome of an attempt whose function some node has not (X12).
+/// The outcome of an attempt whose function some node has not.
 pub(super) const ELSEWHERE: &str = "function elsewhere";
 
 /// Beyond the limit: what a wake-up and the way to the endpoint and back may add.
@@ -67,7 +67,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_
     }
 }
 
-/// Every function is registered on some node, so a task waits for that one (X12).
+/// Every function is registered on some node, so a task waits for that one.
 fn placed(report: &mut Report, run: RunId, is_elsewhere: bool, entries_of_task: &[Entry<'_>]) {
     for entry in entries_of_task {
         if let Event::AttemptFailed { failure, .. } = entry.event {

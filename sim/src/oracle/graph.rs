@@ -113,7 +113,7 @@ pub(super) enum Way {
 }
 
 /// The way of a step that succeeded: the first edge by priority whose condition holds; it is no
-/// exception edge (C6).
+/// exception edge.
 pub(super) fn way_of_success(workflow: &Workflow, step: StepIx, seen: &Seen<'_>) -> Way {
     let mut edges: Vec<&Transition> = out(workflow, step);
     edges.retain(|t| t.on_error.is_none());
@@ -122,7 +122,7 @@ pub(super) fn way_of_success(workflow: &Workflow, step: StepIx, seen: &Seen<'_>)
 }
 
 /// The way of a step that failed: exception edges, then transitions that ask for the error, each by
-/// ascending priority, ties in text order (spec decision 18). Priorities could also be read as
+/// ascending priority, ties in text order. Priorities could also be read as
 /// going over both kinds together; where that differs, both are right. A failure would vanish in a
 /// step that is not `open` any more, so no edge leads there.
 pub(super) fn way_of_failure(
@@ -192,12 +192,12 @@ fn first(edges: &[&Transition], truth: impl Fn(&Transition) -> Truth) -> Way {
     Way::Nowhere
 }
 
-/// Whether `condition` holds over an attempt's result (H10).
+/// Whether `condition` holds over an attempt's result.
 pub(crate) fn ensured(condition: &Condition, input: &Map<String, Value>, result: &Value) -> Truth {
     Seen { result: Some(result), ..Seen::well(input) }.holds(condition)
 }
 
-/// `_last_error` as conditions see it (C5).
+/// `_last_error` as conditions see it.
 pub(super) fn as_last_error(error: &ErrorContext) -> Option<Value> {
     serde_json::to_value(error).ok()
 }

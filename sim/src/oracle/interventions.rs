@@ -1,6 +1,6 @@
 //! Promise 9: what people do to runs and failed work happens as they asked. Every final failure
-//! leaves one dead letter with what was invoked, a letter is redriven at most once (C18), nothing
-//! of a paused run's retries is sent (H17), and what is pruned is gone while all else stays (X9).
+//! leaves one dead letter with what was invoked, a letter is redriven at most once, nothing
+//! of a paused run's retries is sent, and what is pruned is gone while all else stays.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,7 +24,7 @@ pub const LETTER_DAMAGED: &str = "letter_damaged";
 pub const WRONG_LETTER: &str = "wrong_letter";
 /// A letter's payload is not what the endpoint was sent.
 pub const WRONG_PAYLOAD: &str = "wrong_payload";
-/// Two runs redrive one letter, or two callers were told that theirs does.
+/// Two runs redrive one letter, or two callers got the answer that theirs does.
 pub const REDRIVEN_TWICE: &str = "redriven_twice";
 /// A letter's status, the answers and the runs do not agree.
 pub const WRONG_STATUS: &str = "wrong_status";

@@ -21,7 +21,7 @@ pub const FAILURE_NOT_ITS_OWN: &str = "failure_not_its_own";
 pub const SUCCESS_NOT_ITS_OWN: &str = "success_not_its_own";
 /// A transport failure, a timeout or a lost lease that nothing could have caused.
 pub const FAILURE_FROM_NOWHERE: &str = "failure_from_nowhere";
-/// Receipt token and idempotency key differ or are missing (A14).
+/// Receipt token and idempotency key differ or are missing.
 pub const RECEIPT_MISMATCH: &str = "receipt_mismatch";
 /// The arguments changed between attempts of one task.
 pub const BODY_CHANGED: &str = "body_changed";
@@ -30,7 +30,7 @@ pub const WRONG_ENDPOINT: &str = "wrong_endpoint";
 /// `X-Retry-Timeout-Ms` is not the attempt's time.
 pub const WRONG_TIMEOUT_HEADER: &str = "wrong_timeout_header";
 
-/// An outcome was told before its own endpoint had answered.
+/// An outcome was reported before its own endpoint had answered.
 pub const OUTCOME_BEFORE_ANSWER: &str = "outcome_before_answer";
 
 /// Judges promise 7.
@@ -99,8 +99,8 @@ fn judge_task(
     });
 }
 
-/// An outcome is told only once the attempt's own endpoint has answered: an outcome of another
-/// attempt, taken for this one's, comes too soon.
+/// An outcome is reported only after the attempt's own endpoint has answered: the outcome of another
+/// attempt would come too soon.
 fn answered(
     report: &mut Report,
     evidence: &Evidence,
@@ -140,7 +140,7 @@ fn path_of(url: &str) -> String {
     url.and_then(|url| Some(url.target().split('?').next()?.to_owned())).unwrap_or_default()
 }
 
-/// Whether the arrival was answered with a success, and with what its step ensures (H10).
+/// Whether the arrival was answered with a success, and with what its step ensures.
 fn gives_what_it_must(task: &TaskHistory<'_>, arrival: &Arrival) -> Truth {
     if !answers::succeeds(arrival.reply.last()) {
         return Truth::No;

@@ -1,5 +1,5 @@
 //! The part of promise 2 about chance: jitter is a function of run seed, task and attempt alone, and
-//! two tasks never share it (spec decision 9).
+//! two tasks never share it.
 
 use std::collections::BTreeMap;
 
@@ -49,7 +49,7 @@ impl<'e> Drawn<'e> {
         }
         let range = (range.low, range.high);
         let into = u128::from(retry.backoff.get()).saturating_sub(range.0);
-        // Draws that were raised to the floor coincide (spec decision 10).
+        // Draws that were raised to the floor coincide.
         let raised = into == 0 && rule.limit == Limit::Unlimited && range.0 == model::FLOOR;
         let of_attempt = self.by_attempt.entry((run.id, retry.attempt, range)).or_default();
         of_attempt.extend((!raised).then_some(retry.backoff));

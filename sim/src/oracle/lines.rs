@@ -14,13 +14,13 @@ use crate::scenario::{ENDPOINTS, STORE};
 
 /// A line is no JSON object, or was cut.
 pub const LINE_BROKEN: &str = "line_broken";
-/// A line tells what the store does not have, or has otherwise.
+/// A line shows an event that the store does not have, or has otherwise.
 pub const LINE_WRONG: &str = "line_wrong";
 /// A run's lines are out of order, or one is missing between others.
 pub const LINE_OUT_OF_ORDER: &str = "line_out_of_order";
 /// What is durable stands in no line, although no engine died.
 pub const LINE_MISSING: &str = "line_missing";
-/// A counter says another number than what was told comes to.
+/// A counter differs from the number of observed events.
 pub const WRONG_COUNT: &str = "wrong_count";
 
 /// Judges every output that can be held against the history.
@@ -85,7 +85,7 @@ fn entry(run: &RunEvidence, number: u64) -> Option<Entry<'_>> {
     entries(run).nth(place)
 }
 
-/// Whether a line says what the event says, as far as the documents name it (H9).
+/// Whether a line says what the event says, as far as the documents name it.
 fn tells(line: &Value, entry: &Entry<'_>) -> bool {
     let seconds = |length: retrial::time::Nanos| std::time::Duration::from(length).as_secs_f64();
     let about = match entry.event {
@@ -108,7 +108,7 @@ fn tells(line: &Value, entry: &Entry<'_>) -> bool {
         && about
 }
 
-/// Without a death every event stands in a line: whoever wrote an event tells it.
+/// Without a crash every event has a line: the node that wrote it reports it.
 fn missing(report: &mut Report, evidence: &Evidence, observed: &BTreeSet<(RunId, u64)>) {
     if evidence
         .lifespans

@@ -4,7 +4,7 @@
 //! rows and decisions: it must never call the engine's decisions (`decide`, `apply`, verdicts,
 //! backoff arithmetic), or a bug would excuse itself. To add an oracle, add a variant to
 //! [`Promise`], a file with `judge`, an arm in [`judge_all`] and planted defects in
-//! `tests/oracle_promises`.
+//! `sim/tests/oracles`.
 
 mod answers;
 pub mod bit_rot;
@@ -226,35 +226,35 @@ pub const FEATURES: [&str; 29] = [
     bit_rot::REPORTED,
     bit_rot::SURVIVED,
 ];
-/// An alert that was told (C18).
+/// An alert that was told.
 pub(crate) const ALERT: &str = "alert";
-/// The alerts of an action whose outcomes are all known in their order (C18).
+/// The alerts of an action whose outcomes are all known in their order.
 pub(crate) const ALERTS_TO_COME: &str = "alerts foretold";
-/// A webhook's run (C18).
+/// A webhook's run.
 pub(crate) const WEBHOOK: &str = "webhook";
-/// A run that was rolled back (C18).
+/// A run that was rolled back.
 pub(crate) const ROLLBACK: &str = "rollback";
-/// Something that was undone (C18).
+/// Something that was undone.
 pub(crate) const COMPENSATION: &str = "compensation";
-/// The end of a fan-out that need not succeed as a whole (C18).
+/// The end of a fan-out that need not succeed as a whole.
 pub(crate) const PARTIAL: &str = "partial success";
-/// The beginning of a join that can do without some of its branches (C18).
+/// The beginning of a join that can do without some of its branches.
 pub(crate) const JOIN: &str = "join";
-/// The errors of several branches, as they were sent (C18).
+/// The errors of several branches, as they were sent.
 pub(crate) const GATHERED: &str = "errors of branches";
-/// A precondition (H10).
+/// A precondition.
 pub(crate) const REQUIRES: &str = "requires";
-/// A broken postcondition (H10).
+/// A broken postcondition.
 pub(crate) const ENSURES: &str = "ensures";
-/// A failure that leaves open whether harm was done, of an action that is not idempotent (H17).
+/// A failure that leaves open whether harm was done, of an action that is not idempotent.
 pub(crate) const OUTCOME_UNKNOWN: &str = "unknown outcome";
-/// A retry under a preset (X2).
+/// A retry under a preset.
 pub(crate) const PRESET: &str = "preset";
-/// A retry that counts against a rule of its own (X4).
+/// A retry that counts against a rule of its own.
 pub(crate) const COUNT_PER_RULE: &str = "count per rule";
-/// A delay cut short at the total timeout (X5).
+/// A delay cut short at the total timeout.
 pub(crate) const TRUNCATED: &str = "truncated delay";
-/// A delay from a list or a polynomial (X3).
+/// A delay from a list or a polynomial.
 pub(crate) const WRITTEN_DELAYS: &str = "list or polynomial";
 
 impl Report {

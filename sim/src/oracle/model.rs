@@ -8,10 +8,9 @@ use retrial::policy::{
 };
 use retrial::time::{Nanos, Timestamp};
 
-/// The longest representable time (spec decision 4).
+/// The longest representable time.
 const TOP: u128 = u64::MAX as u128;
 const MILLION: u128 = 1_000_000;
-/// Spec decision 10.
 pub(super) const FLOOR: u128 = 10_000_000;
 
 /// The delays that are right, in nanoseconds, both ends included.
@@ -30,8 +29,8 @@ impl Delays {
 }
 
 /// The policy's attempts in all: the most that any rule allows, one without rules; `None` is
-/// unlimited (W8, spec decision 1). Where each rule has its own count, the first attempt and every
-/// rule's retries, up to the total (X4).
+/// unlimited. Where each rule has its own count, the first attempt and every
+/// rule's retries, up to the total.
 pub(super) fn limit(policy: &Policy) -> Option<u32> {
     let mut rules = policy.rules().iter().map(|r| r.limit.count());
     match policy.counting() {
@@ -47,10 +46,10 @@ pub(super) fn limit(policy: &Policy) -> Option<u32> {
 }
 
 /// The rule that a failure falls to: of the matching ones the one with the most attempts, the first
-/// in the text on a tie (spec decision 5); for a lost lease that none matches, the one with the
-/// most attempts of all (spec decision 12).
+/// in the text on a tie; for a lost lease that none matches, the one with the
+/// most attempts of all.
 pub(super) fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<(usize, &'p Rule)> {
-    // What an action requires does not hold: trying again is for nobody to ask (H10).
+    // What an action requires does not hold: trying again is for nobody to ask.
     if failure.code().as_str() == "PRECONDITION_FAILED" {
         return None;
     }
@@ -71,7 +70,7 @@ fn largest(rules: Vec<(usize, &Rule)>) -> Option<(usize, &Rule)> {
 }
 
 /// The attempts that count against the rule at `place`: all, or the first and the retries that the
-/// rule itself caused, given the places of the rules that caused the task's retries so far (X4).
+/// rule itself caused, given the places of the rules that caused the task's retries so far.
 pub(super) fn counted(policy: &Policy, place: usize, attempt: u32, causes: &[usize]) -> u32 {
     match policy.counting() {
         Counting::Shared => attempt,
@@ -83,15 +82,15 @@ pub(super) fn counted(policy: &Policy, place: usize, attempt: u32, causes: &[usi
 }
 
 /// The instant at which a truncated last attempt starts: one attempt timeout before the deadline,
-/// without one the reserve (X5). `None` where delays are not truncated.
+/// without one the reserve. `None` where delays are not truncated.
 pub(super) fn last_start(policy: &Policy, deadline: Timestamp) -> Option<u128> {
     let AtDeadline::Truncate { reserve } = policy.at_deadline() else { return None };
     let before = policy.attempt_timeout().unwrap_or(reserve);
     u128::from(deadline.as_nanos()).checked_sub(u128::from(before.get()))
 }
 
-/// Whether a failure answers to `name`: its code, its type or an ancestor (H4), or the HTTP statuses
-/// that a name such as `5xx` or `500-599` stands for (H17).
+/// Whether a failure answers to `name`: its code, its type or an ancestor, or the HTTP statuses
+/// that a name such as `5xx` or `500-599` stands for.
 pub(super) fn answers_to(failure: &Failure, name: &str) -> bool {
     let code = failure.code().as_str();
     let own = code == name || failure.lineage().iter().any(|t| t == name);
@@ -111,7 +110,7 @@ fn among(status: u32, name: &str) -> bool {
 fn matches(matcher: &Matcher, failure: &Failure, class: Class) -> bool {
     let named =
         |names: &std::collections::BTreeSet<String>| names.iter().any(|n| answers_to(failure, n));
-    // Exclusions come first (H3).
+    // Exclusions come first.
     if named(&matcher.except) {
         return false;
     }
@@ -123,7 +122,7 @@ fn matches(matcher: &Matcher, failure: &Failure, class: Class) -> bool {
 }
 
 /// The class under the policy: 408 and 429 are retryable in `work_config` only when it names them
-/// (spec decision 6).
+///.
 pub(super) fn class(policy: &Policy, failure: &Failure) -> Class {
     let contested = ["408", "429"].contains(&failure.code().as_str());
     if policy.dialect() != Dialect::WorkConfig || !contested {
@@ -177,7 +176,7 @@ fn capped(shape: &Shape, n: u32, cap: u128) -> Option<Delays> {
     Some(Delays { low: raw.low.min(cap), high: raw.high.min(cap) })
 }
 
-/// The shape's value before retry `n`, before cap and jitter (R1, H1, spec decisions 2 and 3).
+/// The shape's value before retry `n`, before cap and jitter.
 fn nominal(shape: &Shape, n: u32) -> Option<Delays> {
     let exact = |d: u128| Delays { low: d.min(TOP), high: d.min(TOP) };
     let wide = |d: &Nanos| u128::from(d.get());
@@ -189,12 +188,12 @@ fn nominal(shape: &Shape, n: u32) -> Option<Delays> {
             grown(wide(base), u128::from(multiplier.millionths()), n - 1)
         }
         Shape::Fibonacci { base } => exact(wide(base).saturating_mul(fibonacci(n))),
-        // `base * n^degree` (X3).
+        // `base * n^degree`.
         Shape::Polynomial { base, degree } => {
             let times = (0..*degree).fold(1_u128, |t, _| t.saturating_mul(u128::from(n)).min(TOP));
             exact(wide(base) * times)
         }
-        // Past its end a list stays at the last (X3).
+        // Past its end a list stays at the last.
         Shape::List { delays } => {
             let delays = delays.as_slice();
             let at = (n as usize - 1).min(delays.len().saturating_sub(1));
@@ -254,7 +253,7 @@ pub(super) struct Situation<'t> {
     pub(super) deadline: Option<Timestamp>,
 }
 
-/// Whether what came of an attempt is unknown (C18, H17).
+/// Whether what came of an attempt is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unknown {
     pub(super) surely: bool,
@@ -302,7 +301,7 @@ pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation<'_>) -> O
     ruling.add(used_up, used_up, GiveUp::Exhausted);
     let bars = found.is_some() && s.harmful && !policy.retries_unknown_outcome();
     ruling.add(bars && s.unknown.surely, bars && s.unknown.possibly, GiveUp::OutcomeUnknown);
-    // A missed heartbeat is a timeout too (R10, X1).
+    // A missed heartbeat is a timeout too.
     let spent = ["TIMEOUT", "HEARTBEAT_TIMEOUT"].contains(&failure.code().as_str())
         && policy.timeout_retries().is_some_and(|most| s.timeout_retries >= most);
     ruling.add(spent, spent, GiveUp::TimeoutBudget);

@@ -23,7 +23,7 @@ pub const OVERLAPPING_ATTEMPTS: &str = "overlapping_attempts";
 pub const TOKEN_REUSED: &str = "token_reused";
 /// A lease is held under a token that no start names.
 pub const LEASE_WITHOUT_START: &str = "lease_without_start";
-/// One attempt reached its endpoint twice (spec decision 12).
+/// One attempt reached its endpoint twice.
 pub const SENT_TWICE: &str = "sent_twice";
 
 /// Judges promise 6.

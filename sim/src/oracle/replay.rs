@@ -25,6 +25,9 @@ const CUTS: usize = 64;
 pub trait Replayer {
     /// The encoded state after `events`, from the encoded state `from` or from nothing. The run is
     /// given for its id and results; its events must not be looked at.
+    ///
+    /// # Errors
+    /// Why the events or the bytes of `from` can't be folded.
     fn fold(
         &self,
         run: &RunEvidence,

@@ -1,4 +1,4 @@
-//! The part of promise 3 about rolling back (C18): a run that must be rolled back is, once; what
+//! The part of promise 3 about rolling back: a run that must be rolled back is, once; what
 //! succeeded and has a compensation is undone strictly backwards, each once, nothing else is, and
 //! the run ends as it was to end.
 

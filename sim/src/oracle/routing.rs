@@ -1,5 +1,4 @@
-//! The second half of promise 3: what a step's end leads to, and how the run ends (A11, A13, C6,
-//! C11, spec decision 18).
+//! The second half of promise 3: what a step's end leads to, and how the run ends.
 
 use retrial::failure::{ErrorContext, Failure};
 use retrial::run::{Event, Outcome, RouteCause, TaskId};
@@ -25,13 +24,13 @@ pub const STEP_NOT_ENDED: &str = "step_not_ended";
 pub const FAILURE_MISROUTED: &str = "failure_misrouted";
 /// A succeeded step took no edge or another edge than the first that holds.
 pub const SUCCESS_MISROUTED: &str = "success_misrouted";
-/// A failure in an error handler was routed again (C11).
+/// A failure in an error handler was routed again.
 pub const HANDLER_RECURSED: &str = "handler_recursed";
 /// The run ended otherwise than its steps did.
 pub const WRONG_OUTCOME: &str = "wrong_outcome";
-/// A task was cancelled without anything that calls it off (A11).
+/// A task was cancelled without anything that calls it off.
 pub const CANCELLED_WITHOUT_CAUSE: &str = "cancelled_without_cause";
-/// A step was entered, or failed, against what it requires (H10).
+/// A step was entered, or failed, against what it requires.
 pub const REQUIREMENT_MISJUDGED: &str = "requirement_misjudged";
 /// The run completed while steps were open.
 pub const COMPLETED_TOO_SOON: &str = "completed_too_soon";
@@ -111,7 +110,7 @@ impl<'e> StepOutcomes<'e> {
         }
     }
 
-    /// Whether as many of the step's tasks succeeded as must (C18).
+    /// Whether as many of the step's tasks succeeded as must.
     fn has_enough(&self, run: &RunEvidence, step: StepIx) -> bool {
         let count = self.entered.get(&step).map_or(0, |(_, n)| *n as usize);
         let success = run.workflow.step(step).map(|s| s.success).unwrap_or_default();
@@ -185,7 +184,7 @@ impl<'e> StepOutcomes<'e> {
         });
     }
 
-    /// Siblings run to their own end unless `fail_fast` (A11); otherwise only the end of the run
+    /// Siblings run to their own end unless `fail_fast`; otherwise only the end of the run
     /// calls a task off.
     fn cancelling(&self, report: &mut Report, run: &RunEvidence, task: TaskId, entry: &Entry<'e>) {
         let fast = run.workflow.step(task.step).is_some_and(|s| s.fail_fast);
@@ -368,7 +367,7 @@ fn is_undoing(run: &RunEvidence, event: &Event) -> bool {
     step.is_some_and(compensates)
 }
 
-/// What a step fails with through no attempt, as its record tells it (H10, C18).
+/// The recorded error of a step that fails without an attempt.
 fn of_itself(error: &ErrorContext) -> Failure {
     let code = error.code.as_str();
     let types: &[&str] = match code {

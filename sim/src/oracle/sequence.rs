@@ -15,9 +15,9 @@ use crate::scenario::{Reply, RetryAfter};
 
 /// The backoff is outside what the rule gives.
 pub const WRONG_BACKOFF: &str = "wrong_backoff";
-/// It does not count against the rule that governs (X4).
+/// It does not count against the rule that governs.
 pub const WRONG_RULE: &str = "wrong_rule";
-/// The delay is not the larger of backoff and `Retry-After`, nor that truncated at the deadline (X5).
+/// The delay is not the larger of backoff and `Retry-After`, nor that truncated at the deadline.
 pub const WRONG_DELAY: &str = "wrong_delay";
 /// A retry without a rule that allows it.
 pub const NO_RULE: &str = "no_rule";
@@ -176,8 +176,8 @@ impl Answered for retrial::failure::Failure {
     }
 }
 
-/// Whether somebody else may have given the attempt up before its own node, which stood still, sent
-/// it: the retry does not wait for that (spec decision 12).
+/// Whether another node may have given the attempt up before its own node, which stood still, sent
+/// it: the retry does not wait for that.
 fn given_up_elsewhere(
     evidence: &Evidence,
     task: &TaskHistory<'_>,
@@ -196,7 +196,7 @@ fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {
     evidence.clock.jumps.iter().any(|j| (from..=until).contains(j))
 }
 
-/// Whether a `Retry-After` in whole seconds of a 429 or 503 is what the failure says (C12).
+/// Whether a `Retry-After` in whole seconds of a 429 or 503 is what the failure says.
 fn hint(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, retry: &Retry<'_>) {
     let answered = ledger.arrivals(task.run.id, task.task, retry.attempt - 1).last();
     let Some(Reply::Status { code: code @ (429 | 503), retry_after: Some(after), .. }) =
@@ -229,8 +229,7 @@ fn hint(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, retry:
     });
 }
 
-/// Whether every attempt started within the total timeout, with the time that it leaves (W14, H13,
-/// spec decision 8).
+/// Whether every attempt started within the total timeout, with the time that it leaves.
 fn starts(report: &mut Report, task: &TaskHistory<'_>) {
     let policy = &task.step.policy;
     let deadline = task.deadline();

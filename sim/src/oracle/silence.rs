@@ -1,5 +1,5 @@
 //! Promise 8: silence. No planted secret appears in anything put out, nor in a stored error, which
-//! is masked before it is stored (C14). Inputs and results are stored as they are (spec decision
+//! is masked before it is stored. Inputs and results are stored as they are (spec decision
 //! 20), so the rest of the durable events is not judged here.
 
 use std::fmt::Write as _;

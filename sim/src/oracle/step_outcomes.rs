@@ -1,4 +1,4 @@
-//! What became of a run's steps, by its events alone.
+//! How a run's steps ended, by its events alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use retrial::workflow::{Quorum, StepIx, Workflow};
 
 use super::history::{Entry, TaskHistory};
 
-/// What became of the run's steps.
+/// How the run's steps ended.
 #[derive(Default)]
 pub(super) struct StepOutcomes<'e> {
     pub(super) entered: BTreeMap<StepIx, (Entry<'e>, u32)>,
@@ -135,7 +135,7 @@ impl<'e> StepOutcomes<'e> {
         self.failed.contains_key(&step) || self.unreachable.contains(&step)
     }
 
-    /// Whether nothing that its tasks still do changes how the step ends under `success` (C18).
+    /// Whether nothing that its tasks still do changes how the step ends under `success`.
     pub(super) fn is_decided(&self, step: StepIx, success: Quorum) -> bool {
         let count = self.entered.get(&step).map_or(0, |(_, n)| *n as usize);
         let ended = self.tasks.keys().filter(|t| t.step == step).count();

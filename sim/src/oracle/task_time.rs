@@ -1,5 +1,5 @@
 //! The part of promise 2 about time told: how long an attempt took, and where a task's time went
-//! (C15). Computed anew from the times of starts and failures.
+//!. Computed anew from the times of starts and failures.
 
 use retrial::run::{Event, TaskTime};
 use retrial::time::{Nanos, Timestamp};

@@ -1,5 +1,5 @@
 //! Promise 1: no infinite loop. Attempts stay within the policy's limit, every acknowledged run, and
-//! every one that tells an alert, ends once faults have stopped, and what is kept of a run is bounded.
+//! every one that delivers an alert, ends once faults have stopped, and what is kept of a run is bounded.
 
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
@@ -35,7 +35,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         for task in &tasks {
             attempts(&mut report, task);
         }
-        // Nobody waits for an acknowledgement of a run that tells an alert: it was added with it.
+        // A run that delivers an alert has no acknowledgement: it was added with the alert.
         if (run.acknowledged || run.is_webhook) && !run.damaged {
             end(&mut report, evidence, run);
         }
@@ -83,7 +83,7 @@ fn end(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
     });
 }
 
-/// Whether the run was last taken out of recovery and claiming (A12).
+/// Whether the run was last taken out of recovery and claiming.
 fn is_deactivated(run: &RunEvidence) -> bool {
     let last = entries(run)
         .filter(|e| matches!(e.event, Event::RunActivated | Event::RunDeactivated))

@@ -1,4 +1,4 @@
-//! Every event of every run, with its place: the node that told it, and the true time at which it
+//! Every event of every run, with its place: the node that reported it, and the true time at which it
 //! was told. Events carry the store's time, which may be wrong by any amount.
 
 use std::collections::BTreeMap;

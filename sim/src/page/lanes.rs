@@ -4,7 +4,7 @@ use super::mask::Mask;
 use super::model::{Lane, LaneKind};
 use crate::scenario::{ENDPOINTS, Place, STORE, Scenario, Topology};
 
-/// The lane of whoever submits and cancels, as the history calls it.
+/// The lane of the users, as the history calls it.
 const PEOPLE: &str = "users";
 
 /// The lanes so far.
@@ -44,7 +44,7 @@ impl Lanes {
         self.find(name, LaneKind::Other)
     }
 
-    /// The lane of whoever acts from outside.
+    /// The lane of the users.
     pub(super) fn of_people(&mut self) -> usize {
         self.find(PEOPLE, LaneKind::People)
     }

@@ -36,7 +36,7 @@ use mask::Mask;
 const LATEST: u64 = 1 << 53;
 
 impl Page {
-    /// The page of `scenario` and all that became of it. Of a world that broke off, what the
+    /// The page of `scenario` and its result. Of a world that broke off, what the
     /// history holds is all there is.
     #[must_use]
     pub fn of(scenario: &Scenario, lived: &ScenarioRun) -> Self {

@@ -15,7 +15,7 @@ pub struct Page {
     pub title: String,
     /// Whether every promise held.
     pub holds: bool,
-    /// What the world came to, in numbers.
+    /// The totals of the world.
     pub facts: Vec<Detail>,
     /// Where the timeline ends.
     pub until: u64,
@@ -78,7 +78,7 @@ pub struct Lane {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneKind {
-    /// Whoever submits, cancels and heals.
+    /// The users: they submit, cancel and heal.
     People,
     /// A node with an engine.
     Node,

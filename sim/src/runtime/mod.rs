@@ -185,7 +185,7 @@ impl Runtime for SimRuntime {
         Task::new(move || abort.abort())
     }
 
-    /// The work runs inline in a task of its own: dropping the future doesn't stop it, a crash
+    /// The work runs inline in a separate task: dropping the future doesn't stop it, a crash
     /// does. A panic in it is the seed's verdict and never a [`WorkLost`].
     async fn blocking<T: Send + 'static>(
         &self,

@@ -1,4 +1,4 @@
-//! One seed on a thread of its own, and what is known of a panic there.
+//! Runs one seed on its own thread, and records panics there.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -60,7 +60,7 @@ impl Drop for TimerSleep {
     }
 }
 
-/// What the timer rings: whoever polled last, or nobody.
+/// The waker of the last poll; none after the sleep is dropped.
 #[derive(Debug)]
 struct SharedWaker(Mutex<Option<Waker>>);
 

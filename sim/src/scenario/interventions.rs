@@ -1,22 +1,22 @@
-//! What people do to runs and failed work, as plain data.
+//! What users do to runs and failed work, as plain data.
 
 use retrial::time::Mono;
 use serde::{Deserialize, Serialize};
 
-/// Everything that people do beside submitting, cancelling and leaving alone.
+/// Everything that users do beside submitting, cancelling and deactivating.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interventions {
-    /// The runs whose retries are paused for a while (H17).
+    /// The runs whose retries are paused for a while.
     #[serde(default)]
     pub pauses: Vec<Pause>,
-    /// The waiting tasks that are failed by hand (H17).
+    /// The waiting tasks that are failed by hand.
     #[serde(default)]
     pub by_hand: Vec<ByHand>,
-    /// What is done with the dead letters that wait (C18).
+    /// What is done with the dead letters that wait.
     #[serde(default, rename = "mends")]
     pub letter_rounds: Vec<LetterRound>,
-    /// What is archived and pruned when all has ended (A12, X9).
+    /// What is archived and pruned when all has ended.
     #[serde(default, rename = "keeping")]
     pub cleanup: Option<Cleanup>,
 }
@@ -57,7 +57,7 @@ pub struct ByHand {
     pub step: usize,
 }
 
-/// Somebody goes through the letters that wait.
+/// A user handles every dead letter that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LetterRound {
@@ -69,7 +69,7 @@ pub struct LetterRound {
     pub act: LetterAct,
 }
 
-/// What somebody does to a letter.
+/// What a user does to a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LetterAct {

@@ -13,11 +13,11 @@ pub enum Reply {
     Ok(Value),
     /// 200 with `success: true` and the arguments under `args`.
     Echo,
-    /// 200 with `success: true` (A4).
+    /// 200 with `success: true`.
     SuccessTrue,
-    /// 200 with `success: false` (A3).
+    /// 200 with `success: false`.
     SuccessFalse,
-    /// 200 with an exception object (W7).
+    /// 200 with an exception object.
     Exception {
         /// Its type.
         #[serde(rename = "type")]
@@ -64,7 +64,7 @@ pub enum Reply {
     ResetAfterHandling,
 }
 
-/// A `Retry-After` header (C12, spec decision 7).
+/// A `Retry-After` header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RetryAfter {

@@ -1,4 +1,5 @@
-//! What is the user's own in a scenario. Its code is no data: whoever replays brings it.
+//! The part of a scenario that belongs to a user's check. Code is not part of it: a replay needs the
+//! test that defines it.
 
 use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ impl UserPart {
     }
 }
 
-/// One strike of a fault of a user's own kind.
+/// One strike of a user's kind of fault.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UserStrike {
@@ -37,6 +38,6 @@ pub struct UserStrike {
     pub from: Mono,
     /// How long it lasts; it ends when everything heals at the latest.
     pub lasts: Nanos,
-    /// Chance of its own.
+    /// The random bits that the fault gets.
     pub chance: u64,
 }

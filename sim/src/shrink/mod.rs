@@ -48,7 +48,7 @@ impl Size {
     }
 }
 
-/// What shrinking came to.
+/// The result of shrinking.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     /// The smallest scenario found that fails.

@@ -1,4 +1,4 @@
-//! Kinds of faults of a user's own.
+//! Kinds of faults that a user adds.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::World;
 use crate::scenario::UserStrike;
 use crate::trace::Kind;
 
-/// A kind of fault of a user's own. When it strikes is drawn from the seed and stands in the
-/// scenario, so it is shrunk and replayed like any other.
+/// A kind of fault that a user adds. The seed draws when it strikes and the scenario records it, so it
+/// is shrunk and replayed like any other.
 pub trait UserFault: Send + Sync + 'static {
     /// Its name: the same in every world.
     fn name(&self) -> &str;

@@ -1,6 +1,6 @@
 //! What users bring into the simulated world: functions, services and kinds of faults, as code.
 //!
-//! Decides what such code is given and what is written down of it. Must never know runs, oracles or
+//! Decides what such code is given and what is recorded of it. Must never know runs, oracles or
 //! how a world is put together. Everything with state is made anew for each world, by a function
 //! that the user gives. To let users bring one thing more, add it to [`UserCode`] and to the builder in
 //! `check`, and say in `world` who calls it.
@@ -49,7 +49,7 @@ impl UserCode {
         self.services.iter().map(|(host, make)| (host.clone(), make(world))).collect()
     }
 
-    /// What became of the user's part of `world`.
+    /// What the user's code did in `world`.
     pub(crate) fn evidence(&self, world: &World) -> UserEvidence {
         let services = self.services.keys().cloned().collect();
         UserEvidence { is_own: true, services, ..world.evidence() }
@@ -93,12 +93,12 @@ impl fmt::Debug for UserCode {
     }
 }
 
-/// What became of the user's own part of a world.
+/// What the user's code did in a world.
 #[derive(Clone, Debug, Default)]
 pub struct UserEvidence {
     /// Whether the registered functions were the user's own.
     pub is_own: bool,
-    /// What services, faults and functions wrote down, in order.
+    /// The facts that services, faults and functions recorded, in order.
     pub facts: Vec<Fact>,
     /// How often each own fault struck.
     pub struck: BTreeMap<String, u64>,

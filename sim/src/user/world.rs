@@ -31,14 +31,14 @@ struct Inner {
     built: OnceLock<(Net, Vec<SimNode>)>,
 }
 
-/// Something that was written down with [`World::record`].
+/// A fact recorded with [`World::record`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fact {
     /// True time since the world began.
     pub at: Mono,
     /// What kind of fact.
     pub name: String,
-    /// What is to be known of it.
+    /// Its value.
     pub value: Value,
 }
 
@@ -47,7 +47,7 @@ pub struct Fact {
 pub enum Peer {
     /// All services and scripted endpoints.
     Services,
-    /// The store, where it is a node of its own: with one engine it is not.
+    /// The store, where it has its own node: with one engine it has none.
     Store,
 }
 
@@ -102,7 +102,7 @@ impl World {
         lock(&self.0.chance).draw()
     }
 
-    /// Writes a fact down: for invariants, and for whoever reads the history.
+    /// Records a fact for invariants and for the history.
     pub fn record(&self, name: &str, value: impl Into<Value>) {
         let value = value.into();
         self.write(Kind::Note, &format!("{name} {value}"));
@@ -116,7 +116,7 @@ impl World {
         lock(&self.0.facts).iter().filter(|fact| fact.name == name).cloned().collect()
     }
 
-    /// Sets what faults and services tell each other under `name`.
+    /// Sets the value `name`, which faults and services share.
     pub fn set(&self, name: &str, value: impl Into<Value>) {
         lock(&self.0.values).insert(name.to_owned(), value.into());
     }
@@ -158,14 +158,14 @@ impl World {
         found.inspect(|node| node.pause()).is_some()
     }
 
-    /// Lets a paused node go on.
+    /// Resumes a paused node.
     pub fn resume(&self, node: usize) {
         if let Some(node) = self.engines().get(node) {
             node.resume();
         }
     }
 
-    /// Keeps an engine's node and this peer apart until [`World::join`]: no connection is made, no
+    /// Partitions an engine's node from this peer until [`World::join`]: no connection is made, no
     /// byte arrives. False where there is no such node or peer.
     pub fn part(&self, node: usize, from: Peer) -> bool {
         let Some((net, node, peer)) = self.link(node, from) else { return false };
@@ -173,7 +173,7 @@ impl World {
         true
     }
 
-    /// Lets them meet again.
+    /// Ends the partition.
     pub fn join(&self, node: usize, with: Peer) {
         if let Some((net, node, peer)) = self.link(node, with) {
             net.join(node, peer);

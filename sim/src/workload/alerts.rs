@@ -1,4 +1,4 @@
-//! Error budgets with alerts, and the webhooks that they are told to (C18).
+//! Error budgets with alerts, and the webhooks that receive them.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +6,7 @@ use super::graphs::Draft;
 use super::{Draw, Swarm, replies};
 use crate::scenario::{ENDPOINT_HOST, EndpointPlan};
 
-/// The action that alerts are told to, where there is one.
+/// The action that receives alerts, where there is one.
 const WEBHOOK: &str = "do_alert";
 
 /// Gives now and then an action an error budget; gives the endpoints of their webhooks. A stream of

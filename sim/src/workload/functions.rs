@@ -1,4 +1,4 @@
-//! The custom backoff functions that every simulated program brings (H17). The oracles' model knows
+//! The custom backoff functions that every simulated program brings. The oracles' model knows
 //! them by code of its own.
 
 use retrial::policy::Functions;

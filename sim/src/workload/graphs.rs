@@ -236,7 +236,7 @@ fn chain(sketch: &mut Sketch<'_>) {
     }
 }
 
-/// A fan-out, before or after another step (A11, C10).
+/// A fan-out, before or after another step.
 fn fan(sketch: &mut Sketch<'_>) {
     if sketch.draw.chance(50) {
         sketch.step("a", &[]);
@@ -261,7 +261,7 @@ fn diamond(sketch: &mut Sketch<'_>) {
     sketch.step("d", &["b", "c"]);
 }
 
-/// Test 3 of Capability 5: a success path and an error handler (C6, C7, C11).
+/// Test 3 of Capability 5: a success path and an error handler.
 fn handler(sketch: &mut Sketch<'_>) {
     sketch.step("a", &[]);
     sketch.step("b", &[]);
@@ -272,7 +272,7 @@ fn handler(sketch: &mut Sketch<'_>) {
         sketch.step("d", &[]);
         sketch.edge("c", "d", 1, None);
     } else if sketch.draw.chance(70) {
-        // A handler's success clears the error (C7), and its failure ends the run (C11): whatever
+        // A handler's success clears the error, and its failure ends the run: whatever
         // happens, nothing leads to `f`.
         sketch.step("d", &[]);
         sketch.step("f", &[]);
@@ -280,12 +280,12 @@ fn handler(sketch: &mut Sketch<'_>) {
         sketch.edge("c", "d", 2, Some(fine()));
     }
     if sketch.draw.chance(30) {
-        // What follows a handler has no error to handle any more, and may fail anew (C7).
+        // What follows a handler has no error to handle any more, and may fail anew.
         sketch.step("e", &["c"]);
     }
 }
 
-/// Handlers by code, the first by priority (C6, spec decision 18).
+/// Handlers by code, the first by priority.
 fn by_code(sketch: &mut Sketch<'_>) {
     sketch.step("a", &[]);
     sketch.step("b", &[]);
@@ -302,7 +302,7 @@ fn by_code(sketch: &mut Sketch<'_>) {
 }
 
 /// Exception edges by type and code, and one for every failure; they go before a transition that
-/// asks for the error (W10, spec decision 18).
+/// asks for the error.
 fn exceptions(sketch: &mut Sketch<'_>) {
     for id in ["a", "b", "c", "d", "e"] {
         sketch.step(id, &[]);
@@ -322,7 +322,7 @@ fn exceptions(sketch: &mut Sketch<'_>) {
     sketch.edge("a", "e", 1, None);
 }
 
-/// A goal behind one path, and side steps that it does not need (A13).
+/// A goal behind one path, and side steps that it does not need.
 fn goals(sketch: &mut Sketch<'_>) {
     sketch.step("a", &[]);
     sketch.step("b", &["a"]);

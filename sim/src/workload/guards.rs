@@ -1,4 +1,4 @@
-//! Guards of actions (C18, H17, X6). Drawn apart from everything else, and seldom: most seeds have
+//! Guards of actions. Drawn apart from everything else, and seldom: most seeds have
 //! none.
 
 use std::collections::BTreeMap;

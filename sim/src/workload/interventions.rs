@@ -49,7 +49,7 @@ fn by_hand(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<By
     vec![ByHand { at, node: node(draw, swarm), submission, step: draw.index(4) }]
 }
 
-/// Now and then somebody looks at the letters: while things go wrong, and when they have healed.
+/// Some seeds handle dead letters, during the faults and after healing.
 fn letter_rounds(draw: &mut Draw, swarm: &Swarm) -> Vec<LetterRound> {
     if !draw.chance(30) {
         return Vec::new();

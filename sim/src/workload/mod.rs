@@ -128,7 +128,7 @@ pub fn draw(seed: u64) -> Scenario {
 }
 
 /// A few runs over the first half of the faults, now and then all at once, now and then the same
-/// one asked for twice (X8).
+/// one asked for twice.
 fn submissions(seed: u64, swarm: &Swarm, drafts: &[Draft]) -> Vec<Submission> {
     let mut draw = Draw::new(seed, "submissions");
     let count = draw.pick([1, 1, 2, 3, 4, 8]);

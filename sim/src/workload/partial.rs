@@ -1,5 +1,5 @@
 //! Shapes in which part may fail: fan-outs and joins that need not have all, handlers of several
-//! branches, and what steps require and ensure (C18, H10).
+//! branches, and what steps require and ensure.
 
 use serde_json::{Value, json};
 
@@ -43,7 +43,7 @@ pub(super) fn join(sketch: &mut Sketch<'_>) {
     sketch.word("join", join);
     sketch.arg("errors", json!("${_errors}"));
     match sketch.draw.below(4) {
-        // The goal is reached without some of the branches (A13).
+        // The goal is reached without some of the branches.
         0 => sketch.word("goal", json!(true)),
         1 => {
             sketch.step("e", &["d"]);

@@ -11,7 +11,7 @@ use super::{Draw, functions};
 
 /// A step's policy before it is written down.
 pub(super) enum PolicyDraft {
-    /// None of its own: the built-in of its action's kind (H8).
+    /// None of its own: the built-in of its action's kind.
     Default,
     /// `retry`: IR brackets.
     Ir(String),
@@ -91,7 +91,7 @@ pub(super) fn draw_program(draw: &mut Draw, timed: bool) -> PolicyDraft {
     }
 }
 
-/// `[retry: 3, backoff: 200ms] [NetworkError -> retry: 5] [timeout: 2s]` (W1 to W6).
+/// `[retry: 3, backoff: 200ms] [NetworkError -> retry: 5] [timeout: 2s]`.
 fn ir(draw: &mut Draw, timed: bool) -> String {
     let mut brackets: Vec<String> =
         (0..draw.pick([1, 1, 2, 3])).map(|_: u32| bracket(draw)).collect();
@@ -127,7 +127,7 @@ fn bracket(draw: &mut Draw) -> String {
     format!("[{filter}retry: {}{backoff}]", draw.between(0, 5))
 }
 
-/// A5 to A8; -1 is unlimited, then with a cap and a delay (spec decision 10).
+/// A5 to A8; -1 is unlimited, then with a cap and a delay.
 fn work_config(draw: &mut Draw) -> Value {
     let mut config = Map::new();
     if draw.chance(90) {
@@ -220,7 +220,7 @@ fn retry_config(draw: &mut Draw, timed: bool) -> Value {
     Value::Object(config)
 }
 
-/// A preset's name, or a table with the settings that every dialect takes (X2).
+/// A preset's name, or a table with the settings that every dialect takes.
 fn preset(draw: &mut Draw, timed: bool) -> Value {
     let name = draw.pick(["aws-standard-2.1", "google-sre", "google-sre", "none"]);
     if timed {
@@ -255,7 +255,7 @@ fn builder(draw: &mut Draw, timed: bool) -> PolicyParts {
     parts
 }
 
-/// Delays that soon cross the total timeout and are cut short there (X5).
+/// Delays that soon cross the total timeout and are cut short there.
 fn truncating(draw: &mut Draw, parts: &mut PolicyParts) {
     let base = draw.millis(300, 900);
     let backoff = Backoff::exponential(base).with_jitter(jitter(draw));

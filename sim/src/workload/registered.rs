@@ -1,4 +1,4 @@
-//! Actions that are registered functions (H10, H17, X1). Drawn apart from everything else, and
+//! Actions that are registered functions. Drawn apart from everything else, and
 //! seldom: most actions are endpoints.
 
 use serde_json::json;
@@ -15,7 +15,7 @@ pub fn names() -> impl Iterator<Item = String> {
     ids.into_iter().flat_map(|id| [format!("do_{id}"), format!("do_undo_{id}")])
 }
 
-/// Sometimes one of several nodes has not all functions: the others run what needs them (X12).
+/// Sometimes one of several nodes has not all functions: the others run what needs them.
 pub(super) fn missing_functions(
     seed: u64,
     topology: Topology,

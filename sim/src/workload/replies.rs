@@ -122,13 +122,13 @@ fn good(draw: &mut Draw, swarm: &Swarm) -> Reply {
         0 => Reply::SuccessTrue,
         1 => Reply::Ok(json!({"ok": true, "value": value})),
         2 => Reply::Ok(json!([value, "two"])),
-        // Success, whatever else the body says (A4).
+        // Success, whatever else the body says.
         3 => Reply::Ok(json!({"success": true, "type": "ValueError", "message": "ignored"})),
         _ => Reply::Ok(json!({"value": value, "token": swarm.secrets.get(2)})),
     }
 }
 
-/// A message that an upstream might leak a secret in (C14).
+/// A message that an upstream might leak a secret in.
 fn message(draw: &mut Draw, swarm: &Swarm) -> String {
     let secret = swarm.secrets.get(2).map_or("", String::as_str);
     match draw.below(6) {
@@ -157,7 +157,7 @@ fn rate_limit(draw: &mut Draw, swarm: &Swarm) -> Reply {
     Reply::Status { code: 429, retry_after, body: message(draw, swarm) }
 }
 
-/// Seconds, a date, nonsense (C12, spec decision 7).
+/// Seconds, a date, nonsense.
 fn retry_after(draw: &mut Draw) -> RetryAfter {
     match draw.below(12) {
         0..=5 => RetryAfter::Seconds(draw.between(0, 3)),

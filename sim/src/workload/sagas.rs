@@ -1,4 +1,4 @@
-//! Shapes that are rolled back: steps with compensations, and a failure behind them (C18).
+//! Shapes that are rolled back: steps with compensations, and a failure behind them.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a world leaves behind, brought together for the oracles.
+//! Collects the evidence that the oracles judge.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ use crate::scenario::Scenario;
 use crate::sync::lock;
 use crate::user::UserEvidence;
 
-/// What struck, whoever did it: a user's own fault that parts nodes explains what a partition does.
+/// How often each kind of fault struck. A user's fault that parts nodes counts as a partition.
 fn strikes(nodes: &Nodes, records: &Records) -> BTreeMap<FaultKind, u64> {
     let mut strikes = records.strikes.counts();
     let partings = nodes.net.partings();
@@ -63,7 +63,7 @@ pub(super) async fn collect(
             interventions.pruned = users.keep(cleanup).await;
         }
     }
-    // A node that was stopped no longer tells of its last life.
+    // A stopped node no longer reports its last incarnation.
     let lifespans: Vec<Lifespan> = nodes.all.iter().flat_map(|n| n.lifespans()).collect();
     let clock = clock_bounds(scenario, &lifespans);
     for node in &nodes.all {
@@ -225,7 +225,7 @@ fn arrival(entry: Entry) -> Arrival {
     }
 }
 
-/// The store's clock may leap when it is opened again under another wall clock (spec decision 11).
+/// The store's clock may leap when it is opened again under another wall clock.
 fn clock_bounds(scenario: &Scenario, lifespans: &[Lifespan]) -> ClockBounds {
     let drift = scenario.clocks.iter().map(|c| c.drift_ppm.unsigned_abs()).max().unwrap_or(0);
     ClockBounds {

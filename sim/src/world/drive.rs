@@ -23,11 +23,11 @@ use crate::trace::Kind;
 use crate::user::{UserCode, World};
 use crate::workload;
 
-/// How long the world goes on when all has ended, so that what was done is told and what was called
-/// off has stopped.
+/// How long the world goes on after all runs have ended, so that observers see the last events and
+/// cancelled attempts stop.
 const SETTLE: Nanos = Nanos::from_secs(5);
 
-/// Lives through a scenario, from its beginning to what it leaves behind.
+/// Runs a scenario to its end and collects the evidence.
 pub(super) async fn run(
     scenario: &Scenario,
     workflows: Arc<Vec<Arc<Workflow>>>,

@@ -1,6 +1,6 @@
-//! The registered functions that every simulated program has. Each works for a while, saying how far
-//! it is and what it costs (X1, H17), and then asks the endpoint that its arguments name, so that
-//! what it met is known as it is of an HTTP action.
+//! The registered functions of every simulated program. Each works for a while, reports progress and
+//! cost, and then calls the endpoint that its arguments name. So the endpoint's ledger shows what it
+//! met, as for an HTTP action.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;

@@ -1,5 +1,5 @@
-//! One seed's world, put together: nodes with the real engine, their disks and network, endpoints,
-//! faults, and whoever submits and cancels.
+//! Runs one seed: nodes with the real engine, their disks and network, endpoints, faults, and users
+//! that submit and cancel.
 //!
 //! Decides in which order a world is built, driven, healed, ended and judged. Must never decide
 //! what is right: that is the oracles'. To add a fault, say in `plan` which part carries it out; to
@@ -40,7 +40,7 @@ use crate::workload;
 /// The polls that all nodes of one seed may make together. A loop that only yields makes a million
 /// in about a second.
 const POLLS: u64 = 5_000_000;
-/// The same where a user brings the code: a mistake should be told soon.
+/// The same with user code, where a mistake should be reported soon.
 pub(crate) const OWN_POLLS: u64 = 1_000_000;
 
 /// What is added to the bound before the world itself is called stuck.
@@ -52,39 +52,39 @@ pub fn run_seed(source: &Source, seed: u64, keep: bool) -> (SeedReport, History)
     run_scenario(source.scenario(seed), keep)
 }
 
-/// Runs a scenario, on a thread of its own, and judges it.
+/// Runs a scenario on its own thread and judges it.
 #[must_use]
 pub fn run_scenario(scenario: Scenario, keep: bool) -> (SeedReport, History) {
     let ScenarioRun { report, history, .. } = run_with_evidence(scenario, keep);
     (report, history)
 }
 
-/// All that became of a scenario.
+/// The result of a scenario.
 #[derive(Debug)]
 pub struct ScenarioRun {
-    /// What the oracles say.
+    /// The verdict and what the oracles found.
     pub report: SeedReport,
-    /// What happened, for a reader.
+    /// Its history.
     pub history: History,
-    /// What it left behind; none where the world broke off.
+    /// What it left behind; `None` where the world broke off.
     pub evidence: Option<Evidence>,
 }
 
 impl ScenarioRun {
-    /// A scenario of which nothing but this report is known.
+    /// A result of which only the report is known.
     #[must_use]
     pub fn unseen(scenario: &Scenario, report: SeedReport) -> Self {
         Self { report, history: History::new(scenario, Vec::new()), evidence: None }
     }
 }
 
-/// Runs a scenario as [`run_scenario`] does, and gives what it left behind as well.
+/// Runs a scenario as [`run_scenario`] does, and returns the evidence as well.
 #[must_use]
 pub fn run_with_evidence(scenario: Scenario, keep: bool) -> ScenarioRun {
     run_with_code(scenario, None, &Records::new(keep, POLLS))
 }
 
-/// The same, with what a user brings.
+/// The same with user code.
 #[must_use]
 pub(crate) fn run_with_code(
     scenario: Scenario,

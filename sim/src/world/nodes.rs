@@ -1,4 +1,4 @@
-//! The nodes of a world: endpoints, engines, and a store where it is a node of its own.
+//! The nodes of a world: endpoints, engines, and the store where it has its own node.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -246,8 +246,8 @@ impl Nodes {
     }
 }
 
-/// Opens the store on the node's disk, and tries again where the disk fails: whoever runs the node
-/// would start it again.
+/// Opens the store on the node's disk, and tries again when the disk fails, as an operator restarts a
+/// node.
 ///
 /// Boxed, because the compiler can't see through so many layers of futures that it is `Send`.
 fn open(

@@ -1,4 +1,4 @@
-//! The program of an engine's node: the real engine, and a counter at which it takes orders.
+//! The program of an engine's node: the real engine, and a queue from which it takes orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -61,18 +61,18 @@ pub(super) struct Reading {
     pub(super) queue: Vec<QueueRow>,
 }
 
-/// Where orders to a node's present life go.
+/// The queue of orders to a node's current incarnation.
 #[derive(Clone, Default)]
 pub(super) struct OrderQueue(Arc<Mutex<Option<mpsc::Sender<Order>>>>);
 
 impl OrderQueue {
-    /// The way to the present life, if it takes orders yet.
+    /// The sender to the current incarnation, if it takes orders yet.
     pub(super) fn open(&self) -> Option<mpsc::Sender<Order>> {
         lock(&self.0).clone()
     }
 }
 
-/// What all nodes of a world share with those who watch it.
+/// What is recorded of all nodes of a world. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Observations {
     pub(super) observed: Arc<Mutex<Vec<ObservedEvent>>>,
@@ -99,7 +99,7 @@ impl<S: Store> World for Simulated<S> {
     type Actions = SimActions;
 }
 
-/// What an engine's node is given in each of its lives.
+/// What an engine's node starts with in each incarnation.
 #[derive(Clone)]
 pub(super) struct EngineSetup {
     pub(super) lease: Nanos,
@@ -177,7 +177,7 @@ pub(super) async fn run<S: Store>(
     }
 }
 
-/// Every observer that there is, each on a paper of its own.
+/// Every kind of observer, each with its own output.
 fn observers(
     incarnation: &Incarnation,
     observed: &Observations,
@@ -222,7 +222,7 @@ impl Observer for MetricsRecorder {
 }
 
 async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<S>, order: Order) {
-    // Whoever asked may be gone by then.
+    // The caller may be gone by then.
     match order {
         Order::Submit(submission, reply) => {
             let _ = reply.send(engine.submit(submission).await.map(|s| s.run));
@@ -293,7 +293,7 @@ async fn read(store: &impl Store, run: RunId) -> Result<Reading, StoreError> {
     Ok(Reading { loaded, queue: store.queue(run).await? })
 }
 
-/// Writes down what the engine tells its observers.
+/// Records every event that the engine reports to its observers.
 struct EventRecorder {
     incarnation: Incarnation,
     observed: Observations,
@@ -319,7 +319,7 @@ impl Observer for EventRecorder {
     }
 }
 
-/// What a printer prints on.
+/// Collects what a printer writes.
 struct OutputWriter {
     source: String,
     incarnation: Incarnation,

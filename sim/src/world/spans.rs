@@ -1,4 +1,4 @@
-//! What tracing is told in a world, written down: an output like any other.
+//! Records the spans and events that the engine traces, as one of the outputs of a world.
 
 use std::fmt::{self, Write as _};
 

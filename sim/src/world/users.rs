@@ -67,7 +67,7 @@ impl Users {
         lock(&self.runs).clone()
     }
 
-    /// Writes down what became of asking for a run.
+    /// Records the result of asking for a run.
     pub(super) fn with_run(&self, run: RunId, note: impl FnOnce(&mut RunEvidence)) {
         if let Some(asked) = lock(&self.runs).iter_mut().find(|r| r.id == run) {
             note(asked);
@@ -138,7 +138,7 @@ impl Users {
         }
     }
 
-    /// Has a run left alone for a while.
+    /// Deactivates a run and activates it again.
     pub(super) async fn rest(&self, rest: Deactivation) {
         until(rest.from).await;
         let run = self.id_of(rest.submission);
@@ -239,7 +239,7 @@ impl Users {
         let heads = self.try_node(0, Order::Heads(reply), answer).await;
         let Some(Ok(heads)) = heads else { return false };
         for head in heads.runs.iter().filter(|h| h.phase == RunPhase::Deactivated) {
-            // A slow node has carried an order out late: whoever gave it wants the run back.
+            // A slow node has carried an order out late; its user wants the run back.
             self.activate(0, head.run).await;
         }
         for head in heads.runs.iter().filter(|h| h.phase == RunPhase::Paused) {

@@ -80,7 +80,7 @@ fn a_failure_is_shrunk_written_and_seen_again() {
     assert!(said.contains(": 0 faults, 1 operations and 1 steps of "), "{said}");
     let file = format!("out/{}.json", large.name());
     let (code, said) = run(&["repro", &file]);
-    assert!(code == 1 && said.ends_with("as it was packed up: the same fingerprint\n"), "{said}");
+    assert!(code == 1 && said.ends_with("same fingerprint as in the capsule\n"), "{said}");
     let small = Capsule::read(&folder.path().join(&file)).unwrap();
     assert!(said.contains(&small.history[0]), "the history is in it: {:?}", small.history);
     let test = std::fs::read_to_string(folder.path().join(format!("out/{}.rs", large.name())));

@@ -1,4 +1,4 @@
-//! Which kinds of faults a failing seed takes: its world is lived through again once for each kind
+//! Which kinds of faults a failing seed needs: its scenario runs again once for each kind
 //! that it drew, without that kind.
 
 use std::collections::BTreeSet;

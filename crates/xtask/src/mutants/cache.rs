@@ -109,13 +109,13 @@ impl Cache {
         self.keys.seeds
     }
 
-    /// What tells the code apart from any other.
+    /// A hash that identifies the code.
     #[must_use]
     pub fn code(&self) -> &str {
         &self.keys.code
     }
 
-    /// What became of `patch`, where that is known.
+    /// The result of `patch`, if it is known.
     #[must_use]
     pub fn outcome(&self, patch: &Patch) -> Option<Outcome> {
         let swept = self.swept(patch)?;
@@ -129,19 +129,19 @@ impl Cache {
         })
     }
 
-    /// What its seeds came to.
+    /// The result of its seeds.
     #[must_use]
     pub fn swept(&self, patch: &Patch) -> Option<Swept> {
         Keyed::under(self.kept(patch).swept.as_ref(), &self.keys.sweep(patch))
     }
 
-    /// What its tests came to.
+    /// The result of its tests.
     #[must_use]
     pub fn tested(&self, patch: &Patch) -> Option<Tested> {
         Keyed::under(self.kept(patch).tested.as_ref(), &self.keys.test(patch))
     }
 
-    /// Keeps what its seeds came to.
+    /// Stores the result of its seeds.
     ///
     /// # Errors
     /// When the file can't be written.
@@ -150,7 +150,7 @@ impl Cache {
         self.keep(patch, &Kept { swept, ..self.kept(patch) })
     }
 
-    /// Keeps what its tests came to.
+    /// Stores the result of its tests.
     ///
     /// # Errors
     /// When the file can't be written.

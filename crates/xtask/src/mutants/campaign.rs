@@ -1,4 +1,4 @@
-//! Many mutants: the controls first, then one after another, then what they came to together.
+//! Runs many mutants: the controls first, then one after another, then the totals.
 
 use super::cache::Cache;
 use super::patch::Patch;
@@ -114,7 +114,7 @@ pub fn shard(set: &Set, shard: Shard) -> impl Iterator<Item = &Patch> {
     (0..).zip(&set.mutants).filter(move |(number, _)| shard.has(*number)).map(|(_, patch)| patch)
 }
 
-/// What every mutant came to.
+/// The results of all mutants.
 #[derive(Clone, Debug)]
 pub struct Results<'a> {
     /// By name.

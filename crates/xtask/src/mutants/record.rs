@@ -1,11 +1,11 @@
-//! What became of one mutant, as it is kept in a file.
+//! The result of one mutant, as a file stores it.
 
 use serde::{Deserialize, Serialize};
 
 use super::ablation::Ablation;
 use retrial_sim::unstable::report::Verdict;
 
-/// What the seeds came to.
+/// The result of the seeds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Swept {
@@ -31,7 +31,7 @@ pub struct Found {
     pub ablation: Ablation,
 }
 
-/// What the suites of tests came to.
+/// The result of the test suites.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tested {
@@ -39,7 +39,7 @@ pub struct Tested {
     pub failed: Option<String>,
 }
 
-/// What became of one mutant.
+/// The result of one mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A seed failed.

@@ -18,7 +18,7 @@ use retrial_sim::unstable::runtime::mix;
 pub struct Red {
     /// The mutant.
     pub name: String,
-    /// What became of it.
+    /// Its result.
     pub outcome: Outcome,
     /// How far its failure was shrunk; none where no seed fails.
     pub shrinking: Option<Shrinking>,

@@ -48,7 +48,7 @@ pub trait Workspace {
     fn shrink(&mut self, seed: u64, folder: &Path) -> Result<Capsule, WorkspaceError>;
 }
 
-/// Why a trial came to nothing.
+/// Why a trial has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
     /// The patch is not one on this source.

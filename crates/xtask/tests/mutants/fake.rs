@@ -1,4 +1,4 @@
-//! A lab without builds: it is told beforehand what finds which mutant.
+//! A workspace without builds: a table says what finds which mutant.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -80,7 +80,7 @@ fn what_is_known_is_not_run_again() {
     set.mutants[0] = patch("run_a", 50);
     assert_eq!(tried(&set, &cache(folder.path())), ["plant run_a", "build", "sweep 100"]);
 
-    // Other tests: what seeds came to still holds.
+    // Other tests: the results of the seeds still hold.
     let other = Keys { tests: "more tests".to_owned(), ..keys() };
     let again = tried(&set, &Cache::new(folder.path(), other.clone()));
     assert_eq!(again, ["plant run_b", "test", "plant guard_c", "test"]);
@@ -103,7 +103,7 @@ fn a_result_that_is_half_written_is_none() {
     assert_eq!(tried(&set, &cache(folder.path())).len(), 5);
 }
 
-/// Killed after each step in turn, it goes on and comes to the same.
+/// Killed after each step in turn, it goes on to the same result.
 #[test]
 fn an_interrupted_run_goes_on_where_it_was() {
     let set = three();

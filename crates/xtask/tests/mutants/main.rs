@@ -4,5 +4,5 @@
 
 mod fake;
 mod machine;
+mod page;
 mod repository;
-mod told;

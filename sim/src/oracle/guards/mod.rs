@@ -1,6 +1,6 @@
 //! Promise 10: guards hold. No more attempts of an action in progress than allowed, none while its
 //! breaker is open but for its probes, none faster than its rate, retries within their budget; and
-//! nothing is held back without need (C18, H17, X6).
+//! nothing is held back without need.
 //!
 //! Judged by what the store answered to commits, which is beside the store and so knows the order
 //! and the store's time of each. Where that leaves an order open, every order is tried.
@@ -45,19 +45,19 @@ pub const HELD_BY_NOTHING: &str = "held_by_nothing";
 /// A breaker held an attempt back that started later, and nobody said so.
 pub const HOLD_UNSAID: &str = "hold_unsaid";
 
-/// A start that a breaker held back (C18).
+/// A start that a breaker held back.
 pub(super) const BREAKER: &str = "breaker hold";
-/// An attempt that decides whether a breaker closes (C18).
+/// An attempt that decides whether a breaker closes.
 pub(super) const PROBE: &str = "breaker probe";
-/// A start that had to wait for another's end (X6).
+/// A start that had to wait for another's end.
 pub(super) const CONCURRENCY: &str = "concurrency hold";
-/// A start that would have been too fast (X6).
+/// A start that would have been too fast.
 pub(super) const RATE: &str = "rate hold";
-/// A retry that an action's budget denied (H17).
+/// A retry that an action's budget denied.
 pub(super) const DENIED: &str = "denied retry";
-/// A retry that waited for its action's budget (H17).
+/// A retry that waited for its action's budget.
 pub(super) const WAITED: &str = "waiting retry";
-/// A retry that a group's budget denied (H17).
+/// A retry that a group's budget denied.
 pub(super) const GROUP: &str = "group budget";
 
 /// Judges promise 10.

@@ -99,8 +99,8 @@ impl<'g> WorkflowLoad<'g> {
         self.workflow.actions().get(&step.action)
     }
 
-    /// The steps one after another, and alerts after them: one that the last failure raises is told
-    /// after that, in a run of its own. `None` when a task may never end.
+    /// The steps one after another, and then the alerts: the last failure may raise one, and a separate
+    /// run delivers it. `None` when a task may never end.
     pub(super) fn one_after_another(&self) -> Option<Nanos> {
         self.jobs().try_fold(Nanos::ZERO, |total, job| {
             let task = of_task(&self.input, job.policy, job.heals)?;

@@ -109,7 +109,7 @@ fn of_task(scenario: &BoundInput<'_>, policy: &Policy, heals: bool) -> Option<Na
 }
 
 fn most_attempts(policy: &Policy) -> Option<u32> {
-    // With a count of its own each rule adds its retries (X4).
+    // With a count of its own each rule adds its retries.
     policy
         .rules()
         .iter()
