@@ -21,7 +21,7 @@ use crate::runtime::FunctionPanic;
 use crate::scenario::Reply;
 use crate::user::{Request, Response, UserEvidence};
 
-/// How the source of a node's JSON lines begins: `json node-0/1` are those of its second life.
+/// How the source of a node's JSON lines begins: `json node-0/1` are those of its second incarnation.
 pub const JSON_LINES: &str = "json";
 /// The source of what all nodes counted: `name{label=value,...} count`, a line a counter.
 pub const METRICS: &str = "metrics";
@@ -138,8 +138,8 @@ pub enum FunctionEvent {
 /// of one instant may have been decided in another.
 #[derive(Clone, Debug)]
 pub enum StoreAnswer {
-    /// The store restarted, or did not know whether a commit landed. Commits without an answer landed at
-    /// such a place.
+    /// The store restarted, or did not know whether a commit landed. Commits without an answer landed
+    /// at such a place.
     Unsure,
     /// What was asked for landed.
     Landed(Ask),

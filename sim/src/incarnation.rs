@@ -15,7 +15,7 @@ pub struct Incarnation {
 }
 
 impl Incarnation {
-    /// The `incarnation`-th life of `node`, from 0.
+    /// Incarnation number `incarnation` of `node`, from 0.
     #[must_use]
     pub fn new(node: &str, incarnation: u32) -> Self {
         Self { node: node.into(), incarnation, dead: Arc::new(AtomicBool::new(false)) }
@@ -27,13 +27,13 @@ impl Incarnation {
         &self.node
     }
 
-    /// Which life it is, from 0.
+    /// Which incarnation it is, from 0.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.incarnation
     }
 
-    /// Ends this life.
+    /// Ends this incarnation.
     pub fn end(&self) {
         self.dead.store(true, Ordering::SeqCst);
     }
@@ -50,7 +50,7 @@ impl Incarnation {
 pub struct Lifespan {
     /// The node.
     pub node: String,
-    /// Which life, from 0.
+    /// Which incarnation, from 0.
     pub incarnation: u32,
     /// True time of its start.
     pub born: Mono,

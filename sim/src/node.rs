@@ -1,8 +1,9 @@
 //! A node of the simulated world: a program with a clock, perhaps a disk, and many lives.
 //!
-//! A crash goes in this order: the life is marked dead, the disk's fate is decided, madsim kills the
-//! node, 1 ms passes, every old task must be gone, and a new life starts. A kill alone would let the
-//! old program close its files cleanly, and let the new one open them before that.
+//! A crash goes in this order: the incarnation is marked dead, the disk keeps or loses its unsynced
+//! writes, madsim kills the node, 1 ms passes, every old task must be gone, and a new incarnation
+//! starts. A kill alone would let the old program close its files cleanly, and let the new one open
+//! them before that.
 
 mod planned;
 
@@ -70,13 +71,13 @@ pub struct NodeParts {
     pub ip: Option<IpAddr>,
     /// What it sees of time and chance.
     pub plan: RuntimePlan,
-    /// Its disk. The program opens it through [`SimDisk::open`], anew in each life.
+    /// Its disk. The program opens it through [`SimDisk::open`], anew in each incarnation.
     pub disk: Option<SimDisk>,
 }
 
 impl SimNode {
-    /// Makes a node and starts its first life. `boot` gives the program of a life; when that ends,
-    /// what it has spawned runs on.
+    /// Makes a node and starts its first incarnation. `boot` gives the program of an incarnation; when
+    /// that ends, what it has spawned runs on.
     #[must_use]
     pub fn start<F>(
         parts: NodeParts,
@@ -128,7 +129,7 @@ impl SimNode {
         self.0.id
     }
 
-    /// Its present life, or the last one while it is down.
+    /// Its present incarnation, or the last one while it is down.
     #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         lock(&self.0.state).incarnation.clone()
@@ -146,20 +147,20 @@ impl SimNode {
         self.0.disk.as_ref()
     }
 
-    /// How many polls its tasks have had, over all lives.
+    /// How many polls its tasks have had, over all incarnations.
     #[must_use]
     pub fn polls(&self) -> u64 {
         self.0.poll_counter.polls()
     }
 
-    /// How many tasks of the present life exist.
+    /// How many tasks of the present incarnation exist.
     #[must_use]
     pub fn live_tasks(&self) -> u64 {
         lock(&self.0.state).live.count()
     }
 
     /// Crashes the node now and starts it again after `down`. Does nothing to a node that is down.
-    /// Ends when the new life has started.
+    /// Ends when the new incarnation has started.
     pub async fn crash_and_restart(&self, outcome: CrashOutcome, down: Nanos) {
         if self.0.die(outcome) {
             self.clean_up_and_restart(down).await;
@@ -253,7 +254,7 @@ impl SimNode {
         self.boot(reborn, incarnation);
     }
 
-    /// Kills what is left of a dead life, and reports what doesn't go.
+    /// Kills what is left of a dead incarnation, and reports what doesn't go.
     async fn clean_up(&self) {
         let handle = Handle::current();
         // Killing a paused node can hang.
@@ -277,8 +278,9 @@ impl State {
 }
 
 impl Inner {
-    /// Ends the present life and lets `outcome` decide over its disk. False when it was over already.
-    /// Needs nothing of madsim's context, so it may happen inside any poll, disk call or drop.
+    /// Ends the present incarnation and lets `outcome` decide over its disk. False when it was over
+    /// already. Needs nothing of madsim's context, so it may happen inside any poll, disk call or
+    /// drop.
     fn die(&self, outcome: CrashOutcome) -> bool {
         self.end(FaultKind::Crash, "crashed", outcome)
     }

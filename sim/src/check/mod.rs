@@ -1,12 +1,12 @@
 //! Tests of a user's functions, services and policies in simulated worlds. A seed draws each world; all
 //! oracles and the user's invariants judge it.
 //!
-//! Decides what a user may bring and how a failure is reported: shrunk, with its history and the command
-//! that repeats it. Must never decide what is right (the oracles and the user's invariants do) nor what
-//! a world does with user code (`world` does). Everything runs in this process, because code can't be
-//! sent to another: each seed runs on a fresh thread, and a seed that never yields is abandoned. To let
-//! users bring one thing more, add a method to [`Check`] and a field to `user::UserCode` (code) or
-//! `workload::CheckPlan` (data).
+//! Decides what a user may bring and how a failure is reported: shrunk, with its history and the
+//! command that repeats it. Must never decide what is right (the oracles and the user's invariants do)
+//! nor what a world does with user code (`world` does). Everything runs in this process, because code
+//! can't be sent to another: each seed runs on a fresh thread, and a seed that never yields is
+//! abandoned. To let users bring one thing more, add a method to [`Check`] and a field to
+//! `user::UserCode` (code) or `workload::CheckPlan` (data).
 
 mod check_runner;
 mod history_lines;
@@ -256,7 +256,8 @@ impl Check {
         self
     }
 
-    /// The number of seeds, from 0; 100 by default. `RETRIAL_SEEDS` overrides it with a number or a range.
+    /// The number of seeds, from 0; 100 by default. `RETRIAL_SEEDS` overrides it with a number or a
+    /// range.
     pub fn seeds(mut self, seeds: u64) -> Self {
         self.seeds = seeds;
         self

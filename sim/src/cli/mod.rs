@@ -53,8 +53,8 @@ enum Command {
     /// Writes an HTML page of a seed or a capsule, failing or not: a timeline and the broken promises.
     /// Exit 0: written. 2: bad usage or input.
     Report(Report),
-    /// Runs each seed twice: in its own process, and as one of many in a process with another folder and
-    /// environment. Exit 0: the histories are equal. 1: they differ. 2: bad usage or input.
+    /// Runs each seed twice: in its own process, and as one of many in a process with another folder
+    /// and environment. Exit 0: the histories are equal. 1: they differ. 2: bad usage or input.
     Verify(Verify),
     /// Runs a seed or a capsule once for each moment at which a node may crash: before each poll of its
     /// tasks and in the middle of each disk call. Exit 0: all promises held. 1: wrong. 2: bad usage or

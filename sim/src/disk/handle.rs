@@ -10,7 +10,7 @@ use super::{CAPACITY, Change, Image, OpKind, Owner, SimDisk};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
-/// A disk opened by one incarnation. Only a handle that holds no dead incarnation's life works.
+/// A disk opened by one incarnation. It works only while that incarnation lives.
 #[derive(Debug)]
 pub struct DiskHandle {
     disk: SimDisk,

@@ -36,7 +36,7 @@ const CAPACITY: u64 = 1 << 30;
 /// Room on a disk is given out in blocks of this many bytes.
 const BLOCK: u64 = 4_096;
 
-/// A node's disk, over all its lives. Clones share it.
+/// A node's disk, over all its incarnations. Clones share it.
 #[derive(Clone)]
 pub struct SimDisk(Arc<Shared>);
 
@@ -88,8 +88,8 @@ impl SimDisk {
         }))
     }
 
-    /// A handle for `life`, to give to `redb::Builder::create_with_backend`. Once the life is over,
-    /// its calls fail without effect.
+    /// A handle for `incarnation`, to give to `redb::Builder::create_with_backend`. Once the
+    /// incarnation is over, its calls fail without effect.
     #[must_use]
     pub fn open(&self, incarnation: &Incarnation) -> DiskHandle {
         let mut state = lock(&self.0.state);
@@ -123,7 +123,7 @@ impl SimDisk {
 
     /// Calls `then` in the middle of the disk call with this number, from 0: after a write or a
     /// change of length was made, before a sync makes anything durable. If `then` ends the caller's
-    /// life, the call fails.
+    /// incarnation, the call fails.
     pub fn at_op(&self, number: u64, then: impl FnOnce() + Send + 'static) {
         lock(&self.0.state).planned.entry(number).or_default().push(Box::new(then));
     }
@@ -133,8 +133,8 @@ impl SimDisk {
         lock(&self.0.state).plan = DiskPlan::default();
     }
 
-    /// The power fails: `outcome` decides over every change since the last sync. Mark the life of the
-    /// node dead first.
+    /// The power fails: `outcome` decides which changes since the last sync are kept. Mark the
+    /// incarnation of the node dead first.
     pub fn crash(&self, outcome: CrashOutcome) {
         let left = {
             let mut state = lock(&self.0.state);
@@ -169,7 +169,7 @@ impl SimDisk {
         state.last
     }
 
-    /// One call of `life` that reads or changes the image. The bytes that `effect` gives back go
+    /// One call of `incarnation` that reads or changes the image. The bytes that `effect` gives back go
     /// into the fingerprint. What is planned for the call happens after it.
     fn call(
         &self,
@@ -217,7 +217,7 @@ impl SimDisk {
         fits
     }
 
-    /// A sync of `life`. What is planned for the call happens before anything is durable.
+    /// A sync of `incarnation`. What is planned for the call happens before anything is durable.
     fn sync(&self, incarnation: &Incarnation) -> io::Result<()> {
         alive(incarnation)?;
         let mut call = self.begin(OpKind::Sync, "sync");
@@ -259,7 +259,7 @@ impl SimDisk {
         Call { op, text, failure, then }
     }
 
-    /// Records a call and lets what was planned for it happen, perhaps the end of `life`.
+    /// Records a call and lets what was planned for it happen, perhaps the end of `incarnation`.
     fn happen(&self, incarnation: &Incarnation, call: &mut Call, bytes: &[u8]) -> io::Result<()> {
         self.record(Kind::Disk, &call.text, bytes);
         std::mem::take(&mut call.then).into_iter().for_each(|then| then());

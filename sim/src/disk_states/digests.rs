@@ -8,10 +8,10 @@ use super::states::{Left, touched};
 use crate::disk::{Change, Image, SECTOR, apply};
 
 /// A disk's contents in 128 bits: the sum of its sectors' hashes and its length's. Equal contents
-/// have equal marks, whatever led to them; that others do is as unlikely as two equal hashes.
+/// have equal digests, whatever led to them; that others do is as unlikely as two equal hashes.
 pub(super) type Digest = u128;
 
-/// Makes the states of one image one after another in the same bytes, each with its mark.
+/// Makes the states of one image one after another in the same bytes, each with its digest.
 pub(super) struct StateBuilder {
     base: Vec<u8>,
     /// Of each sector of `base`.
@@ -29,7 +29,7 @@ impl StateBuilder {
         Self { base: base.to_vec(), digests, sum, bytes: base.to_vec() }
     }
 
-    /// Makes what `left` leaves of `image`, and gives its mark.
+    /// Makes what `left` leaves of `image`, and returns its digest.
     pub(super) fn make(&mut self, image: &Image, left: Left, window: usize) -> (Digest, &[u8]) {
         self.undo(image);
         let changes = image.unsynced();
@@ -77,7 +77,7 @@ fn range_of(sector: u64, len: usize) -> std::ops::Range<usize> {
     start..(start + SECTOR as usize).min(len)
 }
 
-/// One sector's part of a mark. Zeros have none: what they add to a longer disk is its length.
+/// One sector's part of a digest. Zeros have none: what they add to a longer disk is its length.
 fn digest(sector: u64, bytes: &[u8]) -> Digest {
     if *bytes == [0; SECTOR as usize][..bytes.len()] {
         return 0;

@@ -1,9 +1,10 @@
 //! Scripted HTTP endpoints: what a step's action meets in the simulated world.
 //!
-//! Decides how each request is answered, by an [`EndpointScript`] and the request's place among
-//! those with the same receipt token, and writes down in a [`Ledger`] what truly arrived. Must never
-//! know policies, runs or what a caller makes of an answer. To add a reply, add a variant to
-//! [`Reply`](crate::scenario::Reply), say in `answer` how it is given, and add a row to `sim/tests/world/endpoint_replies.rs`.
+//! Decides how each request is answered, by an [`EndpointScript`] and the request's place among those
+//! with the same receipt token, and writes down in a [`Ledger`] what truly arrived. Must never know
+//! policies, runs or what a caller makes of an answer. To add a reply, add a variant to
+//! [`Reply`](crate::scenario::Reply), say in `answer` how it is given, and add a row to
+//! `sim/tests/world/endpoint_replies.rs`.
 
 mod answer;
 mod ledger;

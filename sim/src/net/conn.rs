@@ -17,7 +17,7 @@ use crate::incarnation::Incarnation;
 pub(super) struct Conn {
     /// The node that connected.
     pub(super) from: Arc<str>,
-    /// The listener's life.
+    /// The listener's incarnation.
     pub(super) to: Incarnation,
     /// Which connection from the one node to the other, from 0.
     pub(super) number: u64,

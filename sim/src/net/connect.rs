@@ -18,7 +18,7 @@ use crate::clock::true_now;
 use crate::incarnation::Incarnation;
 use crate::trace::Kind;
 
-/// What one life of a node connects with.
+/// What one incarnation of a node connects with.
 #[derive(Clone, Debug)]
 pub struct SimConnector {
     net: Net,

@@ -12,7 +12,7 @@ use super::stream::ShimStream;
 use crate::incarnation::Incarnation;
 use crate::trace::Kind;
 
-/// What one life of a node accepts connections with.
+/// What one incarnation of a node accepts connections with.
 #[derive(Debug)]
 pub struct SimListener {
     net: Net,

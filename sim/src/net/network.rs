@@ -93,13 +93,13 @@ impl Net {
         }
     }
 
-    /// What `life` connects with.
+    /// What `incarnation` connects with.
     #[must_use]
     pub fn connector(&self, incarnation: Incarnation) -> SimConnector {
         SimConnector::new(self.clone(), incarnation)
     }
 
-    /// Listens at `port` of `life`'s node; to be called on that node.
+    /// Listens at `port` of `incarnation`'s node; to be called on that node.
     ///
     /// # Errors
     /// `NotFound` when the node was never added; what madsim says when the port is taken.
@@ -266,7 +266,7 @@ impl Net {
         self.tables().backlog.get_mut(&(peer, addr))?.pop_front()
     }
 
-    /// Its holder has dropped the end. A dead life's stays open, silent.
+    /// Its holder has dropped the end. A dead incarnation's stays open, silent.
     pub(super) fn dropped(&self, end: &End) {
         if end.incarnation.is_over() {
             return;

@@ -18,7 +18,8 @@ use crate::fault::FaultKind;
 use crate::incarnation::Incarnation;
 use crate::trace::Kind;
 
-/// One end of a simulated connection. Dropping it closes the connection, unless its life is over.
+/// One end of a simulated connection. Dropping it closes the connection, unless its incarnation is
+/// over.
 #[derive(Debug)]
 pub struct ShimStream {
     net: Net,

@@ -83,7 +83,7 @@ impl SimNode {
         });
     }
 
-    /// Plans a crash just before the node's poll number `poll`, from 0 and over all its lives.
+    /// Plans a crash just before the node's poll number `poll`, from 0 and over all its incarnations.
     pub fn crash_at_poll(&self, poll: u64, outcome: CrashOutcome, down: Nanos) {
         self.plan_crash(Crash { at: CrashAt::Poll(poll), outcome, down });
     }

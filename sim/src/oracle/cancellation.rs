@@ -29,13 +29,13 @@ const DEAF: [FaultKind; 8] = [
     FaultKind::ConnectHang,
 ];
 
-/// A node's name, its life, and the run or task that it called off.
+/// A node's name, its incarnation, and the run or task that it called off.
 type Place<'e> = (&'e str, u32, RunId, Option<TaskId>);
 
-/// A node's name, its life, and a run that it began to roll back.
+/// A node's name, its incarnation, and a run that it began to roll back.
 type Incarnation<'e> = (&'e str, u32, RunId);
 
-/// Judges every attempt that a node started and, in the same life, called off.
+/// Judges every attempt that a node started and, in the same incarnation, called off.
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     if DEAF.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
         return;
@@ -67,7 +67,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     }
 }
 
-/// The node, its life and the run that it began to roll back, with which event and when.
+/// The node, its incarnation and the run that it began to roll back, with which event and when.
 fn roll(observed: &ObservedEvent) -> Option<(Incarnation<'_>, (Version, Mono))> {
     let started = matches!(observed.recorded.event, Event::RollbackStarted { .. });
     let place = (observed.node.as_str(), observed.incarnation, observed.run);

@@ -39,7 +39,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     }
 }
 
-/// One life's lines; gives the events that they tell.
+/// One incarnation's lines; gives the events that they tell.
 fn lines(report: &mut Report, evidence: &Evidence, output: &Output) -> Vec<(RunId, u64)> {
     let source = output.source.as_str();
     let alone = engines(evidence) <= 1;

@@ -1,5 +1,6 @@
 //! Promise 1: no infinite loop. Attempts stay within the policy's limit, every acknowledged run, and
-//! every one that delivers an alert, ends once faults have stopped, and what is kept of a run is bounded.
+//! every one that delivers an alert, ends once faults have stopped, and what is kept of a run is
+//! bounded.
 
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};

@@ -48,7 +48,7 @@ fn named(kind: FaultKind, other: Option<Place>, lasts: Nanos) -> String {
     format!("{kind}{}{}", by.unwrap_or_default(), with.unwrap_or_default())
 }
 
-/// From each death to the next life.
+/// From each death to the next incarnation.
 pub(super) fn deaths(evidence: &Evidence, lanes: &mut Lanes) -> Vec<Span> {
     let mut spans = Vec::new();
     for incarnation in &evidence.lifespans {

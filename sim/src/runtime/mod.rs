@@ -71,8 +71,8 @@ struct Process {
 }
 
 impl SimRuntime {
-    /// The runtime of `life` on `node`, starting now. `poll_counter` and `disk_latency` are the node's over all
-    /// its lives; `disk_latency` is its disk's.
+    /// The runtime of `incarnation` on `node`, starting now. `poll_counter` and `disk_latency` are the
+    /// node's over all its incarnations; `disk_latency` is its disk's.
     #[must_use]
     pub fn new(
         incarnation: &Incarnation,

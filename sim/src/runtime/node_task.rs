@@ -14,7 +14,7 @@ use crate::incarnation::Incarnation;
 use crate::sync::lock;
 use crate::watchdog::Watchdog;
 
-/// A node's count of polls over all its lives, and what shall happen at which. Clones share it.
+/// A node's count of polls over all its incarnations, and what shall happen at which. Clones share it.
 #[derive(Clone, Default)]
 pub struct PollCounter(Arc<Mutex<Polls>>);
 
@@ -110,7 +110,7 @@ impl<F: Future<Output = ()>> NodeTask<F> {
     fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(future) = &mut self.future else { return Poll::Ready(()) };
         let polled = seed::inside(&self.incarnation, || future.as_mut().poll(cx));
-        // A life that ended during the poll, say inside a disk call, gets no other.
+        // An incarnation that ended during the poll, say inside a disk call, gets no other.
         if self.incarnation.is_over() { Poll::Ready(()) } else { polled }
     }
 }

@@ -131,7 +131,7 @@ thread_local! {
     static LAST: RefCell<Option<PanicReport>> = const { RefCell::new(None) };
 }
 
-/// Runs `poll` as part of `life`, so that a panic in it is laid at that node's door.
+/// Runs `poll` as part of `incarnation`, so that a panic in it is reported with that node.
 pub(super) fn inside<T>(incarnation: &Incarnation, poll: impl FnOnce() -> T) -> T {
     let outer = INSIDE.replace(Some(incarnation.clone()));
     let polled = poll();

@@ -23,7 +23,7 @@ pub(crate) use service::{MakeService, Service, make};
 pub use service::{Request, Response};
 pub use world::{Fact, Peer, World};
 
-/// Makes the functions of one life of a node.
+/// Makes the functions of one incarnation of a node.
 pub(crate) type MakeRegistry = Arc<dyn Fn(&mut Registry) + Send + Sync>;
 
 /// The code that a user brings. Clones share it; nothing in it belongs to one world.
@@ -37,7 +37,7 @@ pub struct UserCode {
 }
 
 impl UserCode {
-    /// The functions of one life of a node.
+    /// The functions of one incarnation of a node.
     pub(crate) fn registry(&self) -> Registry {
         let mut registry = Registry::new();
         self.registries.iter().for_each(|add| add(&mut registry));

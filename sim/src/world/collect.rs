@@ -83,7 +83,7 @@ pub(super) async fn collect(
     let asked_of_endpoints = entries.into_iter().filter(|e| is_of_an_action(e, &receipts));
     Evidence {
         runs,
-        observed: lock(&observed.observed).clone(),
+        observed: lock(&observed.events).clone(),
         ledger: asked_of_endpoints.map(arrival).collect(),
         strikes: strikes(nodes, records),
         lifespans,

@@ -27,7 +27,7 @@ use crate::sync::lock;
 use crate::user::UserCode;
 use crate::workload::{self, Draw};
 
-/// What all functions of a world did. Clones share it.
+/// What all functions of a world did.
 pub(super) type FunctionRecords = Arc<Mutex<Vec<FunctionRecord>>>;
 
 /// When each attempt was dispatched, by its receipt and number.
@@ -41,13 +41,13 @@ pub(super) struct SimActions {
 
 /// Whose functions they are.
 enum Owner {
-    /// The simulation's, which see to it themselves that it is written down what they do.
+    /// The simulation's, which record what they do.
     Drawn(Dispatched),
     /// A user's.
-    UserCode(FunctionLog),
+    User(FunctionLog),
 }
 
-/// What functions of one life of a node did.
+/// Records what the functions of one incarnation do.
 #[derive(Clone)]
 struct FunctionLog {
     incarnation: Incarnation,
@@ -68,7 +68,7 @@ impl FunctionLog {
     }
 }
 
-/// What a function needs.
+/// A registered function of the simulation.
 #[derive(Clone)]
 struct DrawnFunction {
     runtime: SimRuntime,
@@ -114,7 +114,7 @@ impl SimActions {
         function_records: FunctionRecords,
         http: HttpActions<ActionNetwork>,
     ) -> Self {
-        let owner = Owner::UserCode(FunctionLog { incarnation, function_records });
+        let owner = Owner::User(FunctionLog { incarnation, function_records });
         Self { set: ActionSet::new(own.registry(), http), owner }
     }
 }
@@ -126,7 +126,7 @@ impl Actions for SimActions {
                 lock(dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
                 self.set.invoke(call).await
             }
-            Owner::UserCode(log) => {
+            Owner::User(log) => {
                 let (name, run, task, attempt) =
                     (call.name.clone(), call.run, call.task, call.attempt);
                 let target = call.action.as_ref().map(|action| &action.target);

@@ -75,9 +75,10 @@ impl OrderQueue {
 /// What is recorded of all nodes of a world. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct Observations {
-    pub(super) observed: Arc<Mutex<Vec<ObservedEvent>>>,
+    /// The events that observers received, in that order.
+    pub(super) events: Arc<Mutex<Vec<ObservedEvent>>>,
     pub(super) seen: Seen,
-    /// What observers put out, by source.
+    /// What observers wrote, by source.
     pub(super) outputs: Outputs,
     /// What all nodes count.
     pub(super) metrics: Arc<Counters>,
@@ -106,7 +107,7 @@ pub(super) struct EngineSetup {
     pub(super) sole_owner: bool,
     /// What the environment holds, whatever variable is asked for.
     pub(super) secret: Option<String>,
-    /// The functions that it has not.
+    /// The functions that it lacks.
     pub(super) missing_functions: BTreeSet<String>,
     pub(super) net: Net,
     pub(super) observed: Observations,
@@ -116,7 +117,7 @@ pub(super) struct EngineSetup {
     pub(super) own: Option<Arc<UserCode>>,
 }
 
-/// Runs the engine on `store` and takes orders until the life ends.
+/// Runs the engine on `store` and takes orders until the incarnation ends.
 pub(super) async fn run<S: Store>(
     runtime: SimRuntime,
     incarnation: Incarnation,
@@ -308,7 +309,7 @@ impl Observer for EventRecorder {
         let at = true_now();
         let shown = serde_json::Value::Object(json::object(notice)).to_string();
         self.records.trace.record(at, self.incarnation.node(), Kind::Event, &shown, &[]);
-        lock(&self.observed.observed).push(ObservedEvent {
+        lock(&self.observed.events).push(ObservedEvent {
             node: self.incarnation.node().to_owned(),
             incarnation: self.incarnation.number(),
             at,
