@@ -61,8 +61,8 @@ impl Lease {
 }
 
 impl Lease {
-    pub(super) fn to_state(&self) -> QueueState {
-        let Self { token, until, deadline, beat_by } = *self;
+    pub(super) fn to_state(self) -> QueueState {
+        let Self { token, until, deadline, beat_by } = self;
         QueueState::Leased { token, until, deadline, beat_by }
     }
 }
