@@ -49,7 +49,7 @@ impl Matcher {
 
     /// Whether `failure`, whose class under the policy is `class`, is matched.
     #[must_use]
-    pub(crate) fn matches(&self, failure: &Failure, class: Class) -> bool {
+    pub fn matches(&self, failure: &Failure, class: Class) -> bool {
         if self.except.iter().any(|name| failure.is_a(name)) {
             return false;
         }

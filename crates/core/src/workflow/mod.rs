@@ -2,7 +2,7 @@
 //!
 //! Decides which graphs are valid and what conditions and templates mean. Must never know runs,
 //! attempts, stores or text syntaxes. To add a condition, add a variant to [`Condition`] and its arm
-//! in `holds`; to add a source of values, add a root to [`Path`].
+//! in `holds`; to add a source of values, add a variant to `Root` in `template`.
 
 mod condition;
 mod error;
