@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Submits runs of one step, which calls `--call`, each under its own idempotency key, in turn to
-//! the nodes. What fails is tried again at the next node through Retrial's own small door, so a node
+//! the nodes. What fails is retried at the next node under a policy of Retrial's own, so a node
 //! may be killed meanwhile. Follows each run to its end, prints counts and how long runs took by
 //! the store's clock, and ends with 1 where a run failed, was cancelled or got lost.
 //!

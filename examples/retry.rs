@@ -1,7 +1,7 @@
-//! The small door: one future, tried again under a policy, with no workflow and no store.
+//! Retries one future under a policy, with no workflow and no store.
 //!
 //! ```text
-//! cargo run --example door
+//! cargo run --example retry
 //! ```
 
 use std::fmt;
