@@ -62,7 +62,8 @@ const SIM_ROOMS: Order = &[
 ];
 
 /// Folders whose files form no circle of imports.
-const NO_CIRCLES: [&str; 1] = ["sim/src/world"];
+const NO_CIRCLES: [&str; 3] =
+    ["crates/core/src/failure/sanitise", "crates/core/src/workflow", "sim/src/world"];
 
 fn row(order: Order, room: &str) -> Option<usize> {
     order.iter().position(|row| row.contains(&room))
