@@ -59,8 +59,8 @@ pub(super) struct Arguments {
     #[arg(long)]
     new: bool,
 
-    /// The file with the actions of an IR program, TOML or JSON: [actions.NAME], [input] and
-    /// [defaults]
+    /// The file with the actions of an IR program, TOML or JSON: its tables `actions`, `input` and
+    /// `defaults`
     #[arg(long, value_name = "FILE")]
     actions: Option<String>,
 
