@@ -37,7 +37,7 @@
 //! let steps = vec![Step::new("charge", "charge", policy)];
 //! let workflow = Workflow::try_from(WorkflowParts { steps, ..Default::default() })?;
 //! let (id, now, functions) = (RunId::from_random(1, 2), Timestamp::default(), Functions::default());
-//! let (mut run, mut log) = RunState::create(id, 7, workflow.into(), Default::default(), now);
+//! let (mut run, mut log) = RunState::create(id, 7, workflow.into(), Default::default(), now)?;
 //!
 //! let (task, token) = (TaskId { step: StepIx(0), item: 0 }, Token::from_random(3, 4));
 //! let failure = Failure::http(503, "busy");
@@ -45,7 +45,7 @@
 //!     Input::Claimed { task, attempt: 1, token },
 //!     Input::Failed { task, token, failure, denied: false },
 //! ] {
-//!     log.extend(run.handle(&input, now, &functions));
+//!     log.extend(run.handle(&input, now, &functions)?);
 //! }
 //! assert!(matches!(log.last().unwrap().event, Event::RetryScheduled { .. }));
 //! assert_eq!(RunState::replay(id, &log)?, run);
