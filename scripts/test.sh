@@ -53,4 +53,7 @@ fi
 # world does not build.
 unset RUSTFLAGS CARGO_ENCODED_RUSTFLAGS
 
+# Many tests wait for servers and processes.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$((2 * $(getconf _NPROCESSORS_ONLN)))}
+
 exec cargo test --workspace --locked -- --include-ignored

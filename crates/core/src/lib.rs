@@ -68,6 +68,25 @@ macro_rules! unstable {
     )+ };
 }
 
+/// Asserts what must hold before or after a change of state: in debug builds, and under the feature
+/// `assertions`, so that the release build of the simulation has it and production has not.
+macro_rules! invariant {
+    ($($holds:tt)+) => {
+        if cfg!(any(debug_assertions, feature = "assertions")) {
+            assert!($($holds)+);
+        }
+    };
+}
+
+/// [`invariant`] for two values that must be equal.
+macro_rules! invariant_eq {
+    ($($equal:tt)+) => {
+        if cfg!(any(debug_assertions, feature = "assertions")) {
+            assert_eq!($($equal)+);
+        }
+    };
+}
+
 pub mod dialect;
 pub mod explain;
 pub mod failure;

@@ -64,7 +64,8 @@ impl Shop {
         for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RETRIAL_SEED", "RETRIAL_SEEDS"] {
             shell.env_remove(name);
         }
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("guide");
+        // What this project's tests were built with is there already.
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         // Debug information would take more room than all the rest.
         shell.env("CARGO_PROFILE_DEV_DEBUG", "0");
         shell.env("CARGO_TARGET_DIR", target).env("CARGO_NET_OFFLINE", "true");

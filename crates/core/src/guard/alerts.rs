@@ -157,7 +157,7 @@ impl Burning {
     pub(super) fn hear(&mut self, rules: &ErrorBudget, failed: bool, now: Timestamp) -> Vec<Alert> {
         self.window.note(failed, rules.window(), now);
         let counts = self.window.counts(now);
-        debug_assert!(counts.failures >= u64::from(failed), "the outcome itself is counted");
+        invariant!(counts.failures >= u64::from(failed), "the outcome itself is counted");
         let emptied = counts.calls == 1;
         self.raised.retain(|share| !emptied && rules.reaches(counts, share.div_ceil(2)));
         if !failed || counts.calls < u64::from(rules.min_calls().get()) {

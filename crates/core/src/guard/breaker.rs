@@ -67,10 +67,7 @@ impl Circuit {
         if self.is_open() {
             self.change(Phase::HalfOpen { successes: 0 });
         }
-        debug_assert!(
-            !self.is_open(),
-            "an attempt that starts is a probe or the breaker is closed"
-        );
+        invariant!(!self.is_open(), "an attempt that starts is a probe or the breaker is closed");
     }
 
     /// An attempt that was admitted in this phase has spoken.
@@ -97,7 +94,7 @@ impl Circuit {
             }
             Phase::Open { .. } => {}
         }
-        debug_assert!(self.epoch.wrapping_sub(before) <= 1, "one outcome changes the phase once");
+        invariant!(self.epoch.wrapping_sub(before) <= 1, "one outcome changes the phase once");
     }
 
     pub(super) fn standing(&self, now: Timestamp) -> BreakerStanding {
@@ -115,11 +112,7 @@ impl Circuit {
     }
 
     fn change(&mut self, phase: Phase) {
-        debug_assert_ne!(
-            discriminant(&self.phase),
-            discriminant(&phase),
-            "a phase follows another"
-        );
+        invariant!(discriminant(&self.phase) != discriminant(&phase), "a phase follows another");
         self.epoch = self.epoch.wrapping_add(1);
         self.phase = phase;
     }

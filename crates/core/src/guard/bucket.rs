@@ -50,7 +50,7 @@ impl Bucket {
         let most = u64::from(budget.capacity) * TOKEN;
         let all = self.holds(budget).saturating_add(share).saturating_add(millionths);
         (self.millionths, self.at) = (Some(all.min(most)), now);
-        debug_assert!(self.holds(budget) >= before, "adding takes nothing out");
+        invariant!(self.holds(budget) >= before, "adding takes nothing out");
     }
 
     /// A first attempt starts.
@@ -81,7 +81,7 @@ impl Bucket {
             Some(rest) => {
                 filled.millionths = Some(rest);
                 *self = filled;
-                debug_assert_eq!(self.holds(budget) + wanted, holds, "each token is taken once");
+                invariant_eq!(self.holds(budget) + wanted, holds, "each token is taken once");
                 Ok(())
             }
             None => {

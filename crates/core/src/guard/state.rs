@@ -202,7 +202,7 @@ impl<K: Copy + Eq> GuardState<K> {
         let denied = |until| Refusal { by: HeldBy::RetryBudget, until };
         let before = self.bucket;
         let withdrawn = self.bucket.withdraw(budget, tokens, now).map_err(denied);
-        debug_assert!(withdrawn.is_ok() || self.bucket == before, "a refusal changes nothing");
+        invariant!(withdrawn.is_ok() || self.bucket == before, "a refusal changes nothing");
         withdrawn
     }
 
@@ -236,9 +236,9 @@ impl<K: Copy + Eq> GuardState<K> {
         if let Some(pace) = &rules.rate {
             let (before, most) = (self.meter.full_at(), now.after(pace.per()));
             self.meter.admit(pace, now);
-            debug_assert!(self.meter.full_at() >= before.min(most), "a start refills nothing");
+            invariant!(self.meter.full_at() >= before.min(most), "a start refills nothing");
         }
-        debug_assert!(
+        invariant!(
             rules.breaker.is_none() || !self.circuit.is_open(),
             "no attempt starts while the breaker is open"
         );
@@ -262,7 +262,7 @@ impl<K: Copy + Eq> GuardState<K> {
         }
         let running = self.running.len();
         let epoch = self.running.remove(at).epoch;
-        debug_assert_eq!(self.running.len() + 1, running, "one attempt ends, no other");
+        invariant_eq!(self.running.len() + 1, running, "one attempt ends, no other");
         let failed = match how {
             Ended::Well => false,
             Ended::Badly => true,

@@ -50,7 +50,7 @@ impl Window {
             part.calls = part.calls.saturating_add(1);
             part.failures = part.failures.saturating_add(u32::from(failed));
         }
-        debug_assert!(self.counts(now).calls > 0, "an outcome is recent when it comes");
+        invariant!(self.counts(now).calls > 0, "an outcome is recent when it comes");
     }
 
     pub(super) fn counts(&self, now: Timestamp) -> Counts {

@@ -37,7 +37,7 @@ impl RunState {
         self.apply_event(recorded).ok_or(wrong)?;
         self.version = self.version.after(1);
         self.last_at = recorded.at;
-        debug_assert!(
+        invariant!(
             recorded.event.task().is_none_or(|task| self.task(task).is_some()),
             "what is folded in is about a task that exists: {recorded:?}"
         );
@@ -46,7 +46,7 @@ impl RunState {
 
     /// `None` when the event can't follow; then nothing has changed.
     fn apply_event(&mut self, recorded: &Recorded) -> Option<()> {
-        debug_assert!(self.outcome().is_none(), "nothing follows the end of a run");
+        invariant!(self.outcome().is_none(), "nothing follows the end of a run");
         match &recorded.event {
             Event::RunCreated { seed, workflow: _, input } => {
                 ensure(self.version == Version::START)?;
@@ -204,7 +204,7 @@ impl RunState {
             RouteCause::Success => StepPhase::Succeeded,
             RouteCause::Failure => StepPhase::Failed,
         };
-        debug_assert!(self.is_sound(), "a run has the steps of its workflow");
+        invariant!(self.is_sound(), "a run has the steps of its workflow");
         ensure(to.index() < self.steps.len())?;
         let source = self.step_in(from, &[ended])?;
         source.led_to = Some(to);
@@ -234,10 +234,7 @@ impl RunState {
         }
         *state.tasks.get_mut(task.item as usize)? = TaskState::new();
         self.undo.pop();
-        debug_assert!(
-            self.live(task).is_some(),
-            "a compensation that begins waits for its attempt"
-        );
+        invariant!(self.live(task).is_some(), "a compensation that begins waits for its attempt");
         Some(())
     }
 
@@ -275,6 +272,6 @@ impl StepState {
         for task in self.tasks.iter_mut().filter(|t| t.is_live()) {
             task.phase = TaskPhase::Cancelled;
         }
-        debug_assert!(!self.tasks.iter().any(TaskState::is_live), "what is called off is at rest");
+        invariant!(!self.tasks.iter().any(TaskState::is_live), "what is called off is at rest");
     }
 }

@@ -128,7 +128,7 @@ fn write(value: &impl Serialize) -> Bytes {
     bytes.push(FORMAT);
     // Maps have text keys and no value's serialisation fails, so neither can this.
     let written = serde_json::to_writer(&mut bytes, value);
-    debug_assert!(written.is_ok(), "an event or state could not be written: {written:?}");
+    invariant!(written.is_ok(), "an event or state could not be written: {written:?}");
     Bytes::from(bytes)
 }
 

@@ -25,7 +25,7 @@ impl RunState {
 
     /// A retry that was scheduled was granted: it takes its tokens out of its step's own budget.
     pub(super) fn spend(&mut self, task: TaskId, at: Timestamp) {
-        debug_assert!(self.task(task).is_some(), "only a task that exists is granted a retry");
+        invariant!(self.task(task).is_some(), "only a task that exists is granted a retry");
         let failure = self.task(task).and_then(|t| t.failure.as_deref());
         let granted = self.group_budget(task.step).zip(failure);
         let granted = granted.map(|(budget, failure)| (budget, budget.cost_of(failure)));

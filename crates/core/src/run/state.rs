@@ -133,7 +133,7 @@ impl RunState {
         let mut events = Vec::new();
         state.record(created, now, &mut events)?;
         state.settle(now, &mut events)?;
-        debug_assert_eq!(state.version, Version::START.after(events.len()), "each event is stored");
+        invariant_eq!(state.version, Version::START.after(events.len()), "each event is stored");
         Ok((state, events))
     }
 
@@ -197,12 +197,12 @@ impl RunState {
         if !events.is_empty() {
             self.settle(now, &mut events)?;
         }
-        debug_assert_eq!(self.version, before.after(events.len()), "each event is stored");
+        invariant_eq!(self.version, before.after(events.len()), "each event is stored");
         Ok(events)
     }
 
     fn settle(&mut self, now: Timestamp, events: &mut Vec<Recorded>) -> Result<(), Impossible> {
-        debug_assert!(!events.is_empty(), "a run moves only by what happens to it");
+        invariant!(!events.is_empty(), "a run moves only by what happens to it");
         loop {
             let next = super::advance(self, now);
             if next.is_empty() {
@@ -222,7 +222,7 @@ impl RunState {
     ) -> Result<(), Impossible> {
         let recorded = Recorded { at: now.max(self.last_at), event };
         self.apply(&recorded)?;
-        debug_assert!(events.last().is_none_or(|e| e.at <= recorded.at), "time never goes back");
+        invariant!(events.last().is_none_or(|e| e.at <= recorded.at), "time never goes back");
         events.push(recorded);
         Ok(())
     }
@@ -315,7 +315,7 @@ fn decide_and_keep(
     if let Input::Succeeded { task, result, .. } = input
         && matches!(events[..], [Event::TaskSucceeded { .. }])
     {
-        debug_assert!(state.task(*task).is_some(), "what succeeds exists");
+        invariant!(state.task(*task).is_some(), "what succeeds exists");
         state.results.insert(*task, Arc::clone(result));
     }
     events

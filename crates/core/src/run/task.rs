@@ -106,7 +106,7 @@ impl TaskState {
         if let Some(count) = self.by_rule.get_mut(place) {
             *count = count.saturating_add(1);
         }
-        debug_assert!(self.by_rule.get(place).is_some_and(|n| *n > 0), "each retry counts");
+        invariant!(self.by_rule.get(place).is_some_and(|n| *n > 0), "each retry counts");
     }
 
     /// Who may report on the attempt in progress; none where none is.

@@ -57,14 +57,14 @@ impl Watch {
     pub(super) fn start(&mut self, at: Timestamp) {
         self.spent = self.waited(at);
         self.since = Some(at);
-        debug_assert_eq!(self.passed(at), Nanos::ZERO, "the attempt begins now");
+        invariant_eq!(self.passed(at), Nanos::ZERO, "the attempt begins now");
     }
 
     /// The attempt in progress failed.
     pub(super) fn fail(&mut self, at: Timestamp) {
         self.spent = self.failed(at);
         self.since = Some(at);
-        debug_assert_eq!(self.passed(at), Nanos::ZERO, "the wait begins now");
+        invariant_eq!(self.passed(at), Nanos::ZERO, "the wait begins now");
     }
 
     /// What was spent if the task waited until `at`.

@@ -103,7 +103,7 @@ pub struct Prepared {
 impl RunState {
     /// Restores a result that was read from the results table.
     pub fn restore_result(&mut self, task: TaskId, result: Arc<Value>) {
-        debug_assert!(self.is_sound(), "a run has the steps of its workflow");
+        invariant!(self.is_sound(), "a run has the steps of its workflow");
         self.results.insert(task, result);
     }
 

@@ -118,7 +118,7 @@ impl<T> DueQueue<T> {
         self.sequence += 1;
         let filled = Slot { sequence, due, item: Some(item) };
         let slot = if let Some(slot) = self.free.pop() {
-            debug_assert!(self.slots[slot as usize].item.is_none(), "a free slot holds no item");
+            invariant!(self.slots[slot as usize].item.is_none(), "a free slot holds no item");
             self.slots[slot as usize] = filled;
             slot
         } else {
@@ -143,14 +143,14 @@ impl<T> DueQueue<T> {
         if self.dead > self.len() + FEW {
             self.sweep();
         }
-        debug_assert!(self.dead <= self.len() + FEW, "dead entries are swept out in time");
+        invariant!(self.dead <= self.len() + FEW, "dead entries are swept out in time");
         Some(item)
     }
 
     /// Takes out the first item due at or before `now`.
     pub fn pop(&mut self, now: Timestamp) -> Option<(Timestamp, T)> {
         self.advance(now.as_nanos());
-        debug_assert!(self.horizon >= now.as_nanos(), "whatever is due lies in `passed`");
+        invariant!(self.horizon >= now.as_nanos(), "whatever is due lies in `passed`");
         let first = self.first_passed()?;
         if first.due > now.as_nanos() {
             return None;
@@ -176,12 +176,12 @@ impl<T> DueQueue<T> {
     fn vacate(&mut self, slot: u32) -> Option<T> {
         let item = self.slots[slot as usize].item.take()?;
         self.free.push(slot);
-        debug_assert!(self.free.len() <= self.slots.len(), "no slot is free twice");
+        invariant!(self.free.len() <= self.slots.len(), "no slot is free twice");
         Some(item)
     }
 
     fn place(&mut self, entry: Entry) {
-        debug_assert!(self.is_live(&entry), "only what waits is placed");
+        invariant!(self.is_live(&entry), "only what waits is placed");
         if entry.due <= self.horizon {
             self.passed.push(Reverse(entry));
             return;
@@ -215,7 +215,7 @@ impl<T> DueQueue<T> {
                 occupied &= occupied - 1;
             }
         }
-        debug_assert!(
+        invariant!(
             !matches!(self.soonest, Known::Yes(Some(due)) if due <= now),
             "what the horizon has passed is not in the wheel"
         );
@@ -224,7 +224,7 @@ impl<T> DueQueue<T> {
     fn empty_out(&mut self, level: usize, bucket: usize) {
         let spare = std::mem::take(&mut self.spare);
         let mut entries = std::mem::replace(&mut self.wheel[level].buckets[bucket], spare);
-        debug_assert!(!entries.is_empty(), "a level knows which of its buckets hold entries");
+        invariant!(!entries.is_empty(), "a level knows which of its buckets hold entries");
         for entry in entries.drain(..) {
             if self.is_live(&entry) {
                 self.place(entry);
@@ -241,7 +241,7 @@ impl<T> DueQueue<T> {
                 return Some(first);
             }
             self.passed.pop();
-            debug_assert!(self.dead > 0, "each entry without an item is counted");
+            invariant!(self.dead > 0, "each entry without an item is counted");
             self.dead -= 1;
         }
         None
@@ -263,10 +263,7 @@ impl<T> DueQueue<T> {
             }
             None
         });
-        debug_assert!(
-            soonest.is_none_or(|due| due > self.horizon),
-            "the wheel holds what is later"
-        );
+        invariant!(soonest.is_none_or(|due| due > self.horizon), "the wheel holds what is later");
         self.soonest = Known::Yes(soonest);
         soonest
     }
@@ -293,7 +290,7 @@ impl<T> DueQueue<T> {
         passed.retain(|Reverse(entry)| self.is_live(entry));
         self.passed = passed;
         self.dead = 0;
-        debug_assert_eq!(self.entries(), self.len(), "each item that waits has one entry");
+        invariant_eq!(self.entries(), self.len(), "each item that waits has one entry");
     }
 }
 
