@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::fault::FaultKind;
 use crate::scenario::Scenario;
 use crate::workload;
 use crate::workload::{UserPlan, UserPlanError};
@@ -11,6 +12,8 @@ use crate::workload::{UserPlan, UserPlanError};
 pub enum Source {
     /// Everything is drawn from the seed.
     Drawn,
+    /// The same, with further faults of one kind.
+    More(FaultKind),
     /// The workflow is the user's; the rest is drawn, within what its `[simulate]` table says.
     File {
         /// The file, as it was named.
@@ -39,6 +42,7 @@ impl Source {
     pub fn scenario(&self, seed: u64) -> Scenario {
         match self {
             Self::Drawn => workload::draw(seed),
+            Self::More(kind) => workload::draw_more(seed, *kind),
             Self::File { plan, .. } => plan.scenario(seed),
         }
     }
@@ -55,6 +59,7 @@ impl Source {
         let base = "cargo run --release -p retrial-sim -- repro";
         match self {
             Self::Drawn => base.to_owned(),
+            Self::More(kind) => format!("{base} --more {kind}"),
             Self::File { path, .. } => format!("{base} --scenario {}", path.display()),
         }
     }

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::run::{MAX_NESTING, Nesting};
 
 /// The largest result kept, as compact JSON text, in bytes: 256 KiB.
-pub const MAX_RESULT: usize = 256 * 1024;
+pub const MAX_RESULT: usize = crate::workflow::MAX_VALUE;
 
 /// The failure that `value` describes, if it is an exception object: one whose `type` and `message`
 /// are texts. Its `mro`, a list of type names, is the lineage.

@@ -98,7 +98,7 @@ impl GuardInputs<'_> {
                         self.end(*task, token, Ended::Silently);
                     }
                 }
-                (Event::RunEnded { .. }, _) => self.end_all(),
+                (Event::RollbackStarted { .. } | Event::RunEnded { .. }, _) => self.end_all(),
                 _ => {}
             }
         }
@@ -133,8 +133,8 @@ impl GuardInputs<'_> {
         started.or_else(|| self.before.task(task)?.token())
     }
 
-    /// Ends every attempt in progress: the run's end cancels them. The guard ignores those that have
-    /// ended before.
+    /// Ends every attempt in progress: the run's end and a rollback call them off. The guard ignores
+    /// those that have ended before.
     fn end_all(&mut self) {
         let started = self.queue.iter().filter_map(|change| match change {
             QueueChange::Lease { task, token, .. } => Some((*task, *token)),

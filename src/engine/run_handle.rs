@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use futures_core::Stream;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
@@ -16,9 +17,10 @@ use crate::run::{self, Event, Recorded, RunId, RunState, StepPhase, Version};
 use crate::runtime::{Runtime, Task};
 use crate::store::Store;
 
-/// The most events read ahead of a slow reader. The rest stays in the store until it reads on, so it
-/// delays nobody and misses nothing.
+/// The most events, and the most bytes of stored events, read ahead of a slow reader. The rest stays
+/// in the store until it reads on, so it delays nobody, misses nothing, and takes little memory.
 const BUFFER: usize = 64;
+const BUFFER_BYTES: usize = 16 * 1024;
 
 /// A handle to one run. Clones are handles to the same run; each keeps the engine running.
 pub struct Handle<W: World> {
@@ -217,6 +219,8 @@ async fn read_events<W: World>(
     let mut next = first;
     let waiter = node.news.wait_for(run);
     loop {
+        // What is read before there is room for it would only wait in memory.
+        feed.reserve_many(BUFFER).await.map(drop).map_err(|_| ReaderGone)?;
         let news = waiter.signal.notified();
         let batch = match batch(&node, run, next).await {
             Ok(batch) => batch,
@@ -265,7 +269,15 @@ async fn batch<W: World>(node: &Node<W>, run: RunId, from: Version) -> Result<Ba
     let loaded = loaded.map_err(|error| CommandError::Broken(error.to_string()))?;
     let loaded = loaded.ok_or(CommandError::UnknownRun(run))?;
     let first = loaded.snapshot.map_or(from, |snapshot| snapshot.version);
-    let events = loaded.tail.events.iter().map(|bytes| run::decode(bytes));
+    let mut bytes = 0;
+    let fits = |event: &&Bytes| {
+        bytes += event.len();
+        bytes <= BUFFER_BYTES
+    };
+    let all = &loaded.tail.events;
+    // One that is larger than the buffer comes alone.
+    let count = all.iter().take(BUFFER).take_while(fits).count().max(1);
+    let events = all.iter().take(count).map(|bytes| run::decode(bytes));
     let events: Result<Vec<_>, _> = events.collect();
     let events = events.map_err(|error| CommandError::Broken(format!("run {run}: {error}")))?;
     Ok(Batch { first, events })

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::World;
@@ -7,18 +8,25 @@ use crate::runtime::Runtime;
 use crate::store::Store;
 use crate::time::Nanos;
 
-/// The most expired leases looked at in one pass.
+/// The most expired leases looked at in one pass that the pass before did not find.
 const BATCH: usize = 256;
 
 /// Finds expired leases, whoever held them, and sends them to their runs' lanes. Also ends idle lanes.
 pub(super) async fn sweep<W: World>(node: Arc<Node<W>>) {
     let most = Nanos::new(node.config.lease.get() / 3).max(Nanos::from_millis(1));
     let mut failures = 0;
+    let (mut last, mut left) = (BTreeSet::new(), 0);
     loop {
-        let pause = match node.store.expired(BATCH).await {
+        // What the last pass found as well comes on top: the leases of runs that can't be loaded
+        // stay where they are, and must not hide the others.
+        let pause = match node.store.expired(BATCH.saturating_add(left)).await {
             Ok(expired) => {
                 failures = 0;
                 node.clock.hear(expired.at, &node.runtime);
+                let found: BTreeSet<_> =
+                    expired.tasks.iter().map(|t| (t.run, t.task, t.token)).collect();
+                left = found.intersection(&last).count();
+                last = found;
                 let next = expired.next.map_or(most, |next| next.since(expired.at));
                 for found in expired.tasks {
                     let (task, token, lapse) = (found.task, found.token, found.lapse);

@@ -3,6 +3,8 @@
 //! Decides how URLs are parsed and how transport failures are classified. Must never know HTTP,
 //! actions or runs. To add a network, implement [`Connect`].
 
+mod hosts;
+mod inside;
 mod stream;
 mod tcp;
 #[cfg(feature = "tls")]
@@ -17,6 +19,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use hosts::{Hosts, HostsError};
 pub use stream::{BoxStream, ByteStream};
 pub use tcp::TcpConnect;
 pub use url::{Authority, Url, UrlError};
@@ -73,9 +76,7 @@ impl ConnectError {
     }
 
     /// The node's settings do not allow actions to call that host.
-    #[must_use]
-    pub fn not_allowed(to: &Authority) -> Self {
-        let message = format!("actions may not call {to} from this node");
+    fn not_allowed(message: String) -> Self {
         Self { cause: Cause::NotAllowed, message }
     }
 

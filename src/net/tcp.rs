@@ -1,22 +1,53 @@
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use tokio::net::TcpStream;
 
 use super::tls::Tls;
-use super::{Authority, BoxStream, Connect, ConnectError};
+use super::{Authority, BoxStream, Connect, ConnectError, Hosts};
 use crate::failure::NetworkFault;
 
 /// The production network: the system's resolver and TCP, and TLS with the feature `tls`.
 #[derive(Clone, Debug)]
 pub struct TcpConnect {
     pub(super) tls: Tls,
+    /// The hosts that may be called; any if `None`.
+    hosts: Option<Arc<Hosts>>,
 }
 
 impl TcpConnect {
     /// Connects over the system's TCP. With the feature `tls`, trusts Mozilla's root certificates.
     #[must_use]
     pub fn new() -> Self {
-        Self { tls: Tls::new() }
+        Self { tls: Tls::new(), hosts: None }
+    }
+
+    /// The same network, which connects only to `hosts`. A name is judged by the very address that
+    /// is connected to, so no second answer of DNS can lead elsewhere.
+    #[must_use]
+    pub fn only_to(self, hosts: Hosts) -> Self {
+        Self { hosts: Some(Arc::new(hosts)), ..self }
+    }
+
+    /// Tries the host's addresses in the resolver's order and returns the last failure.
+    async fn dial(&self, to: &Authority) -> Result<TcpStream, ConnectError> {
+        let doing = format!("connecting to {to}");
+        let mut last = ConnectError::new(NetworkFault::Dns, format!("{doing}: no address found"));
+        for address in resolve(to).await? {
+            if let Some(Err(refused)) = self.hosts.as_ref().map(|h| h.check(to, address.ip())) {
+                last = refused;
+                continue;
+            }
+            match TcpStream::connect(address).await {
+                Ok(stream) => {
+                    // A request is written whole: waiting for more to send only adds delay.
+                    let _ = stream.set_nodelay(true);
+                    return Ok(stream);
+                }
+                Err(error) => last = ConnectError::from_io(&doing, &error),
+            }
+        }
+        Err(last)
     }
 }
 
@@ -31,27 +62,10 @@ impl Connect for TcpConnect {
 
     async fn connect(&self, to: &Authority) -> Result<BoxStream, ConnectError> {
         if to.tls {
-            return self.tls.connect(to, dial(to)).await;
+            return self.tls.connect(to, self.dial(to)).await;
         }
-        Ok(Box::new(dial(to).await?))
+        Ok(Box::new(self.dial(to).await?))
     }
-}
-
-/// Tries the host's addresses in the resolver's order and returns the last failure.
-async fn dial(to: &Authority) -> Result<TcpStream, ConnectError> {
-    let doing = format!("connecting to {to}");
-    let mut last = ConnectError::new(NetworkFault::Dns, format!("{doing}: no address found"));
-    for address in resolve(to).await? {
-        match TcpStream::connect(address).await {
-            Ok(stream) => {
-                // A request is written whole: waiting for more to send only adds delay.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) => last = ConnectError::from_io(&doing, &error),
-        }
-    }
-    Err(last)
 }
 
 async fn resolve(to: &Authority) -> Result<Vec<SocketAddr>, ConnectError> {

@@ -113,7 +113,7 @@ const fn metric(
 }
 
 /// The codes that are labels, beside HTTP statuses.
-pub const KNOWN_CODES: [&str; 9] = [
+pub const KNOWN_CODES: [&str; 10] = [
     ErrorCode::TIMEOUT,
     ErrorCode::NETWORK_ERROR,
     ErrorCode::LEASE_LOST,
@@ -123,6 +123,7 @@ pub const KNOWN_CODES: [&str; 9] = [
     "MISSING_ENV",
     "UNSUPPORTED_ACTION",
     "BAD_FAN_OUT",
+    ErrorCode::ARGUMENTS_TOO_LARGE,
 ];
 
 /// The label of all other values.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::records::Records;
 use super::requests::Requests;
-use super::seam::{Commit, CommitId, Committed, StoreError};
+use super::seam::{Commit, CommitId, Committed, QueueChange, StoreError};
 use crate::guard::{
     Alert, Bucket, Ended, GuardInput, GuardRules, GuardState, HeldBy, Refusal, Standing,
 };
@@ -141,9 +141,9 @@ impl Guards {
         rows.into_iter().map(row).collect()
     }
 
-    /// The guards if `commit` lands at `now`, or why they refuse it. `may_run` says whether another
-    /// run's attempt may still be in progress; an attempt that can't be is dropped before it holds
-    /// anything back. `held` is how many tasks an action's guards hold back already.
+    /// The guards if `commit` lands at `now`, or why they refuse it. `may_run` says whether an attempt
+    /// that started before may still be in progress; an attempt that can't be is dropped before it
+    /// holds anything back. `held` is how many tasks an action's guards hold back already.
     pub(super) fn fold<'c>(
         &self,
         commit: &'c Commit,
@@ -160,7 +160,7 @@ impl Guards {
             });
             change.rules = rules;
             for input in inputs {
-                let lost = |holder: &Holder| holder.run != commit.run && !may_run(holder);
+                let lost = |holder: &Holder| !starts(commit, holder) && !may_run(holder);
                 let attempt = input.attempt();
                 match change.take(input, now, lost) {
                     Ok(alerts) => {
@@ -205,6 +205,12 @@ impl Change<'_> {
         }
         self.state.take(self.rules, input, now)
     }
+}
+
+/// Whether `commit` itself starts the attempt, so that the queue does not have its lease yet.
+fn starts(commit: &Commit, holder: &Holder) -> bool {
+    let is_it = |change: &QueueChange| matches!(change, QueueChange::Lease { token, .. } if *token == holder.token);
+    holder.run == commit.run && commit.queue.iter().any(is_it)
 }
 
 /// When the task behind `ahead` others asks again. A rate admits one task each interval, so it is of

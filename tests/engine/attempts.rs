@@ -24,6 +24,19 @@ fn flaky(fail: u32) -> Acts {
     })
 }
 
+/// An outcome that is there when the time is up counts.
+#[tokio::test(start_paused = true)]
+async fn w14_an_outcome_at_the_very_end_of_its_time_counts() {
+    let acts = Acts::new(|_| async {
+        pass(7_000).await;
+        Ok(json!("just in time"))
+    });
+    let engine = alone(&acts, Config::default()).await;
+    let policy = Policy::builder().attempts(1).attempt_timeout(Nanos::from_secs(7)).build();
+    let run = submit(&engine, workflow(vec![step("a", policy.unwrap(), &[], json!({}))])).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+}
+
 fn hanging() -> Acts {
     Acts::new(|_| std::future::pending())
 }

@@ -1,7 +1,8 @@
 //! A run whose stored state its own events can't lead to.
 
+use retrial::action::Call;
 use retrial::engine::{CommandError, Config, EventsError};
-use retrial::run::{self, RunId, RunState};
+use retrial::run::{self, Outcome, RunId, RunState};
 use retrial::store::{Commit, CommitId, Committed, RunPhase, Store};
 use serde_json::json;
 
@@ -53,4 +54,31 @@ async fn an_impossible_event_ends_the_lane_and_who_waits_hears_of_it() {
     let mut events = engine.handle(run).events_from(run::Version(kept));
     assert_eq!(soon(events.next()).await, Some(Err(EventsError::Run(damaged))));
     assert_eq!(store.kept(run).await, kept, "nothing of it is stored");
+}
+
+// By the hundred: a pass of the sweep looks at 256 leases.
+#[tokio::test(start_paused = true)]
+async fn leases_of_runs_that_cannot_be_read_hide_no_later_ones() {
+    let acts = Acts::new(|call: Call| async move {
+        match call.attempt {
+            1 => std::future::pending().await,
+            _ => Ok(json!(1)),
+        }
+    });
+    let store = Watched::new();
+    let config = Config { concurrency: 1_000, sole_owner: false, ..Config::default() };
+    let first = start(&store, &acts, config.clone()).await;
+    let flow = workflow(vec![step("a", patient(3), &[], json!({}))]);
+    let mut rotten = Vec::new();
+    for _ in 0..600 {
+        rotten.push(submit(&first, flow.clone()).await);
+    }
+    pass(5_000).await;
+    let last = submit(&first, flow).await;
+    pass(1_000).await;
+    assert_eq!(acts.calls().len(), 601);
+    drop(first);
+    store.make_unreadable(rotten);
+    let engine = start(&store, &acts, config).await;
+    assert_eq!(soon(engine.outcome(last)).await.unwrap().outcome, Outcome::Completed);
 }

@@ -12,10 +12,11 @@ use retrial::guard::{Breaker, GuardRules, HeldBy, Pace};
 use retrial::policy::{Backoff, Budget, BudgetScope, Denied, GiveUp, Jitter, Policy, Shape, Share};
 use retrial::run::{Event, Outcome};
 use retrial::time::Nanos;
-use retrial::workflow::{Action, Target, Workflow, WorkflowParts};
+use retrial::workflow::{Action, Rollback, Target, Workflow, WorkflowParts};
 use serde_json::json;
 
 use crate::kit::*;
+use crate::rollback::saga;
 
 fn many(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).unwrap()
@@ -327,4 +328,25 @@ async fn h17_a_parallel_group_has_a_budget_of_its_own() {
         // Twenty first attempts, two tokens at first and five for the twenty.
         assert_eq!((calls.iter().filter(|c| c.attempt == 1).count(), calls.len()), (20, 27));
     }
+}
+
+// X6, C18: an attempt that a rollback calls off gives its place back, also to a compensation of the
+// same run, which would wait for ever.
+#[tokio::test(start_paused = true)]
+async fn x6_c18_a_rollback_frees_the_places_of_what_it_calls_off() {
+    let acts = Acts::new(|call: Call| async move {
+        match call.step.as_str() {
+            "ship" => std::future::pending().await,
+            _ => Ok(json!({ "charge": 7 })),
+        }
+    });
+    let store = Watched::new();
+    let engine = start(&store, &acts, Config::default()).await;
+    let run = submit(&engine, guarded(&saga(Rollback::Never), limit(1))).await;
+    while acts.calls().len() < 2 {
+        pass(1).await;
+    }
+    engine.rollback(run, "wrong address").await.unwrap();
+    let ended = soon(engine.outcome(run)).await.unwrap();
+    assert_eq!(ended.state.rollback().unwrap().complete, Some(true));
 }

@@ -1,7 +1,7 @@
 //! What the engine's tests share: actions written as closures that note what they see, a store that
 //! is watched, and small workflows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -113,6 +113,7 @@ pub(crate) struct Watched {
     hides_active: AtomicBool,
     never_tells_heads: AtomicBool,
     hides_expired: AtomicBool,
+    unreadable: Mutex<BTreeSet<RunId>>,
     late: Mutex<Duration>,
     late_commits: Mutex<Option<(RunId, Duration)>>,
 }
@@ -148,6 +149,7 @@ impl Watched {
             hides_active: AtomicBool::new(false),
             never_tells_heads: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
+            unreadable: Mutex::default(),
             late: Mutex::default(),
             late_commits: Mutex::default(),
         })
@@ -224,6 +226,11 @@ impl Watched {
         self.never_tells_heads.store(true, Ordering::SeqCst);
     }
 
+    /// From now on these runs can't be read.
+    pub(crate) fn make_unreadable(&self, runs: impl IntoIterator<Item = RunId>) {
+        self.unreadable.lock().unwrap().extend(runs);
+    }
+
     pub(crate) fn hide_expired(&self) {
         self.hides_expired.store(true, Ordering::SeqCst);
     }
@@ -237,6 +244,9 @@ impl Store for Watched {
                 self.sent.lock().unwrap().push(commit.clone());
                 let late = self.late_commits.lock().unwrap().filter(|(run, _)| *run == commit.run);
                 late.map(|(_, by)| by)
+            }
+            Request::Load { run, .. } if self.unreadable.lock().unwrap().contains(run) => {
+                return Err(StoreError::Broken(format!("run {run} is rotten")));
             }
             Request::Heads { .. } if self.never_tells_heads.load(Ordering::SeqCst) => {
                 return std::future::pending().await;

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::kit::*;
 
 /// `charge`, then `ship`, and a refund for the charge.
-fn saga(rollback: Rollback) -> Arc<Workflow> {
+pub(crate) fn saga(rollback: Rollback) -> Arc<Workflow> {
     let mut refund = step("refund", patient(3), &[], json!({ "undoes": "${result.charge}" }));
     refund.compensates = Some(StepIx(0));
     let charge = step("charge", patient(2), &[], json!({}));

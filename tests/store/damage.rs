@@ -194,6 +194,10 @@ fn check(seen: &Seen, whole: &Seen, what: &str) -> bool {
 
 #[tokio::test]
 async fn decision_19_rot_is_detected_and_never_a_wrong_value() {
+    rot_is_detected().await;
+}
+
+pub(crate) async fn rot_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runs.redb");
     write_store(&path).await;

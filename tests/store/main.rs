@@ -9,8 +9,12 @@
 
 mod conformance;
 mod damage;
+mod file;
+mod lost_commits;
 mod model;
+mod overwritten;
 mod postgres;
+mod postgres_address;
 mod postgres_faults;
 mod postgres_kit;
 mod postgres_proxy;

@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
-use retrial_sim::unstable::report::{SweepReport, Verdict};
+use retrial_sim::fault::FaultKind;
+use retrial_sim::unstable::report::{SeedReport, SweepReport, Verdict};
 use retrial_sim::unstable::source::Source;
 use retrial_sim::unstable::sweep::{Shard, Sweep, cores};
 use retrial_sim::unstable::verify::{self, Receipt};
@@ -46,6 +47,9 @@ enum Command {
         /// Simulate this workflow file instead of drawn workflows.
         #[arg(long)]
         scenario: Option<PathBuf>,
+        /// Add further faults of this kind to the seed, such as `bit_rot`.
+        #[arg(long, conflicts_with = "scenario")]
+        more: Option<FaultKind>,
     },
     /// Shrinks a failing seed or capsule and writes the result as a capsule, a test and an HTML page.
     /// Exit 0: written. 2: nothing fails, bad usage or input.
@@ -81,6 +85,9 @@ struct Run {
     /// Simulate this workflow file instead of drawn workflows.
     #[arg(long)]
     scenario: Option<PathBuf>,
+    /// Add further faults of this kind to each seed, such as `bit_rot`.
+    #[arg(long, conflicts_with = "scenario")]
+    more: Option<FaultKind>,
     /// Worker processes; by default one for each core.
     #[arg(long)]
     jobs: Option<usize>,
@@ -182,7 +189,7 @@ const FULL_SWEEP: u64 = 64;
 pub(crate) fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(run) => sweep(&run),
-        Command::Repro { what, scenario } => repro(&what, scenario.as_deref()),
+        Command::Repro { what, scenario, more } => repro(&what, scenario.as_deref(), more),
         Command::Shrink(asked) => capsules::shrink(&asked),
         Command::Report(asked) => capsules::report(&asked),
         Command::Verify(asked) => verify(&asked),
@@ -197,7 +204,10 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let source = Source::read(run.scenario.as_deref())?;
+    let source = match run.more {
+        Some(kind) => Source::More(kind),
+        None => Source::read(run.scenario.as_deref())?,
+    };
     let range = run.seeds.0.clone();
     let mine = |seed: &u64| run.shard.is_none_or(|shard| shard.has(*seed));
     let seeds: Vec<u64> = range.filter(mine).collect();
@@ -206,12 +216,21 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let sweep = Sweep { seeds, scenario: run.scenario.clone(), ..sweep };
     let bar = progress(sweep.seeds.len() as u64);
     let simulated = AtomicU64::new(0);
-    let reports = sweep.run(|report| {
+    let seen = |report: &SeedReport| {
         let total = simulated.fetch_add(report.simulated.as_millis(), Ordering::Relaxed);
         let total = retrial::time::Nanos::from_millis(total + report.simulated.as_millis());
         bar.set_message(format!("{total} simulated"));
         bar.inc(1);
-    })?;
+    };
+    let reports = match source {
+        // A worker draws what its seed alone says.
+        Source::More(_) => {
+            let scenarios = sweep.seeds.iter().map(|seed| source.scenario(*seed)).collect();
+            let ran = sweep.run_scenarios(scenarios, seen)?;
+            ran.into_iter().map(|(_, report)| report).collect()
+        }
+        _ => sweep.run(seen)?,
+    };
     bar.finish_and_clear();
     let count = reports.len() as u64;
     if let Some(file) = &run.junit {
@@ -242,8 +261,15 @@ pub(crate) fn progress(seeds: u64) -> ProgressBar {
     )
 }
 
-fn repro(what: &str, scenario: Option<&Path>) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let (scenario, before) = capsules::scenario_of(what, scenario)?;
+fn repro(
+    what: &str,
+    scenario: Option<&Path>,
+    more: Option<FaultKind>,
+) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (scenario, before) = match (more, what.parse()) {
+        (Some(kind), Ok(seed)) => (Source::More(kind).scenario(seed), None),
+        _ => capsules::scenario_of(what, scenario)?,
+    };
     let seed = scenario.seed;
     let (report, history) = world::run_scenario(scenario, true);
     let mut out = io::stdout().lock();

@@ -19,6 +19,13 @@ pub(super) fn schedule(seed: u64, swarm: &Swarm) -> Vec<Fault> {
     faults
 }
 
+/// Two to four further faults of one kind. None of a kind that has another place.
+pub(super) fn more(seed: u64, swarm: &Swarm, kind: FaultKind) -> Vec<Fault> {
+    let mut draw = Draw::new(seed, &format!("more {kind}"));
+    let count = draw.small(2, 4);
+    (0..count).filter_map(|_| fault(&mut draw, swarm, kind)).collect()
+}
+
 fn fault(draw: &mut Draw, swarm: &Swarm, kind: FaultKind) -> Option<Fault> {
     let node = Place::Node(draw.small(0, swarm.topology.nodes() - 1));
     let shared = swarm.topology != Topology::Embedded;

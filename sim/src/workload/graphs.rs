@@ -23,9 +23,13 @@ pub(super) struct Draft {
     pub(super) others: Map<String, Value>,
 }
 
-/// A step before it is written down. Each has an action and an endpoint of its own.
+/// A step before it is written down. Most have an action and an endpoint of their own.
 pub(super) struct StepDraft {
     pub(super) id: String,
+    /// The step whose action and endpoint it uses.
+    pub(super) shares: Option<String>,
+    /// Whether others use its action and endpoint.
+    pub(super) is_shared: bool,
     pub(super) path: String,
     pub(super) after: Vec<String>,
     /// The input whose items it fans out over.
@@ -90,6 +94,8 @@ impl Sketch<'_> {
         let action = self.action();
         self.draft.steps.push(StepDraft {
             id: id.to_owned(),
+            shares: None,
+            is_shared: false,
             path,
             after: after.iter().map(|s| (*s).to_owned()).collect(),
             items: None,

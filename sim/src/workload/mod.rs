@@ -20,6 +20,7 @@ mod read;
 mod registered;
 mod replies;
 mod sagas;
+mod sharing;
 mod simulate;
 mod text;
 mod user;
@@ -94,11 +95,13 @@ pub fn draw(seed: u64) -> Scenario {
     let mut drafts: Vec<Draft> = (0..count).map(|n| graphs::draw(&mut work, &swarm, n)).collect();
     guards::draw(seed, &mut drafts);
     registered::draw(seed, &mut drafts);
+    sharing::draw(seed, &mut drafts);
     let webhooks = alerts::add(seed, &swarm, &mut drafts);
     let mut answers = Draw::new(seed, "replies");
     let endpoints = drafts
         .iter()
         .flat_map(|d| &d.steps)
+        .filter(|step| step.shares.is_none())
         .map(|step| replies::plan(&mut answers, &swarm, step))
         .chain(webhooks)
         .collect();
@@ -125,6 +128,14 @@ pub fn draw(seed: u64) -> Scenario {
         secrets: swarm.secrets,
         own: None,
     }
+}
+
+/// Everything that `seed` draws, with further faults of `kind`.
+#[must_use]
+pub fn draw_more(seed: u64, kind: FaultKind) -> Scenario {
+    let mut scenario = draw(seed);
+    scenario.faults.extend(faults::more(seed, &Swarm::draw(seed), kind));
+    scenario
 }
 
 /// A few runs over the first half of the faults, now and then all at once, now and then the same

@@ -19,7 +19,7 @@ pub(super) fn plan(draw: &mut Draw, swarm: &Swarm, step: &StepDraft) -> Endpoint
         plan.scripts.iter_mut().for_each(|script| script.insert(0, broken.clone()));
     }
     // Echoes of echoes would outgrow what is stored as a result.
-    if step.after.is_empty() && draw.chance(20) {
+    if step.after.is_empty() && !step.is_shared && draw.chance(20) {
         plan.then = Reply::Echo;
     }
     plan

@@ -32,8 +32,8 @@ fn call(step: &StepDraft) -> String {
 
 /// The file's contents as one value.
 fn tree(draft: &Draft) -> Value {
-    let mut actions: Map<String, Value> =
-        draft.steps.iter().map(|s| (action_name(s), s.declaration())).collect();
+    let own = draft.steps.iter().filter(|s| s.shares.is_none());
+    let mut actions: Map<String, Value> = own.map(|s| (action_name(s), s.declaration())).collect();
     actions.extend(draft.others.clone());
     let steps: Vec<Value> = draft.steps.iter().map(|s| Value::Object(step(s))).collect();
     let mut top = json!({
@@ -79,7 +79,7 @@ impl StepDraft {
 }
 
 pub(super) fn action_name(step: &StepDraft) -> String {
-    format!("do_{}", step.id)
+    format!("do_{}", step.shares.as_ref().unwrap_or(&step.id))
 }
 
 fn step(step: &StepDraft) -> Map<String, Value> {

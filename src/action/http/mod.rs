@@ -24,8 +24,8 @@ use crate::failure::Failure;
 use crate::net::{Authority, Connect};
 use crate::workflow::{Endpoint, Target};
 
-/// Looks up a variable of the environment.
-type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// Looks up a variable of the environment for a request to a host.
+type Environment = Arc<dyn Fn(&str, &Authority) -> Option<String> + Send + Sync>;
 
 /// Invokes HTTP endpoints over a network.
 #[derive(Clone)]
@@ -40,6 +40,15 @@ impl<C: Connect> HttpActions<C> {
     pub fn new(
         network: C,
         environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self::by_host(network, move |name, _| environment(name))
+    }
+
+    /// The same, where `environment` also decides by the host that the request goes to, so that a
+    /// secret is sent to none but its own host.
+    pub fn by_host(
+        network: C,
+        environment: impl Fn(&str, &Authority) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
         Self { network, environment: Arc::new(environment) }
     }

@@ -30,7 +30,7 @@ const FRAMING: [HeaderName; 6] = [
 pub(super) fn build(
     endpoint: &Endpoint,
     call: &Call,
-    environment: &dyn Fn(&str) -> Option<String>,
+    environment: &dyn Fn(&str, &Authority) -> Option<String>,
 ) -> Result<(Authority, Request<Full<Bytes>>), Failure> {
     let url: Url = endpoint.url.parse().map_err(|e| invalid(&format!("{e}")))?;
     let method = Method::from_bytes(endpoint.method.as_bytes())
@@ -40,7 +40,8 @@ pub(super) fn build(
 
     let mut headers = default_headers(&url, bare)?;
     for (name, text) in &endpoint.headers {
-        let (name, value) = parse_header(name, text, environment)?;
+        let lookup = |name: &str| environment(name, url.authority());
+        let (name, value) = parse_header(name, text, &lookup)?;
         headers.insert(name, value);
     }
     attempt_headers(&mut headers, call);
@@ -112,8 +113,9 @@ pub(super) fn parse_header(
 }
 
 fn missing(header: &str, variable: &str) -> Failure {
-    let message =
-        format!("header {header} needs the environment variable {variable}, which is not set");
+    let message = format!(
+        "header {header} needs the environment variable {variable}, which is not set or may not be sent to this host"
+    );
     Failure::new("MISSING_ENV", &message).with_lineage(["MissingEnvError"])
 }
 

@@ -89,10 +89,7 @@ pub(super) async fn migrate<R: Runtime>(
     tls: MakeRustlsConnect,
 ) -> Result<(), ConnectError> {
     let (place, schema) = (options.place(), options.schema.clone());
-    let server = |e: tokio_postgres::Error| ConnectError::Server {
-        place: options.place(),
-        why: message_of(&e),
-    };
+    let server = |e: tokio_postgres::Error| ConnectError::server(options.place(), &e);
     let (mut client, connection) = options.client_config().connect(tls).await.map_err(server)?;
     // Ends with the client.
     let _connection = runtime.spawn(async {

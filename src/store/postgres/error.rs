@@ -37,6 +37,14 @@ pub enum ConnectError {
         /// The answer of the server or the network.
         why: String,
     },
+    /// The server has no TLS, and the address demands it or leads to another machine.
+    #[error(
+        "PostgreSQL at {place} offers no TLS, so passwords and data could be read on the way. Turn on `ssl` on the server. If the network is trusted, add `sslmode=disable` to the address."
+    )]
+    NoTls {
+        /// Host, port and database.
+        place: String,
+    },
     /// The tables could not be migrated.
     #[error(
         "the tables in schema `{schema}` at {place} can't be brought up to date: {why}. The user needs the right to create them, once; or name a schema of its own."
@@ -65,6 +73,17 @@ pub enum ConnectError {
         /// The oldest version that a release must know to use these tables.
         oldest: i32,
     },
+}
+
+impl ConnectError {
+    /// The error for a failed connection to `place`.
+    pub(super) fn server(place: String, error: &tokio_postgres::Error) -> Self {
+        let why = message_of(error);
+        match why.contains("server does not support TLS") {
+            true => Self::NoTls { place },
+            false => Self::Server { place, why },
+        }
+    }
 }
 
 /// Why requests failed.

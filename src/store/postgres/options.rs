@@ -1,4 +1,5 @@
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -52,7 +53,8 @@ impl PostgresOptions {
     pub const SCHEMA: &'static str = "retrial";
 
     /// From `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, with libpq's options after a `?`.
-    /// `sslmode` is `disable`, `prefer`, `require` or `verify-full`. Whenever TLS is used, the
+    /// `sslmode` is `disable`, `prefer`, `require` or `verify-full`; unless set, `prefer` for a Unix
+    /// socket or a loopback address and `verify-full` for any other host. Whenever TLS is used, the
     /// server's certificate is verified against the Mozilla roots and those in the PEM file
     /// `sslrootcert`. `schema` names the schema of the tables.
     ///
@@ -77,7 +79,8 @@ impl PostgresOptions {
         if options.config.get_hosts().is_empty() {
             return Err(ConnectError::Address { why: "it names no host".into() });
         }
-        if own.verify_full {
+        let is_open = own.sslmode.is_none() && !stays_on_this_machine(&options.config);
+        if is_open || own.sslmode == Some(SslMode::Require) {
             options.config.ssl_mode(SslMode::Require);
         }
         match own.schema {
@@ -162,12 +165,26 @@ pub(super) fn duration(length: Nanos) -> Duration {
     Duration::from_nanos(length.get())
 }
 
+/// Whether every host is a Unix socket or a loopback address, so that nobody else can listen.
+fn stays_on_this_machine(config: &Config) -> bool {
+    let is_local = |host: &Host| match host {
+        Host::Tcp(name) => {
+            let address: Result<IpAddr, _> = name.parse();
+            address.map_or(name.eq_ignore_ascii_case("localhost"), |address| address.is_loopback())
+        }
+        Host::Unix(_) => true,
+    };
+    config.get_hosts().iter().all(is_local)
+        && config.get_hostaddrs().iter().all(IpAddr::is_loopback)
+}
+
 /// Options that this crate adds to those of tokio-postgres, or interprets itself.
 #[derive(Default)]
 struct OwnOptions {
     schema: Option<String>,
     roots: Option<String>,
-    verify_full: bool,
+    /// Whether the address says it, and `Require` for `verify-full`.
+    sslmode: Option<SslMode>,
 }
 
 /// Separates those options from an address.
@@ -184,10 +201,15 @@ fn split(url: &str) -> Result<(String, OwnOptions), ConnectError> {
         match option.split_once('=') {
             Some(("schema", schema)) => own.schema = Some(decoded(schema)),
             Some(("sslrootcert", path)) => own.roots = Some(decoded(path)),
-            Some(("sslmode", "verify-full")) => own.verify_full = true,
+            Some(("sslmode", "verify-full")) => own.sslmode = Some(SslMode::Require),
             Some(("sslmode", "verify-ca" | "allow")) => {
                 let why = "`sslmode` is `disable`, `prefer`, `require` or `verify-full`";
                 return Err(ConnectError::Address { why: why.into() });
+            }
+            Some(("sslmode", _)) => {
+                // tokio-postgres reads it.
+                own.sslmode = Some(SslMode::Prefer);
+                rest.push(option);
             }
             _ => rest.push(option),
         }

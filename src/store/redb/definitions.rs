@@ -9,6 +9,7 @@ use super::super::definitions::{Definition, StoredDefinition};
 use super::super::seam::StoreError;
 use super::checked_table::{CheckedTable, Fault};
 use super::layout::{headed, read_headed};
+use super::mark::definition_sum;
 use super::records::RedbRecords;
 use crate::time::Timestamp;
 
@@ -56,6 +57,10 @@ impl RedbRecords<'_> {
         &self,
         name: &str,
     ) -> Result<Option<StoredDefinition>, StoreError> {
+        if self.known.lost.names.contains(&definition_sum(name)) {
+            let what = "its newest definition was lost, because the store's file rotted";
+            return Err(StoreError::Broken(format!("the store: workflow `{name}`: {what}")));
+        }
         let name = name.as_bytes();
         match self.definitions()?.get(name) {
             Ok(Some(value)) => read(name, &value).map(Some).ok_or_else(|| rotten(name)),
@@ -79,6 +84,7 @@ impl RedbRecords<'_> {
         let head = self.encode(&Head { format, revision, at })?;
         let done = self.definitions()?.put(name.as_bytes(), &headed(&head, &text));
         self.totals.definitions += u64::from(is_new);
+        self.touched.names.insert(definition_sum(&stored.definition.name));
         self.write(done)
     }
 

@@ -1,4 +1,3 @@
-use std::any::Any;
 use std::io::{self, ErrorKind};
 
 use redb::{DatabaseError, StorageError};
@@ -117,10 +116,4 @@ pub(super) fn before_commit(error: StorageError) -> StoreError {
 /// A read past the end or of invalid data is the file's fault, not the disk's.
 fn is_damage(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::InvalidData)
-}
-
-/// A panic's message.
-pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".into())
 }

@@ -106,12 +106,14 @@ pub(super) struct Totals {
     pub(super) guards: u64,
     /// Stored apart from the others, and only after the first definition.
     pub(super) definitions: u64,
+    /// Stored apart from the others, and only after the first commit: the number of the newest one.
+    pub(super) commits: u64,
 }
 
 impl Totals {
     /// `clock | runs | keys | letters | guards`.
     pub(super) fn value(self) -> Vec<u8> {
-        let Self { clock, runs, keys, letters, guards, definitions: _ } = self;
+        let Self { clock, runs, keys, letters, guards, definitions: _, commits: _ } = self;
         [clock.as_nanos(), runs, keys, letters, guards].map(u64::to_be_bytes).concat()
     }
 
@@ -123,6 +125,6 @@ impl Totals {
         let guards = u64::from_be_bytes(rest.try_into().ok()?);
         let clock = Timestamp::from_nanos(u64::from_be_bytes(*clock));
         let [runs, keys, letters] = [*runs, *keys, *letters].map(u64::from_be_bytes);
-        Some(Self { clock, runs, keys, letters, guards, definitions: 0 })
+        Some(Self { clock, runs, keys, letters, guards, definitions: 0, commits: 0 })
     }
 }

@@ -13,11 +13,17 @@
 mod checked_table;
 mod definitions;
 mod error;
+mod file;
 mod layout;
+mod lost;
+mod mark;
 mod open;
+mod pages;
 mod records;
+mod silent;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
 
@@ -27,6 +33,7 @@ use tokio::sync::{mpsc, oneshot};
 pub use error::OpenError;
 
 use super::seam::{Answer, Request, Store, StoreError};
+use crate::run::RunId;
 use crate::runtime::Runtime;
 use writer::{Call, Clock, Opener, Writer};
 
@@ -37,6 +44,7 @@ const WAITING: usize = 256;
 /// [`RedbStore::close`] waits for that.
 #[derive(Debug)]
 pub struct RedbStore {
+    damaged: BTreeSet<RunId>,
     requests: mpsc::Sender<Call>,
     closed: oneshot::Receiver<()>,
 }
@@ -50,7 +58,7 @@ impl RedbStore {
     pub async fn open<R: Runtime>(runtime: R, path: impl AsRef<Path>) -> Result<Self, OpenError> {
         let path = path.as_ref().to_owned();
         let place = path.display().to_string();
-        let opener = move || open::open(&place, open::file(&path)?);
+        let opener = move || open::open(&place, file::open(&path)?);
         Self::start(runtime, Opener::new(opener)).await
     }
 
@@ -82,18 +90,26 @@ impl RedbStore {
         let opened = runtime.blocking(move || opener.open().map(|open| (opener, open))).await;
         let lost = |lost| OpenError::Io { place: "store".into(), source: io::Error::other(lost) };
         let (opener, open) = opened.map_err(lost)??;
+        let damaged = open.known.damaged.clone();
         let origin = open.totals.clock.max(runtime.wall());
         let clock = Clock { origin, since: runtime.now() };
         let writer = Writer { opener, open: Some(open), clock };
         let (requests, waiting) = mpsc::channel(WAITING);
         let (tell, closed) = oneshot::channel();
         runtime.spawn(writer::serve(runtime.clone(), writer, waiting, tell)).detach();
-        Ok(Self { requests, closed })
+        Ok(Self { damaged, requests, closed })
+    }
+
+    /// The runs that were found damaged when the store was opened, those of lost commits among them.
+    /// Lists name them as well, and every request for one is refused. The others go on.
+    #[must_use]
+    pub fn damaged(&self) -> &BTreeSet<RunId> {
+        &self.damaged
     }
 
     /// Finishes the requests in flight and closes the file.
     pub async fn close(self) {
-        let Self { requests, closed } = self;
+        let Self { requests, closed, .. } = self;
         drop(requests);
         // The writer drops its end when the file is closed.
         let _ = closed.await;

@@ -1,11 +1,5 @@
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io;
-use std::ops::Bound;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 
-use redb::backends::FileBackend;
 use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableHandle};
 
 use super::super::guards::Guards;
@@ -15,21 +9,21 @@ use super::super::run_index::RunIndex;
 use super::super::seam::{QueueRow, RunPhase};
 use super::checked_table::Fault;
 use super::definitions;
-use super::error::{OpenError, panic_text};
+use super::error::OpenError;
+use super::file::check_header;
 use super::layout::{FORMAT, Totals, run_of};
+use super::mark::Shared;
 use super::records::{KnownDamage, RedbRecords};
+use super::{lost, silent};
 use crate::run::RunId;
 
-/// How a redb file begins.
-const MAGIC: [u8; 9] = *b"redb\x1A\x0A\xA9\x0D\x0A";
-/// The part of a file that redb writes before it writes the magic.
-const HEADER: u64 = 4096;
 const CACHE_BYTES: usize = 64 << 20;
-const WHOLE: (Bound<u64>, Bound<u64>) = (Bound::Unbounded, Bound::Unbounded);
 
 /// An open store: the database, and the part of it that is kept in memory.
 pub(super) struct Open {
     pub(super) db: Database,
+    /// What the database is on, for the mark of each commit.
+    pub(super) backend: Shared,
     pub(super) queue: Queue,
     pub(super) guards: Guards,
     pub(super) run_index: RunIndex,
@@ -40,97 +34,35 @@ pub(super) struct Open {
 /// Opens the store at `place` on `backend`, or creates one if the backend is empty. A panic of redb
 /// on a damaged file becomes an error.
 pub(super) fn open(place: &str, backend: impl StorageBackend) -> Result<Open, OpenError> {
-    let opened = catch_unwind(AssertUnwindSafe(|| {
+    let opened = silent::catch(|| {
         check_header(place, &backend)?;
+        let backend = Shared::new(backend);
         let mut builder = Builder::new();
         builder.set_cache_size(CACHE_BYTES);
-        let db = builder.create_with_backend(backend);
-        read(place, db.map_err(|error| OpenError::from_redb(place, error))?)
-    }));
-    opened.unwrap_or_else(|panic| Err(OpenError::damaged(place, panic_text(panic.as_ref()))))
+        let db = builder.create_with_backend(backend.clone());
+        read(place, db.map_err(|error| OpenError::from_redb(place, error))?, backend)
+    });
+    opened.unwrap_or_else(|panic| Err(OpenError::damaged(place, panic)))
 }
 
-/// The file at `path`. A missing file is created, and its folder synced.
-pub(super) fn file(path: &Path) -> Result<FileBackend, OpenError> {
-    let place = path.display().to_string();
-    let opened = || -> io::Result<File> {
-        let is_new = !path.exists();
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        let folder = path.parent().filter(|_| is_new && cfg!(unix));
-        if let Some(folder) = folder {
-            let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-            File::open(folder)?.sync_all()?;
-        }
-        Ok(file)
-    };
-    let file = opened().map_err(|source| OpenError::Io { place: place.clone(), source })?;
-    FileBackend::new(file).map_err(|error| OpenError::from_redb(&place, error))
-}
-
-/// Refuses a file that redb did not write, before redb touches it. A file that a crash left half
-/// created was never a store, and is emptied.
-fn check_header(place: &str, backend: &impl StorageBackend) -> Result<(), OpenError> {
-    let io = |source| OpenError::Io { place: place.to_owned(), source };
-    let len = backend.len().map_err(io)?;
-    let mut start = vec![0; len.min(HEADER) as usize];
-    backend.read(0, &mut start).map_err(io)?;
-    if len == 0 || start.starts_with(&MAGIC) {
-        return Ok(());
-    }
-    if !is_unfinished(&start) || !is_blank(backend, start.len() as u64, len).map_err(io)? {
-        let why = "it does not begin as one does".to_owned();
-        return Err(OpenError::Foreign { place: place.to_owned(), why });
-    }
-    match backend.try_lock_range(WHOLE.0, WHOLE.1) {
-        Ok(false) => Err(OpenError::Locked { place: place.to_owned() }),
-        Ok(true) => {
-            let emptied = backend.set_len(0);
-            // If this fails, closing the file frees the lock.
-            let _ = backend.unlock_range(WHOLE.0, WHOLE.1);
-            emptied.map_err(io)
-        }
-        // A backend without locks has a single user.
-        Err(_) => backend.set_len(0).map_err(io),
-    }
-}
-
-/// Whether the magic is missing, or half written after a whole header.
-fn is_unfinished(start: &[u8]) -> bool {
-    let is_missing = start.iter().take(MAGIC.len()).all(|byte| *byte == 0);
-    let is_torn = start.iter().zip(MAGIC).all(|(byte, magic)| *byte == 0 || *byte == magic);
-    is_missing || is_torn && start.len() as u64 == HEADER
-}
-
-fn is_blank(backend: &impl StorageBackend, from: u64, len: u64) -> io::Result<bool> {
-    let mut chunk = vec![0; 1 << 16];
-    let mut at = from;
-    while at < len {
-        let part = &mut chunk[..(len - at).min(1 << 16) as usize];
-        backend.read(at, part)?;
-        if part.iter().any(|byte| *byte != 0) {
-            return Ok(false);
-        }
-        at += part.len() as u64;
-    }
-    Ok(true)
-}
-
-fn read(place: &str, db: Database) -> Result<Open, OpenError> {
+fn read(place: &str, db: Database, backend: Shared) -> Result<Open, OpenError> {
     if is_empty(place, &db)? {
         initialize(place, &db)?;
     }
+    lost::settle(place, &db, &backend)?;
     let storage = |error| OpenError::from_storage(place, error);
     let txn = db.begin_write().map_err(|e| OpenError::from_storage(place, e))?;
     let known = KnownDamage::default();
     let records = RedbRecords::open(&txn, &known, Totals::default());
     let records = records.map_err(|e| OpenError::from_storage(place, e))?;
-    check_format(place, &records)?;
     let totals = meta(place, &records, "totals")?;
     let mut totals =
         Totals::read(&totals).ok_or_else(|| OpenError::damaged(place, "its totals"))?;
-    totals.definitions = count_of_definitions(place, &records)?;
-    let (queue, run_index, mut known) = survey(place, &records, totals)?;
+    totals.definitions = count(place, &records, "definitions")?;
+    totals.commits = count(place, &records, "commits")?;
+    let lost = lost::survey(&txn).map_err(|e| OpenError::from_storage(place, e))?;
+    let mut known = KnownDamage { lost, ..KnownDamage::default() };
+    let (queue, run_index) = survey(place, &records, totals, &mut known)?;
     let guards = survey_guards(place, &records, totals)?;
     let (definitions, whole) =
         definitions::survey(&txn).map_err(|e| OpenError::from_storage(place, e))?;
@@ -140,7 +72,11 @@ fn read(place: &str, db: Database) -> Result<Open, OpenError> {
     known.definitions_damaged = !whole;
     drop(records);
     txn.abort().map_err(storage)?;
-    Ok(Open { db, queue, guards, run_index, known, totals })
+    if !known.damaged.is_empty() {
+        let (runs, lost) = (known.damaged.len(), known.lost.runs.len());
+        tracing::warn!(store = place, runs, lost, "runs are damaged; `retrial fsck` names them");
+    }
+    Ok(Open { db, backend, queue, guards, run_index, known, totals })
 }
 
 /// Whether the database has no tables. One that has only other programs' tables is foreign.
@@ -172,15 +108,15 @@ fn meta(place: &str, records: &RedbRecords<'_>, key: &str) -> Result<Vec<u8>, Op
     got.ok_or_else(|| OpenError::damaged(place, format!("its {key} is missing")))
 }
 
-/// The count is absent before the first definition.
-fn count_of_definitions(place: &str, records: &RedbRecords<'_>) -> Result<u64, OpenError> {
-    let kept = records.meta.get(b"definitions").map_err(|fault| fault_at(place, fault))?;
+/// A count that is absent while it is 0.
+pub(super) fn count(place: &str, records: &RedbRecords<'_>, name: &str) -> Result<u64, OpenError> {
+    let kept = records.meta.get(name.as_bytes()).map_err(|fault| fault_at(place, fault))?;
     let Some(kept) = kept else { return Ok(0) };
     let count = kept.as_slice().try_into().map(u64::from_be_bytes);
-    count.map_err(|_| OpenError::damaged(place, "its count of workflow definitions"))
+    count.map_err(|_| OpenError::damaged(place, format!("its count of {name}")))
 }
 
-fn check_format(place: &str, records: &RedbRecords<'_>) -> Result<(), OpenError> {
+pub(super) fn check_format(place: &str, records: &RedbRecords<'_>) -> Result<(), OpenError> {
     let value = meta(place, records, "format")?;
     let found = value.as_slice().try_into().map(u32::from_be_bytes);
     match found {
@@ -205,16 +141,18 @@ fn survey(
     place: &str,
     records: &RedbRecords<'_>,
     totals: Totals,
-) -> Result<(Queue, RunIndex, KnownDamage), OpenError> {
-    let (mut known, mut run_index) = (KnownDamage::default(), RunIndex::default());
-    let runs = survey_heads(place, records, &mut known, &mut run_index)?;
-    let keys = survey_keys(place, records, &mut known)?;
+    known: &mut KnownDamage,
+) -> Result<(Queue, RunIndex), OpenError> {
+    let mut run_index = RunIndex::default();
+    known.damaged.extend(&known.lost.runs);
+    let runs = survey_heads(place, records, known, &mut run_index)?;
+    let keys = survey_keys(place, records, known)?;
     let letters = count_letters(place, records)?;
     if (runs.1, keys, letters) != (totals.runs, totals.keys, totals.letters) {
         let why = "runs, submission keys or dead letters are missing";
         return Err(OpenError::damaged(place, why));
     }
-    let mut rows = survey_rows(place, records, &mut known)?;
+    let mut rows = survey_rows(place, records, known)?;
     let mut queue = Queue::default();
     for (run, (phase, queued)) in runs.0 {
         let rows = rows.remove(&run).unwrap_or_default();
@@ -227,7 +165,7 @@ fn survey(
     }
     known.damaged.extend(rows.into_keys());
     run_index.mark_damaged(&known.damaged);
-    Ok((queue, run_index, known))
+    Ok((queue, run_index))
 }
 
 type Queued = BTreeMap<RunId, (RunPhase, u64)>;

@@ -15,14 +15,15 @@ use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
 use super::checked_table::{CheckedTable, Fault, Row};
 use super::error::before_commit;
 use super::layout::{
-    FORMAT, Totals, event_key, headed, letter_key, letter_of, read_headed, read_letter,
-    read_result, read_snapshot, result_key, result_value, row_key, run_of, snapshot_value,
+    FORMAT, Totals, event_key, headed, letter_key, letter_of, read_letter, read_result,
+    read_snapshot, result_key, result_value, row_key, run_of, snapshot_value,
 };
+use super::mark::{Touched, key_sum};
 use crate::run::{LetterId, RunId, TaskId, Version};
 
 const LAST: Version = Version(u64::MAX);
 const LETTER: &str = "a dead letter is not what was written";
-const RECORD: &str = "its record is not what was written";
+pub(super) const RECORD: &str = "its record is not what was written";
 const RESULT: &str = "a result is not what was written";
 const LOST_RESULT: &str = "its results are not all there";
 const SNAPSHOT: &str = "its snapshot is not what was written";
@@ -43,6 +44,8 @@ pub(super) struct RedbRecords<'txn> {
     pub(super) known: &'txn KnownDamage,
     /// Whether anything was written.
     pub(super) written: bool,
+    /// What was written of runs, keys and definitions, for the mark.
+    pub(super) touched: Touched,
     /// The database's own failure, after which the transaction is void.
     failed: RefCell<Option<StoreError>>,
 }
@@ -50,8 +53,10 @@ pub(super) struct RedbRecords<'txn> {
 /// What opening found damaged.
 #[derive(Debug, Default)]
 pub(super) struct KnownDamage {
-    /// Runs whose record or queue rows are damaged.
+    /// Runs whose record or queue rows are damaged, or of which a commit was lost.
     pub(super) damaged: BTreeSet<RunId>,
+    /// What lost commits changed.
+    pub(super) lost: Touched,
     /// Whether a submission key was lost.
     pub(super) keys_damaged: bool,
     /// Whether a workflow definition is damaged.
@@ -79,6 +84,7 @@ impl<'txn> RedbRecords<'txn> {
             totals,
             known,
             written: false,
+            touched: Touched::default(),
             failed: RefCell::new(None),
         })
     }
@@ -88,11 +94,18 @@ impl<'txn> RedbRecords<'txn> {
     }
 
     pub(super) fn write_totals(&mut self) -> Result<(), StorageError> {
-        let Totals { definitions, .. } = self.totals;
+        let Totals { definitions, commits, .. } = self.totals;
         if definitions > 0 {
             self.meta.put(b"definitions", &definitions.to_be_bytes())?;
         }
+        if commits > 0 {
+            self.write_commits(commits)?;
+        }
         self.meta.put(b"totals", &self.totals.value())
+    }
+
+    pub(super) fn write_commits(&mut self, commits: u64) -> Result<(), StorageError> {
+        self.meta.put(b"commits", &commits.to_be_bytes())
     }
 
     /// Why the transaction is void, if it is.
@@ -138,12 +151,19 @@ fn broken(run: RunId, what: &str) -> StoreError {
     StoreError::Broken(format!("run {run}: {what}"))
 }
 
-fn parse<T: DeserializeOwned>(run: RunId, what: &str, value: &[u8]) -> Result<T, StoreError> {
+pub(super) fn parse<T: DeserializeOwned>(
+    run: RunId,
+    what: &str,
+    value: &[u8],
+) -> Result<T, StoreError> {
     serde_json::from_slice(value).map_err(|_| broken(run, what))
 }
 
 impl Records for RedbRecords<'_> {
     fn record(&self, run: RunId) -> Result<Option<Record>, StoreError> {
+        if self.known.lost.runs.contains(&run) {
+            return Err(broken(run, "its newest commit was lost, because the store's file rotted"));
+        }
         if self.known.damaged.contains(&run) {
             return Err(broken(run, "its record or queue rows are not what was written"));
         }
@@ -153,12 +173,14 @@ impl Records for RedbRecords<'_> {
         let (from, to) = (event_key(run, Version::START), event_key(run, LAST));
         let mut orphans = self.events.range(&from, &to).map_err(|error| self.fail(error))?;
         match orphans.next() {
+            Some(Err(Fault::Storage(error))) => Err(self.fail(error)),
             Some(_) => Err(broken(run, "it has events but no record")),
             None => Ok(None),
         }
     }
 
     fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        self.touched.runs.insert(run);
         let done = self.heads.put(&run.to_bytes(), &self.encode(record)?);
         self.write(done)
     }
@@ -167,6 +189,7 @@ impl Records for RedbRecords<'_> {
         self.totals.runs += 1;
         let Some(key) = key else { return Ok(()) };
         self.totals.keys += 1;
+        self.touched.names.insert(key_sum(key));
         let done = self.keys.put(key.as_bytes(), &run.to_bytes());
         self.write(done)
     }
@@ -174,6 +197,11 @@ impl Records for RedbRecords<'_> {
     fn run_with_key(&self, key: &str) -> Result<Option<RunId>, StoreError> {
         match self.keys.get(key.as_bytes()) {
             Ok(Some(value)) => Ok(Some(run_of(&value))),
+            Ok(None) if self.known.lost.names.contains(&key_sum(key)) => {
+                let what = "the store: the run of this submission key was lost, because the \
+                            store's file rotted";
+                Err(StoreError::Broken(what.into()))
+            }
             Ok(None) if !self.known.keys_damaged => Ok(None),
             Ok(None) | Err(Fault::Rot(_)) => {
                 let what = "the store: a submission key was lost, and this may be the one";
@@ -312,24 +340,7 @@ impl Records for RedbRecords<'_> {
         limit: usize,
         filter: &LetterFilter,
     ) -> Result<(Vec<LetterHead>, Vec<LetterId>), StoreError> {
-        let (mut found, mut damaged) = (Vec::new(), Vec::new());
-        let from = after.map_or_else(Vec::new, letter_key);
-        let rows = self.letters.range(&from, &[u8::MAX; 32]).map_err(|error| self.fail(error))?;
-        for row in rows {
-            let (id, head) = match row {
-                Ok((key, value)) => (letter_of(&key), read_headed(&value).map(|(head, _)| head)),
-                Err(Fault::Rot(key)) => (letter_of(&key), None),
-                Err(Fault::Storage(error)) => return Err(self.fail(error)),
-            };
-            match head {
-                _ if after == Some(id) => {}
-                None => damaged.push(id),
-                Some(head) if !filter.wants(&head) => {}
-                Some(_) if found.len() >= limit => break,
-                Some(head) => found.push(head),
-            }
-        }
-        Ok((found, damaged))
+        self.read_letters(after, limit, filter)
     }
 
     fn definition(&self, name: &str) -> Result<Option<StoredDefinition>, StoreError> {
@@ -353,6 +364,7 @@ impl Records for RedbRecords<'_> {
     }
 
     fn remove_run(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+        self.touched.runs.insert(run);
         let (events, results) = (event_key(run, Version::START), result_key(run, 0));
         let letters = row_key(run, TaskId::FIRST);
         let gone = [
@@ -374,24 +386,6 @@ impl Records for RedbRecords<'_> {
     }
 
     fn page(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
-        let mut page = Page::default();
-        let from = after.map_or([0; 16], RunId::to_bytes);
-        let rows = self.heads.range(&from, &[u8::MAX; 16]).map_err(|error| self.fail(error))?;
-        for row in rows {
-            let (run, record) = match row {
-                Ok((key, value)) => (run_of(&key), parse(run_of(&key), RECORD, &value).ok()),
-                Err(Fault::Rot(key)) => (run_of(&key), None),
-                Err(Fault::Storage(error)) => return Err(self.fail(error)),
-            };
-            if after == Some(run) {
-                continue;
-            }
-            match record.filter(|_| !self.known.damaged.contains(&run)) {
-                None => page.damaged.push(run),
-                Some(_) if page.records.len() >= limit => break,
-                Some(record) => page.records.push((run, record)),
-            }
-        }
-        Ok(page)
+        self.read_page(after, limit)
     }
 }

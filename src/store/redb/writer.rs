@@ -1,18 +1,19 @@
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use redb::{CommitError, StorageError, TableError, TransactionError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::requests::Requests;
 use super::super::seam::{Answer, Request, StoreError};
-use super::error::{OpenError, before_commit, panic_text};
+use super::error::{OpenError, before_commit};
+use super::mark::{Mark, Touched};
 use super::open::Open;
 use super::records::RedbRecords;
+use super::silent;
 use crate::runtime::Runtime;
 use crate::time::{Mono, Timestamp};
 
-/// The most requests in one transaction.
-const LARGEST_BATCH: usize = 256;
+/// The most requests in one transaction. The mark has room for the runs and keys of so many
+/// submissions.
+const LARGEST_BATCH: usize = 144;
 
 /// A request on its way through the writer.
 pub(super) struct Call {
@@ -166,10 +167,8 @@ impl Writer {
             None => self.opener.open().map_err(|error| Failed::Before(error.into()))?,
         };
         let mut committing = false;
-        let done =
-            catch_unwind(AssertUnwindSafe(|| transact(&mut open, works, now, &mut committing)));
-        let done = done.unwrap_or_else(|panic| {
-            let why = panic_text(panic.as_ref());
+        let done = silent::catch(|| transact(&mut open, works, now, &mut committing));
+        let done = done.unwrap_or_else(|why| {
             Err(match committing {
                 true => Failed::Commit(why),
                 false => Failed::Before(StoreError::Broken(format!("the store: {why}"))),
@@ -189,7 +188,7 @@ impl Writer {
 
 /// Drops a database that may be damaged, which may panic.
 fn close(open: Open) {
-    let _ = catch_unwind(AssertUnwindSafe(|| drop(open)));
+    let _ = silent::catch(|| drop(open));
 }
 
 fn transact(
@@ -213,11 +212,22 @@ fn transact(
         drop(records);
         return Ok(txn.abort()?);
     }
+    let touched = std::mem::take(&mut records.touched);
+    totals.commits += u64::from(!touched.is_empty());
     records.totals = totals;
     records.write_totals()?;
     drop(records);
     *committing = true;
     txn.commit()?;
     open.totals = totals;
-    Ok(())
+    mark(open, touched)
+}
+
+/// Marks the newest commit. Nothing is lost if redb takes back a commit that only renewed leases.
+fn mark(open: &Open, touched: Touched) -> Result<(), Failed> {
+    if touched.is_empty() {
+        return Ok(());
+    }
+    let mark = Mark { commit: open.totals.commits, touched: Some(touched) };
+    mark.write(&open.backend).map_err(|error| Failed::Commit(error.to_string()))
 }

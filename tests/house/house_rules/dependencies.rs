@@ -123,6 +123,40 @@ fn every_licence_is_allowed() {
     assert_eq!(unlicensed(&metadata), [""; 0]);
 }
 
+/// Crates that `deny.toml` bans, in `cargo metadata`, with who depends on them though it may not.
+fn banned(metadata: &Value, deny: &toml::Table) -> Vec<String> {
+    let nodes = metadata["resolve"]["nodes"].as_array().unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    let name_of = |id: &Value| packages.iter().find(|p| p["id"] == *id).unwrap()["name"].clone();
+    let mut found = Vec::new();
+    for ban in deny["bans"]["deny"].as_array().unwrap() {
+        let name = ban["crate"].as_str().unwrap();
+        let wrappers = ban.get("wrappers").and_then(|w| w.as_array()).cloned().unwrap_or_default();
+        for node in nodes {
+            let user = name_of(&node["id"]);
+            let uses = node["dependencies"].as_array().unwrap().iter().any(|d| name_of(d) == name);
+            if uses && !wrappers.iter().any(|w| w.as_str() == user.as_str()) {
+                found.push(format!("{user} depends on {name}, which deny.toml bans"));
+            }
+        }
+    }
+    found
+}
+
+/// What cargo-deny calls bans. It takes minutes to build, and CI has no prebuilt one, so CI runs it
+/// only where it is installed.
+#[test]
+fn nothing_banned_is_used() {
+    let deny: toml::Table = read("deny.toml").parse().unwrap();
+    let arguments = ["metadata", "--offline", "--locked", "--format-version=1"];
+    let host = host();
+    let metadata = cargo(&[&arguments[..], &["--filter-platform", &host]].concat());
+    let metadata: Value = serde_json::from_slice(&metadata).unwrap();
+    assert_eq!(banned(&metadata, &deny), [""; 0]);
+    let planted = r#"bans.deny = [{ crate = "madsim", wrappers = ["retrial"] }]"#.parse().unwrap();
+    assert!(banned(&metadata, &planted).iter().any(|found| found.contains("retrial-sim")));
+}
+
 #[test]
 fn every_dependency_comes_from_crates_io() {
     assert_eq!(strangers(&read("Cargo.lock")), [""; 0]);

@@ -66,6 +66,11 @@ struct State {
     bytes: Mutex<Vec<u8>>,
     /// How many of the next syncs fail, after having written everything.
     failing_syncs: AtomicUsize,
+    /// How many syncs succeed before one fails; 0 for none.
+    failing_sync: AtomicUsize,
+    syncs: AtomicUsize,
+    writes: AtomicUsize,
+    written: AtomicUsize,
     /// How many of the next reads of the length fail, so that opening fails.
     failing_opens: AtomicUsize,
 }
@@ -81,6 +86,27 @@ fn strike(left: &AtomicUsize) -> io::Result<()> {
 impl Disk {
     pub(crate) fn fail_syncs(&self, n: usize) {
         self.0.failing_syncs.store(n, Ordering::Relaxed);
+    }
+
+    /// After `n` more syncs, at least one, one fails.
+    pub(crate) fn fail_sync_after(&self, n: usize) {
+        self.0.failing_sync.store(n + 1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn holding(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(State { bytes: Mutex::new(bytes), ..State::default() }))
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.0.bytes.lock().unwrap().clone()
+    }
+
+    /// How many syncs, writes and written bytes there were.
+    pub(crate) fn counts(&self) -> (usize, usize, usize) {
+        let State { syncs, writes, written, .. } = &*self.0;
+        let [syncs, writes, written] =
+            [syncs, writes, written].map(|count| count.load(Ordering::Relaxed));
+        (syncs, writes, written)
     }
 
     pub(crate) fn fail_opens(&self, n: usize) {
@@ -107,6 +133,11 @@ impl StorageBackend for Disk {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.0.syncs.fetch_add(1, Ordering::Relaxed);
+        if strike(&self.0.failing_sync).is_err() && self.0.failing_sync.load(Ordering::Relaxed) == 0
+        {
+            return Err(io::Error::from_raw_os_error(5));
+        }
         strike(&self.0.failing_syncs)
     }
 
@@ -114,6 +145,8 @@ impl StorageBackend for Disk {
         let mut bytes = self.0.bytes.lock().unwrap();
         let to = bytes.get_mut(offset as usize..offset as usize + data.len());
         to.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+        self.0.writes.fetch_add(1, Ordering::Relaxed);
+        self.0.written.fetch_add(data.len(), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -123,6 +123,14 @@ impl Failure {
         Self::new(ErrorCode::TOO_FEW_SUCCEEDED, &message).with_lineage(["ValueError"])
     }
 
+    /// A task whose arguments would be too large once filled in: `ARGUMENTS_TOO_LARGE`, permanent.
+    #[must_use]
+    pub fn arguments_too_large() -> Self {
+        let message = "the arguments are larger than 256 KiB of JSON once their references are filled in; pass references to large values";
+        Self::new(ErrorCode::ARGUMENTS_TOO_LARGE, message)
+            .with_lineage(["ArgumentsTooLargeError", "ValueError"])
+    }
+
     /// An attempt that ran longer than `limit`: `TIMEOUT`, retryable. What it did is unknown.
     #[must_use]
     pub fn timeout(limit: Nanos) -> Self {

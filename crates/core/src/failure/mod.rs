@@ -48,6 +48,8 @@ impl ErrorCode {
     pub const POSTCONDITION_FAILED: &'static str = "POSTCONDITION_FAILED";
     /// Fewer tasks than a fanned-out step needs could ever succeed, though none failed.
     pub const TOO_FEW_SUCCEEDED: &'static str = "TOO_FEW_SUCCEEDED";
+    /// A task's arguments, filled in, would be larger than an action is given.
+    pub const ARGUMENTS_TOO_LARGE: &'static str = "ARGUMENTS_TOO_LARGE";
     /// The longest code kept; the rest is cut.
     pub const MAX_CHARS: usize = 64;
 

@@ -55,7 +55,7 @@ fn enter(state: &RunState, at: StepIx, now: Timestamp) -> Vec<Event> {
     }
     let items = match &step.for_each {
         None => Ok(1),
-        Some(list) => match list.render(&view).as_array().map(Vec::len) {
+        Some(list) => match list.items(&view) {
             Some(n) if n <= MAX_ITEMS => Ok(n),
             Some(n) => {
                 Err(format!("{n} items are more than the {MAX_ITEMS} one step may fan out over"))

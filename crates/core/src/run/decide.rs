@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::failing::{fail_by_hand, failed, out_of_time};
+use super::failing::{fail_by_hand, failed, out_of_time, too_large};
 use super::view::View;
 use super::{
     Cost, Digest, Event, Outcome, Phase, RetryOf, RunId, RunState, StepPhase, TaskId, TaskPhase,
@@ -15,7 +15,7 @@ use crate::failure::{Failure, sanitise};
 use crate::guard::{Alert, HeldBy};
 use crate::policy::{Functions, Policy};
 use crate::time::{Nanos, Timestamp};
-use crate::workflow::StepIx;
+use crate::workflow::{Condition, StepIx};
 
 /// An input to a run.
 #[derive(Clone, Debug)]
@@ -243,6 +243,9 @@ fn claimed(
         Some(Nanos::ZERO) => return vec![out_of_time(state, task, found, now)],
         left => left,
     };
+    if state.is_too_large(task) {
+        return vec![too_large(state, task, found, now)];
+    }
     let timeout = [step.policy.attempt_timeout(), left].into_iter().flatten().min();
     vec![Event::AttemptStarted {
         task,
@@ -285,7 +288,10 @@ fn succeeded(
     functions: &Functions,
 ) -> Vec<Event> {
     let ensures = state.definition(task.step).and_then(|s| s.ensures.as_ref());
-    if ensures.is_some_and(|c| !c.holds(&View::of_task(state, task).with_result(result))) {
+    let holds = |c: &Condition| {
+        View::of_task(state, task).is_ok_and(|view| c.holds(&view.with_result(result)))
+    };
+    if ensures.is_some_and(|c| !holds(c)) {
         return failed(state, task, &broken_ensures(), false, now, functions);
     }
     let digest = Digest::of(result.to_string().as_bytes());

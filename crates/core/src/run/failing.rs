@@ -19,6 +19,20 @@ pub(super) fn out_of_time(
     give_up(state, task, found, GiveUp::TotalTimeout, otherwise, now)
 }
 
+/// The attempt does not start: nobody may be asked to hold its arguments. No retry could make them
+/// smaller, so the task fails for good, whatever its last failure was.
+pub(super) fn too_large(
+    state: &RunState,
+    task: TaskId,
+    found: &TaskState,
+    now: Timestamp,
+) -> Event {
+    let attempts = found.attempt.saturating_sub(1);
+    let error = error_context(state, task, &Failure::arguments_too_large(), attempts, now);
+    let (reason, spent) = (GiveUp::NotRetryable, found.watch.waited(now));
+    Event::TaskFailed { task, attempts, reason, error, spent }
+}
+
 /// Each waiting task fails now and is routed like any other. An attempt in progress goes on.
 pub(super) fn fail_by_hand(
     state: &RunState,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Event, RunId, RunState, TaskId};
 use crate::failure::{ErrorContext, Failure};
 use crate::policy::GiveUp;
-use crate::workflow::{Step, StepIx, Template, Workflow, WorkflowParts};
+use crate::workflow::{MAX_VALUE, Step, StepIx, Template, Workflow, WorkflowParts};
 
 /// The id of a dead letter. A task fails for good at most once, so run and task identify it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -73,8 +73,8 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// The largest payload kept, in bytes of JSON: 1 MiB.
-    pub const MAX_PAYLOAD: usize = 1024 * 1024;
+    /// The largest payload kept, in bytes of JSON: as large as arguments may be.
+    pub const MAX_PAYLOAD: usize = MAX_VALUE;
     /// The deepest nesting kept.
     pub const MAX_DEPTH: usize = 64;
 

@@ -1,7 +1,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::template::{Path, Root, TemplateError, Values};
+use super::seen::Values;
+use super::template::{Path, Root, TemplateError};
 
 /// A condition over `state.*`, in Capability 5's JSON form. A field is written as a path text
 /// or as `{"type": "field", "path": "state._last_error"}`.
@@ -103,9 +104,9 @@ impl Condition {
         match self {
             Self::Exists { field } => field.0.find(values).is_some_and(|v| !v.is_null()),
             Self::Not { condition } => !condition.holds(values),
-            Self::Eq { field, value } => field.0.find(values).is_some_and(|v| *v == *value),
+            Self::Eq { field, value } => field.0.find(values).is_some_and(|v| v.is(value)),
             Self::In { field, values: among } => {
-                field.0.find(values).is_some_and(|v| among.contains(&v))
+                field.0.find(values).is_some_and(|v| among.iter().any(|one| v.is(one)))
             }
             Self::And { conditions } => conditions.iter().all(|c| c.holds(values)),
             Self::Or { conditions } => conditions.iter().any(|c| c.holds(values)),

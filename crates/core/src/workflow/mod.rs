@@ -9,7 +9,9 @@ mod error;
 mod graph;
 mod need;
 mod quorum;
+mod room;
 mod saga;
+mod seen;
 mod template;
 mod webhook;
 
@@ -21,8 +23,11 @@ use serde_json::{Map, Value};
 pub use condition::{Condition, Field};
 pub use error::WorkflowError;
 pub use quorum::Quorum;
+pub use room::MAX_VALUE;
+pub(crate) use room::TooLarge;
 pub use saga::Rollback;
-pub(crate) use template::{Path, Root, Values};
+pub(crate) use seen::{Many, Seen, Values};
+pub(crate) use template::{Path, Root};
 pub use template::{Template, TemplateError};
 pub use webhook::Webhook;
 

@@ -3,22 +3,13 @@
 //! value itself; a reference inside a longer text is written into it. A missing value is null, or
 //! empty inside a text.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Where the values come from when a template is filled in or a condition is judged.
-pub(crate) trait Values {
-    /// The value that `root` stands for, if there is one.
-    fn root(&self, root: &Root) -> Option<Cow<'_, Value>>;
-
-    /// The value of `steps.ID.result` by reference, where that saves a copy.
-    fn result(&self, _id: &str) -> Option<&Value> {
-        None
-    }
-}
+use super::room::{Room, TooLarge};
+use super::seen::{Seen, Values};
 
 /// What a path starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -108,27 +99,10 @@ impl Path {
         &self.root
     }
 
-    /// The value at the path, if there is one.
-    pub(crate) fn find<'v>(&self, values: &'v impl Values) -> Option<Cow<'v, Value>> {
-        let (start, segments) = match (&self.root, self.segments.split_first()) {
-            (Root::Step(id), Some((first, rest))) if first == "result" => match values.result(id) {
-                Some(result) => (Cow::Borrowed(result), rest),
-                None => (values.root(&self.root)?, &*self.segments),
-            },
-            _ => (values.root(&self.root)?, &*self.segments),
-        };
-        segments.iter().try_fold(start, |at, segment| match at {
-            Cow::Borrowed(v) => child(v, segment).map(Cow::Borrowed),
-            Cow::Owned(v) => child(&v, segment).cloned().map(Cow::Owned),
-        })
-    }
-}
-
-fn child<'v>(value: &'v Value, segment: &str) -> Option<&'v Value> {
-    match value {
-        Value::Object(map) => map.get(segment),
-        Value::Array(items) => items.get(segment.parse::<usize>().ok()?),
-        _ => None,
+    /// What is at the path, if there is something.
+    pub(crate) fn find<'v>(&self, values: &'v impl Values) -> Option<Seen<'v>> {
+        let root = values.root(&self.root)?;
+        self.segments.iter().try_fold(root, |at, segment| at.child(segment))
     }
 }
 
@@ -193,16 +167,47 @@ impl From<Template> for Value {
 
 impl Template {
     /// The value with every `${...}` filled in from `values`.
-    pub(crate) fn render(&self, values: &impl Values) -> Value {
-        self.node.render(values)
+    ///
+    /// # Errors
+    /// When it would be larger than [`MAX_VALUE`](super::MAX_VALUE); then nothing is filled in.
+    pub(crate) fn render(&self, values: &impl Values) -> Result<Value, TooLarge> {
+        self.node.render_within(values)
+    }
+
+    /// Whether the value is not too large to be filled in.
+    pub(crate) fn fits(&self, values: &impl Values) -> bool {
+        self.node.measure(values, &mut Room::new()).is_ok()
+    }
+
+    /// How many items the list has that it gives; `None` where it gives none.
+    pub(crate) fn items(&self, values: &impl Values) -> Option<usize> {
+        match &self.node {
+            Node::Whole(path) => path.find(values)?.items(),
+            Node::List(items) => Some(items.len()),
+            Node::Literal(_) | Node::Text(_) | Node::Object(_) => None,
+        }
     }
 
     /// The element at `index` of the list that it gives, without the rest of the list.
-    pub(crate) fn render_item(&self, values: &impl Values, index: usize) -> Option<Value> {
+    ///
+    /// # Errors
+    /// When the element would be larger than [`MAX_VALUE`](super::MAX_VALUE).
+    pub(crate) fn render_item(
+        &self,
+        values: &impl Values,
+        index: usize,
+    ) -> Result<Option<Value>, TooLarge> {
         match &self.node {
-            Node::Whole(path) => path.find(values)?.get(index).cloned(),
-            Node::List(items) => items.get(index).map(|i| i.render(values)),
-            Node::Literal(_) | Node::Text(_) | Node::Object(_) => None,
+            Node::Whole(path) => {
+                let item = path.find(values).and_then(|list| list.child(&index.to_string()));
+                item.map(|item| {
+                    Room::new().take_json(&item)?;
+                    Ok(item.to_value())
+                })
+                .transpose()
+            }
+            Node::List(items) => items.get(index).map(|i| i.render_within(values)).transpose(),
+            Node::Literal(_) | Node::Text(_) | Node::Object(_) => Ok(None),
         }
     }
 
@@ -260,11 +265,47 @@ impl Node {
         })
     }
 
+    fn render_within(&self, values: &impl Values) -> Result<Value, TooLarge> {
+        self.measure(values, &mut Room::new())?;
+        Ok(self.render(values))
+    }
+
+    /// Takes the room that the node needs as JSON text once it is filled in.
+    fn measure(&self, values: &impl Values, room: &mut Room) -> Result<(), TooLarge> {
+        match self {
+            Self::Literal(value) => room.take_json(value),
+            Self::Whole(path) => {
+                room.take_json(&path.find(values).unwrap_or(Seen::Value(&Value::Null)))
+            }
+            Self::Text(pieces) => {
+                room.take(2)?;
+                pieces.iter().try_for_each(|p| p.measure(values, room))
+            }
+            Self::List(items) => {
+                room.take(2 + items.len().saturating_sub(1))?;
+                items.iter().try_for_each(|i| i.measure(values, room))
+            }
+            Self::Object(fields) => {
+                room.take(2 + fields.len().saturating_sub(1))?;
+                fields.iter().try_for_each(|(key, value)| {
+                    room.take(3)?;
+                    room.take_text(key)?;
+                    value.measure(values, room)
+                })
+            }
+        }
+    }
+
+    /// Only after [`Node::measure`]: what is filled in is copied.
     fn render(&self, values: &impl Values) -> Value {
         match self {
             Self::Literal(value) => value.clone(),
-            Self::Whole(path) => path.find(values).map_or(Value::Null, Cow::into_owned),
-            Self::Text(pieces) => Value::String(pieces.iter().map(|p| p.render(values)).collect()),
+            Self::Whole(path) => path.find(values).map_or(Value::Null, Seen::to_value),
+            Self::Text(pieces) => {
+                let mut text = String::new();
+                pieces.iter().for_each(|p| p.render(values, &mut text));
+                Value::String(text)
+            }
             Self::List(items) => items.iter().map(|i| i.render(values)).collect(),
             Self::Object(fields) => {
                 Value::Object(fields.iter().map(|(k, v)| (k.clone(), v.render(values))).collect())
@@ -291,13 +332,24 @@ impl Piece {
         }
     }
 
-    fn render(&self, values: &impl Values) -> String {
+    fn measure(&self, values: &impl Values, room: &mut Room) -> Result<(), TooLarge> {
         match self {
-            Self::Plain(text) => text.clone(),
-            Self::Path(path) => match path.find(values).as_deref() {
-                None | Some(Value::Null) => String::new(),
-                Some(Value::String(text)) => text.clone(),
-                Some(other) => other.to_string(),
+            Self::Plain(text) => room.take_text(text),
+            Self::Path(path) => match path.find(values) {
+                None | Some(Seen::Value(Value::Null)) => Ok(()),
+                Some(Seen::Value(Value::String(text))) => room.take_text(text),
+                Some(other) => room.take_json_text(&other),
+            },
+        }
+    }
+
+    fn render(&self, values: &impl Values, to: &mut String) {
+        match self {
+            Self::Plain(text) => to.push_str(text),
+            Self::Path(path) => match path.find(values) {
+                None | Some(Seen::Value(Value::Null)) => {}
+                Some(Seen::Value(Value::String(text))) => to.push_str(text),
+                Some(other) => to.push_str(&other.to_value().to_string()),
             },
         }
     }

@@ -53,6 +53,7 @@ fn last_error(world: &World, id: &str) -> Option<String> {
     world.state.steps()[at.index()].last_error.as_ref().map(|e| e.code.to_string())
 }
 
+mod arguments;
 mod budgets;
 mod conditions;
 mod contracts;

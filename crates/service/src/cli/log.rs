@@ -7,9 +7,9 @@ use tracing_subscriber::EnvFilter;
 
 use super::error::CliError;
 
-/// The default filter: errors, and the engine's warnings that the store does not answer. Without
-/// these a run that waits for its disk would look idle.
-const DEFAULT_FILTER: &str = "error,retrial::engine=warn";
+/// The default filter: errors, the engine's warnings that the store does not answer, without which a
+/// run that waits for its disk would look idle, and the store's warnings about its file.
+const DEFAULT_FILTER: &str = "error,retrial::engine=warn,retrial::store=warn";
 
 /// Starts the log with `filter`, in the syntax of tracing's `EnvFilter`.
 pub(super) fn start(filter: Option<String>) -> Result<(), CliError> {

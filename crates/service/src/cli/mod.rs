@@ -11,6 +11,7 @@ mod dlq;
 mod error;
 mod events;
 mod explain;
+mod fsck;
 mod input;
 mod inspect;
 mod lint;
@@ -31,6 +32,7 @@ mod signals;
 mod single_run_store;
 mod stores;
 mod target;
+mod token;
 mod world;
 
 use std::process::ExitCode;
@@ -65,9 +67,11 @@ enum Command {
     Activate(run_commands::Activate),
     Archive(run_commands::Archive),
     Prune(prune::Arguments),
+    Fsck(fsck::Arguments),
     Lint(lint::Arguments),
     Serve(serve::Arguments),
     Config(config::Arguments),
+    Token(token::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -94,9 +98,11 @@ pub(crate) fn main(lookup: Lookup) -> ExitCode {
         Command::Activate(arguments) => arguments.main(lookup),
         Command::Archive(arguments) => arguments.main(lookup),
         Command::Prune(arguments) => prune::main(&arguments, lookup),
+        Command::Fsck(arguments) => fsck::main(&arguments, lookup),
         Command::Lint(arguments) => lint::main(&arguments, lookup),
         Command::Serve(arguments) => serve::main(&arguments, lookup),
         Command::Config(arguments) => config::main(&arguments, lookup),
+        Command::Token(arguments) => token::main(&arguments),
         Command::Completions(arguments) => completions::main(&arguments),
         Command::Man(arguments) => man::main(&arguments),
     });

@@ -1,6 +1,7 @@
 //! `retrial serve`: a node and its HTTP interface.
 
-use std::io::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::marker::PhantomData;
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,13 +9,13 @@ use std::sync::Arc;
 
 use retrial::action::{ActionSet, HttpActions, Registry};
 use retrial::engine::{Config, Engine, World};
-use retrial::net::TcpConnect;
+use retrial::net::{Authority, TcpConnect};
 use retrial::observe::{Observer, otlp};
 use retrial::run::RunId;
 use retrial::runtime::{Runtime, Task, TokioRuntime};
 use retrial::store::Store;
 use retrial::time::Nanos;
-use retrial_service::server::{Monitor, RestrictedNetwork, Service};
+use retrial_service::server::{Audit, Monitor, Service, Settings, WatchedStore};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -46,8 +47,8 @@ struct Served<S>(PhantomData<S>);
 
 impl<S: Store> World for Served<S> {
     type Runtime = TokioRuntime;
-    type Store = S;
-    type Actions = ActionSet<RestrictedNetwork<TcpConnect>>;
+    type Store = WatchedStore<S>;
+    type Actions = ActionSet<TcpConnect>;
 }
 
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
@@ -91,7 +92,12 @@ async fn serve<S: Store>(
     lookup: Lookup,
 ) -> Result<ExitCode, CliError> {
     let runtime = TokioRuntime::current();
-    let Configuration { listen, node, traces, service: settings, .. } = configuration;
+    let Configuration { listen, node, traces, tokens_file, audit, service: mut settings, .. } =
+        configuration;
+    if let Some(place) = &audit {
+        settings.audit = Some(Audit::new(open_audit(place)?));
+    }
+    let _renewal = renewed(&runtime, &settings, tokens_file, audit)?;
     let signals = Signals::listen()
         .map_err(|e| CliError::store(format!("signal handlers can't be installed: {e}")))?;
     let listener = TcpListener::bind(listen).await.map_err(|e| {
@@ -102,9 +108,12 @@ async fn serve<S: Store>(
     // Nothing else in this process has a recorder.
     let _ = monitor.install();
     let allowed = settings.allow_env.clone();
-    let variables = move |name: &str| allowed.contains(name).then(|| lookup(name)).flatten();
-    let network = RestrictedNetwork::new(TcpConnect::new(), settings.hosts.clone());
-    let actions = ActionSet::new(Registry::new(), HttpActions::new(network, variables));
+    let variables = move |name: &str, to: &Authority| {
+        allowed.get(name).filter(|hosts| hosts.name(to)).and_then(|_| lookup(name))
+    };
+    let network = settings.hosts.clone();
+    let network = network.map_or_else(TcpConnect::new, |hosts| TcpConnect::new().only_to(hosts));
+    let actions = ActionSet::new(Registry::new(), HttpActions::by_host(network, variables));
     let mut observers = vec![Arc::clone(&monitor) as Arc<dyn Observer>];
     let export = traces.map(|collector| traced(&collector, &runtime)).transpose()?;
     let exported = export.map(|(traces, exported)| {
@@ -112,6 +121,8 @@ async fn serve<S: Store>(
         exported
     });
     let node = Config { sole_owner, ..node };
+    let store = WatchedStore::new(store);
+    settings.writes = Some(store.writes());
     let engine = Engine::<Served<S>>::start(runtime.clone(), store, actions, node, observers).await;
     let service = Service::new(engine, monitor, settings);
     let address = listener.local_addr().unwrap_or(listen);
@@ -123,6 +134,66 @@ async fn serve<S: Store>(
     served.map_err(|e| CliError::input(e.to_string()))?;
     say("Stopped.");
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the audit trail goes: `stdout`, or the end of a file.
+fn open_audit(place: &str) -> Result<Box<dyn Write + Send>, CliError> {
+    if place == "stdout" {
+        return Ok(Box::new(std::io::stdout()));
+    }
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(place);
+    Ok(Box::new(
+        file.map_err(|e| {
+            CliError::input(format!("the audit trail `{place}` can't be opened: {e}"))
+        })?,
+    ))
+}
+
+/// Reads the tokens again and opens the audit trail again on each SIGHUP.
+#[cfg(unix)]
+fn renewed(
+    runtime: &TokioRuntime,
+    settings: &Settings,
+    tokens_file: Option<String>,
+    audit: Option<String>,
+) -> Result<Task, CliError> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangups = signal(SignalKind::hangup())
+        .map_err(|e| CliError::store(format!("signal handlers can't be installed: {e}")))?;
+    let (tokens, trail) = (settings.tokens.clone(), settings.audit.clone());
+    Ok(runtime.spawn(async move {
+        while hangups.recv().await.is_some() {
+            if let (Some(tokens), Some(path)) = (&tokens, &tokens_file) {
+                match config::tokens_in(path) {
+                    Ok(read) => tokens.replace(&read),
+                    Err(wrong) => {
+                        tracing::error!(wrong, "the tokens can't be read; the old ones stay");
+                    }
+                }
+            }
+            if let (Some(trail), Some(place)) = (&trail, &audit) {
+                match open_audit(place) {
+                    Ok(out) => trail.go_on_in(out),
+                    Err(_) => tracing::error!(place, "the audit trail can't be opened again"),
+                }
+            }
+        }
+    }))
+}
+
+/// This system has no SIGHUP.
+#[cfg(not(unix))]
+fn renewed(
+    runtime: &TokioRuntime,
+    _: &Settings,
+    _: Option<String>,
+    _: Option<String>,
+) -> Result<Task, CliError> {
+    Ok(runtime.spawn(async {}))
 }
 
 /// An observer whose spans go to `collector`, and the task that sends them.

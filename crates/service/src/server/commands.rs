@@ -7,6 +7,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::json;
 
+use super::caller::Caller;
 use super::extract::RunPath;
 use super::json::{ok, phase_name};
 use super::problem::{Kind, Problem};
@@ -43,19 +44,21 @@ struct Fail {
     reason: Option<String>,
 }
 
-fn reason(given: Option<String>) -> String {
-    given.filter(|text| !text.trim().is_empty()).unwrap_or_else(|| NO_REASON.to_owned())
+fn reason(given: Option<String>, caller: &Caller) -> String {
+    let given = given.filter(|text| !text.trim().is_empty());
+    caller.reason(given.as_deref().unwrap_or(NO_REASON))
 }
 
 pub(super) async fn cancel<W: World>(
     State(service): State<SharedState<W>>,
     RunPath(run): RunPath,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let asked = service.json::<Cancel>(&headers, body).await?.unwrap_or_default();
     service.require_unfinished(run).await?;
-    let reason = reason(asked.reason);
+    let reason = reason(asked.reason, &caller);
     match asked.rollback {
         true => service.engine.rollback(run, &reason).await?,
         false => service.engine.cancel(run, &reason).await?,
@@ -66,18 +69,20 @@ pub(super) async fn cancel<W: World>(
 pub(super) async fn pause<W: World>(
     State(service): State<SharedState<W>>,
     RunPath(run): RunPath,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let asked = service.json::<Because>(&headers, body).await?.unwrap_or_default();
     service.require_unfinished(run).await?;
-    service.engine.pause(run, &reason(asked.reason)).await?;
+    service.engine.pause(run, &reason(asked.reason, &caller)).await?;
     service.current_state(run).await
 }
 
 pub(super) async fn fail<W: World>(
     State(service): State<SharedState<W>>,
     RunPath(run): RunPath,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
@@ -85,7 +90,7 @@ pub(super) async fn fail<W: World>(
     let asked = asked
         .ok_or_else(|| Problem::bad_request("the body names no step; send {\"step\": \"...\"}"))?;
     service.require_unfinished(run).await?;
-    service.engine.fail(run, &asked.step, asked.item, &reason(asked.reason)).await?;
+    service.engine.fail(run, &asked.step, asked.item, &reason(asked.reason, &caller)).await?;
     service.current_state(run).await
 }
 

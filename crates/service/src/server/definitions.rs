@@ -148,14 +148,21 @@ fn forbidden(
             None => whole,
         }
     };
+    let to = endpoint.url.parse::<Url>().ok();
+    let to = to.as_ref().map(Url::authority);
     let mut wrong = Vec::new();
     for (header, text) in &endpoint.headers {
         let field = format!("headers.{header}");
         match text {
-            HeaderText::Env(variable) if !settings.allow_env.contains(variable) => wrong.push(
+            HeaderText::Env(variable) if !settings.allow_env.contains_key(variable) => wrong.push(
                 at(&field, &format!("env:{variable}"))
                     .error(format!("definitions may not use the variable `{variable}`"))
-                    .help_with("ask the service's operator to add it to allow_env"),
+                    .help_with("ask the service's operator to add it to allow_env, with the host"),
+            ),
+            HeaderText::Env(variable) if !settings.may_have(variable, to) => wrong.push(
+                at(&field, &format!("env:{variable}"))
+                    .error(format!("the variable `{variable}` may not be sent to this host"))
+                    .help_with("ask the service's operator to add it to allow_env, with the host"),
             ),
             HeaderText::Literal(value) if value.contains(MASK) => wrong.push(
                 at(&field, value)
@@ -167,9 +174,7 @@ fn forbidden(
             HeaderText::Env(_) | HeaderText::Literal(_) => {}
         }
     }
-    let to = endpoint.url.parse::<Url>();
-    let allowed =
-        settings.hosts.as_ref().zip(to.ok()).is_none_or(|(hosts, to)| hosts.allow(to.authority()));
+    let allowed = settings.hosts.as_ref().zip(to).is_none_or(|(hosts, to)| hosts.may_allow(to));
     if !allowed {
         wrong.push(
             at("http", &endpoint.url)

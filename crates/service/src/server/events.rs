@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 
 use super::extract::{QueryParameters, RunPath};
 use super::json::ok;
+use super::kept::Kept;
 use super::problem::Problem;
 use super::service::{ServiceState, SharedState};
-use super::sse::{self, Message, MessageSender, ReaderGone};
-use retrial::engine::{CommandError, Events, EventsError, World};
+use super::sse::{self, Cut, Message, MessageSender, ReaderGone};
+use retrial::engine::{CommandError, Events, EventsError, Happened, World};
+use retrial::failure::sanitise::clean;
 use retrial::observe::{Notice, json as event_json};
 use retrial::run::{self, Recorded, RunId, RunState, Version};
 use retrial::store::Store;
@@ -22,6 +24,7 @@ use retrial::workflow::Workflow;
 pub(super) async fn events<W: World>(
     State(service): State<SharedState<W>>,
     RunPath(run): RunPath,
+    cut: Cut,
     headers: HeaderMap,
     mut asked: QueryParameters,
 ) -> Result<Response, Problem> {
@@ -38,11 +41,11 @@ pub(super) async fn events<W: World>(
         return Err(beyond(run, &state));
     }
     if state.outcome().is_some() && first == state.version() {
-        return sse::open(&service, |feed| async move { feed.send(end(run)).await });
+        return sse::open(&service, cut, |feed| async move { feed.send(end(run)).await });
     }
     let happened = service.engine.handle(run).events_from(first);
-    let workflow = Arc::clone(state.workflow());
-    sse::open(&service, |feed| send_events(run, workflow, happened, feed))
+    let workflow = Kept::new(&service, &state);
+    sse::open(&service, cut, |feed| send_events(run, workflow, happened, feed))
 }
 
 /// Whether the client asks for a page instead of a stream.
@@ -66,16 +69,20 @@ fn beyond(run: RunId, state: &RunState) -> Problem {
 
 async fn send_events<W: World>(
     run: RunId,
-    workflow: Arc<Workflow>,
+    workflow: Kept<W>,
     mut happened: Events<W>,
-    feed: Arc<MessageSender>,
+    feed: Arc<MessageSender<W::Runtime>>,
 ) -> Result<(), ReaderGone> {
     loop {
         match happened.next().await {
             Some(Ok(next)) => {
-                let data = object(run, &workflow, next.number, &next.recorded);
-                let name = next.recorded.event.name();
-                feed.send(Message::new(name, &data).numbered(next.number.0)).await?;
+                let message = match workflow.get(run).await {
+                    Ok(workflow) => message(run, &workflow, &next),
+                    Err(error) => return feed.send(failed(&error)).await,
+                };
+                // The event may be large; its message is not.
+                drop(next);
+                feed.send(message).await?;
             }
             Some(Err(EventsError::Compacted { from, to })) => {
                 let data = json!({ "from": from.0, "to": to.0 });
@@ -85,14 +92,19 @@ async fn send_events<W: World>(
             Some(Err(EventsError::Run(CommandError::Closing))) => {
                 return feed.send(Message::new("closing", &json!({}))).await;
             }
-            Some(Err(EventsError::Run(error))) => {
-                let data =
-                    json!({ "detail": retrial::failure::sanitise::clean(&error.to_string()) });
-                return feed.send(Message::new("failed", &data)).await;
-            }
+            Some(Err(EventsError::Run(error))) => return feed.send(failed(&error)).await,
             None => return feed.send(end(run)).await,
         }
     }
+}
+
+fn message(run: RunId, workflow: &Arc<Workflow>, next: &Happened) -> Message {
+    let data = object(run, workflow, next.number, &next.recorded);
+    Message::new(next.recorded.event.name(), &data).numbered(next.number.0)
+}
+
+fn failed(error: &CommandError) -> Message {
+    Message::new("failed", &json!({ "detail": clean(&error.to_string()) }))
 }
 
 fn end(run: RunId) -> Message {

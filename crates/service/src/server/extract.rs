@@ -1,14 +1,14 @@
 //! Extractors of paths, queries and bodies. Each is bounded.
 
 use std::collections::BTreeMap;
-use std::error::Error as _;
 use std::str::FromStr;
 
-use axum::body::{Body, to_bytes};
+use axum::body::Body;
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use bytes::Bytes;
+use http_body_util::BodyExt as _;
 use serde::de::DeserializeOwned;
 
 use super::problem::{Kind, Problem};
@@ -114,27 +114,38 @@ impl<W: World> ServiceState<W> {
         let limits = self.settings.limits;
         let runtime = self.engine.runtime();
         let end = runtime.now().after(limits.body_within);
-        let read = tokio::select! {
+        tokio::select! {
             biased;
-            read = to_bytes(body, limits.body) => read,
+            read = self.receive(body) => read,
             () = runtime.sleep_until(end) => {
                 let within = limits.body_within;
-                return Err(Problem::new(
+                Err(Problem::new(
                     Kind::TooSlow,
                     format!("the body did not arrive within {within}; send it again"),
-                ));
+                ))
             }
-        };
-        read.map_err(|error| {
-            let over = error.source().is_some_and(<dyn std::error::Error>::is::<Over>);
-            match over {
-                true => Problem::new(
-                    Kind::TooLarge,
-                    format!("the body is longer than {} bytes; send a smaller one", limits.body),
-                ),
-                false => Problem::bad_request("the body ended early; send it again"),
+        }
+    }
+
+    async fn receive(&self, mut body: Body) -> Result<Bytes, Problem> {
+        let most = self.settings.limits.body;
+        let mut received = Vec::new();
+        let mut held = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame =
+                frame.map_err(|_| Problem::bad_request("the body ended early; send it again"))?;
+            // Trailers carry nothing that the service reads.
+            let Ok(data) = frame.into_data() else { continue };
+            if received.len() + data.len() > most {
+                return Err(too_large(most));
             }
-        })
+            let size = u32::try_from(data.len()).unwrap_or(u32::MAX);
+            held.push(self.receiving.try_acquire_many(size).map_err(|_| {
+                Problem::new(Kind::Busy, "too many bodies are being received; try again later")
+            })?);
+            received.extend_from_slice(&data);
+        }
+        Ok(received.into())
     }
 
     /// The body as JSON of a known shape; `None` where there is none.
@@ -143,19 +154,38 @@ impl<W: World> ServiceState<W> {
         headers: &HeaderMap,
         body: Body,
     ) -> Result<Option<T>, Problem> {
+        let body = self.json_body(headers, body).await?;
+        (!body.is_empty()).then(|| parse(&body)).transpose()
+    }
+
+    /// The body, if it is empty or declared as JSON. To [`parse`] a large one takes long.
+    pub(super) async fn json_body(
+        &self,
+        headers: &HeaderMap,
+        body: Body,
+    ) -> Result<Bytes, Problem> {
         let bytes = self.body(body).await?;
-        if bytes.is_empty() {
-            return Ok(None);
-        }
-        if media_type(headers) != Some("application/json") {
+        if !bytes.is_empty() && media_type(headers) != Some("application/json") {
             let detail = "the body is not declared as JSON; send `Content-Type: application/json`";
             return Err(Problem::new(Kind::MediaType, detail));
         }
-        serde_json::from_slice(&bytes).map(Some).map_err(|error| unreadable(&error))
+        Ok(bytes)
     }
 }
 
-type Over = http_body_util::LengthLimitError;
+/// The body as JSON of a known shape.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
+    if body.is_empty() {
+        return Err(Problem::bad_request("the body is empty; send a JSON object"));
+    }
+    serde_json::from_slice(body).map_err(|error| unreadable(&error))
+}
+
+/// The problem of a body that is longer than `most` bytes.
+pub(super) fn too_large(most: usize) -> Problem {
+    let detail = format!("the body is longer than {most} bytes; send a smaller one");
+    Problem::new(Kind::TooLarge, detail)
+}
 
 /// The body's type, without its parameters.
 pub(super) fn media_type(headers: &HeaderMap) -> Option<&str> {

@@ -10,7 +10,7 @@ use super::problem::{Kind, Problem};
 use super::service::SharedState;
 use retrial::engine::World;
 use retrial::runtime::Runtime;
-use retrial::store::Store;
+use retrial::store::{AskRuns, RunFilter, Store};
 use retrial::time::Nanos;
 
 /// How long the store may take to answer.
@@ -30,15 +30,22 @@ pub(super) async fn ready<W: World>(
         ));
     }
     let runtime = service.engine.runtime();
-    tokio::select! {
+    // The first page names every run that the store knows to be damaged.
+    let first = AskRuns { before: None, limit: 1, filter: RunFilter::default() };
+    let page = tokio::select! {
         biased;
-        clock = service.engine.store().clock() => clock?,
+        page = service.engine.store().list(first) => page?,
         () = runtime.sleep_until(runtime.now().after(STORE_TIMEOUT)) => {
             let detail = format!("the store did not answer within {STORE_TIMEOUT}");
             return Err(Problem::new(Kind::NoStore, detail));
         }
     };
-    Ok(ok(&json!({ "status": "ready" })))
+    let writes = service.settings.writes.as_ref();
+    if let Some(why) = writes.and_then(|writes| writes.failed(runtime.now())) {
+        let detail = format!("the store can't be written: {why}");
+        return Err(Problem::new(Kind::NoStore, detail));
+    }
+    Ok(ok(&json!({ "status": "ready", "damaged_runs": !page.damaged.is_empty() })))
 }
 
 pub(super) async fn metrics<W: World>(State(service): State<SharedState<W>>) -> Response {

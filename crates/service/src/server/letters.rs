@@ -7,6 +7,8 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::audit::CreatedRun;
+use super::caller::Caller;
 use super::extract::{LetterPath, QueryParameters};
 use super::json::{answer, letter_head, ok};
 use super::problem::Problem;
@@ -62,17 +64,20 @@ pub(super) async fn redrive<W: World>(
 ) -> Result<Response, Problem> {
     service.check_capacity().await?;
     let handle = service.engine.redrive(id).await?;
-    Ok(answer(StatusCode::CREATED, &json!({ "run": handle.run.to_string() })))
+    let mut response = answer(StatusCode::CREATED, &json!({ "run": handle.run.to_string() }));
+    response.extensions_mut().insert(CreatedRun(handle.run));
+    Ok(response)
 }
 
 pub(super) async fn discard<W: World>(
     State(service): State<SharedState<W>>,
     LetterPath(id): LetterPath,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let asked = service.json::<Discard>(&headers, body).await?.unwrap_or_default();
     let reason = asked.reason.unwrap_or_else(|| "discarded over HTTP".to_owned());
-    service.engine.discard(id, &reason).await?;
+    service.engine.discard(id, &caller.reason(&reason)).await?;
     Ok(ok(&json!({ "letter": id.to_string(), "status": "discarded" })))
 }

@@ -8,9 +8,9 @@ use super::extract::QueryParameters;
 use super::json::{PHASES, ok, phase_name, run_head};
 use super::problem::Problem;
 use super::service::{ServiceState, SharedState};
-use super::sse::{self, Message};
+use super::sse::{self, Cut, Message};
 use retrial::engine::World;
-use retrial::run::RunId;
+use retrial::run::{Digest, RunId};
 use retrial::runtime::Runtime;
 use retrial::store::{AskRuns, RunCursor, RunFilter, Store};
 use retrial::time::{Nanos, Timestamp};
@@ -19,6 +19,9 @@ use retrial::time::{Nanos, Timestamp};
 const IDLE_REFRESH: Nanos = Nanos::from_secs(1);
 /// How soon it is read again when something does.
 const REFRESH: Nanos = Nanos::from_millis(100);
+
+/// The most bytes of runs in a watched page, so that its message stays whole.
+const WATCHED: usize = sse::LARGEST / 8 * 5;
 
 /// The query of a page.
 fn wanted(mut asked: QueryParameters, most: usize) -> Result<AskRuns, Problem> {
@@ -52,12 +55,27 @@ fn cursor(text: &str) -> Option<RunCursor> {
 }
 
 impl<W: World> ServiceState<W> {
-    async fn page(&self, wanted: &AskRuns) -> Result<Value, Problem> {
+    /// A page of at most so many bytes of runs, and at least one run if there is one.
+    async fn page(&self, wanted: &AskRuns, most: usize) -> Result<Value, Problem> {
         let page = self.engine.store().list(wanted.clone()).await?;
-        let next = page.next.map(|next| format!("{}-{}", next.created.as_nanos(), next.run));
+        let (mut runs, mut next, mut used) = (Vec::new(), page.next, 0);
+        for head in &page.runs {
+            let shown = run_head(head);
+            used += shown.to_string().len();
+            if used > most && !runs.is_empty() {
+                break;
+            }
+            runs.push(shown);
+        }
+        if let Some(last) = page.runs.get(..runs.len()).and_then(<[_]>::last)
+            && runs.len() < page.runs.len()
+        {
+            next = Some(RunCursor { created: last.created, run: last.run });
+        }
+        let next = next.map(|next| format!("{}-{}", next.created.as_nanos(), next.run));
         Ok(json!({
             "at": page.at.to_string(),
-            "runs": page.runs.iter().map(run_head).collect::<Vec<_>>(),
+            "runs": runs,
             "next": next,
             "damaged": page.damaged.iter().map(RunId::to_string).collect::<Vec<_>>(),
         }))
@@ -69,7 +87,7 @@ pub(super) async fn list<W: World>(
     asked: QueryParameters,
 ) -> Result<Response, Problem> {
     let wanted = wanted(asked, service.settings.limits.page)?;
-    Ok(ok(&service.page(&wanted).await?))
+    Ok(ok(&service.page(&wanted, usize::MAX).await?))
 }
 
 /// The number of runs in each phase, and of waiting dead letters.
@@ -85,22 +103,31 @@ pub(super) async fn tally<W: World>(
 
 pub(super) async fn watch<W: World>(
     State(service): State<SharedState<W>>,
+    cut: Cut,
     asked: QueryParameters,
 ) -> Result<Response, Problem> {
     let wanted = wanted(asked, service.settings.limits.page)?;
-    let mut page = service.page(&wanted).await?;
+    let page = service.page(&wanted, WATCHED).await?;
     let of = SharedState::clone(&service);
-    sse::open(&service, |feed| async move {
+    let (mut shown, mut message) = (fingerprint(&page), Message::new("page", &page));
+    sse::open(&service, cut, |feed| async move {
         loop {
-            feed.send(Message::new("page", &page)).await?;
-            page = of.next_page(&wanted, &page).await;
+            feed.send(message).await?;
+            let page = of.next_page(&wanted, shown).await;
+            (shown, message) = (fingerprint(&page), Message::new("page", &page));
         }
     })
 }
 
+/// What differs where two pages differ. A new `at` alone is not a change.
+fn fingerprint(page: &Value) -> Digest {
+    let fields = ["runs", "next", "damaged"].map(|field| page[field].to_string());
+    Digest::of(fields.concat().as_bytes())
+}
+
 impl<W: World> ServiceState<W> {
     /// The page once it differs from `shown`.
-    async fn next_page(&self, wanted: &AskRuns, shown: &Value) -> Value {
+    async fn next_page(&self, wanted: &AskRuns, shown: Digest) -> Value {
         let runtime = self.engine.runtime();
         loop {
             let began = runtime.now();
@@ -110,9 +137,8 @@ impl<W: World> ServiceState<W> {
                 () = runtime.sleep_until(began.after(IDLE_REFRESH)) => {}
             }
             // After a store error the page is read again.
-            let Ok(page) = self.page(wanted).await else { continue };
-            // A new `at` alone is not a change.
-            if ["runs", "next", "damaged"].iter().any(|field| page[*field] != shown[*field]) {
+            let Ok(page) = self.page(wanted, WATCHED).await else { continue };
+            if fingerprint(&page) != shown {
                 return page;
             }
         }

@@ -1,14 +1,20 @@
 //! The checks that every request passes and the headers that every answer carries.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::audit::CreatedRun;
+use super::caller::Caller;
+use super::extract::too_large;
 use super::problem::{Kind, Problem};
+use super::routes::Route;
 use super::service::{ServiceState, SharedState};
+use super::tokens::Role;
 use super::{monitor, routes};
 use retrial::engine::World;
 use retrial::net::Url;
@@ -44,10 +50,17 @@ pub(super) async fn handle<W: World>(
     let matched = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
     let route = matched.unwrap_or_else(|| NO_ROUTE.to_owned());
     let method = known_method(request.method());
+    // After a chunked body nothing else is read, see `StrictHeads`.
+    let is_last = request.headers().contains_key(header::TRANSFER_ENCODING);
     let held = service.monitor.count_open(monitor::IN_FLIGHT);
-    let mut response = match service.check_request(&request, &route) {
+    let of = service.route(request.method(), &route);
+    let path = request.uri().path().to_owned();
+    let (mut caller, mut request) = (None, request);
+    let checked = service.check_request(&request, &route, of.as_ref(), &mut caller);
+    let mut response = match checked {
         Err(problem) => problem.into_response(),
         Ok(()) => {
+            request.extensions_mut().insert(caller.clone().unwrap_or(Caller::Local));
             let within = service.settings.limits.answer_within;
             tokio::select! {
                 biased;
@@ -59,11 +72,18 @@ pub(super) async fn handle<W: World>(
             }
         }
     };
+    if let Some(of) = of.filter(|of| of.role > Some(Role::Read)) {
+        let created = response.extensions().get().map(|CreatedRun(run)| *run);
+        service.audit(&of, &path, caller.as_ref(), (response.status(), created)).await;
+    }
     drop(held);
     let took = runtime.now().since(began);
     let status = response.status().as_u16();
     tracing::debug!(method, route, status, %took, "request answered");
     service.monitor.answered(&route, method, status, took);
+    if is_last || response.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     for (name, value) in ALWAYS {
         response.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
     }
@@ -77,32 +97,57 @@ fn known_method(method: &Method) -> &'static str {
 }
 
 impl<W: World> ServiceState<W> {
-    fn check_request(&self, request: &Request, route: &str) -> Result<(), Problem> {
+    /// The row of the table for a request, if one fits. `HEAD` is answered as `GET`.
+    fn route(&self, method: &Method, path: &str) -> Option<Route> {
+        let method = if method == Method::HEAD { "GET" } else { method.as_str() };
+        let routes: &BTreeMap<(&str, &str), Route> = &self.routes;
+        routes.get(&(method, path)).copied()
+    }
+
+    /// Checks a request for the path `route` of the table, whose row is `of`, and finds out who
+    /// sends it.
+    fn check_request(
+        &self,
+        request: &Request,
+        route: &str,
+        of: Option<&Route>,
+        caller: &mut Option<Caller>,
+    ) -> Result<(), Problem> {
         let limits = self.settings.limits;
         if request.uri().path_and_query().is_some_and(|uri| uri.as_str().len() > limits.uri) {
             let detail =
                 format!("path and query are longer than {} bytes; shorten them", limits.uri);
             return Err(Problem::new(Kind::UriTooLong, detail));
         }
-        let open = routes::is_open(route);
+        let headers = request.headers();
+        let hosts = headers.get_all(header::HOST).iter().count();
+        if hosts > 1 || hosts == 0 && request.version() == Version::HTTP_11 {
+            return Err(Problem::bad_request("the request needs one Host header, and only one"));
+        }
+        // Whoever announces too much is not waited for.
+        if announced(headers).is_some_and(|length| length > limits.body as u64) {
+            return Err(too_large(limits.body));
+        }
+        let open = routes::is_asset(route) || of.is_some_and(|of| of.role.is_none());
         if self.closing.is_cancelled() && !open {
             return Err(Problem::new(
                 Kind::Closing,
                 "the service is shutting down; try again later or on another node",
             ));
         }
-        let headers = request.headers();
-        match &self.settings.token {
-            // Without a token the service is on loopback, where another site's name may point.
-            None if !names_loopback(headers) => {
-                let detail = "the Host header does not name a loopback address; without a token, use localhost or 127.0.0.1";
-                return Err(Problem::new(Kind::OtherOrigin, detail));
-            }
-            Some(token) if !open && !bearer(headers).is_some_and(|given| token.is(given)) => {
+        if self.settings.needs_token() {
+            *caller = bearer(headers).and_then(|given| self.settings.caller(given));
+            let Some(caller) = caller.as_ref().filter(|_| !open) else {
                 let detail = "the token is missing or wrong; send `Authorization: Bearer TOKEN`";
-                return Err(Problem::new(Kind::NoToken, detail));
-            }
-            None | Some(_) => {}
+                return if open { Ok(()) } else { Err(Problem::new(Kind::NoToken, detail)) };
+            };
+            check_role(caller, of)?;
+        } else if names_loopback(headers) {
+            *caller = Some(Caller::Local);
+        } else {
+            // Without a token the service is on loopback, where another site's name may point.
+            let detail = "the Host header does not name a loopback address; without a token, use localhost or 127.0.0.1";
+            return Err(Problem::new(Kind::OtherOrigin, detail));
         }
         if !open && is_cross_site(headers) {
             let detail = "the request comes from a page of another site; only the service's own pages may call it";
@@ -110,6 +155,22 @@ impl<W: World> ServiceState<W> {
         }
         Ok(())
     }
+}
+
+/// A path or method that is not in the table needs any token, so as to show nobody else that.
+fn check_role(caller: &Caller, of: Option<&Route>) -> Result<(), Problem> {
+    let (has, needs) = (caller.role(), of.and_then(|of| of.role).unwrap_or(Role::Read));
+    if has >= needs {
+        return Ok(());
+    }
+    let name = caller.name();
+    let detail = format!("this needs the role `{needs}`; the token `{name}` has the role `{has}`");
+    Err(Problem::new(Kind::WrongRole, detail))
+}
+
+/// The length of the body, if it is announced.
+fn announced(headers: &HeaderMap) -> Option<u64> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&[u8]> {

@@ -10,14 +10,17 @@
 //! `openapi/schemas.json`.
 
 mod actions;
+mod audit;
+mod away;
+mod caller;
 mod commands;
 mod definitions;
 mod events;
 mod extract;
 mod health;
-mod hosts;
 mod inspector;
 mod json;
+mod kept;
 mod letters;
 mod listing;
 mod masking;
@@ -31,13 +34,19 @@ mod runs;
 mod serve;
 mod service;
 mod settings;
+mod shares;
 mod sse;
+mod strict_heads;
 mod submit;
+mod tokens;
 mod workflows;
 mod write_timeout;
+mod writes;
 
-pub use hosts::{Hosts, HostsError, RestrictedNetwork};
+pub use audit::Audit;
 pub use monitor::Monitor;
 pub use serve::ServeError;
 pub use service::Service;
-pub use settings::{AccessToken, AccessTokenError, Functions, Limits, Settings};
+pub use settings::{Functions, Limits, Settings};
+pub use tokens::{AccessToken, AccessTokenError, NamedToken, Role, Tokens, TokensError};
+pub use writes::{StoreWrites, WatchedStore};

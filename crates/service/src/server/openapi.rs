@@ -71,8 +71,9 @@ fn operation(route: &Route) -> Value {
     if let Some(schema) = route.body {
         operation["requestBody"] = json!({ "content": { "application/json": schema_of(schema) } });
     }
-    if !routes::is_open(route.path) {
+    if let Some(role) = route.role {
         operation["security"] = json!([{ "token": [] }]);
+        operation["x-role"] = role.to_string().into();
     }
     operation
 }

@@ -22,6 +22,7 @@ pub(super) struct Problem {
 pub(super) enum Kind {
     BadRequest,
     NoToken,
+    WrongRole,
     OtherOrigin,
     NotFound,
     NoSuchMethod,
@@ -39,6 +40,8 @@ pub(super) enum Kind {
     Closing,
     NoStore,
     NoAnswer,
+    Busy,
+    Fault,
 }
 
 impl Kind {
@@ -47,6 +50,7 @@ impl Kind {
         match self {
             Self::BadRequest => (S::BAD_REQUEST, "bad-request", "The request is malformed"),
             Self::NoToken => (S::UNAUTHORIZED, "no-token", "A bearer token is required"),
+            Self::WrongRole => (S::FORBIDDEN, "wrong-role", "The token may not do this"),
             Self::OtherOrigin => {
                 (S::FORBIDDEN, "other-origin", "The request comes from another site")
             }
@@ -76,6 +80,8 @@ impl Kind {
             Self::Closing => (S::SERVICE_UNAVAILABLE, "closing", "The service is shutting down"),
             Self::NoStore => (S::SERVICE_UNAVAILABLE, "no-store", "The store is unavailable"),
             Self::NoAnswer => (S::SERVICE_UNAVAILABLE, "no-answer", "The answer took too long"),
+            Self::Busy => (S::SERVICE_UNAVAILABLE, "busy", "The service has too much to read"),
+            Self::Fault => (S::INTERNAL_SERVER_ERROR, "fault", "The service failed"),
         }
     }
 
@@ -83,7 +89,9 @@ impl Kind {
     fn retry_after(self) -> Option<u32> {
         match self {
             Self::TooManyRuns => Some(5),
-            Self::TooManyStreams | Self::Closing | Self::NoStore | Self::NoAnswer => Some(1),
+            Self::TooManyStreams | Self::Closing | Self::NoStore | Self::NoAnswer | Self::Busy => {
+                Some(1)
+            }
             _ => None,
         }
     }

@@ -3,6 +3,7 @@
 use axum::routing::{MethodRouter, get, post, put};
 
 use super::service::SharedState;
+use super::tokens::Role;
 use super::{
     actions, commands, events, health, letters, listing, openapi, prune, runs, submit, workflows,
 };
@@ -16,6 +17,8 @@ pub(super) struct Route {
     pub(super) path: &'static str,
     /// The OpenAPI operation's id.
     pub(super) id: &'static str,
+    /// Who may use it; `None` for everybody, also without a token.
+    pub(super) role: Option<Role>,
     pub(super) summary: &'static str,
     /// The query parameters and headers that it reads.
     pub(super) takes: &'static [Parameter],
@@ -45,15 +48,26 @@ pub(super) enum Answer {
 
 use Answer::{Json, Problem, Stream, StreamOr, Text};
 
-/// Whether requests for `path` need no token and may come from any origin: their answers show
-/// nothing about runs.
-pub(super) fn is_open(path: &str) -> bool {
-    ["/healthz", "/readyz", "/openapi.json", "/"].contains(&path) || path.starts_with("/assets/")
+/// Whether `path` is of the inspector's files, which everybody may load.
+pub(super) fn is_asset(path: &str) -> bool {
+    path == "/" || path.starts_with("/assets/")
 }
 
-const fn route(method: &'static str, path: &'static str, id: &'static str) -> Route {
-    Route { method, path, id, summary: "", takes: &[], body: None, answers: &[] }
+const fn route(
+    role: Option<Role>,
+    method: &'static str,
+    path: &'static str,
+    id: &'static str,
+) -> Route {
+    Route { method, path, id, role, summary: "", takes: &[], body: None, answers: &[] }
 }
+
+/// Answers that show nothing about runs.
+const OPEN: Option<Role> = None;
+const READ: Option<Role> = Some(Role::Read);
+const SUBMIT: Option<Role> = Some(Role::Submit);
+const OPERATE: Option<Role> = Some(Role::Operate);
+const ADMIN: Option<Role> = Some(Role::Admin);
 
 impl Route {
     const fn says(self, summary: &'static str) -> Self {
@@ -119,10 +133,10 @@ pub(super) fn table<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
 }
 
 fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
-    let command = |path, id| route("POST", path, id).answers(&COMMAND);
+    let command = |path, id| route(OPERATE, "POST", path, id).answers(&COMMAND);
     vec![
         (
-            route("POST", "/v1/runs", "submitRun")
+            route(SUBMIT, "POST", "/v1/runs", "submitRun")
                 .says("Submit a run of an uploaded workflow or of a definition")
                 .takes(&[(
                     "header",
@@ -144,27 +158,27 @@ fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
             post(submit::submit::<W>),
         ),
         (
-            route("GET", "/v1/runs", "listRuns")
+            route(READ, "GET", "/v1/runs", "listRuns")
                 .says("List runs, newest first")
                 .takes(&RUN_FILTERS)
                 .answers(&[(200, Json("Runs"))]),
             get(listing::list::<W>),
         ),
         (
-            route("GET", "/v1/runs/watch", "watchRuns")
+            route(READ, "GET", "/v1/runs/watch", "watchRuns")
                 .says("Watch a page of runs: it is sent again whenever it changes")
                 .takes(&RUN_FILTERS)
                 .answers(&[(200, Stream), (429, Problem)]),
             get(listing::watch::<W>),
         ),
         (
-            route("GET", "/v1/runs/{run}", "showRun")
+            route(READ, "GET", "/v1/runs/{run}", "showRun")
                 .says("Show one run: steps, tasks, attempts and the reason for each retry")
                 .answers(&[(200, Json("Run")), (404, Problem)]),
             get(runs::show::<W>),
         ),
         (
-            route("GET", "/v1/runs/{run}/events", "runEvents")
+            route(READ, "GET", "/v1/runs/{run}/events", "runEvents")
                 .says("Read a run's durable events, without gaps or repeats")
                 .takes(&EVENT_PLACE)
                 .answers(&[(200, StreamOr("Events")), (404, Problem), (429, Problem)]),
@@ -210,20 +224,20 @@ fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
 fn of_letters<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
-            route("GET", "/v1/letters", "listLetters")
+            route(READ, "GET", "/v1/letters", "listLetters")
                 .says("List dead letters, by id")
                 .takes(&LETTER_FILTERS)
                 .answers(&[(200, Json("Letters"))]),
             get(letters::list::<W>),
         ),
         (
-            route("GET", "/v1/letters/{run}/{step}/{item}", "showLetter")
+            route(READ, "GET", "/v1/letters/{run}/{step}/{item}", "showLetter")
                 .says("Show one dead letter, with its payload masked")
                 .answers(&[(200, Json("Letter")), (404, Problem)]),
             get(letters::show::<W>),
         ),
         (
-            route("POST", "/v1/letters/{run}/{step}/{item}/redrive", "redriveLetter")
+            route(OPERATE, "POST", "/v1/letters/{run}/{step}/{item}/redrive", "redriveLetter")
                 .says("Redrive a dead letter: run its task again, once")
                 .answers(&[
                     (201, Json("Redriven")),
@@ -235,7 +249,7 @@ fn of_letters<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
             post(letters::redrive::<W>),
         ),
         (
-            route("POST", "/v1/letters/{run}/{step}/{item}/discard", "discardLetter")
+            route(OPERATE, "POST", "/v1/letters/{run}/{step}/{item}/discard", "discardLetter")
                 .says("Discard a dead letter")
                 .body("Because")
                 .answers(&[
@@ -253,7 +267,7 @@ fn of_letters<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
 fn of_workflows<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
-            route("GET", "/v1/workflows", "listWorkflows")
+            route(READ, "GET", "/v1/workflows", "listWorkflows")
                 .says("List uploaded workflows, by name")
                 .takes(&[
                     ("query", "after", "string", "The `next` value of the previous page"),
@@ -263,20 +277,20 @@ fn of_workflows<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
             get(workflows::list::<W>),
         ),
         (
-            route("POST", "/v1/workflows/validate", "validateWorkflow")
+            route(READ, "POST", "/v1/workflows/validate", "validateWorkflow")
                 .says("Validate a definition and lint its policies")
                 .body("Definition")
                 .answers(&[(200, Json("Validated")), (413, Problem), (415, Problem)]),
             post(workflows::validate::<W>),
         ),
         (
-            route("GET", "/v1/workflows/{name}", "showWorkflow")
+            route(READ, "GET", "/v1/workflows/{name}", "showWorkflow")
                 .says("Show an uploaded workflow, with secrets masked")
                 .answers(&[(200, Json("Workflow")), (404, Problem)]),
             get(workflows::show::<W>),
         ),
         (
-            route("PUT", "/v1/workflows/{name}", "putWorkflow")
+            route(OPERATE, "PUT", "/v1/workflows/{name}", "putWorkflow")
                 .says("Upload a workflow: TOML, JSON, or IR as plain text")
                 .answers(&[
                     (200, Json("Defined")),
@@ -293,44 +307,44 @@ fn of_workflows<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
 fn of_the_service<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
     vec![
         (
-            route("POST", "/v1/prune", "pruneRuns")
+            route(ADMIN, "POST", "/v1/prune", "pruneRuns")
                 .says("Remove runs that ended long ago, with all that is stored of them")
                 .body("Prune")
                 .answers(&[(200, Json("Pruned")), (413, Problem), (415, Problem)]),
             post(prune::prune::<W>),
         ),
         (
-            route("GET", "/v1/actions", "listActions")
+            route(READ, "GET", "/v1/actions", "listActions")
                 .says("Show what this node did for each action, and the state of its guards")
                 .answers(&[(200, Json("Actions"))]),
             get(actions::list::<W>),
         ),
         (
-            route("GET", "/v1/tally", "tally")
+            route(READ, "GET", "/v1/tally", "tally")
                 .says("Count runs by phase")
                 .answers(&[(200, Json("Tally"))]),
             get(listing::tally::<W>),
         ),
         (
-            route("GET", "/metrics", "metrics")
+            route(READ, "GET", "/metrics", "metrics")
                 .says("Show metrics in the Prometheus text format")
                 .answers(&[(200, Text("text/plain"))]),
             get(health::metrics::<W>),
         ),
         (
-            route("GET", "/healthz", "alive")
+            route(OPEN, "GET", "/healthz", "alive")
                 .says("Check that the process is alive")
                 .answers(&[(200, Json("Status"))]),
             get(health::alive),
         ),
         (
-            route("GET", "/readyz", "ready")
+            route(OPEN, "GET", "/readyz", "ready")
                 .says("Check that the store answers and the service accepts requests")
                 .answers(&[(200, Json("Status"))]),
             get(health::ready::<W>),
         ),
         (
-            route("GET", "/openapi.json", "openapi")
+            route(OPEN, "GET", "/openapi.json", "openapi")
                 .says("Show this document")
                 .answers(&[(200, Json("Document"))]),
             get(openapi::show::<W>),

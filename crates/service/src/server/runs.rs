@@ -25,7 +25,8 @@ pub(super) async fn show<W: World>(
     let head = service.head(run).await?;
     let events = service.kept_events(run).await?;
     let queue = service.engine.queue(&state).await?;
-    let letters: Vec<_> = service.letters_of(run).await?.iter().map(ToString::to_string).collect();
+    let (letters, damaged) = service.letters_of(run).await?;
+    let named = |ids: Vec<LetterId>| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut shown = Inspection::new(&state, &events).to_json();
     shown["created"] = head.created.to_string().into();
     // The head is read after the state, so it may already have an end that the state has not.
@@ -33,7 +34,8 @@ pub(super) async fn show<W: World>(
     shown["ended"] = json!(ended.map(|at| at.to_string()));
     shown["archived"] = json!(head.archived.map(|at| at.to_string()));
     shown["redrives"] = json!(head.redrives.map(|id| id.to_string()));
-    shown["letters"] = json!(letters);
+    shown["letters"] = json!(named(letters));
+    shown["damaged_letters"] = json!(named(damaged));
     let waits = service.engine.waiting_for(&state);
     shown["waiting_for"] = waits
         .iter()
@@ -82,19 +84,21 @@ impl<W: World> ServiceState<W> {
         Ok(events.map_err(|error| CommandError::Broken(format!("run {run}: {error}")))?)
     }
 
-    async fn letters_of(&self, run: RunId) -> Result<Vec<LetterId>, Problem> {
-        let mut found = Vec::new();
+    /// The run's letters, and apart from them those that are damaged.
+    async fn letters_of(&self, run: RunId) -> Result<(Vec<LetterId>, Vec<LetterId>), Problem> {
+        let (mut found, mut damaged) = (Vec::new(), Vec::new());
         let mut after = LetterId { run: run.before(), task: TaskId::LAST };
         loop {
             let filter = LetterFilter::default();
             let ask = AskLetters { after: Some(after), limit: PAGE, filter };
             let page = self.engine.letters(ask).await?;
-            let Some(last) = page.letters.last() else { return Ok(found) };
+            damaged.extend(page.damaged.into_iter().filter(|id| id.run == run));
+            let Some(last) = page.letters.last() else { return Ok((found, damaged)) };
             after = last.id;
             let of_run = page.letters.iter().map(|head| head.id).filter(|id| id.run == run);
             found.extend(of_run);
             if after.run != run {
-                return Ok(found);
+                return Ok((found, damaged));
             }
         }
     }

@@ -8,13 +8,18 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 use super::service::{Service, ServiceState};
+use super::sse::Cut;
 use super::write_timeout::WriteTimeout;
 use retrial::action::{Cancelled, Canceller};
 use retrial::engine::World;
@@ -23,6 +28,8 @@ use retrial::time::Nanos;
 
 /// How long to wait after accepting a connection failed: the process may have too many files open.
 const PAUSE: Nanos = Nanos::from_secs(1);
+/// The bytes that the system keeps of what a client has not read, of which Linux takes twice as many.
+const SEND_BUFFER: usize = 64 * 1024;
 /// How often the histograms' buffers are drained.
 const UPKEEP: Nanos = Nanos::from_secs(5);
 
@@ -56,7 +63,7 @@ impl<W: World> Service<W> {
     ) -> Result<(), ServeError> {
         let Self(service) = &self;
         let address = listener.local_addr()?;
-        if service.settings.token.is_none() && !address.ip().is_loopback() {
+        if !service.settings.needs_token() && !address.ip().is_loopback() {
             return Err(ServeError::NeedsToken(address));
         }
         let most = service.settings.limits.connections.clamp(1, Semaphore::MAX_PERMITS / 2);
@@ -151,25 +158,34 @@ fn connection<W: World>(
     async move {
         // Small messages of event streams must not be delayed.
         let _ = stream.set_nodelay(true);
-        let stream = WriteTimeout::new(stream, runtime, limits.read_within);
+        // The system would keep megabytes for a client that does not read.
+        let _ = set_socket_send_buffer_size(&stream, SEND_BUFFER);
+        let stream = WriteTimeout::new(stream, runtime, limits.read_within, limits.head);
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(std::time::Duration::from(limits.head_within))
             .max_header_size(limits.head)
             .max_buf_size(limits.head.max(16 * 1024));
+        let (cut, is_cut) = Canceller::pair();
         let service = TowerToHyperService::new(router);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Cut(Some(cut.clone())));
+            service.call(request)
+        });
         let mut serving = pin!(http.serve_connection(TokioIo::new(stream), service));
         tokio::select! {
             biased;
             // A broken connection affects no other.
             _ = serving.as_mut() => return,
             () = dropped.cancelled() => return,
+            () = is_cut.cancelled() => return,
             () = closing.cancelled() => serving.as_mut().graceful_shutdown(),
         }
         tokio::select! {
             biased;
             _ = serving => {}
             () = dropped.cancelled() => {}
+            () = is_cut.cancelled() => {}
         }
     }
 }

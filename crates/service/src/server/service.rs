@@ -1,18 +1,26 @@
 //! A service: an engine, its monitor and its settings.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use tokio::sync::Semaphore;
 
+use super::away::Places;
 use super::inspector;
+use super::kept::LargeWorkflows;
 use super::middleware;
 use super::problem::{Kind, Problem};
-use super::routes;
+use super::routes::{self, Route};
+use super::shares::Shares;
 use super::{Monitor, Settings};
 use retrial::action::{Cancelled, Canceller};
 use retrial::engine::{Engine, World};
 use retrial::time::Mono;
+
+/// The most bytes of bodies that are being received at once: many slow clients must not fill the
+/// memory.
+const RECEIVING: usize = 64 * 1024 * 1024;
 
 /// The HTTP API of one engine. Clones are handles to the same service.
 pub struct Service<W: World>(pub(super) SharedState<W>);
@@ -30,6 +38,13 @@ pub(super) struct ServiceState<W: World> {
     pub(super) engine: Engine<W>,
     pub(super) monitor: Arc<Monitor>,
     pub(super) settings: Settings,
+    pub(super) places: Places,
+    /// One permit for each byte of the bodies that are being received.
+    pub(super) receiving: Semaphore,
+    /// Each route by method and path.
+    pub(super) routes: BTreeMap<(&'static str, &'static str), Route>,
+    pub(super) shares: Shares,
+    pub(super) large: LargeWorkflows,
     /// One permit for each open event stream.
     pub(super) streams: Arc<Semaphore>,
     /// The number of unfinished runs in the store when it was last counted, and the runs added
@@ -47,10 +62,17 @@ impl<W: World> Service<W> {
         let (close, closing) = Canceller::pair();
         let streams = Arc::new(Semaphore::new(settings.limits.streams));
         let unfinished = Mutex::default();
+        let routes = routes::table::<W>().into_iter().map(|(route, _)| route);
+        let routes = routes.map(|route| ((route.method, route.path), route)).collect();
         Self(Arc::new(ServiceState {
             engine,
             monitor,
             settings,
+            places: Places::new(),
+            routes,
+            shares: Shares::default(),
+            large: LargeWorkflows::default(),
+            receiving: Semaphore::new(RECEIVING),
             streams,
             unfinished,
             closing,

@@ -1,30 +1,62 @@
 //! The settings of a service.
 
-use std::collections::BTreeSet;
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 
-use sha2::{Digest as _, Sha256};
-
-use super::Hosts;
+use super::audit::Audit;
+use super::caller::Caller;
+use super::tokens::{AccessToken, Tokens};
+use super::writes::StoreWrites;
 use retrial::dialect::Environment;
+use retrial::net::{Authority, Hosts};
 use retrial::time::Nanos;
 
 /// The settings of a service. The defaults suit a service on loopback for the users of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The token that requests send as `Authorization: Bearer`; required unless the service listens
-    /// on loopback.
+    /// A token that requests send as `Authorization: Bearer`, whose role is [`Role::Admin`]. One or
+    /// `tokens` is required unless the service listens on loopback.
+    ///
+    /// [`Role::Admin`]: super::Role::Admin
     pub token: Option<AccessToken>,
-    /// The environment variables that headers of definitions may use as `env:NAME`.
-    pub allow_env: BTreeSet<String>,
-    /// The hosts that HTTP actions may call; `None` allows any.
+    /// Tokens with names and roles.
+    pub tokens: Option<Tokens>,
+    /// Where a line is written for each request that may change something.
+    pub audit: Option<Audit>,
+    /// The environment variables that headers of definitions may use as `env:NAME`, each with the
+    /// hosts that it may be sent to.
+    pub allow_env: BTreeMap<String, Hosts>,
+    /// The hosts that HTTP actions of definitions may name; `None` allows any. Give the same to
+    /// the network of the actions ([`TcpConnect::only_to`](retrial::net::TcpConnect::only_to)),
+    /// which sees where a name leads.
     pub hosts: Option<Hosts>,
     /// The registered functions that definitions may use.
     pub functions: Functions,
     /// The default policies of steps that set none.
     pub environment: Environment,
+    /// The writes of the store, if it is a [`WatchedStore`](super::WatchedStore): while they fail,
+    /// the service is not ready.
+    pub writes: Option<StoreWrites>,
     /// The limits of sizes, counts and times.
     pub limits: Limits,
+}
+
+impl Settings {
+    /// Whether requests need a token.
+    pub(super) fn needs_token(&self) -> bool {
+        self.token.is_some() || self.tokens.is_some()
+    }
+
+    /// Who `given` is the token of.
+    pub(super) fn caller(&self, given: &[u8]) -> Option<Caller> {
+        let named = self.tokens.as_ref().and_then(|tokens| tokens.find(given));
+        let single = self.token.is_some_and(|token| token.is(given));
+        named.map(Caller::Named).or(single.then_some(Caller::Single))
+    }
+
+    /// Whether the variable may be sent to that host.
+    pub(super) fn may_have(&self, variable: &str, to: Option<&Authority>) -> bool {
+        self.allow_env.get(variable).zip(to).is_some_and(|(hosts, to)| hosts.name(to))
+    }
 }
 
 /// Which registered functions a definition may use as actions. A run whose function no node has
@@ -97,76 +129,5 @@ impl Default for Limits {
             keep_alive: Nanos::from_secs(15),
             grace: Nanos::from_secs(10),
         }
-    }
-}
-
-/// A bearer token. Only its digest is kept, so the token can't leak.
-#[derive(Clone, Copy)]
-pub struct AccessToken([u8; 32]);
-
-/// Why a text is not a bearer token.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum AccessTokenError {
-    /// Short tokens can be guessed.
-    #[error(
-        "the token is shorter than {} characters; make one with `openssl rand -hex 32`",
-        AccessToken::SHORTEST
-    )]
-    TooShort,
-    /// A header can't carry it.
-    #[error(
-        "the token contains a space or a character that is not visible ASCII; make one with `openssl rand -hex 32`"
-    )]
-    Character,
-}
-
-impl AccessToken {
-    /// The least number of characters.
-    pub const SHORTEST: usize = 16;
-
-    /// The token `text`, without the white space around it.
-    ///
-    /// # Errors
-    /// [`AccessTokenError`], which does not repeat the text.
-    pub fn new(text: &str) -> Result<Self, AccessTokenError> {
-        let text = text.trim();
-        if !text.bytes().all(|b| b.is_ascii_graphic()) {
-            return Err(AccessTokenError::Character);
-        }
-        if text.len() < Self::SHORTEST {
-            return Err(AccessTokenError::TooShort);
-        }
-        Ok(Self(Sha256::digest(text.as_bytes()).into()))
-    }
-
-    /// Whether `given` is the token, in constant time.
-    pub(super) fn is(&self, given: &[u8]) -> bool {
-        let given: [u8; 32] = Sha256::digest(given).into();
-        let differ = self.0.iter().zip(given).fold(0, |all, (a, b)| all | (a ^ b));
-        std::hint::black_box(differ) == 0
-    }
-}
-
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AccessToken(***)")
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_known_again_and_never_shown() {
-        let token = AccessToken::new(" 0123456789abcdef\n").unwrap();
-        assert!(token.is(b"0123456789abcdef"));
-        assert!(
-            !token.is(b"0123456789abcdeF") && !token.is(b"") && !token.is(b"0123456789abcdef\n")
-        );
-        assert_eq!(format!("{token:?}"), "AccessToken(***)");
-        assert_eq!(AccessToken::new("short").unwrap_err(), AccessTokenError::TooShort);
-        assert_eq!(AccessToken::new("0123456789 abcdef").unwrap_err(), AccessTokenError::Character);
     }
 }

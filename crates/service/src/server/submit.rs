@@ -9,7 +9,11 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::Settings;
+use super::audit::CreatedRun;
+use super::caller::Caller;
 use super::definitions::{self, DefinitionText, Syntax};
+use super::extract::parse;
 use super::json::answer;
 use super::problem::{Kind, Problem};
 use super::service::{ServiceState, SharedState};
@@ -40,20 +44,29 @@ struct Asked {
 
 pub(super) async fn submit<W: World>(
     State(service): State<SharedState<W>>,
+    caller: Caller,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
     let key = key(&headers)?;
-    let asked: Option<Asked> = service.json(&headers, body).await?;
-    let asked =
-        asked.ok_or_else(|| Problem::bad_request("the body is empty; send a JSON object"))?;
-    let workflow = service.workflow_of(&asked).await?;
+    let body = service.json_body(&headers, body).await?;
+    let size = body.len();
+    let (wanted, input) = service.away(move |settings| Wanted::read(&body, settings)).await?;
+    let workflow = match wanted {
+        Wanted::Written(workflow) => *workflow,
+        Wanted::Uploaded(name) => service.named(&name).await?,
+    };
     service.check_capacity().await?;
-    let submission = Submission::new(Arc::new(workflow)).with_input(asked.input);
+    let room = service.room_for(&caller, size).await?;
+    let submission = Submission::new(Arc::new(workflow)).with_input(input);
     let handle = service.engine.submit(Submission { key, ..submission }).await?;
+    if !handle.existing {
+        room.keep(handle.run);
+    }
     let status = if handle.existing { StatusCode::OK } else { StatusCode::CREATED };
     let run = handle.run.to_string();
     let mut response = answer(status, &json!({ "run": run, "existing": handle.existing }));
+    response.extensions_mut().insert(CreatedRun(handle.run));
     if let Ok(place) = HeaderValue::try_from(format!("/v1/runs/{run}")) {
         response.headers_mut().insert(header::LOCATION, place);
     }
@@ -71,9 +84,19 @@ fn key(headers: &HeaderMap) -> Result<Option<String>, Problem> {
     })
 }
 
-impl<W: World> ServiceState<W> {
-    async fn workflow_of(&self, asked: &Asked) -> Result<Workflow, Problem> {
-        match asked {
+/// The workflow of a submission.
+enum Wanted {
+    /// The uploaded one of this name.
+    Uploaded(String),
+    /// The one in the request.
+    Written(Box<Workflow>),
+}
+
+impl Wanted {
+    /// The workflow and its input.
+    fn read(body: &[u8], settings: &Settings) -> Result<(Self, Map<String, Value>), Problem> {
+        let asked: Asked = parse(body)?;
+        let wanted = match &asked {
             Asked {
                 workflow: Some(name),
                 definition: None,
@@ -81,28 +104,37 @@ impl<W: World> ServiceState<W> {
                 name: None,
                 actions: None,
                 ..
-            } => self.named(name).await,
-            Asked { workflow: None, definition: Some(text), .. } => self.written(text, asked),
-            _ => Err(Problem::bad_request(
-                "give either `workflow`, the name of an uploaded definition, or `definition` and `format`",
-            )),
-        }
+            } => Self::Uploaded(name.clone()),
+            Asked { workflow: None, definition: Some(text), .. } => {
+                Self::Written(Box::new(asked.written(text, settings)?))
+            }
+            _ => {
+                return Err(Problem::bad_request(
+                    "give either `workflow`, the name of an uploaded definition, or `definition` and `format`",
+                ));
+            }
+        };
+        Ok((wanted, asked.input))
     }
+}
 
-    fn written(&self, text: &str, asked: &Asked) -> Result<Workflow, Problem> {
-        let syntax = Syntax::named(asked.format.as_deref().unwrap_or_default())?;
-        let (name, actions) = (asked.name.as_deref(), asked.actions.as_deref());
+impl Asked {
+    fn written(&self, text: &str, settings: &Settings) -> Result<Workflow, Problem> {
+        let syntax = Syntax::named(self.format.as_deref().unwrap_or_default())?;
+        let (name, actions) = (self.name.as_deref(), self.actions.as_deref());
         if syntax != Syntax::Ir && (name.is_some() || actions.is_some()) {
             let detail =
                 "`name` and `actions` apply only to IR text; other definitions contain their own";
             return Err(Problem::bad_request(detail));
         }
         let text = DefinitionText { name: name.unwrap_or("workflow"), syntax, text, actions };
-        let read = text.bounded()?.read(&self.settings);
+        let read = text.bounded()?.read(settings);
         read.map(|document| document.workflow)
             .map_err(|found| definitions::invalid_definition(&found))
     }
+}
 
+impl<W: World> ServiceState<W> {
     /// Fails if the limit of unfinished runs is reached. Counts them in the store at most once in
     /// [`COUNT_AGAIN`] and adds submissions in between, so that a burst of submissions needs one
     /// count.

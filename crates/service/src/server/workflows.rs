@@ -1,5 +1,7 @@
 //! `/v1/workflows`: definitions that are uploaded once and submitted by name.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -8,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::definitions::{self, DefinitionText, Syntax};
-use super::extract::{NamePath, QueryParameters, media_type};
+use super::extract::{NamePath, QueryParameters, media_type, parse};
 use super::json::ok;
 use super::problem::{Kind, Problem};
 use super::service::{ServiceState, SharedState};
@@ -54,20 +56,26 @@ pub(super) async fn put<W: World>(
         )
     })?;
     let bytes = service.body(body).await?;
-    let text = std::str::from_utf8(&bytes)
-        .map_err(|_| Problem::invalid("the definition is not valid UTF-8"))?;
-    let text = DefinitionText { name: &name, syntax, text, actions: None }.bounded()?;
-    let document =
-        text.read_as(&service.settings).map_err(|found| definitions::invalid_definition(&found))?;
-    service.check_definition_count(&name).await?;
     let format = syntax.name().to_owned();
     let definition = Definition { name: name.clone(), format, text: bytes };
+    let checked = service.away(move |settings| {
+        let text = std::str::from_utf8(&definition.text)
+            .map_err(|_| Problem::invalid("the definition is not valid UTF-8"))?;
+        let text = DefinitionText { name: &definition.name, syntax, text, actions: None };
+        let document = text
+            .bounded()?
+            .read_as(settings)
+            .map_err(|found| definitions::invalid_definition(&found))?;
+        Ok((definitions::findings(document), definition))
+    });
+    let (lint, definition) = checked.await?;
+    service.check_definition_count(&name).await?;
     let defined = service.engine.store().define(definition).await?;
     Ok(ok(&json!({
         "name": clean(&name),
         "revision": defined.revision,
         "at": defined.at.to_string(),
-        "lint": definitions::findings(document),
+        "lint": lint,
     })))
 }
 
@@ -76,24 +84,25 @@ pub(super) async fn validate<W: World>(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Problem> {
-    let written: Option<Written> = service.json(&headers, body).await?;
-    let written =
-        written.ok_or_else(|| Problem::bad_request("the body is empty; send a JSON object"))?;
-    let text = DefinitionText {
-        name: written.name.as_deref().unwrap_or("workflow"),
-        syntax: Syntax::named(&written.format)?,
-        text: &written.definition,
-        actions: written.actions.as_deref(),
-    };
-    let text = text.bounded()?;
-    Ok(ok(&match text.read(&service.settings) {
-        Ok(document) => {
-            json!({ "valid": true, "diagnostics": [], "lint": definitions::findings(document) })
-        }
-        Err(found) => {
-            json!({ "valid": false, "diagnostics": definitions::diagnostics_json(&found), "lint": [] })
-        }
-    }))
+    let body = service.json_body(&headers, body).await?;
+    let validated = service.away(move |settings| {
+        let written: Written = parse(&body)?;
+        let text = DefinitionText {
+            name: written.name.as_deref().unwrap_or("workflow"),
+            syntax: Syntax::named(&written.format)?,
+            text: &written.definition,
+            actions: written.actions.as_deref(),
+        };
+        Ok(match text.bounded()?.read(settings) {
+            Ok(document) => {
+                json!({ "valid": true, "diagnostics": [], "lint": definitions::findings(document) })
+            }
+            Err(found) => {
+                json!({ "valid": false, "diagnostics": definitions::diagnostics_json(&found), "lint": [] })
+            }
+        })
+    });
+    Ok(ok(&validated.await?))
 }
 
 pub(super) async fn list<W: World>(
@@ -116,10 +125,13 @@ pub(super) async fn show<W: World>(
     NamePath(name): NamePath,
 ) -> Result<Response, Problem> {
     let stored = service.stored(&name).await?;
-    let mut shown = head(&stored);
-    let masked = text(&stored.definition)?.masked(&service.settings);
-    shown["text"] = masked.unwrap_or_default().into();
-    Ok(ok(&shown))
+    let shown = service.away(move |settings| {
+        let mut shown = head(&stored);
+        let masked = text(&stored.definition)?.masked(settings);
+        shown["text"] = masked.unwrap_or_default().into();
+        Ok(shown)
+    });
+    Ok(ok(&shown.await?))
 }
 
 fn head(stored: &StoredDefinition) -> Value {
@@ -148,11 +160,14 @@ impl<W: World> ServiceState<W> {
     }
 
     /// The newest definition of a name, checked against the current settings.
-    pub(super) async fn named(&self, name: &str) -> Result<Workflow, Problem> {
+    pub(super) async fn named(self: &Arc<Self>, name: &str) -> Result<Workflow, Problem> {
         let stored = self.stored(name).await?;
-        let read = text(&stored.definition)?.read_as(&self.settings);
-        read.map(|document| document.workflow)
-            .map_err(|found| definitions::invalid_definition(&found))
+        let read = self.away(move |settings| {
+            let read = text(&stored.definition)?.read_as(settings);
+            read.map(|document| document.workflow)
+                .map_err(|found| definitions::invalid_definition(&found))
+        });
+        read.await
     }
 
     /// Fails if the name is new and the store has the most definitions.

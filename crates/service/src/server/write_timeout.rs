@@ -5,27 +5,35 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+use super::strict_heads::StrictHeads;
 use retrial::runtime::Runtime;
 use retrial::time::Nanos;
 
 type Sleep = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A connection that fails when its peer leaves written data unread for too long. Otherwise a peer
-/// that never reads would occupy a connection forever.
+/// that never reads would occupy a connection forever. What it reads has [`StrictHeads`].
 pub(super) struct WriteTimeout {
     stream: TcpStream,
+    heads: StrictHeads,
     new_timeout: Box<dyn Fn() -> Sleep + Send>,
     /// The timeout of the write that is pending.
     pending: Option<Sleep>,
 }
 
 impl WriteTimeout {
-    pub(super) fn new(stream: TcpStream, runtime: impl Runtime, within: Nanos) -> Self {
+    /// `head`: the most bytes of a request's head.
+    pub(super) fn new(
+        stream: TcpStream,
+        runtime: impl Runtime,
+        within: Nanos,
+        head: usize,
+    ) -> Self {
         let new_timeout = Box::new(move || -> Sleep {
             let runtime = runtime.clone();
             Box::pin(async move { runtime.sleep_until(runtime.now().after(within)).await })
         });
-        Self { stream, new_timeout, pending: None }
+        Self { stream, heads: StrictHeads::new(head), new_timeout, pending: None }
     }
 
     fn watched<T>(
@@ -48,7 +56,10 @@ impl AsyncRead for WriteTimeout {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let before = buf.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        self.heads.follow(&mut buf.filled_mut()[before..]);
+        read
     }
 }
 

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
 
 mod database;
+mod hosts;
+mod tokens;
 use crate::endpoint;
 use crate::workspace;
 
@@ -224,7 +226,7 @@ fn the_settings_are_shown_with_where_they_come_from() {
     let workspace = Workspace::new();
     workspace.write(
         "retrial.toml",
-        "concurrency = 5\npoll = \"2s\"\nlease = \"40s\"\nallow_env = [\"A\", \"B\"]\n[limits]\nstreams = 9\n",
+        "concurrency = 5\npoll = \"2s\"\nlease = \"40s\"\nallow_env = [\"A@a.test\", \"B@b.test\"]\n[limits]\nstreams = 9\n",
     );
     let mut command = workspace.command(&["config", "check", "--concurrency", "6", "--json"]);
     command.env("RETRIAL_CONCURRENCY", "7").env("RETRIAL_POLL", "3s");
@@ -234,7 +236,7 @@ fn the_settings_are_shown_with_where_they_come_from() {
         ("concurrency", "6", "--concurrency"),
         ("poll", "3s", "RETRIAL_POLL"),
         ("lease", "40s", "retrial.toml:3"),
-        ("allow_env", "A,B", "retrial.toml:4"),
+        ("allow_env", "A@a.test,B@b.test", "retrial.toml:4"),
         ("limits.streams", "9", "retrial.toml:6"),
         ("limits.page", "500", "default"),
     ] {
@@ -265,6 +267,9 @@ fn a_mistake_is_told_with_its_place() {
         ("token_file = \"nowhere\"\n", "c.toml:1:14", "can't be read"),
         ("traces = \"collector:4318\"\n", "c.toml:1:10", "must start with http://"),
         ("allow_hosts = [\"http://x\"]\n", "c.toml:1:15", "is not a host"),
+        ("allow_env = [\"KEY\"]\n", "c.toml:1:13", "write `KEY@api.example.org`"),
+        ("allow_env = [\"KEY@public\"]\n", "c.toml:1:13", "does not name the host"),
+        ("allow_env = [\"KEY@a b\"]\n", "c.toml:1:13", "is not a host"),
     ] {
         let done = check(text);
         assert_eq!(done.code, Some(2), "{text}: {done:?}");
@@ -291,7 +296,8 @@ fn a_definition_reads_only_what_is_open_to_it_and_calls_only_what_is_allowed() {
     let workspace = Workspace::new();
     let endpoint = Endpoint::failing(0);
     let host = endpoint.url("").trim_start_matches("http://").to_owned();
-    let args = ["--set", "allow_env=KEY", "--set", &format!("allow_hosts={host}")];
+    let (bound, hosts) = (format!("allow_env=KEY@{host}"), format!("allow_hosts={host}"));
+    let args = ["--set", &bound, "--set", &hosts];
     let mut command =
         workspace.command(&[&["serve", "--listen", "127.0.0.1:0"], &args[..]].concat());
     command.env("KEY", "planted-key").env("OTHER", "planted-other");

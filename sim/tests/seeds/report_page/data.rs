@@ -29,18 +29,18 @@ fn a15_bars_are_the_attempts_and_delays_of_the_history() {
     let page = page();
     insta::assert_snapshot!(bars(&page), @r#"
     node-0 Due 0.5 Some(0.504) Well charge 1 [1, 2]
-    node-0 Attempt 0.504 Some(0.529) Badly charge 1 [2, 3]
-    /charge Arrival 0.52 Some(0.52) Badly charge 1 [2]
-    node-0 Delay 0.529 Some(1.029) Well charge 2 [4, 5]
-    node-0 Due 1.029 Some(1.031) Well charge 2 [4, 5]
-    node-0 Attempt 1.031 Some(1.052) Badly charge 2 [5, 6]
-    /charge Arrival 1.045 Some(1.045) Badly charge 2 [5]
-    node-0 Delay 1.052 Some(2.052) Well charge 3 [7, 8]
-    node-0 Due 2.052 Some(2.713) Well charge 3 [7, 8]
-    node-0 Attempt 2.713 Some(2.722) Badly charge 3 [8, 9]
-    node-0 Delay 2.722 Some(4.721) Well charge 4 [10, 11]
-    node-0 Attempt 4.721 Some(4.747) Well charge 4 [11, 12]
-    /charge Arrival 4.741 Some(4.741) Well charge 4 [11]
+    node-0 Attempt 0.504 Some(0.532) Badly charge 1 [2, 3]
+    /charge Arrival 0.521 Some(0.521) Badly charge 1 [2]
+    node-0 Delay 0.532 Some(1.032) Well charge 2 [4, 5]
+    node-0 Due 1.032 Some(1.033) Well charge 2 [4, 5]
+    node-0 Attempt 1.033 Some(1.054) Badly charge 2 [5, 6]
+    /charge Arrival 1.047 Some(1.047) Badly charge 2 [5]
+    node-0 Delay 1.054 Some(2.054) Well charge 3 [7, 8]
+    node-0 Due 2.054 Some(2.716) Well charge 3 [7, 8]
+    node-0 Attempt 2.716 Some(2.727) Badly charge 3 [8, 9]
+    node-0 Delay 2.727 Some(4.724) Well charge 4 [10, 11]
+    node-0 Attempt 4.724 Some(4.749) Well charge 4 [11, 12]
+    /charge Arrival 4.744 Some(4.744) Well charge 4 [11]
     "#);
     let lanes: Vec<&str> = page.lanes.iter().map(|lane| lane.name.as_str()).collect();
     assert_eq!(lanes, ["users", "node-0", "endpoints", "/charge"]);

@@ -9,7 +9,7 @@ use retrial::dialect::{Diagnostic, Format, Place, Source};
 
 use super::super::error::CliError;
 use super::super::{Lookup, input};
-use super::keys::{KEYS, TOKEN};
+use super::keys::{KEYS, LISTS, TOKEN};
 
 /// The file that is read if no other is named and it exists.
 const DEFAULT_FILE: &str = "retrial.toml";
@@ -84,7 +84,9 @@ pub(crate) fn gather(flags: &Flags, lookup: Lookup) -> Result<Gathered, CliError
     }
     for key in &KEYS {
         let variable = key.variable();
-        if let Some(value) = lookup(&variable).filter(|value| !value.trim().is_empty()) {
+        // An empty list is a list; an empty text sets nothing.
+        let set = |value: &String| LISTS.contains(&key.name) || !value.trim().is_empty();
+        if let Some(value) = lookup(&variable).filter(set) {
             let shown = if key.name == TOKEN { "***" } else { value.trim() };
             let node = written("environment", &variable, key.name, value.trim(), shown);
             all.insert(key.name, SettingValue { node, origin: Origin::Variable(variable) });
@@ -102,7 +104,7 @@ fn default_value(name: &'static str, text: &str) -> SettingValue {
 fn written(from: &str, before: &str, name: &str, value: &str, shown: &str) -> Node {
     let source = Source::new(from, &format!("{before}={shown}"));
     let place = Place::whole(&source).child(name).at(before.len() + 1..source.text.len());
-    let is_number = value.bytes().all(|b| b.is_ascii_digit());
+    let is_number = !value.is_empty() && value.bytes().all(|b| b.is_ascii_digit());
     let data = if is_number { Data::Number(value.into()) } else { Data::Text(value.into()) };
     Node { place, data }
 }

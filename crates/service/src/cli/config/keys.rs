@@ -24,23 +24,44 @@ const fn key(name: &'static str, default: Option<&'static str>, what: &'static s
 /// Only from the environment or from a file of its own.
 pub(super) const TOKEN: &str = "token";
 
+/// The settings that are lists.
+pub(super) const LISTS: [&str; 3] = ["allow_env", "allow_hosts", "functions"];
+
 /// Where traces go: a URL, which may have a secret in it.
 pub(super) const TRACES: &str = "traces";
 
 /// Every setting, in the order in which they are shown.
-pub(crate) const KEYS: [Key; 27] = [
+pub(crate) const KEYS: [Key; 29] = [
     key("store", Some(".retrial/service.redb"), "the store: a file, or postgres://..."),
     key("store_file", None, "the file that holds `store`, where that has a password in it"),
     key("listen", Some("127.0.0.1:7070"), "the address and port to answer on"),
-    key("token_file", None, "the file with the bearer token; required unless on loopback"),
+    key(
+        "token_file",
+        None,
+        "the file with a bearer token for everything; this or tokens_file unless on loopback",
+    ),
+    key("tokens_file", None, "the file with named tokens and their roles, read again on SIGHUP"),
+    key(
+        "audit",
+        None,
+        "where a line is written for each change that is asked for: a file, or stdout",
+    ),
     key(TOKEN, None, "the bearer token itself: only as the variable RETRIAL_TOKEN"),
     key("concurrency", Some("64"), "the most attempts in progress at once"),
     key("lease", Some("30s"), "how long a dead node holds an attempt before others take it over"),
     key("poll", Some("1s"), "how often to poll the store for due tasks"),
     key("grace", Some("10s"), "how long attempts and requests may take to end at shutdown"),
     key("retention", None, "how long ended runs are kept; forever if not set"),
-    key("allow_env", None, "the variables that headers of definitions may use as env:NAME"),
-    key("allow_hosts", None, "the hosts that HTTP actions may call; any if not set"),
+    key(
+        "allow_env",
+        None,
+        "the variables that headers may use as env:NAME, each with its host: NAME@HOST",
+    ),
+    key(
+        "allow_hosts",
+        None,
+        "the hosts that HTTP actions may call; if not set, public ones, and loopback where only loopback is listened on",
+    ),
     key("functions", None, "functions that are registered on other nodes of the store"),
     key("log", Some("warn"), "what is logged to stderr"),
     key(TRACES, None, "the OpenTelemetry collector to send traces to: http://127.0.0.1:4318"),

@@ -19,7 +19,7 @@ use super::{Lookup, output};
 pub(super) use gather::Flags;
 use gather::{Gathered, gather};
 use keys::{KEYS, TOKEN, TRACES};
-pub(super) use read::Configuration;
+pub(super) use read::{Configuration, tokens_in};
 
 /// Check the settings of `retrial serve`.
 #[derive(Debug, clap::Args)]
@@ -71,11 +71,12 @@ pub(super) fn resolve(flags: &Flags, lookup: Lookup) -> Result<Configuration, Cl
 
 /// Refuses a service that other machines can reach without a token.
 fn check(configuration: &Configuration) -> Result<(), CliError> {
-    match (&configuration.service.token, configuration.listen) {
-        (None, address) if !is_loopback(address) => Err(CliError::input(format!(
+    let service = &configuration.service;
+    match (service.token.is_some() || service.tokens.is_some(), configuration.listen) {
+        (false, address) if !is_loopback(address) => Err(CliError::input(format!(
             "{address} can be reached from other machines, so a bearer token is required"
         ))
-        .help("make one (openssl rand -hex 32 > token) and name it: --token-file token")),
+        .help("make one (openssl rand -hex 32 > token) and name it: --token-file token; or make named ones (retrial token new NAME --role submit) and set tokens_file")),
         _ => Ok(()),
     }
 }

@@ -1,14 +1,14 @@
 //! Parses the gathered settings.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use retrial::dialect::tree::{Data, Node};
 use retrial::dialect::{Diagnostic, Environment};
 use retrial::engine::{Config, Retention};
-use retrial::net::Url;
+use retrial::net::{Hosts, HostsError, Url};
 use retrial::time::Nanos;
-use retrial_service::server::{AccessToken, Functions, Hosts, Limits, Settings};
+use retrial_service::server::{AccessToken, Functions, Limits, Settings, Tokens};
 
 use super::super::Lookup;
 use super::super::error::CliError;
@@ -23,6 +23,10 @@ pub(crate) struct Configuration {
     pub(crate) log: String,
     /// The collector that gets traces.
     pub(crate) traces: Option<String>,
+    /// The file of named tokens, which is read again on SIGHUP.
+    pub(crate) tokens_file: Option<String>,
+    /// The file of the audit trail, or `stdout`.
+    pub(crate) audit: Option<String>,
     /// How the node works.
     pub(crate) node: Config,
     /// How it answers.
@@ -37,7 +41,7 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
     let environment = Environment::read(lookup)?;
     let mut reader = Reader { given, wrong: Vec::new() };
     let r = &mut reader;
-    let grace = r.time("grace");
+    let (grace, listen) = (r.time("grace"), r.listen());
     let limits = Limits {
         body: r.count("limits.body"),
         uri: r.count("limits.uri"),
@@ -55,8 +59,11 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
     };
     let service = Settings {
         token: r.token(),
-        allow_env: r.names("allow_env").unwrap_or_default(),
-        hosts: r.hosts(),
+        tokens: r.tokens(),
+        audit: None,
+        writes: None,
+        allow_env: r.allow_env(),
+        hosts: Some(r.hosts(listen)),
         functions: Functions::Only(r.names("functions").unwrap_or_default()),
         environment,
         limits,
@@ -69,11 +76,20 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
         retention: r.retention(),
         ..Config::default()
     };
-    let (store, log, listen, traces) = (r.store(), r.text("log"), r.listen(), r.traces());
+    let (tokens_file, audit) = (r.path("tokens_file"), r.path("audit"));
+    let (store, log, traces) = (r.store(), r.text("log"), r.traces());
     match (reader.wrong.is_empty(), listen) {
-        (true, Some(listen)) => Ok(Configuration { store, listen, log, traces, node, service }),
+        (true, Some(listen)) => {
+            Ok(Configuration { store, listen, log, traces, tokens_file, audit, node, service })
+        }
         _ => Err(reader.wrong.into()),
     }
+}
+
+/// The named tokens in the file at `path`, or what is wrong with it.
+pub(crate) fn tokens_in(path: &str) -> Result<Tokens, String> {
+    let text = std::fs::read_to_string(path).map_err(|e| format!("`{path}` can't be read: {e}"))?;
+    Tokens::read(&text).map_err(|e| format!("`{path}`, {e}"))
 }
 
 /// Parses values and collects their diagnostics.
@@ -134,9 +150,42 @@ impl Reader<'_> {
         })
     }
 
-    fn hosts(&mut self) -> Option<Hosts> {
-        let names = self.names("allow_hosts")?;
-        self.read("allow_hosts", |node| Hosts::new(names).map_err(|e| node.place.refuse(&e)))
+    /// The public internet unless set. A service that only this machine can reach may call this
+    /// machine, as whoever submits to it may.
+    fn hosts(&mut self, listen: Option<SocketAddr>) -> Hosts {
+        let Some(names) = self.names("allow_hosts") else {
+            return match listen.is_some_and(|address| address.ip().is_loopback()) {
+                true => Hosts::public().and_loopback(),
+                false => Hosts::public(),
+            };
+        };
+        let hosts =
+            self.read("allow_hosts", |node| Hosts::new(names).map_err(|e| node.place.refuse(&e)));
+        hosts.unwrap_or_default()
+    }
+
+    /// Entries `NAME@HOST`, one for each host that may have the variable.
+    fn allow_env(&mut self) -> BTreeMap<String, Hosts> {
+        let mut bound: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let names = self.names("allow_env").unwrap_or_default();
+        let read = self.read("allow_env", |node| {
+            for entry in &names {
+                let (name, host) = entry.split_once('@').unwrap_or((entry, ""));
+                if host.is_empty() || host == "public" {
+                    return Err(node
+                        .place
+                        .error(format!("`{entry}` does not name the host that may have it"))
+                        .help_with(format!(
+                            "write `{name}@api.example.org`, one entry for each host"
+                        )));
+                }
+                bound.entry(name.to_owned()).or_default().push(host.to_owned());
+            }
+            let hosts = |(name, hosts)| Ok((name, Hosts::new::<String>(hosts)?));
+            let all: Result<_, _> = bound.into_iter().map(hosts).collect();
+            all.map_err(|e: HostsError| node.place.refuse(&e))
+        });
+        read.unwrap_or_default()
     }
 
     fn listen(&mut self) -> Option<SocketAddr> {
@@ -159,6 +208,16 @@ impl Reader<'_> {
             let text = node.name()?;
             text.parse::<Url>().map_err(|e| node.place.refuse(&e))?;
             Ok(text.to_owned())
+        })
+    }
+
+    fn path(&mut self, name: &str) -> Option<String> {
+        self.read(name, |node| node.name().map(str::to_owned))
+    }
+
+    fn tokens(&mut self) -> Option<Tokens> {
+        self.read("tokens_file", |node| {
+            tokens_in(node.name()?).map_err(|wrong| node.place.error(wrong))
         })
     }
 

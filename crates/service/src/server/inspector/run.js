@@ -146,7 +146,15 @@ export function run(root, app, signal) {
         fact("Cost", run.cost_millionths && String(run.cost_millionths / 1_000_000)),
         fact("Archived", run.archived && ago(run.archived)),
         fact("Redrives", run.redrives && h("a", { href: `#/letters/${run.redrives}` }, run.redrives)),
-        fact("Dead letters", run.letters?.length ? run.letters.slice(0, 5).map((letter, n) => [n ? ", " : "", h("a", { href: `#/letters/${letter}` }, letter.split("/").slice(1).join("/"))]) : null)));
+        fact("Dead letters", letters())));
+  }
+
+  function letters() {
+    const named = (letter) => h("a", { href: `#/letters/${letter}` }, letter.split("/").slice(1).join("/"));
+    const whole = (run.letters ?? []).slice(0, 5).map((letter, n) => [n ? ", " : "", named(letter)]);
+    const damaged = run.damaged_letters?.length
+      ? h("span", { class: "callout bad", role: "alert" }, `${many(run.damaged_letters.length, "letter is", "letters are")} damaged: `, run.damaged_letters.slice(0, 5).map((letter, n) => [n ? ", " : "", named(letter)])) : null;
+    return whole.length || damaged ? [whole, damaged] : null;
   }
 
   function last_error() {

@@ -8,6 +8,7 @@ use crate::endpoint;
 mod events;
 mod examples;
 mod explain;
+mod fsck;
 mod input;
 use crate::workspace;
 mod lint;

@@ -1,8 +1,53 @@
 //! Dead letters (C18).
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use retrial::store::{Answer, Request, Store, StoreError};
+use retrial_service::server::Settings;
 use serde_json::json;
 
-use super::kit::{one, serve};
+use super::kit::{Memory, memory, one, serve, serve_with};
+
+/// A store whose letters have rotted, and with them the runs.
+struct Rotten {
+    under: Memory,
+    is_rotten: AtomicBool,
+}
+
+impl Store for Rotten {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        let mut answer = self.under.ask(request).await?;
+        if !self.is_rotten.load(Ordering::SeqCst) {
+            return Ok(answer);
+        }
+        match &mut answer {
+            Answer::Letters(page) => {
+                page.damaged = page.letters.drain(..).map(|head| head.id).collect();
+            }
+            Answer::List(page) => page.damaged = page.runs.drain(..).map(|head| head.run).collect(),
+            _ => {}
+        }
+        Ok(answer)
+    }
+}
+
+#[tokio::test]
+async fn c18_a_damaged_letter_is_named_on_its_runs_page_and_readiness_says_what_is_damaged() {
+    let store = Arc::new(Rotten { under: memory(), is_rotten: AtomicBool::new(false) });
+    let served = serve_with(Arc::clone(&store), Settings::default()).await;
+    let run = served.submit(&one("broken", ""), &json!({})).await;
+    served.ended(&run).await;
+    for is_rotten in [false, true] {
+        store.is_rotten.store(is_rotten, Ordering::SeqCst);
+        let shown = served.client.get(&format!("/v1/runs/{run}")).await.expect(200);
+        let letter = json!([format!("{run}/0/0")]);
+        let (whole, damaged) = if is_rotten { (json!([]), letter) } else { (letter, json!([])) };
+        assert_eq!((&shown["letters"], &shown["damaged_letters"]), (&whole, &damaged));
+        let ready = served.client.get("/readyz").await.expect(200);
+        assert_eq!(ready, json!({ "status": "ready", "damaged_runs": is_rotten }));
+    }
+}
 
 #[tokio::test]
 async fn c18_a_letter_is_listed_shown_and_redriven_once() {

@@ -183,3 +183,48 @@ async fn so_many_connections_are_taken_and_no_more() {
     drop(first);
     assert_eq!(waits.await.unwrap(), 200);
 }
+
+/// What a client announces is refused before it is sent, and the connection is closed.
+#[tokio::test]
+async fn a_body_that_is_announced_too_large_is_not_waited_for() {
+    let served = with(Limits { body: 1_000, ..Limits::default() }).await;
+    for path in ["/v1/runs", "/nowhere", "/healthz"] {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+             content-length: 1001\r\n\r\n"
+        );
+        // `raw` reads to the end of the connection, and sends no body.
+        let answer = raw(&served, head.as_bytes()).await;
+        assert_eq!(status(&answer), "413", "{path}");
+        assert!(answer.contains("connection: close"), "{answer}");
+    }
+}
+
+/// What a proxy in front may read otherwise is not read at all.
+#[tokio::test]
+async fn a_request_that_can_be_read_in_two_ways_is_refused() {
+    let served = serve().await;
+    let asks = |head: &str| format!("GET /healthz HTTP/1.1{head}");
+    for (head, wanted) in [
+        ("\r\nhost: localhost\r\nconnection: close\r\n\r\n", "200"),
+        ("\r\nhost: localhost\r\nhost: localhost\r\nconnection: close\r\n\r\n", "400"),
+        ("\r\nhost: localhost\r\nHost: evil.test\r\nconnection: close\r\n\r\n", "400"),
+        ("\r\nconnection: close\r\n\r\n", "400"),
+        ("\nhost: localhost\nconnection: close\n\n", "400"),
+        ("\r\nhost: localhost\nconnection: close\r\n\r\n", "400"),
+        ("\r\nhost: localhost\r\nconnection: close\r\n\n", "400"),
+    ] {
+        assert_eq!(status(&raw(&served, asks(head).as_bytes()).await), wanted, "{head:?}");
+    }
+    // A second request on the same connection, after a body.
+    let first = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\n\n\n";
+    let both = format!("{first}{}", asks("\nhost: localhost\n\n"));
+    let answer = raw(&served, both.as_bytes()).await;
+    assert!(answer.contains(" 404 ") && answer.contains(" 400 "), "{answer}");
+    // After a chunked body nothing else is read.
+    let chunked = "POST /nowhere HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n\
+                   1\r\na\r\n0\r\n\r\n";
+    let both = format!("{chunked}{}", asks("\r\nhost: localhost\r\n\r\n"));
+    let answer = raw(&served, both.as_bytes()).await;
+    assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
+}

@@ -9,6 +9,7 @@
 
 mod actions;
 mod auth;
+mod busy;
 mod client;
 mod commands;
 mod contract;
@@ -17,6 +18,7 @@ mod kit;
 mod letters;
 mod limits;
 mod openapi;
+mod roles;
 mod runs;
 mod secrets;
 mod shutdown;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use retrial::store::{Answer, Request, Store, StoreError};
 use retrial::time::Nanos;
-use retrial_service::server::{Limits, Settings};
+use retrial_service::server::{Limits, Settings, WatchedStore};
 use serde_json::json;
 
 use super::kit::{Memory, Served, memory, one, serve_with, submission};
@@ -20,6 +20,7 @@ const NONE: u8 = 0;
 const SILENT: u8 = 1;
 const NOT_DONE: u8 = 2;
 const BROKEN: u8 = 3;
+const FULL: u8 = 4;
 
 impl Store for Troubled {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
@@ -27,6 +28,10 @@ impl Store for Troubled {
             SILENT => std::future::pending().await,
             NOT_DONE => Err(StoreError::NotDone("out of reach".into())),
             BROKEN => Err(StoreError::Broken("it rots".into())),
+            // Reads go on.
+            FULL if matches!(request, Request::Create(_) | Request::Commit(_)) => {
+                Err(StoreError::NotDone("no space left on device".into()))
+            }
             _ => self.under.ask(request).await,
         }
     }
@@ -81,4 +86,28 @@ async fn a_watched_page_outlives_a_store_out_of_reach() {
     let run = served.submit(&one("echo", ""), &json!({})).await;
     let page = watched.next().await.unwrap();
     assert_eq!(page.data["runs"][0]["run"], json!(run));
+}
+
+/// Reads go on, and so does every check that only reads.
+#[tokio::test]
+async fn a_store_that_can_not_be_written_is_not_ready() {
+    let troubled = Arc::new(Troubled { under: memory(), trouble: AtomicU8::new(NONE) });
+    let store = WatchedStore::new(Arc::clone(&troubled));
+    let limits = Limits { answer_within: Nanos::from_millis(300), ..Limits::default() };
+    let writes = Some(store.writes());
+    let served = serve_with(store, Settings { limits, writes, ..Settings::default() }).await;
+    let body = submission(&one("echo", ""), &json!({}));
+    served.client.post("/v1/runs", &body).await.expect(201);
+    assert_eq!(served.client.get("/readyz").await.status, 200);
+    troubled.trouble.store(FULL, Ordering::SeqCst);
+    served.client.post("/v1/runs", &body).await.expect(503);
+    assert_eq!(served.client.get("/v1/runs").await.status, 200);
+    let refused = served.client.get("/readyz").await.expect(503);
+    assert!(refused["detail"].as_str().unwrap().contains("no space left"), "{refused}");
+    assert_eq!(served.client.get("/healthz").await.status, 200);
+    troubled.trouble.store(NONE, Ordering::SeqCst);
+    while served.client.post("/v1/runs", &body).await.status != 201 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(served.client.get("/readyz").await.status, 200);
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use retrial::net::Hosts;
 use retrial::store::Store;
-use retrial_service::server::{Functions, Hosts, Settings};
+use retrial_service::server::{Functions, Settings};
 use serde_json::{Value, json};
 
 use super::kit::{Served, memory, one, redb, serve, serve_with, submission};
@@ -124,8 +125,14 @@ async fn promise_8_a_definition_reads_no_variable_that_is_not_open_to_it() {
     let found = diagnostic(Settings::default(), &text).await;
     assert_eq!(found["field"], "actions.call.headers.authorization");
     assert_eq!((&found["line"], &found["column"]), (&json!(4), &json!(30)));
-    let open = Settings { allow_env: ["HOME".to_owned()].into(), ..Settings::default() };
-    assert_eq!(diagnostic(open, &text).await, Value::Null);
+    for (host, is_open) in [("h.test", true), ("other.test", false), ("h.test:81", false)] {
+        let allow_env = [("HOME".to_owned(), Hosts::new([host]).unwrap())].into();
+        let found = diagnostic(Settings { allow_env, ..Settings::default() }, &text).await;
+        assert_eq!(found.is_null(), is_open, "{host}: {found}");
+        if !is_open {
+            assert!(found["message"].as_str().unwrap().contains("may not be sent"), "{found}");
+        }
+    }
 }
 
 #[tokio::test]
