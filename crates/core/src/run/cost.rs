@@ -3,8 +3,6 @@ use std::iter::Sum;
 
 use serde::{Deserialize, Serialize};
 
-use super::RunState;
-
 /// The cost of attempts, in millionths of the unit that the actions report: dollars, tokens or calls.
 /// Adding saturates.
 #[derive(
@@ -53,13 +51,5 @@ impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000);
         f.write_str(text.trim_end_matches('0').trim_end_matches('.'))
-    }
-}
-
-impl RunState {
-    /// The cost that all its attempts reported.
-    #[must_use]
-    pub fn cost(&self) -> Cost {
-        self.tasks().map(|(_, task)| task.cost).sum()
     }
 }

@@ -19,6 +19,7 @@ mod errors;
 mod event;
 mod failing;
 mod group;
+mod handle;
 mod ids;
 mod letter;
 mod progress;
@@ -46,7 +47,7 @@ pub use timing::GroupTiming;
 
 unstable! {
     use view::{Prepared};
-    use rollback::{RollbackState};
+    use state::{RollbackState};
     use queue::{Waits, queue_of, waits_for};
     use decide::{broken_ensures, decide};
     use codec::{DecodeError, MAX_NESTING, Nesting, decode, decode_letter, decode_snapshot, encode, encode_letter, encode_snapshot};

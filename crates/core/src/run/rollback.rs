@@ -1,30 +1,8 @@
 //! Rollback: what a run does between the decision that it ends and its end. One
 //! compensation after another, strictly backwards over what succeeded; none is routed.
 
-use serde::{Deserialize, Serialize};
-
-use super::{Event, Outcome, RunState, StepPhase, TaskId, TaskPhase, TaskState};
+use super::{Event, Outcome, RollbackState, RunState, StepPhase, TaskId, TaskPhase, TaskState};
 use crate::workflow::StepIx;
-
-/// A run's rollback, from its start on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RollbackState {
-    /// How the run ends once it is rolled back.
-    pub outcome: Outcome,
-    /// Compensations that succeeded.
-    pub compensated: u32,
-    /// Compensations that failed for good.
-    pub failed: u32,
-    /// Whether everything that had to be compensated was; `None` while it goes on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub complete: Option<bool>,
-}
-
-impl RollbackState {
-    pub(super) fn new(outcome: Outcome) -> Self {
-        Self { outcome, compensated: 0, failed: 0, complete: None }
-    }
-}
 
 /// How the run goes on to end with `outcome`: at once, or through a rollback where the workflow asks
 /// for one.

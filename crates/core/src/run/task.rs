@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::task_time::Watch;
-use super::{Cost, Digest, Token};
+use super::{Cost, Digest, TaskTime, Token};
 use crate::failure::{ErrorContext, Failure};
 use crate::guard::HeldBy;
 use crate::time::{Nanos, Timestamp};
@@ -122,5 +122,11 @@ impl TaskState {
     #[must_use]
     pub fn is_live(&self) -> bool {
         matches!(self.phase, TaskPhase::Queued | TaskPhase::Running { .. })
+    }
+
+    /// The time it has spent so far; an attempt in progress counts when it has ended.
+    #[must_use]
+    pub fn spent(&self) -> TaskTime {
+        self.watch.spent
     }
 }

@@ -1,6 +1,5 @@
 use serde::{Deserialize, Serialize};
 
-use super::{RunState, TaskState};
 use crate::time::{Nanos, Timestamp};
 
 /// Where a task's time went, from its first attempt's start to its end: the time spent in retries
@@ -85,21 +84,5 @@ impl Watch {
     /// How long the attempt in progress, or the wait, has lasted by `at`.
     pub(super) fn passed(&self, at: Timestamp) -> Nanos {
         self.since.map_or(Nanos::ZERO, |since| at.since(since))
-    }
-}
-
-impl TaskState {
-    /// The time it has spent so far; an attempt in progress counts when it has ended.
-    #[must_use]
-    pub fn spent(&self) -> TaskTime {
-        self.watch.spent
-    }
-}
-
-impl RunState {
-    /// The time that all its tasks have spent so far.
-    #[must_use]
-    pub fn spent(&self) -> TaskTime {
-        self.tasks().fold(TaskTime::default(), |sum, (_, task)| sum.and(task.spent()))
     }
 }
