@@ -2,7 +2,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
 
-use super::GuardError;
+use super::error::GuardError;
 use super::window::{Counts, Window};
 use crate::policy::Share;
 use crate::time::{Nanos, Timestamp};

@@ -14,6 +14,7 @@
 mod alerts;
 mod breaker;
 mod bucket;
+mod error;
 mod rate_limit;
 mod rules;
 mod standing;
@@ -21,7 +22,8 @@ mod state;
 mod window;
 
 pub use alerts::{Alert, ErrorBudget};
-pub use rules::{Breaker, FailureRate, GuardError, GuardRules, Pace};
+pub use error::GuardError;
+pub use rules::{Breaker, FailureRate, GuardRules, Pace};
 pub use state::{HeldBy, Refusal};
 
 unstable! {
