@@ -309,6 +309,24 @@ impl Endpoint {
         }
     }
 
+    /// What the service answers, written down.
+    ///
+    /// # Panics
+    /// When that is no status: the world ends, and says so.
+    async fn ask(&self, own: &ServiceCall, place: Place) -> crate::user::Response {
+        let answer = own.answer().await;
+        assert!(
+            (200..=599).contains(&answer.status),
+            "the service `{}` answers {}, which is no status: use 200 to 599",
+            own.host,
+            answer.status
+        );
+        self.0.ledger.answered(place, answer.clone());
+        let text = format!("{} answers {}", own.host, answer.status);
+        self.record(Kind::Note, &text, &[]);
+        answer
+    }
+
     fn healed(&self, place: Place, route: &Route) -> Reply {
         let reply = route.healed();
         self.0.ledger.gives(place, reply.clone());
@@ -365,10 +383,6 @@ impl Endpoint {
             self.0.strikes.strike(kind);
             self.record(Kind::Fault, &format!("{kind}: answers {reply:?}"), &[]);
         }
-    }
-
-    pub(super) fn says(&self, text: &str) {
-        self.record(Kind::Note, text, &[]);
     }
 
     fn record(&self, kind: Kind, text: &str, detail: &[u8]) {

@@ -11,8 +11,6 @@ use hyper::{HeaderMap, Method, Uri};
 use serde_json::Value;
 
 use super::answer::Answer;
-use super::ledger::Place;
-use super::serve::Endpoint;
 use crate::scenario::{ENDPOINTS, Reply, RetryAfter};
 use crate::user::{Request, Response, Service};
 use crate::watchdog::Watchdog;
@@ -28,31 +26,12 @@ pub(super) struct ServiceCall {
 
 impl ServiceCall {
     /// What the service answers, its polls counted: one that goes round and round is found.
-    async fn answer(&self) -> Response {
+    pub(super) async fn answer(&self) -> Response {
         let mut answering = pin!((self.service)(self.request.clone()));
         poll_fn(|cx| {
             if self.watchdog.admit(ENDPOINTS) { answering.as_mut().poll(cx) } else { Poll::Pending }
         })
         .await
-    }
-}
-
-impl Endpoint {
-    /// What the service answers, written down.
-    ///
-    /// # Panics
-    /// When that is no status: the world ends, and says so.
-    pub(super) async fn ask(&self, own: &ServiceCall, place: Place) -> Response {
-        let answer = own.answer().await;
-        assert!(
-            (200..=599).contains(&answer.status),
-            "the service `{}` answers {}, which is no status: use 200 to 599",
-            own.host,
-            answer.status
-        );
-        self.ledger().answered(place, answer.clone());
-        self.says(&format!("{} answers {}", own.host, answer.status));
-        answer
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::graphs::Draft;
+use super::sketch::Draft;
 use super::{Draw, Swarm, replies};
 use crate::scenario::{ENDPOINT_HOST, EndpointPlan};
 

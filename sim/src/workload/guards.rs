@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::Draw;
-use super::graphs::Draft;
+use super::sketch::Draft;
 
 /// Guards some actions of some seeds. Workflows that use the same action guard it alike, so that
 /// its state is theirs together.

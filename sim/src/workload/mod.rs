@@ -22,6 +22,7 @@ mod replies;
 mod sagas;
 mod sharing;
 mod simulate;
+mod sketch;
 mod text;
 mod user;
 
@@ -40,7 +41,7 @@ pub use user::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
 use crate::scenario::{Cancel, Deactivation, Scenario, Submission, Topology};
-use graphs::Draft;
+use sketch::Draft;
 
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
 const ROTTEN: u64 = 35;

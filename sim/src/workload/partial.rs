@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::graphs::Sketch;
+use super::sketch::Sketch;
 
 fn quorum(sketch: &mut Sketch<'_>, most: u64) -> Value {
     match sketch.draw.below(3) {

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use std::collections::BTreeSet;
 
-use super::graphs::Draft;
+use super::sketch::Draft;
 use super::{Draw, text};
 use crate::scenario::{MissingFunction, Topology};
 

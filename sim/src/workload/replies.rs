@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::graphs::StepDraft;
+use super::sketch::StepDraft;
 use super::{Draw, Swarm};
 use crate::fault::FaultKind;
 use crate::scenario::{EndpointPlan, Reply, RetryAfter};

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::graphs::Sketch;
+use super::sketch::Sketch;
 
 /// A chain whose end may fail, steps beside it that may be cut off, and compensations for most.
 pub(super) fn saga(sketch: &mut Sketch<'_>) {

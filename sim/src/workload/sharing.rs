@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::Draw;
-use super::graphs::{Draft, StepDraft};
+use super::sketch::{Draft, StepDraft};
 
 /// Lets steps and compensations of some seeds invoke the action of another step, mostly one attempt
 /// at a time. A workflow that uses the same action limits it alike, so that its state is theirs

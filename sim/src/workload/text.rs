@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use super::Draw;
-use super::graphs::{Draft, StepDraft};
 use super::policies::PolicyDraft;
+use super::sketch::{Draft, StepDraft};
 use crate::scenario::{ENDPOINT_HOST, Format, WorkflowText};
 
 /// The draft as a file, in one of the syntaxes that can say it.

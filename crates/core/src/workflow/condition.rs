@@ -1,8 +1,9 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::seen::Root;
 use super::seen::Values;
-use super::template::{Path, Root, TemplateError};
+use super::template::{Path, TemplateError};
 
 /// A condition over `state.*`, in Capability 5's JSON form. A field is written as a path text
 /// or as `{"type": "field", "path": "state._last_error"}`.

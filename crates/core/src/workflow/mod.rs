@@ -2,7 +2,7 @@
 //!
 //! Decides which graphs are valid and what conditions and templates mean. Must never know runs,
 //! attempts, stores or text syntaxes. To add a condition, add a variant to [`Condition`] and its arm
-//! in `holds`; to add a source of values, add a variant to `Root` in `template`.
+//! in `holds`; to add a source of values, add a variant to `Root` in `seen`.
 
 mod condition;
 mod error;
@@ -26,8 +26,8 @@ pub use quorum::Quorum;
 pub use room::MAX_VALUE;
 pub(crate) use room::TooLarge;
 pub use saga::Rollback;
-pub(crate) use seen::{Many, Seen, Values};
-pub(crate) use template::{Path, Root};
+pub(crate) use seen::{Many, Root, Seen, Values};
+pub(crate) use template::Path;
 pub use template::{Template, TemplateError};
 pub use webhook::Webhook;
 

@@ -5,10 +5,31 @@ use std::cell::OnceCell;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 
+/// What a path starts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Root {
+    /// The run's input.
+    Input,
+    /// What a step produced: an object with `result`, and for a fanned-out step also `succeeded`,
+    /// `failed` and `errors`.
+    Step(String),
+    /// The fanned-out item.
+    Item,
+    /// The fanned-out item's place, from 0.
+    Index,
+    /// The branch's last error.
+    LastError,
+    /// The uncleared errors of the branches that lead here, in text order of the steps and then by
+    /// item. Missing where there are none.
+    Errors,
+    /// The result that an attempt gave, for the condition that it must meet.
+    Result,
+}
+
 /// Where the values come from when a template is filled in or a condition is judged.
 pub(crate) trait Values {
     /// What `root` stands for, if there is something.
-    fn root(&self, root: &super::Root) -> Option<Seen<'_>>;
+    fn root(&self, root: &Root) -> Option<Seen<'_>>;
 }
 
 /// A value that a path leads to.

@@ -9,28 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::room::{Room, TooLarge};
-use super::seen::{Seen, Values};
-
-/// What a path starts from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Root {
-    /// The run's input.
-    Input,
-    /// What a step produced: an object with `result`, and for a fanned-out step also `succeeded`,
-    /// `failed` and `errors`.
-    Step(String),
-    /// The fanned-out item.
-    Item,
-    /// The fanned-out item's place, from 0.
-    Index,
-    /// The branch's last error.
-    LastError,
-    /// The uncleared errors of the branches that lead here, in text order of the steps and then by
-    /// item. Missing where there are none.
-    Errors,
-    /// The result that an attempt gave, for the condition that it must meet.
-    Result,
-}
+use super::seen::{Root, Seen, Values};
 
 /// A dotted path from a root. A segment that is a number also indexes an array.
 #[derive(Clone, Debug, PartialEq, Eq)]

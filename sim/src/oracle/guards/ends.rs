@@ -7,7 +7,7 @@ use retrial::run::{RunId, TaskId};
 use retrial::time::Timestamp;
 
 use super::Rules;
-use super::action::{Moment, Phase, State, TOKEN, closed, most};
+use super::state::{Moment, Phase, State, TOKEN, closed, most};
 
 impl State {
     pub(super) fn refill(&self, rules: &Rules, place: (RunId, TaskId), attempt: u32) -> u128 {

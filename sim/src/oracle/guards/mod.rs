@@ -9,6 +9,7 @@ mod action;
 mod ends;
 mod group;
 mod hold_events;
+mod state;
 mod timeline;
 
 use std::collections::BTreeMap;

@@ -9,7 +9,8 @@ use retrial::run::{Event, Recorded, RunId, TaskId, Version};
 use retrial::store::Hold;
 use retrial::time::Timestamp;
 
-use super::action::{Breach, Moment, State};
+use super::action::Breach;
+use super::state::{Moment, State};
 use super::{BREAKER, CONCURRENCY, DENIED, PROBE, RATE, Rules, WAITED, rules};
 use crate::evidence::{Ask, Evidence, RunEvidence, StoreAnswer};
 use crate::oracle::Report;
