@@ -35,17 +35,17 @@ fn head(text: &mut String, results: &Results<'_>) {
         "# Mutants
 
 Realistic bugs, each a small patch in `sim/mutants` with what it breaks and where such a bug was seen. \
-Each is built and lives through seeds 0 to {last} until an oracle objects; where none does, it meets \
-the suites of tests that `crates/xtask/src/mutants/suites.rs` lists. This page is written by
+Seeds 0 to {last} run with each of them until an oracle objects. If none does, the suites of tests in \
+`crates/xtask/src/mutants/suites.rs` run. This command, in the repository's root, writes this page:
 
 ```console
 $ cargo xtask mutants --seeds {seeds}
 ```
 
-from the repository's root. It can be interrupted and goes on where it was; `--shard K/N` runs a part, \
-and where the results of all parts lie in one folder (`target/mutants/results`) the page is written. \
-A run in which the harmless control is killed or the glaring one survives is void. What is said here \
-was found in the code whose digest is `{code}`; the command tries everything again in any other.
+It can be interrupted and then continues where it stopped. `--shard K/N` runs a part. Once the results \
+of all parts are in one folder (`target/mutants/results`), the page is written. A run is void if the \
+harmless control is killed or the glaring one survives. The results are of the code with the digest \
+`{code}`; for any other code the command runs every mutant again.
 
 | | |
 | --- | --- |
@@ -153,9 +153,9 @@ fn survivors(text: &mut String, results: &Results<'_>) {
 fn kinds(text: &mut String, results: &Results<'_>) {
     let _ = write!(
         text,
-        "\n## Which faults it takes\n\nThe first failing world of each mutant, lived through again \
-         once for each kind of fault that it drew, without that kind. A kind is needed where no \
-         promise is broken then. A world that needs none fails by itself, or has two ways to fail.\n\n\
+        "\n## Which faults it takes\n\nThe first failing world of each mutant runs again once for \
+         each kind of fault that it drew, without that kind. A kind is needed if no promise is broken \
+         without it. A world that needs none fails without faults, or has two ways to fail.\n\n\
          | kind | drawn in | needed by |\n| --- | --- | --- |\n"
     );
     let replayed: Vec<_> = found(results).filter(|(_, found)| found.ablation.replays).collect();

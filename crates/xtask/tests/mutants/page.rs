@@ -18,7 +18,7 @@ fn by_seed(seed: u64, needed: &[FaultKind], replays: bool) -> Option<Found> {
 }
 
 #[test]
-fn the_page_says_what_became_of_each() {
+fn the_page_has_the_outcome_of_each() {
     let folder = tempfile::tempdir().unwrap();
     let keys = Keys { seeds: 100, code: String::new(), tests: String::new() };
     let cache = Cache::new(folder.path(), keys);
@@ -42,8 +42,8 @@ fn the_page_says_what_became_of_each() {
     let results = Results::of(&set, &cache).unwrap();
     let text = page(&results);
     let never = |line: &&str| !line.ends_with(" | 0 | 0 |");
-    let told: Vec<&str> = text.lines().skip_while(|l| !l.starts_with('|')).filter(never).collect();
-    insta::assert_snapshot!(told.join("\n"), @r#"
+    let shown: Vec<&str> = text.lines().skip_while(|l| !l.starts_with('|')).filter(never).collect();
+    insta::assert_snapshot!(shown.join("\n"), @r#"
     | | |
     | --- | --- |
     | mutants | 5 |
@@ -84,7 +84,7 @@ fn the_page_says_what_became_of_each() {
 
     ## Which faults it takes
 
-    The first failing world of each mutant, lived through again once for each kind of fault that it drew, without that kind. A kind is needed where no promise is broken then. A world that needs none fails by itself, or has two ways to fail.
+    The first failing world of each mutant runs again once for each kind of fault that it drew, without that kind. A kind is needed if no promise is broken without it. A world that needs none fails without faults, or has two ways to fail.
 
     | kind | drawn in | needed by |
     | --- | --- | --- |

@@ -52,6 +52,34 @@ fn the_page_is_about_these_mutants() {
     }
 }
 
+/// Where the test programs of the packages lie.
+const PROGRAMS: [&str; 3] = ["tests", "crates/core/tests", "sim/tests"];
+
+/// Whether there is a test `PROGRAM: module::name`: a file of the module, or the program's `main.rs`,
+/// with a function of that name.
+fn exists(test: &str) -> bool {
+    let Some((program, path)) = test.split_once(": ") else { return false };
+    let (module, name) = path.rsplit_once("::").unwrap_or(("main", path));
+    let function = format!("fn {name}(");
+    PROGRAMS.iter().any(|folder| {
+        let file = root().join(folder).join(program).join(module.replace("::", "/"));
+        let texts = [file.with_extension("rs"), file.join("mod.rs")].map(std::fs::read_to_string);
+        texts.iter().flatten().any(|text| text.contains(&function))
+    })
+}
+
+#[test]
+fn each_test_that_the_page_names_exists() {
+    let page = std::fs::read_to_string(root().join("docs/mutants.md")).unwrap();
+    let named: Vec<&str> =
+        page.split("| test `").skip(1).filter_map(|rest| Some(rest.split_once('`')?.0)).collect();
+    assert!(named.len() > 20, "the page names only {named:?}");
+    let missing: Vec<&&str> = named.iter().filter(|test| !exists(test)).collect();
+    assert!(missing.is_empty(), "docs/mutants.md names tests that do not exist: {missing:#?}");
+    assert!(!exists("policy: backoff::decision_4_overflow_wraps"));
+    assert!(!exists("policy_backoff: decision_4_overflow_saturates"));
+}
+
 fn scratch(folder: &Path, root: &Path) -> Scratch {
     let tree = Tree::around(root).unwrap();
     Scratch::new(tree, folder, 1, Processes::default()).unwrap()
