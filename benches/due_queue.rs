@@ -1,7 +1,7 @@
 //! What does waiting cost? The due queue beside its peers, with 100,000 items pending.
 //!
 //! `DelayQueue` keeps its own clock and rounds to milliseconds: moving that clock is part of its
-//! firing; the others are told the time. Each waits for the same distances.
+//! firing; the others get the time as an argument. Each waits for the same distances.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::cmp::Reverse;

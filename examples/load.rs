@@ -1,4 +1,4 @@
-//! Puts load on the nodes of a service and looks at what becomes of it.
+//! Puts load on the nodes of a service and checks the outcome.
 //!
 //! ```text
 //! cargo run --release --example load -- --runs 1000 --rate 100 \
@@ -116,7 +116,7 @@ struct Load {
     ends: Mutex<Vec<End>>,
 }
 
-/// What became of a run.
+/// The outcome of a run.
 struct End {
     phase: String,
     took: Duration,
@@ -226,7 +226,7 @@ impl Load {
         }
     }
 
-    /// Prints what became of the runs; whether all went well.
+    /// Prints the outcomes of the runs; whether all went well.
     fn tell(&self, took: Duration) -> bool {
         let runs = self.options.runs;
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);

@@ -73,7 +73,7 @@ processes+=($!)
 
 head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' >"$place/token"
 declare -a ports=() urls=()
-# Runs a node, and another one in its place whenever it has ended, until it is told to stop.
+# Runs a node, and another one in its place whenever it has ended, until a signal stops it.
 keep_node() { # its number
   local node=
   trap 'kill "$node" 2>/dev/null; wait "$node"; exit 0' TERM

@@ -1,5 +1,5 @@
-//! A capsule: one failure with all that it takes to see it again. It holds the scenario as data, so
-//! it stays the same when seeds draw other worlds later.
+//! A capsule: one failure and everything that is needed to reproduce it. It holds the scenario as
+//! data, so it stays valid when seeds draw other worlds later.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::world::run_scenario;
 /// The format that this program writes and reads.
 pub const FORMAT: u32 = 1;
 
-/// What is kept while a failure is shrunk: the oracle that found it and its reason.
+/// The identity of a failure while it is shrunk: the oracle that found it and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cause {
     /// The oracle.
@@ -70,7 +70,7 @@ pub struct Capsule {
     /// The commit that it failed at, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// What it fails of.
+    /// The cause of the failure.
     pub cause: Cause,
     /// How it ended.
     pub verdict: Verdict,
@@ -78,11 +78,11 @@ pub struct Capsule {
     pub breaches: Vec<Breach>,
     /// The running hash over everything that happened.
     pub fingerprint: String,
-    /// What was left out.
+    /// The things that were left out.
     pub shrinking: Shrinking,
     /// The world.
     pub scenario: Scenario,
-    /// What happened, a line each, for a reader; nothing reads it back.
+    /// The history, one line each, for a reader. The program does not read it.
     #[serde(default)]
     pub history: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The one true clock of the simulated world, which no node sees undisturbed.
+//! The one true clock of the simulated world. Each node sees it through its own error.
 
 use std::time::Duration;
 

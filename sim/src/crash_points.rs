@@ -1,8 +1,8 @@
-//! Every moment at which a node of one world may crash, each in a separate run: before each poll of its
-//! tasks, and in the middle of each call of its disk, so also inside every commit.
+//! Every moment at which a node of one world may crash, each in a separate run: before each poll of
+//! its tasks, and in the middle of each call of its disk, so also inside every commit.
 //!
-//! Decides which moments there are. Must never know what a world does between them. To add a way to
-//! die, add it to [`Points::scenarios`].
+//! Decides which moments there are. Must never know what a world does between them. To add a kind
+//! of crash, add it to [`Points::scenarios`].
 
 use std::collections::BTreeMap;
 
@@ -55,8 +55,8 @@ impl Points {
         &self.steps
     }
 
-    /// A world for each moment: a crash before a poll, with a drawn fate of what is not synced; and
-    /// in a disk call with a drawn fate, and with all of it lost.
+    /// A world for each moment: a crash before a poll, with a drawn fate of the unsynced writes;
+    /// and in a disk call, once with a drawn fate and once with all unsynced writes lost.
     pub fn scenarios(&self) -> impl Iterator<Item = Scenario> + '_ {
         let moments = self.steps.iter().flat_map(|(place, steps)| {
             let polls = (1..=steps.polls).map(|n| (FaultKind::Crash, When::Poll(n)));

@@ -1,4 +1,4 @@
-//! What a world leaves behind, as plain data: the input of the oracles.
+//! The evidence of a world, as plain data: the input of the oracles.
 
 mod interventions;
 
@@ -21,19 +21,20 @@ use crate::runtime::FunctionPanic;
 use crate::scenario::Reply;
 use crate::user::{Request, Response, UserEvidence};
 
-/// How the source of a node's JSON lines begins: `json node-0/1` are those of its second incarnation.
+/// How the source of a node's JSON lines begins: `json node-0/1` are those of its second
+/// incarnation.
 pub const JSON_LINES: &str = "json";
 /// The source of what all nodes counted: `name{label=value,...} count`, a line a counter.
 pub const METRICS: &str = "metrics";
 
-/// What one world left behind.
+/// The evidence of one world.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     /// The runs that were asked for, acknowledged or not.
     pub runs: Vec<RunEvidence>,
     /// The events that observers received, in that order.
     pub observed: Vec<ObservedEvent>,
-    /// What truly arrived at the endpoints, in the order of arrival.
+    /// The requests that arrived at the endpoints, in the order of arrival.
     pub ledger: Vec<Arrival>,
     /// The registered functions that some node lacks.
     pub missing_functions: BTreeSet<String>,
@@ -51,21 +52,21 @@ pub struct Evidence {
     pub store_lost: bool,
     /// Every event that was sent to the store; recorded only where bit rot is planned.
     pub sent: Vec<Ask>,
-    /// What no output may show.
+    /// Texts that no output may contain.
     pub secrets: Vec<String>,
     /// Every text that was put out.
     pub outputs: Vec<Output>,
-    /// What users did, and the dead letters that the store keeps.
+    /// The commands of users, and the dead letters in the store.
     pub interventions: InterventionEvidence,
     /// How many commits were refused because their token was stale.
     pub fenced: u64,
-    /// What registered functions did.
+    /// The calls of registered functions.
     pub function_records: Vec<FunctionRecord>,
-    /// What the store answered to commits, where a run's actions are guarded.
+    /// The answers of the store to commits of runs with guarded actions.
     pub answers: Vec<StoreAnswer>,
     /// How many polls and disk calls each node had made when everything healed.
     pub steps: BTreeMap<String, Steps>,
-    /// What the user's code did.
+    /// The record of the user's code.
     pub own: UserEvidence,
     /// The requests that reached a user's own services, in the order of arrival.
     pub requests: Vec<ServiceRequest>,
@@ -93,7 +94,7 @@ pub struct ServiceRequest {
     pub node: String,
     /// The request.
     pub request: Request,
-    /// What the service answered; `None` where it was not asked or had not answered.
+    /// The answer of the service; `None` if it was not asked or had not answered.
     pub response: Option<Response>,
     /// Whether the whole answer was given. It may still have been lost on the way.
     pub is_handed_over: bool,
@@ -110,11 +111,11 @@ pub struct FunctionRecord {
     pub task: TaskId,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// What.
+    /// The act.
     pub did: FunctionEvent,
 }
 
-/// What a registered function did.
+/// One act of a registered function.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FunctionEvent {
     /// Its precondition was looked at.
@@ -129,25 +130,25 @@ pub enum FunctionEvent {
     Failed {
         /// The failure's code.
         code: ErrorCode,
-        /// Whether it says that what it did is unknown.
+        /// Whether it reports that its effect is unknown.
         unknown: bool,
     },
 }
 
-/// What the store answered to a commit, as seen beside the store. In the order of the answers: those
-/// of one instant may have been decided in another.
+/// An answer of the store to a commit, as seen beside the store. In the order of the answers; the
+/// store may have decided those of one instant in another order.
 #[derive(Clone, Debug)]
 pub enum StoreAnswer {
-    /// The store restarted, or did not know whether a commit landed. Commits without an answer landed
-    /// at such a place.
+    /// The store restarted, or did not know whether a commit landed. Commits without an answer
+    /// landed at such a place.
     Unsure,
-    /// What was asked for landed.
+    /// The commit landed.
     Landed(Ask),
     /// Guards held something back, so nothing landed.
     Held(Ask, Vec<Hold>),
 }
 
-/// What was to be recorded of a run.
+/// The records of one run.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// Store time of the answer: exact, where it is the first to this.
@@ -179,7 +180,7 @@ pub struct RunEvidence {
     pub cancels: Vec<Mono>,
     /// True times of requests to roll it back.
     pub rollbacks: Vec<Mono>,
-    /// Whether it was deactivated and nobody has asked for it back.
+    /// Whether it was deactivated and not activated again.
     pub left_alone: bool,
     /// When its retries were paused: from the answer until the request to resume.
     pub pauses: Vec<(Mono, Mono)>,
@@ -268,7 +269,7 @@ pub struct Arrival {
     pub retry_timeout_ms: Option<u64>,
     /// The body.
     pub body: Bytes,
-    /// What the endpoint chose to answer.
+    /// The reply that the endpoint chose.
     pub reply: Reply,
     /// True time at which it had given all of its answer, if it did.
     pub answered_at: Option<Mono>,
@@ -346,6 +347,6 @@ impl ClockBounds {
 pub struct Output {
     /// Where: `printer`, `json node-0/0`, `spans`, `metrics` and so on.
     pub source: String,
-    /// What.
+    /// Its text.
     pub text: String,
 }

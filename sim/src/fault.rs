@@ -33,7 +33,7 @@ pub enum FaultKind {
     Delay,
     /// Two nodes could not reach each other.
     Partition,
-    /// What one node sent did not reach another, while the other way was open.
+    /// The bytes of one node did not reach another, while the other direction was open.
     OneWay,
     /// Packets were lost and sent again, later each time.
     Loss,

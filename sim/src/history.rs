@@ -1,4 +1,4 @@
-//! What happened in a world, for a reader: what was drawn, then a line for each thing that happened.
+//! The history of a world, for a reader: the scenario, then one line for each entry.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! Whether an incarnation of a node still lives. A crash marks it dead first; from then on its disk
-//! calls fail without effect, its streams fall silent and its spawns are dropped.
+//! Whether an incarnation of a node is still alive. A crash marks it dead first; from then on its
+//! disk calls fail without effect, its streams fall silent and its spawns are dropped.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

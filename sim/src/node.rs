@@ -1,4 +1,5 @@
-//! A node of the simulated world: a program with a clock, perhaps a disk, and many lives.
+//! A node of the simulated world: a program with a clock, perhaps a disk, and one incarnation after
+//! another.
 //!
 //! A crash goes in this order: the incarnation is marked dead, the disk keeps or loses its unsynced
 //! writes, madsim kills the node, 1 ms passes, every old task must be gone, and a new incarnation
@@ -62,22 +63,22 @@ struct State {
     born: Mono,
 }
 
-/// What a node is made of.
+/// The parts of a node.
 #[derive(Clone, Debug)]
 pub struct NodeParts {
     /// Its name, also its lane in the history.
     pub name: String,
     /// Its address in the simulated network.
     pub ip: Option<IpAddr>,
-    /// What it sees of time and chance.
+    /// Its clocks and random numbers.
     pub plan: RuntimePlan,
     /// Its disk. The program opens it through [`SimDisk::open`], anew in each incarnation.
     pub disk: Option<SimDisk>,
 }
 
 impl SimNode {
-    /// Makes a node and starts its first incarnation. `boot` gives the program of an incarnation; when
-    /// that ends, what it has spawned runs on.
+    /// Makes a node and starts its first incarnation. `boot` gives the program of an incarnation;
+    /// when that ends, what it has spawned runs on.
     #[must_use]
     pub fn start<F>(
         parts: NodeParts,
@@ -188,7 +189,7 @@ impl SimNode {
         spans
     }
 
-    /// Lets the node stand still: none of its tasks runs until it is resumed or crashes.
+    /// Pauses the node: none of its tasks runs until it is resumed or crashes.
     pub fn pause(&self) {
         if !self.incarnation().is_over() {
             self.0.fault(FaultKind::Pause, "paused");
@@ -196,8 +197,8 @@ impl SimNode {
         }
     }
 
-    /// Its program has ended in good order: the process goes, what the system still holds of its
-    /// writes stays, and it starts again after `down`. Does nothing to a node that is down.
+    /// Its program has ended in good order: the process ends, writes in the system's cache stay,
+    /// and it starts again after `down`. Does nothing to a node that is down.
     pub async fn leave_and_return(&self, down: Nanos) {
         if self.0.end(FaultKind::Shutdown, "left in good order", CrashOutcome::KeepAll) {
             self.clean_up_and_restart(down).await;

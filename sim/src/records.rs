@@ -11,7 +11,7 @@ pub struct Records {
     pub trace: Trace,
     /// The faults that struck.
     pub strikes: Strikes,
-    /// What the harness itself finds wrong.
+    /// The findings of the harness itself.
     pub watchdog: Watchdog,
 }
 

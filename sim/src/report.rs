@@ -17,7 +17,7 @@ use crate::oracle::{FEATURES, Promise};
 pub enum Verdict {
     /// Every promise held.
     Held,
-    /// A run goes on because its policy is unlimited and its endpoint may never answer.
+    /// A run does not end because its policy is unlimited and its endpoint may never answer.
     Unbounded,
     /// A run did not end within its bound, or the world made no progress.
     Stuck,
@@ -68,7 +68,7 @@ pub struct SeedReport {
     pub seed: u64,
     /// How it ended.
     pub verdict: Verdict,
-    /// What was broken, or where it panicked or stuck.
+    /// The broken promises, or where it panicked or stuck.
     pub breaches: Vec<Breach>,
     /// The running hash over everything that happened.
     pub fingerprint: String,
@@ -138,7 +138,7 @@ pub struct SweepReport {
     pub judged: BTreeMap<String, u64>,
     /// How often each rare feature was met and judged.
     pub features: BTreeMap<String, u64>,
-    /// What each oracle found.
+    /// The findings of each oracle.
     pub found: BTreeMap<String, u64>,
     /// Seeds by verdict.
     pub verdicts: BTreeMap<Verdict, u64>,
@@ -187,8 +187,7 @@ impl SweepReport {
         }
     }
 
-    /// What the sweep did not test although it should have: no fault struck, or an oracle never
-    /// judged.
+    /// The gaps of the sweep: no fault struck, or an oracle never judged.
     #[must_use]
     pub fn untested(&self) -> Vec<String> {
         let mut gaps = Vec::new();
@@ -264,7 +263,7 @@ impl SweepReport {
             return;
         }
         let _ = writeln!(out, "features judged");
-        // What rots is no matter of workflows.
+        // Bit rot does not depend on workflows.
         let of_workflows = self.features.keys().any(|feature| !feature.starts_with("rot "));
         for feature in FEATURES {
             let judged = self.features.get(feature).copied().unwrap_or(0);
@@ -277,7 +276,7 @@ impl SweepReport {
     }
 }
 
-/// The names of the oracles that a sweep expects to hear from.
+/// The names of the oracles that must judge something in a sweep.
 fn oracles() -> impl Iterator<Item = String> {
     Promise::ALL.iter().map(Promise::to_string)
 }

@@ -42,7 +42,7 @@ pub struct Scenario {
     pub clocks: Vec<NodeClock>,
     /// The workflows that submissions name by place.
     pub workflows: Vec<WorkflowText>,
-    /// What the endpoints answer.
+    /// The answers of the endpoints.
     pub endpoints: Vec<EndpointPlan>,
     /// The runs that are asked for.
     pub submissions: Vec<Submission>,
@@ -52,13 +52,13 @@ pub struct Scenario {
     /// The runs that are deactivated for a while.
     #[serde(default, rename = "rests")]
     pub deactivations: Vec<Deactivation>,
-    /// What users do beside that.
+    /// The other commands of users.
     #[serde(default, rename = "people")]
     pub interventions: Interventions,
     /// The registered functions that some nodes have not.
     #[serde(default, rename = "lacking", skip_serializing_if = "Vec::is_empty")]
     pub missing_functions: Vec<MissingFunction>,
-    /// What goes wrong, besides what endpoints answer and what clocks show.
+    /// The scheduled faults, besides those in replies and clocks.
     #[serde(default)]
     pub faults: Vec<Fault>,
     /// When all faults stop, stalled and hung streams are reset, and dead nodes are started.
@@ -66,7 +66,7 @@ pub struct Scenario {
     /// Whether endpoints answer well from `heal_at` on. A user's scenario may forbid it.
     #[serde(default = "yes")]
     pub endpoints_heal: bool,
-    /// What no output may ever show.
+    /// Texts that no output may contain.
     #[serde(default)]
     pub secrets: Vec<String>,
     /// The part that a user's check brings.
@@ -101,7 +101,7 @@ impl Topology {
         }
     }
 
-    /// How many clocks there are: one a node, and the store's where it is a node of its own.
+    /// The number of clocks: one for each node, and one for the store if it has a separate node.
     #[must_use]
     pub fn clocks(self) -> u32 {
         match self {
@@ -115,7 +115,7 @@ impl Topology {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeClock {
-    /// What is added to the wall clock, in nanoseconds.
+    /// The offset of the wall clock, in nanoseconds.
     #[serde(default)]
     pub skew_ns: i64,
     /// How much faster the monotonic clock runs, in millionths; negative is slower.
@@ -166,7 +166,7 @@ pub enum Format {
     Stored,
 }
 
-/// What one endpoint answers.
+/// The answers of one endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointPlan {
@@ -175,8 +175,8 @@ pub struct EndpointPlan {
     /// Scripts: the k-th distinct receipt token that arrives follows `scripts[k % len]`, its n-th
     /// arrival (from 0) getting the n-th reply.
     pub scripts: Vec<Vec<Reply>>,
-    /// What follows when a script is used up; once healed, this where it is a success, else
-    /// `success_true`.
+    /// The reply after the script is used up. Once healed, it applies only if it is a success;
+    /// otherwise `success_true` does.
     pub then: Reply,
 }
 
@@ -208,7 +208,7 @@ pub struct Cancel {
     pub node: u32,
     /// The run, by its submission's place in [`Scenario::submissions`].
     pub submission: usize,
-    /// Whether what succeeded in it is to be undone, whatever its workflow says.
+    /// Whether its successes are undone, also if its workflow does not say so.
     #[serde(default)]
     pub rollback: bool,
 }
@@ -230,7 +230,7 @@ pub struct Deactivation {
     pub archive: bool,
 }
 
-/// A registered function that one node has not. Another has it, or nobody could run it.
+/// A registered function that one node has not. Another node has it, so the run can finish.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MissingFunction {
@@ -240,7 +240,7 @@ pub struct MissingFunction {
     pub function: String,
 }
 
-/// Something that goes wrong. What `target`, `peer`, `when` and `lasts` mean, by kind:
+/// A fault. The meaning of `target`, `peer`, `when` and `lasts`, by kind:
 ///
 /// - `crash`: the target dies at a poll or an instant and starts again after `lasts`;
 /// - `torn_write`, `lost_write`: the same at the n-th call of its disk, with that fate for what was
@@ -248,8 +248,8 @@ pub struct MissingFunction {
 /// - `eio`: the n-th call of the target's disk fails;
 /// - `disk_full`: during a window the target's disk has no room for what was never written before;
 /// - `slow_sync`: the n-th sync of the target's disk takes `lasts` longer;
-/// - `bit_rot`: at the n-th call of the target's disk a bit of what is durable flips; where `lasts` is
-///   more than nothing the target dies of it, and starts again after that;
+/// - `bit_rot`: at the n-th call of the target's disk a bit of what is durable flips; where `lasts`
+///   is more than nothing the target dies of it, and starts again after that;
 /// - `pause`: the target stands still for `lasts`;
 /// - `slow_node`: during a window the target stands still for `lasts` again and again;
 /// - `shutdown`: the target is shut down in good order and starts again after `lasts`;
@@ -266,7 +266,7 @@ pub struct MissingFunction {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fault {
-    /// What.
+    /// Its kind.
     pub kind: FaultKind,
     /// Where.
     pub target: Place,
@@ -332,7 +332,7 @@ pub enum When {
 }
 
 impl Scenario {
-    /// Every kind of fault that was drawn, wherever it stands: schedule, replies or clocks.
+    /// Every kind of fault that was drawn, in the schedule, the replies or the clocks.
     #[must_use]
     pub fn kinds(&self) -> BTreeSet<FaultKind> {
         let mut kinds: BTreeSet<_> = self.faults.iter().map(|f| f.kind).collect();

@@ -18,7 +18,7 @@ pub enum Source {
     File {
         /// The file, as it was named.
         path: PathBuf,
-        /// What it says.
+        /// Its content.
         plan: Box<UserPlan>,
     },
 }

@@ -1,6 +1,6 @@
 //! A sweep: a parent with worker processes. A worker runs one seed after another, each on a fresh
-//! thread; the parent's watchdog ends a worker that makes no progress, calls the seed stuck and goes
-//! on. A loop that never yields can't be unwound from within.
+//! thread; the parent's watchdog ends a worker that makes no progress, records the seed as stuck
+//! and continues. A loop that never yields can't be stopped from within its process.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
@@ -28,11 +28,11 @@ pub struct Sweep {
     pub program: PathBuf,
     /// Passed to the workers.
     pub scenario: Option<PathBuf>,
-    /// What the workers find around them.
+    /// The environment of the workers.
     pub surroundings: Surroundings,
 }
 
-/// What workers find around them. Nothing of it may make a difference.
+/// The environment of workers. It must not change any result.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// Their working folder; the parent's where none is given.
@@ -43,7 +43,7 @@ pub struct Surroundings {
     pub histories: Option<PathBuf>,
 }
 
-/// A process that runs what it is sent, a line each. Ends when it is dropped.
+/// A process that runs each seed it gets, one a line. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Worker {
     child: Child,
@@ -99,7 +99,7 @@ impl Sweep {
         Self { seeds: Vec::new(), jobs, watchdog, program, scenario, surroundings }
     }
 
-    /// Runs every seed; `seen` hears of each as it ends, in no particular order.
+    /// Runs every seed. Calls `seen` with each result as it arrives, in no particular order.
     ///
     /// # Errors
     /// When worker processes can't be started.
@@ -109,8 +109,8 @@ impl Sweep {
         Ok(ran.into_iter().map(|(_, report)| report).collect())
     }
 
-    /// Runs every scenario; `seen` hears of each as it ends. Gives each with its report, in no
-    /// particular order.
+    /// Runs every scenario. Calls `seen` with each result as it arrives. Returns each with its
+    /// report, in no particular order.
     ///
     /// # Errors
     /// When worker processes can't be started.

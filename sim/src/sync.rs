@@ -1,4 +1,4 @@
-//! Locks that a panic elsewhere does not spoil.
+//! Locks a mutex even if a panic has poisoned it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

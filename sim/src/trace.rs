@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use retrial::time::Mono;
 use sha2::{Digest as _, Sha256};
 
-/// What kind of thing happened.
+/// The kind of a history entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Something reached the system from outside: a submission, a cancel, a heal.
     Input,
-    /// An event of a run, as an observer was told.
+    /// An event of a run, as an observer got it.
     Event,
     /// Bytes crossed the simulated network, or a connection changed.
     Message,
@@ -44,9 +44,9 @@ pub struct Line {
     pub at: Mono,
     /// The node or endpoint it happened at.
     pub lane: String,
-    /// What kind of thing.
+    /// Its kind.
     pub kind: Kind,
-    /// What, in words.
+    /// Its text.
     pub text: String,
     /// The head of the fingerprint after it. It also covers the bytes that `text` leaves out.
     pub mark: u64,

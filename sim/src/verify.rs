@@ -1,5 +1,5 @@
-//! Proves determinism: runs every seed twice, in two processes whose surroundings differ, and compares
-//! their histories byte for byte.
+//! Proves determinism: runs every seed twice, in two processes whose surroundings differ, and
+//! compares their histories byte for byte.
 
 use std::fmt::Write as _;
 use std::io;
@@ -20,9 +20,9 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 pub struct Difference {
     /// The line, from 1; the first says what was drawn.
     pub line: usize,
-    /// What it says in the one, without its mark; empty where that has ended.
+    /// The line in the first history, without its mark; empty where that has ended.
     pub one: String,
-    /// What it says in the other.
+    /// The line in the second history.
     pub other: String,
 }
 
@@ -58,11 +58,11 @@ fn unmarked(line: &str) -> &str {
 pub struct Differing {
     /// The seed.
     pub seed: u64,
-    /// Where its histories part; none where they are equal and what was made of them is not.
+    /// The first difference of its histories; `None` if they are equal and only the reports differ.
     pub at: Option<Difference>,
 }
 
-/// What came of living through seeds twice.
+/// The result of running seeds twice.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Receipt {
     /// Seeds compared.
@@ -76,8 +76,8 @@ pub struct Receipt {
 }
 
 impl Receipt {
-    /// Lives through `seeds` twice. `program` is a worker when called as one; `seen` hears of every
-    /// few seeds that are done.
+    /// Runs `seeds` twice. `program` is a worker if called as one; `seen` is called after every few
+    /// seeds.
     ///
     /// # Errors
     /// When processes can't be started or files not be written.
@@ -154,7 +154,7 @@ impl Receipt {
             };
         }
         let wrong = differing.len();
-        let _ = writeln!(text, "{seeds} seeds lived through twice, {lines} lines: {wrong} differ");
+        let _ = writeln!(text, "{seeds} seeds ran twice, {lines} lines: {wrong} differ");
         let _ = writeln!(text, "fingerprint {fingerprint}");
         text
     }

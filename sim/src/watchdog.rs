@@ -1,4 +1,4 @@
-//! What the harness itself finds wrong while a seed runs: livelocks, and tasks that outlive their node.
+//! Findings of the harness itself while a seed runs: livelocks, and tasks that outlive their node.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -11,13 +11,13 @@ use crate::clock::try_true_now;
 use crate::sync::lock;
 
 /// The polls that a simulated second is good for besides the budget: idle nodes look around, and a
-/// retry may have to be waited for for days. They are not saved up: after years of idleness a livelock
-/// would else go on for years of real time.
+/// retry may have to be waited for for days. They are not saved up: after years of idleness a
+/// livelock would else go on for years of real time.
 const WAITING: u64 = 200;
 /// The same for a task that a guard holds back: each second it is looked whether its turn has come.
 const HELD: u64 = 10;
-/// The most tasks that this is allowed for: what is held is counted generously, and a world with more
-/// would go on for longer than anybody waits.
+/// The most tasks that are counted: held attempts get a generous allowance, and a world with more
+/// would run too long.
 const MOST_HELD: u64 = 1_000;
 
 /// Something wrong that no oracle need judge.
@@ -26,7 +26,7 @@ const MOST_HELD: u64 = 1_000;
 pub enum Finding {
     /// The seed's budget of polls is used up: tasks wake each other without end.
     Livelock {
-        /// The node whose poll was one too many.
+        /// The node that polled once too often.
         node: String,
         /// The budget.
         polls: u64,
@@ -122,7 +122,7 @@ impl Watchdog {
         lock(&self.0.seen).polls
     }
 
-    /// What was found, in order.
+    /// The findings, in order.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         lock(&self.0.seen).findings.clone()
@@ -172,7 +172,7 @@ impl Watchdog {
         lock(&self.0.seen).guarded = tasks.min(MOST_HELD);
     }
 
-    /// The world has ended: what is left is to judge it.
+    /// The world has ended and is being judged.
     pub(crate) fn end(&self) {
         lock(&self.0.seen).has_ended = true;
     }

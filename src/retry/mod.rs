@@ -23,7 +23,7 @@ pub struct Attempt {
     pub retries_left: Option<u32>,
     /// The time it may take; `None` when unlimited.
     pub timeout: Option<Nanos>,
-    /// What the attempt before it failed of.
+    /// The failure of the previous attempt.
     pub last: Option<Failure>,
 }
 
@@ -32,11 +32,11 @@ pub struct Attempt {
 pub struct GaveUp<E> {
     /// Attempts made.
     pub attempts: u32,
-    /// Why it is not tried again.
+    /// Why there is no retry.
     pub reason: GiveUp,
     /// The last failure.
     pub failure: Failure,
-    /// The error that it came from; `None` where the attempt ran out of time.
+    /// The work's own error; `None` if the attempt timed out.
     pub error: Option<E>,
 }
 
@@ -90,7 +90,7 @@ pub struct Retry<'p, R> {
     functions: Functions,
 }
 
-/// How far the work is.
+/// The progress of the work.
 struct Progress {
     first_started: Mono,
     attempt: u32,
@@ -101,7 +101,7 @@ struct Progress {
 }
 
 impl<'p, R: Runtime> Retry<'p, R> {
-    /// Tries again under `policy`, by the clock and chance of `runtime`.
+    /// Retries under `policy`, with the clock and random numbers of `runtime`.
     #[must_use]
     pub fn new(policy: &'p Policy, runtime: R) -> Self {
         let functions = Functions::default();
@@ -115,8 +115,8 @@ impl<'p, R: Runtime> Retry<'p, R> {
         self
     }
 
-    /// Doing the work twice does harm: it is not tried again after an outcome that is unknown,
-    /// unless the policy says so.
+    /// The work must not run twice: there is no retry after an unknown outcome, unless the policy
+    /// says so.
     #[must_use]
     pub fn not_idempotent(mut self) -> Self {
         self.idempotent = false;
@@ -165,7 +165,7 @@ impl<'p, R: Runtime> Retry<'p, R> {
         }
     }
 
-    /// One attempt, dropped when its time is up. An outcome that is there by then counts.
+    /// One attempt, dropped at its timeout. An outcome that is ready by then counts.
     async fn attempt<T, E, F>(
         &self,
         work: &mut impl FnMut(Attempt) -> F,
@@ -246,7 +246,7 @@ impl Progress {
     }
 }
 
-/// The process's clock in the terms of a policy, which only compares.
+/// The process's clock as a timestamp. The policy only compares such times.
 fn stamp(at: Mono) -> Timestamp {
     Timestamp::from_nanos(at.as_nanos())
 }

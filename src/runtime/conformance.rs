@@ -1,8 +1,8 @@
 //! The suite that every runtime passes.
 //!
-//! Decides what the seam's words mean, by example. Must never know how a runtime keeps time or runs
-//! tasks. To add a case, write a function over a [`Harness`] and add it to [`cases`]. Wants time that
-//! goes on only while everybody waits, so that nothing races the machine.
+//! Decides by example what the seam's documentation means. Must never know how a runtime keeps time
+//! or runs tasks. To add a case, write a function over a [`Harness`] and add it to [`cases`]. It
+//! needs time that passes only while every task waits, so that no case races the machine.
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -39,8 +39,8 @@ pub struct Case<H> {
 /// A case's verdict: what is wrong.
 pub type Checked<'a> = Pin<Box<dyn Future<Output = Result<(), String>> + 'a>>;
 
-/// What the work of the case says that panics. Where a panic ends the whole world, as in a
-/// simulation, that is the verdict.
+/// The message of the case's panicking work. If a panic ends the whole world, as in a simulation,
+/// this message is the verdict.
 pub const PANICS: &str = "planted in blocking work";
 
 /// Every case.
@@ -108,7 +108,7 @@ async fn a_sleep_ends_when_its_time_has_come<H: Harness>(harness: &H) -> Done {
     Ok(())
 }
 
-/// Of two sleeps the one with the earlier end ends first, whichever began first.
+/// Of two sleeps, the one with the earlier end ends first, in either order of their starts.
 async fn a_sleep_means_an_instant_and_not_a_length<H: Harness>(harness: &H) -> Done {
     let runtime = harness.runtime();
     pass(&runtime, millis(500)).await;
@@ -161,10 +161,10 @@ async fn a_spawned_task_runs_by_itself<H: Harness>(harness: &H) -> Done {
         // Whoever waits for it is there, or the case has failed.
         let _ = tell.send(7);
     });
-    holds(told.await == Ok(7), "a spawned task came to nothing")
+    holds(told.await == Ok(7), "a spawned task did not run to its end")
 }
 
-/// Counts every 10 ms for as long as it is let, and says when it is dropped. It ends one day, where
+/// Counts every 10 ms until it is dropped, and reports the drop. It has a last count, in case
 /// sleeps take no time.
 fn ticking(
     runtime: &impl Runtime,
@@ -221,7 +221,7 @@ async fn a_task_that_has_ended_can_be_dropped<H: Harness>(harness: &H) -> Done {
     let task = runtime.spawn(async move { drop(tell.send(vec![1])) });
     pass(&runtime, millis(5)).await;
     drop(task);
-    holds(told.await == Ok(vec![1]), "a task that has ended came to nothing")
+    holds(told.await == Ok(vec![1]), "a task that has ended left no result")
 }
 
 async fn blocking_work_gives_its_value<H: Harness>(harness: &H) -> Done {

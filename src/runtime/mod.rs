@@ -1,4 +1,4 @@
-//! The seam to clocks, timers, tasks and chance.
+//! The seam to clocks, timers, tasks and random numbers.
 //!
 //! Decides nothing. Must never know runs, stores or actions. To add a runtime, implement
 //! [`Runtime`] and run the conformance suite (`retrial::runtime::conformance`) over it.
@@ -13,7 +13,7 @@ use std::future::Future;
 pub use self::tokio::TokioRuntime;
 use crate::time::{Mono, Timestamp};
 
-/// Clocks, timers, tasks and chance. Cloning gives another handle to the same one.
+/// Clocks, timers, tasks and random numbers. A clone is a handle to the same runtime.
 pub trait Runtime: Clone + Send + Sync + 'static {
     /// This process's monotonic clock. It may drift; it never jumps.
     fn now(&self) -> Mono;
@@ -21,7 +21,7 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// The wall clock. It may be wrong and may jump; nothing durable depends on a node's own.
     fn wall(&self) -> Timestamp;
 
-    /// 64 bits of chance.
+    /// 64 random bits.
     fn random(&self) -> u64;
 
     /// Ends when [`Runtime::now`] has reached `at`.
@@ -31,8 +31,8 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     #[must_use = "dropping the task aborts it"]
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task;
 
-    /// Runs `work`, which may block, away from the async threads. Once begun it runs to its end,
-    /// also when the returned future is dropped.
+    /// Runs `work`, which may block, away from the async threads. Once started it runs to its end,
+    /// also if the returned future is dropped.
     fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -55,7 +55,7 @@ impl Task {
         Self(Some(Box::new(abort)))
     }
 
-    /// Lets the task run on without its handle.
+    /// Detaches the task: it runs to its end without the handle.
     pub fn detach(mut self) {
         self.0 = None;
     }

@@ -1,4 +1,4 @@
-//! The one place of the library that reads the system's clocks and chance.
+//! The only file of the library that reads the system's clocks and random numbers.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::{Runtime, Task, WorkLost};
 use crate::time::{Mono, Nanos, Timestamp};
 
-/// The production runtime: tokio's timers and tasks, the system's clocks and chance.
+/// The production runtime: tokio's timers and tasks, the system's clocks and random numbers.
 #[derive(Clone, Debug)]
 pub struct TokioRuntime {
     handle: tokio::runtime::Handle,

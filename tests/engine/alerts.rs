@@ -1,5 +1,5 @@
-//! C18: alerts of error budgets are told exactly once, durably, in the runs that raise them, and to
-//! webhooks by runs of their own.
+//! C18: alerts of error budgets are recorded exactly once, durably, in the runs that raise them,
+//! and to webhooks by runs of their own.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) fn action() -> Action {
     }
 }
 
-/// A tenth of the attempts within a minute may fail; from five on, half and all of it are told.
+/// A tenth of the attempts within a minute may fail; from five on, half and all of it raise alerts.
 pub(crate) fn guard() -> GuardRules {
     let (target, five) = (Share::from_millionths(900_000).unwrap(), NonZeroU32::new(5).unwrap());
     let minute = Nanos::from_secs(60);
@@ -64,7 +64,7 @@ pub(crate) fn acts(fails: impl Fn(u64) -> bool + Send + Sync + 'static) -> Acts 
     })
 }
 
-/// The runs of the store, and what was told in each of them.
+/// The runs of the store, and the alerts recorded in each of them.
 pub(crate) async fn told(store: &impl Store) -> Vec<(RunId, Vec<Recorded>)> {
     let heads = store.heads(None, 1_000).await.unwrap().runs;
     let mut all = Vec::new();
@@ -133,7 +133,7 @@ async fn c18_an_alert_is_told_in_the_run_that_raises_it_and_to_its_webhook() {
     assert_eq!((of.workflow.as_str(), of.phase), ("act alert", RunPhase::Completed));
 }
 
-// One store, two nodes, many failures at once: whoever is first tells it, the others do not.
+// One store, two nodes, many failures at once: the first one records it, the others do not.
 #[tokio::test(start_paused = true)]
 async fn c18_nodes_that_share_a_store_tell_an_alert_once() {
     let store = Watched::new();
@@ -267,7 +267,7 @@ async fn c18_a_lost_lease_burns_nothing() {
     assert_eq!((failed, alerts(&all)), (10, vec![]));
 }
 
-// What is told was counted for the commit that landed, not for one that others went before.
+// An alert was counted for the commit that landed, not for one that others went before.
 #[tokio::test(start_paused = true)]
 async fn c18_an_alert_counts_what_others_wrote_first() {
     let store = Watched::new();
@@ -297,8 +297,8 @@ async fn c18_an_alert_counts_what_others_wrote_first() {
     assert_eq!(alerts, [alert, Alert { threshold: 1_000_000, ..alert }]);
 }
 
-// The state is the store's: neither a restart nor another node tells it again, and what was not yet
-// called is called then.
+// The state is the store's: neither a restart nor another node raises it again, and what was not
+// yet called is called then.
 #[cfg(feature = "redb")]
 #[tokio::test(start_paused = true)]
 async fn c18_alerts_outlive_the_process() {

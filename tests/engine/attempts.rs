@@ -1,5 +1,5 @@
-//! One task's attempts: retried after its delays, cut at its timeout, cancelled at once, its failure
-//! routed to a handler.
+//! One task's attempts: retried after its delays, cut at its timeout, cancelled at once, its
+//! failure routed to a handler.
 
 use std::time::Duration;
 
@@ -118,7 +118,7 @@ async fn h12_cancels_at_once() {
     }
 }
 
-// H12: a command that comes when its run has just ended is answered, not handed on for ever.
+// H12: a command that comes when its run has just ended is answered, not passed on without end.
 #[tokio::test(start_paused = true)]
 async fn h12_more_cancels_than_one_commit_takes_are_all_answered() {
     let engine = alone(&hanging(), Config::default()).await;

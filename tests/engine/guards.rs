@@ -331,7 +331,7 @@ async fn h17_a_parallel_group_has_a_budget_of_its_own() {
 }
 
 // X6, C18: an attempt that a rollback calls off gives its place back, also to a compensation of the
-// same run, which would wait for ever.
+// same run, which would never start.
 #[tokio::test(start_paused = true)]
 async fn x6_c18_a_rollback_frees_the_places_of_what_it_calls_off() {
     let acts = Acts::new(|call: Call| async move {

@@ -19,7 +19,7 @@ fn slow() -> Acts {
     })
 }
 
-// C8: whatever the store says instead of answering, no attempt is used up and no event tells of it.
+// C8: whatever the store says instead of answering, no attempt is used up and no event mentions it.
 #[tokio::test(start_paused = true)]
 async fn c8_a_store_out_of_reach_uses_up_no_attempt() {
     for trouble in [Trouble::NotDone, Trouble::RequestLost, Trouble::AnswerLost] {
@@ -49,7 +49,7 @@ async fn c8_a_store_out_of_reach_uses_up_no_attempt() {
     }
 }
 
-// Decision 16, R7: who lost its lease is told so, stops its work, and what it still says changes
+// Decision 16, R7: an attempt that lost its lease learns it and stops, and its late answer changes
 // nothing.
 #[tokio::test(start_paused = true)]
 async fn r7_decision_16_who_lost_its_lease_stops() {

@@ -1,5 +1,5 @@
-//! C18: a webhook is called by a run of its own, which is added with the alert that it tells: nothing
-//! of it is lost, and it is delivered once.
+//! C18: a separate run calls a webhook. It is added together with the alert that it delivers:
+//! nothing of it is lost, and it is delivered once.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -47,7 +47,7 @@ async fn c18_a_crash_between_alert_and_webhook_loses_nothing() {
 #[tokio::test(start_paused = true)]
 async fn c18_a_webhook_is_retried_delivered_once_and_put_aside_when_it_fails_for_good() {
     let store = Watched::new();
-    // The run that tells of the half answers at the third attempt, the other never.
+    // The webhook of the half answers at the third attempt, the other never.
     let acts = Acts::new(|call: Call| async move {
         match call.name.as_str() {
             "notify" if call.args["threshold"] == json!(0.5) && call.attempt == 3 => Ok(json!(1)),
@@ -84,12 +84,12 @@ async fn c18_a_webhook_that_fails_calls_no_other() {
     pass(60_000).await;
     let all = told(&store).await;
     let of_webhooks: Vec<_> = alerts(&all).into_iter().filter(|(of, ..)| *of != run).collect();
-    assert_eq!(thresholds(&of_webhooks), [50, 100], "its own alerts are told as events");
+    assert_eq!(thresholds(&of_webhooks), [50, 100], "its own alerts are events");
     assert!(of_webhooks.iter().all(|(_, _, webhook)| webhook.is_none()));
     assert!(acts.calls().iter().all(|call| call.name != "last"));
 }
 
-/// Keeps which event of which run was told, in order.
+/// Keeps which event of which run was reported, in order.
 #[derive(Default)]
 struct Order(Mutex<Vec<(RunId, u64)>>);
 
@@ -99,8 +99,8 @@ impl Observer for Order {
     }
 }
 
-// A run that a commit adds is told of from its first event on, before anything else of it, although
-// its task can be claimed before the commit is known to have landed.
+// A run that a commit adds is reported from its first event on, before anything else of it,
+// although its task can be claimed before the commit is known to have landed.
 #[tokio::test(start_paused = true)]
 async fn c18_a_webhooks_run_is_told_from_its_beginning() {
     let (store, order) = (Watched::new(), Arc::new(Order::default()));

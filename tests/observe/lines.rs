@@ -45,7 +45,7 @@ fn other_ends_and_turns_of_a_run() {
     assert_snapshot!(last(Event::RunDeactivated), @"⊘ etl [RUN DEACTIVATED] 00000001-0000-4000-8000-000000000001");
 }
 
-/// An alert is about an action: its line stands by itself, whatever becomes of the task.
+/// An alert is about an action: its line stands by itself, however the task ends.
 #[test]
 fn c18_an_alert_is_told_at_once() {
     let alert = Alert { threshold: 500_000, burnt: 1_250_000, failures: 5, calls: 400 };
@@ -92,7 +92,7 @@ fn h14_the_end_of_the_process_releases_what_was_held() {
 }
 
 /// H11: a sequence taken up in the middle counts what went before, and prints it only where its
-/// failure is told whole.
+/// failure is shown whole.
 #[test]
 fn h11_a_resumed_run_recalls_what_it_does_not_print() {
     let events = failing(task(FETCH), Some(3), &[2_000]);
@@ -208,7 +208,7 @@ fn c18_a_rollback_is_told_from_its_start_to_its_end() {
     ");
 }
 
-/// A failure and the retry that follows it are told one after the other; what another run tells in
+/// A failure and the retry that follows it are shown one after the other; what another run tells in
 /// between stands after both, and each line says whose it is.
 #[test]
 fn h16_at_once_a_failure_and_its_retry_stay_together() {

@@ -226,7 +226,7 @@ fn h16_lines_are_whole_and_written_at_once() {
     assert!(lines.take_error().is_none());
 }
 
-/// A full disk must not change what happens to a run; whoever reads the file is told.
+/// A full disk must not change what happens to a run; a reader of the file can see the gap.
 #[test]
 fn h16_missing_lines_are_admitted() {
     struct Full(usize);

@@ -3,7 +3,8 @@
 //! A migration only adds: columns that may be absent, tables, indexes. So nodes of the release
 //! before it go on, and what they write stays readable. `tests/fixtures/postgres/v1.sql` is a store
 //! of the first version as it was left, with runs that are not finished: every later release must
-//! take them up. `UPGRADE=write` makes it anew, which only a version that was never released allows.
+//! take them up. `UPGRADE=write` makes it anew, which only a version that was never released
+//! allows.
 #![cfg(feature = "postgres")]
 #![allow(dead_code, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -45,7 +46,7 @@ impl World for Shop {
     type Actions = Registry;
 }
 
-/// A node whose `charge` fails where it is told to, and what it did.
+/// A node whose `charge` fails where the test wants it, and what it did.
 struct Node {
     engine: Engine<Shop>,
     calls: Arc<AtomicUsize>,
@@ -165,7 +166,8 @@ fn fixture() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/postgres/v1.sql")
 }
 
-/// A store with a run that ended and two that wait for their second attempt, as `pg_dump` writes it.
+/// A store with a run that ended and two that wait for their second attempt, as `pg_dump` writes
+/// it.
 async fn write_fixture() {
     let options = options("postgres").schema("v1").unwrap();
     let ended = node(&options, false).await;

@@ -119,7 +119,7 @@ impl CheckRunner {
         let watchdog = records.watchdog.clone();
         let thread = std::thread::Builder::new().name(format!("world of seed {seed}"));
         let started = thread.spawn(move || {
-            // Nobody listens any more where the world was given up.
+            // The receiver is gone if the world was given up.
             let _ = send.send(quietly(|| run_with_code(scenario, Some(own), &records)));
         });
         let report = match started.ok().and_then(|_| wait(self.watchdog, &received, &watchdog)) {
@@ -137,7 +137,7 @@ impl CheckRunner {
         let ScenarioRun { mut report, history, evidence } = ran;
         let mut found = Vec::new();
         let mut struck = BTreeMap::new();
-        // A livelock explains whatever else did not come to its end.
+        // A livelock explains everything else that did not end.
         report.breaches.sort_by_key(|breach| breach.oracle != HARNESS);
         match &evidence {
             Some(evidence) => {
@@ -153,7 +153,7 @@ impl CheckRunner {
         WorldRun { report, history: Some(history), struck }
     }
 
-    /// What the user's part did wrong; the root of the trouble first.
+    /// The faults of the user's code, the root cause first.
     fn findings(&self, evidence: &Evidence) -> Vec<Breach> {
         let mut found = Vec::new();
         for panic in &evidence.panics {
@@ -182,8 +182,8 @@ impl CheckRunner {
     }
 }
 
-/// Waits for a world's end; gives up when nothing in it was polled for `patience`. A large world may
-/// take longer to run and to judge.
+/// Waits for a world's end; gives up when nothing in it was polled for `patience`. A large world
+/// may take longer to run and to judge.
 fn wait<T>(patience: Duration, end: &Receiver<T>, watchdog: &Watchdog) -> Option<T> {
     let mut polls = watchdog.polls();
     loop {
@@ -205,7 +205,7 @@ fn breach(oracle: &str, reason: &str, text: String) -> Breach {
     Breach { oracle: oracle.to_owned(), reason: reason.to_owned(), text, proof: Vec::new() }
 }
 
-/// What to use in place of tokio.
+/// The replacements for tokio.
 const REPLACEMENTS: &str = "it uses tokio's own time, tasks or network, or a thread, which do not \
 exist in the simulated world. Use the action's context instead: `sleep` and `sleep_until` for \
 tokio::time::sleep and interval, `within` for timeout, `now` and `wall` for Instant and SystemTime, \
@@ -254,7 +254,7 @@ impl From<NothingFails> for PackError {
 mod tests {
     use super::*;
 
-    /// Nobody polls the world, and it is told of later than the watchdog waits.
+    /// The world is not polled, and reports later than the watchdog waits.
     #[test]
     #[expect(clippy::disallowed_methods, reason = "the watchdog is about real time")]
     fn a_world_that_has_ended_is_judged_for_as_long_as_it_takes() {

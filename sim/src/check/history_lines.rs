@@ -1,4 +1,4 @@
-//! The lines of a history that concern a user's code.
+//! The lines of a history that concern user code.
 
 use retrial::time::Nanos;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What a user says must hold of every world.
+//! Invariants that a user states about every world.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ impl<F: Fn(&Seen<'_>) -> Result<(), String> + Send + Sync + 'static> Invariant f
     }
 }
 
-/// What one world left behind, at its end: all faults have stopped and all runs have ended, or
+/// The evidence of one world, at its end: all faults have stopped and all runs have ended, or
 /// should have.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'w>(&'w Evidence);

@@ -1,12 +1,12 @@
-//! Tests of a user's functions, services and policies in simulated worlds. A seed draws each world; all
-//! oracles and the user's invariants judge it.
+//! Tests of a user's functions, services and policies in simulated worlds. A seed draws each world;
+//! all oracles and the user's invariants judge it.
 //!
 //! Decides what a user may bring and how a failure is reported: shrunk, with its history and the
-//! command that repeats it. Must never decide what is right (the oracles and the user's invariants do)
-//! nor what a world does with user code (`world` does). Everything runs in this process, because code
-//! can't be sent to another: each seed runs on a fresh thread, and a seed that never yields is
-//! abandoned. To let users bring one thing more, add a method to [`Check`] and a field to
-//! `user::UserCode` (code) or `workload::CheckPlan` (data).
+//! command that repeats it. Must never decide what is right (the oracles and the user's invariants
+//! do) nor what a world does with user code (`world` does). Everything runs in this process,
+//! because code can't be sent to another: each seed runs on a fresh thread, and a seed that never
+//! yields is abandoned. To accept one more thing from users, add a method to [`Check`] and a field
+//! to `user::UserCode` (code) or `workload::CheckPlan` (data).
 
 mod check_runner;
 mod history_lines;
@@ -164,8 +164,8 @@ impl Check {
         })
     }
 
-    /// Registers functions through `add`, which runs each time a node starts: what it creates is the
-    /// memory of that process.
+    /// Registers functions through `add`, which runs each time a node starts: values that it
+    /// creates live as long as that process.
     pub fn functions(mut self, add: impl Fn(&mut Registry) + Send + Sync + 'static) -> Self {
         self.own.registries.push(Arc::new(add));
         self
@@ -184,9 +184,9 @@ impl Check {
         self
     }
 
-    /// Adds an HTTP service at `host`, a name as in URLs, at every port. `service` runs once for each
-    /// world and returns the handler, so each world has its own state. Faults strike requests and
-    /// answers on their way.
+    /// Adds an HTTP service at `host`, a name as in URLs, at every port. `service` runs once for
+    /// each world and returns the handler, so each world has its own state. Faults strike requests
+    /// and answers on their way.
     pub fn service<M, S, Fut>(mut self, host: &str, service: M) -> Self
     where
         M: Fn(&World) -> S + Send + Sync + 'static,
@@ -242,15 +242,15 @@ impl Check {
         self
     }
 
-    /// The longest that one attempt takes without faults; 60 s by default. It is part of the time after
-    /// which a run that has not ended counts as stuck.
+    /// The longest that one attempt takes without faults; 60 s by default. It is part of the time
+    /// after which a run that has not ended counts as stuck.
     pub fn longest_attempt(mut self, length: Nanos) -> Self {
         self.longest_attempt = Some(length);
         self
     }
 
-    /// The most items of a list that user functions and services return and a step fans out over; 100
-    /// by default. It is part of that time too.
+    /// The most items of a list that user functions and services return and a step fans out over;
+    /// 100 by default. It is part of that time too.
     pub fn longest_list(mut self, items: u64) -> Self {
         self.longest_list = Some(items);
         self
@@ -276,8 +276,8 @@ impl Check {
         self
     }
 
-    /// Treats a panic in a function as an ordinary failure, as the engine does (`PANIC`, permanent). By
-    /// default it fails the check.
+    /// Treats a panic in a function as an ordinary failure, as the engine does (`PANIC`,
+    /// permanent). By default it fails the check.
     pub fn panics_are_failures(mut self) -> Self {
         self.panics_are_failures = true;
         self
@@ -309,8 +309,8 @@ impl Check {
 
     /// Runs the check and prints one line that says what was tested.
     ///
-    /// `RETRIAL_SEED=n` runs that seed alone and shows its history; `RETRIAL_CAPSULE=file` replays the
-    /// scenario of a recorded failure.
+    /// `RETRIAL_SEED=n` runs that seed alone and shows its history; `RETRIAL_CAPSULE=file` replays
+    /// the scenario of a recorded failure.
     ///
     /// # Panics
     /// When a seed fails, or nothing was tested.

@@ -1,4 +1,4 @@
-//! What environment variables select in a check, and the commands that repeat it.
+//! The selection by environment variables in a check, and the commands that repeat it.
 
 use std::env;
 use std::ffi::OsString;
@@ -13,7 +13,7 @@ const SEEDS: &str = "RETRIAL_SEEDS";
 /// Replays a capsule's scenario.
 const CAPSULE: &str = "RETRIAL_CAPSULE";
 
-/// What a check runs.
+/// The seeds or the capsule that a check runs.
 pub(super) enum Selection {
     /// These seeds.
     Seeds(Vec<u64>),
@@ -23,7 +23,7 @@ pub(super) enum Selection {
     Capsule(Box<Capsule>),
 }
 
-/// What the environment asks the check called `name` for; `seeds` seeds unless it says.
+/// The selection in the environment for the check `name`; `seeds` seeds by default.
 pub(super) fn selection(name: &str, seeds: u64) -> Result<Selection, String> {
     if let Some(file) = env::var_os(CAPSULE) {
         let capsule = Capsule::read(Path::new(&file))?;
@@ -57,7 +57,7 @@ fn range(text: &OsString) -> Result<Vec<u64>, String> {
     }
 }
 
-/// The test that a check runs in, as far as that can be told.
+/// The test that a check runs in, if it is known.
 pub(super) struct Test {
     package: Option<String>,
     /// As the test harness names it.

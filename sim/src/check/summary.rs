@@ -38,7 +38,7 @@ impl Passed {
         Self { name: name.to_owned(), report, drawn, struck }
     }
 
-    /// What should have been tested and was not.
+    /// The gaps: parts that should have been tested and were not.
     pub(super) fn untested(&self) -> Vec<String> {
         let mut gaps = Vec::new();
         if self.report.attempts == 0 {
@@ -76,15 +76,15 @@ impl fmt::Display for Passed {
 #[derive(Clone, Debug)]
 pub struct Failed(Box<Details>);
 
-/// What is known of a failed check.
+/// The report of a failed check.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Details {
-    /// All of it, for a reader.
+    /// The whole report, for a reader.
     pub text: String,
     /// The failing seed; `None` where none was at fault.
     pub seed: Option<u64>,
-    /// What was found in its smallest world.
+    /// The findings in its smallest world.
     pub found: Vec<Breach>,
     /// The file that the smallest world was written to.
     pub file: Option<PathBuf>,
@@ -139,7 +139,7 @@ impl Failed {
     /// A world that failed once and not again.
     pub(super) fn unsteady(name: &str, report: &SeedReport, test: &Test) -> Self {
         let mut text = head(name, report.seed, report.verdict.words(), &report.breaches);
-        text += "\nthe same world held when it was lived through again: something in it hangs on \
+        text += "\nthe same world held when it ran again: something in it depends on \
                  more than its seed, such as state that worlds share, hash order, or real time\n";
         text += &commands("the same seed again:", &test.with_seed(report.seed));
         Self::of(report, text)

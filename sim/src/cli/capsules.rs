@@ -1,4 +1,4 @@
-//! Packs failures up, and takes them out again.
+//! Writes failures as capsules, and reads them.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -17,7 +17,7 @@ use retrial_sim::unstable::world::{self, ScenarioRun};
 
 use super::{Report, Shrink};
 
-/// The most scenarios that are tried to make one smaller, unless told.
+/// The most scenarios tried while one is shrunk, unless set.
 pub(crate) const TRIES: u64 = 2_000;
 /// The most capsules that one sweep writes.
 const MOST: usize = 5;
@@ -117,7 +117,7 @@ pub(crate) fn report(asked: &Report) -> Result<ExitCode, Box<dyn Error>> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is known of a capsule that is not run again.
+/// The report of a capsule that is not run again.
 fn report_of(capsule: &Capsule) -> SeedReport {
     let (seed, breaches) = (capsule.scenario.seed, capsule.breaches.clone());
     let report = SeedReport::broken_off(seed, capsule.verdict, "world", String::new());

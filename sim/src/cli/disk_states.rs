@@ -1,4 +1,4 @@
-//! `retrial-sim disk-states`: every state that a power failure may leave of a store's disk.
+//! `retrial-sim disk-states`: every state that a power failure may leave on a store's disk.
 
 use std::error::Error;
 use std::num::NonZeroUsize;
@@ -8,7 +8,7 @@ use clap::Args;
 use indicatif::ProgressBar;
 use retrial_sim::unstable::disk_states::{self, LARGEST_WINDOW, Length, WINDOW};
 
-/// What is asked.
+/// The arguments of the command.
 #[derive(Args)]
 pub(crate) struct DiskStates {
     /// Of as many newest changes that are not durable every subset is tried, from 1 to 16.
@@ -22,7 +22,7 @@ pub(crate) struct DiskStates {
     short: bool,
 }
 
-/// Tries every state and says what came of it.
+/// Tries every state and prints the result.
 pub(crate) fn disk_states(asked: &DiskStates) -> Result<ExitCode, Box<dyn Error>> {
     let length = if asked.short { Length::Short } else { Length::Whole };
     let tape = disk_states::record(length, |disk| disk)?;

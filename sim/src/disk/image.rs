@@ -1,4 +1,4 @@
-//! The bytes of a disk: what is durable, what is not yet, and what a crash makes of both.
+//! The bytes of a disk: durable ones, unsynced ones, and how a crash changes both.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::runtime::mix;
 /// A write is torn only between sectors of this many bytes.
 pub const SECTOR: u64 = 512;
 
-/// What a crash makes of the changes since the last sync. A pure function of data.
+/// How a crash changes the writes since the last sync. A pure function of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CrashOutcome {
@@ -69,7 +69,7 @@ pub struct Unsynced {
     pub change: Change,
 }
 
-/// What a crash left.
+/// The disk after a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Aftermath {
     /// The disk's bytes.
@@ -95,13 +95,13 @@ impl Image {
         Self { seen: bytes.clone(), durable: bytes, unsynced: Vec::new() }
     }
 
-    /// What is surely durable.
+    /// The durable bytes.
     #[must_use]
     pub fn durable(&self) -> &[u8] {
         &self.durable
     }
 
-    /// What reads see.
+    /// The bytes that reads see.
     #[must_use]
     pub fn seen(&self) -> &[u8] {
         &self.seen
@@ -119,7 +119,8 @@ impl Image {
         self.unsynced.push(Unsynced { op, change });
     }
 
-    /// Flips a bit of what is durable, and of what reads see. Whether there is such a byte.
+    /// Flips a bit of the durable bytes and of the bytes that reads see. Returns whether there is
+    /// such a byte.
     pub fn flip(&mut self, byte: u64, bit: u32) -> bool {
         let at = usize::try_from(byte).unwrap_or(usize::MAX);
         let Some(durable) = self.durable.get_mut(at) else { return false };
@@ -137,7 +138,7 @@ impl Image {
         }
     }
 
-    /// What a crash with this fate would leave.
+    /// The disk after a crash with this fate.
     #[must_use]
     pub fn after(&self, outcome: CrashOutcome) -> Aftermath {
         let mut bytes = self.durable.clone();

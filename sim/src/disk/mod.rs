@@ -1,9 +1,9 @@
 //! The simulated disk: one file of one node, with redb's `StorageBackend` on top.
 //!
-//! Decides what a crash or an EIO makes of bytes that are not synced, how long calls take, and that
+//! Decides which unsynced bytes survive a crash or an EIO, and how long calls take. Makes sure that
 //! a dead incarnation changes nothing. Must never know what the bytes mean. To add a fault, add it
-//! to [`DiskPlan`] as data, let it strike in `SimDisk::call` or
-//! `SimDisk::sync`, and count it in `Strikes`.
+//! to [`DiskPlan`] as data, apply it in `SimDisk::call` or `SimDisk::sync`, and count it in
+//! `Strikes`.
 
 mod handle;
 mod image;
@@ -169,8 +169,8 @@ impl SimDisk {
         state.last
     }
 
-    /// One call of `incarnation` that reads or changes the image. The bytes that `effect` gives back go
-    /// into the fingerprint. What is planned for the call happens after it.
+    /// One call of `incarnation` that reads or changes the image. The bytes that `effect` gives
+    /// back go into the fingerprint. A fault planned for the call happens after it.
     fn call(
         &self,
         incarnation: &Incarnation,
@@ -217,7 +217,7 @@ impl SimDisk {
         fits
     }
 
-    /// A sync of `incarnation`. What is planned for the call happens before anything is durable.
+    /// A sync of `incarnation`. A fault planned for the call happens before anything is durable.
     fn sync(&self, incarnation: &Incarnation) -> io::Result<()> {
         alive(incarnation)?;
         let mut call = self.begin(OpKind::Sync, "sync");

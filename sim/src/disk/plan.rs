@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::image::CrashOutcome;
 use crate::net::Window;
 
-/// What a disk call does.
+/// The kind of a disk call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OpKind {
@@ -41,14 +41,14 @@ pub enum OpAt {
     Nth(OpKind, u64),
 }
 
-/// What a sync that fails with EIO leaves behind.
+/// The disk after a sync that fails with EIO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailedSync {
     /// Reads go on seeing the writes; the next sync may still make them durable.
     #[default]
     StaysDirty,
-    /// What this fate keeps is durable; the rest is gone from the cache too.
+    /// The writes that this fate keeps are durable; the rest is gone from the cache too.
     Settled(CrashOutcome),
 }
 
@@ -72,13 +72,13 @@ pub struct Rot {
     pub chance: u64,
 }
 
-/// What goes wrong on a disk, and how slow it is. The default is a perfect disk that takes no time.
+/// The faults of a disk, and how slow it is. The default is a perfect disk that takes no time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DiskPlan {
     /// Calls that fail with EIO. A failed write or change of length has no effect.
     pub eio: Vec<OpAt>,
-    /// What a failed sync leaves behind.
+    /// The disk after a failed sync.
     pub failed_sync: FailedSync,
     /// How long a read takes.
     pub read_latency: Nanos,
@@ -90,8 +90,8 @@ pub struct DiskPlan {
     pub slow: Vec<Slow>,
     /// Bits that flip.
     pub rot: Vec<Rot>,
-    /// When there is no room: a write to where nothing was ever written fails with ENOSPC and has no
-    /// effect. A greater length alone takes no room.
+    /// When there is no room: a write to where nothing was ever written fails with ENOSPC and has
+    /// no effect. A greater length alone takes no room.
     pub full: Vec<Window>,
 }
 

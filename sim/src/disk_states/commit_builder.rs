@@ -1,4 +1,4 @@
-//! Asks a store for what a run's heart decides, and writes down what was asked.
+//! Sends a store the commits that follow from a run's decisions, and records them.
 
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
@@ -51,7 +51,7 @@ impl From<StoreError> for NotRecorded {
     }
 }
 
-/// What a workload is written with.
+/// Builds the commits of a workload.
 pub(super) struct CommitBuilder {
     pub(super) store: RedbStore,
     pub(super) runtime: SimRuntime,
@@ -168,7 +168,7 @@ impl CommitBuilder {
         n: u64,
         task: TaskId,
     ) -> Result<(Call, Token), NotRecorded> {
-        // What was reserved and not started is due again by then.
+        // Reservations that did not start are due again by then.
         self.wait(RESERVED.saturating_add(RESERVED)).await;
         let claim = ClaimId { writer: 1, counter: self.count() };
         let claimed = claimed(&self.store, claim, id(n), task).await?;
@@ -255,7 +255,7 @@ async fn together<F: Future>(futures: Vec<F>) -> Vec<F::Output> {
     done.into_iter().flatten().collect()
 }
 
-/// What of the queue differs from `before`.
+/// The changes of the queue since `before`.
 fn changes(
     before: &[(TaskId, u32, Waits)],
     state: &RunState,
@@ -297,7 +297,7 @@ fn fence_of(input: &Input) -> Option<Fence> {
     }
 }
 
-/// What an input means to the guards of the narrow action.
+/// The effect of an input on the guards of the narrow action.
 fn guarding(run: RunId, state: &RunState, input: &Input) -> Vec<Guarding> {
     let (task, token, end) = match input {
         Input::Claimed { task, token, .. } => (*task, *token, None),

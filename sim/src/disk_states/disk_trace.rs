@@ -1,4 +1,4 @@
-//! What a store asks of its disk, written down call for call.
+//! Records every call of a store to its disk.
 
 use std::io;
 use std::ops::Bound;
@@ -10,7 +10,7 @@ use super::model::Made;
 use crate::disk::{Change, DiskHandle};
 use crate::sync::lock;
 
-/// What one disk call does to bytes.
+/// The change of bytes by one disk call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing: it reads.
@@ -24,7 +24,7 @@ pub enum Effect {
 /// One disk call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Op {
-    /// What it does.
+    /// The change.
     pub effect: Effect,
     /// How many steps of the workload had begun when it was made.
     pub begun: usize,
@@ -37,7 +37,7 @@ pub struct Op {
 pub struct DiskTrace {
     /// The disk's calls, in order.
     pub ops: Vec<Op>,
-    /// The steps. What was asked in one step was asked at once.
+    /// The steps. The calls of one step were made at the same time.
     pub steps: Vec<Vec<Made>>,
 }
 
@@ -63,7 +63,7 @@ impl Recording {
         lock(&self.0).steps.push(made);
     }
 
-    /// What was written so far.
+    /// The record so far.
     pub(super) fn trace(&self) -> DiskTrace {
         let running = lock(&self.0);
         DiskTrace { ops: running.ops.clone(), steps: running.steps.clone() }
@@ -76,7 +76,7 @@ impl Recording {
     }
 }
 
-/// An open disk whose calls are written down as they are made.
+/// An open disk that records its calls.
 #[derive(Debug)]
 pub struct Recorded {
     disk: DiskHandle,

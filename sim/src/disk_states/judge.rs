@@ -1,4 +1,4 @@
-//! Opens what a power failure left, and says what is wrong with it.
+//! Opens the disk that a power failure left, and reports what is wrong with it.
 
 use std::io;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::model::{Call, Made, Model, Shown, ShownRun, token_of};
 use super::script::one;
 use crate::runtime::SimRuntime;
 
-/// The run that is added to see that a store goes on.
+/// The run that is added to check that the store still works.
 const PROBE: u64 = 99;
 
-/// What a power failure left, and how far the workload had come.
+/// The disk that a power failure left, and the position in the workload.
 #[derive(Clone, Debug)]
 pub(super) struct CrashState {
     pub(super) bytes: Vec<u8>,
@@ -98,8 +98,8 @@ fn parts(loaded: Loaded) -> (Option<Snapshot>, Tail) {
     (loaded.snapshot, loaded.tail)
 }
 
-/// What the store holds by the model, and which calls of the step in flight have landed: of those
-/// that were not answered each is there whole or not at all.
+/// The content of the store by the model, and the calls of the step in flight that have landed.
+/// Each call without an answer is there whole or not at all.
 fn agreed<'t>(
     trace: &'t DiskTrace,
     begun: usize,
@@ -200,9 +200,9 @@ async fn goes_on(
     }
 }
 
-/// Sends again what may have landed, or where none of that has the last that surely has: what landed
-/// is told so, and what did not lands, but for a start whose reservation is forgotten. A store keeps
-/// a writer's newest receipt, so nothing older is sent again.
+/// Sends the commits again that may have landed, or if none did, the last one that surely did. A
+/// commit that landed gets that answer. One that did not lands now, unless it is a start with a
+/// forgotten reservation. A store keeps a writer's newest receipt, so nothing older is sent again.
 async fn sent_again(
     store: &RedbStore,
     trace: &DiskTrace,

@@ -1,13 +1,13 @@
 //! Every state that a power failure may leave of an embedded store's disk, within bounds, each
 //! opened and judged.
 //!
-//! Decides which states there are, and by the words of the store's seam what must be there in each.
-//! Must never know how a store keeps anything. To add something that stores are asked, add a
-//! [`Call`], its line in the model and its place in the script; to add a kind of state, a [`Left`].
+//! Decides which states there are, and what the store's documentation demands in each. Must never
+//! know how a store keeps its records. To add a request to the workload, add a [`Call`], its line
+//! in the model and its place in the script. To add a kind of state, add a [`Left`].
 //!
-//! A workload is done once on the real redb store over the simulated disk, every disk call written
-//! down. Then for each call, as if the power failed in its middle (a write is made, a sync has made
-//! nothing durable yet), and for the end:
+//! A workload runs once on the real redb store over the simulated disk, and every disk call is
+//! recorded. The power then fails in the middle of each call (a write is made, a sync has made
+//! nothing durable yet) and at the end:
 //!
 //! - of the changes that are not durable the newest eight (`window`) are kept in every subset, all
 //!   older ones kept, and all of them lost;
@@ -15,16 +15,17 @@
 //!   its tail kept, while all other changes are kept, while all are lost, and while those before it
 //!   are kept and those after it lost.
 //!
-//! A change of length counts as a change and is not torn. Not covered are several torn writes at
-//! once, a write of which sectors in its middle are lost or kept alone, a torn write together with
-//! any subset of the others, subsets of the changes that are older than the window, and a second power
-//! failure while the store opens: those are drawn at random in whole simulated worlds.
+//! A change of length counts as a change and is not torn. Not covered are: several torn writes at
+//! once, a write with lost or kept sectors in its middle, a torn write together with any subset of
+//! the others, subsets of the changes older than the window, and a second power failure while the
+//! store opens. Whole simulated worlds draw these at random.
 //!
-//! States with equal bytes and equally far in the workload are judged once. In each the store must
-//! open without a panic or a word of damage; hold every acknowledged step byte for byte and of the
-//! one in flight each call whole or not at all; hold rows, phases and snapshots that follow from the
-//! events; take a new run, its guards holding back what they must; answer commits that are sent
-//! again as the seam says; and hold all of that when it is opened again.
+//! States with equal bytes at the same position of the workload are judged once. In each state the
+//! store must open without a panic and without a report of damage. It must hold every acknowledged
+//! step byte for byte, and each call of the step in flight whole or not at all. Rows, phases and
+//! snapshots must follow from the events. It must accept a new run, and its guards must still hold
+//! attempts back. It must answer repeated commits as the seam demands. All of that must hold when
+//! it is opened once more.
 
 mod commit_builder;
 mod digests;
@@ -61,7 +62,7 @@ use crate::records::Records;
 use crate::runtime::{DiskLatency, PollCounter, RuntimePlan, SimRuntime, run_seed};
 use crate::sync::lock;
 
-/// As many newest changes as every subset is tried of, unless told.
+/// Every subset of so many newest changes is tried, unless set.
 pub const WINDOW: usize = 8;
 /// The largest window: 65,536 subsets a disk call.
 pub const LARGEST_WINDOW: usize = 16;
@@ -113,8 +114,8 @@ pub fn count(trace: &DiskTrace, window: usize) -> Counts {
     walk(trace, window.min(LARGEST_WINDOW), |_| ())
 }
 
-/// Judges every distinct state that `trace`'s disk may be left in, on `jobs` threads. `tell` is called
-/// after each.
+/// Judges every distinct state that `trace`'s disk may be left in, on `jobs` threads. `tell` is
+/// called after each.
 #[must_use]
 pub fn examine(
     trace: &DiskTrace,

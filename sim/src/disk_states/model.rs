@@ -1,4 +1,5 @@
-//! What the store must hold, by the words of its seam. Shares no code with any store.
+//! The required content of the store, by the documentation of its seam. Shares no code with any
+//! store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -52,13 +53,13 @@ impl fmt::Display for Call {
 /// A call that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Made {
-    /// What was asked.
+    /// The requests.
     pub call: Call,
     /// The store's time in the answer; zero where it has none.
     pub at: Timestamp,
 }
 
-/// What the seam shows of a store.
+/// The content of a store, as the seam shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shown {
     /// Every run, by id.
@@ -67,20 +68,20 @@ pub struct Shown {
     pub letters: Vec<StoredLetter>,
 }
 
-/// What the seam shows of one run.
+/// One run, as the seam shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownRun {
     /// Its head.
     pub head: RunHead,
-    /// What loading it gives.
+    /// The answer when it is loaded.
     pub newest: (Option<Snapshot>, Tail),
-    /// What loading it from its first event gives.
+    /// The answer when it is loaded from its first event.
     pub whole: (Option<Snapshot>, Tail),
     /// Its rows.
     pub rows: Vec<QueueRow>,
 }
 
-/// What a store must hold.
+/// The required content of a store.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     runs: BTreeMap<RunId, Page>,
@@ -232,7 +233,7 @@ impl Model {
         row.is_some_and(|row| token_of(row) == Some(*token))
     }
 
-    /// What the seam must show.
+    /// The content that the seam must show.
     pub(super) fn shown(&self) -> Shown {
         let runs = self.runs.values().map(Page::shown).collect();
         Shown { runs, letters: self.letters.values().cloned().collect() }
@@ -276,7 +277,7 @@ impl Page {
         };
         let from = self.snapshot.as_ref().map_or(self.floor, |snapshot| snapshot.version);
         let newest = (self.snapshot.clone(), after(from));
-        // What was trimmed away stands in the snapshot.
+        // The snapshot contains the trimmed events.
         let whole = match self.floor {
             Version::START => (None, after(Version::START)),
             _ => newest.clone(),

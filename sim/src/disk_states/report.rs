@@ -1,4 +1,4 @@
-//! What came of trying every state, in numbers and words.
+//! The result of trying every state, in numbers and words.
 
 use std::fmt;
 
@@ -66,11 +66,11 @@ impl Counts {
 /// A state in which something is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Breach {
-    /// The disk call in whose middle the power failed, from 0; their count for the end.
+    /// The disk call during which the power failed, from 0; the number of calls means the end.
     pub op: usize,
     /// Which of the changes that were not durable are kept.
     pub left: Left,
-    /// What is wrong.
+    /// The finding.
     pub why: String,
 }
 
@@ -81,12 +81,12 @@ impl fmt::Display for Breach {
     }
 }
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// How many states there are. The distinct ones were judged, each once.
     pub counts: Counts,
-    /// What was wrong, in the order of the calls.
+    /// The findings, in the order of the calls.
     pub breaches: Vec<Breach>,
 }
 

@@ -103,8 +103,8 @@ impl CommitBuilder {
         self.applied(1, &ended(task(0, 0), token, result), false).await
     }
 
-    /// Another run beside the first, two calls at once, a result of many pages, a snapshot, and what
-    /// it has folded in trimmed away.
+    /// Another run beside the first, two calls at once, a result of many pages, a snapshot, and
+    /// what it has folded in trimmed away.
     pub(super) async fn grow(&mut self) -> Result<(), NotRecorded> {
         let create = self.create(2, one()?, None)?;
         let (start, token) = self.start(1, task(0, 1)).await?;
@@ -115,7 +115,7 @@ impl CommitBuilder {
         self.step(vec![Call::Trim(id(1), below)]).await
     }
 
-    /// Guarded attempts that fail for good, and what becomes of their letters.
+    /// Guarded attempts that fail for good, and what is done with their letters.
     pub(super) async fn fail(&mut self) -> Result<(), NotRecorded> {
         let token = self.started(2, task(0, 0)).await?;
         let last = self.started(1, task(1, 0)).await?;

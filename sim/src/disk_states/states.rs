@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::disk::{Change, SECTOR, Unsynced};
 
-/// What becomes of the changes that are not durable. The window is the newest of them.
+/// Which of the changes that are not durable survive. The window is the newest of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// Of the window any subset is kept.
@@ -23,7 +23,7 @@ pub enum Left {
         at: u64,
         /// Which part of it is kept.
         kept: Part,
-        /// What becomes of all others.
+        /// Which of the others survive.
         others: Others,
     },
 }
@@ -31,13 +31,13 @@ pub enum Left {
 /// A part of a torn write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// What lies before the tear.
+    /// The part before the tear.
     Head,
-    /// What lies behind it.
+    /// The part after it.
     Tail,
 }
 
-/// What becomes of the other changes where a write is torn.
+/// Which of the other changes survive where a write is torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
     /// All are kept.

@@ -1,4 +1,4 @@
-//! Goes through a tape call by call and makes every state that a power failure may leave.
+//! Goes through a disk trace call by call and makes every state that a power failure may leave.
 
 use super::digests::{SeenStates, StateBuilder};
 use super::disk_trace::{DiskTrace, Effect, Op};

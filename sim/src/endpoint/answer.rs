@@ -17,10 +17,10 @@ use tokio::sync::mpsc;
 
 use crate::scenario::{Reply, RetryAfter};
 
-/// Headers that say where a message ends and what becomes of its connection.
+/// Headers that say where a message ends and whether its connection stays open.
 const FRAMING: [HeaderName; 4] = [CONNECTION, CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE];
 
-/// A body whose pieces come through a channel.
+/// A body that arrives in pieces through a channel.
 #[derive(Debug)]
 pub(super) struct Pieces(mpsc::UnboundedReceiver<Bytes>);
 
@@ -74,8 +74,8 @@ impl Answer {
         })
     }
 
-    /// What a user's service answers. Headers that HTTP does not know are left out, and those that
-    /// frame the message: they are the server's.
+    /// The answer of a user's service. Invalid headers are left out, and so are the headers that
+    /// frame the message, because the server sets them.
     pub(super) fn of(response: &crate::user::Response) -> Self {
         let mut answer = Self::whole(response.status, response.body.clone());
         for (name, value) in &response.headers {
@@ -129,7 +129,7 @@ impl Answer {
         Self::pieces(200, pieces, every_ms)
     }
 
-    /// The response whose body `rest` feeds.
+    /// The response. `rest` feeds its body.
     pub(super) fn response(
         &self,
         rest: mpsc::UnboundedReceiver<Bytes>,

@@ -1,4 +1,4 @@
-//! What truly arrived at an endpoint, and whether the answer was delivered.
+//! Records every request that arrived at an endpoint, and whether its answer was delivered.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -40,7 +40,7 @@ pub struct Entry {
     pub delivery: Option<Delivery>,
     /// The user's own service that it was sent to, by host, and the whole request.
     pub service: Option<(String, Request)>,
-    /// What that service answered.
+    /// The answer of that service.
     pub response: Option<Response>,
 }
 

@@ -1,8 +1,8 @@
-//! Scripted HTTP endpoints: what a step's action meets in the simulated world.
+//! Scripted HTTP endpoints, which the actions of the simulated world call.
 //!
-//! Decides how each request is answered, by an [`EndpointScript`] and the request's place among those
-//! with the same receipt token, and writes down in a [`Ledger`] what truly arrived. Must never know
-//! policies, runs or what a caller makes of an answer. To add a reply, add a variant to
+//! Decides how each request is answered, by an [`EndpointScript`] and the request's place among
+//! those with the same receipt token, and records in a [`Ledger`] every request that arrived. Must
+//! never know policies, runs or how a caller reads an answer. To add a reply, add a variant to
 //! [`Reply`](crate::scenario::Reply), say in `answer` how it is given, and add a row to
 //! `sim/tests/world/endpoint_replies.rs`.
 

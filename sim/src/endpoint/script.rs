@@ -1,4 +1,4 @@
-//! What an endpoint answers, as plain data.
+//! The answers of an endpoint, as plain data.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scenario::{Reply, Scenario};
 
-/// What one endpoint answers, by path. A path without a route is answered with 404.
+/// The answers of one endpoint, by path. A path without a route is answered with 404.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndpointScript {
@@ -30,7 +30,7 @@ impl Default for EndpointScript {
 }
 
 impl EndpointScript {
-    /// What a scenario's endpoints answer.
+    /// The answers of a scenario's endpoints.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Self {
         let route = |e: &crate::scenario::EndpointPlan| Route {

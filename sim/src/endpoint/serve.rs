@@ -66,7 +66,7 @@ struct Exchange {
     own: Option<ServiceCall>,
 }
 
-/// Nobody will answer: the connection ends.
+/// There will be no answer: the connection ends.
 #[derive(Debug, thiserror::Error)]
 #[error("the endpoint gives no answer")]
 struct Silent;
@@ -116,7 +116,7 @@ impl Endpoint {
         self.0.services.keys().cloned().collect()
     }
 
-    /// What truly arrived.
+    /// The requests that arrived.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         self.0.ledger.clone()
@@ -187,7 +187,7 @@ impl Endpoint {
         let exchange = Exchange { place, route, reply, method: head.method, args, breaker, own };
         let _ = placed.set(exchange.place);
         let (answer, answered) = oneshot::channel();
-        // A separate task: the handling goes on when the caller gives up.
+        // A separate task: handling continues when the caller gives up.
         madsim::task::spawn(self.clone().handle(exchange, answer));
         answered.await.map_err(|_| Silent)
     }
@@ -309,10 +309,10 @@ impl Endpoint {
         }
     }
 
-    /// What the service answers, written down.
+    /// Asks the service and records its answer.
     ///
     /// # Panics
-    /// When that is no status: the world ends, and says so.
+    /// When the answer is no valid status.
     async fn ask(&self, own: &ServiceCall, place: Place) -> crate::user::Response {
         let answer = own.answer().await;
         assert!(
@@ -367,7 +367,7 @@ impl Endpoint {
     }
 
     async fn until_healed(&self) {
-        // Enlisted before the look, so a heal between the two is not missed.
+        // Registered before the check, so a heal between the two is not missed.
         let changed = self.0.changed.notified();
         if !self.is_healed() {
             changed.await;

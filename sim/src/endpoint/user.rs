@@ -1,5 +1,5 @@
-//! Requests to a user's own service: what the plan of its host does to them on their way, and what
-//! the service answers.
+//! Requests to a user's service: how the plan of its host changes them, and how the service
+//! answers.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -25,7 +25,7 @@ pub(super) struct ServiceCall {
 }
 
 impl ServiceCall {
-    /// What the service answers, its polls counted: one that goes round and round is found.
+    /// The answer of the service. Its polls are counted, so a livelock is found.
     pub(super) async fn answer(&self) -> Response {
         let mut answering = pin!((self.service)(self.request.clone()));
         poll_fn(|cx| {
@@ -35,7 +35,7 @@ impl ServiceCall {
     }
 }
 
-/// The request as a service gets it. What stands in headers that are no text is left out.
+/// The request as a service gets it. Headers that are no text are left out.
 pub(super) fn request(method: &str, uri: &Uri, headers: &HeaderMap, body: &Bytes) -> Request {
     let texts = headers.iter().filter_map(|(name, value)| {
         Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned()))
@@ -49,11 +49,11 @@ pub(super) fn request(method: &str, uri: &Uri, headers: &HeaderMap, body: &Bytes
     }
 }
 
-/// Whether the service gets the request before the caller meets this reply: else the reply is all
-/// that comes of it.
+/// Whether the service gets the request before the caller gets this reply. If not, the reply is the
+/// only effect.
 pub(super) fn reaches(reply: &Reply) -> bool {
     match reply {
-        // A gateway gave up waiting for what was done all the same.
+        // A gateway gave up waiting, but the service did the work.
         Reply::Status { code, .. } => *code == 504,
         _ => true,
     }
@@ -79,25 +79,25 @@ pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
     serde_json::from_slice(&answer.body).map_or(Reply::Malformed, Reply::Ok)
 }
 
-/// What `Retry-After` says: seconds, however many, or a date, or nothing that can be read.
+/// The meaning of `Retry-After`: seconds, a date, or unreadable text.
 fn asks_for(text: &str) -> RetryAfter {
     let text = text.trim_ascii();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return RetryAfter::Seconds(text.parse().unwrap_or(u64::MAX));
     }
     match httpdate::parse_http_date(text) {
-        // Read against a clock that may be wrong, so nothing is known of it.
+        // A date is compared with a clock that may be wrong, so the delay is unknown.
         Ok(_) => RetryAfter::Date { secs: 0, own_date: false },
         Err(_) => RetryAfter::Text(text.to_owned()),
     }
 }
 
-/// Whether answers to requests by `method` have no body, whatever their head says of one.
+/// Whether answers to requests by `method` have no body, even if their head announces one.
 fn is_answered_bare(method: &Method) -> bool {
     *method == Method::HEAD
 }
 
-/// What a caller by `method` gets of a scripted reply, where that is something else.
+/// The reply that a caller by `method` sees, where it differs from the scripted one.
 pub(crate) fn as_received(method: &Method, reply: &Reply) -> Option<Reply> {
     match reply {
         Reply::Status { code: code @ 200..=299, body, .. } => {

@@ -1,21 +1,21 @@
-//! What users did to runs and dead letters, and the answers.
+//! The commands of users for runs and dead letters, and the answers.
 
 use retrial::run::{Letter, LetterId, RunId};
 use retrial::store::{LetterHead, Prune, RunHead};
 use retrial::time::Timestamp;
 
-/// What users did, and the dead letters that the store keeps.
+/// The commands of users, and the dead letters in the store.
 #[derive(Clone, Debug, Default)]
 pub struct InterventionEvidence {
     /// The dead letters; the second part is missing where it can't be read.
     pub letters: Vec<(LetterHead, Option<Letter>)>,
     /// Every answer to a redriving.
     pub redriven: Vec<(LetterId, RedriveAnswer)>,
-    /// Letters whose discarding was answered well.
+    /// Letters that were discarded with success.
     pub discarded: Vec<LetterId>,
     /// Steps that were failed by hand, where that was answered well.
     pub by_hand: u64,
-    /// What was pruned at the end.
+    /// The runs that were pruned at the end.
     pub pruned: Option<Pruning>,
 }
 
@@ -35,7 +35,7 @@ pub enum RedriveAnswer {
 /// A pruning, and the store before and after it.
 #[derive(Clone, Debug)]
 pub struct Pruning {
-    /// What was asked for.
+    /// The command.
     pub asked: Prune,
     /// Store time of the answer that listed the runs before.
     pub at: Timestamp,

@@ -1,5 +1,5 @@
-//! What the two ends of a connection share: how far each direction has come, what holds it back,
-//! and how it ends.
+//! The state that the two ends of a connection share: the position of each direction, its
+//! obstacles, and how it ends.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -108,13 +108,13 @@ impl State {
         }
     }
 
-    /// Resets the connection as seen from the end that sends along `out`: what that end sent still
-    /// arrives before the reset, what it has not read is lost.
+    /// Resets the connection as seen from the end that sends along `out`: bytes that it sent still
+    /// arrive before the reset, bytes that it has not read are lost.
     pub(super) fn reset(&mut self, out: Direction) {
         let sent = self.pipe(out).sent;
         self.pipe(out).finish(sent, Ending::Reset);
         let back = self.pipe(out.back());
-        // What the other end closed before is lost with the bytes before it.
+        // An earlier close of the other end is lost with the bytes before it.
         back.end = Some((back.read, Ending::Reset));
         back.wake();
     }
@@ -206,11 +206,11 @@ impl Conn {
 /// One end of a connection. The network keeps it, so that a dead node's end stays open.
 #[derive(Debug)]
 pub(super) struct End {
-    /// The network's own number of it.
+    /// Its number in the network.
     pub(super) id: u64,
-    /// Whose it is.
+    /// Its incarnation.
     pub(super) incarnation: Incarnation,
-    /// What it sends along.
+    /// The direction that it sends in.
     pub(super) out: Direction,
     pub(super) conn: Arc<Conn>,
     inner: Mutex<Option<TcpStream>>,

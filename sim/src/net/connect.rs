@@ -18,7 +18,7 @@ use crate::clock::true_now;
 use crate::incarnation::Incarnation;
 use crate::trace::Kind;
 
-/// What one incarnation of a node connects with.
+/// Opens connections for one incarnation of a node.
 #[derive(Clone, Debug)]
 pub struct SimConnector {
     net: Net,
@@ -33,8 +33,8 @@ impl SimConnector {
     /// Opens a connection to `port` of `host`; to be called on its own node.
     ///
     /// # Errors
-    /// `NotFound` for a host that nobody added, as a failed look-up; `ConnectionRefused` when the
-    /// plan says so or nobody listens there.
+    /// `NotFound` for an unknown host, as a failed look-up; `ConnectionRefused` when the
+    /// plan says so or there is no listener.
     pub async fn connect_to(&self, host: &str, port: u16) -> io::Result<ShimStream> {
         self.alive().await;
         let from = self.incarnation.node();
@@ -79,13 +79,13 @@ impl SimConnector {
         }
     }
 
-    /// What a handshake takes, 1 to 9 ms: madsim's takes no time.
+    /// The time of a handshake, 1 to 9 ms: madsim's takes no time.
     fn latency(&self, link: &str) -> Nanos {
         let drawn = self.net.draw(link.bytes().fold(0, |h, b| h.rotate_left(7) ^ u64::from(b)));
         Nanos::from_millis(1 + drawn % 9)
     }
 
-    /// The dead connect to nobody.
+    /// A dead node opens no connections.
     async fn alive(&self) {
         if self.incarnation.is_over() {
             future::pending::<()>().await;

@@ -12,7 +12,7 @@ use super::stream::ShimStream;
 use crate::incarnation::Incarnation;
 use crate::trace::Kind;
 
-/// What one incarnation of a node accepts connections with.
+/// Accepts connections for one incarnation of a node.
 #[derive(Debug)]
 pub struct SimListener {
     net: Net,
@@ -33,7 +33,7 @@ impl SimListener {
         Ok(Self { net, incarnation, addr, inner })
     }
 
-    /// Whose it is.
+    /// Its incarnation.
     #[must_use]
     pub fn incarnation(&self) -> &Incarnation {
         &self.incarnation
@@ -49,7 +49,8 @@ impl SimListener {
             if self.incarnation.is_over() {
                 future::pending::<()>().await;
             }
-            // Without a record it was not made through the network, so nobody is there.
+            // Without a record it was not made through the network, so its other end does not
+            // exist.
             let Some(conn) = self.net.accepted(peer, self.addr) else { continue };
             let node = self.incarnation.node();
             self.net.record(node, Kind::Message, &format!("{} is accepted", conn.name), &[]);

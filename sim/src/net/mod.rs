@@ -1,17 +1,18 @@
 //! The simulated network: a byte-level fault shim around madsim's TCP.
 //!
-//! Decides what bytes cross between two nodes, in what pieces, when, and how a connection ends; all
-//! of it from a [`NetPlan`] and the seed. Must never know HTTP, stores or what the bytes mean. To
-//! add a fault, add a variant to [`Effect`], say in [`Net`] where it takes effect, count it there
-//! with [`FaultKind`](crate::fault::FaultKind), and add a row to `sim/tests/world/net_faults.rs`.
+//! Decides which bytes pass between two nodes, in which pieces and when, and how a connection ends.
+//! Everything follows from a [`NetPlan`] and the seed. Must never know HTTP, stores or what the
+//! bytes mean. To add a fault, add a variant to [`Effect`], say in [`Net`] where it takes effect,
+//! count it there with [`FaultKind`](crate::fault::FaultKind), and add a row to
+//! `sim/tests/world/net_faults.rs`.
 //!
-//! What stands in for madsim's behaviour, and why:
+//! Where it differs from madsim, and why:
 //! - a write is sent at once, in pieces, as a kernel would: madsim waits for a flush;
-//! - what holds bytes back (partition, stall, delay) does so at the reader; writers never notice;
+//! - faults that hold bytes back (partition, stall, delay) act at the reader; writers never notice;
 //! - a connection ends at a byte position: the reader first gets every byte before it;
-//! - the stream of a dead [`Incarnation`](crate::incarnation::Incarnation) neither sends nor closes. Its peer sees
-//!   silence, and a reset once [`Net::node_restarted`] says that the node is back. A node that is
-//!   down refuses connections: its process is gone, its host is not.
+//! - the stream of a dead [`Incarnation`](crate::incarnation::Incarnation) neither sends nor
+//!   closes. Its peer sees silence, and a reset once [`Net::node_restarted`] says that the node is
+//!   back. A node that is down refuses connections: its process has ended, but its host still runs.
 
 mod conn;
 mod connect;

@@ -59,7 +59,7 @@ pub(super) struct Host {
     pub(super) ip: IpAddr,
 }
 
-/// What keeps a connection from being made.
+/// An obstacle to making a connection.
 pub(super) enum Obstacle {
     Refused,
     Waits { until: Mono },
@@ -80,7 +80,7 @@ impl Net {
         }))
     }
 
-    /// Names `node`, whose madsim node has the address `ip`. Its name is its first host name.
+    /// Adds `node` with the address `ip` of its madsim node. Its name is its first host name.
     pub fn add_node(&self, node: &str, ip: IpAddr) {
         self.tables().hosts.insert(node.to_owned(), Host { node: node.into(), ip });
     }
@@ -93,7 +93,7 @@ impl Net {
         }
     }
 
-    /// What `incarnation` connects with.
+    /// The connector of `incarnation`.
     #[must_use]
     pub fn connector(&self, incarnation: Incarnation) -> SimConnector {
         SimConnector::new(self.clone(), incarnation)
@@ -111,8 +111,8 @@ impl Net {
         SimListener::bind(self.clone(), incarnation, port).await
     }
 
-    /// Switches every fault off for good: hung connections and silent streams go on. What was
-    /// reset or cut stays so.
+    /// Switches every fault off for good: hung connections and silent streams continue. Connections
+    /// that were reset or cut stay so.
     pub fn heal(&self) {
         self.0.healed.store(true, Ordering::SeqCst);
         self.record("net", Kind::Input, "the network heals", &[]);
@@ -124,8 +124,8 @@ impl Net {
     /// Stands for a fault's place in the plan where two nodes are parted by [`Net::part`].
     pub(super) const BY_HAND: usize = usize::MAX;
 
-    /// Keeps two nodes apart until [`Net::join`], or until the network heals: no connection is made,
-    /// no byte arrives.
+    /// Keeps two nodes apart until [`Net::join`], or until the network heals: no connection is
+    /// made, no byte arrives.
     pub(crate) fn part(&self, one: &str, other: &str) {
         {
             let mut tables = self.tables();
@@ -227,7 +227,8 @@ impl Net {
         *next - 1
     }
 
-    /// Records who listens at `addr`. Connections that waited there for an earlier listener are reset.
+    /// Records who listens at `addr`. Connections that waited there for an earlier listener are
+    /// reset.
     pub(super) fn note_listener(&self, addr: SocketAddr, incarnation: Incarnation) {
         let earlier = self.tables().listeners.insert(addr, incarnation);
         let Some(earlier) = earlier else { return };
@@ -331,7 +332,8 @@ impl Net {
         self.0.plan.faults[fault].effect.kind()
     }
 
-    /// How much later what begins at `position` arrives when so many sendings of a hundred are lost.
+    /// How much later what begins at `position` arrives when so many sendings of a hundred are
+    /// lost.
     pub(super) fn lost(
         &self,
         conn: &Conn,

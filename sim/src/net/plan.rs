@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::fault::FaultKind;
 
-/// What the network does wrong, and how it cuts what crosses it into pieces.
+/// The faults of the network, and how it cuts a stream into pieces.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetPlan {
@@ -44,7 +44,7 @@ pub struct NetFault {
     /// Which connections from `from` to `to`. Partitions do not look at it.
     #[serde(default)]
     pub which: Which,
-    /// What it does.
+    /// Its effect.
     pub effect: Effect,
 }
 
@@ -95,7 +95,7 @@ impl Window {
     /// All time.
     pub const ALWAYS: Self = Self { from: Mono::from_nanos(0), until: Mono::from_nanos(u64::MAX) };
 
-    /// Whether `now` lies in it.
+    /// Whether it contains `now`.
     #[must_use]
     pub fn holds(self, now: Mono) -> bool {
         self.from <= now && now < self.until
@@ -134,14 +134,14 @@ pub enum Direction {
     Response,
 }
 
-/// What a fault does. A fault at byte n takes effect when the sender offers the byte after the
+/// The effect of a fault. A fault at byte n takes effect when the sender offers the byte after the
 /// n-th, so that exactly n bytes come before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Effect {
     /// The connection is refused.
     Refuse,
-    /// The connection is not made until the window ends or the network heals; then it goes on.
+    /// The connection is not made until the window ends or the network heals.
     Hang,
     /// Both ends see a reset, the receiver after `byte` bytes.
     ResetAt {
@@ -180,8 +180,8 @@ pub enum Effect {
     /// `from` and `to` can't reach each other. Connections hang and streams fall silent until the
     /// window ends or the network heals; then both go on and nothing is lost.
     Partition,
-    /// Bytes from `from` don't reach `to`; otherwise as [`Effect::Partition`]. No connection is made
-    /// between the two, since that takes both ways.
+    /// Bytes from `from` don't reach `to`; otherwise as [`Effect::Partition`]. No connection is
+    /// made between the two, since that takes both ways.
     OneWay,
 }
 

@@ -46,7 +46,7 @@ impl Breaker {
     }
 }
 
-/// What a reader finds before it looks at the bytes.
+/// The state that a reader checks before the bytes.
 enum Gate {
     /// At most so many bytes.
     Open(u64),
@@ -93,7 +93,7 @@ impl ShimStream {
         self.net.strike(self.incarnation().node(), kind, &text);
     }
 
-    /// What the reader may do now. It is woken when that changes by anything but bytes.
+    /// The next step of the reader. It is woken when that changes by anything but bytes.
     fn gate(&self, cx: &Context<'_>) -> Gate {
         let (conn, way, now) = (&self.end.conn, self.end.out.back(), true_now());
         let parted = self.net.parted(self.peer(), self.incarnation().node(), now);
@@ -232,7 +232,7 @@ impl ShimStream {
     }
 }
 
-/// A user's own faults are counted by whoever brings them.
+/// The strike of a user's fault is counted by the fault itself.
 fn is_planned(fault: usize) -> bool {
     fault != Net::BY_HAND
 }
@@ -311,7 +311,7 @@ impl Drop for ShimStream {
 }
 
 impl super::NetFault {
-    /// Whether it is about `conn`, at whatever time.
+    /// Whether it concerns `conn`, at any time.
     fn about(&self, conn: &Conn) -> bool {
         self.covers(&conn.from, conn.to.node(), conn.number, self.window.from)
     }

@@ -1,4 +1,4 @@
-//! What is planned to befall a node.
+//! The planned faults of a node.
 
 use std::future::Future;
 use std::sync::{Arc, Weak};
@@ -14,7 +14,7 @@ use crate::fault::FaultKind;
 use crate::net::Window;
 use crate::sync::lock;
 
-/// How long a slow node runs between two times that it stands still.
+/// How long a slow node runs between two pauses.
 const RUNS: Nanos = Nanos::from_millis(20);
 
 /// When a crash happens. Numbers count from 0, over all the node's lives.
@@ -35,7 +35,7 @@ pub enum CrashAt {
 pub struct Crash {
     /// When.
     pub at: CrashAt,
-    /// What becomes of writes that are not synced.
+    /// Which unsynced writes survive.
     pub outcome: CrashOutcome,
     /// How long the node stays down.
     pub down: Nanos,
@@ -45,7 +45,7 @@ pub struct Crash {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pause {
-    /// The true time from which the node stands still.
+    /// The true time at which the node pauses.
     pub at: Mono,
     /// For how long.
     pub lasts: Nanos,
@@ -59,7 +59,7 @@ impl SimNode {
         let die = move || {
             let may = |node: &Arc<Inner>| !lock(&node.state).healed;
             if node.upgrade().filter(may).is_some_and(|node| node.die(crash.outcome)) {
-                // Nobody listens any more once the world has ended.
+                // The receiver is gone once the world has ended.
                 let _ = dead.send(());
             }
         };
@@ -83,7 +83,8 @@ impl SimNode {
         });
     }
 
-    /// Plans a crash just before the node's poll number `poll`, from 0 and over all its incarnations.
+    /// Plans a crash just before the node's poll number `poll`, from 0 and over all its
+    /// incarnations.
     pub fn crash_at_poll(&self, poll: u64, outcome: CrashOutcome, down: Nanos) {
         self.plan_crash(Crash { at: CrashAt::Poll(poll), outcome, down });
     }
@@ -102,8 +103,8 @@ impl SimNode {
         });
     }
 
-    /// Plans that the node is slow for a while: it stands still for `stands`, runs a little, and
-    /// stands still again.
+    /// Plans that the node is slow for a while: it pauses for `stands`, runs for a short time, and
+    /// pauses again.
     pub fn plan_slowness(&self, window: Window, stands: Nanos) {
         let node = self.clone();
         supervise(async move {

@@ -1,4 +1,4 @@
-//! How what an endpoint gave must be read.
+//! How the answer of an endpoint must be read.
 
 use retrial::failure::sanitise;
 use retrial::failure::{Class, ErrorCode, Failure};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::evidence::Arrival;
 use crate::scenario::Reply;
 
-/// What descends from one of these may pass.
+/// Descendants of these may pass.
 const TRANSIENT: [&str; 5] =
     ["TimeoutError", "ConnectionError", "NetworkError", "ServerError", "RateLimitError"];
 
@@ -84,8 +84,8 @@ pub(super) fn breaks(reply: &Reply) -> bool {
     matches!(reply, Reply::Truncated | Reply::ResetAfterHandling)
 }
 
-/// The code of the failure that a complete JSON answer means: by what it says (`success` is looked
-/// at before anything else, A3, A4), by being an exception object, or by what it is.
+/// The code of the failure that a complete JSON answer means: by its `success` field first (A3,
+/// A4), as an exception object, or by its type.
 fn failure_in(reply: &Reply) -> Option<ErrorCode> {
     let exception = Exception::of(reply).map(|exception| exception.code);
     let Reply::Ok(body) = reply else { return exception };
@@ -95,7 +95,7 @@ fn failure_in(reply: &Reply) -> Option<ErrorCode> {
     }
 }
 
-/// Why what would be a result is none: it is nested deeper than 100 levels, or longer than 256 KiB.
+/// Why a value is refused as a result: it is nested deeper than 100 levels, or longer than 256 KiB.
 fn not_kept(body: &Value) -> Option<&'static str> {
     if depth(body) > 100 {
         return Some("RESULT_TOO_DEEP");
@@ -112,7 +112,7 @@ fn depth(value: &Value) -> u32 {
     1 + below.unwrap_or(0)
 }
 
-/// What a request with the body `sent` is given that is answered with the success `reply`.
+/// The answer to a request with the body `sent` if the reply is the success `reply`.
 pub(crate) fn body_of(reply: &Reply, sent: &[u8]) -> Value {
     match reply {
         Reply::Ok(body) => body.clone(),

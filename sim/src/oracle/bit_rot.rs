@@ -1,6 +1,6 @@
-//! Promise 5 where bits have rotted: damage is noticed, never believed. What rots
-//! may be lost, and together with a crash the last commits may be taken back; but nothing is read
-//! that nobody wrote.
+//! Promise 5 where bits have rotted: damage is noticed, never believed. Rotted records may be lost,
+//! and together with a crash the last commits may be rolled back. But no value is read that was
+//! never written.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use retrial::run::{Recorded, RunId};
 use super::{Promise, Replayer, Report, is_guarded, replay, silence, termination};
 use crate::evidence::Evidence;
 
-/// The store gives an event that nobody wrote there.
+/// The store returns an event that was never written there.
 pub const INVENTED: &str = "invented";
 
 /// Something that had rotted was reported: a run as damaged, or the whole store.
@@ -17,9 +17,9 @@ pub(super) const REPORTED: &str = "rot reported";
 /// A store that had rotted went on.
 pub(super) const SURVIVED: &str = "rot survived";
 
-/// What is judged of a world in which something rotted: that it ends, that what is left can be
-/// folded, that it was written by somebody, and that no secret shows. The other promises speak of
-/// what may be lost here.
+/// The judgement of a world with rotted bits: it ends, the remaining events can be folded, all of
+/// them were written once, and no secret shows. The other promises are about records that may be
+/// lost here.
 pub(super) fn judge_all(evidence: &Evidence, replayer: &dyn Replayer) -> Vec<Report> {
     let each = Promise::ALL.into_iter().map(|promise| match promise {
         Promise::Termination => ends(evidence),

@@ -1,4 +1,4 @@
-//! What branches hand on: errors that no success has cleared, and whose a failure is that no edge
+//! The errors that branches pass on: those that no success has cleared, and those that no edge
 //! catches.
 
 use std::collections::BTreeSet;
@@ -17,17 +17,17 @@ use super::{GATHERED, Report};
 pub const ERRORS_MISGATHERED: &str = "errors_misgathered";
 
 impl StepOutcomes<'_> {
-    /// The failed steps whose errors are not cleared once the step has ended.
+    /// The failed steps with errors that are not cleared once the step has ended.
     fn carried(&self, workflow: &Workflow, step: StepIx) -> BTreeSet<StepIx> {
         self.kept(workflow, vec![step])
     }
 
-    /// The failed steps whose errors reach the step.
+    /// The failed steps with errors that reach the step.
     fn inherited(&self, workflow: &Workflow, step: StepIx) -> BTreeSet<StepIx> {
         self.kept(workflow, self.before(workflow, step))
     }
 
-    /// The failed steps among these and before them, where no success lies between.
+    /// The failed steps among these and before them, with no success between.
     fn kept(&self, workflow: &Workflow, mut next: Vec<StepIx>) -> BTreeSet<StepIx> {
         let (mut seen, mut failed) = (BTreeSet::new(), BTreeSet::new());
         while let Some(step) = next.pop() {
@@ -50,7 +50,7 @@ impl StepOutcomes<'_> {
         after.into_iter().chain(self.caught(step)).collect()
     }
 
-    /// The steps whose failures were routed to the step, in the order in which they were.
+    /// The steps with failures that were routed to the step, in that order.
     fn caught(&self, step: StepIx) -> Vec<StepIx> {
         let failures = self.routed.iter().filter(|(_, _, _, c)| *c == RouteCause::Failure);
         failures.filter(|(_, _, to, _)| *to == step).map(|(_, from, _, _)| *from).collect()

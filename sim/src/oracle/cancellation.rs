@@ -1,5 +1,5 @@
-//! The part of promise 3 about what is called off: the node that ends a run or cancels a task stops
-//! its attempts at once.
+//! The part of promise 3 about cancellation: the node that ends a run or cancels a task stops its
+//! attempts at once.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use crate::fault::FaultKind;
 /// An attempt went on after its own node had called it off.
 pub const NOT_CALLED_OFF: &str = "not_called_off";
 
-/// How long an endpoint may take to hear that its caller has gone.
+/// How long an endpoint may take to notice that its caller has gone.
 const NEWS: Nanos = Nanos::from_millis(500);
 
-/// What keeps the news that a caller has gone from its endpoint, or a node from acting.
+/// The faults that delay the end of a connection, or the action of a node.
 const DEAF: [FaultKind; 8] = [
     FaultKind::Delay,
     FaultKind::Stall,

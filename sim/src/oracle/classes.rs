@@ -1,6 +1,5 @@
-//! The part of promise 7 about what a failure is: its class and its types follow from its code, or
-//! from the exception that was answered. Whether it is tried again is for
-//! the policy to say, which looks at both.
+//! The part of promise 7 about a failure's class and types: they follow from its code, or from the
+//! exception in the answer. The policy decides by both whether to retry.
 
 use retrial::failure::{Class, Failure};
 

@@ -1,5 +1,5 @@
-//! Promise 5: nothing lost. What was acknowledged or reported is durable, nothing was done before it
-//! was written, what succeeded is not run again, and projections follow the events.
+//! Promise 5: nothing lost. Acknowledged and reported events are durable, nothing is done before it
+//! is written, a task that succeeded does not run again, and projections follow the events.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub const TOLD_BUT_LOST: &str = "told_but_lost";
 pub const TOLD_OTHERWISE: &str = "told_otherwise";
 /// A node reported an event after its end, or before its start.
 pub const TOLD_BY_THE_DEAD: &str = "told_by_the_dead";
-/// What is durable was never told, although no engine died.
+/// A durable event was never reported, although no engine died.
 pub const NEVER_TOLD: &str = "never_told";
 /// The store reports a run as damaged although nothing rotted.
 pub const DAMAGED_WITHOUT_ROT: &str = "damaged_without_rot";
@@ -103,7 +103,7 @@ fn order(report: &mut Report, run: &RunEvidence) {
     }
 }
 
-/// What succeeded is not run again.
+/// A task that succeeded does not run again.
 fn success(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>) {
     let done = task.entries.iter().position(|e| matches!(e.event, Event::TaskSucceeded { .. }));
     let Some(done) = done else { return };
@@ -225,8 +225,8 @@ fn observed(report: &mut Report, evidence: &Evidence) {
     }
 }
 
-/// What is durable is told by whoever wrote it: an answer that was lost is asked for again. Only an
-/// engine that dies leaves something untold.
+/// The writer of an event reports it, because it asks again for a lost answer. Only an engine that
+/// dies leaves an event unreported.
 fn untold(report: &mut Report, evidence: &Evidence) {
     if evidence.lifespans.iter().any(|l| l.died.is_some() && l.node != STORE) {
         return;

@@ -1,8 +1,8 @@
-//! The part of promise 5 about error budgets: an alert is recorded exactly where it is raised, and the
-//! run that delivers it to its webhook exists, whatever crashed in between.
+//! The part of promise 5 about error budgets: an alert is recorded exactly where it is raised, and
+//! the run that delivers it to its webhook exists, also after crashes.
 //!
-//! Where all of an action's outcomes are one run's, their order is known and the alerts follow from
-//! them. Where runs share it, only what holds in every order is asked for.
+//! If all outcomes of an action belong to one run, their order is known and the alerts follow from
+//! them. If runs share the action, the oracle demands only what holds in every order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,13 @@ use crate::evidence::{Evidence, RunEvidence};
 
 /// An alert that no failure of its attempt follows.
 pub const ALERT_WITHOUT_FAILURE: &str = "alert_without_failure";
-/// An alert that its own numbers do not reach, or that nobody asked for.
+/// An alert that its own numbers do not reach, or that is not in the rules.
 pub const ALERT_UNREACHED: &str = "alert_unreached";
 /// An alert counts outcomes that there were not.
 pub const ALERT_MISCOUNTED: &str = "alert_miscounted";
 /// An alert was raised again although it can't have been lowered.
 pub const ALERT_TWICE: &str = "alert_twice";
-/// An alert must have been raised, and was not told.
+/// An alert must have been raised, and was not recorded.
 pub const ALERT_UNTOLD: &str = "alert_untold";
 /// The alerts of a run are not those that follow from its outcomes.
 pub const ALERTS_OTHERWISE: &str = "alerts_otherwise";
@@ -32,7 +32,7 @@ pub const ALERTS_OTHERWISE: &str = "alerts_otherwise";
 pub const WEBHOOK_LOST: &str = "webhook_lost";
 /// A webhook's run says something else than its alert.
 pub const WEBHOOK_WRONG: &str = "webhook_wrong";
-/// A run that nobody asked for.
+/// A run that was not submitted.
 pub const WEBHOOK_UNASKED: &str = "webhook_unasked";
 
 /// How far the instants of outcomes may be from those at which the store counted them.
@@ -190,7 +190,7 @@ fn webhook(report: &mut Report, evidence: &Evidence, told: &RecordedAlert<'_>) {
         && workflow.steps()[0].policy == *named.policy()
         && same
         && fields.iter().all(|(key, value)| input.get(*key) == Some(value));
-    report.check(right, id, WEBHOOK_WRONG, || format!("{}; it was told {input:?}", shown()));
+    report.check(right, id, WEBHOOK_WRONG, || format!("{}; its input is {input:?}", shown()));
     let receipt = TaskId::FIRST.receipt(id).to_string();
     let arrived = evidence.ledger.iter().filter(|a| a.receipt_token.as_deref() == Some(&receipt));
     for arrival in arrived {
@@ -207,8 +207,7 @@ fn unasked(report: &mut Report, evidence: &Evidence, told: &[RecordedAlert<'_>])
     }
 }
 
-/// What must hold of all the alerts of one action together. `alone` says that nothing else guards
-/// it.
+/// Judges all alerts of one action together. `alone` says that the action has no other guard.
 fn of_action(
     report: &mut Report,
     evidence: &Evidence,
@@ -246,7 +245,7 @@ fn of_action(
             let lowered = is_lowered(budget, *share, pair[0].failures, between);
             report.check(lowered, None, ALERT_TWICE, || format!("{action}: {pair:?}"));
         }
-        // In whatever order they came, the last failure found at least this.
+        // In every order, the last failure finds at least this.
         let enough = failures >= u64::from(budget.min_calls().get());
         let must = enough && reaches(budget, *share, failures, calls);
         report.check(!must || !of_share.is_empty(), None, ALERT_UNTOLD, || {

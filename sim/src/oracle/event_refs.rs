@@ -1,5 +1,5 @@
-//! The events that a finding's sentence names: `#22 attempt_started`, of the finding's run or of the
-//! run named last before it.
+//! The events that a finding's sentence names: `#22 attempt_started`, of the finding's run or of
+//! the run named last before it.
 
 use std::collections::BTreeSet;
 
@@ -22,8 +22,8 @@ pub struct EventRef {
 /// The length of a run's id in a text.
 const ID: usize = 36;
 
-/// The events that `finding` names, in its order, each once. What neither the store has nor an
-/// observer received is no event.
+/// The events that `finding` names, in its order, each once. A number that neither the store nor an
+/// observer has is no event.
 #[must_use]
 pub fn named(finding: &Finding, evidence: &Evidence) -> Vec<EventRef> {
     let text = finding.text.as_str();
@@ -80,7 +80,7 @@ mod tests {
         RunId::from_random(n, n)
     }
 
-    /// Two runs, of each of which an observer was told events 0 to 4.
+    /// Two runs. Of each, an observer got events 0 to 4.
     fn evidence() -> Evidence {
         let observed = |(run, number)| ObservedEvent {
             node: "node-0".to_owned(),

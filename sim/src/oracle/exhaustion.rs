@@ -1,5 +1,6 @@
 //! Promise 3: exhaustion. A task fails for good exactly once, after exactly the allowed attempts,
-//! and what follows is what was announced; nothing starts after an end. Routing is in `routing`.
+//! and the following events are those that were announced; nothing starts after an end. Routing is
+//! in `routing`.
 
 use retrial::failure::Failure;
 use retrial::policy::GiveUp;
@@ -14,7 +15,7 @@ use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
 
 /// It was retried although the policy stops.
 pub const RETRIED_TOO_OFTEN: &str = "retried_too_often";
-/// It was given up although the policy goes on.
+/// The task failed for good although the policy allows a retry.
 pub const GAVE_UP_EARLY: &str = "gave_up_early";
 /// It was given up for a reason that does not hold.
 pub const WRONG_REASON: &str = "wrong_reason";
@@ -165,7 +166,7 @@ fn ruling(
         deadline: task.deadline(),
     };
     let policy = &task.step.policy;
-    // What was used up before the kept history is unknown.
+    // The attempts used up before the kept history are unknown.
     let forgets = policy.total_timeout().is_some()
         || policy.timeout_retries().is_some()
         || !policy.counting().is_shared();
@@ -203,7 +204,8 @@ fn ruling(
     }
 }
 
-/// Whether what came of the attempt is unknown: as its failure implies, or as whoever made it says.
+/// Whether the outcome of the attempt is unknown: as its failure implies, or as the function
+/// reports.
 fn unknown(
     evidence: &Evidence,
     ledger: &Ledger<'_>,
@@ -213,8 +215,8 @@ fn unknown(
     let arrivals = ledger.arrivals(task.run.id, task.task, failed.attempt);
     let implied = model::unknown(failed.failure, !arrivals.is_empty());
     if evidence.own.is_own && endpoint_of(&task.run.workflow, task.task.step).is_none() {
-        // A user's function makes failures as it likes, and knows what it has done. Of one that did
-        // not come to its end nobody knows.
+        // A user's function makes any failure, and knows its own effect. The effect of one that did
+        // not end is unknown.
         let function_records = ledger.function_records(task.run.id, task.task, failed.attempt);
         let itself = function_records.iter().find_map(|work| match &work.did {
             FunctionEvent::Failed { code, unknown } if code == failed.failure.code() => {

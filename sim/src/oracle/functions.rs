@@ -1,5 +1,5 @@
-//! What is recorded of a registered function's attempt is what that attempt said and did: its
-//! outcome, its cost, its progress; and what had held before is not looked at again.
+//! The record of a registered function's attempt is that attempt's own outcome, cost and progress.
+//! Preconditions that held are not checked again.
 
 use retrial::run::{Event, RunId, TaskId};
 use retrial::time::Nanos;
@@ -13,31 +13,31 @@ use crate::fault::FaultKind;
 
 /// An outcome of an attempt that never began.
 pub const NEVER_BEGAN: &str = "never_began";
-/// What an attempt cost is not what it said.
+/// The recorded cost of an attempt is not the reported one.
 pub const COST_MISCOUNTED: &str = "cost_miscounted";
 /// Progress did not reach the next attempt.
 pub const PROGRESS_LOST: &str = "progress_lost";
-/// An attempt saw progress that nobody had made.
+/// An attempt saw progress that was never reported.
 pub const PROGRESS_FROM_NOWHERE: &str = "progress_from_nowhere";
 /// A precondition that had held was looked at again.
 pub const CHECKED_AGAIN: &str = "checked_again";
-/// A missed heartbeat where none is asked for.
+/// A missed heartbeat where the step demands none.
 pub const NO_HEARTBEAT_ASKED: &str = "no_heartbeat_asked";
 /// An attempt was made where its function is not registered.
 pub const NOT_REGISTERED_THERE: &str = "not_registered_there";
-/// An attempt went on for too long without a heartbeat.
+/// An attempt ran too long without a heartbeat.
 pub const SILENT_TOO_LONG: &str = "silent_too_long";
 
 /// The outcome of a function's attempt.
 pub(super) const FUNCTION: &str = "function";
-/// An attempt of a function whose precondition had held before.
+/// An attempt of a function after its precondition had held.
 pub(super) const CHECKED: &str = "precondition once";
-/// What an attempt cost.
+/// The cost of an attempt.
 pub(super) const COST: &str = "cost";
 /// Progress that reached the next attempt, or a missed heartbeat.
 pub(super) const HEARTBEAT: &str = "heartbeat";
 
-/// The outcome of an attempt whose function some node has not.
+/// The outcome of an attempt of a function that some node lacks.
 pub(super) const ELSEWHERE: &str = "function elsewhere";
 
 /// Beyond the limit: what a wake-up and the way to the endpoint and back may add.
@@ -56,7 +56,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_
                 evidence.missing_functions.contains(&task.step.action),
                 &task.entries,
             );
-            // What a user's own function did inside nobody wrote down.
+            // The work inside a user's function is not recorded.
             if evidence.own.is_own {
                 continue;
             }
@@ -129,7 +129,7 @@ impl Task<'_> {
         beats.last()
     }
 
-    /// What an attempt finds: the progress that was recorded, or newer; and nothing to look at
+    /// Judges what an attempt finds: the recorded progress, or newer; and no precondition to check
     /// again.
     fn begins(
         &self,
@@ -193,7 +193,7 @@ impl Task<'_> {
         }
     }
 
-    /// A heartbeat is missed only where one is asked for, and then it is.
+    /// A heartbeat is missed exactly where the step demands one and none came.
     fn beats(&self, report: &mut Report, evidence: &Evidence, entries_of_task: &[Entry<'_>]) {
         let of_action = self.run.workflow.actions().get(&self.step.action);
         let of_action = of_action.and_then(|action| action.heartbeat_timeout);
@@ -208,7 +208,7 @@ impl Task<'_> {
                 }
                 Event::TaskSucceeded { attempt, .. } => {
                     let Some(limit) = limit else { continue };
-                    // A node that stood still had its timers stand still as well.
+                    // While a node is paused, its timers are paused as well.
                     let stood = [FaultKind::Pause, FaultKind::SlowNode];
                     if stood.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
                         continue;

@@ -1,5 +1,5 @@
-//! A naive model of the graph: which edge a step's end takes. What the evidence does not show (the
-//! payload of a result) makes a condition unknown, and an unknown one is not judged.
+//! A naive model of the graph: which edge a step's end takes. If a condition needs data that is not
+//! in the evidence (the payload of a result), it is unknown, and not judged.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::model::answers_to;
 
-/// What a condition gives.
+/// The value of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Truth {
     Yes,
@@ -31,7 +31,7 @@ impl Truth {
     }
 }
 
-/// What conditions see.
+/// The values that conditions see.
 pub(super) struct Seen<'e> {
     pub(super) input: &'e Map<String, Value>,
     pub(super) last_error: Option<Value>,
@@ -52,7 +52,7 @@ impl<'e> Seen<'e> {
         let mut parts = path.split('.').skip(1);
         let root = match parts.next() {
             Some("input") => Some(Value::Object(self.input.clone())),
-            // What has gone wrong elsewhere meanwhile is not looked up for a result.
+            // Errors of other branches are not looked up for a result.
             Some("_last_error" | "_errors") if self.result.is_some() => return Err(()),
             Some("_last_error") => self.last_error.clone(),
             Some("_errors") => self.errors.clone(),
@@ -66,7 +66,7 @@ impl<'e> Seen<'e> {
         }))
     }
 
-    /// C6. What is missing equals nothing.
+    /// C6: a missing value equals nothing.
     pub(super) fn holds(&self, condition: &Condition) -> Truth {
         match condition {
             Condition::Exists { field } => {
@@ -112,8 +112,8 @@ pub(super) enum Way {
     Unknown,
 }
 
-/// The way of a step that succeeded: the first edge by priority whose condition holds; it is no
-/// exception edge.
+/// The edge of a step that succeeded: the first one by priority with a condition that holds; never
+/// an exception edge.
 pub(super) fn way_of_success(workflow: &Workflow, step: StepIx, seen: &Seen<'_>) -> Way {
     let mut edges: Vec<&Transition> = out(workflow, step);
     edges.retain(|t| t.on_error.is_none());
@@ -180,7 +180,7 @@ fn out(workflow: &Workflow, step: StepIx) -> Vec<&Transition> {
     workflow.transitions().iter().filter(|t| t.from == step).collect()
 }
 
-/// The first edge that holds, unless an unknown one stands before it.
+/// The first edge that holds, unless an unknown one is before it.
 fn first(edges: &[&Transition], truth: impl Fn(&Transition) -> Truth) -> Way {
     for edge in edges {
         match truth(edge) {

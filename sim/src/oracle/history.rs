@@ -55,7 +55,7 @@ pub(super) fn entries(run: &RunEvidence) -> impl Iterator<Item = Entry<'_>> {
     run.events.iter().zip(first..).map(|(r, number)| Entry { number, at: r.at, event: &r.event })
 }
 
-/// What a run was asked to work on; none where its beginning is trimmed away.
+/// The input of a run; `None` if its first events are trimmed.
 pub(super) fn input_of(run: &RunEvidence) -> Option<&Map<String, Value>> {
     match &run.events.first()?.event {
         Event::RunCreated { input, .. } => Some(input),
@@ -100,8 +100,8 @@ pub(super) struct TaskHistory<'e> {
     pub(super) whole: bool,
 }
 
-/// Every task that has an event. That a guard holds a task, or what it cost, is no step of it:
-/// guards and functions have oracles of their own.
+/// Every task that has an event. Holds and costs are left out: separate oracles judge guards and
+/// functions.
 pub(super) fn tasks(run: &RunEvidence) -> Vec<TaskHistory<'_>> {
     let mut by_task: BTreeMap<TaskId, Vec<Entry<'_>>> = BTreeMap::new();
     for entry in entries(run).filter(|e| !is_aside(e.event)) {
@@ -138,7 +138,7 @@ pub(super) struct Retry<'e> {
     pub(super) previous: Option<Nanos>,
     /// The rule that governs, as the model says, with its place.
     pub(super) governs: Option<(usize, &'e Rule)>,
-    /// The attempts that count against that rule; `None` where what they were is trimmed away.
+    /// The attempts that count against that rule; `None` if they are trimmed.
     pub(super) count: Option<u32>,
 }
 
@@ -169,7 +169,7 @@ impl<'e> TaskHistory<'e> {
         Some(self.first_started()?.after(self.step.policy.total_timeout()?))
     }
 
-    /// Every retry whose failure is kept.
+    /// Every retry with a failure that is kept.
     pub(super) fn retries(&self) -> Vec<Retry<'e>> {
         let policy = &self.step.policy;
         let mut last: Option<(Entry<'e>, &'e Failure)> = None;

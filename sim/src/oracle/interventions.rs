@@ -1,6 +1,6 @@
-//! Promise 9: what people do to runs and failed work happens as they asked. Every final failure
-//! leaves one dead letter with what was invoked, a letter is redriven at most once, nothing
-//! of a paused run's retries is sent, and what is pruned is gone while all else stays.
+//! Promise 9: commands of people take effect as asked. Every final failure leaves one dead letter
+//! with the invocation, a letter is redriven at most once, no retry of a paused run is sent, and
+//! pruning removes exactly what it should.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -94,7 +94,7 @@ fn left(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>, task: &Ta
     }
 }
 
-/// What of a letter is not as the history has it.
+/// The differences of a letter from the history.
 fn differs(
     task: &TaskHistory<'_>,
     head: &LetterHead,
@@ -236,7 +236,7 @@ fn removed(pruning: &Pruning) -> BTreeSet<RunId> {
     pruning.before.iter().map(|head| head.run).filter(|run| !after.contains(run)).collect()
 }
 
-/// What went had to go, what stayed had to stay, and what went is gone.
+/// Every pruned run had to go, every kept run had to stay, and a pruned run is gone completely.
 fn pruned(report: &mut Report, pruning: &Pruning) {
     let gone = removed(pruning);
     let asked = &pruning.asked;

@@ -1,5 +1,5 @@
-//! Promise 7: isolation. What is recorded of a task follows from what its own attempts met: an
-//! answer that is recorded was given to that very attempt, and nothing of a sibling's shows.
+//! Promise 7: isolation. The record of a task follows from its own attempts: a recorded answer was
+//! given to that very attempt, and shows nothing of a sibling.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,8 +99,8 @@ fn judge_task(
     });
 }
 
-/// An outcome is reported only after the attempt's own endpoint has answered: the outcome of another
-/// attempt would come too soon.
+/// An outcome is reported only after the attempt's own endpoint has answered: the outcome of
+/// another attempt would come too soon.
 fn answered(
     report: &mut Report,
     evidence: &Evidence,
@@ -201,7 +201,7 @@ fn failed(
     classes::judge(report, task, entry, failure, arrivals);
 }
 
-/// What can break an exchange from outside.
+/// The faults that can break an exchange from outside.
 const NETWORK: &[FaultKind] = &[
     FaultKind::Crash,
     FaultKind::Pause,
@@ -219,7 +219,7 @@ const NETWORK: &[FaultKind] = &[
     FaultKind::SlowStream,
 ];
 
-/// What can keep a node from renewing its lease.
+/// The faults that can keep a node from renewing its lease.
 const LEASE: &[FaultKind] = &[
     FaultKind::Crash,
     FaultKind::Pause,

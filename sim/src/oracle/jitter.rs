@@ -1,5 +1,5 @@
-//! The part of promise 2 about chance: jitter is a function of run seed, task and attempt alone, and
-//! two tasks never share it.
+//! The part of promise 2 about random numbers: jitter is a function of run seed, task and attempt
+//! alone, and two tasks never share it.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ const WIDE: u128 = 1_000_000;
 /// The delays that were right.
 type Range = (u128, u128);
 
-/// What jitter gave, over all runs.
+/// The drawn jitter of all runs.
 #[derive(Default)]
 pub(super) struct Drawn<'e> {
     by_place: BTreeMap<(u64, TaskId, u32, Range), (Nanos, &'e str)>,

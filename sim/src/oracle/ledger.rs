@@ -1,5 +1,5 @@
-//! Which arrival belongs to which attempt, by receipt token and `X-Retry-Attempt`; and what a
-//! registered function did in which.
+//! Which arrival belongs to which attempt, by receipt token and `X-Retry-Attempt`; and the acts of
+//! registered functions in each.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use retrial::run::{RunId, TaskId};
 
 use crate::evidence::{Arrival, Evidence, FunctionRecord, RunEvidence};
 
-/// What endpoints and functions saw, by task and attempt.
+/// The records of endpoints and functions, by task and attempt.
 pub(super) struct Ledger<'e> {
     by_attempt: BTreeMap<(String, u32), Vec<&'e Arrival>>,
     function_records: BTreeMap<(RunId, TaskId, u32), Vec<&'e FunctionRecord>>,
@@ -29,7 +29,7 @@ impl<'e> Ledger<'e> {
         Self { by_attempt, function_records }
     }
 
-    /// What the registered function did in `attempt` of `task`, in order.
+    /// The acts of the registered function in `attempt` of `task`, in order.
     pub(super) fn function_records(
         &self,
         run: RunId,
@@ -39,7 +39,7 @@ impl<'e> Ledger<'e> {
         self.function_records.get(&(run, task, attempt)).map_or(&[], Vec::as_slice)
     }
 
-    /// What arrived for `attempt` of `task`.
+    /// The arrivals for `attempt` of `task`.
     pub(super) fn arrivals(&self, run: RunId, task: TaskId, attempt: u32) -> &[&'e Arrival] {
         let token = task.receipt(run).to_string();
         self.by_attempt.get(&(token, attempt)).map_or(&[], Vec::as_slice)

@@ -1,5 +1,5 @@
-//! The part of promise 5 about what is put out: JSON lines tell the store's history, each line whole,
-//! in order and to the letter, and counters count what was told.
+//! The part of promise 5 about outputs: JSON lines are the store's history, each line whole, in
+//! order and exact, and counters count the events that observers got.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ pub const LINE_BROKEN: &str = "line_broken";
 pub const LINE_WRONG: &str = "line_wrong";
 /// A run's lines are out of order, or one is missing between others.
 pub const LINE_OUT_OF_ORDER: &str = "line_out_of_order";
-/// What is durable stands in no line, although no engine died.
+/// A durable event is in no line, although no engine died.
 pub const LINE_MISSING: &str = "line_missing";
 /// A counter differs from the number of observed events.
 pub const WRONG_COUNT: &str = "wrong_count";
@@ -61,7 +61,7 @@ fn lines(report: &mut Report, evidence: &Evidence, output: &Output) -> Vec<(RunI
         observed.push((run, number));
         let kept = evidence.runs.iter().find(|r| r.id == run);
         if let Some(kept) = kept.filter(|r| !r.damaged && number >= r.first.0) {
-            let right = entry(kept, number).is_some_and(|entry| tells(line, &entry));
+            let right = entry(kept, number).is_some_and(|entry| matches(line, &entry));
             report.check(right, run, LINE_WRONG, || {
                 format!("{source}, line {place}: not event #{number} of the store")
             });
@@ -86,7 +86,7 @@ fn entry(run: &RunEvidence, number: u64) -> Option<Entry<'_>> {
 }
 
 /// Whether a line says what the event says, as far as the documents name it.
-fn tells(line: &Value, entry: &Entry<'_>) -> bool {
+fn matches(line: &Value, entry: &Entry<'_>) -> bool {
     let seconds = |length: retrial::time::Nanos| std::time::Duration::from(length).as_secs_f64();
     let about = match entry.event {
         Event::AttemptFailed { failure, will_retry, .. } => {
@@ -125,7 +125,7 @@ fn missing(report: &mut Report, evidence: &Evidence, observed: &BTreeSet<(RunId,
     }
 }
 
-/// Counters add up to what observers were told.
+/// Counters add up to the events that observers got.
 fn counts(report: &mut Report, evidence: &Evidence, text: &str) {
     let sum = |name: &str, label: &str| -> u64 {
         let lines = text.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('{'));
@@ -158,7 +158,7 @@ fn counts(report: &mut Report, evidence: &Evidence, text: &str) {
     ] {
         let counted = sum(name, label);
         report.check(counted == expected, None, WRONG_COUNT, || {
-            format!("{name} {label} is {counted}; {expected} were told")
+            format!("{name} {label} is {counted}; observers got {expected}")
         });
     }
 }

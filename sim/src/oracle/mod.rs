@@ -1,6 +1,6 @@
 //! The oracles: one for each promise of the design, each judging [`Evidence`] alone.
 //!
-//! Decides whether what a world left behind keeps the promises. Written from the specification's
+//! Decides whether the evidence of a world keeps the promises. Written from the specification's
 //! rows and decisions: it must never call the engine's decisions (`decide`, `apply`, verdicts,
 //! backoff arithmetic), or a bug would excuse itself. To add an oracle, add a variant to
 //! [`Promise`], a file with `judge`, an arm in [`judge_all`] and planted defects in
@@ -97,7 +97,7 @@ impl Promise {
         self as usize + 1
     }
 
-    /// What is promised, in a sentence.
+    /// The promise, in a sentence.
     #[must_use]
     pub fn says(self) -> &'static str {
         match self {
@@ -181,20 +181,20 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What one oracle has to say.
+/// The report of one oracle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Whose.
+    /// Its promise.
     pub oracle: Promise,
     /// How many things it looked at. Zero means that it proved nothing.
     pub judged: u64,
     /// How often it met each of the [`FEATURES`].
     pub features: BTreeMap<&'static str, u64>,
-    /// What was wrong.
+    /// The finding.
     pub findings: Vec<Finding>,
 }
 
-/// Rare things whose being judged a sweep shows by name.
+/// Rare cases. A sweep shows how often each was judged.
 pub const FEATURES: [&str; 29] = [
     COUNT_PER_RULE,
     TRUNCATED,
@@ -226,9 +226,9 @@ pub const FEATURES: [&str; 29] = [
     bit_rot::REPORTED,
     bit_rot::SURVIVED,
 ];
-/// An alert that was told.
+/// An alert that was raised.
 pub(crate) const ALERT: &str = "alert";
-/// The alerts of an action whose outcomes are all known in their order.
+/// The alerts of an action with outcomes in a known order.
 pub(crate) const ALERTS_TO_COME: &str = "alerts foretold";
 /// A webhook's run.
 pub(crate) const WEBHOOK: &str = "webhook";

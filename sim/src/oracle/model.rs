@@ -1,5 +1,6 @@
-//! A naive model of policies: which rule a failure falls to, how long it waits, when it stops. Wide
-//! integers, no cleverness; where the specification leaves a rounding open it gives a range.
+//! A naive model of policies: which rule applies to a failure, how long the delay is, when retries
+//! end. Wide integers, no optimisation. Where the specification leaves a rounding open, it gives a
+//! range.
 
 use retrial::failure::{Class, Failure};
 use retrial::policy::{
@@ -49,7 +50,7 @@ pub(super) fn limit(policy: &Policy) -> Option<u32> {
 /// in the text on a tie; for a lost lease that none matches, the one with the
 /// most attempts of all.
 pub(super) fn rule<'p>(policy: &'p Policy, failure: &Failure) -> Option<(usize, &'p Rule)> {
-    // What an action requires does not hold: trying again is for nobody to ask.
+    // A precondition does not hold: no policy asks for a retry.
     if failure.code().as_str() == "PRECONDITION_FAILED" {
         return None;
     }
@@ -89,8 +90,8 @@ pub(super) fn last_start(policy: &Policy, deadline: Timestamp) -> Option<u128> {
     u128::from(deadline.as_nanos()).checked_sub(u128::from(before.get()))
 }
 
-/// Whether a failure answers to `name`: its code, its type or an ancestor, or the HTTP statuses
-/// that a name such as `5xx` or `500-599` stands for.
+/// Whether a failure matches `name`: its code, its type or an ancestor, or the HTTP statuses that a
+/// name such as `5xx` or `500-599` means.
 pub(super) fn answers_to(failure: &Failure, name: &str) -> bool {
     let code = failure.code().as_str();
     let own = code == name || failure.lineage().iter().any(|t| t == name);
@@ -138,7 +139,8 @@ pub(super) fn class(policy: &Policy, failure: &Failure) -> Class {
 }
 
 /// The delays that are right before retry `n` (from 1) under `rule`, after a retry that waited
-/// `previous`; `None` for a custom function that the model does not know (spec decisions 2 to 4, 10).
+/// `previous`; `None` for a custom function that the model does not know (spec decisions 2 to 4,
+/// 10).
 #[must_use]
 pub fn delays(rule: &Rule, n: u32, previous: Option<Nanos>) -> Option<Delays> {
     let drawn = spread(&rule.backoff, n, previous)?;
@@ -214,7 +216,8 @@ fn custom(name: &str, n: u128) -> Option<u128> {
     })
 }
 
-/// `base * (millionths / 1,000,000)^times`, rounded down at every step and rounded up at every step.
+/// `base * (millionths / 1,000,000)^times`, rounded down at every step and rounded up at every
+/// step.
 fn grown(base: u128, millionths: u128, times: u32) -> Delays {
     let (mut low, mut high) = (base, base);
     for _ in 0..times {
@@ -237,14 +240,14 @@ fn fibonacci(n: u32) -> u128 {
     numbers[(n as usize).min(200) - 1]
 }
 
-/// What a task had used up when an attempt failed.
+/// The attempts and time that a task had used up when an attempt failed.
 pub(super) struct Situation<'t> {
     pub(super) attempt: u32,
     pub(super) at: Timestamp,
     pub(super) timeout_retries: u32,
     /// Whether the action's declaration says that running it twice does harm.
     pub(super) harmful: bool,
-    /// Whether what came of the attempt is unknown.
+    /// Whether the outcome of the attempt is unknown.
     pub(super) unknown: Unknown,
     /// The places of the rules that caused its retries.
     pub(super) causes: &'t [usize],
@@ -253,14 +256,14 @@ pub(super) struct Situation<'t> {
     pub(super) deadline: Option<Timestamp>,
 }
 
-/// Whether what came of an attempt is unknown.
+/// Whether the outcome of an attempt is unknown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unknown {
     pub(super) surely: bool,
     pub(super) possibly: bool,
 }
 
-/// What the model says about trying again.
+/// The model's answer about a retry.
 #[derive(Debug)]
 pub(super) struct Ruling {
     /// Whether no draw of chance allows another attempt.
@@ -269,9 +272,9 @@ pub(super) struct Ruling {
     pub(super) reasons: Vec<GiveUp>,
 }
 
-/// It is where its lease was lost, where it ran out of time, or where its answer was cut off and the
-/// request had `arrived` at the endpoint. A request that never left, and an answer that could be read,
-/// are known.
+/// It is where its lease was lost, where it ran out of time, or where its answer was cut off and
+/// the request had `arrived` at the endpoint. A request that never left, and an answer that could
+/// be read, are known.
 pub(super) fn unknown(failure: &Failure, arrived: bool) -> Unknown {
     let is = |name| answers_to(failure, name);
     let (surely, possibly) = match failure.code().as_str() {

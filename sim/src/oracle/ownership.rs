@@ -1,5 +1,5 @@
-//! Promise 6: one owner. Each attempt is started once, under a token of its own, and has at most
-//! one outcome, which no other attempt's start comes before.
+//! Promise 6: one owner. Each attempt starts once, under its own token, and has at most one
+//! outcome, before the next attempt starts.
 
 use std::collections::{BTreeMap, BTreeSet};
 

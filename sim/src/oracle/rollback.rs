@@ -1,6 +1,6 @@
-//! The part of promise 3 about rolling back: a run that must be rolled back is, once; what
-//! succeeded and has a compensation is undone strictly backwards, each once, nothing else is, and
-//! the run ends as it was to end.
+//! The part of promise 3 about rollbacks: a run that must be rolled back is, once. Each task that
+//! succeeded and has a compensation is undone once, strictly backwards, and nothing else is. The
+//! run ends with the outcome that started the rollback.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::evidence::RunEvidence;
 
 /// A run ended without the rollback that its workflow or its user asked for.
 pub const ROLLBACK_MISSING: &str = "rollback_missing";
-/// A run was rolled back though nobody asked for it, or twice.
+/// A run was rolled back without need, or twice.
 pub const ROLLBACK_UNASKED: &str = "rollback_unasked";
 /// Something was undone that did not succeed, twice, or not in backward order.
 pub const UNDONE_WRONGLY: &str = "undone_wrongly";
@@ -30,13 +30,13 @@ pub const OUTCOME_CHANGED: &str = "outcome_changed";
 /// A compensation was not given what it undoes.
 pub const WRONG_RESULT_UNDONE: &str = "wrong_result_undone";
 
-/// What a rollback has come to.
+/// The progress of a rollback.
 #[derive(Default)]
 struct Undoing<'e> {
     /// Successes that have a compensation, in order.
     done: Vec<TaskId>,
     started: Option<(Entry<'e>, &'e Outcome)>,
-    /// What was begun to be undone, in order, with how it ended.
+    /// The compensations that started, in order, with their outcomes.
     undone: Vec<(TaskId, Option<bool>)>,
     ended: Option<bool>,
     asked: bool,

@@ -1,4 +1,4 @@
-//! The second half of promise 3: what a step's end leads to, and how the run ends.
+//! The second half of promise 3: where a step's end leads, and how the run ends.
 
 use retrial::failure::{ErrorContext, Failure};
 use retrial::run::{Event, Outcome, RouteCause, TaskId};
@@ -243,7 +243,7 @@ impl<'e> StepOutcomes<'e> {
         });
     }
 
-    /// Whether nothing but calling off lies between `entry` and a run's end for another cause: its
+    /// Whether only cancellations are between `entry` and a run's end for another cause: its
     /// cancellation, or goals that are settled.
     fn ended_at_once(&self, run: &RunEvidence, entry: &Entry<'e>) -> bool {
         // A rollback follows upon how the run ends, and changes nothing about it.
@@ -266,7 +266,7 @@ impl<'e> StepOutcomes<'e> {
             })
     }
 
-    /// Whether every step whose tasks have all ended has ended too.
+    /// Whether every step has ended once all of its tasks have.
     fn steps(&self, report: &mut Report, run: &RunEvidence) {
         if self.ended.is_some() || self.rolls_back.is_some() {
             return;
@@ -301,7 +301,7 @@ impl<'e> StepOutcomes<'e> {
         }
     }
 
-    /// Whether somebody asked for the run to be cancelled before that event.
+    /// Whether a user asked to cancel the run before that event.
     fn cancelled_before(&self, run: &RunEvidence, number: u64) -> bool {
         entries(run).any(|e| e.number < number && matches!(e.event, Event::CancelRequested { .. }))
     }

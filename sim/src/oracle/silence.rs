@@ -1,6 +1,6 @@
-//! Promise 8: silence. No planted secret appears in anything put out, nor in a stored error, which
-//! is masked before it is stored. Inputs and results are stored as they are (spec decision
-//! 20), so the rest of the durable events is not judged here.
+//! Promise 8: silence. No planted secret appears in any output, nor in a stored error, which is
+//! masked before it is stored. Inputs and results are stored as they are (spec decision 20), so the
+//! rest of the durable events is not judged here.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ use crate::evidence::{Evidence, RunEvidence};
 
 /// A secret was put out.
 pub const SECRET_SHOWN: &str = "secret_shown";
-/// A secret stands in a stored error.
+/// A stored error contains a secret.
 pub const SECRET_STORED: &str = "secret_stored";
 
 /// Judges promise 8.

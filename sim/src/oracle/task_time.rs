@@ -1,5 +1,5 @@
-//! The part of promise 2 about time told: how long an attempt took, and where a task's time went
-//!. Computed anew from the times of starts and failures.
+//! The part of promise 2 about recorded times: how long an attempt took, and how a task spent its
+//! time. Computed from the times of starts and failures.
 
 use retrial::run::{Event, TaskTime};
 use retrial::time::{Nanos, Timestamp};
@@ -12,7 +12,7 @@ pub const WRONG_TOOK: &str = "wrong_took";
 /// A task's time went elsewhere than its end says.
 pub const WRONG_SPENT: &str = "wrong_spent";
 
-/// Judges a task whose whole history is kept.
+/// Judges a task with its whole history.
 pub(super) fn judge(report: &mut Report, task: &TaskHistory<'_>) {
     if !task.whole {
         return;

@@ -1,6 +1,6 @@
-//! Promise 1: no infinite loop. Attempts stay within the policy's limit, every acknowledged run, and
-//! every one that delivers an alert, ends once faults have stopped, and what is kept of a run is
-//! bounded.
+//! Promise 1: no infinite loop. Attempts stay within the policy's limit, every acknowledged run,
+//! and every one that delivers an alert, ends once faults have stopped, and the events kept of a
+//! run are bounded.
 
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
@@ -18,11 +18,11 @@ pub const TOO_MANY_ATTEMPTS: &str = "too_many_attempts";
 /// More events are kept than a run may hold.
 pub const UNBOUNDED_HISTORY: &str = "unbounded_history";
 
-/// The most attempts of one task whose events are kept: twice the first 10 and last 100 that
+/// The most attempts of one task with events that are kept: twice the first 10 and last 100 that
 /// trimming keeps, because trimming waits for the next snapshot.
 const KEPT_ATTEMPTS: u64 = 220;
-/// Started, failed, scheduled. That an attempt is held, and what it cost, is said at most once: their
-/// own oracles see to that, and such events are not counted here.
+/// Started, failed, scheduled. Events of holds and costs are not counted here: other oracles check
+/// that each occurs at most once.
 const EVENTS_AN_ATTEMPT: u64 = 3;
 /// Entered, ended, and a route for each edge are counted apart; this is for the run itself.
 const EVENTS_A_RUN: u64 = 12;
@@ -80,7 +80,7 @@ fn end(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
         evidence.observed.iter().filter(|t| t.run == run.id && t.number.0 == ended.number);
     let Some(first) = observed.map(|t| t.at).min() else { return };
     report.check(first <= by, run.id, LATE, || {
-        format!("{} was told at {}, after the bound {}", ended.show(), shown(first), shown(by))
+        format!("{} was reported at {}, after the bound {}", ended.show(), shown(first), shown(by))
     });
 }
 

@@ -1,4 +1,4 @@
-//! What took its time: attempts and what lay between them, and what arrived at the endpoints.
+//! The bars of a page: attempts, the waits between them, and requests at the endpoints.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(super) fn of_tasks(events: &Events, mask: &Mask) -> Vec<Bar> {
     bars
 }
 
-/// What a task is at.
+/// The current activity of a task.
 #[derive(Clone, Copy)]
 enum At<'e> {
     /// An attempt, since this event.
@@ -86,7 +86,7 @@ impl<'p> BarBuilder<'p> {
         }
     }
 
-    /// Whatever is still under way.
+    /// Activities that have not ended.
     fn rest(&mut self) {
         for (task, at) in std::mem::take(&mut self.open) {
             self.close(task, at, None, BarEnd::Open);
@@ -142,7 +142,7 @@ impl<'p> BarBuilder<'p> {
     }
 }
 
-/// What arrived at the endpoints, with the attempts that asked for it.
+/// The requests at the endpoints, with the attempts that sent them.
 pub(super) fn of_arrivals(
     evidence: &Evidence,
     events: &Events,

@@ -1,5 +1,5 @@
-//! Every event of every run, with its place: the node that reported it, and the true time at which it
-//! was told. Events carry the store's time, which may be wrong by any amount.
+//! Every event of every run, with its place: the node that reported it, and the true time at which
+//! an observer got it. Events carry the store's time, which may be wrong by any amount.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(super) struct Placed {
     pub(super) recorded: Recorded,
     pub(super) lane: usize,
     pub(super) at: Mono,
-    /// What a reader must know of it.
+    /// A note for the reader.
     pub(super) note: Option<&'static str>,
 }
 
@@ -136,8 +136,8 @@ impl OfRun {
     }
 }
 
-/// What the store kept of a run and what was told of it, in one line. What nobody was told stands
-/// beside the event before it that somebody was.
+/// The events of a run in the store and those that observers got, in one list. An event that no
+/// observer got stands beside the previous one that an observer got.
 fn placed(
     run: &RunEvidence,
     observed: &BTreeMap<u64, &ObservedEvent>,
@@ -163,8 +163,8 @@ fn placed(
     events
 }
 
-/// An event had happened when the one after it was told, however late it was told itself: by a node
-/// that had to ask again for an answer.
+/// An event had happened when observers got the one after it, however late it was reported itself:
+/// by a node that had to ask again for an answer.
 fn in_order(events: &mut [Placed]) {
     let mut next: Option<Mono> = None;
     for placed in events.iter_mut().rev() {
@@ -177,7 +177,7 @@ fn in_order(events: &mut [Placed]) {
     }
 }
 
-/// The place of an event that nobody was told.
+/// The place of an event that no observer got.
 fn beside(
     run: &RunEvidence,
     observed: &BTreeMap<u64, &ObservedEvent>,
@@ -185,7 +185,7 @@ fn beside(
     recorded: &Recorded,
     lanes: &mut Lanes,
 ) -> (usize, Mono, Option<&'static str>) {
-    let note = Some("no observer was told: time and lane are reckoned from its neighbours");
+    let note = Some("no observer got it: its time and lane are those of its neighbours");
     if let Some((_, before)) = observed.range(..number).next_back() {
         let at = before.at.after(recorded.at.since(before.recorded.at));
         return (lanes.of_name(&before.node), at, note);

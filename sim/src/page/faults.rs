@@ -1,4 +1,5 @@
-//! What went wrong for a while. That a fault struck stands in the history; here is when it could.
+//! The spans in which faults were on. The history says when a fault struck; this says when it
+//! could.
 
 use retrial::time::{Mono, Nanos};
 

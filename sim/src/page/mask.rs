@@ -1,5 +1,5 @@
-//! What a scenario calls a secret stands in no page (promise 8). Scenarios hold their secrets in
-//! plain text: in inputs, in replies, in the list itself.
+//! No page shows a secret of its scenario (promise 8). Scenarios hold their secrets in plain text:
+//! in inputs, in replies, in the list itself.
 
 use retrial::observe::json::MASK;
 

@@ -1,10 +1,10 @@
 //! A world as one page for a browser: a lane per node and endpoint, attempts as bars, faults as
 //! shaded spans, and each broken promise with the events that prove it.
 //!
-//! Decides what of a world is shown and where on the timeline it stands. Must never judge: what is
-//! wrong it has from the oracles, and the page shows no secret of its scenario. The data is made
-//! here; how it is drawn is `page.js`'s alone, which asks for nothing but this data. To show one
-//! thing more, give it a kind in `model`, build it in `bars` or `faults` and draw it in `page.js`.
+//! Decides which parts of a world are shown, and where on the timeline. Must never judge: the
+//! findings come from the oracles. The page shows no secret of its scenario. The data is made here;
+//! `page.js` draws it and needs nothing else. To show one more thing, give it a kind in `model`,
+//! build it in `bars` or `faults` and draw it in `page.js`.
 
 mod bars;
 mod events;
@@ -36,8 +36,8 @@ use mask::Mask;
 const LATEST: u64 = 1 << 53;
 
 impl Page {
-    /// The page of `scenario` and its result. Of a world that broke off, what the
-    /// history holds is all there is.
+    /// The page of `scenario` and its result. If the world broke off, the page has only its
+    /// history.
     #[must_use]
     pub fn of(scenario: &Scenario, lived: &ScenarioRun) -> Self {
         let ScenarioRun { report, history, evidence } = lived;
@@ -120,7 +120,7 @@ fn finding(breach: &Breach, events: &Events, mask: &Mask) -> Finding {
     }
 }
 
-/// What concerns all lanes at once.
+/// The entries that concern all lanes.
 fn upright(scenario: &Scenario, report: &SeedReport, evidence: Option<&Evidence>) -> Vec<Line> {
     let mut lines = vec![Line { at: exact(scenario.heal_at), name: "everything heals".to_owned() }];
     let bound = evidence.map(|e| (e.phases.healed_at, e.phases.bound));

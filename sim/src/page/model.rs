@@ -1,5 +1,5 @@
-//! What a page shows, as data: places are places in [`Page`]'s lists, times are true simulated time
-//! in nanoseconds since the world began.
+//! The content of a page, as data. Places are indexes into [`Page`]'s lists. Times are true
+//! simulated time in nanoseconds since the world began.
 
 use std::fmt::Display;
 
@@ -23,15 +23,15 @@ pub struct Page {
     pub runs: Vec<Run>,
     /// The lanes, from top to bottom.
     pub lanes: Vec<Lane>,
-    /// What concerns all lanes at once.
+    /// The entries that concern all lanes.
     pub lines: Vec<Line>,
-    /// What took its time, by its beginning.
+    /// The bars, by their start.
     pub bars: Vec<Bar>,
-    /// What went wrong for a while.
+    /// The spans of faults.
     pub spans: Vec<Span>,
-    /// What happened in an instant, by its time.
+    /// The marks of instants, by their time.
     pub marks: Vec<Mark>,
-    /// What was broken.
+    /// The broken promises.
     pub findings: Vec<Finding>,
     /// The kinds of faults that were drawn.
     pub strikes: Vec<Strikes>,
@@ -68,13 +68,13 @@ pub struct Run {
 /// A lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Lane {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Whose it is.
     pub kind: LaneKind,
 }
 
-/// Whose a lane is.
+/// The owner of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LaneKind {
@@ -97,7 +97,7 @@ pub enum LaneKind {
 pub struct Line {
     /// When.
     pub at: u64,
-    /// What.
+    /// Its name.
     pub name: String,
 }
 
@@ -108,9 +108,9 @@ pub struct Bar {
     pub lane: usize,
     /// When it began.
     pub from: u64,
-    /// When it ended; none where nobody knows.
+    /// When it ended; `None` if unknown.
     pub until: Option<u64>,
-    /// What.
+    /// Its kind.
     pub kind: BarKind,
     /// How it ended.
     pub end: BarEnd,
@@ -124,7 +124,7 @@ pub struct Bar {
     pub details: Vec<Detail>,
 }
 
-/// What took its time.
+/// The kind of a bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BarKind {
@@ -161,13 +161,13 @@ pub struct Span {
     pub from: u64,
     /// Until here; none where it lasts to the end.
     pub until: Option<u64>,
-    /// What.
+    /// Its kind.
     pub kind: SpanKind,
     /// In words.
     pub name: String,
 }
 
-/// What kind of thing went wrong for a while.
+/// The kind of a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SpanKind {
@@ -175,7 +175,7 @@ pub enum SpanKind {
     Dead,
     /// The node stood still.
     Still,
-    /// A fault was on, and struck whatever it met.
+    /// A fault was on.
     Window,
 }
 
@@ -186,9 +186,9 @@ pub struct Mark {
     pub lane: usize,
     /// When.
     pub at: u64,
-    /// What kind of thing.
+    /// Its kind.
     pub kind: MarkKind,
-    /// What.
+    /// Its name.
     pub name: String,
     /// The place of its run, for an event of one.
     pub run: Option<usize>,
@@ -198,7 +198,7 @@ pub struct Mark {
     pub details: Vec<Detail>,
 }
 
-/// What kind of thing happened in an instant.
+/// The kind of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MarkKind {
@@ -236,11 +236,11 @@ impl From<Kind> for MarkKind {
 pub struct Finding {
     /// The oracle that found it.
     pub oracle: String,
-    /// What was promised, in a sentence.
+    /// The promise, in a sentence.
     pub promise: String,
     /// The short stable code of what was found.
     pub reason: String,
-    /// What was found.
+    /// The finding.
     pub text: String,
     /// The events that prove it.
     pub proof: Vec<EventAt>,

@@ -1,4 +1,4 @@
-//! A page as one file that asks for nothing else.
+//! Writes a page as one file that loads nothing else.
 
 use super::model::Page;
 
@@ -7,7 +7,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 impl Page {
-    /// The page's HTML. What it shows is data to it: no text in it can become markup or script.
+    /// The page's HTML. All content is data: no text in it can become markup or script.
     #[must_use]
     pub fn html(&self) -> String {
         let data = serde_json::to_string(self).unwrap_or_default();
@@ -21,8 +21,8 @@ impl Page {
     }
 }
 
-/// `text` with the part of that name in the place of each `{{name}}`. What stands in a part is never
-/// taken for a name.
+/// `text` with the part of that name in the place of each `{{name}}`. A name inside a part is not
+/// replaced.
 fn filled(text: &str, part: impl Fn(&str) -> String) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

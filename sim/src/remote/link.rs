@@ -92,8 +92,8 @@ impl Calls {
         }
     }
 
-    /// Records that the call's first byte is about to leave. Returns false if nobody waits for it
-    /// any more: its caller was answered that it never left, so it must not leave.
+    /// Records that the call's first byte is about to leave. Returns false if its caller no longer
+    /// waits: the caller was answered that it never left, so it must not leave.
     fn mark_sent(&self, id: u64) -> bool {
         let mut table = self.table();
         let call = table.waiting.get_mut(&id);

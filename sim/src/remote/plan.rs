@@ -1,4 +1,4 @@
-//! What goes wrong between a store and its callers, as plain data.
+//! The faults between a store and its callers, as plain data.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +22,7 @@ pub struct StorePlan {
     pub faults: Vec<StoreFault>,
 }
 
-/// One fault: when, whose requests, which of them, what.
+/// One fault: when, of which caller, which requests, and its effect.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoreFault {
@@ -34,10 +34,11 @@ pub struct StoreFault {
     /// The method; absent: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<StoreOp>,
-    /// Which arrival, counted from 0 for each node and method, or for each node when `op` is absent.
+    /// Which arrival, counted from 0 for each node and method, or for each node when `op` is
+    /// absent.
     #[serde(default)]
     pub which: Which,
-    /// What it does.
+    /// Its effect.
     pub effect: StoreEffect,
 }
 
@@ -95,7 +96,7 @@ impl StoreOp {
     }
 }
 
-/// What a store fault does.
+/// The effect of a store fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum StoreEffect {
@@ -148,13 +149,13 @@ impl StoreFaults {
         Self(Arc::new(Shared { plan, trace, strikes, healed, arrivals }))
     }
 
-    /// Switches every fault off for good. What is under way still ends as it was going to.
+    /// Switches every fault off for good. Faults in progress still end as planned.
     pub fn heal(&self) {
         self.0.healed.store(true, Ordering::SeqCst);
         self.record("store", Kind::Input, "the way to the store heals");
     }
 
-    /// Counts an arrival and tells what happens to it.
+    /// Counts an arrival and returns what happens to it.
     pub(super) fn strike(&self, store: &str, node: &str, op: StoreOp) -> Option<StoreEffect> {
         let (of_op, of_node) = (self.count(node, Some(op)), self.count(node, None));
         let now = true_now();

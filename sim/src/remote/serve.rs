@@ -13,8 +13,8 @@ use super::protocol::{AnswerFrame, RequestFrame, frame, read};
 use super::{StoreEffect, StoreFaults, StoreOp};
 use crate::net::{ShimStream, SimListener};
 
-/// Serves `store` to all who connect, until `listener` fails. Run it on the store's own node. Requests
-/// of one connection run concurrently.
+/// Serves `store` to all who connect, until `listener` fails. Run it on the store's own node.
+/// Requests of one connection run concurrently.
 ///
 /// # Errors
 /// Those of [`SimListener::accept`].
@@ -88,7 +88,7 @@ impl<S: Store> Connection<S> {
         };
         let result = self.store.ask(ask).await;
         if effect != Some(StoreEffect::LoseAnswer) {
-            // Nobody waits any more if the connection has ended.
+            // If the connection has ended, no caller waits.
             let _ = out.send(AnswerFrame { id, result });
         }
         if let Some((ask, after)) = again {

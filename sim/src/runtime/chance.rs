@@ -1,4 +1,4 @@
-//! Chance from data, never from the system.
+//! Random numbers from data, never from the system.
 
 /// `SplitMix64`, the generator of Steele, Lea and Flood (OOPSLA 2014).
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! The time that a simulated disk has taken and that nobody has waited for yet.
+//! The time that a simulated disk has taken and that the node has not waited for yet.
 
 use std::sync::{Arc, Mutex};
 
@@ -36,7 +36,7 @@ impl DiskLatency {
         now
     }
 
-    /// What the next piece of work will probably cost: what the last one did.
+    /// The expected cost of the next piece of work: the cost of the last one.
     pub(super) fn forecast(&self) -> Nanos {
         lock(&self.0).last
     }

@@ -1,9 +1,10 @@
 //! The simulated `Runtime`: madsim's scheduler and timers seen through one node's wrong clocks.
 //!
-//! Decides what a node sees of time and chance, and that nothing of a dead incarnation runs on.
-//! Must never know runs, stores or actions, nor draw chance from madsim or the system. To make a
-//! node's clock wrong in a new way, add a field to [`ClockPlan`] and bend it in [`NodeClock`]; to
-//! make something happen at an await, plan it on the node's [`PollCounter`].
+//! Decides which times and random numbers a node sees. Makes sure that no task of a dead
+//! incarnation continues. Must never know runs, stores or actions, nor draw random numbers from
+//! madsim or the system. To make a node's clock wrong in a new way, add a field to [`ClockPlan`]
+//! and apply it in [`NodeClock`]. To make something happen at an await, plan it on the node's
+//! [`PollCounter`].
 
 mod chance;
 mod disk_latency;
@@ -40,7 +41,7 @@ use crate::incarnation::Incarnation;
 use crate::records::Records;
 use crate::sync::lock;
 
-/// What a node sees of time and chance, as data.
+/// The clocks and random numbers of a node, as data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RuntimePlan {
@@ -71,8 +72,8 @@ struct Process {
 }
 
 impl SimRuntime {
-    /// The runtime of `incarnation` on `node`, starting now. `poll_counter` and `disk_latency` are the
-    /// node's over all its incarnations; `disk_latency` is its disk's.
+    /// The runtime of `incarnation` on `node`, starting now. `poll_counter` and `disk_latency` are
+    /// the node's over all its incarnations; `disk_latency` is its disk's.
     #[must_use]
     pub fn new(
         incarnation: &Incarnation,
@@ -194,7 +195,7 @@ impl Runtime for SimRuntime {
         let (answer, asked) = oneshot::channel();
         let runtime = self.clone();
         self.spawn(async move {
-            // The caller may be gone; the work was done all the same.
+            // The caller may be gone; the work was still done.
             let _ = answer.send(runtime.work(work).await);
         })
         .detach();

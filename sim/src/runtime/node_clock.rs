@@ -1,4 +1,4 @@
-//! A node's own clocks: the true time, bent. Integer arithmetic throughout.
+//! A node's clocks, computed from the true time and their error. Integer arithmetic only.
 
 use retrial::time::{Mono, Nanos, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -84,11 +84,11 @@ pub struct Jump {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClockPlan {
-    /// What the monotonic clock says when an incarnation starts.
+    /// The monotonic clock when an incarnation starts.
     pub origin: Mono,
     /// How fast the monotonic clock runs. The wall clock does not drift.
     pub drift: Drift,
-    /// What a right wall clock says when the world begins.
+    /// A correct wall clock when the world begins.
     pub base: Timestamp,
     /// How far the wall clock is ahead, in nanoseconds; behind when negative.
     pub skew: i64,

@@ -18,7 +18,7 @@ use crate::incarnation::Incarnation;
 pub struct PanicReport {
     /// The seed.
     pub seed: u64,
-    /// What it said.
+    /// Its message.
     pub message: String,
     /// Source file and line.
     pub place: String,
@@ -53,7 +53,7 @@ impl PanicReport {
 pub struct FunctionPanic {
     /// The function's name.
     pub function: String,
-    /// What it said.
+    /// Its message.
     pub message: String,
     /// Source file and line.
     pub place: String,
@@ -94,7 +94,7 @@ fn run_here<T, F: Future<Output = T>>(
     match ran {
         Ok(value) => catch_unwind(AssertUnwindSafe(|| drop(runtime))).is_ok().then_some(value),
         Err(_) => {
-            // What a panic left behind may panic again when dropped, and end the process.
+            // Values that a panic left may panic again when dropped, and end the process.
             std::mem::forget(runtime);
             None
         }
@@ -114,7 +114,7 @@ pub(crate) fn function_panics() -> Vec<FunctionPanic> {
     FUNCTION_PANICS.take()
 }
 
-/// Runs `judge`, and says what it says where it panics. The panic is not printed.
+/// Runs `judge`, and returns the panic if it panics. The panic is not printed.
 pub(crate) fn quietly<T>(judge: impl FnOnce() -> T) -> Result<T, PanicReport> {
     install_hook();
     let outer = CAPTURING.replace(true);
@@ -166,7 +166,7 @@ fn keep(info: &PanicHookInfo<'_>) {
         let _ = FUNCTION_PANICS.try_with(|panics| panics.borrow_mut().push(panic));
     }
     let report = PanicReport { seed: 0, message, place, node: node.ok().flatten() };
-    // The thread may be at its end, its memory gone; then nobody will ask.
+    // The thread may have ended and freed its memory; then there is no report to make.
     let _ = LAST.try_with(|last| last.replace(Some(report)));
 }
 

@@ -1,4 +1,4 @@
-//! A sleep that puts one entry into madsim's timer, however often it is polled, and wakes nobody
+//! A sleep that puts one entry into madsim's timer, however often it is polled, and wakes no task
 //! once it is dropped. madsim's own adds an entry at every poll and wakes after its drop.
 
 use std::future::Future;
@@ -21,7 +21,7 @@ pub(super) struct TimerSleep {
 }
 
 impl TimerSleep {
-    /// A sleep until the true time `at`, which must lie ahead.
+    /// A sleep until the true time `at`, which must be in the future.
     pub(super) fn until(time: &TimeHandle, at: Mono) -> Self {
         let ahead = at.since(true_time(time));
         let deadline = time.now_instant() + Duration::from(ahead);

@@ -1,4 +1,4 @@
-//! What users do to runs and failed work, as plain data.
+//! Commands of users for runs and failed work, as plain data.
 
 use retrial::time::Mono;
 use serde::{Deserialize, Serialize};
@@ -13,10 +13,10 @@ pub struct Interventions {
     /// The waiting tasks that are failed by hand.
     #[serde(default)]
     pub by_hand: Vec<ByHand>,
-    /// What is done with the dead letters that wait.
+    /// The commands for waiting dead letters.
     #[serde(default, rename = "mends")]
     pub letter_rounds: Vec<LetterRound>,
-    /// What is archived and pruned when all has ended.
+    /// The archiving and pruning when all runs have ended.
     #[serde(default, rename = "keeping")]
     pub cleanup: Option<Cleanup>,
 }
@@ -65,11 +65,11 @@ pub struct LetterRound {
     pub at: Mono,
     /// The node that is asked first, from 0.
     pub node: u32,
-    /// What they do to each of them.
+    /// The command for each of them.
     pub act: LetterAct,
 }
 
-/// What a user does to a dead letter.
+/// A command for a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LetterAct {
@@ -83,7 +83,7 @@ pub enum LetterAct {
     Both,
 }
 
-/// What is archived and pruned when all has ended.
+/// The archiving and pruning when all runs have ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cleanup {

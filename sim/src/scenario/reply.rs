@@ -1,4 +1,4 @@
-//! What an endpoint may answer.
+//! A reply of an endpoint.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::fault::FaultKind;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Reply {
-    /// 200 with this JSON, whatever it means.
+    /// 200 with this JSON.
     Ok(Value),
     /// 200 with `success: true` and the arguments under `args`.
     Echo,
@@ -28,7 +28,7 @@ pub enum Reply {
         #[serde(default)]
         mro: Vec<String>,
     },
-    /// A status, with whatever body.
+    /// A status with any body.
     Status {
         /// The status, 200 to 599.
         #[serde(deserialize_with = "final_status")]
@@ -40,9 +40,9 @@ pub enum Reply {
         #[serde(default)]
         body: String,
     },
-    /// A complete 200 whose body is not JSON.
+    /// A complete 200 with a body that is not JSON.
     Malformed,
-    /// 200 whose body ends before its announced length.
+    /// 200 with a body that ends before its announced length.
     Truncated,
     /// 200 at once, then a good body byte by byte.
     SlowStream {

@@ -1,5 +1,5 @@
-//! The part of a scenario that belongs to a user's check. Code is not part of it: a replay needs the
-//! test that defines it.
+//! The part of a scenario that belongs to a user's check. Code is not part of it: a replay needs
+//! the test that defines it.
 
 use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
@@ -11,18 +11,18 @@ use serde::{Deserialize, Serialize};
 pub struct UserPart {
     /// The check's name.
     pub check: String,
-    /// The longest that an attempt takes once all has healed, whatever it does.
+    /// The longest time that an attempt takes once all has healed.
     pub longest_attempt: Nanos,
     /// The most items of a list that the user's own code gives.
     #[serde(default = "UserPart::longest_list")]
     pub longest_list: u64,
-    /// What goes wrong by the user's own kinds of faults.
+    /// The strikes of the user's own kinds of faults.
     #[serde(default)]
     pub faults: Vec<UserStrike>,
 }
 
 impl UserPart {
-    /// The most items of a list unless told.
+    /// The most items of a list, unless set.
     pub(crate) fn longest_list() -> u64 {
         100
     }

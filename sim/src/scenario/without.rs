@@ -4,9 +4,8 @@ use super::{Reply, Scenario};
 use crate::fault::FaultKind;
 
 impl Scenario {
-    /// The same world in which nothing of `kind` goes wrong: scheduled faults are left out, replies
-    /// become successes, clocks are made true. All else stays, so that what differs is owed to the
-    /// kind alone.
+    /// The same world without faults of `kind`: scheduled faults are left out, replies become
+    /// successes, clocks become true. All else stays, so only the kind explains a difference.
     #[must_use]
     pub fn without(&self, kind: FaultKind) -> Self {
         let mut world = self.clone();

@@ -1,4 +1,4 @@
-//! The lists of a scenario, each of whose things can be left out.
+//! The lists of a scenario. Each of their items can be left out.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ macro_rules! list {
     };
 }
 
-/// Every list, what hurts most and is needed least first.
+/// Every list, the one that costs most and is needed least first.
 pub(super) const ALL: [List; 12] = [
     list!(faults),
     List { count: own_faults, without: without_own_faults },
@@ -59,14 +59,14 @@ fn moved(at: usize, piece: &Range<usize>) -> Option<usize> {
     }
 }
 
-/// Keeps `at` where what it points to is kept, and lets it follow that.
+/// Keeps the index `at` if its item is kept, and adjusts it.
 fn follow(at: &mut usize, piece: &Range<usize>) -> bool {
     let to = moved(*at, piece);
     *at = to.unwrap_or(*at);
     to.is_some()
 }
 
-/// What is done to a submission goes with it.
+/// The commands for a submission are left out with it.
 fn without_submissions(scenario: &Scenario, piece: Range<usize>) -> Option<Scenario> {
     let mut smaller = scenario.clone();
     smaller.submissions.drain(piece.clone());
@@ -77,7 +77,7 @@ fn without_submissions(scenario: &Scenario, piece: Range<usize>) -> Option<Scena
     Some(smaller)
 }
 
-/// Only workflows that nobody submits.
+/// Only workflows that are never submitted.
 fn without_workflows(scenario: &Scenario, piece: Range<usize>) -> Option<Scenario> {
     let mut smaller = scenario.clone();
     smaller.workflows.drain(piece.clone());

@@ -1,11 +1,11 @@
-//! From a scenario that fails to the smallest that fails for the same cause.
+//! Shrinks a failing scenario to the smallest one that fails for the same cause.
 //!
-//! Decides what to leave out and in which order, and whether what is left still fails. Must never
-//! know why it fails: whoever asks brings the answer as a function, so any check can be shrunk. What
-//! is left out are whole things (a fault, a submission, a step, a setting), by delta debugging: halves
-//! first, then ever smaller pieces (Zeller and Hildebrandt, "Simplifying and Isolating
-//! Failure-Inducing Input", 2002). To shrink one thing more, add it to a table in `lists`, or a way of
-//! being simpler to `simplify` or `steps`.
+//! Decides what to leave out and in which order. Must never know why a scenario fails: the caller
+//! passes a function that answers whether it does, so any check can be shrunk. Whole things are
+//! left out (a fault, a submission, a step, a setting), by delta debugging: halves first, then ever
+//! smaller pieces (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input",
+//! 2002). To shrink one more thing, add it to a table in `lists`, or a simplification to `simplify`
+//! or `steps`.
 
 mod lists;
 mod simplify;
@@ -22,7 +22,7 @@ use crate::scenario::{Reply, Scenario};
 pub struct Size {
     /// Scheduled faults, bad replies and wrong clocks.
     pub faults: usize,
-    /// What users and other people ask for.
+    /// The commands of users.
     pub operations: usize,
     /// Steps of all workflows, as far as they can be counted.
     pub steps: usize,
@@ -108,7 +108,7 @@ impl<F: FnMut(&Scenario) -> bool> Search<F> {
             let mut at = 0;
             while at < count(&self.found) {
                 let piece = at..(at + size).min(count(&self.found));
-                // What follows a piece that is left out has taken its place.
+                // After a piece is left out, the next one has its place.
                 if !without(&self.found, piece).is_some_and(|smaller| self.take(smaller)) {
                     at += size;
                 }

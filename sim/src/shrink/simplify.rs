@@ -1,4 +1,4 @@
-//! Ways in which a scenario can be simpler with as many things in it.
+//! Simplifications that keep the number of things in a scenario.
 
 use retrial::time::{Mono, Nanos};
 
@@ -56,8 +56,8 @@ fn different(scenario: &Scenario, mut ways: Vec<Scenario>) -> Vec<Scenario> {
     ways
 }
 
-/// One node on its own store, else one fewer on the shared one. What was asked of a node that is
-/// gone is asked of another; what befell it is left out.
+/// One node on its own store, else one fewer on the shared one. Commands to a removed node go to
+/// another; its faults are left out.
 fn topologies(scenario: &Scenario) -> impl Iterator<Item = Scenario> + '_ {
     let fewer = match scenario.topology {
         Topology::Embedded => vec![],

@@ -1,5 +1,5 @@
-//! Workflows with fewer steps, and steps with fewer settings. Files are edited as JSON; of a program
-//! in IR text calls are left out, and brackets.
+//! Workflows with fewer steps, and steps with fewer settings. Files are edited as JSON; of a
+//! program in IR text calls are left out, and brackets.
 
 use std::ops::Range;
 
@@ -117,7 +117,7 @@ fn keys(tree: &Value) -> impl Iterator<Item = String> + '_ {
     tree.as_object().into_iter().flat_map(Map::keys).cloned()
 }
 
-/// What a step can't do without.
+/// The settings that a step needs.
 const NEEDED: [&str; 2] = ["id", "action"];
 
 fn without_a_setting(workflow: &WorkflowText) -> Vec<WorkflowText> {

@@ -1,9 +1,9 @@
 //! What users bring into the simulated world: functions, services and kinds of faults, as code.
 //!
-//! Decides what such code is given and what is recorded of it. Must never know runs, oracles or
-//! how a world is put together. Everything with state is made anew for each world, by a function
-//! that the user gives. To let users bring one thing more, add it to [`UserCode`] and to the builder in
-//! `check`, and say in `world` who calls it.
+//! Decides which inputs such code gets and what is recorded of it. Must never know runs, oracles or
+//! how a world is built. A function of the user makes everything with state anew for each world. To
+//! accept one more thing from users, add it to [`UserCode`] and to the builder in `check`, and say
+//! in `world` who calls it.
 
 mod fault;
 mod service;
@@ -31,7 +31,7 @@ pub(crate) type MakeRegistry = Arc<dyn Fn(&mut Registry) + Send + Sync>;
 pub struct UserCode {
     pub(crate) registries: Vec<MakeRegistry>,
     pub(crate) backoffs: Functions,
-    /// By host, as it stands in URLs, lower case.
+    /// By host, as in URLs, in lower case.
     pub(crate) services: BTreeMap<String, MakeService>,
     pub(crate) faults: Vec<Arc<dyn UserFault>>,
 }
@@ -49,7 +49,7 @@ impl UserCode {
         self.services.iter().map(|(host, make)| (host.clone(), make(world))).collect()
     }
 
-    /// What the user's code did in `world`.
+    /// The record of the user's code in `world`.
     pub(crate) fn evidence(&self, world: &World) -> UserEvidence {
         let services = self.services.keys().cloned().collect();
         UserEvidence { is_own: true, services, ..world.evidence() }
@@ -93,7 +93,7 @@ impl fmt::Debug for UserCode {
     }
 }
 
-/// What the user's code did in a world.
+/// The record of the user's code in a world.
 #[derive(Clone, Debug, Default)]
 pub struct UserEvidence {
     /// Whether the registered functions were the user's own.

@@ -38,7 +38,7 @@ pub struct Request {
     pub method: String,
     /// The path, from `/`.
     pub path: String,
-    /// What stands after `?`; empty where there is none.
+    /// The text after `?`; empty if there is none.
     pub query: String,
     /// The headers that are text, by lower-case name.
     pub headers: BTreeMap<String, String>,
@@ -60,12 +60,12 @@ impl Request {
     }
 }
 
-/// What a service answers.
+/// The answer of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// The status, 200 to 599.
     pub status: u16,
-    /// Headers. The body's length and what becomes of the connection are the server's to say; its
+    /// Headers. The server sets those for the body's length and the connection; its
     /// type is JSON's where nothing else is said.
     pub headers: Vec<(String, String)>,
     /// The body.

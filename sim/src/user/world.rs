@@ -36,13 +36,13 @@ struct Inner {
 pub struct Fact {
     /// True time since the world began.
     pub at: Mono,
-    /// What kind of fact.
+    /// Its name.
     pub name: String,
     /// Its value.
     pub value: Value,
 }
 
-/// What an engine's node talks to.
+/// The peer of an engine's node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     /// All services and scripted endpoints.
@@ -121,7 +121,7 @@ impl World {
         lock(&self.0.values).insert(name.to_owned(), value.into());
     }
 
-    /// What was set under `name`; null where nothing was.
+    /// The value under `name`; null if there is none.
     #[must_use]
     pub fn get(&self, name: &str) -> Value {
         lock(&self.0.values).get(name).cloned().unwrap_or_default()
@@ -139,8 +139,9 @@ impl World {
         self.engines().len()
     }
 
-    /// Crashes an engine's node, by number from 0, and starts it again after `down`. What its disk
-    /// has not synced is lost or torn, by chance. False where there is no such node or it is down.
+    /// Crashes an engine's node, by number from 0, and starts it again after `down`. Unsynced
+    /// writes of its disk are lost or torn, as drawn. Returns false if there is no such node or it
+    /// is down.
     pub fn crash(&self, node: usize, down: Nanos) -> bool {
         let Some(node) = self.engines().get(node) else { return false };
         if node.incarnation().is_over() {
@@ -151,8 +152,8 @@ impl World {
         true
     }
 
-    /// Lets an engine's node stand still until [`World::resume`]. False where there is no such node
-    /// or it is down.
+    /// Pauses an engine's node until [`World::resume`]. Returns false if there is no such node or
+    /// it is down.
     pub fn pause(&self, node: usize) -> bool {
         let found = self.engines().get(node).filter(|node| !node.incarnation().is_over());
         found.inspect(|node| node.pause()).is_some()

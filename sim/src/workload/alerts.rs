@@ -9,8 +9,8 @@ use crate::scenario::{ENDPOINT_HOST, EndpointPlan};
 /// The action that receives alerts, where there is one.
 const WEBHOOK: &str = "do_alert";
 
-/// Gives now and then an action an error budget; gives the endpoints of their webhooks. A stream of
-/// chance of its own leaves everything else as it was.
+/// Gives some actions an error budget. Returns the endpoints of their webhooks. It draws from a
+/// separate stream, so all other draws stay the same.
 pub(super) fn add(seed: u64, swarm: &Swarm, drafts: &mut [Draft]) -> Vec<EndpointPlan> {
     let mut draw = Draw::new(seed, "alerts");
     let mut plans = Vec::new();

@@ -13,12 +13,12 @@ use super::{Draw, Swarm, replies};
 use crate::fault::FaultKind;
 use crate::scenario::{EndpointPlan, Reply, Scenario, Submission, UserPart, UserStrike};
 
-/// What a user's check says of its worlds.
+/// The settings of a user's check.
 #[derive(Clone, Debug)]
 pub(crate) struct CheckPlan {
     /// The check's name.
     pub(crate) name: String,
-    /// The workflow, and what is said of it in a `[simulate]` table.
+    /// The workflow, and its `[simulate]` table.
     pub(crate) user: UserPlan,
     /// The hosts of the user's services.
     pub(crate) services: Vec<String>,
@@ -74,7 +74,7 @@ impl CheckPlan {
         })
     }
 
-    /// The workflow, as its runs are made of it.
+    /// The workflow of its runs.
     pub(crate) fn workflow(&self) -> Option<Workflow> {
         self.user.workflow()
     }
@@ -141,7 +141,7 @@ impl CheckPlan {
     }
 }
 
-/// Each kind has a stream of its own: bringing one more leaves the others as they were.
+/// Each kind has a separate stream: one more kind does not change the others.
 fn strikes(seed: u64, heal_at: Mono, kind: &UserKind) -> Vec<UserStrike> {
     let mut draw = Draw::new(seed, &format!("own fault {}", kind.name));
     if !draw.chance(50) {

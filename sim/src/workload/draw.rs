@@ -1,5 +1,5 @@
-//! The generator behind every drawn scenario: `SplitMix64` (Steele, Lea, Flood 2014). It is our own
-//! so that a seed means the same on every machine and in every version of every library.
+//! The generator behind every drawn scenario: `SplitMix64` (Steele, Lea, Flood 2014). It is not a
+//! library's, so that a seed means the same on every machine and in every version of every library.
 
 use retrial::time::{Mono, Nanos};
 

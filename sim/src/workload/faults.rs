@@ -10,7 +10,7 @@ use crate::scenario::{Fault, Jump, NodeClock, Place, Topology, When};
 pub(super) fn schedule(seed: u64, swarm: &Swarm) -> Vec<Fault> {
     let mut faults = Vec::new();
     for kind in &swarm.kinds {
-        // A stream of its own: switching a kind off leaves the others as they were.
+        // A separate stream: a kind that is switched off does not change the others.
         let mut draw = Draw::new(seed, &format!("fault {kind}"));
         for _ in 0..draw.small(1, 3) {
             faults.extend(fault(&mut draw, swarm, *kind));
@@ -29,7 +29,7 @@ pub(super) fn more(seed: u64, swarm: &Swarm, kind: FaultKind) -> Vec<Fault> {
 fn fault(draw: &mut Draw, swarm: &Swarm, kind: FaultKind) -> Option<Fault> {
     let node = Place::Node(draw.small(0, swarm.topology.nodes() - 1));
     let shared = swarm.topology != Topology::Embedded;
-    // Where runs are kept: a store of its own, or the one node.
+    // The place of the runs: a separate store, or the one node.
     let keeper = if shared { Place::Store } else { node };
     let either = if shared && draw.chance(30) { Place::Store } else { node };
     let peer = if shared && draw.chance(40) { Place::Store } else { Place::Endpoints };

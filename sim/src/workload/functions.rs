@@ -1,5 +1,5 @@
-//! The custom backoff functions that every simulated program brings. The oracles' model knows
-//! them by code of its own.
+//! The custom backoff functions of every simulated program. The oracles' model has separate code
+//! for them.
 
 use retrial::policy::Functions;
 use retrial::time::Nanos;

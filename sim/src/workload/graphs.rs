@@ -1,4 +1,4 @@
-//! Shapes of workflows: every one makes sense, and each shows another part of the routing rows.
+//! Shapes of workflows: each is valid and covers another part of the routing rules.
 
 use serde_json::{Map, Value, json};
 
@@ -98,15 +98,15 @@ fn handler(sketch: &mut Sketch<'_>) {
         sketch.step("d", &[]);
         sketch.edge("c", "d", 1, None);
     } else if sketch.draw.chance(70) {
-        // A handler's success clears the error, and its failure ends the run: whatever
-        // happens, nothing leads to `f`.
+        // A handler's success clears the error, and its failure ends the run: no outcome leads to
+        // `f`.
         sketch.step("d", &[]);
         sketch.step("f", &[]);
         sketch.edge("c", "f", 1, Some(failed()));
         sketch.edge("c", "d", 2, Some(fine()));
     }
     if sketch.draw.chance(30) {
-        // What follows a handler has no error to handle any more, and may fail anew.
+        // A step after a handler has no error to handle, and may fail itself.
         sketch.step("e", &["c"]);
     }
 }
@@ -189,7 +189,7 @@ fn long(sketch: &mut Sketch<'_>) {
     }
 }
 
-/// What an IR program can say.
+/// Shapes that an IR program can express.
 fn program(sketch: &mut Sketch<'_>) {
     sketch.draft.is_program = true;
     let shapes: [fn(&mut Sketch<'_>); 5] = [single, chain, diamond, parallel, long];

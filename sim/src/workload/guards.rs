@@ -1,5 +1,4 @@
-//! Guards of actions. Drawn apart from everything else, and seldom: most seeds have
-//! none.
+//! Guards of actions. Drawn from a separate stream and rarely: most seeds have none.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What people do to runs and failed work. Each is rare, so that most seeds are left to themselves.
+//! Commands of people for runs and failed work. Each is rare, so most seeds have none.
 
 use retrial::time::Mono;
 

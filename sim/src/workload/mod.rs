@@ -1,9 +1,10 @@
-//! What one seed draws: a whole [`Scenario`], and how long its runs may take once healed.
+//! Draws a whole [`Scenario`] from a seed, and says how long its runs may take once healed.
 //!
-//! Decides how often what is drawn. Must never know engines, stores or sockets: a scenario is plain
-//! data. Swarm testing: each seed switches a random subset of fault kinds on, so that some seeds see
-//! one kind alone and others see many meet. To add a fault, add its kind to `FaultKind` and an arm
-//! in `faults` (or `replies`, if an endpoint does it); to add a shape of graph, add it to `graphs`.
+//! Decides how often each thing is drawn. Must never know engines, stores or sockets: a scenario is
+//! plain data. Swarm testing: each seed switches a random subset of fault kinds on, so some seeds
+//! have one kind alone and others have many together. To add a fault, add its kind to `FaultKind`
+//! and an arm in `faults` (or `replies`, if an endpoint does it); to add a shape of graph, add it
+//! to `graphs`.
 
 mod alerts;
 mod bound;
@@ -46,7 +47,7 @@ use sketch::Draft;
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
 const ROTTEN: u64 = 35;
 
-/// What a seed has switched on.
+/// The kinds that a seed has switched on.
 struct Swarm {
     kinds: BTreeSet<FaultKind>,
     topology: Topology,
@@ -186,8 +187,8 @@ fn cancels(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Cancel> 
     [Some(first), again].into_iter().flatten().collect()
 }
 
-/// Now and then a run is left alone for a while. It is taken back by the time that everything heals,
-/// so the bound holds for it as well.
+/// Now and then a run is left alone for a while. It is taken back by the time that everything
+/// heals, so the bound holds for it as well.
 fn deactivations(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Deactivation> {
     let mut draw = Draw::new(seed, "rests");
     if !draw.chance(20) {

@@ -1,5 +1,5 @@
-//! Shapes in which part may fail: fan-outs and joins that need not have all, handlers of several
-//! branches, and what steps require and ensure.
+//! Shapes that may fail in part: fan-outs and joins that need only some successes, handlers of
+//! several branches, and preconditions and postconditions of steps.
 
 use serde_json::{Value, json};
 

@@ -11,7 +11,7 @@ use super::{Draw, functions};
 
 /// A step's policy before it is written down.
 pub(super) enum PolicyDraft {
-    /// None of its own: the built-in of its action's kind.
+    /// No policy: the built-in one of its action's kind applies.
     Default,
     /// `retry`: IR brackets.
     Ir(String),
@@ -28,7 +28,7 @@ pub(super) enum PolicyDraft {
 }
 
 impl PolicyDraft {
-    /// Its key and value in a workflow file, if it stands there.
+    /// Its key and value in a workflow file, if it is written there.
     pub(super) fn field(&self) -> Option<(&'static str, Value)> {
         match self {
             Self::Default | Self::Builder(_) => None,
@@ -285,7 +285,7 @@ fn rule(draw: &mut Draw) -> Rule {
     Rule { matcher, limit: Limit::retries(draw.small(0, 4)), backoff }
 }
 
-/// A shape whose base is at least `least` milliseconds.
+/// A shape with a base of at least `least` milliseconds.
 fn shape(draw: &mut Draw, least: u64) -> Shape {
     let base = draw.millis(least, 800);
     match draw.below(if least == 0 { 8 } else { 7 }) {

@@ -1,5 +1,5 @@
-//! Actions that are registered functions. Drawn apart from everything else, and
-//! seldom: most actions are endpoints.
+//! Actions that are registered functions. Drawn from a separate stream and rarely: most actions are
+//! endpoints.
 
 use serde_json::json;
 
@@ -33,8 +33,8 @@ pub(super) fn missing_functions(
     missing_functions.map(|function| MissingFunction { node, function }).collect()
 }
 
-/// Makes some steps of some seeds call functions. What a step ensures is said of its endpoint's
-/// answer, and a program has no word for where a function is to ask.
+/// Makes some steps of some seeds call functions. Not steps with a postcondition, which is about
+/// the endpoint's answer, and not programs, which can't name a function's endpoint.
 pub(super) fn draw(seed: u64, drafts: &mut [Draft]) {
     let mut draw = Draw::new(seed, "registered");
     if !draw.chance(15) {

@@ -1,4 +1,4 @@
-//! What endpoints answer: failures of the kinds that are switched on, then success.
+//! Replies of endpoints: failures of the kinds that are switched on, then success.
 
 use serde_json::json;
 
@@ -42,8 +42,8 @@ fn script(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Vec<Reply> {
     (0..length).map(|_: u32| reply(draw, swarm, may_hang)).collect()
 }
 
-/// What befalls the first requests to a user's own service, by the kinds that are switched on. A
-/// success means that the service answers for itself.
+/// The replies to the first requests of a user's service, by the kinds that are switched on. A
+/// success means that the service itself answers.
 pub(super) fn trouble(draw: &mut Draw, swarm: &Swarm) -> Vec<Reply> {
     let kinds: [(FaultKind, Make); 5] = [
         (FaultKind::ServerError, server_error),
@@ -95,7 +95,8 @@ fn reply(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Reply {
     if swarm.on(FaultKind::EndpointHang) && may_hang {
         choices.extend([hang as Make; 3]);
     }
-    // What actions say themselves: no fault of the world, so no kind switches it.
+    // Failures that actions report themselves. They are no fault of the world, so no kind switches
+    // them.
     choices.push(exception);
     choices.push(work_failed);
     let at = draw.index(choices.len());
@@ -122,7 +123,7 @@ fn good(draw: &mut Draw, swarm: &Swarm) -> Reply {
         0 => Reply::SuccessTrue,
         1 => Reply::Ok(json!({"ok": true, "value": value})),
         2 => Reply::Ok(json!([value, "two"])),
-        // Success, whatever else the body says.
+        // Success; other parts of the body do not matter.
         3 => Reply::Ok(json!({"success": true, "type": "ValueError", "message": "ignored"})),
         _ => Reply::Ok(json!({"value": value, "token": swarm.secrets.get(2)})),
     }

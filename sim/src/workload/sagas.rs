@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::sketch::Sketch;
 
-/// A chain whose end may fail, steps beside it that may be cut off, and compensations for most.
+/// A chain that may fail at its end, steps beside it that may be cut off, and compensations for
+/// most.
 pub(super) fn saga(sketch: &mut Sketch<'_>) {
     sketch.step("a", &[]);
     sketch.step("b", &["a"]);
@@ -14,7 +15,7 @@ pub(super) fn saga(sketch: &mut Sketch<'_>) {
     }
     sketch.step("c", &["b"]);
     if sketch.draw.chance(40) {
-        // It never holds, so what was done before is undone.
+        // It never holds, so the steps before it are undone.
         sketch.word("requires", json!({"type": "exists", "field": "state.input.none"}));
     }
     if sketch.draw.chance(50) {

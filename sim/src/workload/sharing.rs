@@ -1,5 +1,5 @@
-//! Steps that share one action. Drawn apart from everything else, and seldom: most steps have an
-//! action of their own.
+//! Steps that share one action. Drawn from a separate stream and rarely: most steps have a separate
+//! action.
 
 use serde_json::json;
 

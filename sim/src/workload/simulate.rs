@@ -28,11 +28,11 @@ pub(super) struct Table {
     pub(super) heal_after_ms: Option<u64>,
     /// Whether endpoints answer well once healed.
     pub(super) endpoints_heal: Option<bool>,
-    /// What endpoints answer, by action; drawn where absent.
+    /// The replies of endpoints, by action; drawn if absent.
     pub(super) endpoints: BTreeMap<String, Script>,
 }
 
-/// What one endpoint answers.
+/// The replies of one endpoint.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Script {
@@ -49,7 +49,7 @@ fn success() -> Reply {
 }
 
 impl Table {
-    /// Reads the table that stands at `node`.
+    /// Reads the table at `node`.
     pub(super) fn read(node: &Node, workflow: &Workflow) -> Result<Self, Diagnostic> {
         let read = parse::<Self>(node).map_err(|e| blame(node, e))?;
         read.check(node, workflow)?;
@@ -79,7 +79,7 @@ fn parse<T: DeserializeOwned>(node: &Node) -> Result<T, String> {
     serde_json::from_value(value).map_err(|e| e.to_string())
 }
 
-/// Where the value lies that `keys` lead to, or as much of them as there is.
+/// The place of the value under `keys`, or of the last key that exists.
 fn at<'n>(node: &'n Node, keys: &[&str]) -> &'n Place {
     let found = keys.split_first().and_then(|(key, rest)| {
         let entry = node.entries().ok()?.iter().find(|e| e.key == *key)?;
@@ -88,8 +88,8 @@ fn at<'n>(node: &'n Node, keys: &[&str]) -> &'n Place {
     found.unwrap_or(&node.place)
 }
 
-/// What is wrong with a table that can't be read, said about the first entry that can't be read by
-/// itself; `why` where each can.
+/// The error of a table that can't be read, at the first entry that is wrong by itself; `why` if
+/// each entry is right.
 fn blame(table: &Node, why: String) -> Diagnostic {
     let entries = table.entries().unwrap_or_default();
     let culprit = entries.iter().find_map(|entry| {

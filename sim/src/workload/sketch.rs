@@ -17,7 +17,7 @@ pub(super) struct Draft {
     pub(super) input: Map<String, Value>,
     pub(super) steps: Vec<StepDraft>,
     pub(super) transitions: Vec<Value>,
-    /// When a run of it rolls back by itself.
+    /// When its runs roll back automatically.
     pub(super) rollback: Option<&'static str>,
     /// Declarations of actions that no step invokes.
     pub(super) others: Map<String, Value>,
@@ -26,13 +26,13 @@ pub(super) struct Draft {
 /// A step before it is written down. Most have an action and an endpoint of their own.
 pub(super) struct StepDraft {
     pub(super) id: String,
-    /// The step whose action and endpoint it uses.
+    /// The step that it shares its action and endpoint with.
     pub(super) shares: Option<String>,
     /// Whether others use its action and endpoint.
     pub(super) is_shared: bool,
     pub(super) path: String,
     pub(super) after: Vec<String>,
-    /// The input whose items it fans out over.
+    /// The input with the items that it fans out over.
     pub(super) items: Option<String>,
     pub(super) goal: bool,
     pub(super) fail_fast: bool,

@@ -62,7 +62,7 @@ impl StepDraft {
         Value::Object(action)
     }
 
-    /// What it is called with.
+    /// Its arguments.
     fn args(&self) -> Value {
         let mut args = Map::new();
         args.insert("n".to_owned(), json!("${input.n}"));
@@ -105,7 +105,7 @@ fn step(step: &StepDraft) -> Map<String, Value> {
     fields
 }
 
-/// Tables of tables get headers, everything below them stands inline.
+/// Tables of tables get headers, everything below them is inline.
 fn toml(draft: &Draft) -> String {
     let tree = tree(draft);
     let mut text = format!("workflow = {}\n", inline(&tree["workflow"]));

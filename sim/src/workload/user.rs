@@ -17,7 +17,7 @@ use crate::scenario::{
     WorkflowText,
 };
 
-/// What a user's file says.
+/// The content of a user's file.
 #[derive(Clone, Debug)]
 pub struct UserPlan {
     /// The workflow, its endpoints led to the simulated ones, as stored JSON.
@@ -67,8 +67,8 @@ impl UserPlan {
         Self::of_document(file, text, read, &BTreeSet::new())
     }
 
-    /// Reads a workflow file whose actions may be registered functions, and whose endpoints at
-    /// `services` stay what they are.
+    /// Reads a workflow file. Its actions may be registered functions, and its endpoints at
+    /// `services` are not replaced.
     pub(super) fn parse_own(
         file: &str,
         text: &str,
@@ -188,8 +188,8 @@ impl UserPlan {
         }
     }
 
-    /// Nodes look around every third of a lease. Where retries wait for hours, that would be most of
-    /// what happens, so leases are longer there.
+    /// Nodes sweep every third of a lease. If retries wait for hours, most events would be sweeps,
+    /// so leases are longer then.
     fn lease(&self, seed: u64) -> Nanos {
         let drawn = Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30]));
         drawn.max(Nanos::new(self.patience.get() / 100))
@@ -262,7 +262,7 @@ fn routes(workflow: &Workflow, table: &Table) -> BTreeMap<String, Route> {
     workflow.actions().keys().map(|name| (name.clone(), route(name))).collect()
 }
 
-/// The path of an action's scripted endpoint: its name, whatever is in it.
+/// The path of an action's scripted endpoint: its name.
 fn path_of(action: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
     let encoded = action.bytes().map(|b| match plain(b) {

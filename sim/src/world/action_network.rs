@@ -1,4 +1,4 @@
-//! The network as actions see it: a user's services stand at their hosts, at every port.
+//! The network as actions see it: a user's services answer at their hosts, at every port.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -13,7 +13,7 @@ use crate::user::UserCode;
 /// The endpoints' port: that of plain HTTP.
 pub(super) const HTTP: u16 = 80;
 
-/// What an engine's actions connect with.
+/// Opens connections for an engine's actions.
 #[derive(Clone, Debug)]
 pub(super) struct ActionNetwork {
     connector: SimConnector,
@@ -27,8 +27,8 @@ impl ActionNetwork {
         Self { connector, services: Arc::new(services.unwrap_or_default()) }
     }
 
-    /// What the network calls a service's host. No URL can say it, and no node is called so, whatever
-    /// the user's host is: `store` is nobody else's.
+    /// The network's name of a service's host. No URL and no node can have this name, even if the
+    /// user's host is `store`.
     pub(super) fn name_of(host: &str) -> String {
         format!("service {host}")
     }

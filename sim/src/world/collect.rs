@@ -106,8 +106,8 @@ pub(super) async fn collect(
     }
 }
 
-/// Whether the request is one of an HTTP action: what registered functions ask of a user's services
-/// is their own affair.
+/// Whether the request is one of an HTTP action: requests of registered functions to a user's
+/// services do not count.
 fn is_of_an_action(entry: &Entry, receipts: &BTreeSet<String>) -> bool {
     let of_action = || entry.token.as_ref().is_some_and(|token| receipts.contains(token));
     entry.service.is_none() || of_action()
@@ -134,7 +134,7 @@ fn asked(entry: Entry) -> Option<ServiceRequest> {
     Some(ServiceRequest { at, service, node, request, response, is_handed_over })
 }
 
-/// The runs that redrive letters or tell alerts: nobody but the store knew their ids.
+/// The runs that redrive letters or deliver alerts: only the store knew their ids.
 async fn unasked(
     users: &Users,
     known: &[RunEvidence],
@@ -235,7 +235,7 @@ fn clock_bounds(scenario: &Scenario, lifespans: &[Lifespan]) -> ClockBounds {
     }
 }
 
-/// Folds events by the engine's own fold: what is judged is that all ways of folding agree.
+/// Folds events by the engine's own fold: the oracle judges whether all ways of folding agree.
 pub(super) struct EngineReplayer;
 
 impl Replayer for EngineReplayer {
@@ -254,7 +254,7 @@ impl Replayer for EngineReplayer {
             }
         };
         let stored = run::encode_snapshot(&state);
-        // What the bytes leave out, equal bytes can't show.
+        // Equal bytes can't show differences that the bytes leave out.
         if run::decode_snapshot(&stored).as_ref() != Ok(&state) {
             return Err("a stored state is read back as another".to_owned());
         }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
-/// Records counters with their values. Of gauges and histograms, whose values no oracle reads, it
-/// keeps that they exist.
+/// Records counters with their values. For gauges and histograms it records only that they exist,
+/// because no oracle reads their values.
 #[derive(Debug, Default)]
 pub(super) struct Counters(Mutex<Series>);
 

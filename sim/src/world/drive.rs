@@ -1,5 +1,5 @@
-//! The course of a world: starts its nodes and users, heals it, waits for its end and collects what it
-//! leaves behind.
+//! The course of a world: starts its nodes and users, heals it, waits for its end and collects what
+//! it leaves behind.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ use crate::trace::Kind;
 use crate::user::{UserCode, World};
 use crate::workload;
 
-/// How long the world goes on after all runs have ended, so that observers see the last events and
-/// cancelled attempts stop.
+/// How long the world continues after all runs have ended, so that observers see the last events
+/// and cancelled attempts stop.
 const SETTLE: Nanos = Nanos::from_secs(5);
 
 /// Runs a scenario to its end and collects the evidence.
@@ -85,7 +85,7 @@ pub(super) async fn run(
         biased;
         // A livelock: the nodes take no more polls, so nothing can be asked of them.
         _ = records.watchdog.alarm() => {}
-        // What rotted can't be read, and the store says so: nobody can go on.
+        // Rotted bytes can't be read, and the store reports it: the world can't continue.
         () = observed.lost.said() => {}
         () = end => {}
     }
@@ -96,8 +96,7 @@ pub(super) async fn run(
     }
 }
 
-/// Has a node shut down in good order, as whoever installs another version does. One that is down is
-/// let be.
+/// Shuts a node down in good order, as an upgrade does. Does nothing to a node that is down.
 fn shutdown(fault: Fault, nodes: &Nodes) {
     let (When::At(at), Place::Node(number)) = (fault.when, fault.target) else { return };
     let name = fault.target.node();

@@ -1,6 +1,6 @@
-//! The registered functions of every simulated program. Each works for a while, reports progress and
-//! cost, and then calls the endpoint that its arguments name. So the endpoint's ledger shows what it
-//! met, as for an HTTP action.
+//! The registered functions of every simulated program. Each works for a while, reports progress
+//! and cost, and then calls the endpoint that its arguments name. So the endpoint's ledger shows
+//! what it met, as for an HTTP action.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -27,7 +27,7 @@ use crate::sync::lock;
 use crate::user::UserCode;
 use crate::workload::{self, Draw};
 
-/// What all functions of a world did.
+/// The record of all functions of a world.
 pub(super) type FunctionRecords = Arc<Mutex<Vec<FunctionRecord>>>;
 
 /// When each attempt was dispatched, by its receipt and number.
@@ -39,7 +39,7 @@ pub(super) struct SimActions {
     owner: Owner,
 }
 
-/// Whose functions they are.
+/// Their node.
 enum Owner {
     /// The simulation's, which record what they do.
     Drawn(Dispatched),

@@ -1,4 +1,4 @@
-//! People who pause, resume, fail by hand, redrive, discard, archive and prune.
+//! Users that pause, resume, fail by hand, redrive, discard, archive and prune.
 
 use retrial::engine::{CommandError, Retention, SubmitError};
 use retrial::run::LetterId;

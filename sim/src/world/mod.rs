@@ -2,8 +2,8 @@
 //! that submit and cancel.
 //!
 //! Decides in which order a world is built, driven, healed, ended and judged. Must never decide
-//! what is right: that is the oracles'. To add a fault, say in `plan` which part carries it out; to
-//! add something that users do, add it to `drive`.
+//! what is right: the oracles do. To add a fault, say in `plan` which part carries it out; to add
+//! something that users do, add it to `drive`.
 
 mod action_network;
 mod collect;
@@ -43,7 +43,7 @@ const POLLS: u64 = 5_000_000;
 /// The same with user code, where a mistake should be reported soon.
 pub(crate) const OWN_POLLS: u64 = 1_000_000;
 
-/// What is added to the bound before the world itself is called stuck.
+/// The time added to the bound before the world counts as stuck.
 const PATIENCE: Nanos = Nanos::from_secs(3_600);
 
 /// Runs `seed` of `source` and judges it. `keep` keeps the history's lines.
@@ -66,7 +66,7 @@ pub struct ScenarioRun {
     pub report: SeedReport,
     /// Its history.
     pub history: History,
-    /// What it left behind; `None` where the world broke off.
+    /// Its evidence; `None` if the world broke off.
     pub evidence: Option<Evidence>,
 }
 
@@ -126,7 +126,7 @@ fn counted(scenario: &Scenario) -> BTreeMap<crate::fault::FaultKind, u64> {
     for fault in &scenario.faults {
         *drawn.entry(fault.kind).or_default() += 1;
     }
-    // Kinds that stand in replies and clocks count once a scenario.
+    // Kinds in replies and clocks count once for each scenario.
     drawn.values_mut().for_each(|n| *n = (*n).max(1));
     drawn
 }

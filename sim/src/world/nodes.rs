@@ -44,7 +44,7 @@ pub(super) struct Nodes {
     own: Option<Arc<UserCode>>,
 }
 
-/// Where a node stands, and what it stands on.
+/// The place of a node, and its store.
 struct Site {
     place: Place,
     /// Which of the scenario's clocks is its own.
@@ -136,7 +136,7 @@ impl Nodes {
         self.add(scenario, site, records, boot);
     }
 
-    /// What the next engine's node is given.
+    /// The parts of the next engine's node.
     fn setup(
         &mut self,
         scenario: &Scenario,
@@ -246,8 +246,8 @@ impl Nodes {
     }
 }
 
-/// Opens the store on the node's disk, and tries again when the disk fails, as an operator restarts a
-/// node.
+/// Opens the store on the node's disk, and tries again when the disk fails, as an operator restarts
+/// a node.
 ///
 /// Boxed, because the compiler can't see through so many layers of futures that it is `Send`.
 fn open(

@@ -16,7 +16,7 @@ const ORIGIN: u64 = 1_735_689_600_000_000_000;
 /// How many packets of a hundred are lost where some are.
 const LOSS: u8 = 30;
 
-/// What the node with this clock sees of time and chance.
+/// The clocks and random numbers of the node with this clock.
 pub(super) fn runtime(scenario: &Scenario, clock: usize) -> RuntimePlan {
     let drawn = scenario.clocks.get(clock).cloned().unwrap_or_default();
     let jumps = drawn.jumps.iter().map(|j| Jump { at: j.at, by: j.by_ns }).collect();
@@ -32,7 +32,7 @@ pub(super) fn runtime(scenario: &Scenario, clock: usize) -> RuntimePlan {
     }
 }
 
-/// What the disk at `place` does wrong, and how slow it is.
+/// The faults of the disk at `place`, and how slow it is.
 pub(super) fn disk(scenario: &Scenario, place: Place) -> DiskPlan {
     let of = |kind| scenario.faults.iter().filter(move |f| f.target == place && f.kind == kind);
     let slow = |f: &Fault| Some(Slow { at: OpAt::Nth(OpKind::Sync, call(f.when)?), by: f.lasts });
@@ -68,7 +68,7 @@ fn window(when: When) -> Window {
     }
 }
 
-/// What the network does wrong.
+/// The faults of the network.
 pub(super) fn network(scenario: &Scenario) -> NetPlan {
     let faults = scenario.faults.iter().filter_map(net_fault).collect();
     NetPlan { faults, short: true }
@@ -113,7 +113,7 @@ fn stall(fault: &Fault) -> Nanos {
     }
 }
 
-/// What goes wrong between the nodes and the store.
+/// The faults between the nodes and the store.
 pub(super) fn store(scenario: &Scenario) -> StorePlan {
     let faults = scenario.faults.iter().filter_map(|fault| {
         let effect = match fault.kind {

@@ -34,7 +34,7 @@ use crate::trace::Kind;
 use crate::user::UserCode;
 use crate::workload;
 
-/// What is asked of a node. The answer is lost when the node dies.
+/// A request to a node. The answer is lost when the node dies.
 pub(super) enum Order {
     Submit(Submission, oneshot::Sender<Result<RunId, SubmitError>>),
     Cancel(RunId, oneshot::Sender<()>),
@@ -55,7 +55,7 @@ pub(super) enum Order {
     Shutdown(oneshot::Sender<()>),
 }
 
-/// What the store keeps of a run.
+/// The records of a run in the store.
 pub(super) struct Reading {
     pub(super) loaded: Option<Loaded>,
     pub(super) queue: Vec<QueueRow>,
@@ -72,17 +72,17 @@ impl OrderQueue {
     }
 }
 
-/// What is recorded of all nodes of a world. Clones share it.
+/// The records of all nodes of a world. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct Observations {
     /// The events that observers received, in that order.
     pub(super) events: Arc<Mutex<Vec<ObservedEvent>>>,
     pub(super) seen: Seen,
-    /// What observers wrote, by source.
+    /// The output of observers, by source.
     pub(super) outputs: Outputs,
-    /// What all nodes count.
+    /// The counters of all nodes.
     pub(super) metrics: Arc<Counters>,
-    /// What registered functions did.
+    /// The calls of registered functions.
     pub(super) function_records: FunctionRecords,
     /// Whether the store says that it is damaged as a whole.
     pub(super) lost: Lost,
@@ -100,12 +100,12 @@ impl<S: Store> World for Simulated<S> {
     type Actions = SimActions;
 }
 
-/// What an engine's node starts with in each incarnation.
+/// The parts that an engine's node starts with in each incarnation.
 #[derive(Clone)]
 pub(super) struct EngineSetup {
     pub(super) lease: Nanos,
     pub(super) sole_owner: bool,
-    /// What the environment holds, whatever variable is asked for.
+    /// The value of every environment variable.
     pub(super) secret: Option<String>,
     /// The functions that it lacks.
     pub(super) missing_functions: BTreeSet<String>,
@@ -113,7 +113,7 @@ pub(super) struct EngineSetup {
     pub(super) observed: Observations,
     pub(super) records: Records,
     pub(super) order_queue: OrderQueue,
-    /// What a user brought.
+    /// The code of a user.
     pub(super) own: Option<Arc<UserCode>>,
 }
 
@@ -136,7 +136,7 @@ pub(super) async fn run<S: Store>(
         own,
     } = setup;
     let store = Arc::new(store);
-    // Set even where no secret is planted: what a header needs is never missing.
+    // Set even if no secret is planted, because a header may need it.
     let secret = secret.unwrap_or_else(|| "none".to_owned());
     let environment = move |_: &str| Some(secret.clone());
     let wires = ActionNetwork::new(net.connector(incarnation.clone()), own.as_deref());

@@ -177,7 +177,7 @@ impl Lost {
 
     /// Ends when it is said.
     pub(super) async fn said(&self) {
-        // Enlisted before the look, so that what is said between the two is not missed.
+        // Registered before the check, so that a notice between the two is not missed.
         let said = self.0.1.notified();
         if !self.is_said() {
             said.await;

@@ -6,7 +6,7 @@ use crate::clock::until;
 use crate::scenario::{Scenario, UserStrike};
 use crate::user::{UserCode, World, strike};
 
-/// Lets every strike of the scenario happen in its time. One whose kind nobody brought does not.
+/// Makes every strike of the scenario happen at its time, if the test brought its kind.
 pub(super) fn start(scenario: &Scenario, own: &Arc<UserCode>, world: &World) {
     for planned in scenario.own.iter().flat_map(|own| &own.faults) {
         let (planned, own, world) = (planned.clone(), Arc::clone(own), world.clone());

@@ -1,4 +1,5 @@
-//! Who uses the world: asks the nodes to submit, cancel and leave runs alone, and waits for their end.
+//! The users of the world: they ask nodes to submit, cancel and deactivate runs, and wait for their
+//! end.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,8 +25,8 @@ use crate::trace::Kind;
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// How often the world is asked whether all runs have ended, in the first hour after healing.
 const LOOK: Nanos = Nanos::from_millis(250);
-/// After this long the looks grow rarer, by a thousandth of the time that has passed: a retry may wait
-/// for days.
+/// After this long the looks grow rarer, by a thousandth of the time that has passed: a retry may
+/// wait for days.
 const LONG: Nanos = Nanos::from_secs(60 * 60);
 
 /// Everybody who asks something of the nodes, and what they remember. Clones share it.
@@ -37,7 +38,7 @@ pub(super) struct Users {
     records: Records,
     pub(super) runs: Arc<Mutex<Vec<RunEvidence>>>,
     pub(super) interventions: Arc<Mutex<InterventionEvidence>>,
-    /// What was waited for and has been answered, well or ill.
+    /// The waits that have an answer, a success or an error.
     answered: Arc<Mutex<usize>>,
     /// How far each node had come when everything healed.
     pub(super) steps: Arc<Mutex<BTreeMap<String, Steps>>>,
@@ -116,8 +117,8 @@ impl Users {
         }
     }
 
-    /// Whether a node that is shutting down is no answer: a user's check looks at every run that was
-    /// asked for.
+    /// Whether a node that is shutting down is no answer: a user's check looks at every run that
+    /// was asked for.
     fn insists(&self) -> bool {
         self.scenario.own.is_some()
     }

@@ -87,7 +87,7 @@ fn a_list_that_is_longer_than_most() {
     assert!(mistaken.contains("termination (stuck)"), "{mistaken}");
 }
 
-/// What tells of alerts may take turns too.
+/// Runs that deliver alerts may take turns too.
 #[test]
 fn alerts_that_are_told_one_by_one() {
     let text = r#"

@@ -195,7 +195,7 @@ fn payment_once() -> Check {
     Check::new("asks").service("bank.test", bank).runs(1..=2).retry(policy(), charge)
 }
 
-/// Its reason is told, not that nothing was tested.
+/// The report gives its reason, not that nothing was tested.
 #[test]
 fn a_run_that_is_refused_is_found() {
     let large = serde_json::json!({ "text": "x".repeat(2 * 1024 * 1024) });

@@ -58,7 +58,7 @@ pub(crate) fn custom(name: &str) -> Backoff {
     Backoff { shape, jitter: Jitter::None, cap: None }
 }
 
-/// What a check came to in which everything must hold.
+/// The result of a check in which everything must hold.
 #[track_caller]
 pub(crate) fn held(check: Check) -> Passed {
     match check.outcome() {

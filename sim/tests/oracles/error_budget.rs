@@ -34,7 +34,7 @@ fn webhook() -> Webhook {
     Webhook::new("notify", action, ActionKind::AgentCall.built_in(), Origin::BuiltIn)
 }
 
-/// A step whose action may fail half the time; that all of this is burnt is told from two calls on.
+/// A step whose action may fail half the time; an alert for all of it is raised from two calls on.
 fn parts(told: bool) -> WorkflowParts {
     let mut parts = workflow(vec![step("a", policy(9))]);
     let half = Share::from_millionths(500_000).unwrap();
@@ -55,7 +55,8 @@ fn id() -> RunId {
     RunId::from_random(WEBHOOK, WEBHOOK)
 }
 
-/// Attempts of the one task: `b` fails, `B` fails and tells, `w` succeeds and is the last.
+/// Attempts of the one task: `b` fails, `B` fails and raises an alert, `w` succeeds and is the
+/// last.
 fn lived(attempts: &str, told: bool) -> Script {
     let mut script = Script::new(parts(told));
     let it = task(0, 0);
@@ -79,7 +80,7 @@ fn lived(attempts: &str, told: bool) -> Script {
     script
 }
 
-/// The run that tells the webhook of `alert`.
+/// The run that delivers `alert` to the webhook.
 fn telling(world: &mut Evidence, alert: Alert) {
     let of = world.runs[0].id.to_string();
     let workflow = Arc::new(webhook().workflow("do_a").unwrap());
@@ -105,7 +106,7 @@ fn whole() -> Script {
     script
 }
 
-/// The kept events changed, and what was told with them.
+/// Changes the kept events, and the reported ones with them.
 fn altered(script: Script, mut change: impl FnMut(&mut Event)) -> Evidence {
     let mut world = script.world;
     world.runs.iter_mut().flat_map(|r| &mut r.events).for_each(|r| change(&mut r.event));

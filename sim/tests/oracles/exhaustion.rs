@@ -300,8 +300,8 @@ fn h17_a_retry_after_an_unknown_outcome_is_found() {
     found(&judge(&harmful(&server_error(), true, false).world), GAVE_UP_EARLY);
 }
 
-/// The same of a user's own function, which may have failed so itself, and said that it knows or does
-/// not know what it did.
+/// The same of a user's own function, which may have failed so itself, and said that it knows or
+/// does not know what it did.
 fn own_harmful(failure: &Failure, itself: Option<bool>, retried: bool) -> Script {
     let mut parts = workflow(vec![step("a", policy(3))]);
     let action = parts.actions.get_mut("do_a").unwrap();
@@ -327,7 +327,7 @@ fn own_harmful(failure: &Failure, itself: Option<bool>, retried: bool) -> Script
 fn h17_whether_an_outcome_is_unknown_is_for_whoever_failed_to_say() {
     for failure in [Failure::timed_out("slow"), Failure::lease_lost()] {
         let forgotten: Failure = Failure::new(failure.code().as_str(), "known").retryable();
-        // Nobody knows what became of an attempt that did not come to its end, whatever the mark.
+        // The outcome of an attempt that did not end is unknown, whatever the mark.
         for failure in [&failure, &forgotten] {
             let report = judge(&own_harmful(failure, None, false).world);
             assert!(report.findings.iter().all(|f| f.reason != GAVE_UP_EARLY), "{report:?}");

@@ -41,7 +41,8 @@ fn costs(script: &mut Script, attempt: u32, millionths: u64) {
     script.event(Event::CostReported { task: task(0, 0), attempt, cost });
 }
 
-/// A first attempt that comes to 3 at a cost of 7 and fails, and a second one that does `second`.
+/// A first attempt that reports progress 3 and a cost of 7 and fails, and a second one that does
+/// `second`.
 fn retried(cost: u64, second: &[FunctionEvent]) -> Script {
     let mut script = function();
     let it = task(0, 0);

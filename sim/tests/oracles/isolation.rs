@@ -41,7 +41,8 @@ fn a_siblings_success_is_found() {
 
 #[test]
 fn an_outcome_that_was_told_before_its_own_answer_is_found() {
-    // The third attempt's success, and the first one's failure, are told while it is still asked.
+    // The third attempt's success, and the first one's failure, are reported while its request is
+    // still open.
     for place in [2, 0] {
         let mut script = recovered();
         let answered = script.world.ledger[place].answered_at.unwrap();

@@ -140,7 +140,7 @@ impl Script {
         (spent, last.map_or(Nanos::ZERO, |last| store(self.now).since(last)))
     }
 
-    /// The event with the time told that is right now, where it tells any (C15).
+    /// The event with the right times now, if it has any (C15).
     fn timed(&self, mut event: Event) -> Event {
         let Some(task) = event.task() else { return event };
         let (so_far, passed) = self.spent(task);
@@ -310,13 +310,13 @@ impl Script {
         self
     }
 
-    /// Changes every kept event; what was told stays.
+    /// Changes every kept event; the reported ones stay.
     pub(crate) fn alter(mut self, change: impl FnMut(&mut Recorded)) -> Self {
         self.run_mut().events.iter_mut().for_each(change);
         self
     }
 
-    /// Forgets the kept events that `which` picks; what was told stays.
+    /// Forgets the kept events that `which` picks; the reported ones stay.
     pub(crate) fn without(mut self, which: impl Fn(&Event) -> bool) -> Self {
         self.run_mut().events.retain(|r| !which(&r.event));
         self

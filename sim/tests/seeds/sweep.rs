@@ -1,4 +1,4 @@
-//! A small sweep within the test's own process: the whole engine lives through faults of many kinds
+//! A small sweep within the test's own process: the whole engine runs under faults of many kinds
 //! in 48 drawn worlds, every oracle judges, and every promise holds. D1, D2, D3.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
@@ -36,7 +36,7 @@ fn d1_d3_every_promise_holds_in_worlds_that_really_go_wrong() {
     }
 }
 
-/// A sweep adds up what its seeds came to: the oracles' counts stand under the promises' names.
+/// A sweep adds up the results of its seeds: the oracles' counts stand under the promises' names.
 #[test]
 fn a_seed_says_how_often_each_promise_was_judged() {
     let (report, history) = run_seed(&Source::Drawn, 0, false);

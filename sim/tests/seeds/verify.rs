@@ -20,7 +20,7 @@ use retrial_sim::unstable::trace::{Kind, Trace};
 use retrial_sim::unstable::verify::{Difference, Receipt};
 use retrial_sim::unstable::workload::draw;
 
-/// What becomes of a leak.
+/// How a leak is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CrashOutcome {
     /// The histories differ, and the line that leaked is named.
@@ -35,7 +35,7 @@ type Leak = fn() -> String;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 
-/// Each kind, what becomes of it, and how it leaks.
+/// Each kind, how it is treated, and how it leaks.
 const LEAKS: [(&str, CrashOutcome, Leak); 19] = [
     ("hash map order", Tamed, || {
         let map: HashMap<u32, ()> = (0..64).map(|n| (n, ())).collect();
@@ -181,12 +181,7 @@ fn d4_a_receipt_of_seeds_lived_through_twice() {
     assert_eq!(receipt.seeds, 6);
     assert!(receipt.lines > 600, "{receipt:?}");
     let words = receipt.words();
-    assert!(
-        words.starts_with(&format!(
-            "6 seeds lived through twice, {} lines: 0 differ\n",
-            receipt.lines
-        ))
-    );
+    assert!(words.starts_with(&format!("6 seeds ran twice, {} lines: 0 differ\n", receipt.lines)));
 }
 
 /// A worker that looks at its surroundings is found out, and its first line that differs named.

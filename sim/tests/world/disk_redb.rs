@@ -245,7 +245,7 @@ fn after_eio(plan: DiskPlan) -> bool {
     let seen = held(&db).unwrap_or_else(|e| panic!("{plan:?}: {e}"));
     assert!((progress.acked..=progress.begun).contains(&seen), "{plan:?}: {seen} of {progress:?}");
     incarnation.end();
-    // What was seen after the reopening counts as acknowledged: a resent commit is told so.
+    // What was seen after the reopening counts as acknowledged: a resent commit gets that answer.
     let progress = Progress { acked: seen, begun: progress.begun };
     for outcome in [
         CrashOutcome::LoseAll,
@@ -327,7 +327,8 @@ fn the_same_workload_leaves_the_same_fingerprint() {
 }
 
 /// Runs redb on a node that crashes just before the given polls, until every item is there. Gives
-/// the fingerprint, the lives, and how often a life began with an item that nobody had acknowledged.
+/// the fingerprint, the lives, and how often a life began with an item that nobody had
+/// acknowledged.
 fn on_a_node(polls: Vec<u64>) -> (Fingerprint, u32, u32) {
     let ran = run_seed(1, Nanos::from_secs(600), move || async move {
         let records = Records::new(false, 100_000);

@@ -57,7 +57,7 @@ fn the_whole_workload_has_every_kind_of_call_and_as_many_states_as_the_page_says
     assert!(include_str!("../../../docs/simulation.md").contains(&words), "{words}");
 }
 
-/// A disk that does not sync when it is told to.
+/// A disk that ignores syncs.
 #[derive(Debug)]
 struct Spoilt {
     disk: Recorded,
@@ -69,8 +69,8 @@ struct Spoilt {
 enum How {
     /// It never syncs.
     Never,
-    /// It syncs before the first write after two syncs, those of a commit and of its mark: who waited
-    /// for them was answered too early.
+    /// It syncs before the first write after two syncs, those of a commit and of its mark: the caller
+    /// got its answer too early.
     Late,
 }
 

@@ -15,7 +15,7 @@ use retrial_sim::unstable::endpoint::{Delivery, Endpoint, EndpointScript, Entry,
 use retrial_sim::unstable::scenario::{Reply, RetryAfter};
 use serde_json::json;
 
-/// What one world of posts came to.
+/// The results of one world of posts.
 struct Told {
     /// What each client saw, and when, in milliseconds.
     seen: Vec<(Result<Seen, String>, u64)>,

@@ -20,7 +20,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 /// How long the survivor listens to the silence.
 const SILENCE: u64 = 60_000;
 
-/// Reads until something other than bytes comes; tells what, how many bytes, and when.
+/// Reads until something other than bytes comes; returns what, how many bytes, and when.
 async fn listen_on(mut stream: ShimStream) -> (Result<usize, io::ErrorKind>, usize, u64) {
     let mut heard = 0;
     loop {

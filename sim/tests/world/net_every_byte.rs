@@ -22,7 +22,7 @@ use retrial_sim::unstable::trace::{Fingerprint, Kind};
 const BODY: &str = r#"{"amount": 12, "note": "long enough to be cut in many places"}"#;
 const STALL: Nanos = Nanos::from_secs(30);
 
-/// What became of one exchange.
+/// The result of one exchange.
 #[derive(Debug)]
 struct Exchange {
     /// Whether the client got the whole answer.

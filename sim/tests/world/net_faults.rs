@@ -163,7 +163,7 @@ fn what_hangs_goes_on_when_its_window_ends() {
     }
 }
 
-/// Sends a byte a second from `a` to `b` and back for ten seconds; tells when each arrived.
+/// Sends a byte a second from `a` to `b` and back for ten seconds; returns when each arrived.
 fn pings(faults: Vec<NetFault>, heal_at: u64) -> (Vec<u64>, Vec<u64>, u64) {
     within(3, plan(faults), move |world| async move {
         let (a, b) = (world.node("a", 1), world.node("b", 2));
@@ -230,8 +230,8 @@ fn one_way_stalls_only_that_way() {
     assert_eq!(struck, 1);
 }
 
-/// TCP's view of loss: nothing is lost for good, each piece comes later by 200, 600, 1,400 ms and so on, what is behind it
-/// waits, and in order.
+/// TCP's view of loss: nothing is lost for good, each piece comes later by 200, 600, 1,400 ms and
+/// so on, what is behind it waits, and in order.
 #[test]
 fn what_is_lost_is_sent_again_later_each_time() {
     let lossy = |percent| {

@@ -1,4 +1,4 @@
-//! A store over the simulated network: what callers are told under each fault, and that sending the
+//! A store over the simulated network: what callers get under each fault, and that sending the
 //! same commit again after `Unknown` applies it once.
 #![allow(
     clippy::unwrap_used,
@@ -188,7 +188,7 @@ fn commit(n: u64) -> Commit {
     }
 }
 
-/// What a caller was told, in a word.
+/// The answer that a caller got, in a word.
 fn word<T: std::fmt::Debug>(told: &Result<T, StoreError>) -> String {
     match told {
         Ok(answer) => format!("{answer:?}").split([' ', '{', '(']).next().unwrap().to_owned(),
@@ -212,7 +212,7 @@ fn client(world: &World) -> RemoteStore<PlainRuntime> {
     RemoteStore::new(PlainRuntime, world.net.connector(incarnation("a")), "store", 5432)
 }
 
-/// Sends `count` commits one after the other, each again until a definite answer; tells every
+/// Sends `count` commits one after the other, each again until a definite answer; returns every
 /// answer in order.
 async fn write(store: &impl Store, count: u64) -> Vec<String> {
     let mut told = Vec::new();
@@ -230,7 +230,7 @@ async fn write(store: &impl Store, count: u64) -> Vec<String> {
     told
 }
 
-/// Three commits under these faults: what the caller was told, and the store and world after them.
+/// Three commits under these faults: the answer to the caller, and the store and world after them.
 fn commits(net: NetPlan, faults: Vec<StoreFault>) -> (Vec<String>, Stub, World) {
     within(2, net, move |world| async move {
         let (a, _store) = (world.node("a", 1), world.node("store", 2));
@@ -249,7 +249,7 @@ fn commits(net: NetPlan, faults: Vec<StoreFault>) -> (Vec<String>, Stub, World) 
     })
 }
 
-/// `effect` on the second commit: what the caller is told, and how often the store is called.
+/// `effect` on the second commit: the answer to the caller, and how often the store is called.
 #[track_caller]
 fn check(effect: StoreEffect, told: &[&str], calls: usize, kind: FaultKind) {
     let fault = StoreFault {

@@ -53,7 +53,7 @@ async fn counter(runtime: SimRuntime, incarnation: Incarnation, disk: SimDisk, r
     }
 }
 
-/// What one run of the counter came to.
+/// The result of one run of the counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Ran {
     print: Fingerprint,
@@ -220,7 +220,8 @@ fn a_slow_node_stands_still_again_and_again() {
     assert!(slow.last > plain.last.after(Nanos::from_millis(100)), "{:?}", (slow.last, plain.last));
 }
 
-/// A node that leaves in good order loses no write, not even one that was not synced, and comes back.
+/// A node that leaves in good order loses no write, not even one that was not synced, and comes
+/// back.
 #[test]
 fn a_node_that_leaves_returns_with_all_that_it_wrote() {
     let left = run_with(3, |node| {

@@ -331,7 +331,7 @@ fn looking(millis: u64, held: u64) -> Vec<Finding> {
     found.unwrap()
 }
 
-/// What waits as often as a node does, or as what a guard holds back, may do so for ever.
+/// What waits as often as a node does, or as what a guard holds back, may do so without end.
 #[test]
 fn whoever_looks_around_now_and_then_is_no_livelock() {
     assert_eq!(looking(10, 0), []);

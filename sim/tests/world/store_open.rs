@@ -1,5 +1,5 @@
-//! A disk that fails while a store is opened: the error is the disk's, nobody is told that the store
-//! is damaged, and nothing of it is. Promise 5.
+//! A disk that fails while a store is opened: the error names the disk, and does not say that the
+//! store is damaged, and nothing of it is. Promise 5.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
 use std::sync::{Arc, Mutex};

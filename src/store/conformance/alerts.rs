@@ -1,4 +1,5 @@
-//! Alerts of error budgets: raised exactly where a commit tells them, with the runs that it adds.
+//! Alerts of error budgets: stored once, by the commit that raises them, together with the runs
+//! that it adds.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -102,7 +103,7 @@ pub(super) async fn c18_a_commit_that_left_an_alert_untold_never_lands<H: Harnes
     b.add(2, vec![]).await?;
     let silent = failing(&mut b, 3, 0, tokens[0]);
     let raised = untold(&b, &silent).await?;
-    // Another run's commit tells it first.
+    // Another run's commit stores it first.
     let mut other = b.next_commit(2, 2);
     other.guards = guarding(vec![ended(1, tokens[1], Ended::Badly)]);
     other.raised = untold(&b, &other).await?;

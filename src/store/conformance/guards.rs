@@ -1,4 +1,4 @@
-//! Guards: what they hold back, and that each attempt counts once.
+//! Guards: which attempts they hold back, and that each attempt counts once.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn limit(n: u32) -> GuardRules {
     GuardRules { concurrency: Some(many(n)), ..GuardRules::default() }
 }
 
-/// Opens after two failures in a row, for so long, with so many probes.
+/// A breaker that opens after two failures in a row, for this time, with so many probes.
 fn breaker(open: Nanos, probes: u32) -> GuardRules {
     let breaker = Breaker::new(Some(many(2)), None, open, many(probes)).ok();
     GuardRules { breaker, ..GuardRules::default() }
@@ -63,7 +63,7 @@ fn starting<H: Harness>(
     commit
 }
 
-/// A commit that says how attempts ended.
+/// A commit with the outcomes of attempts.
 fn ending<H: Harness>(
     b: &mut Bench<'_, H>,
     version: u64,

@@ -17,7 +17,7 @@ fn beat(within: Nanos, number: u64) -> Option<Heartbeat> {
     Some(Heartbeat { within, progress: (number > 0).then(|| progress(number)) })
 }
 
-/// A lease of item 0 of run 1 that wants a heartbeat within `within`.
+/// A lease of item 0 of run 1 that needs a heartbeat within `within`.
 fn beating(token: Token, within: Nanos) -> QueueChange {
     match lease(0, token, LONG, None) {
         QueueChange::Lease { task, attempt, token, lasts, timeout, .. } => {

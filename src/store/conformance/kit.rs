@@ -53,9 +53,9 @@ macro_rules! matched {
 }
 pub(super) use matched;
 
-/// Short enough to wait for, long enough to notice.
+/// A time short enough to wait for and long enough to notice.
 pub(super) const SOON: Nanos = Nanos::from_millis(20);
-/// Longer than any case runs.
+/// A time longer than any case.
 pub(super) const LONG: Nanos = Nanos::from_secs(100_000);
 
 /// The store under test, with helpers for the cases.

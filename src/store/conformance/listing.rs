@@ -1,4 +1,4 @@
-//! Lists of runs, newest first, and how many there are.
+//! Lists of runs, newest first, and their counts.
 
 use bytes::Bytes;
 
@@ -44,7 +44,7 @@ impl<H: Harness> Bench<'_, H> {
         self.found(RunFilter { text: Some(text.into()), ..RunFilter::default() }).await
     }
 
-    /// Run `n`, at version `at`, goes on to this phase, and leaves so many letters.
+    /// Moves run `n`, at version `at`, to this phase, with so many letters.
     async fn turn(&mut self, n: u64, at: u64, phase: RunPhase, letters: u32) -> Held {
         let mut commit = self.next_commit(n, at);
         commit.phase = phase;
@@ -78,7 +78,7 @@ pub(super) async fn lists_are_newest_first<H: Harness>(mut b: Bench<'_, H>) -> H
     let mut heads = b.store().heads(None, 9).await?.runs;
     heads.sort_by_key(|head| std::cmp::Reverse((head.created, head.run)));
     same!(all.runs, heads);
-    // What becomes of a run does not move it.
+    // A change to a run does not move it in the list.
     b.turn(2, 2, RunPhase::Paused, 0).await?;
     b.harness.reopen().await;
     same!(ids(&b.page(None, 9).await?.runs), runs(&[4, 9, 2, 5]));

@@ -13,7 +13,7 @@ use crate::time::Nanos;
 
 type Held = Result<(), Wrong>;
 
-/// A token that no store gave.
+/// A token that no store issued.
 fn stale() -> Token {
     Token::from_random(3, 4)
 }
@@ -99,7 +99,7 @@ pub(super) async fn r7_a_stale_token_changes_nothing<H: Harness>(mut b: Bench<'_
         commit.queue = vec![QueueChange::Remove { task: task(0) }];
         let answer = b.store().commit(commit.clone()).await?;
         same!(matched!(answer, Committed::Fenced { task, .. } => task), fence.task());
-        // Refused once is refused for ever.
+        // A refused claim stays refused.
         matched!(b.store().commit(commit).await?, Committed::Fenced { .. } => ());
         same!((b.load(1, None).await?.tail, b.rows(1).await?), before);
     }

@@ -136,7 +136,7 @@ async fn a_run_is_one_trace_of_its_attempts_and_delays() {
     assert_eq!(resource["service.name"], "retrial");
     assert_eq!(resource["service.instance.id"], "node-7");
     let sent = String::from_utf8_lossy(&accepted.body).into_owned();
-    assert!(sent.contains("busy, said"), "the message is told");
+    assert!(sent.contains("busy, said"), "the message is exported");
     assert!(!sent.contains("planted-secret"), "without what is secret in it");
 }
 

@@ -66,7 +66,7 @@ fn work() -> Arc<Workflow> {
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 
-/// Ends that are told of a run, and starts by task.
+/// Reported ends of a run, and starts by task.
 async fn told(store: &impl Store, run: RunId) -> (usize, BTreeMap<run::TaskId, u32>) {
     let loaded = store.load(run, Some(Version::START)).await.unwrap().unwrap();
     let events = loaded.tail.events.iter().map(|bytes| run::decode(bytes).unwrap().event);

@@ -275,7 +275,7 @@ async fn decision_11_time_goes_on_where_the_servers_clock_is_set_back() {
     assert_eq!(fresh.clock().await, at(9_000_000_000));
     client.batch_execute("UPDATE turned SET now = 5000000700").await.unwrap();
     assert_eq!(fresh.clock().await, at(9_000_000_700));
-    // Another node, which was told nothing, is not behind.
+    // Another node, which got no notice, is not behind.
     let other = connect(&options).await;
     assert_eq!(other.clock().await, at(9_000_000_700));
     for store in [store, fresh, other] {

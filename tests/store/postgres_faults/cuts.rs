@@ -29,11 +29,11 @@ struct Bench {
     server: Server,
 }
 
-/// What the cases came to.
+/// The results of the cases.
 #[derive(Debug, Default)]
 struct Came {
     cases: u64,
-    /// The writer was told at once that it had landed.
+    /// The first answer said that it had landed.
     told: u64,
     unknown: u64,
     /// It had landed when it was sent again.
@@ -82,7 +82,7 @@ impl Bench {
         least
     }
 
-    /// The commit's exchange breaks at `fault`; what the writer is told.
+    /// The commit's exchange breaks at `fault`; the answers to the writer.
     async fn cut(&self, commit: &Commit, fault: Fault) -> Result<Committed, StoreError> {
         self.proxy.arm(fault);
         let told = self.store.commit(commit.clone()).await;
@@ -120,10 +120,7 @@ impl Bench {
             Ok(_) => !landed,
             Err(StoreError::Broken(_)) => true,
         };
-        assert!(
-            !lied,
-            "{fault:?}: the writer was told {first:?}, and when it asked again {again:?}"
-        );
+        assert!(!lied, "{fault:?}: the writer got {first:?}, and when it asked again {again:?}");
         let third = patient(|| self.store.commit(case.commit.clone())).await;
         assert_eq!((kind(&third), version(&third)), ("already", version(&again)), "{fault:?}");
         self.twin.commit(case.of_twin.clone()).await.unwrap();
@@ -201,8 +198,8 @@ impl Came {
     }
 }
 
-// The outcome of a commit whose exchange is cut may be unknown, and asking again tells it, whichever
-// byte was the last that the server saw.
+// The outcome of a commit whose exchange is cut may be unknown, and asking again shows it,
+// whichever byte was the last that the server saw.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
 async fn a_commit_cut_at_any_byte_to_the_server_lands_once() {
@@ -233,7 +230,7 @@ async fn a_rich_commit_cut_at_many_bytes_lands_once() {
     bench.lands_once(&[asked, answered, of_the_last_word()].concat()).await.put_to_the_test();
 }
 
-// Whoever was overtaken meanwhile is told so, and only where nothing had landed.
+// A writer that was overtaken meanwhile gets that answer, and only where nothing had landed.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
 async fn a_commit_cut_and_overtaken_has_a_definite_answer() {

@@ -46,7 +46,7 @@ pub(crate) struct Fleet {
 struct Node {
     child: Child,
     input: ChildStdin,
-    /// What it was told to submit.
+    /// What it had to submit.
     given: Vec<(u64, u64)>,
     life: u64,
     ready: bool,
@@ -143,7 +143,7 @@ impl Fleet {
         }
     }
 
-    /// Learns from the store which runs have ended: a node that is killed tells of some no more.
+    /// Learns from the store which runs have ended: a killed node does not report some of them.
     pub(crate) async fn look(&mut self, store: &impl Store) {
         // Those that are submitted meanwhile are not known yet, and so not taken to have ended.
         let known: BTreeSet<RunId> = self.submitted.values().copied().collect();

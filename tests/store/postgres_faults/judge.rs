@@ -11,7 +11,7 @@ use retrial::store::{Loaded, RunHead, RunPhase, Store};
 use crate::postgres_faults::ledger::{Answer, Entry};
 use crate::postgres_faults::patience::patient;
 
-/// What all the judged runs came to.
+/// The outcomes of all judged runs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) runs: u64,

@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// A request, and what became of it. Written down before the first byte of its answer is sent.
+/// A request and its outcome. Written down before the first byte of its answer is sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     /// The task's receipt token.

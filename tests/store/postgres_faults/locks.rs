@@ -1,4 +1,4 @@
-//! Locks that others hold, and statements that take for ever: the store says so in time, and goes
+//! Locks that others hold, and statements that do not end: the store says so in time, and goes
 //! on when they are gone.
 
 use retrial::run::RunId;

@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) concurrency: usize,
 }
 
-/// What a node is told.
+/// The plan of a node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {

@@ -1,6 +1,6 @@
 //! Three nodes under kill and load for minutes: what `scripts/soak.sh` runs.
 //!
-//! Two nodes are killed again and again. The third is never killed, so that its memory tells of
+//! Two nodes are killed again and again. The third is never killed, so that its memory shows
 //! leaks, but stopped past its lease and woken.
 
 use std::fmt;
@@ -32,7 +32,8 @@ struct Report {
     kills: u64,
     stops: u64,
     refused: usize,
-    /// Of each node at the beginning of its life and at the end, in bytes; the third lives throughout.
+    /// Of each node at the beginning of its life and at the end, in bytes; the third lives
+    /// throughout.
     memory: Vec<(u64, u64)>,
     /// In microseconds.
     claims: Vec<u32>,

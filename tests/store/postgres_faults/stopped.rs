@@ -13,7 +13,7 @@ use crate::postgres_faults::server;
 
 const RUNS: u64 = 8;
 
-// R7, spec decision 16: who was away for too long has lost what it held, and is told so.
+// R7, spec decision 16: a node that was away for too long has lost its leases, and learns it.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
 async fn r7_a_node_that_was_stopped_past_its_lease_is_refused() {

@@ -1,4 +1,4 @@
-//! A proxy before a PostgreSQL server that breaks connections where it is told to.
+//! A proxy before a PostgreSQL server that breaks connections at planned places.
 //!
 //! Decides which bytes pass. It knows of the protocol where a client's message begins and whether
 //! that is a `COMMIT`, and must never know what else is asked, nor change a byte. To add a way of
@@ -184,7 +184,7 @@ impl Drop for Proxy {
 
 /// Why a connection ends.
 enum End {
-    /// One side ended it, or the proxy was told to.
+    /// One side ended it, or the plan did.
     Ordinary,
     Struck(Strike),
 }

@@ -77,7 +77,7 @@ pub(crate) struct Script {
     creates: Vec<Create>,
     letters: Vec<LetterId>,
     cursors: Vec<RunCursor>,
-    /// Left an alert untold, which it tells now.
+    /// Left an alert unraised, which it raises now.
     untold: Option<Commit>,
 }
 

@@ -39,7 +39,7 @@ impl ErrorBudget {
     /// millionths; the order does not matter.
     ///
     /// # Errors
-    /// When nothing or everything may fail, the window is no time, or an alert can't be told.
+    /// When nothing or everything may fail, the window is no time, or an alert is not a possible share of the budget.
     pub fn new(
         target: Share,
         window: Nanos,
@@ -67,7 +67,7 @@ impl ErrorBudget {
         self.0.min_calls
     }
 
-    /// The shares of the budget that are told of, in millionths, rising.
+    /// The shares of the budget that raise an alert, in millionths, rising.
     #[must_use]
     pub fn alerts(&self) -> &[u64] {
         &self.0.alerts
@@ -121,7 +121,7 @@ impl From<ErrorBudget> for Parts {
 /// An alert as it is raised, with what was counted then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Alert {
-    /// The share of the budget that is told of, in millionths.
+    /// The share of the budget that raised it, in millionths.
     pub threshold: u64,
     /// The share that was burnt, in millionths, rounded down. May be more than the whole.
     pub burnt: u64,

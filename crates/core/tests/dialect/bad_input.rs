@@ -563,7 +563,7 @@ fn a_policy_in_no_known_dialect() {
     insta::assert_snapshot!(shown(&wrong.err().unwrap()), @r#"p:1:1: the text is work_config, not execution (give the dialect that it is written in, or none)"#);
 }
 
-/// Everything that is wrong is told at once, in text order.
+/// All errors are reported at once, in text order.
 #[test]
 fn several_errors_come_together() {
     let text = "[[steps]]\nid = \"a\"\naction = 5\n[[steps]]\nid = \"b\"\n[actions.x]\nhttp = 3";

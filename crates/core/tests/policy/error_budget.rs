@@ -54,8 +54,8 @@ impl Lab {
         self.take(&GuardInput::Ended { attempt, how, refill: 0 })
     }
 
-    /// Attempts one after another: `w` well, `b` badly, `s` silently; `.` is a second, `-` ten. Gives
-    /// the percents that were told, after the letter that raised them.
+    /// Attempts one after another: `w` well, `b` badly, `s` silently; `.` is a second, `-` ten.
+    /// Gives the percents that raised an alert, after the letter that raised them.
     fn go(&mut self, how: &str) -> String {
         let mut told = String::new();
         for c in how.chars() {
@@ -84,7 +84,8 @@ impl Lab {
 #[test]
 fn c18_when_an_alert_is_raised_and_lowered() {
     let cases = [
-        // One of ten is all of it: too few outcomes say nothing, then all that is reached is told.
+        // One of ten is all of it: too few outcomes raise nothing, then each reached share raises
+        // an alert.
         (10, "wwwwwwwwwb", "wwwwwwwwwb[50][100]"),
         (10, "bwwwwwwwww", "bwwwwwwwww"),
         (10, "bwwwwwwwwwb", "bwwwwwwwwwb[50][100]"),
@@ -93,7 +94,7 @@ fn c18_when_an_alert_is_raised_and_lowered() {
         (10, "wwwwwwwwwwb", "wwwwwwwwwwb[50]"),
         (10, "wwwwwwwwwwwwwwwwwwwb", "wwwwwwwwwwwwwwwwwwwb[50]"),
         (10, "wwwwwwwwwwwwwwwwwwwwb", "wwwwwwwwwwwwwwwwwwwwb"),
-        // Rising, each is told once.
+        // While the share rises, each alert is raised once.
         (10, "wwwwwwwwwwwwwwwwwwwbbb", "wwwwwwwwwwwwwwwwwwwb[50]bb[100]"),
         // What says nothing is no outcome.
         (10, "wwwwwsssssb", "wwwwwsssssb"),
@@ -102,7 +103,7 @@ fn c18_when_an_alert_is_raised_and_lowered() {
         // One of 21 is less than half of all: that is lowered, and half of it is not.
         (2, "wwwwwwwwwbwwwwwwwwwwwb", "wwwwwwwwwb[50][100]wwwwwwwwwwwb"),
         (2, "wwwwwwwwwbwwwwwwwwwwwbb", "wwwwwwwwwb[50][100]wwwwwwwwwwwbb[100]"),
-        // Nothing is left within the window: everything is told anew.
+        // Nothing is left within the window: every alert can be raised again.
         (1, "b-b", "b[50][100]-b[50][100]"),
         (1, "b-wb", "b[50][100]-wb[50][100]"),
         (2, "wb-bb", "wb[50][100]-bb[50][100]"),

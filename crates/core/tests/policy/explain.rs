@@ -277,7 +277,7 @@ fn warnings() {
     "#);
 }
 
-/// The dialect is told from the text.
+/// The dialect is recognised from the text.
 #[test]
 fn the_dialect_is_guessed() {
     let check = |text: &str, dialect: &str| {

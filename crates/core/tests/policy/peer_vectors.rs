@@ -1,7 +1,7 @@
-//! Delays and decisions that other engines publish in their own tests (`fixtures/peer_vectors.json`,
-//! each with its source), beside ours. Every entry stands once in [`TABLE`]: what of it is checked,
-//! or why it is apart. Where a decision of the specification contradicts a peer, the check says
-//! which one and holds ours.
+//! Delays and decisions that other engines publish in their own tests
+//! (`fixtures/peer_vectors.json`, each with its source), beside ours. Every entry stands once in
+//! [`TABLE`]: what of it is checked, or why it is apart. Where a decision of the specification
+//! contradicts a peer, the check says which one and holds ours.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(
@@ -109,7 +109,7 @@ fn one_rule(backoff: Backoff, limit: Limit) -> PolicyParts {
     parts
 }
 
-/// What becomes of `failure` after `attempt` attempts, `since` after the first start.
+/// The verdict on `failure` after `attempt` attempts, `since` after the first start.
 fn after(
     parts: &PolicyParts,
     failure: &Failure,

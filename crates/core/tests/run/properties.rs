@@ -53,7 +53,7 @@ fn begin(case: &Case) -> World {
     let mut world = World::with_input(case.graph.workflow.clone(), case.seed, input);
     world.functions.register(draw::CUSTOM, draw::sevens);
     world.lag = case.lag;
-    // At once, or an attempt timeout could cut it for ever.
+    // At once, or an attempt timeout could cut it every time.
     world.beyond = gives(json!({"n": 1})).taking(Nanos::ZERO);
     for step in case.graph.workflow.places() {
         for item in 0..4_u32 {

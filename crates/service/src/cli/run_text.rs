@@ -86,7 +86,7 @@ pub(super) fn failure(error: &Value) -> String {
     format!("{}{kind} ({}): {}", field(error, "code"), class(error), field(error, "message"))
 }
 
-/// The error that a branch or a run came to.
+/// The error with which a branch or a run ended.
 pub(super) fn last_error(error: &Value) -> String {
     let (code, step, message) =
         (field(error, "code"), field(error, "node_id"), field(error, "message"));

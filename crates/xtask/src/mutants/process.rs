@@ -99,7 +99,7 @@ mod tests {
         assert!(!ended.is_well());
     }
 
-    /// The child would hold standard output open and write to it for ever.
+    /// The child would hold standard output open and never stop writing to it.
     #[test]
     fn a_process_that_hangs_is_ended_with_its_children() {
         let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,7 @@ use retrial_sim::unstable::capsule::Cause;
 use retrial_sim::unstable::report::SeedReport;
 use retrial_sim::unstable::workload;
 
-/// What becomes of `patch`. What `cache` knows is not run again.
+/// The outcome of `patch`. Results in `cache` are not computed again.
 pub(super) fn trial(
     patch: &Patch,
     workspace: &mut impl Workspace,

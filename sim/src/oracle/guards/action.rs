@@ -13,7 +13,7 @@ use super::{
     TOO_MANY_AT_ONCE, TOO_MANY_PROBES, cost,
 };
 
-/// What is wrong.
+/// A finding.
 #[derive(Debug)]
 pub(super) struct Breach {
     pub(super) reason: &'static str,
@@ -21,8 +21,8 @@ pub(super) struct Breach {
 }
 
 impl State {
-    /// The states that may follow an event; what is wrong where it may not happen, or where a hold
-    /// of it has no need.
+    /// The states that may follow an event. An error if the event may not happen, or if a hold of
+    /// it has no reason.
     pub(super) fn take(
         mut self,
         rules: &Rules,
@@ -73,7 +73,7 @@ impl State {
         Ok(vec![self])
     }
 
-    /// What a start takes from a budget that is waited for.
+    /// The tokens that a start takes from a budget with waiting retries.
     fn tokens_of(&self, rules: &Rules, place: (RunId, TaskId), attempt: u32) -> u128 {
         let waits = rules.budget.is_some_and(|budget| budget.on_denied == Denied::Wait);
         let cost = self.costs.get(&place).copied().filter(|_| waits && attempt > 1);

@@ -1,4 +1,4 @@
-//! What the end of an attempt means to its action's guards.
+//! The effect of an attempt's end on its action's guards.
 
 use retrial::failure::{Class, Failure};
 use retrial::guard::Breaker;
@@ -35,7 +35,7 @@ impl State {
         moment: Moment,
     ) -> Vec<Self> {
         let Some(running) = self.running.remove(&place) else { return vec![self] };
-        // One that was forgotten is nobody's.
+        // A forgotten attempt has no owner.
         let mut ends = if running.forgotten { vec![self.clone()] } else { Vec::new() };
         if let Some(budget) = rules.budget.filter(|_| refill > 0) {
             self.fill(rules, moment.from);
@@ -88,8 +88,8 @@ impl State {
     }
 }
 
-/// Whether what fails may have, and must have, reached the rate that opens the breaker: the window
-/// is exact to a tenth of itself.
+/// Whether the failures may have, and must have, reached the rate that opens the breaker: the
+/// window is exact to a tenth of itself.
 fn reached(breaker: &Breaker, outcomes: &[(Timestamp, bool)], now: Timestamp) -> (bool, bool) {
     let Some(rate) = breaker.rate() else { return (false, false) };
     let window = rate.window.get();
@@ -108,8 +108,8 @@ fn reached(breaker: &Breaker, outcomes: &[(Timestamp, bool)], now: Timestamp) ->
     (all.any(|opens| opens), must)
 }
 
-/// What a failed attempt says of its action: a retryable failure and a timeout speak against it, a
-/// permanent one does not; one whose lease was lost says nothing.
+/// Whether a failed attempt counts against its action: a retryable failure and a timeout do, a
+/// permanent failure does not. An attempt that lost its lease counts for neither.
 pub(super) fn says(failure: &Failure) -> Option<bool> {
     match failure.class() {
         _ if failure.code().as_str() == "LEASE_LOST" => None,

@@ -1,5 +1,5 @@
-//! The budget that the tasks of one step of one run share among themselves: one run's events have
-//! one order, so its tokens are known at each.
+//! The budget that the tasks of one step of one run share. The events of one run have one order, so
+//! its tokens are known at each event.
 
 use std::collections::BTreeMap;
 

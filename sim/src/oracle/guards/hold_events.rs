@@ -1,5 +1,5 @@
-//! What a run says of holds: once of an attempt that waits, by a guard that is there. It changes
-//! nothing: the next attempt to start is the one that was held.
+//! The events of holds: at most one for an attempt that waits, by a guard that the action has. A
+//! hold changes nothing else: the next attempt to start is the one that was held.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,8 +45,8 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, run: &RunEvidence)
     denied(report, evidence, run);
 }
 
-/// Each attempt that a breaker held and that started after all was said to be held, unless the node
-/// that was told so may have died with it.
+/// If a breaker held an attempt that started later, there is an event of the hold, unless the node
+/// that knew of it may have died.
 fn unsaid(
     report: &mut Report,
     evidence: &Evidence,
@@ -80,7 +80,7 @@ fn unsaid(
     }
 }
 
-/// Each retry that a shared budget denied was asked of it, and the store refused it.
+/// For each retry denied by a shared budget, a node asked the store, and the store refused.
 fn denied(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
     let mut refused = BTreeSet::new();
     for answer in &evidence.answers {

@@ -1,9 +1,9 @@
 //! Promise 10: guards hold. No more attempts of an action in progress than allowed, none while its
 //! breaker is open but for its probes, none faster than its rate, retries within their budget; and
-//! nothing is held back without need.
+//! nothing is held back without reason.
 //!
-//! Judged by what the store answered to commits, which is beside the store and so knows the order
-//! and the store's time of each. Where that leaves an order open, every order is tried.
+//! Judges the answers of the store to commits, recorded beside the store with their order and the
+//! store's time. Where the order is open, every order is tried.
 
 mod action;
 mod ends;
@@ -37,13 +37,13 @@ pub const OVER_BUDGET: &str = "over_budget";
 pub const HELD_WITHOUT_NEED: &str = "held_without_need";
 /// Something is held back for longer than the breaker stays open.
 pub const HELD_TOO_LONG: &str = "held_too_long";
-/// A retry was denied for a budget that nobody asked, or that had enough.
+/// A retry was denied although its budget was not asked, or had enough.
 pub const DENIED_WITHOUT_NEED: &str = "denied_without_need";
 /// A hold was said of a task that does not wait for that attempt, or was said twice.
 pub const WRONG_HOLD: &str = "wrong_hold";
 /// A hold was said of a guard that the action does not have.
 pub const HELD_BY_NOTHING: &str = "held_by_nothing";
-/// A breaker held an attempt back that started later, and nobody said so.
+/// A breaker held an attempt back that started later, and there is no event of it.
 pub const HOLD_UNSAID: &str = "hold_unsaid";
 
 /// A start that a breaker held back.
@@ -109,7 +109,7 @@ fn of_step(workflow: &Workflow, step: StepIx) -> Option<Rules> {
     (rules != Rules::default()).then_some(rules)
 }
 
-/// The guarded actions whose every use in this world has the same rules.
+/// The guarded actions that have the same rules in every use of this world.
 fn guarded(evidence: &Evidence) -> BTreeMap<String, Rules> {
     let mut found: BTreeMap<String, Option<Rules>> = BTreeMap::new();
     for run in &evidence.runs {
@@ -126,8 +126,7 @@ fn guarded(evidence: &Evidence) -> BTreeMap<String, Rules> {
     found.into_iter().filter_map(|(name, rules)| Some((name, rules?))).collect()
 }
 
-/// What says that a service is asked too often: HTTP's, and the names of botocore's
-/// `retries/standard.py`.
+/// The codes of throttling: HTTP's, and the names of botocore's `retries/standard.py`.
 const THROTTLED: [&str; 16] = [
     "429",
     "RateLimitError",

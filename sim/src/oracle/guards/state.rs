@@ -1,4 +1,4 @@
-//! What is known of an action's guards at one time: whole histories, wide integers.
+//! The state of an action's guards at one time: whole histories, wide integers.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) struct Moment {
     pub(super) exact: bool,
 }
 
-/// What is known of an action at one time.
+/// The state of an action at one time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct State {
     pub(super) phase: Phase,
@@ -29,7 +29,7 @@ pub(super) struct State {
     /// Counts the attempts that were probes.
     pub(super) probes: u64,
     pub(super) running: BTreeMap<(RunId, TaskId), Running>,
-    /// What the last failed attempt of a task makes its retry cost.
+    /// The cost of a task's retry, by its last failed attempt.
     pub(super) costs: BTreeMap<(RunId, TaskId), u32>,
     pub(super) pace: Level,
     pub(super) tokens: Level,
@@ -63,7 +63,7 @@ pub(super) struct Running {
     pub(super) forgotten: bool,
 }
 
-/// What time fills.
+/// A bucket that fills with time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Level {
     pub(super) holds: u128,

@@ -1,6 +1,6 @@
-//! What happened to one action, in the order of the store's answers. Answers of one instant may
-//! have been decided in another order, and what landed without an answer landed where the store
-//! began anew: there every order is tried, and one must be right.
+//! The events of one action, in the order of the store's answers. The store may have decided
+//! answers of one instant in another order, and commits without an answer landed where the store
+//! restarted. There every order is tried, and one must be right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,15 +15,15 @@ use super::{BREAKER, CONCURRENCY, DENIED, PROBE, RATE, Rules, WAITED, rules};
 use crate::evidence::{Ask, Evidence, RunEvidence, StoreAnswer};
 use crate::oracle::Report;
 
-/// More ways than this to order what happened at one instant are not tried.
+/// No more orders of one instant than this are tried.
 const MOST_WAYS: usize = 4_000;
 
-/// What happened to one action.
+/// The events of one action.
 pub(super) struct Timeline<'e> {
     groups: Vec<Group<'e>>,
 }
 
-/// What happened in an order that is not known, but for each run's own.
+/// Events in an unknown order; only the order within each run is known.
 struct Group<'e> {
     /// Without answers: between these two times.
     between: Option<(Timestamp, Timestamp)>,
@@ -39,7 +39,7 @@ struct Entry<'e> {
     /// The number after its last event.
     end: Version,
     events: Vec<&'e Event>,
-    /// What was held back; `None` where it landed.
+    /// The holds; `None` if it landed.
     holds: Option<&'e [Hold]>,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
             let lost: &[Recorded] = run.events.get(start..start + len)?;
             let events: Vec<&Event> =
                 lost.iter().map(|r| &r.event).filter(|e| about(run, e)).collect();
-            // What a run was created with starts nothing; the commit after it may be in doubt.
+            // The creation of a run starts nothing; the commit after it may be in doubt.
             if !events.is_empty() {
                 let (first, end, at) = (from, until, lost.first()?.at);
                 let entry = Entry { at, run: run.id, first, end, events, holds: None };
@@ -186,8 +186,8 @@ impl Timeline<'_> {
 }
 
 impl Group<'_> {
-    /// The states that may follow `states`; none where there are too many ways, and what is wrong
-    /// where none is right.
+    /// The states that may follow `states`; `None` if there are too many orders. An error if no
+    /// order is right.
     fn follow(
         &self,
         rules: &Rules,
@@ -256,7 +256,7 @@ impl Entry<'_> {
             }
             states = next;
         }
-        // What was held changed nothing.
+        // A hold changes nothing.
         Ok(if self.holds.is_some() { vec![state.clone()] } else { states })
     }
 

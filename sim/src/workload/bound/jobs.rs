@@ -1,4 +1,4 @@
-//! What there is to do for the runs of one workflow, and how long that takes.
+//! The work of the runs of one workflow, and how long it takes.
 
 use hyper::Method;
 use retrial::guard::{Bucket, GuardRules, RECHECK};
@@ -17,7 +17,7 @@ use crate::scenario::{ENDPOINT_HOST, EndpointPlan, Reply};
 /// lowers them again.
 const MANY: u32 = 64;
 
-/// A workflow, and what its runs are asked for with.
+/// A workflow, and the inputs of its runs.
 pub(super) struct WorkflowLoad<'g> {
     input: BoundInput<'g>,
     workflow: &'g Workflow,
@@ -33,7 +33,7 @@ struct Job<'g> {
     guard: Option<&'g GuardRules>,
     /// Whether an attempt does well once all has healed.
     heals: bool,
-    /// How many come one after another, whatever guards say.
+    /// How many run one after another, even without guards.
     in_turn: u64,
     /// About how many tasks a run makes of it.
     tasks: u64,
@@ -99,8 +99,8 @@ impl<'g> WorkflowLoad<'g> {
         self.workflow.actions().get(&step.action)
     }
 
-    /// The steps one after another, and then the alerts: the last failure may raise one, and a separate
-    /// run delivers it. `None` when a task may never end.
+    /// The steps one after another, and then the alerts: the last failure may raise one, and a
+    /// separate run delivers it. `None` when a task may never end.
     pub(super) fn one_after_another(&self) -> Option<Nanos> {
         self.jobs().try_fold(Nanos::ZERO, |total, job| {
             let task = of_task(&self.input, job.policy, job.heals)?;
@@ -138,7 +138,8 @@ impl<'g> WorkflowLoad<'g> {
     }
 
     /// Whether an attempt of the action does well once all has healed. A user's own code, which may
-    /// go on failing for as long as it is tried, is waited for only where nothing else ends the task.
+    /// go on failing for as long as it is tried, is waited for only where nothing else ends the
+    /// task.
     fn heals(&self, action: Option<&Action>, policy: &Policy, ensures: Option<&Condition>) -> bool {
         if !self.input.endpoints_heal {
             return false;
@@ -150,7 +151,7 @@ impl<'g> WorkflowLoad<'g> {
         let Some((endpoint, plan)) = scripted else { return ensures.is_none() };
         let healed = healed(endpoint, plan);
         let is_enough = |ensures: &Condition| match &healed {
-            // What it is sent is known only when it is.
+            // Its arguments are known only at run time.
             Reply::Echo if looks_at(ensures, &|field| may_be_echoed(field)) => false,
             reply => {
                 let holds = |input| ensured(ensures, input, &body_of(reply, &[])) == Truth::Yes;
@@ -184,7 +185,7 @@ fn held(guard: &GuardRules) -> Nanos {
     RECHECK.saturating_add(Bucket::TRICKLE).saturating_add(breaker).saturating_add(rate)
 }
 
-/// What an action gets of the endpoint once it has healed.
+/// The reply of the healed endpoint to an action.
 fn healed(at: &Endpoint, plan: &EndpointPlan) -> Reply {
     let reply = Route { scripts: Vec::new(), then: plan.then.clone() }.healed();
     let method = Method::from_bytes(at.method.as_bytes()).ok();

@@ -1,4 +1,4 @@
-//! How many items steps fan out over.
+//! The number of items that steps fan out over.
 
 use retrial::workflow::{Step, Template};
 use serde_json::{Map, Value};
@@ -7,8 +7,8 @@ use super::BoundInput;
 use crate::scenario::Reply;
 
 /// The most items that a step of the workflow of these steps fans out over, going by the lists in
-/// its runs' inputs, in the workflow itself and in scripted answers; and by what the user says of
-/// their own code's, which is known only when it gives them.
+/// its runs' inputs, in the workflow itself and in scripted answers; and by the user's limit for
+/// their own code, whose lists are known only at run time.
 pub(super) fn longest_list(
     scenario: &BoundInput<'_>,
     steps: &[Step],

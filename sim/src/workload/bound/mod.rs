@@ -1,8 +1,8 @@
-//! How long after healing every run must have ended: generous, but finite.
+//! The time after healing by which every run must have ended: generous, but finite.
 //!
-//! Decides that from the scenario alone: from its policies, guards, inputs and scripted answers. Must
-//! never know what happened in a world. Whatever else makes runs take longer is one more kind of job
-//! in `jobs`, or one more wait in `waits`.
+//! Computes it from the scenario alone: from its policies, guards, inputs and scripted answers.
+//! Must never know what happened in a world. To count something more, add a kind of job to `jobs`
+//! or a wait to `waits`.
 
 mod jobs;
 mod lists;
@@ -24,7 +24,7 @@ pub(super) use waits::patience;
 const START: Nanos = Nanos::from_secs(60);
 /// For one answer of a healed endpoint, its delay included, and for claiming and committing.
 const ANSWER: Nanos = Nanos::from_secs(15);
-/// What one task adds where many wait for the same few hands.
+/// The time that one task adds where many wait for a few places.
 const TASK: Nanos = Nanos::from_millis(500);
 /// Attempts that may still go wrong once healed: the one in progress, and the one after it when
 /// its node had died.
@@ -64,7 +64,7 @@ fn asked<'g>(
     workflows.iter().enumerate().map(move |(place, w)| WorkflowLoad::new(input, place, w))
 }
 
-/// What a bound is computed from.
+/// The input of a bound.
 #[derive(Clone, Copy)]
 struct BoundInput<'g> {
     scenario: &'g Scenario,
@@ -109,7 +109,7 @@ fn of_task(scenario: &BoundInput<'_>, policy: &Policy, heals: bool) -> Option<Na
 }
 
 fn most_attempts(policy: &Policy) -> Option<u32> {
-    // With a count of its own each rule adds its retries.
+    // If each rule has a separate count, each adds its retries.
     policy
         .rules()
         .iter()
@@ -117,8 +117,8 @@ fn most_attempts(policy: &Policy) -> Option<u32> {
         .try_fold(1_u32, |sum, n| Some(sum.saturating_add(n?)))
 }
 
-/// Whether some endpoint goes on without ever answering. What befalls requests on their way to a
-/// user's service is drawn whether or not they are limited in time.
+/// Whether some endpoint never answers. Faults of requests to a user's service are drawn whether or
+/// not these have a timeout.
 fn never_answers(scenario: &BoundInput<'_>) -> bool {
     let hangs = |reply: &Reply| *reply.last() == Reply::Hang;
     let on_the_way = |e: &EndpointPlan| is_service(e) && e.scripts.iter().flatten().any(hangs);

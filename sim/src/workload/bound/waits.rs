@@ -1,4 +1,4 @@
-//! How long retries wait: by policies, and by what replies ask for.
+//! How long retries wait, by policies and by `Retry-After`.
 
 use retrial::policy::{Limit, Policy, Rule};
 use retrial::time::Nanos;
@@ -17,14 +17,14 @@ pub(super) fn wait(scenario: &BoundInput<'_>, policy: &Policy) -> Nanos {
         let longest = longest_of(rule, RETRIES, |n| scenario.custom(rule, n));
         if rule.limit == Limit::Unlimited { longest.min(elapsed(scenario)) } else { longest }
     });
-    // What a user's own service asks for is known only when it does.
+    // The `Retry-After` of a user's service is known only at run time.
     let own = scenario.endpoints.iter().any(is_service).then(|| policy.max_retry_after());
     by_rule.chain(asked(scenario, policy.max_retry_after())).chain(own).max().unwrap_or(Nanos::ZERO)
 }
 
 /// The longest delay of the retries that the rule allows, of `endless` where their number has no
-/// limit. They grow with n, so a few early ones and the last say it all; a decorrelated one grows from
-/// the one before.
+/// limit. They grow with n, so a few early ones and the last say it all; a decorrelated one grows
+/// from the one before.
 fn longest_of(rule: &Rule, endless: u32, custom: impl Fn(u32) -> u64) -> Nanos {
     let retries = rule.limit.count().map_or(endless, |n| n - 1);
     let mut longest = Nanos::ZERO;
@@ -52,9 +52,9 @@ fn saturated(n: u128) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
 
-/// What replies ask for, as far as it is obeyed: a wait longer than `most` ends the task instead.
-/// A date without its own `Date` is read against a clock that may be wrong, so it may come out as
-/// anything up to its worst.
+/// The `Retry-After` of replies, as far as it is obeyed: a wait longer than `most` ends the task
+/// instead. A date without its own `Date` is read against a clock that may be wrong, so it may come
+/// out as anything up to its worst.
 fn asked(scenario: &BoundInput<'_>, most: Nanos) -> impl Iterator<Item = Nanos> {
     let wrong = scenario.clocks.iter().map(how_wrong).max().unwrap_or(Nanos::ZERO);
     scenario.replies().filter_map(move |reply| match reply.last() {

@@ -145,7 +145,7 @@ fn h9_h14_h15_failure_with_retries() {
     assert_eq!(printed(&played, PIPE), printed(&played, Output::Detailed), "nothing is folded");
 }
 
-/// Jitter is within a quarter, and the delay that is told is the one that is waited for.
+/// Jitter is within a quarter, and the recorded delay is the real one.
 #[test]
 fn h9_the_delay_that_is_told_is_the_one_that_is_waited_for() {
     let played = play(&workflow("{ initial_delay = 2.0 }"), &[("fetch", &[timeout()])]);

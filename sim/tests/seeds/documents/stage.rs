@@ -60,7 +60,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         deactivations: vec![],
         interventions: retrial_sim::unstable::scenario::Interventions::default(),
         faults: vec![],
-        // Long after the play is over: until then endpoints answer as they are told.
+        // Long after the play is over: until then endpoints answer by their script.
         heal_at: at(600),
         endpoints_heal: true,
         missing_functions: vec![],
@@ -116,7 +116,8 @@ impl Played {
         serde_json::from_slice(&self.arrivals(name)[0].body).unwrap()
     }
 
-    /// How long `step`'s attempts truly waited for one another: from each failure to the next start.
+    /// How long `step`'s attempts truly waited for one another: from each failure to the next
+    /// start.
     pub(crate) fn waits(&self, step: &str) -> Vec<Nanos> {
         let mut failed = None;
         let mut waits = Vec::new();

@@ -1,4 +1,4 @@
-//! What becomes of each entry.
+//! The outcome of each entry.
 
 use retrial_core::policy::Jitter;
 

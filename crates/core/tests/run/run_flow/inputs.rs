@@ -62,7 +62,7 @@ fn h17_a_run_is_paused_once_and_resumed_once() {
     assert!(names(Input::Deactivate).is_empty());
 }
 
-/// A pause holds back retries, not first attempts, and tells which tasks it keeps waiting.
+/// A pause holds back retries, not first attempts, and lists the tasks that it keeps waiting.
 #[test]
 fn h17_what_a_pause_holds_back() {
     let flow = Flow::new().step("f", doubling(3)).for_each(json!([1, 2, 3, 4]));
@@ -102,7 +102,7 @@ fn h17_what_is_failed_by_hand_is_what_was_meant() {
     assert_eq!(fail(1, None), [], "the run has ended");
 }
 
-/// A missed heartbeat tells the limit that was missed; where the step has none, the lease is lost.
+/// A missed heartbeat names the limit that was missed; where the step has none, the lease is lost.
 #[test]
 fn a_missed_heartbeat_is_told_from_a_lost_lease() {
     let lapses = |limit: Option<Nanos>| {

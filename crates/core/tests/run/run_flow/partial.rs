@@ -117,7 +117,7 @@ fn c18_fail_fast_calls_off_the_rest_once_enough_can_not_succeed() {
 
 #[test]
 fn c18_too_few_items_fail_with_a_code_of_their_own() {
-    // No task failed, so no task's record tells why.
+    // No task failed, so no task's record says why.
     let flow = Flow::new().step("f", once()).for_each(json!([])).success(json!("any"));
     let flow = flow.step("h", once()).on_error(("f", "h"), 0, &["TOO_FEW_SUCCEEDED"]);
     assert_snapshot!(history(&plays(flow.build(), [])), @"
@@ -289,8 +289,8 @@ fn c18_a_dead_letter_of_a_joins_task_can_be_tried_again_alone() {
     assert!(alone.steps()[0].ensures.is_some() && alone.steps()[0].requires.is_none());
 }
 
-/// A join that has too few successes is lost with what failed before it, and passed by where nothing
-/// did.
+/// A join that has too few successes is lost with what failed before it, and passed by where
+/// nothing did.
 #[test]
 fn a13_a_join_short_of_successes_is_lost_or_passed_by() {
     for (outcome, expected) in [(status(500), StepPhase::Unreachable), (ok(), StepPhase::Succeeded)]

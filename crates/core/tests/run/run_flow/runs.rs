@@ -270,7 +270,8 @@ fn decision_19_a_history_that_can_not_be_is_refused() {
         let mut damaged = log.clone();
         let lost = damaged.remove(gone).event;
         let folded = fold(&damaged);
-        // The attempt's failure is told beside the retry: only the error's text is lost without it.
+        // The attempt's failure is an event beside the retry: only the error's text is lost without
+        // it.
         let harmless = matches!(lost, Event::AttemptFailed { .. });
         assert_eq!(folded.is_ok(), harmless, "without {}: {folded:?}", lost.name());
     }

@@ -88,9 +88,9 @@ function token_asked(wrong, tried) {
   return asking;
 }
 
-/// Reads server-sent events until `signal` fires or `on` gives false, opening the stream again where
-/// it breaks and going on after the last event that had a number. Rests while nobody looks.
-/// `live` is told how it stands: `live`, `waiting` or `done`.
+/// Reads server-sent events until `signal` fires or `on` gives false, opening the stream again
+/// where it breaks and going on after the last event that had a number. Rests while nobody looks.
+/// `live` gets the state of the stream: `live`, `waiting` or `done`.
 export async function follow(path, { on, live, signal }) {
   let last = null;
   let wait = FIRST_WAIT;

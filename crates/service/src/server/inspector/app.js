@@ -1,4 +1,4 @@
-// The page: which view is shown, what the keyboard does, what is told and asked.
+// The page: which view is shown, what the keyboard does, messages and questions.
 
 import { get } from "./api.js";
 import { h, show } from "./dom.js";

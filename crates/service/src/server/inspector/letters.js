@@ -112,7 +112,7 @@ export function letters(root, app, signal) {
   return { title: () => "Dead letters", open, keys: {} };
 }
 
-/// What can be done with a letter, or what became of it.
+/// The commands for a letter, or what was done with it.
 function decided(letter) {
   if (letter.status === "redriven") return h("a", { href: `#/runs/${letter.redriven_by}` }, "as run ", short(letter.redriven_by));
   if (letter.status === "discarded") return h("span", { class: "dim because" }, letter.discarded_because);

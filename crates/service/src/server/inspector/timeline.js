@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { ago, clock, count, kind, length, many, now, phase, whole } from "./words.js";
 
-/// The most tasks that are drawn at once, and attempts of one task that are told.
+/// The most tasks that are drawn at once, and the most attempts of one task that are listed.
 export const PAGE = 40;
 const TOLD = 60;
 

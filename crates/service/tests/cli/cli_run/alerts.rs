@@ -1,4 +1,4 @@
-//! `retrial run` tells alerts of error budgets, and calls webhooks before it ends (C18).
+//! `retrial run` shows alerts of error budgets, and calls webhooks before it ends (C18).
 
 use super::endpoint::{Answer, Endpoint};
 use super::output::plain;

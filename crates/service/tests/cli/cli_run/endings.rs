@@ -1,4 +1,4 @@
-//! Exit codes, and what becomes of a store that can't be used.
+//! Exit codes, and what happens with a store that can't be used.
 
 use super::endpoint::{Answer, Endpoint};
 use super::workspace::Workspace;
@@ -12,7 +12,8 @@ fn check(workspace: &Workspace, args: &[&str], code: i32, says: &[&str]) {
     says.iter().for_each(|text| assert!(all.contains(text), "`{text}` is not in:\n{all}"));
 }
 
-// C13: an answer that comes slowly is cut at the attempt's time, whether its header has come or not.
+// C13: an answer that comes slowly is cut at the attempt's time, whether its header has come or
+// not.
 #[test]
 fn c13_a_slow_answer_is_cut_by_the_timeout() {
     let (header, body) =

@@ -1,4 +1,4 @@
-//! `--events`: the run's events as JSON lines, none missing, whatever became of the process.
+//! `--events`: the run's events as JSON lines, none missing, also when the process is killed.
 
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ fn a15_a_run_taken_up_again_leaves_no_gap_in_its_events() {
     first.until("Retrying (attempt 2/4)");
     first.kill();
     let before = file(&workspace);
-    assert_eq!(before.len(), 5, "what was told is in the file though the process was killed");
+    assert_eq!(before.len(), 5, "the events shown are in the file although the process was killed");
 
     let done = workspace.run(&args);
     assert_eq!(done.code, Some(0), "{done:?}");
@@ -78,7 +78,7 @@ fn a_place_that_can_not_be_written_is_bad_input() {
     assert!(done.err.contains("`no/such/folder/e.jsonl` can't be written"), "{}", done.err);
 }
 
-/// A disk that is full takes nothing from the run, and whoever reads the file is told.
+/// A full disk does not change the run, and a reader of the file can see the gap.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_said_and_changes_nothing() {

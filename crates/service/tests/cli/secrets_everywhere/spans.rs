@@ -1,4 +1,4 @@
-//! Everything that tracing tells, written down as it comes.
+//! Records every span and event of tracing as it arrives.
 
 use std::fmt::Debug;
 use std::io::Write;

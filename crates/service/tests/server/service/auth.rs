@@ -55,7 +55,7 @@ async fn without_the_token_nothing_is_told() {
     assert_eq!(bearer(&format!("bearer  {TOKEN}")).get("/v1/runs").await.status, 200);
 }
 
-/// What tells nothing of any run is open: a probe has no token.
+/// Routes that reveal nothing of any run are open: a probe has no token.
 #[tokio::test]
 async fn health_and_description_are_open() {
     let served = with_token().await;

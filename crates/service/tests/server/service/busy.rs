@@ -181,7 +181,7 @@ async fn health_answers_while_a_definition_is_masked() {
     }
 }
 
-/// So many may wait, and whoever comes then is told to come again.
+/// So many requests may wait. One more is refused with a time to try again.
 #[tokio::test(flavor = "current_thread")]
 async fn more_definitions_than_can_wait_are_refused() {
     let (client, gate) = serve().await;

@@ -94,7 +94,7 @@ async fn events_come_in_pages() {
     assert_eq!(numbers, wanted);
 }
 
-/// Of a run that keeps few events the first are gone, and a reader is told which.
+/// A run that keeps few events has lost its first ones, and a reader learns which.
 #[tokio::test]
 async fn h16_what_was_compacted_away_is_told() {
     let config = Config { snapshot_tail: 1, keep_events: 20, ..Config::default() };
@@ -110,13 +110,13 @@ async fn h16_what_was_compacted_away_is_told() {
     assert_eq!(first.data, json!({ "from": 0, "to": to }));
     let second = stream.next().await.unwrap();
     assert_eq!(second.id, Some(to));
-    // Whoever comes again after the gap misses nothing and is told of no gap.
+    // A reader that reconnects after the gap misses nothing and sees no gap.
     let client = served.client.with("last-event-id", &(to - 1).to_string());
     let again = client.stream(&format!("/v1/runs/{run}/events")).await.next().await.unwrap();
     assert_eq!(again, second);
 }
 
-/// What another node of the store does is told too.
+/// Events of another node of the store arrive too.
 #[tokio::test]
 async fn h16_events_of_another_node_are_told() {
     let store = memory();

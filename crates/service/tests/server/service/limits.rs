@@ -147,7 +147,7 @@ async fn a_client_that_dawdles_is_left() {
     assert_eq!(status(&raw(&served, half).await), "408");
 }
 
-/// A reader that is asleep must not hold its stream for ever.
+/// A reader that does not read must lose its stream in the end.
 #[tokio::test]
 async fn a_client_that_does_not_read_is_left() {
     let limits = Limits { read_within: Nanos::from_millis(300), streams: 1, ..Limits::default() };

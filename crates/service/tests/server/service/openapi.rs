@@ -20,8 +20,8 @@ fn filled(path: &str) -> String {
     path.replace("{run}", run).replace("{step}", "0").replace("{item}", "0").replace("{name}", "n")
 }
 
-/// A path that no route has and a method that no route has are told apart from what a route says
-/// by their titles.
+/// A path that no route has and a method that no route has are answered differently from what a
+/// route says by their titles.
 #[tokio::test]
 async fn every_operation_is_answered() {
     let served = serve().await;
