@@ -21,6 +21,10 @@ check:
 ci:
     .ci/run
 
+# Counts the public items that each crate promises.
+items:
+    scripts/public-items.sh
+
 # Sweeps seeds in the simulation.
 sweep SEEDS="256":
     cargo run --release -p retrial-sim -- run --seeds {{SEEDS}}

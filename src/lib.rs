@@ -74,6 +74,7 @@ pub mod retry;
 pub mod runtime;
 pub mod store;
 
+#[doc(no_inline)]
 pub use retrial_core::{dialect, explain, failure, guard, policy, run, schedule, time, workflow};
 
 /// The programs of the README run as tests of documentation.

@@ -82,7 +82,7 @@ impl Context {
     ///
     /// # Errors
     /// `BAD_PROGRESS`, permanent, if `progress` can't be written as JSON; `PROGRESS_TOO_LARGE`,
-    /// permanent, if it is larger than [`Reports::MAX_PROGRESS`]. Neither sends a heartbeat.
+    /// permanent, if it is larger than 16 KiB. Neither sends a heartbeat.
     pub fn heartbeat(&self, progress: impl Serialize) -> Result<(), Failure> {
         let json = serde_json::to_string(&progress).map_err(|error| {
             let message =

@@ -6,7 +6,7 @@
 //! Three rules hold in every store:
 //! - A claim is only a reservation. The commit of `AttemptStarted` is the lease.
 //! - A store looks at the receipt of a commit before its version and its fences, so it is always
-//!   right to send the same [`Commit`] again after [`StoreError::Unknown`].
+//!   right to send the same `Commit` again after [`StoreError::Unknown`].
 //! - Durations cross the seam, never instants of a node's clock. The store adds its own time.
 //!
 //! To add a store, implement [`Store::ask`] and run the conformance suite
@@ -18,7 +18,7 @@
 //!
 //! | file | decides |
 //! | --- | --- |
-//! | `seam/store.rs` | what a caller can ask and what a store answers: [`Store`], [`Request`], [`Answer`] |
+//! | `seam/store.rs` | what a caller can ask and what a store answers: [`Store`], `Request`, `Answer` |
 //! | `seam.rs`, `seam/queue.rs` | the types that those carry |
 //! | `letters.rs`, `listing.rs` | the types for dead letters, and for lists and counts of runs |
 //! | `requests.rs` | what a store does with each request, whatever it keeps its records on |

@@ -46,7 +46,7 @@ macro_rules! requests {
         /// A request may be sent again after [`StoreError::Unknown`] and then has the same effect
         /// once.
         pub trait Store: Send + Sync + 'static {
-            /// Answers a request with the [`Answer`] of the same name.
+            /// Answers a request with the `Answer` of the same name.
             ///
             /// # Errors
             /// See [`StoreError`]: it says whether the request may have had an effect.

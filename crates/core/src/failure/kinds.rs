@@ -88,7 +88,7 @@ pub const THROTTLING: [&str; 16] = [
 ];
 
 impl Failure {
-    /// Whether the failure is throttling: see [`THROTTLING`].
+    /// Whether the failure is throttling, by its code, its type or an ancestor.
     #[must_use]
     pub fn is_throttling(&self) -> bool {
         THROTTLING.iter().any(|name| self.is_a(name))

@@ -1,15 +1,15 @@
 //! What protects an action from those who call it: circuit breaker, concurrency and rate limits,
 //! retry budget; and its error budget, which holds nothing back and raises alerts.
 //!
-//! Decides, from what an action's attempts have come to, whether another may start now. Must never
-//! know runs, stores, text syntaxes or clocks: time is an argument, an attempt whatever names it. To
-//! add a guard, add its rules to [`GuardRules`], its part to [`GuardState`], its word to [`HeldBy`]
+//! Decides, from the outcomes of an action's attempts, whether another may start now. Must never
+//! know runs, stores, text syntaxes or clocks: time is an argument, and the caller names attempts.
+//! To add a guard, add its rules to [`GuardRules`], its part to `GuardState`, its word to [`HeldBy`]
 //! and its check to `admit`.
 //!
-//! One [`GuardState`] is kept for each action by the store, which folds every [`GuardInput`] of a
-//! commit in the commit's own transaction, at its own time. So all nodes share it, it outlives
-//! them, and each attempt counts exactly once. [`GuardState::take`] either takes an input or
-//! refuses it and changes nothing; taken, it may raise alerts.
+//! The store keeps one `GuardState` for each action. It folds every `GuardInput` of a commit in the
+//! commit's own transaction, at its own time. So all nodes share the state, it outlives them, and
+//! each attempt counts exactly once. `GuardState::take` either takes an input, which may raise
+//! alerts, or refuses it and changes nothing.
 
 mod alerts;
 mod breaker;
