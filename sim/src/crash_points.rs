@@ -27,19 +27,19 @@ pub struct Points {
 /// The world went wrong although nothing was to go wrong in it but endpoints and clocks.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("the world of seed {} fails without any crash: replay it first", .0.seed)]
-pub struct FailsAnyway(pub Box<SeedReport>);
+pub struct FailsWithoutCrash(pub Box<SeedReport>);
 
 impl Points {
     /// Lives through `scenario` without its scheduled faults and counts.
     ///
     /// # Errors
     /// When that world fails.
-    pub fn of(scenario: Scenario) -> Result<Self, FailsAnyway> {
+    pub fn of(scenario: Scenario) -> Result<Self, FailsWithoutCrash> {
         let scenario = Scenario { faults: Vec::new(), ..scenario };
         let lived = world::run_with_evidence(scenario.clone(), false);
         let (report, evidence) = (lived.report, lived.evidence);
         let Some(evidence) = evidence.filter(|_| !report.verdict.is_failure()) else {
-            return Err(FailsAnyway(Box::new(report)));
+            return Err(FailsWithoutCrash(Box::new(report)));
         };
         let places = (0..scenario.topology.nodes()).map(Place::Node).chain([Place::Store]);
         let steps = places.filter_map(|place| {

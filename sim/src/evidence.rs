@@ -51,7 +51,7 @@ pub struct Evidence {
     /// Whether the store said that it could not be opened, and nothing was read back.
     pub store_lost: bool,
     /// Every event that was sent to the store; recorded only where bit rot is planned.
-    pub sent: Vec<Ask>,
+    pub sent: Vec<CommitRecord>,
     /// Texts that no output may contain.
     pub secrets: Vec<String>,
     /// Every text that was put out.
@@ -143,14 +143,14 @@ pub enum StoreAnswer {
     /// landed at such a place.
     Unsure,
     /// The commit landed.
-    Landed(Ask),
+    Landed(CommitRecord),
     /// Guards held something back, so nothing landed.
-    Held(Ask, Vec<Hold>),
+    Held(CommitRecord, Vec<Hold>),
 }
 
-/// The records of one run.
+/// A commit to one run.
 #[derive(Clone, Debug)]
-pub struct Ask {
+pub struct CommitRecord {
     /// Store time of the answer: exact, where it is the first to this.
     pub at: Timestamp,
     /// The run.

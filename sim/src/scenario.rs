@@ -13,7 +13,7 @@ use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use interventions::{ByHand, Cleanup, Interventions, LetterAct, LetterRound, Pause};
+pub use interventions::{Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause};
 pub use reply::{Reply, RetryAfter};
 pub use user::{UserPart, UserStrike};
 

@@ -25,7 +25,7 @@ pub struct Contract<'r> {
 
 /// A builder of an action: what follows the function.
 #[must_use = "nothing is registered before `register`"]
-pub struct Runs<'r, T> {
+pub struct ActionBuilder<'r, T> {
     registry: &'r mut Registry,
     name: String,
     stages: Stages<T>,
@@ -39,7 +39,7 @@ struct Stages<T> {
 }
 
 impl Registry {
-    /// Starts to build an action with conditions; [`Runs::register`] registers it.
+    /// Starts to build an action with conditions; [`ActionBuilder::register`] registers it.
     ///
     /// ```
     /// # use retrial::action::{Context, Registry};
@@ -80,7 +80,7 @@ impl<'r> Contract<'r> {
     }
 
     /// Sets the function.
-    pub fn run<F, Fut, T, E>(self, function: F) -> Runs<'r, T>
+    pub fn run<F, Fut, T, E>(self, function: F) -> ActionBuilder<'r, T>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
@@ -93,11 +93,11 @@ impl<'r> Contract<'r> {
         });
         let Self { registry, name, before } = self;
         let (conditions, artifacts) = (Vec::new(), Vec::new());
-        Runs { registry, name, stages: Stages { before, act, conditions, artifacts } }
+        ActionBuilder { registry, name, stages: Stages { before, act, conditions, artifacts } }
     }
 }
 
-impl<'r, T: Serialize + Send + Sync + 'static> Runs<'r, T> {
+impl<'r, T: Serialize + Send + Sync + 'static> ActionBuilder<'r, T> {
     /// Adds a check of the function's result. If it fails, the attempt fails with
     /// `POSTCONDITION_FAILED`, retryable, whatever class the error has. A retry runs the function,
     /// the postconditions and the artifacts again.

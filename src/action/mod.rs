@@ -18,7 +18,7 @@ use std::future::Future;
 
 pub use call::{Call, Cancelled, Outcome};
 pub use context::Context;
-pub use contract::{Contract, Runs};
+pub use contract::{ActionBuilder, Contract};
 #[cfg(feature = "http")]
 pub use http::{ActionSet, Http, HttpActions, Request, Response};
 pub use registry::Registry;

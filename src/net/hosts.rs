@@ -1,7 +1,7 @@
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use super::inside::{Inside, embedded, inside};
+use super::non_public::{NonPublic, embedded, non_public};
 use super::{Authority, ConnectError};
 
 /// The hosts that may be called. A name is judged together with the address that it leads to.
@@ -70,11 +70,11 @@ impl Hosts {
     /// Whether `to` may be called at `address`, to which its host leads.
     #[must_use]
     pub fn allow(&self, to: &Authority, address: IpAddr) -> bool {
-        let kind = inside(address);
+        let kind = non_public(address);
         self.of_port(to).any(|pattern| match pattern {
             What::Public => kind.is_none(),
             What::Block(of, bits) => is_in(*of, *bits, address),
-            name => name.names(&to.host) && !kind.is_some_and(Inside::needs_address),
+            name => name.names(&to.host) && !kind.is_some_and(NonPublic::needs_address),
         })
     }
 
@@ -106,9 +106,9 @@ impl Hosts {
         if self.allow(to, address) {
             return Ok(());
         }
-        let kind = inside(address);
+        let kind = non_public(address);
         let what = kind.map_or_else(|| "which is not listed".to_owned(), |kind| kind.to_string());
-        let opens = match kind.is_some_and(Inside::needs_address) {
+        let opens = match kind.is_some_and(NonPublic::needs_address) {
             true => "the address",
             false => "the host or the address",
         };

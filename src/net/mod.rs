@@ -4,7 +4,7 @@
 //! actions or runs. To add a network, implement [`Connect`].
 
 mod hosts;
-mod inside;
+mod non_public;
 mod stream;
 mod tcp;
 #[cfg(feature = "tls")]

@@ -20,7 +20,7 @@ use retrial::time::Mono;
 pub use self::handle::DiskHandle;
 pub(crate) use self::image::apply;
 pub use self::image::{Aftermath, Change, CrashOutcome, Image, SECTOR, Unsynced};
-use self::plan::Numbered;
+use self::plan::NumberedCall;
 pub use self::plan::{DiskPlan, FailedSync, OpAt, OpKind, Rot, Slow};
 use crate::clock::try_true_now;
 use crate::fault::FaultKind;
@@ -239,7 +239,7 @@ impl SimDisk {
         let mut state = lock(&self.0.state);
         let nth = state.by_kind.entry(kind).or_default();
         let nth = std::mem::replace(nth, *nth + 1);
-        let op = Numbered { kind, number: state.ops, nth };
+        let op = NumberedCall { kind, number: state.ops, nth };
         state.ops += 1;
         let (takes, is_slow) = state.plan.latency(&op);
         self.0.disk_latency.add(takes);
@@ -280,7 +280,7 @@ impl SimDisk {
 
 impl State {
     /// Flips the bits that rot before this call, and says which.
-    fn rot(&mut self, op: &Numbered) -> Vec<(u64, u32)> {
+    fn rot(&mut self, op: &NumberedCall) -> Vec<(u64, u32)> {
         let drawn: Vec<u64> =
             self.plan.rot.iter().filter(|r| op.is(r.at)).map(|r| r.chance).collect();
         let mut flipped = Vec::new();
@@ -299,7 +299,7 @@ impl State {
 
 /// A disk call in progress.
 struct Call {
-    op: Numbered,
+    op: NumberedCall,
     text: String,
     /// Of what it fails.
     failure: Option<FaultKind>,

@@ -97,7 +97,7 @@ pub struct DiskPlan {
 
 impl DiskPlan {
     /// How long the call takes, and whether that is longer than usual.
-    pub(super) fn latency(&self, op: &Numbered) -> (Nanos, bool) {
+    pub(super) fn latency(&self, op: &NumberedCall) -> (Nanos, bool) {
         let usual = match op.kind {
             OpKind::Len => Nanos::ZERO,
             OpKind::Read => self.read_latency,
@@ -109,7 +109,7 @@ impl DiskPlan {
         (takes, takes > usual)
     }
 
-    pub(super) fn fails(&self, op: &Numbered) -> bool {
+    pub(super) fn fails(&self, op: &NumberedCall) -> bool {
         self.eio.iter().any(|at| op.is(*at))
     }
 
@@ -120,13 +120,13 @@ impl DiskPlan {
 
 /// A disk call with its places in the two counts.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbered {
+pub(super) struct NumberedCall {
     pub(super) kind: OpKind,
     pub(super) number: u64,
     pub(super) nth: u64,
 }
 
-impl Numbered {
+impl NumberedCall {
     pub(super) fn is(&self, at: OpAt) -> bool {
         match at {
             OpAt::Number(number) => number == self.number,

@@ -24,7 +24,7 @@ use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Workflow};
 
 use super::disk_trace::Recording;
-use super::model::{Call, Made};
+use super::model::{AnsweredCall, Call};
 use crate::runtime::SimRuntime;
 
 /// Longer than any workload.
@@ -86,7 +86,7 @@ impl CommitBuilder {
     pub(super) async fn step(&mut self, calls: Vec<Call>) -> Result<(), NotRecorded> {
         self.recording.begin();
         let made = together(calls.into_iter().map(|call| ask(&self.store, call)).collect()).await;
-        let made: Vec<Made> = made.into_iter().collect::<Result<_, _>>()?;
+        let made: Vec<AnsweredCall> = made.into_iter().collect::<Result<_, _>>()?;
         self.now = made.iter().map(|made| made.at).fold(self.now, Timestamp::max);
         self.recording.answered(made);
         Ok(())
@@ -204,7 +204,7 @@ pub(super) async fn claimed(
 }
 
 /// Asks once and wants the answer that changes the store.
-async fn ask(store: &impl Store, call: Call) -> Result<Made, NotRecorded> {
+async fn ask(store: &impl Store, call: Call) -> Result<AnsweredCall, NotRecorded> {
     let at = match &call {
         Call::Create(create) => match store.create(create.clone()).await? {
             Created::New { at } => Ok(at),
@@ -236,7 +236,7 @@ async fn ask(store: &impl Store, call: Call) -> Result<Made, NotRecorded> {
         Call::Prune(prune) => Ok(store.prune(*prune).await?.at),
     };
     let at = at.map_err(|answer| NotRecorded(format!("{call} was answered {answer}")))?;
-    Ok(Made { call, at })
+    Ok(AnsweredCall { call, at })
 }
 
 /// Waits for all, each asked before any is answered.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
-use super::states::{Left, touched};
+use super::states::{Surviving, touched};
 use crate::disk::{Change, Image, SECTOR, apply};
 
 /// A disk's contents in 128 bits: the sum of its sectors' hashes and its length's. Equal contents
@@ -30,7 +30,12 @@ impl StateBuilder {
     }
 
     /// Makes what `left` leaves of `image`, and returns its digest.
-    pub(super) fn make(&mut self, image: &Image, left: Left, window: usize) -> (Digest, &[u8]) {
+    pub(super) fn make(
+        &mut self,
+        image: &Image,
+        left: Surviving,
+        window: usize,
+    ) -> (Digest, &[u8]) {
         self.undo(image);
         let changes = image.unsynced();
         for (index, unsynced) in changes.iter().enumerate() {

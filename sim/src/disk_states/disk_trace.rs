@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use redb::{BackendError, StorageBackend};
 
-use super::model::Made;
+use super::model::AnsweredCall;
 use crate::disk::{Change, DiskHandle};
 use crate::sync::lock;
 
@@ -38,7 +38,7 @@ pub struct DiskTrace {
     /// The disk's calls, in order.
     pub ops: Vec<Op>,
     /// The steps. The calls of one step were made at the same time.
-    pub steps: Vec<Vec<Made>>,
+    pub steps: Vec<Vec<AnsweredCall>>,
 }
 
 /// A tape that is being written. Clones share it.
@@ -48,7 +48,7 @@ pub struct Recording(Arc<Mutex<Running>>);
 #[derive(Debug, Default)]
 struct Running {
     ops: Vec<Op>,
-    steps: Vec<Vec<Made>>,
+    steps: Vec<Vec<AnsweredCall>>,
     begun: usize,
 }
 
@@ -59,7 +59,7 @@ impl Recording {
     }
 
     /// The step that has begun is answered.
-    pub(super) fn answered(&self, made: Vec<Made>) {
+    pub(super) fn answered(&self, made: Vec<AnsweredCall>) {
         lock(&self.0).steps.push(made);
     }
 

@@ -14,7 +14,7 @@ use retrial::workflow::StepIx;
 
 use super::commit_builder::{CommitBuilder, NARROW, phase_of};
 use super::disk_trace::{DiskTrace, Recording};
-use super::model::{Call, Made, Model, Shown, ShownRun, token_of};
+use super::model::{AnsweredCall, Call, Model, Shown, ShownRun, token_of};
 use super::script::one;
 use crate::runtime::SimRuntime;
 
@@ -105,12 +105,12 @@ fn agreed<'t>(
     begun: usize,
     acked: usize,
     shown: &Shown,
-) -> Result<(Model, Vec<&'t Made>), String> {
+) -> Result<(Model, Vec<&'t AnsweredCall>), String> {
     let mut known = Model::default();
     trace.steps.iter().take(acked).flatten().for_each(|made| known.take(made));
     let in_flight = in_flight(trace, begun, acked);
     for some in 0..1_u32 << in_flight.len() {
-        let landed: Vec<&Made> = in_flight
+        let landed: Vec<&AnsweredCall> = in_flight
             .iter()
             .enumerate()
             .filter(|(i, _)| some >> i & 1 == 1)
@@ -125,7 +125,7 @@ fn agreed<'t>(
     Err(format!("after {acked} acknowledged steps: {}", differ(shown, &known.shown())))
 }
 
-fn in_flight(trace: &DiskTrace, begun: usize, acked: usize) -> &[Made] {
+fn in_flight(trace: &DiskTrace, begun: usize, acked: usize) -> &[AnsweredCall] {
     trace.steps.get(acked).filter(|_| begun > acked).map_or(&[], Vec::as_slice)
 }
 
@@ -209,7 +209,7 @@ async fn sent_again(
     begun: usize,
     acked: usize,
     model: &Model,
-    landed: &[&Made],
+    landed: &[&AnsweredCall],
 ) -> Result<(), String> {
     let last = acked.checked_sub(1).filter(|_| landed.is_empty());
     let last = last.and_then(|last| trace.steps.get(last)).into_iter().flatten();
@@ -229,7 +229,7 @@ async fn sent_again(
 async fn resent(
     store: &RedbStore,
     model: &Model,
-    made: &Made,
+    made: &AnsweredCall,
     is_there: bool,
 ) -> Result<Option<String>, StoreError> {
     let answer = match &made.call {

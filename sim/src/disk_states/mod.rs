@@ -3,7 +3,7 @@
 //!
 //! Decides which states there are, and what the store's documentation demands in each. Must never
 //! know how a store keeps its records. To add a request to the workload, add a [`Call`], its line
-//! in the model and its place in the script. To add a kind of state, add a [`Left`].
+//! in the model and its place in the script. To add a kind of state, add a [`Surviving`].
 //!
 //! A workload runs once on the real redb store over the simulated disk, and every disk call is
 //! recorded. The power then fails in the middle of each call (a write is made, a sync has made
@@ -48,10 +48,10 @@ use retrial::time::Nanos;
 
 pub use self::commit_builder::NotRecorded;
 pub use self::disk_trace::{DiskTrace, Effect, Op, Recorded, Recording};
-pub use self::model::{Call, Made, Shown, ShownRun};
+pub use self::model::{AnsweredCall, Call, Shown, ShownRun};
 pub use self::report::{Breach, Counts, Report};
 pub use self::script::Length;
-pub use self::states::{Left, Others, Part, all};
+pub use self::states::{Others, Part, Surviving, all};
 
 use self::commit_builder::CommitBuilder;
 use self::judge::judge;

@@ -52,7 +52,7 @@ impl fmt::Display for Call {
 
 /// A call that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Made {
+pub struct AnsweredCall {
     /// The requests.
     pub call: Call,
     /// The store's time in the answer; zero where it has none.
@@ -101,7 +101,7 @@ struct Page {
 }
 
 impl Model {
-    pub(super) fn take(&mut self, made: &Made) {
+    pub(super) fn take(&mut self, made: &AnsweredCall) {
         let at = made.at;
         match &made.call {
             Call::Create(create) => self.create(create, at),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::disk_trace::{DiskTrace, Effect};
-use super::states::Left;
+use super::states::Surviving;
 
 /// How many states there are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,10 +56,11 @@ impl Counts {
     }
 
     /// Adds the states of one call, which leaves `deep` changes that are not durable.
-    pub(super) fn add(&mut self, states: &[Left], deep: usize) {
+    pub(super) fn add(&mut self, states: &[Surviving], deep: usize) {
         self.deepest = self.deepest.max(deep);
         self.states += states.len() as u64;
-        self.torn += states.iter().filter(|left| matches!(left, Left::Torn { .. })).count() as u64;
+        self.torn +=
+            states.iter().filter(|left| matches!(left, Surviving::Torn { .. })).count() as u64;
     }
 }
 
@@ -69,7 +70,7 @@ pub struct Breach {
     /// The disk call during which the power failed, from 0; the number of calls means the end.
     pub op: usize,
     /// Which of the changes that were not durable are kept.
-    pub left: Left,
+    pub left: Surviving,
     /// The finding.
     pub why: String,
 }

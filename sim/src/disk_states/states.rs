@@ -7,7 +7,7 @@ use crate::disk::{Change, SECTOR, Unsynced};
 
 /// Which of the changes that are not durable survive. The window is the newest of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Left {
+pub enum Surviving {
     /// Of the window any subset is kept.
     Subset {
         /// A bit a change of the window, its oldest lowest: whether it is kept.
@@ -53,16 +53,16 @@ const OTHERS: [Others; 3] = [Others::Kept, Others::Lost, Others::InOrder];
 
 /// Every state that a power failure may leave of these changes, with a window of `window`. All of
 /// them are lost in the first, and kept in the last subset.
-pub fn all(changes: &[Unsynced], window: usize) -> Vec<Left> {
+pub fn all(changes: &[Unsynced], window: usize) -> Vec<Surviving> {
     let in_window = changes.len().min(window);
     let before: &[bool] = if changes.len() > window { &[false, true] } else { &[false] };
     let subsets = (0..1_u64 << in_window)
-        .flat_map(|kept| before.iter().map(move |&before| Left::Subset { kept, before }));
+        .flat_map(|kept| before.iter().map(move |&before| Surviving::Subset { kept, before }));
     let first = changes.len() - in_window;
     let torn = changes.iter().enumerate().skip(first).flat_map(|(write, unsynced)| {
         tears(&unsynced.change).flat_map(move |at| {
             PARTS.into_iter().flat_map(move |kept| {
-                OTHERS.into_iter().map(move |others| Left::Torn { write, at, kept, others })
+                OTHERS.into_iter().map(move |others| Surviving::Torn { write, at, kept, others })
             })
         })
     });
@@ -85,7 +85,7 @@ pub(super) fn touched(change: &Change) -> Range<u64> {
     }
 }
 
-impl Left {
+impl Surviving {
     /// Whether the sector with this number of the `index`-th oldest of `count` changes is kept.
     #[must_use]
     pub fn keeps(self, index: usize, count: usize, window: usize, sector: u64) -> bool {
@@ -107,7 +107,7 @@ impl Left {
 }
 
 /// In words for a reader.
-impl fmt::Display for Left {
+impl fmt::Display for Surviving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Subset { kept, before } => {

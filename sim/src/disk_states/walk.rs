@@ -4,13 +4,13 @@ use super::digests::{SeenStates, StateBuilder};
 use super::disk_trace::{DiskTrace, Effect, Op};
 use super::judge::CrashState;
 use super::report::Counts;
-use super::states::{Left, all};
+use super::states::{Surviving, all};
 use crate::disk::Image;
 
 /// A state that was not met before.
 pub(super) struct State {
     pub(super) op: usize,
-    pub(super) left: Left,
+    pub(super) left: Surviving,
     pub(super) crash_state: CrashState,
 }
 
@@ -59,7 +59,7 @@ impl Walker {
         &mut self,
         number: usize,
         op: &Op,
-        lefts: &[Left],
+        lefts: &[Surviving],
         each: &mut impl FnMut(State),
     ) -> u64 {
         let (begun, acked) = (op.begun, op.acked);

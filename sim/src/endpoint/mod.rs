@@ -10,9 +10,9 @@ mod answer;
 mod ledger;
 mod script;
 mod serve;
-mod user;
+mod service_call;
 
 pub use ledger::{Delivery, Entry, Ledger};
 pub use script::{EndpointScript, Route};
 pub use serve::Endpoint;
-pub(crate) use user::as_received;
+pub(crate) use service_call::as_received;

@@ -20,7 +20,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use super::answer::{Answer, Pieces};
 use super::ledger::Place;
-use super::user::{self, ServiceCall};
+use super::service_call::{self, ServiceCall};
 use super::{Delivery, EndpointScript, Entry, Ledger, Route};
 use crate::clock::true_now;
 use crate::fault::{FaultKind, Strikes};
@@ -198,7 +198,7 @@ impl Endpoint {
         let host = head.headers.get(hyper::header::HOST)?.to_str().ok()?;
         let host = host.rsplit_once(':').map_or(host, |(host, _)| host).to_ascii_lowercase();
         let service = Arc::clone(self.0.services.get(&host)?);
-        let request = user::request(head.method.as_str(), &head.uri, &head.headers, body);
+        let request = service_call::request(head.method.as_str(), &head.uri, &head.headers, body);
         Some(ServiceCall { host, request, service, watchdog })
     }
 
@@ -281,7 +281,7 @@ impl Endpoint {
             }
         }
         let answer_of_own = match &own {
-            Some(own) if user::reaches(&reply) => Some(self.ask(own, place).await),
+            Some(own) if service_call::reaches(&reply) => Some(self.ask(own, place).await),
             _ => None,
         };
         match reply {
@@ -297,10 +297,10 @@ impl Endpoint {
             _ => {}
         }
         if let Some(response) = answer_of_own.filter(|_| reply.is_success()) {
-            self.0.ledger.gives(place, user::reads_like(&method, &response));
+            self.0.ledger.gives(place, service_call::reads_like(&method, &response));
             return self.send(&reply, Answer::of(&response), answer).await;
         }
-        if let Some(received) = user::as_received(&method, &reply) {
+        if let Some(received) = service_call::as_received(&method, &reply) {
             self.0.ledger.gives(place, received);
         }
         let now = TimeHandle::current().now_time();

@@ -8,8 +8,8 @@ use retrial::run::{Event, RouteCause, RunId, TaskId};
 use retrial::workflow::{StepIx, Template, Workflow};
 use serde_json::{Value, json};
 
+use super::attempt_records::AttemptRecords;
 use super::history::is_bare;
-use super::ledger::Ledger;
 use super::step_outcomes::StepOutcomes;
 use super::{GATHERED, Report};
 
@@ -129,7 +129,7 @@ impl StepOutcomes<'_> {
         report: &mut Report,
         run: RunId,
         workflow: &Workflow,
-        ledger: &Ledger<'_>,
+        ledger: &AttemptRecords<'_>,
     ) {
         for (step, (entry, count)) in &self.entered {
             let Some(name) = workflow.step(*step).and_then(|s| asks(&s.args)) else { continue };

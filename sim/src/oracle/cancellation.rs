@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use retrial::run::{Event, RunId, TaskId, Version};
 use retrial::time::{Mono, Nanos};
 
-use super::ledger::Ledger;
+use super::attempt_records::AttemptRecords;
 use super::{Report, history};
 use crate::evidence::{Evidence, ObservedEvent};
 use crate::fault::FaultKind;
@@ -40,7 +40,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     if DEAF.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
         return;
     }
-    let ledger = Ledger::of(evidence);
+    let ledger = AttemptRecords::of(evidence);
     let ends: BTreeMap<Place<'_>, Mono> = evidence.observed.iter().filter_map(end).collect();
     let rolled: BTreeMap<_, _> = evidence.observed.iter().filter_map(roll).collect();
     for observed in &evidence.observed {

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use retrial::run::{Digest, Event, TaskId};
 use retrial::store::{QueueRow, QueueState};
 
+use super::attempt_records::{AttemptRecords, receipts};
 use super::history::{TaskHistory, entries, tasks};
-use super::ledger::{Ledger, receipts};
-use super::{Promise, Report, error_budget, lines};
+use super::{Promise, Report, error_budget, json_lines};
 use crate::evidence::{Evidence, ObservedEvent, RunEvidence};
 use crate::scenario::STORE;
 
@@ -49,7 +49,7 @@ pub const QUEUE_ROW_WRONG: &str = "queue_row_wrong";
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Durability);
-    let ledger = Ledger::of(evidence);
+    let ledger = AttemptRecords::of(evidence);
     for run in evidence.runs.iter().filter(|r| !r.damaged) {
         exists(&mut report, run);
         order(&mut report, run);
@@ -67,7 +67,7 @@ pub fn judge(evidence: &Evidence) -> Report {
     }
     observed(&mut report, evidence);
     untold(&mut report, evidence);
-    lines::judge(&mut report, evidence);
+    json_lines::judge(&mut report, evidence);
     error_budget::judge(&mut report, evidence);
     arrivals(&mut report, evidence);
     report
@@ -104,7 +104,7 @@ fn order(report: &mut Report, run: &RunEvidence) {
 }
 
 /// A task that succeeded does not run again.
-fn success(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>) {
+fn success(report: &mut Report, ledger: &AttemptRecords<'_>, task: &TaskHistory<'_>) {
     let done = task.entries.iter().position(|e| matches!(e.event, Event::TaskSucceeded { .. }));
     let Some(done) = done else { return };
     let again =

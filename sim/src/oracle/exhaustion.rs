@@ -7,10 +7,12 @@ use retrial::policy::GiveUp;
 use retrial::run::Event;
 use retrial::time::Timestamp;
 
+use super::attempt_records::AttemptRecords;
 use super::history::{Entry, Failed, TaskHistory, endpoint_of, entries, tasks};
-use super::ledger::Ledger;
-use super::model::Unknown;
-use super::{OUTCOME_UNKNOWN, Promise, Report, answers, cancellation, model, rollback, routing};
+use super::policy_model::Unknown;
+use super::{
+    OUTCOME_UNKNOWN, Promise, Report, answers, cancellation, policy_model, rollback, routing,
+};
 use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
 
 /// It was retried although the policy stops.
@@ -40,7 +42,7 @@ pub const WRONG_ERROR: &str = "wrong_error";
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Exhaustion);
-    let ledger = Ledger::of(evidence);
+    let ledger = AttemptRecords::of(evidence);
     for run in &evidence.runs {
         let tasks = tasks(run);
         for task in &tasks {
@@ -150,12 +152,12 @@ fn was_asked(task: &TaskHistory<'_>, from: u64, until: u64) -> bool {
 fn ruling(
     report: &mut Report,
     evidence: &Evidence,
-    ledger: &Ledger<'_>,
+    ledger: &AttemptRecords<'_>,
     task: &TaskHistory<'_>,
     failed: &Failed<'_>,
 ) {
     let declared = task.run.workflow.actions().get(&task.step.action);
-    let situation = model::Situation {
+    let situation = policy_model::UsedUp {
         attempt: failed.attempt,
         at: failed.entry.at,
         timeout_retries: failed.timeout_retries,
@@ -173,7 +175,7 @@ fn ruling(
     if !task.whole && forgets {
         return;
     }
-    let Some(ruling) = model::ruling(policy, failed.failure, &situation) else { return };
+    let Some(ruling) = policy_model::ruling(policy, failed.failure, &situation) else { return };
     if ruling.reasons.contains(&GiveUp::OutcomeUnknown) {
         report.met(OUTCOME_UNKNOWN);
     }
@@ -208,12 +210,12 @@ fn ruling(
 /// reports.
 fn unknown(
     evidence: &Evidence,
-    ledger: &Ledger<'_>,
+    ledger: &AttemptRecords<'_>,
     task: &TaskHistory<'_>,
     failed: &Failed<'_>,
 ) -> Unknown {
     let arrivals = ledger.arrivals(task.run.id, task.task, failed.attempt);
-    let implied = model::unknown(failed.failure, !arrivals.is_empty());
+    let implied = policy_model::unknown(failed.failure, !arrivals.is_empty());
     if evidence.own.is_own && endpoint_of(&task.run.workflow, task.task.step).is_none() {
         // A user's function makes any failure, and knows its own effect. The effect of one that did
         // not end is unknown.
@@ -243,7 +245,7 @@ fn record(report: &mut Report, task: &TaskHistory<'_>) {
         return;
     };
     let Some(last) = task.failed().pop() else { return };
-    let class = model::class(&task.step.policy, last.failure);
+    let class = policy_model::class(&task.step.policy, last.failure);
     let right = error.code == *last.failure.code()
         && error.attempt == last.attempt
         && error.node_id == task.step.id
@@ -267,7 +269,7 @@ fn timed_out(entry: &Entry<'_>, last: &Failure) -> bool {
 
 /// Whether each start says how many retries are left.
 fn counts(report: &mut Report, task: &TaskHistory<'_>) {
-    let limit = model::limit(&task.step.policy);
+    let limit = policy_model::limit(&task.step.policy);
     for entry in &task.entries {
         let Event::AttemptStarted { attempt, retries_left, .. } = entry.event else { continue };
         let right = limit.map(|most| most.saturating_sub(*attempt));

@@ -6,8 +6,8 @@ use retrial::time::Nanos;
 use retrial::workflow::{Step, Target};
 
 use super::Report;
+use super::attempt_records::AttemptRecords;
 use super::history::{Entry, entries, tasks};
-use super::ledger::Ledger;
 use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
 use crate::fault::FaultKind;
 
@@ -43,7 +43,7 @@ pub(super) const ELSEWHERE: &str = "function elsewhere";
 /// Beyond the limit: what a wake-up and the way to the endpoint and back may add.
 const SLACK: Nanos = Nanos::from_millis(250);
 
-pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>) {
+pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &AttemptRecords<'_>) {
     for run in &evidence.runs {
         for task in tasks(run).into_iter().filter(|task| task.whole) {
             let declared = run.workflow.actions().get(&task.step.action);
@@ -86,7 +86,7 @@ struct Task<'e> {
     run: &'e RunEvidence,
     task: TaskId,
     step: &'e Step,
-    ledger: &'e Ledger<'e>,
+    ledger: &'e AttemptRecords<'e>,
 }
 
 impl Task<'_> {

@@ -7,7 +7,7 @@ use retrial::failure::{ErrorContext, Failure};
 use retrial::workflow::{Condition, StepIx, Transition, Workflow};
 use serde_json::{Map, Value};
 
-use super::model::answers_to;
+use super::policy_model::answers_to;
 
 /// The value of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Endpoint, Step, StepIx, Target, Workflow};
 use serde_json::{Map, Value};
 
-use super::model;
+use super::policy_model;
 use crate::evidence::{Arrival, RunEvidence};
 
 /// One event with its number.
@@ -180,11 +180,13 @@ impl<'e> TaskHistory<'e> {
                 Event::AttemptFailed { failure, .. } => last = Some((*entry, failure)),
                 Event::RetryScheduled { attempt, delay, backoff, kind, code, rule, .. } => {
                     let before = last.take();
-                    let governs = before.and_then(|(_, failure)| model::rule(policy, failure));
+                    let governs =
+                        before.and_then(|(_, failure)| policy_model::rule(policy, failure));
                     let known = self.whole || policy.counting().is_shared();
                     let made = attempt.saturating_sub(1).max(1);
                     let count = governs.filter(|_| known);
-                    let count = count.map(|(at, _)| model::counted(policy, at, made, &causes));
+                    let count =
+                        count.map(|(at, _)| policy_model::counted(policy, at, made, &causes));
                     found.extend(before.map(|(failed, failure)| Retry {
                         failed,
                         failure,
@@ -228,7 +230,7 @@ impl<'e> TaskHistory<'e> {
                     });
                 }
                 Event::RetryScheduled { kind, backoff, .. } => {
-                    let cause = last.and_then(|f| model::rule(&self.step.policy, f));
+                    let cause = last.and_then(|f| policy_model::rule(&self.step.policy, f));
                     causes.extend(cause.map(|(at, _)| at));
                     timeout_retries += u32::from(*kind == RetryKind::Timeout);
                     previous = Some(*backoff);

@@ -9,8 +9,8 @@ use retrial::run::{Event, Letter, LetterId, RunId, TaskId};
 use retrial::store::{LetterHead, LetterStatus, RunHead};
 use retrial::time::Nanos;
 
+use super::attempt_records::AttemptRecords;
 use super::history::{TaskHistory, carried, entries, tasks};
-use super::ledger::Ledger;
 use super::{Promise, Report};
 use crate::evidence::{Evidence, Pruning, RedriveAnswer, RunEvidence};
 
@@ -46,7 +46,7 @@ const MEANWHILE: Nanos = Nanos::from_secs(120);
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Interventions);
-    let ledger = Ledger::of(evidence);
+    let ledger = AttemptRecords::of(evidence);
     for run in evidence.runs.iter().filter(|run| !run.damaged) {
         for task in tasks(run) {
             left(&mut report, evidence, &ledger, &task);
@@ -69,7 +69,12 @@ pub fn judge(evidence: &Evidence) -> Report {
 }
 
 /// Each final failure left one letter, which says what the history and the endpoint say.
-fn left(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>, task: &TaskHistory<'_>) {
+fn left(
+    report: &mut Report,
+    evidence: &Evidence,
+    ledger: &AttemptRecords<'_>,
+    task: &TaskHistory<'_>,
+) {
     let failed = task.entries.iter().find(|e| matches!(e.event, Event::TaskFailed { .. }));
     let Some(entry) = failed else { return };
     let (run, id) = (task.run, LetterId { run: task.run.id, task: task.task });
@@ -133,7 +138,7 @@ fn letters(report: &mut Report, evidence: &Evidence) {
 }
 
 /// One run a letter, known to everybody, of the same step on the same payload.
-fn redriven(report: &mut Report, evidence: &Evidence, ledger: &Ledger<'_>) {
+fn redriven(report: &mut Report, evidence: &Evidence, ledger: &AttemptRecords<'_>) {
     let mut runs: BTreeMap<LetterId, Vec<&RunEvidence>> = BTreeMap::new();
     for (letter, run) in evidence.runs.iter().filter_map(|run| Some((run.redrives?, run))) {
         runs.entry(letter).or_default().push(run);
@@ -180,7 +185,7 @@ fn agrees(status: &LetterStatus, by: Option<RunId>, answers: &[RedriveAnswer]) -
 /// The redriven run is the letter's step alone, on what the letter holds.
 fn same_work(
     report: &mut Report,
-    ledger: &Ledger<'_>,
+    ledger: &AttemptRecords<'_>,
     id: LetterId,
     letter: &Letter,
     run: &RunEvidence,
@@ -209,7 +214,7 @@ fn same_work(
 
 /// No retry starts while the run is paused, and none that started later is sent between the pause's
 /// answer and the request to resume.
-fn paused(report: &mut Report, ledger: &Ledger<'_>, run: &RunEvidence) {
+fn paused(report: &mut Report, ledger: &AttemptRecords<'_>, run: &RunEvidence) {
     let mut is_paused = false;
     let mut paused_at = None;
     for entry in entries(run) {

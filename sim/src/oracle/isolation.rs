@@ -8,9 +8,9 @@ use retrial::net::Url;
 use retrial::run::Event;
 use retrial::time::Nanos;
 
+use super::attempt_records::AttemptRecords;
 use super::graph::{Truth, ensured};
 use super::history::{Entry, TaskHistory, endpoint_of, input_of, tasks};
-use super::ledger::Ledger;
 use super::{ENSURES, Promise, Report, answers, classes, functions};
 use crate::evidence::{Arrival, Evidence, ObservedEvent};
 use crate::fault::FaultKind;
@@ -37,7 +37,7 @@ pub const OUTCOME_BEFORE_ANSWER: &str = "outcome_before_answer";
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Isolation);
-    let ledger = Ledger::of(evidence);
+    let ledger = AttemptRecords::of(evidence);
     for arrival in &evidence.ledger {
         let right = arrival.receipt_token.is_some()
             && arrival.receipt_token == arrival.idempotency_key
@@ -59,7 +59,7 @@ pub fn judge(evidence: &Evidence) -> Report {
 fn judge_task(
     report: &mut Report,
     evidence: &Evidence,
-    ledger: &Ledger<'_>,
+    ledger: &AttemptRecords<'_>,
     task: &TaskHistory<'_>,
 ) {
     let of = |attempt: u32| ledger.arrivals(task.run.id, task.task, attempt);

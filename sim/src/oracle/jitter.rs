@@ -8,7 +8,7 @@ use retrial::run::{RunId, TaskId};
 use retrial::time::Nanos;
 
 use super::history::{Retry, TaskHistory};
-use super::{Report, model};
+use super::{Report, policy_model};
 use crate::evidence::RunEvidence;
 
 /// The same seed, task and attempt gave two delays.
@@ -43,14 +43,14 @@ impl<'e> Drawn<'e> {
         retry: &Retry<'e>,
     ) {
         let (Some((_, rule)), Some(n)) = (retry.governs, retry.count) else { return };
-        let Some(range) = model::delays(rule, n, retry.previous) else { return };
+        let Some(range) = policy_model::delays(rule, n, retry.previous) else { return };
         if rule.backoff.jitter == Jitter::None || range.high - range.low < WIDE {
             return;
         }
         let range = (range.low, range.high);
         let into = u128::from(retry.backoff.get()).saturating_sub(range.0);
         // Draws that were raised to the floor coincide.
-        let raised = into == 0 && rule.limit == Limit::Unlimited && range.0 == model::FLOOR;
+        let raised = into == 0 && rule.limit == Limit::Unlimited && range.0 == policy_model::FLOOR;
         let of_attempt = self.by_attempt.entry((run.id, retry.attempt, range)).or_default();
         of_attempt.extend((!raised).then_some(retry.backoff));
         // A draw at either end of its range says nothing of its share.

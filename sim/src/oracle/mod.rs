@@ -7,6 +7,7 @@
 //! `sim/tests/oracles`.
 
 mod answers;
+mod attempt_records;
 pub mod bit_rot;
 pub mod branches;
 pub mod cancellation;
@@ -22,10 +23,9 @@ mod history;
 pub mod interventions;
 pub mod isolation;
 pub mod jitter;
-mod ledger;
-pub mod lines;
-mod model;
+pub mod json_lines;
 pub mod ownership;
+mod policy_model;
 pub mod replay;
 pub mod rollback;
 pub mod routing;
@@ -44,7 +44,7 @@ use serde::Serialize;
 pub(crate) use answers::{body_of, succeeds};
 pub(crate) use graph::{Truth, ensured, looks_at};
 pub(crate) use guards::is_guarded;
-pub use model::{Delays, delays};
+pub use policy_model::{Delays, delays};
 pub use replay::Replayer;
 pub(crate) use silence::forms as spellings;
 

@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use retrial::run::{Event, RunId, Token};
 use retrial::store::QueueState;
 
+use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, tasks};
-use super::ledger::Ledger;
 use super::{Promise, Report};
 use crate::evidence::Evidence;
 
@@ -30,7 +30,7 @@ pub const SENT_TWICE: &str = "sent_twice";
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Ownership);
-    let ledger = Ledger::of(evidence);
+    let ledger = AttemptRecords::of(evidence);
     let mut tokens = BTreeMap::new();
     for run in &evidence.runs {
         let tasks = tasks(run);

@@ -8,8 +8,8 @@ use retrial::run::{Event, Outcome, TaskId};
 use retrial::workflow::{Rollback, StepIx};
 use serde_json::Value;
 
+use super::attempt_records::AttemptRecords;
 use super::history::{Entry, entries, is_bare};
-use super::ledger::Ledger;
 use super::{COMPENSATION, ROLLBACK, Report};
 use crate::evidence::RunEvidence;
 
@@ -32,7 +32,7 @@ pub const WRONG_RESULT_UNDONE: &str = "wrong_result_undone";
 
 /// The progress of a rollback.
 #[derive(Default)]
-struct Undoing<'e> {
+struct RollbackProgress<'e> {
     /// Successes that have a compensation, in order.
     done: Vec<TaskId>,
     started: Option<(Entry<'e>, &'e Outcome)>,
@@ -44,7 +44,7 @@ struct Undoing<'e> {
 }
 
 /// Judges the rollback of one run. A trimmed history is not judged: its beginning is unknown.
-pub(super) fn judge(report: &mut Report, run: &RunEvidence, ledger: &Ledger<'_>) {
+pub(super) fn judge(report: &mut Report, run: &RunEvidence, ledger: &AttemptRecords<'_>) {
     if run.first.0 != 0 {
         return;
     }
@@ -53,14 +53,14 @@ pub(super) fn judge(report: &mut Report, run: &RunEvidence, ledger: &Ledger<'_>)
         .places()
         .filter_map(|at| Some((run.workflow.step(at)?.compensates?, at)))
         .collect();
-    let mut undoing = Undoing::default();
+    let mut undoing = RollbackProgress::default();
     for entry in entries(run) {
         undoing.next(report, run, &undoes, &entry);
     }
     undoing.sent(report, run, &undoes, ledger);
 }
 
-impl<'e> Undoing<'e> {
+impl<'e> RollbackProgress<'e> {
     fn next(
         &mut self,
         report: &mut Report,
@@ -164,7 +164,7 @@ impl<'e> Undoing<'e> {
         report: &mut Report,
         run: &RunEvidence,
         undoes: &BTreeMap<StepIx, StepIx>,
-        ledger: &Ledger<'_>,
+        ledger: &AttemptRecords<'_>,
     ) {
         for done in &self.done {
             let Some(step) = undoes.get(&done.step) else { continue };

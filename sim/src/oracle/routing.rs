@@ -5,9 +5,9 @@ use retrial::run::{Event, Outcome, RouteCause, TaskId};
 use retrial::workflow::StepIx;
 use serde_json::{Map, Value};
 
+use super::attempt_records::AttemptRecords;
 use super::graph::{Seen, Truth, Way, as_last_error, fan_out, way_of_failure, way_of_success};
 use super::history::{Entry, TaskHistory, entries, input_of};
-use super::ledger::Ledger;
 use super::step_outcomes::{StepOutcomes, needed};
 use super::{JOIN, PARTIAL, REQUIRES, Report};
 use crate::evidence::RunEvidence;
@@ -40,7 +40,7 @@ pub(super) fn judge(
     report: &mut Report,
     run: &RunEvidence,
     tasks: &[TaskHistory<'_>],
-    ledger: &Ledger<'_>,
+    ledger: &AttemptRecords<'_>,
 ) {
     if run.first.0 != 0 {
         return;

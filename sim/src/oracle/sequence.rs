@@ -6,10 +6,12 @@ use retrial::policy::{Dialect, Shape};
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
 
+use super::attempt_records::AttemptRecords;
 use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
-use super::ledger::Ledger;
-use super::{COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, model, task_time};
+use super::{
+    COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, policy_model, task_time,
+};
 use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
 
@@ -42,7 +44,7 @@ pub const WRONG_TIMEOUT: &str = "wrong_timeout";
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Sequence);
-    let ledger = Ledger::of(evidence);
+    let ledger = AttemptRecords::of(evidence);
     let mut drawn = Drawn::default();
     for run in &evidence.runs {
         for task in tasks(run) {
@@ -69,7 +71,7 @@ fn delay(report: &mut Report, task: &TaskHistory<'_>, retry: &Retry<'_>) {
         format!("no rule retries `{}`: {}", retry.failure.code(), shown())
     });
     let right = retry.governs.zip(retry.count);
-    if let Some(right) = right.and_then(|((_, r), n)| model::delays(r, n, retry.previous)) {
+    if let Some(right) = right.and_then(|((_, r), n)| policy_model::delays(r, n, retry.previous)) {
         report.check(right.holds(retry.backoff), run, WRONG_BACKOFF, || {
             let (low, high) = (right.low, right.high);
             format!("backoff {} ns, not {low} to {high}: {}", retry.backoff.get(), shown())
@@ -127,7 +129,7 @@ fn truncated(task: &TaskHistory<'_>, retry: &Retry<'_>, full: Nanos) -> bool {
     let now = retry.scheduled.at;
     let starts = now.after(retry.delay);
     now.after(full) >= end
-        && model::last_start(&task.step.policy, end) == Some(u128::from(starts.as_nanos()))
+        && policy_model::last_start(&task.step.policy, end) == Some(u128::from(starts.as_nanos()))
 }
 
 /// Whether the attempt started when it was due, by the store's clock.
@@ -145,7 +147,7 @@ fn due(report: &mut Report, evidence: &Evidence, task: &TaskHistory<'_>, retry: 
 fn arrival(
     report: &mut Report,
     evidence: &Evidence,
-    ledger: &Ledger<'_>,
+    ledger: &AttemptRecords<'_>,
     task: &TaskHistory<'_>,
     retry: &Retry<'_>,
 ) {
@@ -197,7 +199,12 @@ fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {
 }
 
 /// Whether a `Retry-After` in whole seconds of a 429 or 503 is what the failure says.
-fn hint(report: &mut Report, ledger: &Ledger<'_>, task: &TaskHistory<'_>, retry: &Retry<'_>) {
+fn hint(
+    report: &mut Report,
+    ledger: &AttemptRecords<'_>,
+    task: &TaskHistory<'_>,
+    retry: &Retry<'_>,
+) {
     let answered = ledger.arrivals(task.run.id, task.task, retry.attempt - 1).last();
     let Some(Reply::Status { code: code @ (429 | 503), retry_after: Some(after), .. }) =
         answered.map(|a| a.reply.last())

@@ -6,7 +6,7 @@ use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
 
 use super::history::{TaskHistory, entries, tasks};
-use super::{Promise, Report, model};
+use super::{Promise, Report, policy_model};
 use crate::evidence::{Bound, Evidence, RunEvidence};
 
 /// The run never ended.
@@ -46,7 +46,7 @@ pub fn judge(evidence: &Evidence) -> Report {
 }
 
 fn attempts(report: &mut Report, task: &TaskHistory<'_>) {
-    let Some(limit) = model::limit(&task.step.policy) else { return };
+    let Some(limit) = policy_model::limit(&task.step.policy) else { return };
     let over = task
         .entries
         .iter()
@@ -108,7 +108,7 @@ fn kept(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
         })
         .count();
     let a_task = |t: &TaskHistory<'_>| {
-        let attempts = model::limit(&t.step.policy).map_or(KEPT_ATTEMPTS, u64::from);
+        let attempts = policy_model::limit(&t.step.policy).map_or(KEPT_ATTEMPTS, u64::from);
         1 + EVENTS_AN_ATTEMPT * attempts.min(KEPT_ATTEMPTS)
     };
     let steps = run.workflow.steps().len() + run.workflow.transitions().len();

@@ -6,7 +6,7 @@ use retrial::run::{Event, TaskId};
 use retrial::time::Mono;
 use retrial::workflow::StepIx;
 
-use super::events::{Events, OfRun, Placed};
+use super::events::{Events, Placed, RunEvents};
 use super::exact;
 use super::lanes::Lanes;
 use super::mask::Mask;
@@ -43,7 +43,7 @@ enum At<'e> {
 /// Writes one run's bars.
 struct BarBuilder<'p> {
     run: usize,
-    of: &'p OfRun,
+    of: &'p RunEvents,
     mask: &'p Mask,
     bars: &'p mut Vec<Bar>,
     open: BTreeMap<TaskId, At<'p>>,
@@ -149,7 +149,7 @@ pub(super) fn of_arrivals(
     lanes: &mut Lanes,
     mask: &Mask,
 ) -> Vec<Bar> {
-    let mut known: BTreeMap<String, (usize, &OfRun, TaskId)> = BTreeMap::new();
+    let mut known: BTreeMap<String, (usize, &RunEvents, TaskId)> = BTreeMap::new();
     for (run, of) in events.each() {
         for task in of.events.iter().filter_map(|placed| placed.recorded.event.task()) {
             known.entry(task.receipt(of.id).to_string()).or_insert((run, of, task));

@@ -23,12 +23,12 @@ const SHOWN: [&str; 5] = ["schema", "run", "workflow", "number", "event"];
 #[derive(Debug, Default)]
 pub(super) struct Events {
     runs: Vec<Run>,
-    of_runs: Vec<OfRun>,
+    of_runs: Vec<RunEvents>,
 }
 
 /// One run's events, by number.
 #[derive(Debug)]
-pub(super) struct OfRun {
+pub(super) struct RunEvents {
     pub(super) id: RunId,
     pub(super) workflow: Arc<Workflow>,
     pub(super) events: Vec<Placed>,
@@ -57,7 +57,7 @@ impl Events {
             let workflow = run.workflow.name().to_owned();
             events.runs.push(Run { id: run.id.to_string(), workflow });
             let (id, workflow) = (run.id, Arc::clone(&run.workflow));
-            events.of_runs.push(OfRun { id, workflow, events: placed(run, &observed, lanes) });
+            events.of_runs.push(RunEvents { id, workflow, events: placed(run, &observed, lanes) });
         }
         events
     }
@@ -67,7 +67,7 @@ impl Events {
     }
 
     /// Every run with its place.
-    pub(super) fn each(&self) -> impl Iterator<Item = (usize, &OfRun)> {
+    pub(super) fn each(&self) -> impl Iterator<Item = (usize, &RunEvents)> {
         self.of_runs.iter().enumerate()
     }
 
@@ -83,7 +83,7 @@ impl Events {
     }
 }
 
-fn mark(place: usize, of: &OfRun, placed: &Placed, mask: &Mask) -> Mark {
+fn mark(place: usize, of: &RunEvents, placed: &Placed, mask: &Mask) -> Mark {
     let Placed { recorded, number, .. } = placed;
     let notice = Notice {
         run: of.id,
@@ -118,7 +118,7 @@ fn words(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-impl OfRun {
+impl RunEvents {
     /// The step's id; of a fanned-out step also the item, as in `fetch[3]`.
     pub(super) fn name(&self, task: TaskId) -> String {
         let step = self.workflow.step(task.step);

@@ -12,7 +12,7 @@ pub struct Interventions {
     pub pauses: Vec<Pause>,
     /// The waiting tasks that are failed by hand.
     #[serde(default)]
-    pub by_hand: Vec<ByHand>,
+    pub by_hand: Vec<ManualFailure>,
     /// The commands for waiting dead letters.
     #[serde(default, rename = "mends")]
     pub letter_rounds: Vec<LetterRound>,
@@ -46,7 +46,7 @@ pub struct Pause {
 /// The waiting tasks of one step of a run are failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct ByHand {
+pub struct ManualFailure {
     /// When.
     pub at: Mono,
     /// The node that is asked first, from 0.

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::sketch::{Draft, Sketch};
-use super::{Draw, Swarm, partial, sagas};
+use super::{Draw, Swarm, partial_success, sagas};
 
 pub(super) fn failed() -> Value {
     json!({"type": "exists", "field": {"type": "field", "path": "state._last_error"}})
@@ -28,9 +28,9 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
         parallel,
         long,
         program,
-        partial::fan,
-        partial::join,
-        partial::gather,
+        partial_success::fan,
+        partial_success::join,
+        partial_success::gather,
         sagas::saga,
         sagas::saga,
     ];
@@ -45,7 +45,7 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
     shape(&mut sketch);
     let plain = !sketch.draft.is_program && sketch.draft.rollback.is_none();
     if plain && sketch.draw.chance(12) {
-        partial::conditions(&mut sketch);
+        partial_success::conditions(&mut sketch);
     }
     sketch.draft
 }

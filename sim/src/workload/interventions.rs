@@ -3,7 +3,9 @@
 use retrial::time::Mono;
 
 use super::{Draw, Swarm};
-use crate::scenario::{ByHand, Cleanup, Interventions, LetterAct, LetterRound, Pause, Submission};
+use crate::scenario::{
+    Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause, Submission,
+};
 
 pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Interventions {
     let mut draw = Draw::new(seed, "people");
@@ -40,13 +42,13 @@ fn pauses(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<Pau
     vec![Pause { from, until, node: node(draw, swarm), submission }]
 }
 
-fn by_hand(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<ByHand> {
+fn by_hand(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<ManualFailure> {
     if !draw.chance(15) {
         return Vec::new();
     }
     let (submission, asked) = run(draw, submissions);
     let at = asked.after(draw.millis(50, 5_000));
-    vec![ByHand { at, node: node(draw, swarm), submission, step: draw.index(4) }]
+    vec![ManualFailure { at, node: node(draw, swarm), submission, step: draw.index(4) }]
 }
 
 /// Some seeds handle dead letters, during the faults and after healing.

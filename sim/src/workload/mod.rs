@@ -7,38 +7,38 @@
 //! to `graphs`.
 
 mod alerts;
+mod backoff_functions;
 mod bound;
-mod check;
+mod check_plan;
 mod draw;
 mod faults;
-mod functions;
 mod graphs;
 mod guards;
 mod interventions;
-mod partial;
+mod partial_success;
 mod policies;
 mod read;
-mod registered;
+mod registered_functions;
 mod replies;
 mod sagas;
-mod sharing;
-mod simulate;
+mod shared_actions;
+mod simulate_table;
 mod sketch;
-mod text;
-mod user;
+mod user_workflow;
+mod workflow_text;
 
 use std::collections::BTreeSet;
 
 use retrial::time::{Mono, Nanos};
 
+pub use backoff_functions::functions;
 pub use bound::bound;
 pub(crate) use bound::guarded;
-pub(crate) use check::{CheckPlan, Text, UserKind};
+pub(crate) use check_plan::{CheckPlan, Text, UserKind};
 pub use draw::Draw;
-pub use functions::functions;
 pub use read::workflow;
-pub use registered::names as registered;
-pub use user::{UserPlan, UserPlanError};
+pub use registered_functions::names as registered;
+pub use user_workflow::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
 use crate::scenario::{Cancel, Deactivation, Scenario, Submission, Topology};
@@ -96,8 +96,8 @@ pub fn draw(seed: u64) -> Scenario {
     let count = work.pick([1, 1, 1, 2, 2, 3]);
     let mut drafts: Vec<Draft> = (0..count).map(|n| graphs::draw(&mut work, &swarm, n)).collect();
     guards::draw(seed, &mut drafts);
-    registered::draw(seed, &mut drafts);
-    sharing::draw(seed, &mut drafts);
+    registered_functions::draw(seed, &mut drafts);
+    shared_actions::draw(seed, &mut drafts);
     let webhooks = alerts::add(seed, &swarm, &mut drafts);
     let mut answers = Draw::new(seed, "replies");
     let endpoints = drafts
@@ -117,7 +117,7 @@ pub fn draw(seed: u64) -> Scenario {
         topology: swarm.topology,
         lease: Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30])),
         clocks: faults::clocks(seed, &swarm),
-        workflows: drafts.iter().map(|d| text::write(&mut formats, d)).collect(),
+        workflows: drafts.iter().map(|d| workflow_text::write(&mut formats, d)).collect(),
         endpoints,
         submissions,
         cancels,
@@ -125,7 +125,7 @@ pub fn draw(seed: u64) -> Scenario {
         interventions,
         faults: faults::schedule(seed, &swarm),
         heal_at: swarm.heal_at,
-        missing_functions: registered::missing_functions(seed, swarm.topology, &drafts),
+        missing_functions: registered_functions::missing_functions(seed, swarm.topology, &drafts),
         endpoints_heal: true,
         secrets: swarm.secrets,
         own: None,

@@ -7,7 +7,7 @@ use retrial::policy::{
 use retrial::time::Nanos;
 use serde_json::{Map, Value, json};
 
-use super::{Draw, functions};
+use super::{Draw, backoff_functions};
 
 /// A step's policy before it is written down.
 pub(super) enum PolicyDraft {
@@ -297,7 +297,7 @@ fn shape(draw: &mut Draw, least: u64) -> Shape {
             Shape::Exponential { base, multiplier }
         }
         3 => Shape::Fibonacci { base },
-        4 => Shape::Custom { name: draw.pick(functions::NAMES).to_owned() },
+        4 => Shape::Custom { name: draw.pick(backoff_functions::NAMES).to_owned() },
         5 => Shape::Polynomial { base, degree: draw.small(1, 3) },
         6 => list(draw, least, base),
         _ => Shape::None,

@@ -4,7 +4,7 @@ use retrial::dialect::{self, Environment};
 use retrial::policy::Policy;
 use retrial::workflow::{Workflow, WorkflowParts};
 
-use super::user::lines;
+use super::user_workflow::lines;
 use crate::scenario::{Format, WorkflowText};
 
 /// The workflow that a text means, with the policies that were built in Rust. `place` is its place

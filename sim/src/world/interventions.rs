@@ -9,7 +9,7 @@ use super::program::Order;
 use super::users::Users;
 use crate::clock::{true_now, until};
 use crate::evidence::{Pruning, RedriveAnswer};
-use crate::scenario::{ByHand, Cleanup, LetterAct, LetterRound, Pause};
+use crate::scenario::{Cleanup, LetterAct, LetterRound, ManualFailure, Pause};
 use crate::sync::lock;
 
 impl Users {
@@ -28,7 +28,7 @@ impl Users {
     }
 
     /// Fails what waits of one step.
-    pub(super) async fn fail_by_hand(&self, by_hand: ByHand) {
+    pub(super) async fn fail_by_hand(&self, by_hand: ManualFailure) {
         until(by_hand.at).await;
         let run = self.id_of(by_hand.submission);
         let step = self.step_of(by_hand.submission, by_hand.step);

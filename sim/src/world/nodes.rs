@@ -45,7 +45,7 @@ pub(super) struct Nodes {
 }
 
 /// The place of a node, and its store.
-struct Site {
+struct NodePlace {
     place: Place,
     /// Which of the scenario's clocks is its own.
     clock: usize,
@@ -132,7 +132,7 @@ impl Nodes {
                 program::run(runtime, incarnation, store, setup).await;
             }
         };
-        let site = Site { place, clock: 0, address: ip(1), disk: Some(disk) };
+        let site = NodePlace { place, clock: 0, address: ip(1), disk: Some(disk) };
         self.add(scenario, site, records, boot);
     }
 
@@ -183,7 +183,7 @@ impl Nodes {
             }
         };
         let clock = scenario.topology.clocks() as usize - 1;
-        let site = Site { place, clock, address: ip(50), disk: Some(disk) };
+        let site = NodePlace { place, clock, address: ip(50), disk: Some(disk) };
         self.add(scenario, site, records, boot);
     }
 
@@ -206,18 +206,18 @@ impl Nodes {
         };
         let address = ip(1 + u8::try_from(number).unwrap_or(0));
         let place = Place::Node(number);
-        let site = Site { place, clock: number as usize, address, disk: None };
+        let site = NodePlace { place, clock: number as usize, address, disk: None };
         self.add(scenario, site, records, boot);
     }
 
     fn add<F: Future<Output = ()> + Send + 'static>(
         &mut self,
         scenario: &Scenario,
-        site: Site,
+        site: NodePlace,
         records: &Records,
         boot: impl Fn(SimRuntime, Incarnation) -> F + Send + Sync + 'static,
     ) {
-        let Site { place, clock, address, disk } = site;
+        let NodePlace { place, clock, address, disk } = site;
         let name = place.node();
         self.net.add_node(&name, address);
         let plan = plan::runtime(scenario, clock);

@@ -12,7 +12,7 @@ use retrial::store::{
 use retrial::time::Timestamp;
 use tokio::sync::Notify;
 
-use crate::evidence::{Ask, StoreAnswer};
+use crate::evidence::{CommitRecord, StoreAnswer};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
@@ -49,10 +49,10 @@ struct Encoded {
 
 impl Encoded {
     /// `None` if an event can't be decoded: the run's own bytes show that too.
-    fn read(&self) -> Option<Ask> {
+    fn read(&self) -> Option<CommitRecord> {
         let Self { at, run, first, .. } = *self;
         let events: Result<Vec<Recorded>, _> = self.events.iter().map(|b| run::decode(b)).collect();
-        Some(Ask { at, run, first, events: events.ok()? })
+        Some(CommitRecord { at, run, first, events: events.ok()? })
     }
 }
 
@@ -62,7 +62,7 @@ impl Seen {
         lock(&self.0).sent = Some(Vec::new());
     }
 
-    pub(super) fn sent(&self) -> Vec<Ask> {
+    pub(super) fn sent(&self) -> Vec<CommitRecord> {
         lock(&self.0).sent.iter().flatten().filter_map(Encoded::read).collect()
     }
 

@@ -1,5 +1,5 @@
 use retrial::run::{Recorded, Version};
-use retrial_sim::unstable::evidence::Ask;
+use retrial_sim::unstable::evidence::CommitRecord;
 use retrial_sim::unstable::oracle::bit_rot::INVENTED;
 use retrial_sim::unstable::oracle::termination::STUCK;
 use retrial_sim::unstable::oracle::{Report, judge_all};
@@ -17,9 +17,9 @@ fn rotten() -> Script {
     script
 }
 
-fn sent(script: &Script, first: u64, events: &[Recorded]) -> Ask {
+fn sent(script: &Script, first: u64, events: &[Recorded]) -> CommitRecord {
     let (run, events) = (script.run().id, events.to_vec());
-    Ask { at: Default::default(), run, first: Version(first), events }
+    CommitRecord { at: Default::default(), run, first: Version(first), events }
 }
 
 fn reasons(script: &Script) -> Vec<&'static str> {

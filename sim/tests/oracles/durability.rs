@@ -9,7 +9,7 @@ use retrial_sim::unstable::oracle::durability::{
     RESULT_LOST, RESULT_UNEARNED, RUN_ALTERED, RUN_LOST, STRAY_ARRIVAL, SUCCEEDED_RAN_AGAIN,
     TIME_WENT_BACK, TOLD_BUT_LOST, TOLD_BY_THE_DEAD, TOLD_OTHERWISE, VERSION_GAP, judge,
 };
-use retrial_sim::unstable::oracle::lines::{
+use retrial_sim::unstable::oracle::json_lines::{
     LINE_BROKEN, LINE_MISSING, LINE_OUT_OF_ORDER, LINE_WRONG, WRONG_COUNT,
 };
 use retrial_sim::unstable::scenario::Reply;

@@ -6,7 +6,7 @@ use retrial::policy::{Budget, BudgetScope, Denied, GiveUp, Share};
 use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
 use retrial::workflow::{Template, WorkflowParts};
-use retrial_sim::unstable::evidence::{Ask, StoreAnswer};
+use retrial_sim::unstable::evidence::{CommitRecord, StoreAnswer};
 use retrial_sim::unstable::oracle::event_refs::named;
 use retrial_sim::unstable::oracle::guards::{
     DENIED_WITHOUT_NEED, HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID,
@@ -64,7 +64,7 @@ fn hold(script: &mut Script, task: TaskId, attempt: u32, by: HeldBy, until: u64)
     let retries_left = None;
     let event =
         Event::AttemptStarted { task, attempt, token, timeout: None, retries_left, retry: None };
-    let ask = Ask { at, run, first, events: vec![Recorded { at, event }] };
+    let ask = CommitRecord { at, run, first, events: vec![Recorded { at, event }] };
     let attempt = Holder { run, task, token };
     let holds = vec![Hold { attempt, by, until: store(until) }];
     script.world.answers.push(StoreAnswer::Held(ask, holds));
@@ -233,7 +233,7 @@ fn x6_a_start_in_doubt_takes_a_place_from_the_first() {
     script.world.answers.truncate(1);
     // Something was asked before the doubt.
     let (at, run) = (store(script.now), script.run().id);
-    let nothing = Ask { at, run, first: script.run().version, events: Vec::new() };
+    let nothing = CommitRecord { at, run, first: script.run().version, events: Vec::new() };
     script.world.answers.push(StoreAnswer::Held(nothing, Vec::new()));
     script.start(item(0), 1, Reply::SuccessTrue);
     script.world.answers.pop();

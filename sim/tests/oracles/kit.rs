@@ -16,7 +16,7 @@ use retrial::workflow::{
 };
 use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::evidence::{
-    Arrival, ArrivalEnd, Ask, Evidence, ObservedEvent, RunEvidence, StoreAnswer,
+    Arrival, ArrivalEnd, CommitRecord, Evidence, ObservedEvent, RunEvidence, StoreAnswer,
 };
 use retrial_sim::unstable::incarnation::Lifespan;
 use retrial_sim::unstable::oracle::Report;
@@ -168,7 +168,7 @@ impl Script {
             recorded: recorded.clone(),
         });
         let (at, first) = (recorded.at, number);
-        let ask = Ask { at, run: id, first, events: vec![recorded.clone()] };
+        let ask = CommitRecord { at, run: id, first, events: vec![recorded.clone()] };
         self.world.answers.push(StoreAnswer::Landed(ask));
         self.run_mut().events.push(recorded);
         self.run_mut().version = number.after(1);

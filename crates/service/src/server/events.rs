@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::extract::{QueryParameters, RunPath};
 use super::json::ok;
-use super::kept::Kept;
 use super::problem::Problem;
 use super::service::{ServiceState, SharedState};
 use super::sse::{self, Cut, Message, MessageSender, ReaderGone};
+use super::stream_workflows::StreamWorkflow;
 use retrial::engine::{CommandError, Events, EventsError, Happened, World};
 use retrial::failure::sanitise::clean;
 use retrial::observe::{Notice, json as event_json};
@@ -44,7 +44,7 @@ pub(super) async fn events<W: World>(
         return sse::open(&service, cut, |feed| async move { feed.send(end(run)).await });
     }
     let happened = service.engine.handle(run).events_from(first);
-    let workflow = Kept::new(&service, &state);
+    let workflow = StreamWorkflow::new(&service, &state);
     sse::open(&service, cut, |feed| send_events(run, workflow, happened, feed))
 }
 
@@ -69,7 +69,7 @@ fn beyond(run: RunId, state: &RunState) -> Problem {
 
 async fn send_events<W: World>(
     run: RunId,
-    workflow: Kept<W>,
+    workflow: StreamWorkflow<W>,
     mut happened: Events<W>,
     feed: Arc<MessageSender<W::Runtime>>,
 ) -> Result<(), ReaderGone> {

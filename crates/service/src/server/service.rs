@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use tokio::sync::Semaphore;
 
-use super::away::Places;
+use super::background_work::WorkSlots;
 use super::inspector;
-use super::kept::LargeWorkflows;
 use super::middleware;
 use super::problem::{Kind, Problem};
 use super::routes::{self, Route};
-use super::shares::Shares;
+use super::run_quotas::RunQuotas;
+use super::stream_workflows::LargeWorkflows;
 use super::{Monitor, Settings};
 use retrial::action::{Cancelled, Canceller};
 use retrial::engine::{Engine, World};
@@ -38,12 +38,12 @@ pub(super) struct ServiceState<W: World> {
     pub(super) engine: Engine<W>,
     pub(super) monitor: Arc<Monitor>,
     pub(super) settings: Settings,
-    pub(super) places: Places,
+    pub(super) work_slots: WorkSlots,
     /// One permit for each byte of the bodies that are being received.
     pub(super) receiving: Semaphore,
     /// Each route by method and path.
     pub(super) routes: BTreeMap<(&'static str, &'static str), Route>,
-    pub(super) shares: Shares,
+    pub(super) run_quotas: RunQuotas,
     pub(super) large: LargeWorkflows,
     /// One permit for each open event stream.
     pub(super) streams: Arc<Semaphore>,
@@ -68,9 +68,9 @@ impl<W: World> Service<W> {
             engine,
             monitor,
             settings,
-            places: Places::new(),
+            work_slots: WorkSlots::new(),
             routes,
-            shares: Shares::default(),
+            run_quotas: RunQuotas::default(),
             large: LargeWorkflows::default(),
             receiving: Semaphore::new(RECEIVING),
             streams,

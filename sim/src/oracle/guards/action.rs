@@ -6,7 +6,7 @@ use retrial::run::{Event, RunId, TaskId};
 use retrial::store::Hold;
 use retrial::time::Timestamp;
 
-use super::ends::says;
+use super::attempt_ends::says;
 use super::state::{Moment, Phase, Running, SECOND, State, TOKEN};
 use super::{
     HELD_TOO_LONG, HELD_WITHOUT_NEED, OVER_BUDGET, Rules, STARTED_WHILE_OPEN, TOO_FAST,

@@ -6,7 +6,7 @@
 //! store's time. Where the order is open, every order is tried.
 
 mod action;
-mod ends;
+mod attempt_ends;
 mod group;
 mod hold_events;
 mod state;
@@ -19,7 +19,7 @@ use retrial::guard::{Breaker, Pace};
 use retrial::policy::{Budget, BudgetScope};
 use retrial::workflow::{StepIx, Workflow};
 
-use super::model::answers_to;
+use super::policy_model::answers_to;
 use super::{Promise, Report};
 use crate::evidence::{Evidence, RunEvidence};
 

@@ -12,7 +12,7 @@ use retrial::time::Timestamp;
 use super::action::Breach;
 use super::state::{Moment, State};
 use super::{BREAKER, CONCURRENCY, DENIED, PROBE, RATE, Rules, WAITED, rules};
-use crate::evidence::{Ask, Evidence, RunEvidence, StoreAnswer};
+use crate::evidence::{CommitRecord, Evidence, RunEvidence, StoreAnswer};
 use crate::oracle::Report;
 
 /// No more orders of one instant than this are tried.
@@ -61,7 +61,7 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
         Event::RunEnded { .. } | Event::RollbackStarted { .. } | Event::RunDeactivated => true,
         event => event.task().is_some_and(|task| concerns(run, task, action)),
     };
-    let entry = |ask: &'e Ask, holds: Option<&'e [Hold]>| {
+    let entry = |ask: &'e CommitRecord, holds: Option<&'e [Hold]>| {
         let run = users.get(&ask.run)?;
         let events: Vec<&Event> =
             ask.events.iter().map(|r| &r.event).filter(|e| about(run, e)).collect();

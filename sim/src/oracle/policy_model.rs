@@ -241,7 +241,7 @@ fn fibonacci(n: u32) -> u128 {
 }
 
 /// The attempts and time that a task had used up when an attempt failed.
-pub(super) struct Situation<'t> {
+pub(super) struct UsedUp<'t> {
     pub(super) attempt: u32,
     pub(super) at: Timestamp,
     pub(super) timeout_retries: u32,
@@ -265,7 +265,7 @@ pub(super) struct Unknown {
 
 /// The model's answer about a retry.
 #[derive(Debug)]
-pub(super) struct Ruling {
+pub(super) struct ModelVerdict {
     /// Whether no draw of chance allows another attempt.
     pub(super) must_stop: bool,
     /// The reasons that justify stopping; empty when it must go on.
@@ -289,8 +289,8 @@ pub(super) fn unknown(failure: &Failure, arrived: bool) -> Unknown {
 }
 
 /// Whether to try again after `failure`; `None` where a custom function decides.
-pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation<'_>) -> Option<Ruling> {
-    let mut ruling = Ruling { must_stop: false, reasons: Vec::new() };
+pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &UsedUp<'_>) -> Option<ModelVerdict> {
+    let mut ruling = ModelVerdict { must_stop: false, reasons: Vec::new() };
     let found = rule(policy, failure);
     let count = found.map_or(1, |(at, _)| counted(policy, at, s.attempt.max(1), s.causes));
     let wait = match found {
@@ -324,7 +324,7 @@ pub(super) fn ruling(policy: &Policy, failure: &Failure, s: &Situation<'_>) -> O
     Some(ruling)
 }
 
-impl Ruling {
+impl ModelVerdict {
     fn add(&mut self, surely: bool, possibly: bool, reason: GiveUp) {
         self.must_stop |= surely;
         if possibly {

@@ -37,12 +37,12 @@ impl LargeWorkflows {
 
 /// The workflow of a stream's run: a small one itself, a large one read again when others took its
 /// place.
-pub(super) enum Kept<W: World> {
+pub(super) enum StreamWorkflow<W: World> {
     Small(Arc<Workflow>),
     Large(SharedState<W>),
 }
 
-impl<W: World> Kept<W> {
+impl<W: World> StreamWorkflow<W> {
     pub(super) fn new(service: &SharedState<W>, state: &RunState) -> Self {
         let workflow = state.workflow();
         if is_small(workflow) {

@@ -8,12 +8,12 @@ use retrial::run::{RunId, TaskId};
 use crate::evidence::{Arrival, Evidence, FunctionRecord, RunEvidence};
 
 /// The records of endpoints and functions, by task and attempt.
-pub(super) struct Ledger<'e> {
+pub(super) struct AttemptRecords<'e> {
     by_attempt: BTreeMap<(String, u32), Vec<&'e Arrival>>,
     function_records: BTreeMap<(RunId, TaskId, u32), Vec<&'e FunctionRecord>>,
 }
 
-impl<'e> Ledger<'e> {
+impl<'e> AttemptRecords<'e> {
     pub(super) fn of(evidence: &'e Evidence) -> Self {
         let mut by_attempt: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for arrival in &evidence.ledger {

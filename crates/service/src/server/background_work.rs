@@ -16,7 +16,7 @@ const WAITING: usize = 64;
 
 /// The places of work that takes long.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct WorkSlots {
     /// One permit for each piece of work that may run at once: two for each processor, so that
     /// neither work of the other requests nor a disk leaves a processor idle.
     working: Arc<Semaphore>,
@@ -24,7 +24,7 @@ pub(super) struct Places {
     taken: Semaphore,
 }
 
-impl Places {
+impl WorkSlots {
     pub(super) fn new() -> Self {
         let working = 2 * std::thread::available_parallelism().map_or(1, usize::from);
         Self {
@@ -46,8 +46,8 @@ impl<W: World> ServiceState<W> {
             let detail = "too many definitions are being read; try again later";
             Problem::new(Kind::Busy, detail)
         };
-        let _place = self.places.taken.try_acquire().map_err(|_| busy())?;
-        let working = Arc::clone(&self.places.working).acquire_owned().await;
+        let _place = self.work_slots.taken.try_acquire().map_err(|_| busy())?;
+        let working = Arc::clone(&self.work_slots.working).acquire_owned().await;
         let working = working.map_err(|_| busy())?;
         let service = Arc::clone(self);
         let done = self.engine.runtime().blocking(move || {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Why an address is not one of the public internet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Inside {
+pub(super) enum NonPublic {
     Loopback,
     Private,
     Shared,
@@ -16,7 +16,7 @@ pub(super) enum Inside {
     Reserved,
 }
 
-impl Inside {
+impl NonPublic {
     /// Whether only its address opens it, never a name: no name of a real host leads there, and some
     /// of these give credentials to whoever asks.
     pub(super) fn needs_address(self) -> bool {
@@ -24,7 +24,7 @@ impl Inside {
     }
 }
 
-impl fmt::Display for Inside {
+impl fmt::Display for NonPublic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Loopback => "a loopback address",
@@ -52,44 +52,44 @@ pub(super) fn embedded(address: IpAddr) -> IpAddr {
 }
 
 /// Why `address` is not one of the public internet; `None` if it is one.
-pub(super) fn inside(address: IpAddr) -> Option<Inside> {
+pub(super) fn non_public(address: IpAddr) -> Option<NonPublic> {
     match embedded(address) {
-        IpAddr::V4(v4) => inside_v4(v4),
-        IpAddr::V6(v6) => inside_v6(v6),
+        IpAddr::V4(v4) => non_public_v4(v4),
+        IpAddr::V6(v6) => non_public_v6(v6),
     }
 }
 
 /// By IANA's registry of special-purpose addresses, and where clouds answer.
-fn inside_v4(v4: Ipv4Addr) -> Option<Inside> {
+fn non_public_v4(v4: Ipv4Addr) -> Option<NonPublic> {
     Some(match v4.octets() {
-        [169, 254, 169, 254] | [169, 254, 170, 2 | 23] => Inside::Metadata,
-        [100, 100, 100, 200] | [168, 63, 129, 16] | [192, 0, 0, 192] => Inside::Metadata,
-        [0, ..] => Inside::Unspecified,
-        [127, ..] => Inside::Loopback,
-        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Inside::Private,
-        [100, 64..=127, ..] => Inside::Shared,
-        [169, 254, ..] => Inside::LinkLocal,
-        [224..=239, ..] => Inside::Multicast,
-        [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => Inside::Reserved,
-        [198, 51, 100, _] | [203, 0, 113, _] | [240..=255, ..] => Inside::Reserved,
+        [169, 254, 169, 254] | [169, 254, 170, 2 | 23] => NonPublic::Metadata,
+        [100, 100, 100, 200] | [168, 63, 129, 16] | [192, 0, 0, 192] => NonPublic::Metadata,
+        [0, ..] => NonPublic::Unspecified,
+        [127, ..] => NonPublic::Loopback,
+        [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => NonPublic::Private,
+        [100, 64..=127, ..] => NonPublic::Shared,
+        [169, 254, ..] => NonPublic::LinkLocal,
+        [224..=239, ..] => NonPublic::Multicast,
+        [192, 0, 0 | 2, _] | [192, 88, 99, _] | [198, 18 | 19, ..] => NonPublic::Reserved,
+        [198, 51, 100, _] | [203, 0, 113, _] | [240..=255, ..] => NonPublic::Reserved,
         _ => return None,
     })
 }
 
-fn inside_v6(v6: Ipv6Addr) -> Option<Inside> {
+fn non_public_v6(v6: Ipv6Addr) -> Option<NonPublic> {
     Some(match v6.segments() {
-        [0, 0, 0, 0, 0, 0, 0, 0] => Inside::Unspecified,
-        [0, 0, 0, 0, 0, 0, 0, 1] => Inside::Loopback,
+        [0, 0, 0, 0, 0, 0, 0, 0] => NonPublic::Unspecified,
+        [0, 0, 0, 0, 0, 0, 0, 1] => NonPublic::Loopback,
         [0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254] | [0xfd20, 0xce, 0, 0, 0, 0, 0, 0x254] => {
-            Inside::Metadata
+            NonPublic::Metadata
         }
-        [0xfc00..=0xfdff, ..] => Inside::Private,
-        [0xfe80..=0xfebf, ..] => Inside::LinkLocal,
-        [0xff00..=0xffff, ..] => Inside::Multicast,
+        [0xfc00..=0xfdff, ..] => NonPublic::Private,
+        [0xfe80..=0xfebf, ..] => NonPublic::LinkLocal,
+        [0xff00..=0xffff, ..] => NonPublic::Multicast,
         // Protocol assignments, Teredo among them, and documentation.
-        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => Inside::Reserved,
+        [0x2001, 0..=0x1ff | 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => NonPublic::Reserved,
         [0x2000..=0x3fff, ..] => return None,
-        _ => Inside::Reserved,
+        _ => NonPublic::Reserved,
     })
 }
 
@@ -100,7 +100,7 @@ mod tests {
     /// The first and the last address of each range, and their neighbours outside.
     #[test]
     fn inner_addresses_are_known() {
-        use Inside as I;
+        use NonPublic as I;
         for (text, expected) in [
             ("0.0.0.0", Some(I::Unspecified)),
             ("0.255.255.255", Some(I::Unspecified)),
@@ -167,7 +167,7 @@ mod tests {
             ("fec0::1", Some(I::Reserved)),
             ("ff02::1", Some(I::Multicast)),
         ] {
-            assert_eq!(inside(text.parse().unwrap()), expected, "{text}");
+            assert_eq!(non_public(text.parse().unwrap()), expected, "{text}");
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use std::collections::BTreeSet;
 
 use super::sketch::Draft;
-use super::{Draw, text};
+use super::{Draw, workflow_text};
 use crate::scenario::{MissingFunction, Topology};
 
 /// The functions that every simulated program has: one for each step that is ever drawn.
@@ -28,7 +28,7 @@ pub(super) fn missing_functions(
     }
     let node = draw.small(0, nodes - 1);
     let functions = drafts.iter().flat_map(|d| &d.steps).filter(|step| step.is_function);
-    let names: BTreeSet<String> = functions.map(text::action_name).collect();
+    let names: BTreeSet<String> = functions.map(workflow_text::action_name).collect();
     let missing_functions = names.into_iter().filter(|_| draw.chance(50));
     missing_functions.map(|function| MissingFunction { node, function }).collect()
 }

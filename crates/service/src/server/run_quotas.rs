@@ -17,10 +17,10 @@ const LOOK_AGAIN: Nanos = Nanos::from_secs(1);
 
 /// The unfinished runs that each token with a limit has submitted to this node since it started.
 #[derive(Debug, Default)]
-pub(super) struct Shares(Mutex<BTreeMap<String, Share>>);
+pub(super) struct RunQuotas(Mutex<BTreeMap<String, RunQuota>>);
 
 #[derive(Debug, Default)]
-struct Share {
+struct RunQuota {
     entries: BTreeMap<u64, Entry>,
     next: u64,
     looked: Option<Mono>,
@@ -36,18 +36,18 @@ struct Entry {
 /// Room of a token for one run. Dropping it gives the room back, unless [`Room::keep`] was called.
 #[derive(Debug)]
 pub(super) struct Room<'s> {
-    shares: &'s Shares,
+    run_quotas: &'s RunQuotas,
     name: String,
     entry: Option<u64>,
 }
 
-impl Shares {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Share>> {
+impl RunQuotas {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, RunQuota>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Share {
+impl RunQuota {
     /// Which limit has no room for so many bytes more.
     fn full(&self, caller: &Caller, bytes: u64) -> Option<String> {
         let used: u64 = self.entries.values().map(|entry| entry.bytes).sum();
@@ -66,18 +66,18 @@ impl Room<'_> {
     /// Keeps the room until the run has ended.
     pub(super) fn keep(mut self, run: RunId) {
         let Some(entry) = self.entry.take() else { return };
-        let mut all = self.shares.lock();
-        let share = all.entry(std::mem::take(&mut self.name)).or_default();
-        share.entries.entry(entry).and_modify(|entry| entry.run = Some(run));
+        let mut all = self.run_quotas.lock();
+        let quota = all.entry(std::mem::take(&mut self.name)).or_default();
+        quota.entries.entry(entry).and_modify(|entry| entry.run = Some(run));
     }
 }
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         if let Some(entry) = self.entry
-            && let Some(share) = self.shares.lock().get_mut(&self.name)
+            && let Some(quota) = self.run_quotas.lock().get_mut(&self.name)
         {
-            share.entries.remove(&entry);
+            quota.entries.remove(&entry);
         }
     }
 }
@@ -92,33 +92,33 @@ impl<W: World> ServiceState<W> {
     ) -> Result<Room<'_>, Problem> {
         let (name, bytes) = (caller.name().to_owned(), bytes as u64);
         if caller.unfinished().is_none() && caller.bytes().is_none() {
-            return Ok(Room { shares: &self.shares, name, entry: None });
+            return Ok(Room { run_quotas: &self.run_quotas, name, entry: None });
         }
         let now = self.engine.runtime().now();
         let mut looked = Vec::new();
-        if let Some(share) = self.shares.lock().get_mut(&name)
-            && share.full(caller, bytes).is_some()
-            && share.looked.is_none_or(|at| now.since(at) >= LOOK_AGAIN)
+        if let Some(quota) = self.run_quotas.lock().get_mut(&name)
+            && quota.full(caller, bytes).is_some()
+            && quota.looked.is_none_or(|at| now.since(at) >= LOOK_AGAIN)
         {
-            share.looked = Some(now);
-            looked = share.entries.iter().filter_map(|(n, e)| Some((*n, e.run?))).collect();
+            quota.looked = Some(now);
+            looked = quota.entries.iter().filter_map(|(n, e)| Some((*n, e.run?))).collect();
         }
         for (entry, run) in looked {
             let page = self.engine.store().heads(Some(run.before()), 1).await?;
             let goes_on = page.runs.iter().any(|h| h.run == run && !h.phase.is_terminal());
             if !goes_on && !page.damaged.contains(&run) {
-                let mut all = self.shares.lock();
-                all.get_mut(&name).and_then(|share| share.entries.remove(&entry));
+                let mut all = self.run_quotas.lock();
+                all.get_mut(&name).and_then(|quota| quota.entries.remove(&entry));
             }
         }
-        let mut all = self.shares.lock();
-        let share = all.entry(name.clone()).or_default();
-        if let Some(full) = share.full(caller, bytes) {
+        let mut all = self.run_quotas.lock();
+        let quota = all.entry(name.clone()).or_default();
+        if let Some(full) = quota.full(caller, bytes) {
             return Err(Problem::new(Kind::TooManyRuns, format!("{full}; try again later")));
         }
-        let entry = share.next;
-        share.next += 1;
-        share.entries.insert(entry, Entry { run: None, bytes });
-        Ok(Room { shares: &self.shares, name, entry: Some(entry) })
+        let entry = quota.next;
+        quota.next += 1;
+        quota.entries.insert(entry, Entry { run: None, bytes });
+        Ok(Room { run_quotas: &self.run_quotas, name, entry: Some(entry) })
     }
 }

@@ -9,7 +9,7 @@ use retrial::net::Url;
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::{Action, Target, Webhook, Workflow, WorkflowParts};
 
-use super::simulate::{Script, Table};
+use super::simulate_table::{Script, Table};
 use super::{Draw, Swarm, bound, faults, replies};
 use crate::fault::FaultKind;
 use crate::scenario::{

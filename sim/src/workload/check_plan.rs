@@ -8,7 +8,7 @@ use retrial::time::{Mono, Nanos};
 use retrial::workflow::Workflow;
 use serde_json::{Map, Value};
 
-use super::user::UserPlan;
+use super::user_workflow::UserPlan;
 use super::{Draw, Swarm, replies};
 use crate::fault::FaultKind;
 use crate::scenario::{EndpointPlan, Reply, Scenario, Submission, UserPart, UserStrike};
