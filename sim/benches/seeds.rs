@@ -1,4 +1,4 @@
-//! How many seeds a second can be lived through and judged, by topology?
+//! How many seeds run and are judged in a second, by topology?
 #![allow(missing_docs)]
 
 use std::hint::black_box;

@@ -30,7 +30,7 @@ pub struct Points {
 pub struct FailsWithoutCrash(pub Box<SeedReport>);
 
 impl Points {
-    /// Lives through `scenario` without its scheduled faults and counts.
+    /// Runs `scenario` without its scheduled faults and counts polls and disk calls.
     ///
     /// # Errors
     /// When that world fails.

@@ -1,4 +1,4 @@
-//! The seam to what a step invokes, and its implementations.
+//! The seam to the actions that steps invoke, and its implementations.
 //!
 //! Decides how an action is invoked and whether its answer is a success or a failure. Must never
 //! know policies, stores or what happens to the outcome. To add a kind of action, implement
@@ -32,7 +32,7 @@ unstable! {
 
 use crate::workflow::Able;
 
-/// What a node can invoke.
+/// The actions that a node can invoke.
 pub trait Actions: Send + Sync + 'static {
     /// Runs one attempt. Dropping the future abandons the attempt; the engine fires the call's
     /// cancellation first. The engine enforces timeouts.

@@ -36,9 +36,9 @@ pub struct HostsError(String);
 
 impl Hosts {
     /// The hosts that `patterns` name: `api.example.org`; `*.example.org` for every name below it;
-    /// `10.0.0.7`, `[::1]` and `10.0.0.0/8` for addresses, however a host is named that leads
-    /// there; `public` for every address of the public internet. A name and an address may have a
-    /// port, `10.0.0.7:8080`, and stand for any port without one.
+    /// `10.0.0.7`, `[::1]` and `10.0.0.0/8` for addresses, under any name that resolves to them;
+    /// `public` for every address of the public internet. A name and an address may have a port,
+    /// `10.0.0.7:8080`, and stand for any port without one.
     ///
     /// A name opens what it leads to, also inside: whoever owns the name decides where that is. A
     /// link-local, metadata, multicast, unspecified or reserved address is opened by an address
@@ -90,7 +90,7 @@ impl Hosts {
         }
     }
 
-    /// Whether a pattern names the host of `to` itself, whatever address it leads to.
+    /// Whether a pattern names the host of `to` itself, at any address.
     #[must_use]
     pub fn name(&self, to: &Authority) -> bool {
         let address: Option<IpAddr> = to.host.parse().ok();
@@ -162,7 +162,7 @@ impl FromStr for Pattern {
             Some(rest) => (true, rest),
             None => (false, text),
         };
-        // An authority has a port; what has none is read with one that is forgotten again.
+        // An authority has a port. A text without one is parsed with a port that is then dropped.
         let bare = rest.ends_with(']') || !rest.contains(':');
         let written = if bare { format!("{rest}:80") } else { rest.to_owned() };
         let Authority { host, port, .. } = written.parse().map_err(|_| wrong())?;
@@ -180,7 +180,7 @@ fn whole(address: IpAddr) -> What {
     What::Block(address, if address.is_ipv4() { 32 } else { 128 })
 }
 
-/// Whether `address`, or the IPv4 address that it stands for, begins with `bits` bits of `of`.
+/// Whether `address`, or the IPv4 address that it means, begins with `bits` bits of `of`.
 fn is_in(of: IpAddr, bits: u32, address: IpAddr) -> bool {
     [address, embedded(address)].into_iter().any(|address| match (of, address) {
         (IpAddr::V4(of), IpAddr::V4(ip)) => (of.to_bits() ^ ip.to_bits()).leading_zeros() >= bits,
@@ -251,7 +251,7 @@ mod tests {
             (&["a.test"], "http://a.test", "10.0.0.1", true),
             (&["a.test"], "http://a.test", "127.0.0.1", true),
             (&["a.test"], "http://b.test", "8.8.8.8", false),
-            // No name opens what gives credentials to whoever asks.
+            // No name opens addresses that give credentials to any caller.
             (&["a.test"], "http://a.test", "169.254.169.254", false),
             (&["a.test", "169.254.169.254"], "http://a.test", "169.254.169.254", true),
             (&["*.test"], "http://a.test", "fe80::1", false),

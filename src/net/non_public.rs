@@ -1,4 +1,4 @@
-//! Which addresses are not of the public internet.
+//! Recognises addresses outside the public internet.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,8 +17,8 @@ pub(super) enum NonPublic {
 }
 
 impl NonPublic {
-    /// Whether only its address opens it, never a name: no name of a real host leads there, and some
-    /// of these give credentials to whoever asks.
+    /// Whether only an address opens it, never a name: no name of a real host resolves to it, and
+    /// some of these give credentials to any caller.
     pub(super) fn needs_address(self) -> bool {
         !matches!(self, Self::Loopback | Self::Private | Self::Shared)
     }
@@ -39,7 +39,7 @@ impl fmt::Display for NonPublic {
     }
 }
 
-/// The IPv4 address that an IPv6 address stands for: mapped, behind NAT64 or behind 6to4.
+/// The IPv4 address that an IPv6 address means: mapped, behind NAT64 or behind 6to4.
 pub(super) fn embedded(address: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = address else { return address };
     let (high, low) = match v6.segments() {

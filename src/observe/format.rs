@@ -38,7 +38,7 @@ pub(super) fn task_name(workflow: &Workflow, task: TaskId) -> String {
     if fans_out(workflow, task.step) { format!("{name}[{}]", task.item) } else { name }
 }
 
-/// What triggered a retry, as fields, labels and attributes spell it.
+/// The trigger of a retry, as fields, labels and attributes spell it.
 pub(super) fn kind_name(kind: RetryKind) -> &'static str {
     match kind {
         RetryKind::Failure => "failure",

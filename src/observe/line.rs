@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// What a line reports, which gives its colour.
+/// The kind of a line, which decides its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tone {
     /// A start, or information.

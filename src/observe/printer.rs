@@ -67,8 +67,8 @@ impl<W: Write> Printer<W> {
         self.with_size_from(move || Some((columns, rows)))
     }
 
-    /// The same printer for a terminal whose columns and rows `size` returns. It is called before each
-    /// write, because people resize windows.
+    /// The same printer for a terminal. `size` returns its columns and rows. It is called before
+    /// each write, because people resize windows.
     #[must_use]
     pub fn with_size_from(
         self,
@@ -151,7 +151,7 @@ impl<W> fmt::Debug for Printer<W> {
     }
 }
 
-/// What an event changed.
+/// The effect of an event.
 enum Effect {
     Nothing,
     /// New lines about the run.

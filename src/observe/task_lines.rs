@@ -28,7 +28,7 @@ pub(super) struct TaskLines {
     failure: Option<Line>,
 }
 
-/// What an event adds to a task.
+/// The change of a task by an event.
 #[derive(Debug)]
 pub(super) enum TaskUpdate {
     /// New lines of a task that has not ended.

@@ -212,7 +212,7 @@ impl<'p, R: Runtime> Retry<'p, R> {
         self.policy.verdict(failure, &used, stamp(now), chance, &self.functions)
     }
 
-    /// What is left of the total timeout.
+    /// The rest of the total timeout.
     fn time_left(&self, progress: &Progress) -> Option<Nanos> {
         let end = self.policy.deadline(stamp(progress.first_started))?;
         Some(end.since(stamp(self.runtime.now())))

@@ -208,7 +208,7 @@ fn c18_a_rollback_is_told_from_its_start_to_its_end() {
     ");
 }
 
-/// A failure and the retry that follows it are shown one after the other; what another run tells in
+/// A failure and the retry that follows it are shown one after the other; events of another run in
 /// between stands after both, and each line says whose it is.
 #[test]
 fn h16_at_once_a_failure_and_its_retry_stay_together() {

@@ -40,7 +40,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// A browser of its own, with an empty profile.
+    /// A new browser with an empty profile.
     pub fn start() -> Self {
         let driver = Driver::start();
         let mut arguments = ARGUMENTS.map(str::to_owned).to_vec();
@@ -76,7 +76,7 @@ impl Browser {
         self.act(json!({ "type": "key", "id": "keys", "actions": actions }));
     }
 
-    /// What the body of a function gives.
+    /// The value of a function's body.
     pub fn run(&self, script: &str) -> Value {
         self.tell("execute/sync", json!({ "script": script, "args": [] }))
     }
@@ -137,7 +137,7 @@ impl Browser {
         self.devtools("Emulation.setEmulatedMedia", json!({ "features": [feature] }));
     }
 
-    /// What stands on the console since the last look, a message each.
+    /// The console messages since the last call.
     pub fn console(&self) -> Vec<String> {
         let log = self.tell("se/log", json!({ "type": "browser" }));
         let lines = log.as_array().unwrap().iter();
@@ -173,7 +173,7 @@ impl Drop for Browser {
     }
 }
 
-/// A ChromeDriver of its own.
+/// A new ChromeDriver.
 struct Driver {
     runtime: Runtime,
     process: Child,
@@ -239,7 +239,7 @@ fn port(line: &str) -> Option<u16> {
         .ok()
 }
 
-/// One request on a connection of its own, and the body of its answer.
+/// Sends one request on a new connection and returns the body of its answer.
 async fn exchange(
     port: u16,
     method: &Method,

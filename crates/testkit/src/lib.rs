@@ -1,4 +1,4 @@
-//! What the tests and benches of several packages share.
+//! Code that the tests and benches of several packages share.
 #![allow(
     missing_docs,
     clippy::unwrap_used,

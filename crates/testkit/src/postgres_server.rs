@@ -1,9 +1,8 @@
-//! A PostgreSQL server for tests: its programs must be installed, nothing else of it is used. Each
-//! test binary starts one of its own, in a temporary folder, and makes as many databases on it as it
-//! likes.
+//! A PostgreSQL server for tests: its programs must be installed. Each test binary starts a server
+//! in a temporary folder, and creates its databases on it.
 //!
-//! A shell stands by the server and waits for its orders on a pipe. When the test's process ends,
-//! whatever ended it, the pipe closes and the shell stops the server and removes its folder.
+//! A shell beside the server waits for commands on a pipe. When the test's process ends, for any
+//! reason, the pipe closes and the shell stops the server and removes its folder.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
@@ -31,7 +30,8 @@ const NOBODY: u32 = 65_534;
 /// How a server stops.
 #[derive(Clone, Copy, Debug)]
 pub enum Stop {
-    /// As an operator stops it: what is in progress is cut off, what is committed is written.
+    /// Stops it as an operator does: transactions in progress are cut off, committed ones are
+    /// written.
     Fast,
     /// As a crash does: it recovers from its log when it starts again.
     Crash,
@@ -107,7 +107,7 @@ impl Server {
         self.port
     }
 
-    /// What names a database of it. The user `retrial` needs no password.
+    /// The address of a database on it. The user `retrial` needs no password.
     pub fn url(&self, database: &str) -> String {
         format!("postgres://retrial@127.0.0.1:{}/{database}", self.port)
     }
@@ -133,7 +133,7 @@ impl Server {
         self.folder.path().to_owned()
     }
 
-    /// What the server said.
+    /// The log of the server.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

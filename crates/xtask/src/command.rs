@@ -24,7 +24,7 @@ pub(crate) struct Mutants {
     /// Take mutants at random until so many are shrunk and packed up.
     #[arg(long, requires = "capsules", conflicts_with_all = ["only", "shard"])]
     sample: Option<usize>,
-    /// What draws the order in which they are taken; drawn and printed where it is absent.
+    /// The seed of their order; drawn and printed if absent.
     #[arg(long, requires = "sample")]
     draw: Option<u64>,
     /// Where a sample's capsules, tests and reports are written, in a folder a mutant.

@@ -15,7 +15,7 @@ use super::{CrashPoints, capsules, progress};
 /// The real seconds after which one world is called stuck.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// Lives through every moment of each world that is asked for.
+/// Runs every crash point of each requested world.
 pub(crate) fn crash(asked: &CrashPoints) -> Result<ExitCode, Box<dyn Error>> {
     let jobs = asked.jobs.unwrap_or_else(cores);
     let sweep = Sweep::new(std::env::current_exe()?, jobs, WATCHDOG);

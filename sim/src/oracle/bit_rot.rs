@@ -53,7 +53,7 @@ fn written(evidence: &Evidence) -> Report {
         for (number, event) in (run.first.0..).zip(&run.events) {
             let known = sent.get(&(run.id, number)).is_some_and(|all| all.contains(&event));
             report.check(known, run.id, INVENTED, || {
-                format!("event #{number} is {:?} and nobody wrote that", event.event.name())
+                format!("event #{number} is {:?} and was never written", event.event.name())
             });
         }
     }

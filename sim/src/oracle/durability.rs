@@ -235,7 +235,7 @@ fn untold(report: &mut Report, evidence: &Evidence) {
     for run in evidence.runs.iter().filter(|r| !r.damaged) {
         for entry in entries(run) {
             report.check(observed.contains(&(run.id, entry.number)), run.id, NEVER_TOLD, || {
-                format!("no observer heard of {}", entry.show())
+                format!("no observer got {}", entry.show())
             });
         }
     }
@@ -255,7 +255,10 @@ fn alive(report: &mut Report, evidence: &Evidence, observed: &ObservedEvent) {
 fn shown(observed: &ObservedEvent) -> String {
     let (node, incarnation, number) = (&observed.node, observed.incarnation, observed.number.0);
     let at = retrial::time::Nanos::new(observed.at.as_nanos());
-    format!("{node} (life {incarnation}) told #{number} {} at {at}", observed.recorded.event.name())
+    format!(
+        "{node} (incarnation {incarnation}) reported #{number} {} at {at}",
+        observed.recorded.event.name()
+    )
 }
 
 /// Every arrival belongs to a durable start: write, then act.

@@ -249,7 +249,9 @@ fn of_action(
         let enough = failures >= u64::from(budget.min_calls().get());
         let must = enough && reaches(budget, *share, failures, calls);
         report.check(!must || !of_share.is_empty(), None, ALERT_UNTOLD, || {
-            format!("{action}: {failures} of {calls} failed, and {share} millionths were not told")
+            format!(
+                "{action}: {failures} of {calls} failed, without an alert of {share} millionths"
+            )
         });
     }
     let runs: BTreeSet<RunId> = outcomes.iter().map(|o| o.run).collect();
@@ -306,6 +308,6 @@ fn foretold(
     report.met(ALERTS_TO_COME);
     let run = outcomes.first().map(|o| o.run);
     report.check(found == expected, run, ALERTS_OTHERWISE, || {
-        format!("told were {found:?}; from the outcomes follow {expected:?}")
+        format!("the recorded alerts are {found:?}; the outcomes raise {expected:?}")
     });
 }

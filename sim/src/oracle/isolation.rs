@@ -115,7 +115,11 @@ fn answered(
     let by = observed.after(evidence.clock.slack);
     let right = arrivals.iter().any(|a| a.answered_at.is_some_and(|at| at <= by));
     report.check(right || arrivals.is_empty(), task.run.id, OUTCOME_BEFORE_ANSWER, || {
-        format!("told at {} without an answer: {}", Nanos::new(observed.as_nanos()), entry.show())
+        format!(
+            "reported at {} without an answer: {}",
+            Nanos::new(observed.as_nanos()),
+            entry.show()
+        )
     });
 }
 

@@ -26,13 +26,13 @@ pub fn judge(evidence: &Evidence) -> Report {
         for output in &evidence.outputs {
             report.check(!shows(&output.text), None, SECRET_SHOWN, || {
                 let line = output.text.lines().position(shows).unwrap_or(0) + 1;
-                format!("secret {n} stands in `{}`, line {line}", output.source)
+                format!("secret {n} is in `{}`, line {line}", output.source)
             });
         }
         for run in &evidence.runs {
             for (number, text) in errors(run) {
                 report.check(!shows(&text), run.id, SECRET_STORED, || {
-                    format!("secret {n} stands in the error of event #{number}")
+                    format!("secret {n} is in the error of event #{number}")
                 });
             }
         }

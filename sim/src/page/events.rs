@@ -155,7 +155,7 @@ fn placed(
             None => beside(run, observed, number, recorded, lanes),
         };
         let lost = (!kept && !run.damaged && number >= run.first.0)
-            .then_some("told, but the store does not have it");
+            .then_some("an observer got it, but the store does not have it");
         Placed { number, recorded: recorded.clone(), lane, at, note: lost.or(note) }
     };
     let mut events: Vec<Placed> = all.into_iter().map(place).collect();
@@ -171,7 +171,7 @@ fn in_order(events: &mut [Placed]) {
         if let Some(next) = next.filter(|next| *next < placed.at) {
             placed.at = next;
             placed.note =
-                placed.note.or(Some("told after the event that follows it, so shown there"));
+                placed.note.or(Some("reported after the event that follows it, so shown there"));
         }
         next = Some(placed.at);
     }

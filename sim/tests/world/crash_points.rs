@@ -10,7 +10,7 @@ use retrial_sim::unstable::scenario::{Place, Scenario, Topology, When};
 use retrial_sim::unstable::workload::draw;
 use retrial_sim::unstable::world::run_with_evidence;
 
-/// Lives through every `each`-th moment of the world of `seed`; gives how often a node died.
+/// Runs every `each`-th crash point of the world of `seed`; returns how often a node crashed.
 fn die(seed: u64, each: usize) -> usize {
     let points = Points::of(draw(seed)).unwrap();
     let mut died = 0;

@@ -139,7 +139,7 @@ fn set(headers: &mut HeaderMap, name: &'static str, value: &str) {
     }
 }
 
-/// What stands before `@` in a URL, as Basic authentication (RFC 7617).
+/// The part before `@` in a URL, as Basic authentication (RFC 7617).
 fn basic(user: &str) -> Result<HeaderValue, Failure> {
     let plain = percent_decoded(user);
     let plain = if plain.contains(&b':') { plain } else { [&plain[..], b":"].concat() };

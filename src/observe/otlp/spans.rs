@@ -18,7 +18,7 @@ use crate::failure::sanitise::clean;
 use crate::run::{Event, Outcome, RunId, TaskId};
 use crate::time::{Nanos, Timestamp};
 
-/// The most runs whose submission is remembered.
+/// The most runs with a remembered submission.
 const RUNS: usize = 100_000;
 
 /// Spans from notices.
@@ -180,7 +180,7 @@ impl Place {
     }
 }
 
-/// What differs between spans.
+/// The parts that differ between spans.
 struct Drawn {
     id: SpanId,
     parent: SpanId,

@@ -42,7 +42,7 @@ async fn r7_a_node_that_was_stopped_past_its_lease_is_refused() {
     let before = all(&store, &runs).await;
     fleet.refused.clear();
     fleet.wake(0);
-    // It has the answers in hand and sends what it makes of them, unless a renewal tells it before
+    // It has the answers in hand and sends what it makes of them, unless a renewal stops it before
     // that its leases are lost. All that comes too late.
     while !runs.iter().all(|run| fleet.refused.iter().any(|(place, r, _)| (0, run) == (*place, r)))
     {

@@ -80,7 +80,7 @@ impl CliError {
         if let Some(note) = self.note {
             text.extend([note, "\n"]);
         }
-        // Whoever closed stderr does not want to know.
+        // A closed stderr is not an error.
         let _ = stderr().write_all(text.as_bytes());
     }
 }

@@ -1,4 +1,4 @@
-//! `retrial fsck`: reads everything that a store holds, and says what of it is damaged.
+//! `retrial fsck`: reads everything in a store, and reports the damage.
 
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
 const AFTER: &str = "Exit codes: 0 nothing is damaged, 1 something is, 2 bad input, 3 the store \
 can't be opened.";
 
-/// What was read.
+/// The counts of records that were read.
 #[derive(Debug, Default, Serialize)]
 struct Found {
     runs: u64,
@@ -200,7 +200,7 @@ impl Found {
     }
 }
 
-/// An answer, or how what was asked for is damaged.
+/// An answer, or the damage of the requested record.
 fn damage<T>(
     answer: Result<Option<T>, StoreError>,
 ) -> Result<Option<Result<T, String>>, StoreError> {
@@ -211,7 +211,7 @@ fn damage<T>(
     }
 }
 
-/// What of a run can be read and not be understood.
+/// The parts of a run that can be read but not decoded.
 fn undecoded(loaded: Loaded) -> Option<String> {
     let snapshot = loaded.snapshot.and_then(|kept| run::decode_snapshot(&kept.state).err());
     let events = loaded.tail.events.iter().find_map(|event| run::decode(event).err());

@@ -19,9 +19,10 @@ pub(super) fn read(path: &str) -> Result<String, CliError> {
         .map_err(|e| CliError::input(format!("`{path}` can't be read: {e}")))
 }
 
-/// The workflow in `file`: TOML or JSON by its extension, else IR text, whose actions are in
-/// `actions`. Every action must be an HTTP endpoint whose headers' variables are set: the command
-/// line has no registered functions, and a missing variable is missing on every attempt.
+/// The workflow in `file`: TOML or JSON by its extension, else IR text with its actions in
+/// `actions`. Every action must be an HTTP endpoint, and the variables of its headers must be set:
+/// the command line has no registered functions, and a missing variable is missing on every
+/// attempt.
 pub(super) fn workflow(
     file: &str,
     actions: Option<&str>,
@@ -64,7 +65,7 @@ pub(super) fn workflow(
 const IR_ACTIONS: &str =
     "declare it in a file given with --actions: [actions.NAME] http = \"POST http://...\"";
 
-/// The headers written as `env:NAME` whose variable is not set.
+/// The headers written as `env:NAME` with a variable that is not set.
 fn unset_variables(document: &Document, source: &Arc<Source>, lookup: Lookup) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (name, action) in document.workflow.actions() {

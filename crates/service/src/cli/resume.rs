@@ -23,7 +23,7 @@ pub(super) struct FoundRun {
     pub(super) others: usize,
 }
 
-/// Finds the unfinished run whose workflow and input have `digest`; none for `None`.
+/// Finds the unfinished run with this digest of workflow and input; none for `None`.
 pub(super) async fn find(store: &impl Store, digest: Option<Digest>) -> Result<FoundRun, CliError> {
     let (heads, damaged) = unfinished(store).await?;
     if let (Some(run), Some(_)) = (damaged.first(), digest) {
@@ -56,7 +56,7 @@ pub(super) async fn runs(store: &impl Store) -> Result<(Vec<RunHead>, Vec<RunId>
     }
 }
 
-/// The one run whose id begins with `text`.
+/// The one run with an id that begins with `text`.
 pub(super) async fn find_run(store: &impl Store, text: &str) -> Result<RunHead, CliError> {
     let (runs, damaged) = runs(store).await?;
     let ids = runs.iter().map(|head| head.run).chain(damaged).map(|run| run.to_string());

@@ -100,7 +100,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What to run.
+/// The workflow and its settings.
 enum Work {
     Submit(Box<Submission>),
     /// The unfinished run of this id.

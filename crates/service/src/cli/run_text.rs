@@ -34,7 +34,7 @@ pub(super) fn run(run: &Value) -> Vec<String> {
     lines
 }
 
-/// What the step comes after, or where it may lead.
+/// The steps before it, or the steps that it may lead to.
 fn names(step: &Value, of: &str, word: &str) -> String {
     let all: Vec<_> = list(step, of).iter().filter_map(Value::as_str).map(clean).collect();
     match all.is_empty() {

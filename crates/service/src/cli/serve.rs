@@ -196,7 +196,7 @@ fn renewed(
     Ok(runtime.spawn(async {}))
 }
 
-/// An observer whose spans go to `collector`, and the task that sends them.
+/// An observer that exports spans to `collector`, and the task that sends them.
 fn traced(
     collector: &str,
     runtime: &TokioRuntime,
@@ -209,7 +209,7 @@ fn traced(
     let sending = runtime.clone();
     let task = runtime.spawn(async move {
         export.run(sending).await;
-        // Nobody waits for it while the service runs.
+        // The service does not wait for it.
         let _ = done.send(());
     });
     Ok((Arc::new(traces), Exported { ended, _task: task }))
@@ -245,7 +245,7 @@ async fn asked_to_stop(runtime: TokioRuntime, mut signals: Signals) {
     again.detach();
 }
 
-/// Prints a line. Ignores errors: nobody may read stdout any more.
+/// Prints a line. Ignores errors: stdout may be closed.
 fn say(line: &str) {
     let mut out = std::io::stdout();
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());

@@ -257,7 +257,7 @@ impl Target {
         }
     }
 
-    /// The one run whose id begins with `text`.
+    /// The one run with an id that begins with `text`.
     pub(super) async fn run(&self, text: &str) -> Result<RunId, CliError> {
         if let Ok(run) = text.parse() {
             return Ok(run);
@@ -267,7 +267,7 @@ impl Target {
         find_unique(ids.chain(damaged), text, "run", "`retrial list` lists them")
     }
 
-    /// The one dead letter whose name begins with `text`.
+    /// The one dead letter with a name that begins with `text`.
     pub(super) async fn letter(&self, text: &str) -> Result<LetterId, CliError> {
         if let Ok(letter) = text.parse() {
             return Ok(letter);
@@ -296,7 +296,7 @@ async fn in_process<S: Store>(
     store: S,
     alone: bool,
 ) -> Result<TowerToHyperService<axum::Router>, CliError> {
-    /// The world of a store whose runs are not executed.
+    /// The world of an engine that does not execute runs.
     struct IdleWorld<S>(PhantomData<S>);
 
     impl<S: Store> World for IdleWorld<S> {
@@ -311,7 +311,7 @@ async fn in_process<S: Store>(
     let actions = ActionSet::new(Registry::new(), http);
     let engine = Engine::<IdleWorld<S>>::idle(TokioRuntime::current(), store, actions, config);
     let monitor = Monitor::new().map_err(|e| CliError::store(format!("no metrics: {e}")))?;
-    // Nobody else waits for this answer.
+    // No other caller waits for this answer.
     let limits = Limits { page: PAGE, answer_within: Nanos::MAX, ..Limits::default() };
     let settings = Settings { limits, ..Settings::default() };
     let service = Service::new(engine.await, monitor, settings);

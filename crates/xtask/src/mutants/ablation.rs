@@ -9,7 +9,7 @@ use super::workspace::{Workspace, WorkspaceError};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::scenario::Scenario;
 
-/// What came of leaving out one kind of fault after the other.
+/// The results of leaving out each kind of fault in turn.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ablation {

@@ -13,7 +13,7 @@ use super::tree::{Tree, digest};
 /// Changes with the meaning of what is kept.
 const FORMAT: &str = "mutants 1";
 
-/// What the code is built with.
+/// The tools that build the code.
 const BUILT_WITH: [&str; 5] =
     [".cargo/config.toml", "Cargo.toml", "Cargo.lock", "crates/core/Cargo.toml", "sim/Cargo.toml"];
 
@@ -26,12 +26,12 @@ const CODE: [&str; 3] = ["crates/core/src/", "sim/src/", "src/"];
 /// Rooms that no seed and no suite enters.
 const NOT_ENTERED: [&str; 3] = ["sim/src/cli/", "src/observe/otlp/", "src/store/postgres/"];
 
-/// What results depend on, besides the mutant.
+/// The inputs of results, besides the mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keys {
     /// How many seeds are run, from 0.
     pub seeds: u64,
-    /// The code of engine and simulation, and what they are built with.
+    /// The code of engine and simulation, and its tools.
     pub code: String,
     /// The tests.
     pub tests: String,
@@ -54,13 +54,13 @@ impl Keys {
         Self { seeds, code: tree.digest(is_code), tests: tree.digest(is_test) }
     }
 
-    /// What the outcome of a mutant's seeds depends on.
+    /// The inputs of the outcome of a mutant's seeds.
     #[must_use]
     pub fn sweep(&self, patch: &Patch) -> String {
         digest([FORMAT, &self.seeds.to_string(), &self.code, &patch.diff])
     }
 
-    /// What the outcome of its tests depends on.
+    /// The inputs of the outcome of its tests.
     #[must_use]
     pub fn test(&self, patch: &Patch) -> String {
         let suites: String = SUITES.iter().map(|suite| format!("{} ", suite.name)).collect();
@@ -163,7 +163,7 @@ impl Cache {
         self.folder.join(format!("{}.json", patch.name))
     }
 
-    /// A file that can't be read is one that is not there: what it would save is run again.
+    /// A file that can't be read counts as missing: its work is done again.
     fn kept(&self, patch: &Patch) -> Kept {
         let text = std::fs::read(self.file(patch)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()

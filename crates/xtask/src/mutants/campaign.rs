@@ -11,7 +11,7 @@ use retrial_sim::unstable::sweep::Shard;
 /// How many in a hundred must be killed.
 const ENOUGH: usize = 95;
 
-/// Why nothing can be said.
+/// Why there are no results.
 #[derive(Debug, thiserror::Error)]
 pub enum CampaignError {
     /// The judges are not to be trusted.
@@ -25,7 +25,7 @@ pub enum CampaignError {
     Workspace {
         /// The mutant at hand.
         name: String,
-        /// What went wrong.
+        /// The cause.
         error: WorkspaceError,
     },
 }
@@ -55,9 +55,9 @@ pub fn control(
     Ok(())
 }
 
-/// Tries each of `mutants`: all of them by seeds, then by tests those whose seeds held. `seen` hears
-/// of each as it ends. What `cache` knows is not run again. The controls come first each time: their
-/// seeds before other seeds, their tests before other tests.
+/// Tries each of `mutants`: all of them by seeds, then by tests those that survived the seeds.
+/// Calls `seen` with each result as it arrives. Results in `cache` are not computed again. The
+/// controls come first each time: their seeds before other seeds, their tests before other tests.
 ///
 /// # Errors
 /// [`CampaignError::Void`] as soon as a control says so. Mutants that don't apply or don't build are named at the end, when all others were tried. Files
@@ -90,7 +90,7 @@ pub fn run<'a>(
     if broken.is_empty() { Ok(()) } else { Err(CampaignError::Broken(broken)) }
 }
 
-/// What came of a mutant; none where it is none, which `broken` then says.
+/// The outcome of a mutant; `None` if it is no valid mutant, which `broken` then says.
 fn ended<T>(
     patch: &Patch,
     ended: Result<T, WorkspaceError>,
@@ -126,10 +126,10 @@ pub struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// What `cache` knows of all mutants.
+    /// The results of all mutants in `cache`.
     ///
     /// # Errors
-    /// The names of those of which nothing is known.
+    /// The names of the mutants without a result.
     pub fn of(set: &'a Set, cache: &Cache) -> Result<Self, Vec<&'a str>> {
         let known = set.mutants.iter().map(|patch| (patch, cache.outcome(patch)));
         let (mut mutants, mut missing) = (Vec::new(), Vec::new());
@@ -149,8 +149,8 @@ impl<'a> Results<'a> {
         self.mutants.iter().filter(|(_, outcome)| outcome.is_killed()).count()
     }
 
-    /// What is not as it should be, a line each: too few killed, survivors without a reason, reasons
-    /// for survivors that were killed.
+    /// The faults of the results, one line each: too few killed, survivors without a reason,
+    /// reasons for survivors that were killed.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();

@@ -1,9 +1,9 @@
 //! The mutation score of the simulation: which of many planted bugs it finds.
 //!
 //! Decides what a mutant is, when it counts as killed, which results still hold, and what
-//! docs/mutants.md says. Must never know how a bug looks or what ought to find it: a mutant is a
-//! patch on the code and two lines about it, and is judged by seeds and tests that know nothing of
-//! it. What touches the world (the scratch copy, builds, processes) stands behind [`Workspace`].
+//! docs/mutants.md says. Must never know how a bug looks or which check should find it: a mutant is
+//! a patch on the code and two lines about it, and is judged by seeds and tests that know nothing
+//! of it. What touches the world (the scratch copy, builds, processes) stands behind [`Workspace`].
 //!
 //! To add a mutant, put `ROOM_WHAT.patch` into `sim/mutants`: the heads `Breaks:` and `Seen:`, an
 //! empty line, and what `git diff` prints. To add a suite of tests, name it in [`SUITES`].

@@ -1,4 +1,4 @@
-//! What docs/mutants.md says.
+//! Writes docs/mutants.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -180,7 +180,7 @@ fn kinds(text: &mut String, results: &Results<'_>) {
     }
 }
 
-/// What stands for the needs of a mutant that changes what its seed draws.
+/// Shown as the needs of a mutant that changes the draws of its seed.
 const CHANGED: &str = "not known: it changes what is drawn";
 
 fn list(kinds: &BTreeSet<FaultKind>) -> String {

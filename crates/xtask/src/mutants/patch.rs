@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 pub struct Patch {
     /// Its file's name without the ending: `policy_one_more`.
     pub name: String,
-    /// The room whose code it changes.
+    /// The room of the changed code.
     pub room: String,
-    /// What it breaks, in one line.
+    /// The broken row or promise, in one line.
     pub breaks: String,
     /// Where such a bug was seen: an address, and what happened there.
     pub seen: String,
@@ -19,7 +19,7 @@ pub struct Patch {
     pub file: String,
     /// The places in that file that it changes.
     pub places: BTreeSet<Line>,
-    /// What `git apply` takes.
+    /// The text for `git apply`.
     pub diff: String,
 }
 
@@ -44,7 +44,7 @@ pub enum PatchError {
     /// `Seen:` names no address.
     #[error("`Seen:` begins with no https:// address")]
     NoAddress,
-    /// What follows the heads is not what `git diff` prints of one file.
+    /// The text after the heads is not the diff of one file.
     #[error("after the heads comes what `git diff` prints of one file: {0}")]
     NoDiff(&'static str),
     /// The file's name and the code it changes do not agree.
@@ -61,7 +61,7 @@ impl Patch {
     /// The mutant in the text of `NAME.patch`.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// When the text is no such patch.
     pub fn parse(name: &str, text: &str) -> Result<Self, PatchError> {
         let patch = Self::control(name, text)?;
         if !name.starts_with(&format!("{}_", patch.room)) {
@@ -76,10 +76,10 @@ impl Patch {
         Ok(patch)
     }
 
-    /// The same for a control: its name says nothing about its room, and nobody need have seen it.
+    /// The same for a control: its name says nothing about its room, and it needs no source.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// When the text is no such patch.
     pub fn control(name: &str, text: &str) -> Result<Self, PatchError> {
         let (heads, diff) = text.split_once("\n\n").ok_or(PatchError::NoDiff("no empty line"))?;
         let known = ["Breaks", "Seen", "Survives"];
@@ -147,7 +147,7 @@ fn room(file: &str) -> Option<String> {
     Some(room.trim_end_matches(".rs").to_owned())
 }
 
-/// What the hunks change, by lines of the file before.
+/// The changes of the hunks, by lines of the file before.
 fn places(diff: &str) -> Result<BTreeSet<Line>, PatchError> {
     let mut places = BTreeSet::new();
     let mut next: Option<u64> = None;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// The processes that run at this moment, each with a group of its own. Clones share them.
+/// The running processes, each in its own process group. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct Processes(Arc<Mutex<BTreeSet<i32>>>);
 
@@ -20,9 +20,9 @@ pub struct Processes(Arc<Mutex<BTreeSet<i32>>>);
 pub(super) struct Ended {
     /// None where its time was up.
     pub(super) status: Option<ExitStatus>,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub(super) out: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub(super) err: String,
 }
 

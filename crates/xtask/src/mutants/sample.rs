@@ -27,7 +27,7 @@ pub struct Red {
 }
 
 /// Takes mutants in an order that `chance` draws until `count` of them have a capsule in `folder`,
-/// each in a folder of its own. `clock` reads real time; `seen` gets each result.
+/// each in a separate folder. `clock` reads real time; `seen` gets each result.
 ///
 /// # Errors
 /// When a mutant does not build, or is not shrunk.

@@ -1,5 +1,5 @@
-//! The scratch copy: a tree that follows the source by content, so that what a mutant does not touch
-//! is not built again.
+//! The scratch copy: a tree that follows the source by content, so that files without changes are
+//! not built again.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,7 +29,7 @@ const SHRINK: Duration = Duration::from_secs(20 * 60);
 const WATCHDOG: Duration = Duration::from_secs(20);
 /// Seeds that are run before it is asked whether one failed.
 const BATCH: u64 = 16;
-/// What draws the cases of property tests, so that they are the same for every mutant.
+/// The seed of property tests, so that their cases are the same for every mutant.
 const CASES: &str = "1";
 
 /// A scratch copy.
@@ -71,7 +71,7 @@ impl Scratch {
         Sweep { seeds, ..Sweep::new(program, self.jobs, WATCHDOG) }
     }
 
-    /// Makes the copy what the source is. A file that is as it should be is left alone.
+    /// Makes the copy equal to the source. A file that is equal already is not written.
     fn follow(&self) -> io::Result<()> {
         let tree = self.tree();
         for (file, bytes) in self.source.files() {
@@ -155,7 +155,7 @@ impl Scratch {
     }
 }
 
-/// What Cargo says of a program that it built.
+/// Cargo's message about a program that it built.
 #[derive(Clone, Deserialize)]
 struct Built {
     executable: PathBuf,

@@ -1,4 +1,4 @@
-//! All mutants, and what must hold over them before anything is built.
+//! All mutants, and the checks of them before anything is built.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub enum SetError {
         /// Why.
         error: std::io::Error,
     },
-    /// What is wrong, a line each.
+    /// The faults, one line each.
     #[error("{}", .0.join("\n"))]
     Wrong(Vec<String>),
 }

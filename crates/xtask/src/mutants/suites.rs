@@ -5,7 +5,7 @@
 pub struct Suite {
     /// Its name in Cargo's words.
     pub name: &'static str,
-    /// The rooms whose mutants meet it first.
+    /// The rooms with mutants that this suite tests first.
     pub rooms: &'static [&'static str],
 }
 

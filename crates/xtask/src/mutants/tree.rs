@@ -1,5 +1,5 @@
-//! The source that is copied: the files that git knows or would take in, as they are now. Whoever
-//! edits them in the middle of a run changes nothing about it.
+//! The source that is copied: the files that git tracks or would add, as they are at the start.
+//! Edits during a run do not change it.
 
 use std::collections::BTreeMap;
 use std::io;

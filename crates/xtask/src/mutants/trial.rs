@@ -25,7 +25,7 @@ pub(super) fn trial(
     })
 }
 
-/// What its seeds come to.
+/// The outcome of its seeds.
 pub(super) fn swept(
     patch: &Patch,
     workspace: &mut impl Workspace,

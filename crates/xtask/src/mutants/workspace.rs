@@ -54,7 +54,7 @@ pub enum WorkspaceError {
     /// The patch is not one on this source.
     #[error("it does not apply: {0}")]
     DoesNotApply(String),
-    /// What was planted is no program.
+    /// The mutant does not build.
     #[error("it does not build: {0}")]
     DoesNotBuild(String),
     /// A failing seed was not packed up.

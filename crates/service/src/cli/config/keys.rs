@@ -2,7 +2,7 @@
 
 /// One setting.
 pub(crate) struct Key {
-    /// In a file, where a dot stands for a table; upper case with `RETRIAL_` before it in the
+    /// In a file, where a dot means a table; upper case with `RETRIAL_` before it in the
     /// environment.
     pub(crate) name: &'static str,
     /// As it would be written; `None` if it has no default.
@@ -21,7 +21,7 @@ const fn key(name: &'static str, default: Option<&'static str>, what: &'static s
     Key { name, default, what }
 }
 
-/// Only from the environment or from a file of its own.
+/// Only from the environment or from a separate file.
 pub(super) const TOKEN: &str = "token";
 
 /// The settings that are lists.

@@ -112,7 +112,7 @@ impl Reader<'_> {
         self.read(name, |node| node.name().map(str::to_owned)).unwrap_or_default()
     }
 
-    /// What `store_file` holds, else what `store` says.
+    /// The content of `store_file`, else the value of `store`.
     fn store(&mut self) -> String {
         if !self.given.contains_key("store_file") {
             return self.text("store");
@@ -151,7 +151,7 @@ impl Reader<'_> {
     }
 
     /// The public internet unless set. A service that only this machine can reach may call this
-    /// machine, as whoever submits to it may.
+    /// machine, because its clients can, too.
     fn hosts(&mut self, listen: Option<SocketAddr>) -> Hosts {
         let Some(names) = self.names("allow_hosts") else {
             return match listen.is_some_and(|address| address.ip().is_loopback()) {
