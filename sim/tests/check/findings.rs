@@ -179,7 +179,10 @@ fn a_failure_that_does_not_come_again_is_said_to_be_unsteady() {
         })
         .outcome()
         .unwrap_err();
-    assert!(failed.to_string().contains("something in it depends on more than its seed"), "{failed}");
+    assert!(
+        failed.to_string().contains("something in it depends on more than its seed"),
+        "{failed}"
+    );
 }
 
 #[test]
