@@ -327,8 +327,7 @@ fn the_same_workload_leaves_the_same_fingerprint() {
 }
 
 /// Runs redb on a node that crashes just before the given polls, until every item is there. Gives
-/// the fingerprint, the lives, and how often a life began with an item that nobody had
-/// acknowledged.
+/// the fingerprint, the lives, and how often an incarnation began with an unacknowledged item.
 fn on_a_node(polls: Vec<u64>) -> (Fingerprint, u32, u32) {
     let ran = run_seed(1, Nanos::from_secs(600), move || async move {
         let records = Records::new(false, 100_000);
