@@ -1,0 +1,235 @@
+//! The rows of a redb store. One row of a small store gets another value under a right checksum, as
+//! another program might write it, and everything is asked for. The first byte picks the table, the
+//! second the row.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bytes::Bytes;
+use redb::{Database, ReadableTable as _, StorageBackend, TableDefinition, TableHandle as _};
+use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
+use retrial::runtime::TokioRuntime;
+use retrial::store::{
+    Answer, AskLetters, AskRuns, Claim, ClaimId, Commit, CommitId, Create, Definition, Expired,
+    LetterRow, Loaded, Prune, QueueChange, RedbStore, Request, ResultRow, RunPhase, Store,
+    StoreError,
+};
+use retrial::time::Nanos;
+use retrial::workflow::{Able, Need, StepIx, Via};
+
+use super::block_on;
+
+const RUNS: u64 = 3;
+const TASK: TaskId = TaskId { step: StepIx(0), item: 0 };
+
+/// A disk of one file in memory. Clones share it.
+#[derive(Clone, Debug, Default)]
+struct Disk(Arc<Mutex<Vec<u8>>>);
+
+impl Disk {
+    fn holding(bytes: Vec<u8>) -> Self {
+        Self(Arc::new(Mutex::new(bytes)))
+    }
+
+    async fn open(&self) -> Result<RedbStore, retrial::store::OpenError> {
+        let disk = self.clone();
+        let backend = move || Ok(disk.clone());
+        RedbStore::open_with_backend(TokioRuntime::current(), "fuzz", backend).await
+    }
+}
+
+impl StorageBackend for Disk {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.lock().unwrap();
+        let from = bytes.get(offset as usize..offset as usize + out.len());
+        out.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.lock().unwrap().resize(len as usize, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.0.lock().unwrap();
+        let to = bytes.get_mut(offset as usize..offset as usize + data.len());
+        to.ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+        Ok(())
+    }
+}
+
+fn run(n: u64) -> RunId {
+    RunId::from_random(n, n)
+}
+
+fn create(n: u64) -> Create {
+    let need = Need { action: "act".into(), via: Via::Function };
+    let due = |item, after| QueueChange::Due {
+        task: TaskId { item, ..TASK },
+        attempt: 1,
+        after,
+        need: need.clone(),
+        progress: None,
+    };
+    Create {
+        run: run(n),
+        key: Some(format!("key {n}")),
+        digest: Digest::of(b"work"),
+        workflow: "work".to_owned(),
+        events: vec![Bytes::from_static(b"first"), Bytes::from_static(b"second")],
+        queue: vec![due(0, Nanos::MAX), due(1, Nanos::from_secs(1))],
+        phase: RunPhase::Running,
+        redrives: None,
+    }
+}
+
+fn commit(n: u64) -> Commit {
+    let result = Bytes::from_static(b"result");
+    let body = Bytes::from_static(b"letter");
+    Commit {
+        id: CommitId { writer: n, counter: 1 },
+        run: run(n),
+        expect: Version(2),
+        fences: vec![],
+        events: vec![Bytes::from_static(b"third")],
+        queue: vec![QueueChange::Lease {
+            task: TASK,
+            attempt: 1,
+            token: Token::from_random(n, n),
+            lasts: Nanos::from_secs(1),
+            timeout: None,
+            heartbeat: None,
+        }],
+        results: vec![ResultRow { task: TASK, attempt: 1, result }],
+        letters: vec![LetterRow { task: TASK, action: "act".into(), code: "503".into(), body }],
+        phase: RunPhase::Running,
+        snapshot: (n == 1).then(|| Bytes::from_static(b"state")),
+        guards: vec![],
+        raised: vec![],
+        creates: vec![],
+    }
+}
+
+/// A store with a few of everything, as its file's bytes.
+fn template() -> &'static [u8] {
+    static TEMPLATE: OnceLock<Vec<u8>> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        let disk = Disk::default();
+        block_on(async {
+            let store = disk.open().await.unwrap();
+            for n in 0..RUNS {
+                store.create(create(n)).await.unwrap();
+                store.commit(commit(n)).await.unwrap();
+            }
+            let text = Bytes::from_static(b"text");
+            let definition = Definition { name: "work".into(), format: "toml".into(), text };
+            store.define(definition).await.unwrap();
+            store.close().await;
+        });
+        disk.0.lock().unwrap().clone()
+    })
+}
+
+type Table<'n> = TableDefinition<'n, &'static [u8], &'static [u8]>;
+
+/// Puts `value` under the picked key of the picked table. Returns the key, unless there is none.
+fn put(disk: &Disk, table: u8, row: u8, value: &[u8]) -> Option<Vec<u8>> {
+    let database = Database::builder().create_with_backend(disk.clone()).unwrap();
+    let transaction = database.begin_write().unwrap();
+    let mut names: Vec<String> =
+        transaction.list_tables().unwrap().map(|table| table.name().to_owned()).collect();
+    names.sort();
+    let name = names.get(usize::from(table) % names.len())?;
+    let mut table = transaction.open_table(Table::new(name)).unwrap();
+    let keys: Vec<Vec<u8>> =
+        table.iter().unwrap().map(|row| row.unwrap().0.value().to_vec()).collect();
+    let key = keys.get(usize::from(row).checked_rem(keys.len())?)?.clone();
+    // As the store sums it: table, key and value.
+    let sum = crc32c::crc32c_append(crc32c::crc32c(name.as_bytes()), &key);
+    let sum = crc32c::crc32c_append(sum, value).to_le_bytes();
+    table.insert(key.as_slice(), [&sum[..], value].concat().as_slice()).unwrap();
+    drop(table);
+    transaction.commit().unwrap();
+    Some(key)
+}
+
+/// Every kind of reading, and of what a node asks again and again.
+fn requests() -> Vec<Request> {
+    let able = Arc::new(Able::Anything);
+    let id = ClaimId { writer: 9, counter: 1 };
+    let claim = Claim { id, limit: 10, lasts: Nanos::from_secs(1), chance: 1, able };
+    let mut all = vec![
+        Request::Claim(claim),
+        Request::Expired { limit: 10 },
+        Request::Heads { after: None, limit: 10 },
+        Request::Letters(AskLetters { after: None, limit: 10, filter: Default::default() }),
+        Request::List(AskRuns { before: None, limit: 10, filter: Default::default() }),
+        Request::Tally,
+        Request::Guards,
+        Request::Definition("work".to_owned()),
+        Request::Definitions { after: None, limit: 10 },
+    ];
+    for n in 0..RUNS {
+        all.push(Request::Load { run: run(n), after: None });
+        all.push(Request::Queue(run(n)));
+        all.push(Request::Letter(LetterId { run: run(n), task: TASK }));
+        all.push(Request::Create(create(n)));
+        all.push(Request::Commit(commit(n)));
+    }
+    all.push(Request::Prune(Prune {
+        after: None,
+        limit: 10,
+        older_than: Nanos::new(0),
+        archived_only: false,
+        with_letters: true,
+    }));
+    all
+}
+
+/// What is loaded of each run, without the time of loading.
+async fn loaded(store: &RedbStore) -> BTreeMap<RunId, Result<Option<Loaded>, StoreError>> {
+    let mut all = BTreeMap::new();
+    for n in 0..RUNS {
+        let loaded = store.load(run(n), None).await;
+        let timeless = |loaded: Loaded| Loaded { at: Default::default(), ..loaded };
+        all.insert(run(n), loaded.map(|loaded| loaded.map(timeless)));
+    }
+    all
+}
+
+pub(crate) fn store(bytes: &[u8]) {
+    static WHOLE: OnceLock<BTreeMap<RunId, Result<Option<Loaded>, StoreError>>> = OnceLock::new();
+    let whole = WHOLE.get_or_init(|| {
+        let disk = Disk::holding(template().to_vec());
+        block_on(async { loaded(&disk.open().await.unwrap()).await })
+    });
+    let [table, row, value @ ..] = bytes else { return };
+    let disk = Disk::holding(template().to_vec());
+    let Some(key) = put(&disk, *table, *row, value) else { return };
+    block_on(async {
+        let Ok(store) = disk.open().await else { return };
+        for (run, loaded) in loaded(&store).await {
+            // A wrong row costs at most its own run.
+            let is_own = key.starts_with(&run.to_bytes());
+            assert!(is_own || loaded.is_err() || loaded == whole[&run], "{run}: {loaded:?}");
+        }
+        for request in requests() {
+            match store.ask(request.clone()).await {
+                Ok(Answer::Expired(Expired { tasks, .. })) => assert!(tasks.len() <= 10),
+                Ok(_) | Err(StoreError::Broken(_)) => {}
+                Err(error) => panic!("{request:?}: {error}"),
+            }
+        }
+        store.close().await;
+    });
+}
