@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::panic::{set_hook, take_hook};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Once, OnceLock};
 
 use bytes::Bytes;
 use redb::{Database, ReadableTable as _, StorageBackend, TableDefinition, TableHandle as _};
@@ -207,12 +209,29 @@ async fn loaded(store: &RedbStore) -> BTreeMap<RunId, Result<Option<Loaded>, Sto
     all
 }
 
+/// Whether code other than redb's has panicked: the store catches panics, and takes them for redb's.
+static PANICKED: AtomicBool = AtomicBool::new(false);
+
+/// Sees every panic, caught or not. The store has put its own hook in place before.
+fn watch_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let others = take_hook();
+        set_hook(Box::new(move |panic| {
+            let is_redb = panic.location().is_some_and(|at| at.file().contains("/redb-"));
+            PANICKED.fetch_or(!is_redb, Ordering::Relaxed);
+            others(panic);
+        }));
+    });
+}
+
 pub(crate) fn store(bytes: &[u8]) {
     static WHOLE: OnceLock<BTreeMap<RunId, Result<Option<Loaded>, StoreError>>> = OnceLock::new();
     let whole = WHOLE.get_or_init(|| {
         let disk = Disk::holding(template().to_vec());
         block_on(async { loaded(&disk.open().await.unwrap()).await })
     });
+    watch_panics();
     let [table, row, value @ ..] = bytes else { return };
     let disk = Disk::holding(template().to_vec());
     let Some(key) = put(&disk, *table, *row, value) else { return };
@@ -232,4 +251,5 @@ pub(crate) fn store(bytes: &[u8]) {
         }
         store.close().await;
     });
+    assert!(!PANICKED.load(Ordering::Relaxed), "the store panicked");
 }
