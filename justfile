@@ -41,6 +41,10 @@ shrink SEED:
 mutants *ARGS:
     cargo xtask mutants {{ARGS}}
 
+# Fuzzes one target of crates/fuzz, or all, for so many seconds each.
+fuzz TARGET="all" SECONDS="60":
+    scripts/fuzz.sh {{TARGET}} {{SECONDS}}
+
 # Three nodes on PostgreSQL under kill and load.
 soak MINUTES="30":
     scripts/soak.sh {{MINUTES}}
