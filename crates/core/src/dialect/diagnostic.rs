@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -23,43 +24,72 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     source: Arc<Source>,
-    span: Range<usize>,
-    field: Arc<str>,
+    /// In bytes. A tree has a place for each value, so they are kept small.
+    start: u32,
+    end: u32,
+    /// The field, or the list that holds it. Shared with every place inside.
+    path: Option<Arc<Part>>,
+    /// Which item of that list it is.
+    item: Option<u32>,
+}
+
+/// One key of a dotted path, behind those before it.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    parent: Option<Arc<Part>>,
+    key: Box<str>,
 }
 
 impl Place {
     /// The whole of `source`, for no field.
     #[must_use]
     pub fn whole(source: &Arc<Source>) -> Self {
-        Self { source: Arc::clone(source), span: 0..source.text.len(), field: "".into() }
+        let end = small(source.text.len());
+        Self { source: Arc::clone(source), start: 0, end, path: None, item: None }
     }
 
-    /// Another range of the same text, in bytes, for the same field.
+    /// Another range of the same text, in bytes, for the same field. A place beyond 4 GiB counts as
+    /// one at 4 GiB.
     #[must_use]
     pub fn at(&self, span: Range<usize>) -> Self {
-        Self { span, ..self.clone() }
+        Self { start: small(span.start), end: small(span.end), ..self.clone() }
     }
 
     /// The same range, for the field `key` inside this one.
     #[must_use]
     pub fn child(&self, key: impl fmt::Display) -> Self {
-        let field = match &*self.field {
-            "" => key.to_string().into(),
-            parent => format!("{parent}.{key}").into(),
-        };
-        Self { field, ..self.clone() }
+        let part = Part { parent: self.as_parent().path, key: key.to_string().into() };
+        Self { path: Some(Arc::new(part)), item: None, ..self.clone() }
+    }
+
+    /// The same range, for the item at `index` of the list here. Allocates nothing.
+    pub(crate) fn item(&self, index: usize) -> Self {
+        Self { item: Some(small(index)), ..self.as_parent() }
+    }
+
+    /// The same place, whose path all places inside it share.
+    pub(crate) fn as_parent(&self) -> Self {
+        match self.item {
+            None => self.clone(),
+            Some(index) => Self { item: None, ..self.clone() }.child(index),
+        }
     }
 
     /// The range in bytes.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
-        self.span.clone()
+        wide(self.start)..wide(self.end)
     }
 
-    /// The field's dotted path; empty at the top.
+    /// The field's dotted path; empty at the top. A long key is cut.
     #[must_use]
-    pub fn field(&self) -> &str {
-        &self.field
+    pub fn field(&self) -> String {
+        let item = self.item.map(|index| index.to_string());
+        let parts = std::iter::successors(self.path.as_deref(), |part| part.parent.as_deref());
+        let mut keys: Vec<_> = item.into_iter().collect();
+        keys.extend(parts.map(|part| brief(&part.key).into_owned()));
+        keys.reverse();
+        keys.join(".")
     }
 
     /// The text that the place is in.
@@ -81,14 +111,45 @@ impl Place {
     /// A diagnostic here.
     #[must_use]
     pub fn error(&self, message: impl Into<String>) -> Diagnostic {
-        Diagnostic { place: self.clone(), message: message.into(), help: None }
+        let message = short(message.into());
+        Diagnostic { place: self.clone(), field: self.field(), message, help: None }
     }
+}
+
+fn small(n: usize) -> u32 {
+    u32::try_from(n).unwrap_or(u32::MAX)
+}
+
+fn wide(n: u32) -> usize {
+    usize::try_from(n).unwrap_or(usize::MAX)
+}
+
+/// The most characters of a name in a message.
+const NAME: usize = 64;
+/// The most characters of a message or of a help.
+const MESSAGE: usize = 2_000;
+
+/// `name` as a message shows it: the beginning of a long one.
+pub(crate) fn brief(name: &str) -> Cow<'_, str> {
+    match name.char_indices().nth(NAME) {
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+        None => name.into(),
+    }
+}
+
+fn short(mut message: String) -> String {
+    if let Some((end, _)) = message.char_indices().nth(MESSAGE) {
+        message.truncate(end);
+        message.push('…');
+    }
+    message
 }
 
 /// What is wrong with a text, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     place: Place,
+    field: String,
     message: String,
     help: Option<String>,
 }
@@ -97,7 +158,7 @@ impl Diagnostic {
     /// The same diagnostic with what to do about it.
     #[must_use]
     pub fn help_with(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(short(help.into()));
         self
     }
 
@@ -122,7 +183,7 @@ impl Diagnostic {
     /// The range of the text that is wrong, in bytes.
     #[must_use]
     pub fn span(&self) -> Range<usize> {
-        self.place.span.clone()
+        self.place.span()
     }
 
     /// The line, from 1.
@@ -140,7 +201,7 @@ impl Diagnostic {
     /// The dotted path of the field; empty where there is none.
     #[must_use]
     pub fn field(&self) -> &str {
-        &self.place.field
+        &self.field
     }
 
     /// What is wrong.
@@ -157,7 +218,7 @@ impl Diagnostic {
 
     fn before(&self) -> &str {
         let text = &*self.place.source.text;
-        let mut end = self.place.span.start.min(text.len());
+        let mut end = self.span().start.min(text.len());
         while !text.is_char_boundary(end) {
             end -= 1;
         }
@@ -181,3 +242,43 @@ impl fmt::Display for Diagnostic {
 }
 
 impl std::error::Error for Diagnostic {}
+
+/// The most diagnostics about one text.
+const MOST: usize = 100;
+
+/// What is wrong with a text, as it is being read. Once it is full, no more is read: each diagnostic
+/// takes time and memory.
+#[derive(Debug, Default)]
+pub(crate) struct Errors(Vec<Diagnostic>);
+
+impl Errors {
+    /// Whether there are so many that no more are looked for.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() >= MOST
+    }
+
+    pub(crate) fn push(&mut self, error: Diagnostic) {
+        if !self.is_full() {
+            self.0.push(error);
+        }
+    }
+
+    /// Keeps the value, or collects what is wrong.
+    pub(crate) fn keep<T>(&mut self, result: Result<T, Diagnostic>) -> Option<T> {
+        result.map_err(|e| self.push(e)).ok()
+    }
+
+    /// `value` if nothing is wrong, else all that is, in text order.
+    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Vec<Diagnostic>> {
+        if self.0.is_empty() {
+            return Ok(value);
+        }
+        self.0.sort_by_key(|e| e.span().start);
+        if let Some(last) = self.0.last().filter(|_| self.is_full()) {
+            let message = format!("there may be more errors: reading ended after {MOST}");
+            let more = Place::whole(last.source()).error(message);
+            self.0.push(more.help_with("correct these first"));
+        }
+        Err(self.0)
+    }
+}

@@ -1,7 +1,7 @@
 //! `preset = "google-sre"`, or a table with the preset's `name` and settings that change it.
 
 use super::tree::{Data, Node, did_you_mean};
-use super::{Diagnostic, Place, settings};
+use super::{Diagnostic, Place, brief, settings};
 use crate::policy::{Policy, PolicyParts, Preset};
 
 /// Reads a preset's name, or a table that names one.
@@ -21,6 +21,6 @@ pub(super) fn read(node: &Node) -> Result<Policy, Diagnostic> {
 pub(super) fn named(place: &Place, name: &str) -> Result<Preset, Diagnostic> {
     Preset::named(name.trim()).ok_or_else(|| {
         let help = did_you_mean(name.trim(), Preset::ALL.map(Preset::name));
-        place.error(format!("there is no preset `{}`", name.trim())).help_with(help)
+        place.error(format!("there is no preset `{}`", brief(name.trim()))).help_with(help)
     })
 }

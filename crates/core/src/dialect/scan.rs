@@ -120,7 +120,7 @@ pub(super) fn quoted(input: &mut Input<'_>, quote: char) -> Scan<String> {
     let open = input.current_token_start();
     let mut content = String::new();
     loop {
-        let (plain, _) = run(input, |c| c != quote && c != '\\' && !c.is_control());
+        let (plain, _) = run(input, |c| c != quote && c != '\\' && c >= ' ');
         content.push_str(plain);
         let at = next_span(input);
         match one(input) {
@@ -175,4 +175,23 @@ fn hex4(input: &mut Input<'_>) -> Scan<u32> {
     let digits: Scan<&str> = take_while(4..=4, |c: char| c.is_ascii_hexdigit()).parse_next(input);
     let code = digits.ok().and_then(|d| u32::from_str_radix(d, 16).ok());
     code.ok_or_else(|| expected(input, "four hexadecimal digits"))
+}
+
+/// `text` in double quotes, as every grammar reads it. Control characters are escaped: JSON and IR
+/// take some of them as they are, TOML does not.
+pub(super) fn quote(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 2);
+    quoted.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            '\n' => quoted.push_str("\\n"),
+            '\r' => quoted.push_str("\\r"),
+            '\t' => quoted.push_str("\\t"),
+            c if c.is_control() => quoted.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
 }

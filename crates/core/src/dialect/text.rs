@@ -1,5 +1,8 @@
 //! A text about policies: a table, IR brackets or program, a preset's name or a workflow file.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::file::{Declarations, document};
 use super::tree::{Format, Node};
 use super::{Diagnostic, Environment, Place, Source, ir, policy, preset};
@@ -16,8 +19,8 @@ pub struct Named {
     pub origin: Origin,
     /// The policy.
     pub policy: Policy,
-    /// The declaration of the step's action, if there is one.
-    pub action: Option<Action>,
+    /// The declaration of the step's action, if there is one. Steps with the same action share it.
+    pub action: Option<Arc<Action>>,
     /// Whether the step fans out: many tasks under one policy.
     pub fans_out: bool,
     /// Where the policy stands; where the step does, when it has none of its own.
@@ -78,11 +81,14 @@ impl Policies {
     #[must_use]
     pub fn of(document: super::Document) -> Self {
         let workflow = document.workflow;
+        let shared = |(name, action): (&String, &Action)| (name.clone(), Arc::new(action.clone()));
+        let actions: BTreeMap<String, Arc<Action>> =
+            workflow.actions().iter().map(shared).collect();
         let steps = workflow.steps().iter().zip(document.policies).map(|(s, place)| Named {
             step: Some(s.id.clone()),
             origin: s.origin,
             policy: s.policy.clone(),
-            action: workflow.actions().get(&s.action).cloned(),
+            action: actions.get(&s.action).cloned(),
             fans_out: s.for_each.is_some(),
             place,
         });

@@ -7,8 +7,11 @@ use std::collections::BTreeSet;
 use super::budget;
 use super::execution::DEFAULT_RETRYABLE;
 use super::growth::MOST_DEGREE;
+use super::ir::MOST_RULES;
 use super::number::{millionths, milliseconds, seconds};
+use super::scan::quote;
 use super::settings::{self, jitter_text};
+use super::tree::makes_sense;
 use crate::policy::{
     ActionKind, Backoff, Budget, Dialect, Jitter, Multiplier, Policy, PolicyParts, Preset, Rule,
     Scope, Shape,
@@ -32,6 +35,9 @@ pub fn own(policy: &Policy) -> Option<String> {
 /// IR brackets.
 #[must_use]
 pub fn ir(policy: &Policy) -> Option<String> {
+    if policy.rules().len() > MOST_RULES {
+        return None;
+    }
     let mut brackets: Vec<String> = policy.rules().iter().map(ir_rule).collect::<Option<_>>()?;
     let limits = [
         ("timeout", policy.attempt_timeout()),
@@ -60,6 +66,7 @@ fn ir_rule(rule: &Rule) -> Option<String> {
     let names = match &rule.matcher.scope {
         _ if !rule.matcher.except.is_empty() => return None,
         Scope::Any => String::new(),
+        Scope::Names(names) if names.iter().any(|name| !makes_sense(name)) => return None,
         Scope::Names(names) if !names.is_empty() => {
             let quoted: Vec<String> = names.iter().map(|n| quote(n)).collect();
             format!("({}) -> ", quoted.join(", "))
@@ -96,7 +103,9 @@ pub fn work_config(policy: &Policy) -> Option<String> {
     fields.put("backoff_type", quote(kind));
     fields.growth(&rule.backoff.shape, ["backoff_step", "delays"], milliseconds)?;
     fields.put_some("max_backoff", rule.backoff.cap.map(milliseconds));
-    fields.put_some("retryable_errors", (!also.is_empty()).then(|| list(also)));
+    if !also.is_empty() {
+        fields.put("retryable_errors", list(also)?);
+    }
     fields.put_some("jitter", jitter_unless(&rule.backoff, Jitter::None));
     fields.put_some("attempt_timeout", policy.attempt_timeout().map(seconds));
     fields.put_some("total_timeout", policy.total_timeout().map(seconds));
@@ -136,7 +145,9 @@ fn retry_policy(rule: &Rule) -> Option<String> {
     fields.put_some("initial_delay_ms", base.map(milliseconds));
     fields.growth(&rule.backoff.shape, ["step_delay_ms", "delays_ms"], milliseconds)?;
     fields.put_some("max_delay_ms", rule.backoff.cap.map(milliseconds));
-    fields.put_some("retryable_errors", (!is_default).then(|| list(names)));
+    if !is_default {
+        fields.put("retryable_errors", list(names)?);
+    }
     fields.put_some("jitter", jitter_unless(&rule.backoff, Jitter::None));
     rule.matcher.except.is_empty().then(|| fields.close())
 }
@@ -164,6 +175,7 @@ fn rule_config(fields: &mut Object, rule: &Rule) -> Option<()> {
         Shape::Fibonacci { base } => ("fibonacci".into(), Some(*base)),
         Shape::Polynomial { base, .. } => ("polynomial".into(), Some(*base)),
         Shape::List { .. } => ("list".into(), None),
+        Shape::Custom { name } if name.trim() != name || name.is_empty() => return None,
         Shape::Custom { name } => (format!("{}{name}", super::retry_config::CUSTOM), None),
         Shape::None => return None,
     };
@@ -190,8 +202,12 @@ fn rule_config(fields: &mut Object, rule: &Rule) -> Option<()> {
         fields.put("backoff_multiplier", millionths(multiplier.millionths()));
     }
     fields.put("jitter", jitter_text(rule.backoff.jitter));
-    fields.put_some("retry_on_exceptions", allowed.map(list));
-    fields.put_some("exclude_exceptions", (!excluded.is_empty()).then(|| list(&excluded)));
+    if let Some(names) = allowed {
+        fields.put("retry_on_exceptions", list(names)?);
+    }
+    if !excluded.is_empty() {
+        fields.put("exclude_exceptions", list(&excluded)?);
+    }
     Some(())
 }
 
@@ -204,14 +220,13 @@ fn set_retry_after(policy: &Policy) -> Option<Nanos> {
     (limit != PolicyParts::MAX_RETRY_AFTER).then_some(limit)
 }
 
-/// A text in JSON's quotes.
-fn quote(text: &str) -> String {
-    serde_json::Value::String(text.to_owned()).to_string()
-}
-
-fn list(names: &BTreeSet<String>) -> String {
+/// `None` where a name could not be read back.
+fn list(names: &BTreeSet<String>) -> Option<String> {
+    if names.iter().any(|name| name.trim().is_empty() || !makes_sense(name)) {
+        return None;
+    }
     let quoted: Vec<String> = names.iter().map(|n| quote(n)).collect();
-    format!("[{}]", quoted.join(", "))
+    Some(format!("[{}]", quoted.join(", ")))
 }
 
 /// A JSON object being written.

@@ -146,8 +146,8 @@ fn unknown_function(rule: &Rule, functions: &Functions) -> Found {
 /// Whether the total timeout comes before the rule's last attempt, even if attempts took no time.
 fn cut_short(policy: &Policy, rule: &Rule, functions: &Functions) -> Found {
     let (total, attempts) = (policy.total_timeout()?, rule.limit.count()?);
-    let listed = delays(rule, (attempts - 1).min(super::MOST), functions);
-    let late = listed.iter().find(|d| d.earliest_sum >= total)?;
+    let mut listed = delays(rule, (attempts - 1).min(super::MOST), functions);
+    let late = listed.find(|d| d.earliest_sum >= total)?;
     Some((
         format!(
             "the total timeout of {total} leaves room for at most {} of its {attempts} attempts",

@@ -71,12 +71,8 @@ pub fn explain_all(policies: &Policies, attempts: Option<u32>, functions: &Funct
     match policies {
         Policies::One(policy) => Explained::One(Box::new(explain(policy, attempts, functions))),
         Policies::Steps { workflow, steps } => {
-            let explain = |named: &Named| Explanation {
-                step: Some(named.clone()),
-                warnings: findings::of(&named.policy, Some(named), functions),
-                ..explain(&named.policy, attempts, functions)
-            };
-            let steps = steps.iter().map(explain).collect();
+            let one = |named: &Named| one(&named.policy, Some(named), attempts, functions);
+            let steps = steps.iter().map(one).collect();
             Explained::Steps { workflow: workflow.clone(), steps }
         }
     }
@@ -85,12 +81,22 @@ pub fn explain_all(policies: &Policies, attempts: Option<u32>, functions: &Funct
 /// Explains one policy; see [`explain_all`].
 #[must_use]
 pub fn explain(policy: &Policy, attempts: Option<u32>, functions: &Functions) -> Explanation {
+    one(policy, None, attempts, functions)
+}
+
+fn one(
+    policy: &Policy,
+    step: Option<&Named>,
+    attempts: Option<u32>,
+    functions: &Functions,
+) -> Explanation {
     let rules = policy.rules().iter();
+    let listed = |r: &Rule| delays(r, listed(r.limit, attempts), functions).collect();
     Explanation {
-        step: None,
+        step: step.cloned(),
         policy: policy.clone(),
-        delays: rules.map(|r| delays(r, listed(r.limit, attempts), functions)).collect(),
-        warnings: findings::of(policy, None, functions),
+        delays: rules.map(listed).collect(),
+        warnings: findings::of(policy, step, functions),
     }
 }
 
@@ -108,11 +114,11 @@ fn listed(limit: Limit, attempts: Option<u32>) -> u32 {
 
 /// The waits before the first `count` retries of `rule`. Under decorrelated jitter the latest grows
 /// from the latest before it.
-fn delays(rule: &Rule, count: u32, functions: &Functions) -> Vec<Delay> {
+fn delays(rule: &Rule, count: u32, functions: &Functions) -> impl Iterator<Item = Delay> {
     let floor = rule.floor();
     let mut previous = None;
     let (mut earliest_sum, mut latest_sum) = (Nanos::ZERO, Nanos::ZERO);
-    let row = |retry| {
+    let row = move |retry| {
         let range = rule.backoff.range(retry, previous, functions);
         let (earliest, latest) = ((*range.start()).max(floor), (*range.end()).max(floor));
         previous = Some(latest);
@@ -120,5 +126,5 @@ fn delays(rule: &Rule, count: u32, functions: &Functions) -> Vec<Delay> {
         latest_sum = latest_sum.saturating_add(latest);
         Delay { retry, earliest, latest, earliest_sum, latest_sum }
     };
-    (1..=count).map(row).collect()
+    (1..=count).map(row)
 }

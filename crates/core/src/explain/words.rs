@@ -1,8 +1,9 @@
 //! Parts of a policy as phrases.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use crate::dialect::{DEFAULT_RETRYABLE, jitter_words};
+use crate::dialect::{DEFAULT_RETRYABLE, brief, jitter_words};
 use crate::guard::ErrorBudget;
 use crate::policy::{
     Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Multiplier, Rule, Scope,
@@ -43,11 +44,17 @@ fn classifier(dialect: Dialect) -> &'static str {
     }
 }
 
+/// The most names that are shown.
+const NAMES: usize = 20;
+
 fn list(names: &BTreeSet<String>, last: &str) -> String {
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let more = names.len().saturating_sub(NAMES);
+    let names = names.iter().take(NAMES).map(|name| brief(name));
+    let names = names.chain((more > 0).then(|| format!("{more} more").into()));
+    let names: Vec<Cow<'_, str>> = names.collect();
     match names.split_last() {
         None => String::new(),
-        Some((only, [])) => (*only).to_owned(),
+        Some((only, [])) => only.clone().into_owned(),
         Some((end, rest)) => format!("{} {last} {end}", rest.join(", ")),
     }
 }

@@ -16,6 +16,8 @@ mod precedence;
 mod preset;
 mod verdict;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 pub use backoff::{Backoff, CustomBackoff, Functions, Jitter, Shape};
@@ -76,10 +78,10 @@ pub struct Rule {
 }
 
 /// How failures of a task are treated. Every value is valid: see [`PolicyError`] for what is
-/// rejected.
+/// rejected. Copies share their contents: a default is that of many steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "PolicyParts", into = "PolicyParts")]
-pub struct Policy(PolicyParts);
+pub struct Policy(Arc<PolicyParts>);
 
 /// The public form of a policy's contents, checked when it becomes a [`Policy`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,13 +178,13 @@ impl TryFrom<PolicyParts> for Policy {
             }
         }
         parts.budget.as_ref().map_or(Ok(()), Budget::check)?;
-        Ok(Self(parts))
+        Ok(Self(Arc::new(parts)))
     }
 }
 
 impl From<Policy> for PolicyParts {
     fn from(policy: Policy) -> Self {
-        policy.0
+        Arc::unwrap_or_clone(policy.0)
     }
 }
 
@@ -196,7 +198,7 @@ impl Policy {
     /// One attempt, no timeout.
     #[must_use]
     pub fn no_retries(dialect: Dialect) -> Self {
-        Self(PolicyParts::new(dialect))
+        Self(Arc::new(PolicyParts::new(dialect)))
     }
 
     /// The dialect it came from.

@@ -93,6 +93,6 @@ impl ActionKind {
                     .with_jitter(Jitter::Proportional(Share::QUARTER)),
             });
         }
-        Policy(parts)
+        Policy(parts.into())
     }
 }

@@ -87,7 +87,7 @@ impl Preset {
             Self::GoogleSre => google(&mut parts),
             Self::None => {}
         }
-        Policy(parts)
+        Policy(parts.into())
     }
 }
 

@@ -1,12 +1,14 @@
 //! Which graphs are valid.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::saga;
-use super::{Condition, Path, Root, StepIx, Template, Workflow, WorkflowError, WorkflowParts};
+use super::{
+    Condition, Path, Root, Step, StepIx, Template, Workflow, WorkflowError, WorkflowParts,
+};
 
 /// The most steps of one workflow.
-const MAX_STEPS: usize = 1_000;
+pub(crate) const MAX_STEPS: usize = 1_000;
 
 impl TryFrom<WorkflowParts> for Workflow {
     type Error = WorkflowError;
@@ -70,56 +72,83 @@ fn check_quorums(parts: &WorkflowParts) -> Result<(), WorkflowError> {
     Ok(())
 }
 
-/// The places one edge before `at`: its dependencies and the sources of its transitions.
-fn before(parts: &WorkflowParts, at: usize) -> Vec<usize> {
-    let mut sources: Vec<usize> = parts.steps[at].after.iter().map(|s| s.index()).collect();
-    sources.extend(parts.transitions.iter().filter(|t| t.to.index() == at).map(|t| t.from.index()));
-    sources.sort_unstable();
-    sources.dedup();
+/// A set of places.
+#[derive(Clone)]
+struct PlaceSet([u64; MAX_STEPS.div_ceil(64)]);
+
+impl PlaceSet {
+    const NONE: Self = Self([0; MAX_STEPS.div_ceil(64)]);
+
+    fn insert(&mut self, at: usize) {
+        if let Some(word) = self.0.get_mut(at / 64) {
+            *word |= 1 << (at % 64);
+        }
+    }
+
+    fn contains(&self, at: usize) -> bool {
+        self.0.get(at / 64).is_some_and(|word| word & (1 << (at % 64)) != 0)
+    }
+
+    fn extend(&mut self, others: &Self) {
+        self.0.iter_mut().zip(&others.0).for_each(|(word, other)| *word |= other);
+    }
+}
+
+/// For each place those one edge before it: its dependencies and the sources of its transitions.
+fn sources(parts: &WorkflowParts) -> Vec<Vec<usize>> {
+    let after = |s: &Step| s.after.iter().map(|at| at.index()).collect();
+    let mut sources: Vec<Vec<usize>> = parts.steps.iter().map(after).collect();
+    for t in &parts.transitions {
+        sources[t.to.index()].push(t.from.index());
+    }
+    for list in &mut sources {
+        list.sort_unstable();
+        list.dedup();
+    }
     sources
 }
 
 /// All places before each place, or the cycle that makes this impossible.
-fn check_cycles(parts: &WorkflowParts) -> Result<Vec<BTreeSet<usize>>, WorkflowError> {
-    let count = parts.steps.len();
-    let sources: Vec<Vec<usize>> = (0..count).map(|at| before(parts, at)).collect();
-    let mut ancestors: Vec<Option<BTreeSet<usize>>> = vec![None; count];
-    // Each round settles every place whose sources are settled; a round without progress is a cycle.
-    loop {
-        let mut progress = false;
-        for at in 0..count {
-            if ancestors[at].is_some() {
-                continue;
+fn check_cycles(parts: &WorkflowParts) -> Result<Vec<PlaceSet>, WorkflowError> {
+    let sources = sources(parts);
+    let mut waits: Vec<usize> = sources.iter().map(Vec::len).collect();
+    let mut targets = vec![Vec::new(); sources.len()];
+    for (at, list) in sources.iter().enumerate() {
+        list.iter().for_each(|source| targets[*source].push(at));
+    }
+    let mut ancestors = vec![PlaceSet::NONE; sources.len()];
+    // A place is settled when all its sources are. Those of a cycle never are.
+    let mut settled: Vec<usize> = (0..sources.len()).filter(|at| waits[*at] == 0).collect();
+    let mut done = 0;
+    while let Some(source) = settled.get(done).copied() {
+        done += 1;
+        let before = ancestors[source].clone();
+        for at in &targets[source] {
+            ancestors[*at].extend(&before);
+            ancestors[*at].insert(source);
+            waits[*at] -= 1;
+            if waits[*at] == 0 {
+                settled.push(*at);
             }
-            let known: Option<Vec<_>> =
-                sources[at].iter().map(|s| ancestors[*s].as_ref()).collect();
-            let Some(known) = known else { continue };
-            let mut all: BTreeSet<usize> = known.into_iter().flatten().copied().collect();
-            all.extend(&sources[at]);
-            ancestors[at] = Some(all);
-            progress = true;
-        }
-        if !progress {
-            break;
         }
     }
-    match ancestors.iter().position(Option::is_none) {
-        Some(stuck) => Err(cycle_through(parts, &sources, &ancestors, stuck)),
-        None => Ok(ancestors.into_iter().flatten().collect()),
+    match waits.iter().position(|count| *count > 0) {
+        Some(stuck) => Err(cycle_through(parts, &sources, &waits, stuck)),
+        None => Ok(ancestors),
     }
 }
 
 fn cycle_through(
     parts: &WorkflowParts,
     sources: &[Vec<usize>],
-    settled: &[Option<BTreeSet<usize>>],
+    waits: &[usize],
     stuck: usize,
 ) -> WorkflowError {
     let mut walk = vec![stuck];
     // Every unsettled place has an unsettled source, so the walk must meet itself.
     let (start, mut path) = loop {
         let here = walk[walk.len() - 1];
-        let next = sources[here].iter().copied().find(|s| settled[*s].is_none()).unwrap_or(here);
+        let next = sources[here].iter().copied().find(|s| waits[*s] > 0).unwrap_or(here);
         if let Some(met) = walk.iter().position(|w| *w == next) {
             break (next, walk.split_off(met));
         }
@@ -133,10 +162,9 @@ fn cycle_through(
 
 /// A template reads steps that have ended before its own; a condition is judged when its source has
 /// ended, so it reads that and what came before. Anything else would depend on timing.
-fn check_references(
-    parts: &WorkflowParts,
-    ancestors: &[BTreeSet<usize>],
-) -> Result<(), WorkflowError> {
+fn check_references(parts: &WorkflowParts, ancestors: &[PlaceSet]) -> Result<(), WorkflowError> {
+    let ids = parts.steps.iter().enumerate().map(|(at, s)| (s.id.as_str(), at));
+    let ids = Ids { parts, at: ids.collect() };
     for (step, s) in parts.steps.iter().enumerate() {
         let templates: [Option<&Template>; 2] = [Some(&s.args), s.for_each.as_ref()];
         let templates = templates.into_iter().flatten().flat_map(Template::paths);
@@ -145,29 +173,42 @@ fn check_references(
             // A rollback reads what was there when the step that is undone had succeeded.
             let of = s.compensates.map(StepIx::index);
             let before = &ancestors[of.unwrap_or(step)];
-            check_path(parts, step, path, |at| before.contains(&at) || of == Some(at))?;
+            ids.check_path(step, path, |at| before.contains(at) || of == Some(at))?;
         }
     }
     for t in &parts.transitions {
         let from = t.from.index();
         for path in t.condition.iter().flat_map(Condition::paths) {
-            check_path(parts, from, path, |at| at == from || ancestors[from].contains(&at))?;
+            ids.check_path(from, path, |at| at == from || ancestors[from].contains(at))?;
         }
     }
     Ok(())
 }
 
-fn check_path(
-    parts: &WorkflowParts,
-    step: usize,
-    path: &Path,
-    has_ended: impl Fn(usize) -> bool,
-) -> Result<(), WorkflowError> {
-    let Root::Step(name) = path.root() else { return Ok(()) };
-    let (id, reference) = (parts.steps[step].id.clone(), path.to_string());
-    match parts.steps.iter().position(|s| s.id == *name) {
-        None => Err(WorkflowError::UnknownReference { step, id, reference }),
-        Some(at) if !has_ended(at) => Err(WorkflowError::NotBefore { step, id, reference }),
-        Some(_) => Ok(()),
+struct Ids<'p> {
+    parts: &'p WorkflowParts,
+    at: BTreeMap<&'p str, usize>,
+}
+
+impl Ids<'_> {
+    fn check_path(
+        &self,
+        step: usize,
+        path: &Path,
+        has_ended: impl Fn(usize) -> bool,
+    ) -> Result<(), WorkflowError> {
+        let Root::Step(name) = path.root() else { return Ok(()) };
+        let said = || (self.parts.steps[step].id.clone(), path.to_string());
+        match self.at.get(name.as_str()) {
+            None => {
+                let (id, reference) = said();
+                Err(WorkflowError::UnknownReference { step, id, reference })
+            }
+            Some(at) if !has_ended(*at) => {
+                let (id, reference) = said();
+                Err(WorkflowError::NotBefore { step, id, reference })
+            }
+            Some(_) => Ok(()),
+        }
     }
 }

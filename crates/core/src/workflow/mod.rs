@@ -22,6 +22,7 @@ use serde_json::{Map, Value};
 
 pub use condition::{Condition, Field};
 pub use error::WorkflowError;
+pub(crate) use graph::MAX_STEPS;
 pub use quorum::Quorum;
 pub use room::MAX_VALUE;
 pub(crate) use room::TooLarge;

@@ -43,6 +43,8 @@ impl Rollback {
 /// in that flow itself.
 pub(super) fn check(parts: &WorkflowParts) -> Result<(), WorkflowError> {
     let mut undone = BTreeSet::new();
+    let edges = parts.transitions.iter().flat_map(|t| [t.from, t.to]).collect();
+    let waited = parts.steps.iter().flat_map(|s| s.after.iter().copied()).collect();
     for (step, s) in parts.steps.iter().enumerate() {
         let Some(of) = s.compensates else { continue };
         let id = || s.id.clone();
@@ -59,7 +61,7 @@ pub(super) fn check(parts: &WorkflowParts) -> Result<(), WorkflowError> {
             let of = target.id.clone();
             return Err(WorkflowError::CompensatedTwice { step, id: id(), of });
         }
-        if let Some(what) = out_of_place(parts, step, s) {
+        if let Some(what) = out_of_place(s, step, &edges, &waited) {
             return Err(WorkflowError::CompensationInFlow { step, id: id(), what });
         }
     }
@@ -67,8 +69,13 @@ pub(super) fn check(parts: &WorkflowParts) -> Result<(), WorkflowError> {
 }
 
 /// What would give a compensation a place in the ordinary flow.
-fn out_of_place(parts: &WorkflowParts, step: usize, s: &Step) -> Option<&'static str> {
-    let is_it = |at: &StepIx| at.index() == step;
+fn out_of_place(
+    s: &Step,
+    step: usize,
+    edges: &BTreeSet<StepIx>,
+    waited: &BTreeSet<StepIx>,
+) -> Option<&'static str> {
+    let has = |set: &BTreeSet<StepIx>| u16::try_from(step).is_ok_and(|n| set.contains(&StepIx(n)));
     let said = [
         (!s.after.is_empty(), "`after`"),
         (!s.join.is_all(), "`join`"),
@@ -76,8 +83,8 @@ fn out_of_place(parts: &WorkflowParts, step: usize, s: &Step) -> Option<&'static
         (s.fail_fast, "`fail_fast`"),
         (s.goal, "`goal`"),
         (s.requires.is_some(), "`requires`"),
-        (parts.transitions.iter().any(|t| is_it(&t.from) || is_it(&t.to)), "a transition"),
-        (parts.steps.iter().any(|other| other.after.iter().any(is_it)), "steps after it"),
+        (has(edges), "a transition"),
+        (has(waited), "steps after it"),
     ];
     said.into_iter().find_map(|(is_said, what)| is_said.then_some(what))
 }

@@ -15,7 +15,8 @@ use super::seen::{Root, Seen, Values};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
     root: Root,
-    segments: Vec<String>,
+    /// The segments with dots between them; empty for none.
+    rest: Box<str>,
 }
 
 /// Why a path or template is refused.
@@ -42,24 +43,25 @@ impl Path {
     /// # Errors
     /// When the root is unknown or a segment is empty.
     pub(crate) fn parse(text: &str) -> Result<Self, TemplateError> {
-        let mut parts = text.trim().split('.');
         if text.split('.').any(|p| p.trim().is_empty()) {
             return Err(TemplateError::Empty(text.to_owned()));
         }
-        let root = match (parts.next().unwrap_or_default(), text) {
-            ("input", _) => Root::Input,
-            ("item", _) => Root::Item,
-            ("index", _) => Root::Index,
-            ("_last_error", _) => Root::LastError,
-            ("_errors", _) => Root::Errors,
-            ("result", _) => Root::Result,
-            ("steps", _) => match parts.next() {
-                Some(id) => Root::Step(id.to_owned()),
-                None => return Err(TemplateError::Root(text.to_owned())),
-            },
+        let (first, mut rest) = split(text.trim());
+        let root = match first {
+            "input" => Root::Input,
+            "item" => Root::Item,
+            "index" => Root::Index,
+            "_last_error" => Root::LastError,
+            "_errors" => Root::Errors,
+            "result" => Root::Result,
+            "steps" if !rest.is_empty() => {
+                let (id, of_step) = split(rest);
+                rest = of_step;
+                Root::Step(id.to_owned())
+            }
             _ => return Err(TemplateError::Root(text.to_owned())),
         };
-        Ok(Self { root, segments: parts.map(str::to_owned).collect() })
+        Ok(Self { root, rest: rest.into() })
     }
 
     /// Parses a condition's `state.input.x`, `state._last_error.code` and so on.
@@ -78,11 +80,19 @@ impl Path {
         &self.root
     }
 
+    fn segments(&self) -> impl Iterator<Item = &str> {
+        self.rest.split('.').filter(|segment| !segment.is_empty())
+    }
+
     /// What is at the path, if there is something.
     pub(crate) fn find<'v>(&self, values: &'v impl Values) -> Option<Seen<'v>> {
         let root = values.root(&self.root)?;
-        self.segments.iter().try_fold(root, |at, segment| at.child(segment))
+        self.segments().try_fold(root, Seen::child)
     }
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.split_once('.').unwrap_or((path, ""))
 }
 
 impl fmt::Display for Path {
@@ -96,7 +106,7 @@ impl fmt::Display for Path {
             Root::Errors => f.write_str("_errors")?,
             Root::Result => f.write_str("result")?,
         }
-        self.segments.iter().try_for_each(|s| write!(f, ".{s}"))
+        self.segments().try_for_each(|s| write!(f, ".{s}"))
     }
 }
 
@@ -108,13 +118,16 @@ pub struct Template {
     node: Node,
 }
 
+/// What is to be filled in, beside the value as it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Node {
-    Literal(Value),
-    Whole(Path),
-    Text(Vec<Piece>),
-    List(Vec<Node>),
-    Object(Vec<(String, Node)>),
+    /// Nothing, here or further in.
+    Literal,
+    Whole(Box<Path>),
+    Text(Box<[Piece]>),
+    List(Box<[Node]>),
+    /// In the order of the object's keys.
+    Object(Box<[Node]>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +147,7 @@ impl TryFrom<Value> for Template {
 /// No arguments: an empty object.
 impl Default for Template {
     fn default() -> Self {
-        Self { raw: Value::Object(serde_json::Map::new()), node: Node::Object(Vec::new()) }
+        Self { raw: Value::Object(serde_json::Map::new()), node: Node::Literal }
     }
 }
 
@@ -150,20 +163,19 @@ impl Template {
     /// # Errors
     /// When it would be larger than [`MAX_VALUE`](super::MAX_VALUE); then nothing is filled in.
     pub(crate) fn render(&self, values: &impl Values) -> Result<Value, TooLarge> {
-        self.node.render_within(values)
+        self.node.render_within(&self.raw, values)
     }
 
     /// Whether the value is not too large to be filled in.
     pub(crate) fn fits(&self, values: &impl Values) -> bool {
-        self.node.measure(values, &mut Room::new()).is_ok()
+        self.node.measure(&self.raw, values, &mut Room::new()).is_ok()
     }
 
     /// How many items the list has that it gives; `None` where it gives none.
     pub(crate) fn items(&self, values: &impl Values) -> Option<usize> {
         match &self.node {
             Node::Whole(path) => path.find(values)?.items(),
-            Node::List(items) => Some(items.len()),
-            Node::Literal(_) | Node::Text(_) | Node::Object(_) => None,
+            _ => self.raw.as_array().map(Vec::len),
         }
     }
 
@@ -185,8 +197,10 @@ impl Template {
                 })
                 .transpose()
             }
-            Node::List(items) => items.get(index).map(|i| i.render_within(values)).transpose(),
-            Node::Literal(_) | Node::Text(_) | Node::Object(_) => Ok(None),
+            node => {
+                let raw = self.raw.as_array().and_then(|items| items.get(index));
+                raw.map(|raw| node.inside(index).render_within(raw, values)).transpose()
+            }
         }
     }
 
@@ -209,15 +223,28 @@ impl Node {
     fn parse(raw: &Value) -> Result<Self, TemplateError> {
         Ok(match raw {
             Value::String(text) => Self::parse_text(text)?,
-            Value::Array(items) => {
-                Self::List(items.iter().map(Self::parse).collect::<Result<_, _>>()?)
-            }
+            Value::Array(items) => Self::parse_all(items.iter())?.map_or(Self::Literal, Self::List),
             Value::Object(map) => {
-                let parsed = map.iter().map(|(k, v)| Ok((k.clone(), Self::parse(v)?)));
-                Self::Object(parsed.collect::<Result<_, TemplateError>>()?)
+                Self::parse_all(map.values())?.map_or(Self::Literal, Self::Object)
             }
-            other => Self::Literal(other.clone()),
+            _ => Self::Literal,
         })
+    }
+
+    /// `None` where there is nothing to fill in.
+    fn parse_all<'v>(
+        all: impl Iterator<Item = &'v Value>,
+    ) -> Result<Option<Box<[Self]>>, TemplateError> {
+        let nodes: Box<[Self]> = all.map(Self::parse).collect::<Result<_, _>>()?;
+        Ok(nodes.iter().any(|node| *node != Self::Literal).then_some(nodes))
+    }
+
+    /// What is to be filled in at `index` of a list or of an object's values.
+    fn inside(&self, index: usize) -> &Self {
+        match self {
+            Self::List(nodes) | Self::Object(nodes) => nodes.get(index).unwrap_or(&Self::Literal),
+            _ => &Self::Literal,
+        }
     }
 
     fn parse_text(text: &str) -> Result<Self, TemplateError> {
@@ -233,26 +260,26 @@ impl Node {
             rest = &after[end + 1..];
         }
         if pieces.is_empty() {
-            return Ok(Self::Literal(Value::String(text.to_owned())));
+            return Ok(Self::Literal);
         }
         if !rest.is_empty() {
             pieces.push(Piece::Plain(rest.to_owned()));
         }
         Ok(match pieces.as_slice() {
-            [Piece::Path(path)] => Self::Whole(path.clone()),
-            _ => Self::Text(pieces),
+            [Piece::Path(path)] => Self::Whole(Box::new(path.clone())),
+            _ => Self::Text(pieces.into()),
         })
     }
 
-    fn render_within(&self, values: &impl Values) -> Result<Value, TooLarge> {
-        self.measure(values, &mut Room::new())?;
-        Ok(self.render(values))
+    fn render_within(&self, raw: &Value, values: &impl Values) -> Result<Value, TooLarge> {
+        self.measure(raw, values, &mut Room::new())?;
+        Ok(self.render(raw, values))
     }
 
     /// Takes the room that the node needs as JSON text once it is filled in.
-    fn measure(&self, values: &impl Values, room: &mut Room) -> Result<(), TooLarge> {
+    fn measure(&self, raw: &Value, values: &impl Values, room: &mut Room) -> Result<(), TooLarge> {
         match self {
-            Self::Literal(value) => room.take_json(value),
+            Self::Literal => room.take_json(raw),
             Self::Whole(path) => {
                 room.take_json(&path.find(values).unwrap_or(Seen::Value(&Value::Null)))
             }
@@ -262,43 +289,53 @@ impl Node {
             }
             Self::List(items) => {
                 room.take(2 + items.len().saturating_sub(1))?;
-                items.iter().try_for_each(|i| i.measure(values, room))
+                let raws = raw.as_array().into_iter().flatten();
+                items.iter().zip(raws).try_for_each(|(item, raw)| item.measure(raw, values, room))
             }
             Self::Object(fields) => {
                 room.take(2 + fields.len().saturating_sub(1))?;
-                fields.iter().try_for_each(|(key, value)| {
+                let raws = raw.as_object().into_iter().flatten();
+                fields.iter().zip(raws).try_for_each(|(field, (key, raw))| {
                     room.take(3)?;
                     room.take_text(key)?;
-                    value.measure(values, room)
+                    field.measure(raw, values, room)
                 })
             }
         }
     }
 
     /// Only after [`Node::measure`]: what is filled in is copied.
-    fn render(&self, values: &impl Values) -> Value {
+    fn render(&self, raw: &Value, values: &impl Values) -> Value {
         match self {
-            Self::Literal(value) => value.clone(),
+            Self::Literal => raw.clone(),
             Self::Whole(path) => path.find(values).map_or(Value::Null, Seen::to_value),
             Self::Text(pieces) => {
                 let mut text = String::new();
                 pieces.iter().for_each(|p| p.render(values, &mut text));
                 Value::String(text)
             }
-            Self::List(items) => items.iter().map(|i| i.render(values)).collect(),
+            Self::List(items) => {
+                let raws = raw.as_array().into_iter().flatten();
+                items.iter().zip(raws).map(|(item, raw)| item.render(raw, values)).collect()
+            }
             Self::Object(fields) => {
-                Value::Object(fields.iter().map(|(k, v)| (k.clone(), v.render(values))).collect())
+                let raws = raw.as_object().into_iter().flatten();
+                let filled = fields.iter().zip(raws);
+                let filled =
+                    filled.map(|(field, (key, raw))| (key.clone(), field.render(raw, values)));
+                Value::Object(filled.collect())
             }
         }
     }
 
     fn collect<'n>(&'n self, found: &mut Vec<&'n Path>) {
         match self {
-            Self::Literal(_) => {}
+            Self::Literal => {}
             Self::Whole(path) => found.push(path),
             Self::Text(pieces) => found.extend(pieces.iter().filter_map(Piece::path)),
-            Self::List(items) => items.iter().for_each(|i| i.collect(found)),
-            Self::Object(fields) => fields.iter().for_each(|(_, v)| v.collect(found)),
+            Self::List(nodes) | Self::Object(nodes) => {
+                nodes.iter().for_each(|node| node.collect(found))
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ mod bad_graphs;
 mod bad_input;
 mod execution;
 mod ir;
+mod masked;
 mod retry_config;
 mod work_config;
 mod workflow;

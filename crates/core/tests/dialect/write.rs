@@ -29,6 +29,8 @@ fn names() -> impl Strategy<Value = BTreeSet<String>> {
     let name = prop_oneof!["[A-Za-z_][A-Za-z0-9_.]{0,8}", "[ -~é]{0,6}[a-z]", Just("503".into())];
     // What looks like HTTP statuses must be some.
     let name = name.prop_filter("statuses", |n: &String| !looks_like_statuses(n));
+    // Most names can be written; any text that can be is read back.
+    let name = prop_oneof![9 => name, 1 => any::<String>(), 1 => "[\\x00-\\xa0]{1,3}x"];
     prop::collection::btree_set(name, 0..4)
 }
 
@@ -65,6 +67,7 @@ fn backoffs() -> impl Strategy<Value = Backoff> {
         prop::collection::vec(nanos(), 1..4)
             .prop_map(|d| Shape::List { delays: DelayList::try_from(d).unwrap() }),
         Just(Shape::Custom { name: "mine".into() }),
+        any::<String>().prop_map(|name| Shape::Custom { name }),
     ];
     let jitter = prop_oneof![
         Just(Jitter::None),

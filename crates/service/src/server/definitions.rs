@@ -1,14 +1,12 @@
 //! Parses uploaded definitions and checks them against the service's settings.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
+use super::Settings;
 use super::problem::{Kind, Problem};
-use super::{Settings, masking};
 use retrial::dialect::{
-    Declarations, Diagnostic, Document, Format, Place, Policies, Source, parse_actions,
-    parse_ir_program, parse_workflow,
+    Declarations, Diagnostic, Document, EndpointPlace, Format, Place, Policies, Source,
+    masked_program, masked_workflow, parse_actions, parse_ir_program, parse_workflow,
 };
 use retrial::explain::{Explained, Explanation, explain_all};
 use retrial::failure::sanitise::MASK;
@@ -52,6 +50,9 @@ pub(super) struct DefinitionText<'t> {
     pub(super) actions: Option<&'t str>,
 }
 
+/// The most diagnostics or lint findings about a definition.
+const MOST: usize = 100;
+
 /// The most bytes of a definition.
 const MAX_DEFINITION: usize = 256 * 1024;
 
@@ -70,7 +71,7 @@ impl DefinitionText<'_> {
 
     /// The workflow, if the text is valid and the settings allow all that it uses.
     pub(super) fn read(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
-        let (document, source) = self.parse(settings)?;
+        let document = self.parse(settings)?;
         let mut wrong: Vec<Diagnostic> = document
             .registered
             .iter()
@@ -78,8 +79,10 @@ impl DefinitionText<'_> {
             .map(|function| function.missing.clone())
             .collect();
         for (name, action) in document.workflow.actions() {
-            wrong.extend(forbidden(name, action, &source, settings));
+            let place = document.endpoints.get(name);
+            wrong.extend(place.into_iter().flat_map(|place| forbidden(action, place, settings)));
         }
+        wrong.truncate(MOST);
         if wrong.is_empty() { Ok(document) } else { Err(wrong) }
     }
 
@@ -102,87 +105,77 @@ impl DefinitionText<'_> {
         Err(vec![wrong])
     }
 
-    /// The text with secrets masked; `None` if it is not valid any more.
-    pub(super) fn masked(&self, settings: &Settings) -> Option<String> {
-        let (document, _) = self.parse(settings).ok()?;
-        Some(masking::masked(self.text, &document.workflow))
+    /// The text with every value masked that may be a secret; `None` if it can't be read any more.
+    pub(super) fn masked(&self) -> Option<String> {
+        match self.syntax {
+            Syntax::Toml => masked_workflow(self.name, self.text, Format::Toml).ok(),
+            Syntax::Json => masked_workflow(self.name, self.text, Format::Json).ok(),
+            Syntax::Ir => masked_program(self.name, self.text).ok(),
+        }
     }
 
-    /// The document, and the text that its actions are declared in.
-    fn parse(&self, settings: &Settings) -> Result<(Document, Arc<Source>), Vec<Diagnostic>> {
+    fn parse(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
         let environment = &settings.environment;
-        let own = || Source::new(self.name, self.text);
         let format = match self.syntax {
             Syntax::Toml => Format::Toml,
             Syntax::Json => Format::Json,
             Syntax::Ir => {
-                let (declared, source) = match self.actions {
-                    Some(text) => {
-                        let format = Format::of_text(text);
-                        (parse_actions("actions", text, format)?, Source::new("actions", text))
-                    }
-                    None => (Declarations::default(), own()),
+                let declared = match self.actions {
+                    Some(text) => parse_actions("actions", text, Format::of_text(text))?,
+                    None => Declarations::default(),
                 };
                 // The parser removes an extension from the name.
                 let file = format!("{}.ir", self.name);
-                let document = parse_ir_program(&file, self.text, &declared, environment)?;
-                return Ok((document, source));
+                return parse_ir_program(&file, self.text, &declared, environment);
             }
         };
-        Ok((parse_workflow(self.name, self.text, format, environment)?, own()))
+        parse_workflow(self.name, self.text, format, environment)
     }
 }
 
-/// What `action` uses that the settings forbid. Its webhook is a separate action.
-fn forbidden(
-    name: &str,
-    action: &Action,
-    source: &Arc<Source>,
-    settings: &Settings,
-) -> Vec<Diagnostic> {
+/// What `action`, whose endpoint stands at `place`, uses that the settings forbid. Its webhook is a
+/// separate action.
+fn forbidden(action: &Action, place: &EndpointPlace, settings: &Settings) -> Vec<Diagnostic> {
     let Target::Http(endpoint) = &action.target else { return Vec::new() };
-    let at = |field: &str, written: &str| {
-        let whole = Place::whole(source).child(format!("actions.{name}.{field}"));
-        match source.text.find(written) {
-            Some(start) => whole.at(start..start + written.len()),
-            None => whole,
-        }
-    };
     let to = endpoint.url.parse::<Url>().ok();
     let to = to.as_ref().map(Url::authority);
     let mut wrong = Vec::new();
     for (header, text) in &endpoint.headers {
-        let field = format!("headers.{header}");
+        let place = place.headers.get(header).unwrap_or(&place.http);
         match text {
             HeaderText::Env(variable) if !settings.allow_env.contains_key(variable) => wrong.push(
-                at(&field, &format!("env:{variable}"))
+                place
                     .error(format!("definitions may not use the variable `{variable}`"))
                     .help_with("ask the service's operator to add it to allow_env, with the host"),
             ),
             HeaderText::Env(variable) if !settings.may_have(variable, to) => wrong.push(
-                at(&field, &format!("env:{variable}"))
+                place
                     .error(format!("the variable `{variable}` may not be sent to this host"))
                     .help_with("ask the service's operator to add it to allow_env, with the host"),
             ),
-            HeaderText::Literal(value) if value.contains(MASK) => wrong.push(
-                at(&field, value)
-                    .error(
-                        "the value is masked: the service masked it when it showed the definition",
-                    )
-                    .help_with("write the real value, or env:NAME"),
-            ),
+            HeaderText::Literal(value) if value.contains(MASK) => {
+                wrong.push(masked_value(place).help_with("write the real value, or env:NAME"));
+            }
             HeaderText::Env(_) | HeaderText::Literal(_) => {}
         }
+    }
+    if endpoint.url.contains(MASK) {
+        wrong.push(masked_value(&place.http).help_with("write the whole URL"));
     }
     let allowed = settings.hosts.as_ref().zip(to).is_none_or(|(hosts, to)| hosts.may_allow(to));
     if !allowed {
         wrong.push(
-            at("http", &endpoint.url)
+            place
+                .http
                 .error("actions may not call this host")
                 .help_with("ask the service's operator to add it to allow_hosts"),
         );
     }
     wrong
+}
+
+fn masked_value(place: &Place) -> Diagnostic {
+    place.error("the value is masked: the service masked it when it showed the definition")
 }
 
 /// The lint findings of a document's policies, as JSON.
@@ -197,7 +190,7 @@ pub(super) fn findings(document: Document) -> Value {
         let place = place.unwrap_or_else(|| Place::whole(&Source::new("", "")));
         one.warnings.iter().map(|finding| finding.at(&place)).collect::<Vec<_>>()
     };
-    diagnostics_json(&all.iter().flat_map(of).collect::<Vec<_>>())
+    diagnostics_json(&all.iter().flat_map(of).take(MOST).collect::<Vec<_>>())
 }
 
 /// Diagnostics as JSON.

@@ -22,7 +22,6 @@ mod inspector;
 mod json;
 mod letters;
 mod listing;
-mod masking;
 mod middleware;
 mod monitor;
 mod openapi;

@@ -125,9 +125,9 @@ pub(super) async fn show<W: World>(
     NamePath(name): NamePath,
 ) -> Result<Response, Problem> {
     let stored = service.stored(&name).await?;
-    let shown = service.away(move |settings| {
+    let shown = service.away(move |_| {
         let mut shown = head(&stored);
-        let masked = text(&stored.definition)?.masked(settings);
+        let masked = text(&stored.definition)?.masked();
         shown["text"] = masked.unwrap_or_default().into();
         Ok(shown)
     });

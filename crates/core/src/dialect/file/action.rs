@@ -2,15 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use super::guard;
-use crate::dialect::Diagnostic;
+use super::{EndpointPlace, guard};
 use crate::dialect::number::SECOND;
 use crate::dialect::tree::{Fields, Node};
+use crate::dialect::{Diagnostic, brief};
 use crate::policy::ActionKind;
 use crate::time::Nanos;
 use crate::workflow::{Action, Endpoint, HeaderText, Target};
 
-const KEYS: [&str; 11] = [
+pub(in crate::dialect) const KEYS: [&str; 11] = [
     "http",
     "headers",
     "kind",
@@ -97,6 +97,15 @@ fn target(fields: &Fields<'_>) -> Result<Target, Diagnostic> {
     }
 }
 
+/// Where the endpoint of an action stands, if it has one.
+pub(super) fn endpoint_place(action: &Node) -> Option<EndpointPlace> {
+    let entries = action.entries().ok()?;
+    let field = |key: &str| entries.iter().find(|e| e.key == key).map(|e| &e.node);
+    let headers = field("headers").and_then(|n| n.entries().ok()).unwrap_or_default();
+    let headers = headers.iter().map(|e| (e.key.to_ascii_lowercase(), e.node.place.clone()));
+    Some(EndpointPlace { http: field("http")?.place.clone(), headers: headers.collect() })
+}
+
 /// `POST http://host/path`: a method in capitals and an absolute URL.
 fn endpoint(node: &Node) -> Result<(String, String), Diagnostic> {
     let error = |message: String| match message.contains("; ") {
@@ -111,7 +120,7 @@ fn endpoint(node: &Node) -> Result<(String, String), Diagnostic> {
     };
     let is_method = !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase());
     if !is_method || matches!(method, "CONNECT" | "TRACE") {
-        return Err(error(format!("{method:?} is not a method that an action can use")));
+        return Err(error(format!("{:?} is not a method that an action can use", brief(method))));
     }
     let url = url.trim();
     check_url(url).map_err(error)?;
@@ -168,7 +177,7 @@ fn read_headers(node: &Node) -> Result<BTreeMap<String, HeaderText>, Diagnostic>
         let name = entry.key.to_ascii_lowercase();
         let error = |message: String| entry.place.error(message);
         if name.is_empty() || !name.bytes().all(is_token_byte) {
-            return Err(error(format!("{:?} is not the name of a header", entry.key)));
+            return Err(error(format!("{:?} is not the name of a header", brief(&entry.key))));
         }
         if OWN_HEADERS.contains(&name.as_str()) {
             return Err(
@@ -177,7 +186,7 @@ fn read_headers(node: &Node) -> Result<BTreeMap<String, HeaderText>, Diagnostic>
         }
         let value = header_text(&entry.node)?;
         if headers.insert(name.clone(), value).is_some() {
-            return Err(error(format!("`{name}` is given twice"))
+            return Err(error(format!("`{}` is given twice", brief(&name)))
                 .help_with("header names ignore case; keep one"));
         }
     }
@@ -206,5 +215,5 @@ fn header_text(node: &Node) -> Result<HeaderText, Diagnostic> {
             .error("the header's value has a character that can't be sent")
             .help_with("use printable ASCII"));
     }
-    Ok(HeaderText::Literal(text.clone()))
+    Ok(HeaderText::Literal(text.as_ref().to_owned()))
 }

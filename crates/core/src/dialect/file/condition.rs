@@ -1,7 +1,8 @@
 //! Conditions in Capability 5's form, each part located.
 
+use super::step::Ids;
 use crate::dialect::Diagnostic;
-use crate::dialect::tree::{Data, Fields, Node, did_you_mean_one_of};
+use crate::dialect::tree::{Data, Fields, Node};
 use crate::workflow::{Condition, Field, Root};
 
 #[derive(Clone, Copy)]
@@ -35,7 +36,7 @@ pub(super) enum About {
 }
 
 /// Reads a condition; a step that it looks at must be among `ids`.
-pub(super) fn read(node: &Node, about: About, ids: &[String]) -> Result<Condition, Diagnostic> {
+pub(super) fn read(node: &Node, about: About, ids: &Ids<'_>) -> Result<Condition, Diagnostic> {
     let kind = kind(node)?;
     Ok(match kind {
         Kind::Exists => {
@@ -76,14 +77,14 @@ fn kind(node: &Node) -> Result<Kind, Diagnostic> {
     found.node.choice(&KINDS)
 }
 
-fn parts(node: &Node, about: About, ids: &[String]) -> Result<Vec<Condition>, Diagnostic> {
+fn parts(node: &Node, about: About, ids: &Ids<'_>) -> Result<Vec<Condition>, Diagnostic> {
     let fields = node.fields(&["type", "conditions"])?;
     let list = fields.require("conditions", "write the list of conditions")?;
     list.items()?.iter().map(|n| read(n, about, ids)).collect()
 }
 
 /// A path as a text, or as `{ type = "field", path = "..." }`.
-fn field(fields: &Fields<'_>, about: About, ids: &[String]) -> Result<Field, Diagnostic> {
+fn field(fields: &Fields<'_>, about: About, ids: &Ids<'_>) -> Result<Field, Diagnostic> {
     let node = fields.require("field", "name the field to look at, such as state._last_error")?;
     let path = match &node.data {
         Data::Table(_) => {
@@ -95,10 +96,7 @@ fn field(fields: &Fields<'_>, about: About, ids: &[String]) -> Result<Field, Dia
     };
     let field = Field::parse(path.text()?).map_err(|e| path.place.refuse(&e))?;
     match field.path().root() {
-        Root::Step(id) if !ids.contains(id) => {
-            let error = path.place.error(format!("there is no step `{id}`"));
-            Err(error.help_with(did_you_mean_one_of(id, ids.iter().map(String::as_str))))
-        }
+        Root::Step(id) => ids.find(id, &path.place).map(|_| field),
         Root::Item | Root::Index if about != About::Item => Err(path
             .place
             .error("there is no single item here")

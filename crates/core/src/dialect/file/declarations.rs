@@ -1,13 +1,13 @@
 //! What surrounds the steps: input, actions, defaults, the simulation's table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
 use super::action::{self, KINDS};
-use super::{guard, keep};
+use super::{EndpointPlace, guard};
 use crate::dialect::tree::{Fields, Format, Node, did_you_mean_one_of};
-use crate::dialect::{Diagnostic, Environment, Place, policy};
+use crate::dialect::{Diagnostic, Environment, Errors, Place, brief, policy};
 use crate::policy::Defaults;
 use crate::workflow::{Action, Webhook};
 
@@ -24,6 +24,8 @@ pub struct Declarations {
     pub simulate: Option<Value>,
     /// By action, the one that receives its alerts.
     pub(super) webhooks: BTreeMap<String, Named>,
+    /// By action, where its endpoint stands.
+    pub(in crate::dialect) endpoints: BTreeMap<String, EndpointPlace>,
 }
 
 /// The name of an action, and where it stands.
@@ -47,23 +49,24 @@ pub fn parse_actions(
 ) -> Result<Declarations, Vec<Diagnostic>> {
     let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
     let fields = top.fields(&KEYS).map_err(|e| vec![e])?;
-    let mut errors = Vec::new();
+    let mut errors = Errors::default();
     let declared = Declarations::read(&fields, &mut errors);
-    if errors.is_empty() { Ok(declared) } else { Err(errors) }
+    errors.or(declared)
 }
 
 impl Declarations {
     /// Reads the tables that are there; what is wrong goes to `errors`.
-    pub(super) fn read(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Self {
+    pub(super) fn read(fields: &Fields<'_>, errors: &mut Errors) -> Self {
         let input = fields.get("input").map(Node::to_json_object).unwrap_or_else(|| Ok(Map::new()));
         let simulate = fields.get("simulate").map(|n| n.to_json_object().map(Value::Object));
         let actions = actions(fields, errors);
         Self {
-            input: keep(input, errors).unwrap_or_default(),
+            input: errors.keep(input).unwrap_or_default(),
             webhooks: webhooks(fields, errors),
             actions,
+            endpoints: endpoints(fields),
             defaults: defaults(fields, errors),
-            simulate: keep(simulate.transpose(), errors).flatten(),
+            simulate: errors.keep(simulate.transpose()).flatten(),
         }
     }
 
@@ -100,45 +103,65 @@ impl Declarations {
     }
 }
 
-fn actions(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String, Action> {
+fn actions(fields: &Fields<'_>, errors: &mut Errors) -> BTreeMap<String, Action> {
     let Some(node) = fields.get("actions") else { return BTreeMap::new() };
-    let Some(entries) = keep(node.entries(), errors) else { return BTreeMap::new() };
-    let read =
-        entries.iter().filter_map(|e| Some((e.key.clone(), keep(action::read(&e.node), errors)?)));
-    read.collect()
+    let Some(entries) = errors.keep(node.entries()) else { return BTreeMap::new() };
+    let mut actions = BTreeMap::new();
+    for entry in entries {
+        if errors.is_full() {
+            break;
+        }
+        let action = errors.keep(action::read(&entry.node));
+        actions.extend(action.map(|action| (entry.key.clone(), action)));
+    }
+    actions
+}
+
+fn endpoints(fields: &Fields<'_>) -> BTreeMap<String, EndpointPlace> {
+    let entries = fields.get("actions").and_then(|n| n.entries().ok()).unwrap_or_default();
+    entries.iter().filter_map(|e| Some((e.key.clone(), action::endpoint_place(&e.node)?))).collect()
 }
 
 /// The webhook of each action: another action, by its name.
-fn webhooks(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> BTreeMap<String, Named> {
+fn webhooks(fields: &Fields<'_>, errors: &mut Errors) -> BTreeMap<String, Named> {
     let entries = fields.get("actions").and_then(|n| n.entries().ok()).unwrap_or_default();
+    let names: BTreeSet<&str> = entries.iter().map(|e| e.key.as_str()).collect();
     let read = |of: &str, node: &Node| {
         let name = node.name()?;
         if name == of {
             let error = node.place.error("an action can't be the webhook of its own alerts");
             return Err(error.help_with("name another action: this one is failing"));
         }
-        if !entries.iter().any(|e| e.key == name) {
+        if !names.contains(name) {
             let others = entries.iter().map(|e| e.key.as_str()).filter(|k| *k != of);
-            let error = node.place.error(format!("there is no action `{name}` in [actions]"));
+            let message = format!("there is no action `{}` in [actions]", brief(name));
+            let error = node.place.error(message);
             return Err(error.help_with(did_you_mean_one_of(name, others)));
         }
         Ok(Named { name: name.to_owned(), place: node.place.clone() })
     };
     let named = entries.iter().filter_map(|e| Some((&e.key, guard::webhook(&e.node)?)));
-    named.filter_map(|(of, node)| Some((of.clone(), keep(read(of, node), errors)?))).collect()
+    let mut webhooks = BTreeMap::new();
+    for (of, node) in named {
+        if errors.is_full() {
+            break;
+        }
+        webhooks.extend(errors.keep(read(of, node)).map(|name| (of.clone(), name)));
+    }
+    webhooks
 }
 
 /// `[defaults]`: at most one dialect's key for all, and a table with one for each kind.
-fn defaults(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Defaults {
+fn defaults(fields: &Fields<'_>, errors: &mut Errors) -> Defaults {
     let Some(node) = fields.get("defaults") else { return Defaults::default() };
     let known: Vec<&str> = policy::KEYS.into_iter().chain(KINDS.map(|(name, _)| name)).collect();
-    let Some(fields) = keep(node.fields(&known), errors) else { return Defaults::default() };
+    let Some(fields) = errors.keep(node.fields(&known)) else { return Defaults::default() };
     let mut defaults =
-        Defaults { global: keep(policy::own(&fields), errors).flatten(), by_kind: BTreeMap::new() };
+        Defaults { global: errors.keep(policy::own(&fields)).flatten(), by_kind: BTreeMap::new() };
     for (name, kind) in KINDS {
         let Some(node) = fields.get(name) else { continue };
         let own = node.fields(&policy::KEYS).and_then(|f| policy::own(&f));
-        if let Some(policy) = keep(own, errors).flatten() {
+        if let Some(policy) = errors.keep(own).flatten() {
             defaults.by_kind.insert(kind, policy);
         }
     }

@@ -8,18 +8,20 @@ mod quorum;
 mod step;
 mod transition;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
 
+pub(super) use action::KEYS as ACTION_KEYS;
 pub(super) use declarations::Named;
 pub use declarations::{Declarations, parse_actions};
 
-use super::tree::{Fields, Format, Node, did_you_mean};
-use super::{Diagnostic, Environment, Place};
-use crate::workflow::{
-    Rollback, StepIx, Target, Transition, Workflow, WorkflowError, WorkflowParts,
-};
+pub(super) use step::KEYS as STEP_KEYS;
+
+use super::tree::{Data, Fields, Format, Node, did_you_mean};
+use super::{Diagnostic, Environment, Errors, Place, brief};
+use crate::workflow::{Rollback, Target, Transition, Workflow, WorkflowError, WorkflowParts};
 
 /// A parsed workflow text.
 #[derive(Clone, Debug)]
@@ -34,6 +36,18 @@ pub struct Document {
     pub registered: Vec<Registered>,
     /// Where each step's policy stands, or the step where it has none of its own.
     pub policies: Vec<Place>,
+    /// Where each action that has an endpoint says so, and its headers, by the action's name.
+    pub endpoints: BTreeMap<String, EndpointPlace>,
+}
+
+/// Where the parts of an HTTP endpoint stand.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct EndpointPlace {
+    /// Its method and URL.
+    pub http: Place,
+    /// The values of its headers by lower-case name.
+    pub headers: BTreeMap<String, Place>,
 }
 
 /// An action that must be a registered function.
@@ -54,20 +68,22 @@ impl fmt::Display for Registered {
 
 /// Where the parts of a workflow stand, for what is found wrong with the whole graph.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct Places<'n> {
     /// The list of steps, or the whole text.
     pub(super) steps: Place,
     /// Every step, in text order.
-    pub(super) step: Vec<StepPlace>,
+    pub(super) step: Vec<StepPlace<'n>>,
     /// Every transition, in text order.
     pub(super) transition: Vec<Place>,
     /// The actions that alerts are told to.
     pub(super) webhooks: Vec<Named>,
+    /// The endpoints by the action's name.
+    pub(super) endpoints: BTreeMap<String, EndpointPlace>,
 }
 
 /// Where the parts of a step stand, for what is found wrong with the whole graph.
 #[derive(Clone, Debug)]
-pub(super) struct StepPlace {
+pub(super) struct StepPlace<'n> {
     /// Its id.
     pub(super) id: Place,
     /// Its dependencies, or its id.
@@ -78,8 +94,8 @@ pub(super) struct StepPlace {
     pub(super) keys: Vec<(&'static str, Place)>,
     /// Its policy, or its id.
     pub(super) policy: Place,
-    /// Every text with a reference in it.
-    pub(super) texts: Vec<(Place, String)>,
+    /// What may hold texts with a reference in them.
+    pub(super) texts: Vec<&'n Node>,
 }
 
 const KEYS: [&str; 8] =
@@ -109,31 +125,21 @@ pub fn parse_workflow(
 /// Reads a workflow from a tree.
 pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document, Vec<Diagnostic>> {
     let fields = top.fields(&KEYS).map_err(|e| vec![e])?;
-    let mut errors = Vec::new();
-    let name = name(&fields).unwrap_or_else(|e| {
-        errors.push(e);
-        String::new()
-    });
+    let mut errors = Errors::default();
+    let name = errors.keep(name(&fields)).unwrap_or_default();
     let rollback = fields.get("rollback").map(|n| n.choice(&ROLLBACKS)).transpose();
-    let rollback = keep(rollback, &mut errors).flatten().unwrap_or_default();
+    let rollback = errors.keep(rollback).flatten().unwrap_or_default();
     let declared = Declarations::read(&fields, &mut errors);
-    let ids = step::ids(&fields, &mut errors);
+    let ids = step::Ids::read(&fields, &mut errors);
     let (steps, places) = step::read(&fields, &ids, &declared, environment, &mut errors);
     let (transitions, edges) = transition::read(&fields, &ids, &mut errors);
-    if !errors.is_empty() {
-        errors.sort_by_key(|e| e.span().start);
-        return Err(errors);
-    }
+    errors.or(())?;
     let actions = declared.actions_in(environment);
     let whole = fields.get("steps").map_or(&top.place, |n| &n.place).clone();
     let webhooks = declared.webhooks().cloned().collect();
-    let places = Places { steps: whole, step: places, transition: edges, webhooks };
-    let Declarations { input, simulate, .. } = declared;
-    assemble(
-        WorkflowParts { name, input, actions, steps, transitions, rollback },
-        &places,
-        simulate,
-    )
+    let Declarations { input, simulate, endpoints, .. } = declared;
+    let places = Places { steps: whole, step: places, transition: edges, webhooks, endpoints };
+    assemble(WorkflowParts { name, input, actions, steps, transitions, rollback }, places, simulate)
 }
 
 fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
@@ -145,17 +151,21 @@ fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
     }
     Err(name
         .place
-        .error(format!("{text:?} is not a name"))
+        .error(format!("{:?} is not a name", brief(text)))
         .help_with("use up to 100 letters, digits, spaces, `_`, `-` and `.`, no dot first"))
 }
 
 /// Checks the graph and points at the text where it makes no sense.
 pub(super) fn assemble(
     parts: WorkflowParts,
-    places: &Places,
+    places: Places<'_>,
     simulate: Option<Value>,
 ) -> Result<Document, Vec<Diagnostic>> {
-    let graph = Graph { parts: parts.clone(), places };
+    let ids = parts.steps.iter().map(|s| s.id.clone()).collect();
+    let id = |at: usize| parts.steps.get(at).map(|s| s.id.clone()).unwrap_or_default();
+    let edge = |t: &Transition| (id(t.from.index()), id(t.to.index()));
+    let edges = parts.transitions.iter().map(edge).collect();
+    let graph = Graph { ids, edges, places: &places };
     let workflow = Workflow::try_from(parts).map_err(|e| vec![graph.locate(&e)])?;
     let is_http = |action: &str| {
         workflow.actions().get(action).is_some_and(|a| matches!(a.target, Target::Http(_)))
@@ -172,7 +182,7 @@ pub(super) fn assemble(
         })
         .collect();
     let policies = places.step.iter().map(|p| p.policy.clone()).collect();
-    Ok(Document { workflow, simulate, registered, policies })
+    Ok(Document { workflow, simulate, registered, policies, endpoints: places.endpoints })
 }
 
 fn unregistered(action: &str, place: &Place) -> Diagnostic {
@@ -185,8 +195,10 @@ fn unregistered(action: &str, place: &Place) -> Diagnostic {
 
 /// A graph that was refused, and where its parts stand.
 struct Graph<'p> {
-    parts: WorkflowParts,
-    places: &'p Places,
+    ids: Vec<String>,
+    /// The ends of each transition.
+    edges: Vec<(String, String)>,
+    places: &'p Places<'p>,
 }
 
 impl Graph<'_> {
@@ -216,7 +228,7 @@ impl Graph<'_> {
         match error {
             WorkflowError::UnknownReference { reference, .. } => {
                 let named = reference.split('.').nth(1).unwrap_or_default();
-                let ids = self.parts.steps.iter().map(|s| s.id.as_str());
+                let ids = self.ids.iter().map(String::as_str);
                 diagnostic.help_with(did_you_mean(named, ids))
             }
             _ => diagnostic,
@@ -225,16 +237,13 @@ impl Graph<'_> {
 
     /// The first transition along the cycle, if any edge of it is one.
     fn edge_of(&self, cycle: &[String]) -> Option<&Place> {
-        let id = |at: StepIx| self.parts.steps.get(at.index()).map(|s| s.id.as_str());
-        let is_on = |t: &Transition| {
-            cycle.windows(2).any(|w| id(t.from) == Some(&w[0]) && id(t.to) == Some(&w[1]))
-        };
-        let at = self.parts.transitions.iter().position(is_on)?;
+        let on: BTreeSet<_> = cycle.windows(2).map(|pair| (&pair[0], &pair[1])).collect();
+        let at = self.edges.iter().position(|(from, to)| on.contains(&(from, to)))?;
         self.places.transition.get(at)
     }
 }
 
-impl StepPlace {
+impl StepPlace<'_> {
     /// All of it in one place.
     pub(super) fn at(place: &Place) -> Self {
         let [id, after, policy, action] = [(); 4].map(|()| place.clone());
@@ -246,12 +255,17 @@ impl StepPlace {
     }
 
     fn text_with(&self, reference: &str) -> &Place {
-        let found = self.texts.iter().find(|(_, text)| text.contains(reference));
-        found.map_or(&self.id, |(place, _)| place)
+        let found = self.texts.iter().find_map(|node| text_with(node, reference));
+        found.unwrap_or(&self.id)
     }
 }
 
-/// Keeps the value, or collects what is wrong.
-fn keep<T>(result: Result<T, Diagnostic>, errors: &mut Vec<Diagnostic>) -> Option<T> {
-    result.map_err(|e| errors.push(e)).ok()
+/// The first text below `node` with `reference` in it.
+fn text_with<'n>(node: &'n Node, reference: &str) -> Option<&'n Place> {
+    match &node.data {
+        Data::Text(text) => text.contains(reference).then_some(&node.place),
+        Data::List(items) => items.iter().find_map(|n| text_with(n, reference)),
+        Data::Table(entries) => entries.iter().find_map(|e| text_with(&e.node, reference)),
+        _ => None,
+    }
 }

@@ -1,18 +1,18 @@
 //! `[[steps]]`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::action::heartbeat_timeout;
 use super::condition::About;
-use super::{Declarations, StepPlace, condition, keep, quorum};
+use super::{Declarations, StepPlace, condition, quorum};
 use crate::dialect::tree::{Data, Fields, Node, did_you_mean_one_of};
-use crate::dialect::{Diagnostic, Environment, Place, policy};
+use crate::dialect::{Diagnostic, Environment, Errors, Place, brief, policy};
 use crate::policy::Defaults;
-use crate::workflow::{Quorum, Root, Step, StepIx, Template};
+use crate::workflow::{MAX_STEPS, Quorum, Root, Step, StepIx, Template, WorkflowError};
 
-const KEYS: [&str; 13] = [
+pub(in crate::dialect) const KEYS: [&str; 13] = [
     "id",
     "action",
     "args",
@@ -30,61 +30,85 @@ const KEYS: [&str; 13] = [
 /// Those that a graph may be refused for.
 const PLACED: [&str; 3] = ["join", "success", "compensates"];
 
-/// The ids of all steps in text order; empty where there is none to read.
-pub(super) fn ids(fields: &Fields<'_>, errors: &mut Vec<Diagnostic>) -> Vec<String> {
-    let steps = fields.require("steps", "add at least one step").and_then(Node::items);
-    let Some(steps) = keep(steps, errors) else { return Vec::new() };
-    if u16::try_from(steps.len()).is_err() {
-        let place = fields.get("steps").map_or(fields.place(), |n| &n.place);
-        errors.push(place.error(format!("{} steps are too many", steps.len())));
-        return Vec::new();
-    }
-    // A step that is no table, or has no id, is reported when the steps are read.
-    let id = |n: &Node| match &n.data {
-        Data::Table(entries) => entries
-            .iter()
-            .find(|e| e.key == "id")
-            .and_then(|e| e.node.text().ok())
-            .unwrap_or_default()
-            .to_owned(),
-        _ => String::new(),
-    };
-    steps.iter().map(id).collect()
+/// The ids of all steps.
+#[derive(Debug, Default)]
+pub(super) struct Ids<'n> {
+    /// In text order; empty for a step that has none.
+    all: Vec<&'n str>,
+    /// The first place of each.
+    at: BTreeMap<&'n str, StepIx>,
 }
 
-/// The place of the step that `node` names.
-pub(super) fn place_of(node: &Node, ids: &[String]) -> Result<StepIx, Diagnostic> {
-    let id = node.name()?;
-    let at = ids.iter().position(|known| known == id).and_then(|n| u16::try_from(n).ok());
-    at.map(StepIx).ok_or_else(|| {
-        let help =
-            did_you_mean_one_of(id, ids.iter().map(String::as_str).filter(|id| !id.is_empty()));
-        node.place.error(format!("there is no step `{id}`")).help_with(help)
-    })
+impl<'n> Ids<'n> {
+    /// The ids of all steps; empty where there is none to read.
+    pub(super) fn read(fields: &Fields<'n>, errors: &mut Errors) -> Self {
+        let steps = fields.require("steps", "add at least one step").and_then(Node::items);
+        let Some(steps) = errors.keep(steps) else { return Self::default() };
+        if steps.len() > MAX_STEPS {
+            let error = WorkflowError::TooManySteps { count: steps.len(), most: MAX_STEPS };
+            let place = fields.get("steps").map_or(fields.place(), |n| &n.place);
+            errors.push(place.refuse(&error));
+            return Self::default();
+        }
+        // A step that is no table, or has no id, is reported when the steps are read.
+        let id = |n: &'n Node| match &n.data {
+            Data::Table(entries) => {
+                let id = entries.iter().find(|e| e.key == "id");
+                id.and_then(|e| e.node.text().ok()).unwrap_or_default()
+            }
+            _ => "",
+        };
+        let all: Vec<&str> = steps.iter().map(id).collect();
+        let places: Vec<(&str, StepIx)> = all.iter().copied().zip((0..).map(StepIx)).collect();
+        // Of steps with the same id the first stays.
+        Self { all, at: places.into_iter().rev().collect() }
+    }
+
+    /// The place of the step called `id`, or that there is none, said at `place`.
+    pub(super) fn find(&self, id: &str, place: &Place) -> Result<StepIx, Diagnostic> {
+        self.at.get(id).copied().ok_or_else(|| {
+            let help =
+                did_you_mean_one_of(id, self.all.iter().copied().filter(|id| !id.is_empty()));
+            place.error(format!("there is no step `{}`", brief(id))).help_with(help)
+        })
+    }
+
+    /// The place of the step that `node` names.
+    pub(super) fn place_of(&self, node: &Node) -> Result<StepIx, Diagnostic> {
+        self.find(node.name()?, &node.place)
+    }
 }
 
 /// The steps and where their parts stand.
-pub(super) fn read(
-    fields: &Fields<'_>,
-    ids: &[String],
+pub(super) fn read<'n>(
+    fields: &Fields<'n>,
+    ids: &Ids<'_>,
     declared: &Declarations,
     environment: &Environment,
-    errors: &mut Vec<Diagnostic>,
-) -> (Vec<Step>, Vec<StepPlace>) {
+    errors: &mut Errors,
+) -> (Vec<Step>, Vec<StepPlace<'n>>) {
     let nodes = fields.get("steps").and_then(|n| n.items().ok()).unwrap_or_default();
     let fans_out = |n: &Node| n.entries().is_ok_and(|all| all.iter().any(|e| e.key == "for_each"));
     let fanned = (0..)
-        .zip(nodes.iter().take(ids.len()))
+        .zip(nodes.iter().take(ids.all.len()))
         .filter(|(_, n)| fans_out(n))
         .map(|(at, _)| StepIx(at));
     let defaults = declared.defaults_in(environment);
     let reader = Reader { ids, fanned: fanned.collect(), declared, defaults };
-    let read = nodes.iter().take(ids.len()).filter_map(|n| keep(reader.step(n), errors));
-    read.unzip()
+    let (mut steps, mut places) = (Vec::new(), Vec::new());
+    for node in nodes.iter().take(ids.all.len()) {
+        if errors.is_full() {
+            break;
+        }
+        let Some((step, place)) = errors.keep(reader.step(node)) else { continue };
+        steps.push(step);
+        places.push(place);
+    }
+    (steps, places)
 }
 
 struct Reader<'r> {
-    ids: &'r [String],
+    ids: &'r Ids<'r>,
     /// The steps that fan out.
     fanned: BTreeSet<StepIx>,
     declared: &'r Declarations,
@@ -92,7 +116,7 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    fn step(&self, node: &Node) -> Result<(Step, StepPlace), Diagnostic> {
+    fn step<'n>(&self, node: &'n Node) -> Result<(Step, StepPlace<'n>), Diagnostic> {
         let known: Vec<&str> = KEYS.into_iter().chain(policy::KEYS).collect();
         let fields = node.fields(&known)?;
         let id = fields.require("id", "give the step a name of its own")?;
@@ -103,7 +127,7 @@ impl Reader<'_> {
         let flag = |key: &str| fields.get(key).map_or(Ok(false), Node::boolean);
         let (args, for_each) = (fields.get("args"), fields.get("for_each"));
         let quorum = |key: &str| fields.get(key).map_or(Ok(Quorum::All), quorum::read);
-        let compensates = fields.get("compensates").map(|n| place_of(n, self.ids)).transpose()?;
+        let compensates = fields.get("compensates").map(|n| self.ids.place_of(n)).transpose()?;
         let item = for_each.is_some() || compensates.is_some_and(|of| self.fanned.contains(&of));
         let scope = Scope { item, result: compensates.is_some() };
         let about = if item { About::Item } else { About::Attempt };
@@ -127,9 +151,7 @@ impl Reader<'_> {
             policy,
             origin,
         };
-        let mut texts = Vec::new();
-        let readers = [args, for_each, requires, ensures];
-        readers.into_iter().flatten().for_each(|n| collect_texts(n, &mut texts));
+        let texts = [args, for_each, requires, ensures].into_iter().flatten().collect();
         let after = fields.get("after").unwrap_or(id).place.clone();
         let keys = PLACED.iter().filter_map(|k| Some((*k, fields.get(k)?.place.clone())));
         let own = fields.at_most_one(&policy::KEYS)?;
@@ -147,8 +169,8 @@ impl Reader<'_> {
     /// One id or a list of them.
     fn after(&self, node: &Node) -> Result<Vec<StepIx>, Diagnostic> {
         match &node.data {
-            Data::Text(_) => Ok(vec![place_of(node, self.ids)?]),
-            _ => node.items()?.iter().map(|n| place_of(n, self.ids)).collect(),
+            Data::Text(_) => Ok(vec![self.ids.place_of(node)?]),
+            _ => node.items()?.iter().map(|n| self.ids.place_of(n)).collect(),
         }
     }
 }
@@ -171,7 +193,7 @@ fn step_id(node: &Node) -> Result<String, Diagnostic> {
     }
     Err(node
         .place
-        .error(format!("{id:?} is not an id"))
+        .error(format!("{:?} is not an id", brief(id)))
         .help_with("use up to 100 letters, digits, `_` and `-`"))
 }
 
@@ -220,22 +242,16 @@ fn check_text(place: &Place, text: &str, scope: Scope) -> Result<(), Diagnostic>
             false => ("in the arguments of a fanned-out step", "add `for_each` to the step"),
             true => ("where the step that is undone fans out", "use ${result}"),
         };
-        let only = format!("`{path}` exists only {where_}");
+        let only = format!("`{}` exists only {where_}", brief(&path.to_string()));
         return Err(place.error(only).help_with(help));
     }
     match paths.iter().find(|p| !scope.result && *p.root() == Root::Result) {
         Some(path) => Err(place
-            .error(format!("`{path}` exists only in `ensures` and in a compensation"))
+            .error(format!(
+                "`{}` exists only in `ensures` and in a compensation",
+                brief(&path.to_string())
+            ))
             .help_with("use ${steps.ID.result}")),
         None => Ok(()),
-    }
-}
-
-fn collect_texts(node: &Node, texts: &mut Vec<(Place, String)>) {
-    match &node.data {
-        Data::Text(text) => texts.push((node.place.clone(), text.clone())),
-        Data::List(items) => items.iter().for_each(|n| collect_texts(n, texts)),
-        Data::Table(entries) => entries.iter().for_each(|e| collect_texts(&e.node, texts)),
-        _ => {}
     }
 }

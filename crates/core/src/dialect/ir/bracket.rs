@@ -7,6 +7,7 @@ use winnow::stream::{Location, Stream};
 
 use super::call::{self, Call};
 use super::setting::Setting;
+use crate::dialect::brief;
 use crate::dialect::scan::{Fault, Input, Scan, eat, expected, must, next_span, one, quoted, run};
 use crate::dialect::tree::{NO_STATUSES, did_you_mean, makes_sense};
 use crate::policy::{Backoff, Limit, Matcher, PolicyParts, Rule};
@@ -14,17 +15,21 @@ use crate::time::Nanos;
 
 /// What the brackets behind one call say.
 #[derive(Debug, Default)]
-pub(super) struct Brackets {
+pub(in crate::dialect) struct Brackets {
     rules: Vec<Rule>,
     call: Call,
 }
+
+/// The most rules of a policy: each is compared with every other.
+pub(in crate::dialect) const MOST_RULES: usize = 100;
 
 /// What a rule says.
 const RULE_KEYS: [&str; 2] = ["retry", "backoff"];
 
 impl Brackets {
-    pub(super) fn into_parts(self, parts: &mut PolicyParts) {
+    pub(in crate::dialect) fn into_parts(self, parts: &mut PolicyParts) {
         parts.rules = self.rules;
+        parts.rules.shrink_to_fit();
         self.call.into_parts(parts);
     }
 }
@@ -81,6 +86,12 @@ fn bracket(input: &mut Input<'_>, brackets: &mut Brackets) -> Scan<()> {
     let matcher = matcher(input)?;
     let settings = settings(input)?;
     match settings.iter().find(|s| call::KEYS.contains(&s.key)) {
+        None if brackets.rules.len() >= MOST_RULES => {
+            let message = format!("a policy has at most {MOST_RULES} rules");
+            return Err(
+                Fault::new(next_span(input), message).help_with("merge rules that are alike")
+            );
+        }
         None => brackets.rules.push(rule(matcher.map(|(names, _)| names), &settings)?),
         Some(call) => call_settings(brackets, call, matcher.map(|(_, span)| span), &settings)?,
     }
@@ -192,7 +203,7 @@ fn setting<'t>(input: &mut Input<'t>) -> Scan<Setting<'t>> {
     }
     if !RULE_KEYS.contains(&key) && !call::KEYS.contains(&key) {
         let help = did_you_mean(key, RULE_KEYS.into_iter().chain(call::KEYS));
-        return Err(Fault::new(key_span, format!("unknown key `{key}`")).help_with(help));
+        return Err(Fault::new(key_span, format!("unknown key `{}`", brief(key))).help_with(help));
     }
     blank(input);
     must(input, ":")?;
@@ -229,7 +240,8 @@ fn call_settings(
     matcher: Option<Range<usize>>,
     settings: &[Setting<'_>],
 ) -> Scan<()> {
-    let alone = format!("write it in a bracket of its own: [{}: {}]", call.key, call.value);
+    let value = brief(call.value);
+    let alone = format!("write it in a bracket of its own: [{}: {value}]", call.key);
     if let Some(span) = matcher {
         let message = format!("`{}` applies to every failure and takes no `->`", call.key);
         return Err(Fault::new(span, message).help_with(alone));

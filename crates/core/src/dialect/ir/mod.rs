@@ -13,7 +13,10 @@ mod program;
 mod setting;
 mod statement;
 
+pub(super) use bracket::MOST_RULES;
 pub use program::parse_ir_program;
+pub(super) use program::statements;
+pub(super) use statement::{Expr, Statement};
 
 use super::scan::Input;
 use super::tree::{Data, Node};

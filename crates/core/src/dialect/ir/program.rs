@@ -10,9 +10,10 @@ use super::statement::{Expr, Statement, Word, line};
 use crate::dialect::file::{Declarations, Document, Places, StepPlace, assemble};
 use crate::dialect::scan::Input;
 use crate::dialect::tree::did_you_mean;
-use crate::dialect::{Diagnostic, Environment, Place, Source, policy_from};
-use crate::policy::{Dialect, Origin, Policy, PolicyParts};
-use crate::workflow::{self, Root, Step, StepIx, Template};
+use crate::dialect::tree::load::{Load, TABLE, TOO_MUCH};
+use crate::dialect::{Diagnostic, Environment, Errors, Place, Source, brief, policy_from};
+use crate::policy::{Defaults, Dialect, Origin, Policy, PolicyParts};
+use crate::workflow::{self, MAX_STEPS, Root, Step, StepIx, Template};
 
 /// Names that a result may not take: they mean something else in an argument.
 const RESERVED: [&str; 7] = ["input", "true", "True", "false", "False", "null", "None"];
@@ -32,23 +33,21 @@ pub fn parse_ir_program(
 ) -> Result<Document, Vec<Diagnostic>> {
     let source = Source::new(file, text);
     let statements = statements(&source)?;
-    if u16::try_from(statements.len()).is_err() {
-        let message = format!("{} statements are too many", statements.len());
-        return Err(vec![Place::whole(&source).error(message).help_with("split the program")]);
-    }
-    let mut program = Program { declared, environment, ids: ids(&statements), steps: Vec::new() };
-    let mut errors = Vec::new();
+    let ids = ids(&statements);
+    let first = ids.iter().enumerate().rev().map(|(n, id)| (id.clone(), n)).collect();
+    let defaults = declared.defaults_in(environment);
+    let mut program = Program { declared, defaults, ids, first, steps: Vec::new() };
+    let mut errors = Errors::default();
     let mut places = Vec::new();
     for (n, (place, statement)) in statements.into_iter().enumerate() {
+        if errors.is_full() {
+            break;
+        }
         let at = place.child(&program.ids[n]).at(offset(&place, &statement.span));
         places.push(StepPlace::at(&at));
-        if let Err(error) = program.add(n, &place, statement) {
-            errors.push(error);
-        }
+        errors.keep(program.add(n, &place, statement));
     }
-    if !errors.is_empty() {
-        return Err(errors);
-    }
+    errors.or(())?;
     let parts = workflow::WorkflowParts {
         name: name_of(file),
         input: declared.input.clone(),
@@ -62,8 +61,9 @@ pub fn parse_ir_program(
         step: places,
         transition: Vec::new(),
         webhooks: declared.webhooks().cloned().collect(),
+        endpoints: declared.endpoints.clone(),
     };
-    assemble(parts, &places, declared.simulate.clone())
+    assemble(parts, places, declared.simulate.clone())
 }
 
 /// A file's name without folder and extension.
@@ -78,33 +78,76 @@ fn offset(line: &Place, span: &Range<usize>) -> Range<usize> {
 }
 
 /// Every statement with the place of its line, or everything that is wrong with any line.
-fn statements(source: &Arc<Source>) -> Result<Vec<(Place, Statement)>, Vec<Diagnostic>> {
+pub(in crate::dialect) fn statements(
+    source: &Arc<Source>,
+) -> Result<Vec<(Place, Statement)>, Vec<Diagnostic>> {
     let whole = Place::whole(source);
-    let (mut found, mut errors, mut start) = (Vec::new(), Vec::new(), 0);
+    check_load(&whole).map_err(|e| vec![e])?;
+    let (mut found, mut errors, mut start) = (Vec::new(), Errors::default(), 0);
     for text in source.text.split('\n') {
-        let place = whole.at(start..start + text.len());
-        match line(&mut Input::new(text)) {
-            Ok(statement) => found.extend(statement.map(|s| (place, s))),
-            Err(fault) => errors.push(fault.within(&place)),
+        if errors.is_full() {
+            break;
         }
+        let place = whole.at(start..start + text.len());
+        let read = line(&mut Input::new(text)).map_err(|fault| fault.within(&place));
+        found.extend(errors.keep(read).flatten().map(|s| (place, s)));
         start += text.len() + 1;
+        if found.len() > MAX_STEPS {
+            let message = format!("the program has more than {MAX_STEPS} statements");
+            return Err(vec![whole.error(message).help_with("split the program")]);
+        }
     }
-    if errors.is_empty() { Ok(found) } else { Err(errors) }
+    errors.or(found)
+}
+
+/// Counts what begins a value or a table, before anything is kept of it.
+fn check_load(whole: &Place) -> Result<(), Diagnostic> {
+    let (mut load, mut quote, mut escaped, mut is_comment) = (Load::new(), None, false, false);
+    for (at, b) in whole.source().text.bytes().enumerate() {
+        let counts = match (b, quote) {
+            (b'\n', _) => {
+                (quote, is_comment) = (None, false);
+                1
+            }
+            _ if is_comment => 0,
+            (_, Some(open)) => {
+                quote = Some(open).filter(|_| escaped || b != open);
+                0
+            }
+            (b'"' | b'\'', None) => {
+                quote = Some(b);
+                1
+            }
+            (b'#', None) => {
+                is_comment = true;
+                0
+            }
+            (b'{', None) => 1 + TABLE,
+            // It may be the name of a result, which becomes a longer reference.
+            (b',' | b'[' | b'(', None) => 2,
+            (b':', None) => 1,
+            _ => 0,
+        };
+        escaped = b == b'\\' && !escaped;
+        let too_much = || whole.at(at..at).error(TOO_MUCH.0).help_with(TOO_MUCH.1);
+        load.take(counts).ok_or_else(too_much)?;
+    }
+    Ok(())
 }
 
 /// The id of each statement's step: its result's name, else its action's, numbered when taken.
 fn ids(statements: &[(Place, Statement)]) -> Vec<String> {
-    let named = statements.iter().filter_map(|(_, s)| s.name.as_ref().map(|n| n.text.clone()));
+    let named = statements.iter().filter_map(|(_, s)| s.name.as_ref().map(|n| n.text.to_string()));
     let mut taken: BTreeSet<String> = named.collect();
-    let mut numbers: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
     let mut ids = Vec::new();
     for (_, statement) in statements {
         if let Some(name) = &statement.name {
-            ids.push(name.text.clone());
+            ids.push(name.text.to_string());
             continue;
         }
         let base = statement.action.text.replace('.', "_");
-        let number = numbers.entry(&statement.action.text).or_insert(1);
+        let number = numbers.entry(base.clone()).or_insert(1);
         let mut id = base.clone();
         while !taken.insert(id.clone()) {
             *number += 1;
@@ -117,8 +160,10 @@ fn ids(statements: &[(Place, Statement)]) -> Vec<String> {
 
 struct Program<'d> {
     declared: &'d Declarations,
-    environment: &'d Environment,
+    defaults: Defaults,
     ids: Vec<String>,
+    /// The first statement of each id.
+    first: BTreeMap<String, usize>,
     steps: Vec<Step>,
 }
 
@@ -142,12 +187,12 @@ impl Program<'_> {
     }
 
     fn check_name(&self, n: usize, name: &Word) -> Result<(), (String, String)> {
-        if RESERVED.contains(&name.text.as_str()) {
+        if RESERVED.contains(&&*name.text) {
             let message = format!("`{}` is a reserved word", name.text);
             return Err((message, "choose another name for the result".into()));
         }
-        if self.ids[..n].contains(&name.text) {
-            let message = format!("`{}` already names a result", name.text);
+        if self.first.get(&*name.text).is_some_and(|first| *first < n) {
+            let message = format!("`{}` already names a result", brief(&name.text));
             return Err((message, "give each result its own name".into()));
         }
         Ok(())
@@ -161,7 +206,7 @@ impl Program<'_> {
     ) -> Result<(Policy, Origin), Diagnostic> {
         let Some(brackets) = brackets else {
             let kind = self.declared.actions.get(action).map(|a| a.kind).unwrap_or_default();
-            let resolved = self.declared.defaults_in(self.environment).resolve(None, kind);
+            let resolved = self.defaults.resolve(None, kind);
             return Ok(match resolved {
                 (_, Origin::BuiltIn) => (Policy::no_retries(Dialect::Ir), Origin::Task),
                 given => given,
@@ -174,9 +219,13 @@ impl Program<'_> {
 
     /// The steps that `args` read, in text order.
     fn dependencies(&self, args: &Template) -> Vec<StepIx> {
-        let read = |id: &String| args.paths().iter().any(|p| *p.root() == Root::Step(id.clone()));
-        let places = self.ids.iter().enumerate().filter(|(_, id)| read(id));
-        places.filter_map(|(n, _)| u16::try_from(n).ok()).map(StepIx).collect()
+        let paths = args.paths();
+        let read = paths.iter().filter_map(|path| match path.root() {
+            Root::Step(id) => self.first.get(id).copied(),
+            _ => None,
+        });
+        let read: BTreeSet<usize> = read.collect();
+        read.into_iter().filter_map(|n| u16::try_from(n).ok()).map(StepIx).collect()
     }
 
     fn template(
@@ -186,7 +235,7 @@ impl Program<'_> {
         args: &[(Word, Expr)],
     ) -> Result<Template, Diagnostic> {
         let value = |(key, expr): &(Word, Expr)| {
-            Ok((key.text.clone(), self.value(n, &line.child(&key.text), expr)?))
+            Ok((key.text.to_string(), self.value(n, &line.child(&key.text), expr)?))
         };
         let object: Map<String, Value> = args.iter().map(value).collect::<Result<_, _>>()?;
         Template::try_from(Value::Object(object)).map_err(|e| line.refuse(&e))
@@ -203,7 +252,8 @@ impl Program<'_> {
                 items.iter().map(|i| self.value(n, line, i)).collect::<Result<_, _>>()?
             }
             Expr::Table(pairs) => {
-                let value = |(k, v): &(String, Expr)| Ok((k.clone(), self.value(n, line, v)?));
+                let value =
+                    |(k, v): &(Box<str>, Expr)| Ok((k.to_string(), self.value(n, line, v)?));
                 Value::Object(pairs.iter().map(value).collect::<Result<_, _>>()?)
             }
         })
@@ -211,17 +261,23 @@ impl Program<'_> {
 
     /// A text, whose own `${...}` are read like those of a workflow file.
     fn text(&self, n: usize, line: &Place, text: &Word) -> Result<Value, Diagnostic> {
-        let value = Value::String(text.text.clone());
+        let value = Value::String(text.text.to_string());
         let place = line.at(offset(line, &text.span));
         let template = Template::try_from(value.clone()).map_err(|e| place.refuse(&e))?;
         for path in template.paths() {
             match path.root() {
                 Root::Step(id) => self.check_earlier(n, &place, id)?,
                 Root::Item | Root::Index => {
-                    return Err(place.error(format!("`{path}` exists only in a fan-out")));
+                    return Err(place.error(format!(
+                        "`{}` exists only in a fan-out",
+                        brief(&path.to_string())
+                    )));
                 }
                 Root::Result => {
-                    return Err(place.error(format!("`{path}` exists only in a condition")));
+                    return Err(place.error(format!(
+                        "`{}` exists only in a condition",
+                        brief(&path.to_string())
+                    )));
                 }
                 Root::Input | Root::LastError | Root::Errors => {}
             }
@@ -234,10 +290,11 @@ impl Program<'_> {
         let place = line.at(offset(line, &path.span));
         let (root, rest) = match path.text.split_once('.') {
             Some((root, rest)) => (root, format!(".{rest}")),
-            None => (path.text.as_str(), String::new()),
+            None => (&*path.text, String::new()),
         };
         if rest.split('.').skip(1).any(str::is_empty) {
-            return Err(place.error(format!("`{}` has an empty part between its dots", path.text)));
+            let message = format!("`{}` has an empty part between its dots", brief(&path.text));
+            return Err(place.error(message));
         }
         if root == "input" {
             return Ok(format!("${{input{rest}}}"));
@@ -247,14 +304,17 @@ impl Program<'_> {
     }
 
     fn check_earlier(&self, n: usize, place: &Place, id: &str) -> Result<(), Diagnostic> {
-        if self.ids[..n].iter().any(|known| known == id) {
+        let found = self.first.get(id);
+        if found.is_some_and(|first| *first < n) {
             return Ok(());
         }
         let known = self.ids[..n].iter().map(String::as_str).chain(["input"]);
-        let help = match self.ids[n..].iter().any(|later| later == id) {
+        let help = match found.is_some() {
             true => "a call can only use results of earlier lines; move it down".to_owned(),
             false => format!("{}; put a text in quotes", did_you_mean(id, known)),
         };
-        Err(place.error(format!("no earlier line gives a result named `{id}`")).help_with(help))
+        Err(place
+            .error(format!("no earlier line gives a result named `{}`", brief(id)))
+            .help_with(help))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::dialect::brief;
 use crate::dialect::number::{self, SECOND};
 use crate::dialect::scan::{Fault, Scan};
 use crate::dialect::tree::did_you_mean;
@@ -47,7 +48,8 @@ impl Setting<'_> {
 
     pub(super) fn count(&self, least: u32, most: u32) -> Scan<u32> {
         self.value.parse().ok().filter(|n| (least..=most).contains(n)).ok_or_else(|| {
-            let message = format!("`{}` must be a whole number, found `{}`", self.key, self.value);
+            let message =
+                format!("`{}` must be a whole number, found `{}`", self.key, brief(self.value));
             Fault::new(self.value_span.clone(), message).help_with(format!("use {least} to {most}"))
         })
     }
@@ -70,7 +72,7 @@ impl Setting<'_> {
     }
 
     fn refuse(&self, what: &str, help: &str) -> Fault {
-        let message = format!("`{}`: `{}` {what}", self.key, self.value);
+        let message = format!("`{}`: `{}` {what}", self.key, brief(self.value));
         Fault::new(self.value_span.clone(), message).help_with(help)
     }
 }

@@ -1,34 +1,36 @@
 //! `x = @action(a=1, b=x.value, c=[1, "two"])` and the brackets behind it.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use winnow::stream::{Location, Stream};
 
 use super::bracket::{Brackets, behind_call, blank};
+use crate::dialect::brief;
 use crate::dialect::scan::{Fault, Input, Scan, eat, expected, must, next_span, one, quoted, run};
 
 /// A word and its place.
 #[derive(Debug)]
-pub(super) struct Word {
-    pub(super) text: String,
-    pub(super) span: Range<usize>,
+pub(in crate::dialect) struct Word {
+    pub(in crate::dialect) text: Box<str>,
+    pub(in crate::dialect) span: Range<usize>,
 }
 
 /// One call of an action.
 #[derive(Debug)]
-pub(super) struct Statement {
+pub(in crate::dialect) struct Statement {
     /// What the result is called.
-    pub(super) name: Option<Word>,
-    pub(super) action: Word,
-    pub(super) args: Vec<(Word, Expr)>,
-    pub(super) brackets: Option<Brackets>,
+    pub(in crate::dialect) name: Option<Word>,
+    pub(in crate::dialect) action: Word,
+    pub(in crate::dialect) args: Vec<(Word, Expr)>,
+    pub(in crate::dialect) brackets: Option<Brackets>,
     /// The call, without its brackets.
-    pub(super) span: Range<usize>,
+    pub(in crate::dialect) span: Range<usize>,
 }
 
 /// An argument.
 #[derive(Debug)]
-pub(super) enum Expr {
+pub(in crate::dialect) enum Expr {
     Null,
     Bool(bool),
     Number(serde_json::Number),
@@ -36,7 +38,7 @@ pub(super) enum Expr {
     /// A result or the input, and a path into it.
     Path(Word),
     List(Vec<Expr>),
-    Table(Vec<(String, Expr)>),
+    Table(Vec<(Box<str>, Expr)>),
 }
 
 /// The deepest nesting of an argument.
@@ -90,7 +92,7 @@ fn word(input: &mut Input<'_>, what: &str, also: impl Fn(char) -> bool) -> Scan<
         return Err(expected(input, what));
     }
     let (text, span) = run(input, |c| c.is_ascii_alphanumeric() || also(c));
-    Ok(Word { text: text.to_owned(), span })
+    Ok(Word { text: text.into(), span })
 }
 
 /// `key SEPARATOR value, ...` up to `close`, which is taken.
@@ -101,14 +103,15 @@ fn pairs(
     separator: char,
 ) -> Scan<Vec<(Word, Expr)>> {
     let mut pairs: Vec<(Word, Expr)> = Vec::new();
+    let mut keys = BTreeSet::new();
     loop {
         blank(input);
         if eat(input, close) {
             return Ok(pairs);
         }
         let key = key(input, separator)?;
-        if pairs.iter().any(|(k, _)| k.text == key.text) {
-            let message = format!("`{}` is given twice", key.text);
+        if !keys.insert(key.text.clone()) {
+            let message = format!("`{}` is given twice", brief(&key.text));
             return Err(Fault::new(key.span, message).help_with("keep one of them"));
         }
         pairs.push((key, expr(input, depth)?));
@@ -124,7 +127,7 @@ fn key(input: &mut Input<'_>, separator: char) -> Scan<Word> {
     let key = match input.peek_token() {
         Some(quote @ ('"' | '\'')) => {
             one(input);
-            Word { text: quoted(input, quote)?, span: start..input.current_token_start() }
+            Word { text: quoted(input, quote)?.into(), span: start..input.current_token_start() }
         }
         _ => word(input, "the name of an argument", |c| c == '_')?,
     };
@@ -143,7 +146,7 @@ fn expr(input: &mut Input<'_>, depth: usize) -> Scan<Expr> {
     match input.peek_token() {
         Some(quote @ ('"' | '\'')) => {
             one(input);
-            let text = quoted(input, quote)?;
+            let text = quoted(input, quote)?.into();
             Ok(Expr::Text(Word { text, span: start..input.current_token_start() }))
         }
         Some('[') => list(input, depth),
@@ -176,14 +179,14 @@ fn list(input: &mut Input<'_>, depth: usize) -> Scan<Expr> {
 fn number(input: &mut Input<'_>) -> Scan<Expr> {
     let (text, span) = run(input, |c| c.is_ascii_alphanumeric() || matches!(c, '-' | '+' | '.'));
     serde_json::from_str(text).map(Expr::Number).map_err(|_| {
-        Fault::new(span, format!("`{text}` is not a number"))
+        Fault::new(span, format!("`{}` is not a number", brief(text)))
             .help_with("write digits such as 1, -2 or 0.5, or put a text in quotes")
     })
 }
 
 fn path(input: &mut Input<'_>) -> Scan<Expr> {
     let word = word(input, "a value", |c| matches!(c, '_' | '.'))?;
-    Ok(match word.text.as_str() {
+    Ok(match &*word.text {
         "true" | "True" => Expr::Bool(true),
         "false" | "False" => Expr::Bool(false),
         "null" | "None" => Expr::Null,

@@ -1,6 +1,8 @@
 //! A located tree: what TOML and JSON have in common, with the place of every value.
 
 mod json;
+pub(super) mod load;
+pub(super) mod print;
 mod read;
 mod suggest;
 mod toml;
@@ -13,7 +15,7 @@ pub use read::Fields;
 pub(crate) use read::{NO_STATUSES, makes_sense};
 pub(crate) use suggest::{did_you_mean, did_you_mean_one_of};
 
-use super::{Diagnostic, Place, Source};
+use super::{Diagnostic, Place, Source, brief};
 
 /// The syntax of a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +61,13 @@ pub enum Data {
     /// `true` or `false`.
     Bool(bool),
     /// A decimal number as it was written, or `inf` or `nan`.
-    Number(String),
+    Number(Box<str>),
     /// A text; also a TOML date.
-    Text(String),
+    Text(Box<str>),
     /// A list.
-    List(Vec<Node>),
+    List(Box<[Node]>),
     /// A table, in text order, keys unique.
-    Table(Vec<Entry>),
+    Table(Box<[Entry]>),
 }
 
 /// One key of a table.
@@ -101,7 +103,7 @@ impl Node {
             Data::Null => Value::Null,
             Data::Bool(b) => Value::Bool(*b),
             Data::Number(text) => self.json_number(text)?,
-            Data::Text(text) => Value::String(text.clone()),
+            Data::Text(text) => Value::String(text.as_ref().to_owned()),
             Data::List(items) => items.iter().map(Self::to_json).collect::<Result<_, _>>()?,
             Data::Table(_) => Value::Object(self.to_json_object()?),
         })
@@ -119,7 +121,7 @@ impl Node {
         let number = serde_json::from_str(text.trim_start_matches('+')).map(Value::Number);
         number.map_err(|_| {
             self.place
-                .error(format!("`{text}` can't be written in JSON"))
+                .error(format!("`{}` can't be written in JSON", brief(text)))
                 .help_with("use a finite number that fits 64 bits, or a text")
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Data, Entry, Node, did_you_mean};
 use crate::dialect::number::{self, NumberFault};
-use crate::dialect::{Diagnostic, Place};
+use crate::dialect::{Diagnostic, Place, brief};
 use crate::failure::{looks_like_statuses, statuses};
 use crate::policy::Share;
 use crate::time::Nanos;
@@ -90,7 +90,7 @@ impl Node {
         let entries = self.entries()?;
         if let Some(e) = entries.iter().find(|e| !known.contains(&e.key.as_str())) {
             let help = did_you_mean(&e.key, known.iter().copied());
-            return Err(e.place.error(format!("unknown key `{}`", e.key)).help_with(help));
+            return Err(e.place.error(format!("unknown key `{}`", brief(&e.key))).help_with(help));
         }
         Ok(Fields { place: &self.place, entries })
     }
@@ -153,7 +153,9 @@ impl Node {
     /// When it is anything else.
     pub fn names(&self) -> Result<BTreeSet<String>, Diagnostic> {
         let name = |n: &Self| match &n.data {
-            Data::Number(code) => Err(n.expected("a text").help_with(format!("write \"{code}\""))),
+            Data::Number(code) => {
+                Err(n.expected("a text").help_with(format!("write \"{}\"", brief(code))))
+            }
             _ => n.name().map(str::to_owned),
         };
         self.items()?.iter().map(name).collect()
@@ -180,12 +182,12 @@ impl Node {
         let text = self.number("a whole number")?;
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            let error = self.place.error(format!("`{text}` is not a whole number"));
+            let error = self.place.error(format!("`{}` is not a whole number", brief(text)));
             return Err(error.help_with("use digits alone, such as 3"));
         }
         text.parse().map_err(|_| {
             self.place
-                .error(format!("`{text}` is too large"))
+                .error(format!("`{}` is too large", brief(text)))
                 .help_with("whole numbers have at most 64 bits")
         })
     }
@@ -262,7 +264,7 @@ impl Node {
         choices.iter().find_map(|(name, value)| (*name == word).then_some(*value)).ok_or_else(
             || {
                 let help = did_you_mean(word, all);
-                self.place.error(format!("`{word}` is not known here")).help_with(help)
+                self.place.error(format!("`{}` is not known here", brief(word))).help_with(help)
             },
         )
     }
@@ -276,8 +278,8 @@ impl Node {
 
     fn expected(&self, what: &str) -> Diagnostic {
         let shown = match &self.data {
-            Data::Text(text) if text.chars().count() <= 40 => format!("the text {text:?}"),
-            Data::Number(text) => format!("the number {text}"),
+            Data::Text(text) if text.chars().nth(40).is_none() => format!("the text {text:?}"),
+            Data::Number(text) => format!("the number {}", brief(text)),
             Data::Bool(b) => b.to_string(),
             _ => self.kind().to_owned(),
         };
@@ -285,6 +287,6 @@ impl Node {
     }
 
     fn number_fault(&self, text: &str, fault: NumberFault) -> Diagnostic {
-        self.place.error(format!("`{text}` {fault}")).help_with(fault.help())
+        self.place.error(format!("`{}` {fault}", brief(text))).help_with(fault.help())
     }
 }

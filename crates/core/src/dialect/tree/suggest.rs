@@ -1,18 +1,35 @@
-/// The one of `known` that is nearest to `word`, when it is near enough to be meant.
+use std::borrow::Cow;
+
+use crate::dialect::brief;
+
+/// The most names that are compared with an unknown one.
+const COMPARED: usize = 256;
+/// The most characters of a name that are compared.
+const LONGEST: usize = 64;
+/// The most names that are listed.
+const LISTED: usize = 20;
+
+/// The one of the first [`COMPARED`] of `known` that is nearest to `word`, when it is near enough to
+/// be meant.
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
-    let word: Vec<char> = word.to_lowercase().chars().take(64).collect();
+    let word = compared(word);
     let most = (word.len() / 3).max(1);
     let away = |k: &str| {
-        let known: Vec<char> = k.to_lowercase().chars().collect();
+        let known = compared(k);
         let is_start = word.len() > 3 && (known.starts_with(&word) || word.starts_with(&known));
-        if is_start { most } else { distance(&word, &known) }
+        let near = known.len().abs_diff(word.len()) <= most;
+        if is_start {
+            Some(most)
+        } else {
+            near.then(|| distance(&word, &known)).filter(|d| *d <= most)
+        }
     };
-    known
-        .into_iter()
-        .map(|k| (away(k), k))
-        .filter(|(d, _)| *d <= most)
-        .min_by_key(|(d, _)| *d)
-        .map(|(_, k)| k)
+    let all = known.into_iter().take(COMPARED).filter_map(|k| Some((away(k)?, k)));
+    all.min_by_key(|(d, _)| *d).map(|(_, k)| k)
+}
+
+fn compared(name: &str) -> Vec<char> {
+    name.chars().flat_map(char::to_lowercase).take(LONGEST).collect()
 }
 
 /// `did you mean ...?`, or the list of what there is.
@@ -38,12 +55,12 @@ pub(crate) fn did_you_mean_one_of<'k>(
 fn suggest<'k>(
     word: &str,
     known: impl IntoIterator<Item = &'k str> + Clone,
-    list: impl FnOnce(&[&str]) -> String,
+    list: impl FnOnce(&[Cow<'_, str>]) -> String,
 ) -> String {
     if let Some(k) = nearest(word, known.clone()) {
-        return format!("did you mean `{k}`?");
+        return format!("did you mean `{}`?", brief(k));
     }
-    let all: Vec<&str> = known.into_iter().take(20).collect();
+    let all: Vec<_> = known.into_iter().take(LISTED).map(brief).collect();
     if all.is_empty() { "there are none".into() } else { list(&all) }
 }
 

@@ -58,6 +58,12 @@ pub fn url(text: &str) -> String {
     format!("{scheme}{colon}{host}{path}{query}")
 }
 
+/// Whether what stands under `name` is a secret.
+#[must_use]
+pub fn names_a_secret(name: &str) -> bool {
+    names::is_secret(name)
+}
+
 /// `value` with secrets in its texts masked, and with every value under a secret name masked.
 #[must_use]
 pub fn value(value: &Value) -> Value {

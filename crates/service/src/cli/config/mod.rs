@@ -98,7 +98,7 @@ fn shown_value(name: &str, given: &Gathered) -> (Option<String>, String) {
 
 fn text_of(node: &Node) -> String {
     match &node.data {
-        Data::Text(text) | Data::Number(text) => text.clone(),
+        Data::Text(text) | Data::Number(text) => text.to_string(),
         Data::List(items) => items.iter().map(text_of).collect::<Vec<_>>().join(","),
         Data::Bool(yes) => yes.to_string(),
         Data::Null | Data::Table(_) => String::new(),

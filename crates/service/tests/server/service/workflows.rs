@@ -98,7 +98,7 @@ async fn a_masked_text_is_shown_and_not_taken_back() {
         "{shown}"
     );
     let refused = put(&served, "w", shown).await.expect(422);
-    assert_eq!(refused["diagnostics"].as_array().unwrap().len(), 2, "{refused}");
+    assert_eq!(refused["diagnostics"].as_array().unwrap().len(), 3, "{refused}");
     assert_eq!(served.client.get("/v1/workflows").await.expect(200)["workflows"][0]["revision"], 1);
 }
 
@@ -124,7 +124,7 @@ async fn promise_8_a_definition_reads_no_variable_that_is_not_open_to_it() {
     let text = http("http://h.test/x", "headers = { authorization = \"env:HOME\" }");
     let found = diagnostic(Settings::default(), &text).await;
     assert_eq!(found["field"], "actions.call.headers.authorization");
-    assert_eq!((&found["line"], &found["column"]), (&json!(4), &json!(30)));
+    assert_eq!((&found["line"], &found["column"]), (&json!(4), &json!(29)));
     for (host, is_open) in [("h.test", true), ("other.test", false), ("h.test:81", false)] {
         let allow_env = [("HOME".to_owned(), Hosts::new([host]).unwrap())].into();
         let found = diagnostic(Settings { allow_env, ..Settings::default() }, &text).await;
