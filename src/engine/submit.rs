@@ -10,7 +10,7 @@ use super::{Config, World};
 use crate::policy::Shape;
 use crate::run::{self, Digest, Letter, LetterId, NotRedrivable, Recorded, RunId, RunState};
 use crate::runtime::Runtime;
-use crate::store::{Create, Created, Store, StoreError};
+use crate::store::{CommitId, Create, Created, Store, StoreError};
 use crate::workflow::Workflow;
 
 /// A request for a new run.
@@ -150,7 +150,7 @@ pub enum SubmitError {
     Broken(StoreError),
 }
 
-/// What adds a new run, without key or letter.
+/// What adds a new run, without key, letter or the id of who submits it.
 pub(super) fn creation(
     state: &RunState,
     events: &[Recorded],
@@ -161,6 +161,7 @@ pub(super) fn creation(
         run: state.id(),
         key: None,
         digest,
+        id: CommitId::default(),
         workflow: state.workflow().name().to_owned(),
         events: events.iter().map(run::encode).collect(),
         queue: queue_changes(state, events, config, None),
@@ -191,6 +192,7 @@ impl<W: World> Node<W> {
             })?;
         let create = Create {
             key: key.clone(),
+            id: self.next_id(),
             redrives,
             ..creation(&state, &events, digest, &self.config)
         };

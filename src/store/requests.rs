@@ -62,7 +62,9 @@ enum Decided {
 }
 
 fn creation_of(create: &Create) -> Digest {
-    Digest::of(&create.events.concat())
+    let CommitId { writer, counter } = create.id;
+    let id = [writer.to_be_bytes(), counter.to_be_bytes()].concat();
+    Digest::of(&[id, create.events.concat()].concat())
 }
 
 impl Record {

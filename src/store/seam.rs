@@ -40,6 +40,10 @@ pub struct Create {
     pub key: Option<String>,
     /// The digest of workflow and input. It tells a repeated submission from a conflicting one.
     pub digest: Digest,
+    /// Who creates it. A repeat after a lost answer has the same; another submission of the same run,
+    /// though it may begin at the same instant with the same events, has another.
+    #[serde(default)]
+    pub id: CommitId,
     /// The workflow's name, for lists.
     pub workflow: String,
     /// The first events, encoded.
@@ -87,7 +91,9 @@ pub enum Created {
 }
 
 /// Names a commit: the writer's incarnation and its own count, which goes up within a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 pub struct CommitId {
     /// The writer's incarnation, drawn when it started.
     pub writer: u64,

@@ -127,6 +127,7 @@ async fn check_timeout_at(store: &impl Store) {
         run,
         key: None,
         digest: Digest::of(b""),
+        id: Default::default(),
         workflow: "w".into(),
         events: vec![Bytes::from_static(b"first")],
         queue: vec![due(1)],

@@ -8,7 +8,7 @@ use retrial::engine::{Config, Engine, Submission, SubmitError};
 use retrial::failure::Failure;
 use retrial::observe::{History, Observer};
 use retrial::policy::{Backoff, Jitter, Policy, Shape};
-use retrial::run::Outcome;
+use retrial::run::{Outcome, RunId};
 use retrial::runtime::TokioRuntime;
 use retrial::store::Store as _;
 use retrial::time::Nanos;
@@ -113,4 +113,28 @@ async fn a15_a_runs_creation_is_told_before_all_else() {
     let told: Vec<u64> = history.of(submitted.run).iter().map(|(number, _)| number.0).collect();
     assert_eq!(told, (0..told.len() as u64).collect::<Vec<_>>());
     assert_eq!(told.len(), 6);
+}
+
+// A15: whoever hears no answer asks again, and both may be asked at the same instant. Observers hear
+// of the creation once.
+#[tokio::test(start_paused = true)]
+async fn a15_a_run_that_is_submitted_twice_at_once_is_reported_once() {
+    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
+    store.answer_creations_late(Duration::from_secs(5));
+    let history = Arc::new(History::new(100));
+    let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&history) as _];
+    let (runtime, config) = (TokioRuntime::current(), Config::default());
+    let engine: Engine<Test> =
+        Engine::start(runtime, Arc::clone(&store), acts.clone(), config, observers).await;
+    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    let run = RunId::from_random(1, 2);
+    let asked = Submission { id: Some((run, 3)), ..Submission::new(w) };
+    let (one, two) = tokio::join!(engine.submit(asked.clone()), engine.submit(asked));
+    assert_eq!(
+        [one.unwrap(), two.unwrap()].map(|handle| (handle.run, handle.existing)),
+        [(run, false), (run, true)]
+    );
+    soon(engine.outcome(run)).await.unwrap();
+    let told: Vec<u64> = history.of(run).iter().map(|(number, _)| number.0).collect();
+    assert_eq!(told, (0..6).collect::<Vec<_>>());
 }

@@ -55,6 +55,7 @@ fn create(n: u64) -> Create {
         run: run(n),
         key: Some(format!("order {n}")),
         digest: Digest::of(&n.to_be_bytes()),
+        id: Default::default(),
         workflow: format!("workflow {n}"),
         events: (0..3).map(|e| text("event", n * 100 + e)).collect(),
         queue: (0..3)

@@ -24,6 +24,7 @@ fn create(n: u64) -> Create {
         run: run(n),
         key: Some(format!("order {n}")),
         digest: Digest::of(&n.to_be_bytes()),
+        id: Default::default(),
         workflow: "pay".into(),
         events: vec![Bytes::from(format!("created {n}"))],
         queue: vec![],

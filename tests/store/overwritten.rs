@@ -35,6 +35,7 @@ fn create(n: u64) -> Create {
         run: run(n),
         key: Some(format!("order {n}")),
         digest: Digest::of(&n.to_be_bytes()),
+        id: Default::default(),
         workflow: format!("workflow {}", n % 3),
         events: vec![text("created", n), text("entered", n)],
         queue: vec![QueueChange::Due {

@@ -33,6 +33,7 @@ fn create(n: u64) -> Create {
         run: run(n),
         key: None,
         digest: Digest::of(b""),
+        id: Default::default(),
         workflow: "w".into(),
         events: vec![Bytes::from_static(b"first")],
         queue: vec![QueueChange::Due {

@@ -42,6 +42,7 @@ impl Kept {
                 run: run(n),
                 key: None,
                 digest: Digest::of(b""),
+                id: Default::default(),
                 workflow: "pay".into(),
                 events: vec![Bytes::from_static(b"first")],
                 queue: vec![],

@@ -87,6 +87,7 @@ fn create(n: u64) -> Create {
         run: run(n),
         key: Some(format!("key {n}")),
         digest: Digest::of(b"work"),
+        id: Default::default(),
         workflow: "work".to_owned(),
         events: vec![Bytes::from_static(b"first"), Bytes::from_static(b"second")],
         queue: vec![due(0, Nanos::MAX), due(1, Nanos::from_secs(1))],

@@ -110,6 +110,7 @@ impl CommitBuilder {
             run,
             key: Some(format!("key {n}")),
             digest: Digest::of(&n.to_be_bytes()),
+            id: Default::default(),
             workflow: name,
             events: events.iter().map(run::encode).collect(),
             queue: changes(&[], &state, &events),

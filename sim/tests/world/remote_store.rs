@@ -404,6 +404,7 @@ async fn each_method(store: &impl Store) -> Vec<String> {
         run,
         key: Some("key".to_owned()),
         digest: retrial::run::Digest::of(b"x"),
+        id: Default::default(),
         workflow: "w".to_owned(),
         events: vec![Bytes::from_static(b"e")],
         queue: vec![QueueChange::Remove { task: TASK }],

@@ -54,6 +54,7 @@ fn create(n: u64) -> Create {
         run: RunId::from_random(n, n),
         key: Some(format!("key {n}")),
         digest: Digest::of(b"w"),
+        id: Default::default(),
         workflow: "w".to_owned(),
         events: vec![Bytes::from(vec![b'e'; 300])],
         queue: Vec::new(),

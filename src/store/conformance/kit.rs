@@ -118,6 +118,7 @@ pub(super) fn create(n: u64, queue: Vec<QueueChange>) -> Create {
         run: run(n),
         key: None,
         digest: Digest::of(&n.to_be_bytes()),
+        id: Default::default(),
         workflow: format!("workflow {n}"),
         events: events(0, 2),
         queue,

@@ -68,6 +68,7 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
     }
     cases![
         record::create_is_idempotent,
+        record::a_run_is_created_by_one_submission,
         record::x8_a_key_leads_to_the_first_run,
         record::a_commit_lands_once_and_its_receipt_comes_first,
         record::a_receipt_outlives_the_token,

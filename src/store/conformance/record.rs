@@ -8,7 +8,7 @@ use super::kit::{
 };
 use crate::run::{Digest, Token, Version};
 use crate::store::{
-    CommitId, Committed, Created, QueueChange, RunPhase, Snapshot, Store, StoreError,
+    CommitId, Committed, Create, Created, QueueChange, RunPhase, Snapshot, Store, StoreError,
 };
 use crate::time::Nanos;
 
@@ -22,6 +22,16 @@ pub(super) async fn create_is_idempotent<H: Harness>(b: Bench<'_, H>) -> Held {
     same!(loaded.version, Version(2));
     same!(b.rows(1).await?.len(), 1);
     same!(b.store().heads(None, 9).await?.runs.len(), 1);
+    Ok(())
+}
+
+/// Two submissions of one run may begin at the same instant, with the same events: one is first.
+pub(super) async fn a_run_is_created_by_one_submission<H: Harness>(b: Bench<'_, H>) -> Held {
+    let by = |counter| Create { id: CommitId { writer: 1, counter }, ..create(1, vec![]) };
+    matched!(b.store().create(by(1)).await?, Created::New { .. } => ());
+    let other = b.store().create(by(2)).await?;
+    same!(matched!(other, Created::Existing { run, .. } => run), run(1));
+    matched!(b.store().create(by(1)).await?, Created::New { .. } => ());
     Ok(())
 }
 

@@ -39,6 +39,7 @@ pub(super) fn create(n: u64, tasks: u32) -> Create {
         run: run(n),
         key: Some(format!("key {n}")),
         digest: Digest::of(b""),
+        id: Default::default(),
         workflow: "w".into(),
         events: vec![Bytes::from_static(b"first")],
         queue: (0..tasks).map(due).collect(),

@@ -65,6 +65,7 @@ impl Story {
             run: self.run(),
             key: Some(format!("key {:09}", self.number)),
             digest: Digest::of(&self.number.to_be_bytes()),
+            id: Default::default(),
             workflow: "story".into(),
             events: self.events(0, 2),
             queue: vec![due(0, Nanos::ZERO), due(1, LONG)],

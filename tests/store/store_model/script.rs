@@ -222,6 +222,7 @@ impl Script {
             run: run(d[0] / 4),
             key: d[1].is_multiple_of(3).then(|| format!("key {}", d[1] % 2)),
             digest: Digest::of(&[u8::from(d[2].is_multiple_of(5))]),
+            id: Default::default(),
             workflow: ["w", "Work"][d[10] as usize % 2].into(),
             events: self.events(d[3] % 3),
             queue: (0..d[4] % 4).map(|n| self.change(d[5].rotate_left(n as u32), n)).collect(),

@@ -19,6 +19,7 @@ fn a_hundred_thousand_runs_are_a_page_and_a_search() {
                 run: RunId::from_random(n.wrapping_mul(0x9E37_79B9_7F4A_7C15), n),
                 key: None,
                 digest: Digest::of(b""),
+                id: Default::default(),
                 workflow: if n == 4_711 { "needle".into() } else { format!("flow {}", n % 40) },
                 events: vec![Bytes::new()],
                 queue: vec![],

@@ -31,6 +31,7 @@ fn c14_hostile_markup_is_text_and_secrets_never_show() {
             run: RunId::from_random(7, 7),
             key: None,
             digest: Digest::of(b""),
+            id: Default::default(),
             workflow: name.into(),
             events: vec![],
             queue: vec![],

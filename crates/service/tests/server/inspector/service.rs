@@ -21,6 +21,7 @@ async fn guard(page: &Inspected) {
         run,
         key: None,
         digest: Digest::of(b""),
+        id: Default::default(),
         workflow: "guarded".into(),
         events: vec![Bytes::from_static(b"{}")],
         queue: vec![],
