@@ -156,7 +156,7 @@ fn arrival(
     let (Some(before), Some(next)) = (before, next) else { return };
     let answered = retry.failure.answered().then_some(before.answered_at).flatten();
     let failed = answered.unwrap_or(before.at);
-    if leapt(evidence, failed, next.at) || given_up_elsewhere(evidence, task, retry, before.at) {
+    if leapt(evidence, failed, next.at) || given_up_before(evidence, task, retry, before.at) {
         return;
     }
     let waited = next.at.since(failed);
@@ -167,6 +167,9 @@ fn arrival(
     });
 }
 
+/// The failures by which the engine gives an attempt up, whatever became of its request.
+const GIVEN_UP: [&str; 3] = ["TIMEOUT", "HEARTBEAT_TIMEOUT", "LEASE_LOST"];
+
 /// Whether a failure is one that only a whole answer gives.
 trait Answered {
     fn answered(&self) -> bool;
@@ -174,24 +177,25 @@ trait Answered {
 
 impl Answered for retrial::failure::Failure {
     fn answered(&self) -> bool {
-        !["NETWORK_ERROR", "TIMEOUT", "LEASE_LOST"].contains(&self.code().as_str())
+        let code = self.code().as_str();
+        code != "NETWORK_ERROR" && !GIVEN_UP.contains(&code)
     }
 }
 
-/// Whether another node may have given the attempt up before its own node, which stood still, sent
-/// it: the retry does not wait for that.
-fn given_up_elsewhere(
+/// Whether the attempt may have been given up before its request arrived: its node stood still, or
+/// the network was slow. The retry does not wait for that.
+fn given_up_before(
     evidence: &Evidence,
     task: &TaskHistory<'_>,
     retry: &Retry<'_>,
-    sent: Mono,
+    arrived: Mono,
 ) -> bool {
-    if !["TIMEOUT", "LEASE_LOST"].contains(&retry.failure.code().as_str()) {
+    if !GIVEN_UP.contains(&retry.failure.code().as_str()) {
         return false;
     }
     let (run, number) = (task.run.id, retry.scheduled.number);
     let observed = evidence.observed.iter().filter(|t| t.run == run && t.number.0 == number);
-    observed.map(|t| t.at).min().is_none_or(|first| first < sent)
+    observed.map(|t| t.at).min().is_none_or(|first| first < arrived)
 }
 
 fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {

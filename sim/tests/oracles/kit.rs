@@ -246,7 +246,7 @@ impl Script {
             delay,
             backoff: ms(backoff),
             kind: match failure.code().as_str() {
-                "TIMEOUT" => RetryKind::Timeout,
+                "TIMEOUT" | "HEARTBEAT_TIMEOUT" => RetryKind::Timeout,
                 "LEASE_LOST" => RetryKind::LeaseLost,
                 _ => RetryKind::Failure,
             },

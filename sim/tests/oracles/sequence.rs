@@ -151,6 +151,34 @@ fn an_attempt_before_its_time_is_found_by_either_clock() {
     healthy(&judge(&script.world));
 }
 
+/// A paused node sends the request of an attempt that another node has given up. The next attempt
+/// does not wait for it.
+#[test]
+fn a_request_that_comes_after_its_attempt_was_given_up_moves_no_retry() {
+    for failure in [
+        Failure::timeout(ms(50)),
+        Failure::heartbeat_missed(ms(50)),
+        Failure::lease_lost(),
+        server_error(),
+    ] {
+        let reply = if failure == server_error() { status(503) } else { Reply::Hang };
+        let mut script = Script::new(workflow(vec![step("a", policy(2))]));
+        script.start(task(0, 0), 1, reply).retry(task(0, 0), 1, &failure);
+        script.start(task(0, 0), 2, Reply::SuccessTrue);
+        healthy(&judge(&script.world));
+        let late = &mut script.world.ledger[0];
+        late.at = at(90);
+        late.answered_at = late.answered_at.map(|_| at(90));
+        match failure == server_error() {
+            true => found(&judge(&script.world), ARRIVED_EARLY),
+            false => healthy(&judge(&script.world)),
+        }
+        // An attempt that arrived before it was given up is waited for.
+        script.world.observed.iter_mut().for_each(|told| told.at = told.at.max(at(91)));
+        found(&judge(&script.world), ARRIVED_EARLY);
+    }
+}
+
 fn timed(total: u64) -> Script {
     let mut timed = policy(3);
     timed.total_timeout = Some(ms(total));
