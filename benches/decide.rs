@@ -40,7 +40,13 @@ fn running() -> Option<(RunState, Token)> {
     let functions = Functions::default();
     for attempt in 1..=3 {
         let token = Token::from_random(1, u64::from(attempt));
-        state.handle(&Input::Claimed { task: TASK, attempt, token }, NOW, &functions).ok()?;
+        state
+            .handle(
+                &Input::Claimed { task: TASK, attempt, token, default_timeout: None },
+                NOW,
+                &functions,
+            )
+            .ok()?;
         if attempt < 3 {
             let failure = Failure::http(503, "busy");
             let failed = Input::Failed { task: TASK, token, failure, denied: false };

@@ -60,7 +60,11 @@ fn history() -> (RunId, Vec<Recorded>) {
             now = now.after(Nanos::from_millis(1));
             log.extend(
                 state
-                    .handle(&Input::Claimed { task, attempt, token }, now, &functions)
+                    .handle(
+                        &Input::Claimed { task, attempt, token, default_timeout: None },
+                        now,
+                        &functions,
+                    )
                     .into_iter()
                     .flatten(),
             );

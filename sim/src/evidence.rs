@@ -38,6 +38,8 @@ pub struct Evidence {
     pub ledger: Vec<Arrival>,
     /// The registered functions that some node lacks.
     pub missing_functions: BTreeSet<String>,
+    /// How long an attempt may take where its policy does not say.
+    pub attempt_timeout: Option<Nanos>,
     /// How often each kind of fault struck.
     pub strikes: BTreeMap<FaultKind, u64>,
     /// Every incarnation of every node.

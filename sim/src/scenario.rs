@@ -38,6 +38,9 @@ pub struct Scenario {
     pub topology: Topology,
     /// How long a lease holds.
     pub lease: Nanos,
+    /// How long an attempt may take where its policy does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt_timeout: Option<Nanos>,
     /// One clock a node; in the shared topology the last one is the store's.
     pub clocks: Vec<NodeClock>,
     /// The workflows that submissions name by place.

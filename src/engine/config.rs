@@ -1,5 +1,5 @@
 use super::Retention;
-use crate::policy::Functions;
+use crate::policy::{Functions, PolicyParts};
 use crate::time::Nanos;
 
 /// How a node works. The defaults suit one process on an embedded store.
@@ -7,6 +7,9 @@ use crate::time::Nanos;
 pub struct Config {
     /// The most attempts in progress at once.
     pub concurrency: usize,
+    /// How long an attempt may take where its policy does not say; any time without it. The total
+    /// timeout cuts it as well. Recorded when an attempt starts, so a change is for later attempts.
+    pub attempt_timeout: Option<Nanos>,
     /// How long a lease or reservation holds; a lease is renewed at a third of that.
     pub lease: Nanos,
     /// How often to ask the store for due tasks when nothing says that one is due.
@@ -45,6 +48,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             concurrency: 64,
+            attempt_timeout: Some(PolicyParts::DEFAULT_TIMEOUT),
             lease: Nanos::from_secs(30),
             poll: Nanos::from_secs(1),
             grace: Nanos::from_secs(10),

@@ -67,7 +67,9 @@ impl Draft {
         now: Timestamp,
         config: &Config,
     ) -> Result<bool, Impossible> {
-        let Some((input, fence)) = reading(message, &batch.denied) else { return Ok(false) };
+        let Some((input, fence)) = reading(message, &batch.denied, config) else {
+            return Ok(false);
+        };
         let input = &input;
         let mut events = Vec::new();
         if let Some(cost) = cost_of(message) {
@@ -174,11 +176,13 @@ fn cost_of(message: &Message) -> Option<Input> {
 
 /// What a message means to the run, and the token that must still be good when it lands. `denied`
 /// are the attempts whose retries the retry budget denies.
-fn reading(message: &Message, denied: &[Token]) -> Option<(Input, Option<Fence>)> {
+fn reading(message: &Message, denied: &[Token], config: &Config) -> Option<(Input, Option<Fence>)> {
     Some(match message {
         Message::Claimed(claimed, _) => {
             let (task, attempt, token) = (claimed.task, claimed.attempt, claimed.token);
-            (Input::Claimed { task, attempt, token }, Some(Fence::Held { task, token }))
+            let default_timeout = config.attempt_timeout;
+            let input = Input::Claimed { task, attempt, token, default_timeout };
+            (input, Some(Fence::Held { task, token }))
         }
         Message::Ended { task, token, outcome, .. } => {
             let (task, token, denied) = (*task, *token, denied.contains(token));

@@ -263,3 +263,34 @@ async fn x1_progress_is_bounded_and_typed() {
     let run = submit(&engine, workflow(vec![step("a", patient(2), &[], json!({}))])).await;
     assert_eq!(seen(&store, &engine, run).await, json!("BAD_PROGRESS"));
 }
+
+// X15, W15: an attempt without a timeout of its own is told its node's, and is cut there although it
+// beats. What the first node recorded holds on another one, which has another setting.
+#[tokio::test(start_paused = true)]
+async fn x15_heartbeats_do_not_extend_the_default_timeout() {
+    for node_dies in [false, true] {
+        let store = Watched::new();
+        let acts = Acts::new(|call: Call| async move {
+            beats(&call, 1_000, 1_000).await;
+            Ok(json!(null))
+        });
+        let limit = Nanos::from_secs(40);
+        let first = Config { attempt_timeout: Some(limit), ..shared() };
+        let first = start(&store, &acts, first).await;
+        let run = submit(&first, beating(patient(1))).await;
+        pass(39_500).await;
+        let calls = acts.calls();
+        assert!(calls.len() == 1 && calls[0].timeout == Some(limit), "{calls:?}");
+        let second = Config { attempt_timeout: None, ..shared() };
+        let second = start(&store, &acts, second).await;
+        if node_dies {
+            drop(first);
+        }
+        let ended = soon(second.outcome(run)).await.unwrap();
+        let Outcome::Failed { error } = ended.outcome else { panic!("{:?}", ended.outcome) };
+        assert_eq!((error.code.as_str(), error.attempt), (ErrorCode::TIMEOUT, 1));
+        let history = history(&store, run).await;
+        let cut = failed(&history, 1).since(started(&history, 1));
+        assert!(cut >= limit && cut < Nanos::from_secs(43), "{cut}");
+    }
+}

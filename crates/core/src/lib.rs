@@ -42,7 +42,7 @@
 //! let (task, token) = (TaskId { step: StepIx(0), item: 0 }, Token::from_random(3, 4));
 //! let failure = Failure::http(503, "busy");
 //! for input in [
-//!     Input::Claimed { task, attempt: 1, token },
+//!     Input::Claimed { task, attempt: 1, token, default_timeout: None },
 //!     Input::Failed { task, token, failure, denied: false },
 //! ] {
 //!     log.extend(run.handle(&input, now, &functions)?);

@@ -176,7 +176,8 @@ impl CommitBuilder {
         let Some((attempt, token)) = claimed else {
             return Err(NotRecorded(format!("task {task} of run {n} is not due")));
         };
-        let call = self.commit(n, &Input::Claimed { task, attempt, token }, false)?;
+        let call =
+            self.commit(n, &Input::Claimed { task, attempt, token, default_timeout: None }, false)?;
         Ok((call, token))
     }
 

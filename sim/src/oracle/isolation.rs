@@ -179,8 +179,9 @@ fn failed(
             (own || struck(evidence, NETWORK), FAILURE_FROM_NOWHERE)
         }
         "TIMEOUT" => {
-            let limited = policy.attempt_timeout().is_some() || policy.total_timeout().is_some();
-            (limited, FAILURE_FROM_NOWHERE)
+            let limits =
+                [policy.attempt_timeout(), policy.total_timeout(), evidence.attempt_timeout];
+            (limits.iter().any(Option::is_some), FAILURE_FROM_NOWHERE)
         }
         "POSTCONDITION_FAILED" => {
             report.met(ENSURES);

@@ -55,7 +55,7 @@ pub fn judge(evidence: &Evidence) -> Report {
                 hint(&mut report, &ledger, &task, &retry);
                 drawn.note(&mut report, run, &task, &retry);
             }
-            starts(&mut report, &task);
+            starts(&mut report, evidence, &task);
             task_time::judge(&mut report, &task);
         }
     }
@@ -241,7 +241,7 @@ fn hint(
 }
 
 /// Whether every attempt started within the total timeout, with the time that it leaves.
-fn starts(report: &mut Report, task: &TaskHistory<'_>) {
+fn starts(report: &mut Report, evidence: &Evidence, task: &TaskHistory<'_>) {
     let policy = &task.step.policy;
     let deadline = task.deadline();
     for entry in &task.entries {
@@ -255,7 +255,8 @@ fn starts(report: &mut Report, task: &TaskHistory<'_>) {
             continue;
         }
         let left = deadline.map(|end| end.since(entry.at));
-        let right = [policy.attempt_timeout(), left].into_iter().flatten().min();
+        let own = policy.attempt_timeout().or(evidence.attempt_timeout);
+        let right = [own, left].into_iter().flatten().min();
         report.check(*timeout == right, task.run.id, WRONG_TIMEOUT, || {
             format!("it may take {timeout:?}, not {right:?}: {}", entry.show())
         });

@@ -55,6 +55,8 @@ struct Swarm {
     secrets: Vec<String>,
     /// Whether most answers come late: an attempt that takes long meets more.
     slow: bool,
+    /// How long an attempt may take where its policy does not say.
+    attempt_timeout: Option<Nanos>,
 }
 
 impl Swarm {
@@ -74,7 +76,10 @@ impl Swarm {
             .collect();
         let heal_at = Mono::from_nanos(draw.millis(2_000, 20_000).get());
         let secrets = (0..3).map(|_| format!("s3cr3t{:016x}", draw.bits())).collect();
-        Self { kinds, topology, heal_at, secrets, slow: draw.chance(20) }
+        let slow = draw.chance(20);
+        let mut draw = Draw::new(seed, "attempt timeout");
+        let attempt_timeout = draw.chance(30).then(|| draw.millis(500, 4_000));
+        Self { kinds, topology, heal_at, secrets, slow, attempt_timeout }
     }
 
     fn on(&self, kind: FaultKind) -> bool {
@@ -116,6 +121,7 @@ pub fn draw(seed: u64) -> Scenario {
         seed,
         topology: swarm.topology,
         lease: Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30])),
+        attempt_timeout: swarm.attempt_timeout,
         clocks: faults::clocks(seed, &swarm),
         workflows: drafts.iter().map(|d| workflow_text::write(&mut formats, d)).collect(),
         endpoints,

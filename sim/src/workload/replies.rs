@@ -10,7 +10,7 @@ use crate::scenario::{EndpointPlan, Reply, RetryAfter};
 /// The endpoint of one step.
 pub(super) fn plan(draw: &mut Draw, swarm: &Swarm, step: &StepDraft) -> EndpointPlan {
     let scripts = if step.items.is_some() { draw.pick([1, 2, 3]) } else { 1 };
-    let may_hang = step.policy.limits_time();
+    let may_hang = step.policy.limits_time() || swarm.attempt_timeout.is_some();
     let mut plan = plan_for(draw, swarm, step.path.clone(), scripts, may_hang);
     // Once healed, each answer is what the step ensures.
     if step.words.contains_key("ensures") {

@@ -104,6 +104,7 @@ impl<S: Store> World for Simulated<S> {
 #[derive(Clone)]
 pub(super) struct EngineSetup {
     pub(super) lease: Nanos,
+    pub(super) attempt_timeout: Option<Nanos>,
     pub(super) sole_owner: bool,
     /// The value of every environment variable.
     pub(super) secret: Option<String>,
@@ -126,6 +127,7 @@ pub(super) async fn run<S: Store>(
 ) {
     let EngineSetup {
         lease,
+        attempt_timeout,
         sole_owner,
         secret,
         missing_functions,
@@ -159,8 +161,15 @@ pub(super) async fn run<S: Store>(
         }
     };
     let poll = Config::default().poll.max(Nanos::new(lease.get() / 30));
-    let config =
-        Config { lease, poll, sole_owner, snapshot_tail: 2_048, functions, ..Config::default() };
+    let config = Config {
+        attempt_timeout,
+        lease,
+        poll,
+        sole_owner,
+        snapshot_tail: 2_048,
+        functions,
+        ..Config::default()
+    };
     let observers = observers(&incarnation, &observed, &records);
     let engine = Engine::<Simulated<S>>::start(
         runtime.clone(),

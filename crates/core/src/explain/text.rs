@@ -53,7 +53,7 @@ impl Explanation {
         let mut parts = Vec::new();
         match self.policy.attempt_timeout() {
             Some(limit) => parts.push(format!("Each attempt may take {limit}.")),
-            None => parts.push("An attempt may take any time.".into()),
+            None => parts.push(words::default_timeout()),
         }
         if let Some(limit) = self.policy.total_timeout() {
             parts.push(format!("All attempts and waits together may take {limit}."));

@@ -6,11 +6,17 @@ use std::collections::BTreeSet;
 use crate::dialect::{DEFAULT_RETRYABLE, brief, jitter_words};
 use crate::guard::ErrorBudget;
 use crate::policy::{
-    Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Multiplier, Rule, Scope,
-    Shape,
+    Backoff, Budget, BudgetScope, Denied, Dialect, Jitter, Limit, Matcher, Multiplier, PolicyParts,
+    Rule, Scope, Shape,
 };
 use crate::time::Nanos;
 use crate::workflow::Webhook;
+
+/// How long an attempt may take that has no timeout of its own.
+pub(super) fn default_timeout() -> String {
+    let limit = PolicyParts::DEFAULT_TIMEOUT;
+    format!("An attempt may take as long as its node allows, {limit} unless configured.")
+}
 
 /// Which failures a rule is for.
 pub(super) fn matcher(matcher: &Matcher, dialect: Dialect) -> String {

@@ -118,6 +118,9 @@ pub struct PolicyParts {
 impl PolicyParts {
     /// The default of `max_retry_after`: 1 h.
     pub const MAX_RETRY_AFTER: Nanos = Nanos::from_secs(3_600);
+    /// How long a node lets an attempt take that has no attempt timeout, unless it is configured:
+    /// 5 min.
+    pub const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(300);
 
     /// No rules and no timeouts.
     #[must_use]

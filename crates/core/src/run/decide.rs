@@ -28,6 +28,8 @@ pub enum Input {
         attempt: u32,
         /// The reservation's token.
         token: Token,
+        /// How long the attempt may take where its policy does not say.
+        default_timeout: Option<Nanos>,
     },
     /// A guard of its action holds the task's attempt back.
     Held {
@@ -149,7 +151,9 @@ pub fn decide(
         return Vec::new();
     }
     match input {
-        Input::Claimed { task, attempt, token } => claimed(state, *task, *attempt, *token, now),
+        Input::Claimed { task, attempt, token, default_timeout } => {
+            claimed(state, (*task, *attempt), *token, *default_timeout, now)
+        }
         Input::Held { task, attempt, by, until } => held(state, *task, *attempt, *by, *until),
         Input::Cost { task, token, cost } => match running(state, *task, *token) {
             Some((attempt, _)) => vec![Event::CostReported { task: *task, attempt, cost: *cost }],
@@ -226,9 +230,9 @@ fn running(state: &RunState, task: TaskId, token: Token) -> Option<(u32, Option<
 
 fn claimed(
     state: &RunState,
-    task: TaskId,
-    attempt: u32,
+    (task, attempt): (TaskId, u32),
     token: Token,
+    default_timeout: Option<Nanos>,
     now: Timestamp,
 ) -> Vec<Event> {
     let (Some(found), Some(step)) = (state.task(task), state.definition(task.step)) else {
@@ -246,7 +250,8 @@ fn claimed(
     if state.is_too_large(task) {
         return vec![too_large(state, task, found, now)];
     }
-    let timeout = [step.policy.attempt_timeout(), left].into_iter().flatten().min();
+    let own = step.policy.attempt_timeout().or(default_timeout);
+    let timeout = [own, left].into_iter().flatten().min();
     vec![Event::AttemptStarted {
         task,
         attempt,

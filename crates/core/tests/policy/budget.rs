@@ -120,10 +120,10 @@ fn h17_a_retry_budget_is_explained() {
         let words = explain(&read(text).unwrap(), None, &Functions::default()).to_string();
         words.lines().nth(1).unwrap_or_default().to_owned()
     };
-    insta::assert_snapshot!(shown("[retry: 1, backoff: 1] [retry_budget: 0.1]"), @"An attempt may take any time. For retries all tasks of the action share 10 tokens, at most 10: a retry takes 1, each first attempt adds 10 % of a token; a retry that finds too few fails now. A Retry-After of up to 1h is obeyed.");
+    insta::assert_snapshot!(shown("[retry: 1, backoff: 1] [retry_budget: 0.1]"), @"An attempt may take as long as its node allows, 5m unless configured. For retries all tasks of the action share 10 tokens, at most 10: a retry takes 1, each first attempt adds 10 % of a token; a retry that finds too few fails now. A Retry-After of up to 1h is obeyed.");
     insta::assert_snapshot!(
         shown(r#"{"max_retries": 1, "retry_budget": {"capacity": 500, "cost": 14, "throttling_cost": 5, "first_success": 1, "refund": true, "scope": "group", "on_denied": "fail"}}"#),
-        @"An attempt may take any time. For retries the tasks of one fan-out share 500 tokens, at most 500: a retry takes 14, after throttling 5, a success at the first attempt adds 1, a success after retries returns the last retry's cost; a retry that finds too few fails now. A Retry-After of up to 1h is obeyed."
+        @"An attempt may take as long as its node allows, 5m unless configured. For retries the tasks of one fan-out share 500 tokens, at most 500: a retry takes 14, after throttling 5, a success at the first attempt adds 1, a success after retries returns the last retry's cost; a retry that finds too few fails now. A Retry-After of up to 1h is obeyed."
     );
 }
 

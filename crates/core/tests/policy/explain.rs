@@ -45,7 +45,7 @@ fn work_config_in_words() {
         words(r#"{"max_retries": -1, "backoff": 100, "max_backoff": 1500, "backoff_type": "exponential", "retryable_errors": ["429"]}"#),
         @r#"
     A policy in the dialect work_config.
-    An attempt may take any time. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures of the retryable class (timeouts, transport failures, lost leases, HTTP 5xx; 408 and 429 only when named); also 429.
     Any number of executions: retries are unlimited. Waits 100ms, then twice as long each time, at most 1.5s, without jitter.
@@ -86,7 +86,7 @@ fn execution_in_words() {
 fn retry_config_in_words() {
     insta::assert_snapshot!(words(r#"{"retry_config": {"retry_timeout": 5}}"#), @r#"
     A policy in the dialect retry_config.
-    An attempt may take any time. All attempts and waits together may take 5s. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. All attempts and waits together may take 5s. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures of the retryable class (timeouts, transport failures, lost leases, HTTP 5xx and 429); never AttributeError, KeyError, TypeError, ValidationError or ValueError.
     At most 3 executions: the first attempt and 2 retries. Waits 1s, then twice as long each time, at most 1m, with jitter of plus or minus 25 %.
@@ -100,7 +100,7 @@ fn retry_config_in_words() {
 fn disabled_in_words() {
     insta::assert_snapshot!(words(r#"{"retry_config": {"enabled": false}}"#), @r#"
     A policy in the dialect retry_config.
-    An attempt may take any time. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. A Retry-After of up to 1h is obeyed.
 
     1 execution: no retries.
     "#);
@@ -122,7 +122,7 @@ action = "x"
     Workflow w: the policies of 2 steps.
 
     Step own: a policy in the dialect work_config, from the step.
-    An attempt may take any time. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures of the retryable class (timeouts, transport failures, lost leases, HTTP 5xx; 408 and 429 only when named).
     At most 2 executions: the first attempt and 1 retry. Waits 100ms before each retry, without a cap, without jitter.
@@ -130,7 +130,7 @@ action = "x"
           1     100ms   100ms         100ms       100ms
 
     Step built_in: a policy in the dialect retry_config, from the built-in default.
-    An attempt may take any time. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures of the retryable class (timeouts, transport failures, lost leases, HTTP 5xx and 429); never AttributeError, KeyError, TypeError, ValidationError or ValueError.
     At most 3 executions: the first attempt and 2 retries. Waits 1s, then twice as long each time, at most 30s, with jitter of plus or minus 25 %.
@@ -155,7 +155,7 @@ action = "pay"
 retry = "[retry: 0]"
 "#;
     let told = words(file).lines().find(|line| line.contains("budget")).unwrap().to_owned();
-    insta::assert_snapshot!(told, @"An attempt may take any time. At most 0.5 % of the action's attempts within 30m may fail; an alert is raised to `notify` when 50 %, 200 % of this error budget are used, from 20 attempts on. A Retry-After of up to 1h is obeyed.");
+    insta::assert_snapshot!(told, @"An attempt may take as long as its node allows, 5m unless configured. At most 0.5 % of the action's attempts within 30m may fail; an alert is raised to `notify` when 50 %, 200 % of this error budget are used, from 20 attempts on. A Retry-After of up to 1h is obeyed.");
     let json = &explained(file, None).to_json()["steps"][0];
     insta::assert_snapshot!(format!("{} {}", json["error_budget"], json["webhook"]), @r#"{"alerts_millionths":[500000,2000000],"min_calls":20,"target_millionths":995000,"window":1800000000000} "notify""#);
 }

@@ -163,7 +163,7 @@ fn x3_what_makes_no_sense_is_refused() {
 fn x3_is_explained() {
     insta::assert_snapshot!(words(r#"{"retry_policy": {"max_attempts": 4, "delays_ms": [100, 5000]}}"#), @r#"
     A policy in the dialect execution.
-    An attempt may take any time. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures whose code, type or ancestor is 429, 500, 503, NETWORK_ERROR or TIMEOUT (the dialect's default list).
     At most 4 executions: the first attempt and 3 retries. Waits 100ms, 5s, then always 5s, without a cap, without jitter.
@@ -174,7 +174,7 @@ fn x3_is_explained() {
     "#);
     insta::assert_snapshot!(words(r#"{"work_config": {"max_retries": 2, "backoff": 100, "backoff_type": "polynomial"}}"#), @r#"
     A policy in the dialect work_config.
-    An attempt may take any time. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures of the retryable class (timeouts, transport failures, lost leases, HTTP 5xx; 408 and 429 only when named).
     At most 3 executions: the first attempt and 2 retries. Waits 100ms times the number of the retry to the power of 2, without a cap, without jitter.
@@ -274,7 +274,7 @@ fn x4_in_text_and_explained() {
     "#);
     insta::assert_snapshot!(words(&format!("{TWO} [counting: per_rule, total_attempts: 4]")), @r#"
     A policy in the dialect ir.
-    An attempt may take any time. Each rule counts its own retries; there may be 4 executions in all. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. Each rule counts its own retries; there may be 4 executions in all. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures whose code, type or ancestor is A.
     At most 2 retries, by its own count. Waits 1s, then twice as long each time, without a cap, without jitter.
@@ -371,7 +371,7 @@ fn x5_in_text_and_explained() {
     "#);
     insta::assert_snapshot!(words("[retry: 1, backoff: 4s] [total_timeout: 10s] [at_deadline: truncate]"), @r#"
     A policy in the dialect ir.
-    An attempt may take any time. All attempts and waits together may take 10s. A wait that would cross that is cut short: the last attempt starts 1s before. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. All attempts and waits together may take 10s. A wait that would cross that is cut short: the last attempt starts 1s before. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for every failure.
     At most 2 executions: the first attempt and 1 retry. Waits 4s, then twice as long each time, without a cap, without jitter.

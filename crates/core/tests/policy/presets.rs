@@ -139,7 +139,7 @@ fn x2_explain_shows_what_a_preset_means() {
     insta::assert_snapshot!(words(Preset::GoogleSre), @r#"
     The preset google-sre.
     Source: Site Reliability Engineering, chapters 21 and 22: https://sre.google/sre-book/handling-overload/ (3 attempts, retries at most 10 % of requests, randomised exponential backoff; base and cap are ours).
-    An attempt may take any time. For retries all tasks of the action share 10 tokens, at most 10: a retry takes 1, each first attempt adds 10 % of a token; a retry that finds too few fails now. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. For retries all tasks of the action share 10 tokens, at most 10: a retry takes 1, each first attempt adds 10 % of a token; a retry that finds too few fails now. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures of the retryable class (timeouts, transport failures, lost leases, HTTP 5xx and 429).
     At most 3 executions: the first attempt and 2 retries. Waits 100ms, then twice as long each time, at most 10s, with full jitter.
@@ -150,7 +150,7 @@ fn x2_explain_shows_what_a_preset_means() {
     insta::assert_snapshot!(words(Preset::AwsStandard21), @r#"
     The preset aws-standard-2.1.
     Source: AWS SDKs' retry behaviour, standard mode 2.1: https://docs.aws.amazon.com/sdkref/latest/guide/feature-retry-behavior.html.
-    An attempt may take any time. For retries all tasks of the action share 500 tokens, at most 500: a retry takes 14, after throttling 5, a success at the first attempt adds 1, a success after retries returns the last retry's cost; a retry that finds too few fails now. A Retry-After of up to 1h is obeyed.
+    An attempt may take as long as its node allows, 5m unless configured. For retries all tasks of the action share 500 tokens, at most 500: a retry takes 14, after throttling 5, a success at the first attempt adds 1, a success after retries returns the last retry's cost; a retry that finds too few fails now. A Retry-After of up to 1h is obeyed.
 
     Rule 1 is for failures whose code, type or ancestor is 429, BandwidthLimitExceeded, EC2ThrottledException, LimitExceededException, PriorRequestNotComplete, ProvisionedThroughputExceededException, RateLimitError, RequestLimitExceeded, RequestThrottled, RequestThrottledException, SlowDown, ThrottledException, Throttling, ThrottlingException, TooManyRequestsException or TransactionInProgressException.
     At most 3 executions: the first attempt and 2 retries. Waits 1s, then twice as long each time, at most 20s, with full jitter.

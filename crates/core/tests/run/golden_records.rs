@@ -181,7 +181,12 @@ fn state() -> RunState {
         Token::from_random(u64::from(task.step.0), u64::from(task.item) * 10 + u64::from(attempt))
     };
     let at = |step, item| TaskId { step: StepIx(step), item };
-    let start = |task, attempt| Input::Claimed { task, attempt, token: token(task, attempt) };
+    let start = |task, attempt| Input::Claimed {
+        task,
+        attempt,
+        token: token(task, attempt),
+        default_timeout: None,
+    };
     let fail = |task, attempt, failure| Input::Failed {
         task,
         token: token(task, attempt),

@@ -134,7 +134,12 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
         Jolt::Deactivate => {
             world.handle(&Input::Deactivate);
             for (task, attempt, _) in queue_of(&world.state) {
-                let claim = Input::Claimed { task, attempt, token: Token::from_random(9, 9) };
+                let claim = Input::Claimed {
+                    task,
+                    attempt,
+                    token: Token::from_random(9, 9),
+                    default_timeout: None,
+                };
                 prop_assert!(world.handle(&claim).is_empty(), "a deactivated run starts work");
             }
         }
@@ -145,7 +150,12 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
             world.handle(&Input::Pause { reason: "let me look".into() });
             let waiting = world.state.waiting_retries().map(|(task, t)| (task, t.attempt));
             for (task, attempt) in waiting.collect::<Vec<_>>() {
-                let claim = Input::Claimed { task, attempt, token: Token::from_random(9, 9) };
+                let claim = Input::Claimed {
+                    task,
+                    attempt,
+                    token: Token::from_random(9, 9),
+                    default_timeout: None,
+                };
                 prop_assert!(world.handle(&claim).is_empty(), "a paused run starts a retry");
             }
         }
@@ -193,7 +203,12 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
         Jolt::Misclaim(nth) => {
             let Some(task) = nth_task(world, nth) else { return Ok(()) };
             let attempt = world.state.task(task).map_or(1, |t| t.attempt) + 1;
-            let claim = Input::Claimed { task, attempt, token: Token::from_random(9, 9) };
+            let claim = Input::Claimed {
+                task,
+                attempt,
+                token: Token::from_random(9, 9),
+                default_timeout: None,
+            };
             prop_assert!(world.handle(&claim).is_empty(), "the wrong attempt starts");
         }
     }

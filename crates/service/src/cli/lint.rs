@@ -7,7 +7,7 @@ use retrial::dialect::{
     Environment, Format, Place, Policies, Source, parse_actions, parse_ir_program,
 };
 use retrial::explain::{Explained, explain_all};
-use retrial::policy::Functions;
+use retrial::policy::{Functions, PolicyParts};
 
 use super::error::CliError;
 use super::output::print;
@@ -48,6 +48,14 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
         }
     }
     print(&lines)?;
+    let unlimited = all.iter().filter(|e| e.policy.attempt_timeout().is_none()).count();
+    if unlimited > 0 {
+        let limit = PolicyParts::DEFAULT_TIMEOUT;
+        eprintln!(
+            "Note: {unlimited} of {} policies set no attempt timeout; the node's holds, {limit} unless configured.",
+            all.len()
+        );
+    }
     Ok(if lines.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

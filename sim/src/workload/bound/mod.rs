@@ -90,7 +90,8 @@ impl BoundInput<'_> {
 
 /// How long one task may take from healing on, or from its start after that.
 fn of_task(scenario: &BoundInput<'_>, policy: &Policy, heals: bool) -> Option<Nanos> {
-    let attempt = [policy.attempt_timeout(), policy.total_timeout()].into_iter().flatten().min();
+    let attempt = policy.attempt_timeout().or(scenario.attempt_timeout);
+    let attempt = [attempt, policy.total_timeout()].into_iter().flatten().min();
     // A hung attempt is reset by healing; only endpoints that stay broken use its whole time.
     let one = ANSWER.saturating_add(attempt.unwrap_or(Nanos::ZERO));
     let one = one.saturating_add(scenario.own.as_ref().map_or(Nanos::ZERO, |o| o.longest_attempt));

@@ -73,6 +73,7 @@ pub(crate) fn scenario() -> Scenario {
         cancels: vec![],
         deactivations: vec![],
         interventions: Interventions::default(),
+        attempt_timeout: None,
         missing_functions: vec![],
         faults: vec![
             fault(FaultKind::Crash, None, When::At(at(1_300)), 400),

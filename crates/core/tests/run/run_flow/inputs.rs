@@ -42,7 +42,12 @@ fn r5_what_the_store_gives_out_is_due_whatever_the_node_believes() {
     let due = at(2);
     assert_eq!((world.now, world.state.task(task(0, 0)).map(|t| t.due)), (at(1), Some(due)));
     let token = token_of(task(0, 0), 2);
-    let claimed = world.handle(&Input::Claimed { task: task(0, 0), attempt: 2, token });
+    let claimed = world.handle(&Input::Claimed {
+        task: task(0, 0),
+        attempt: 2,
+        token,
+        default_timeout: None,
+    });
     assert_eq!(claimed.iter().map(|r| r.at).collect::<Vec<_>>(), [due]);
 }
 

@@ -31,7 +31,12 @@ fn h11_what_failed_stays_failed_and_what_succeeded_stays_so() {
         assert_eq!(queue_of(&state), []);
         let mut state = state;
         let token = token_of(task(0, 0), attempts);
-        let claim = Input::Claimed { task: task(0, 0), attempt: attempts + 1, token };
+        let claim = Input::Claimed {
+            task: task(0, 0),
+            attempt: attempts + 1,
+            token,
+            default_timeout: None,
+        };
         let failed = Input::Failed {
             task: task(0, 0),
             token,

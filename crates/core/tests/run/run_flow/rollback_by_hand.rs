@@ -21,7 +21,12 @@ fn waiting() -> World {
 fn c18_h17_a_paused_rollback_waits_before_its_retry() {
     let mut world = waiting();
     world.handle(&Input::Pause { reason: "let me look".into() });
-    let claim = Input::Claimed { task: task(4, 0), attempt: 2, token: token_of(task(4, 0), 2) };
+    let claim = Input::Claimed {
+        task: task(4, 0),
+        attempt: 2,
+        token: token_of(task(4, 0), 2),
+        default_timeout: None,
+    };
     assert!(world.handle(&claim).is_empty(), "the retry is held back");
     world.run_to(600);
     assert_eq!((phase(&world, "ua"), world.state.outcome()), (StepPhase::Waiting, None));

@@ -205,7 +205,7 @@ fn cancelling_an_ended_run_changes_nothing() {
         cancel(),
         Input::Deactivate,
         Input::Activate,
-        Input::Claimed { task, attempt: 2, token },
+        Input::Claimed { task, attempt: 2, token, default_timeout: None },
         Input::Succeeded { task, token, result: std::sync::Arc::new(Value::Null) },
         Input::Failed { task, token, failure: Failure::http(500, "late"), denied: false },
         Input::Expired { task, token, lapse: Lapse::Lease, denied: false },
@@ -229,7 +229,8 @@ fn a12_a_deactivated_run_is_left_alone_until_it_is_activated() {
     world.run_to(1);
     let (at, attempt) = (task(0, 0), 2);
     world.now = world.now.after(Nanos::from_secs(60));
-    let claim = Input::Claimed { task: at, attempt, token: token_of(at, attempt) };
+    let claim =
+        Input::Claimed { task: at, attempt, token: token_of(at, attempt), default_timeout: None };
     assert!(world.handle(&claim).is_empty());
     assert_eq!(world.handle(&Input::Activate).len(), 1);
     world.run(10);

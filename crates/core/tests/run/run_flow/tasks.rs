@@ -322,7 +322,12 @@ fn r7_decision_16_a_stale_token_changes_nothing() {
 fn r7_a_claim_starts_only_the_attempt_the_task_is_at() {
     // W8, R7: a repeated, early or wrong reservation starts nothing.
     let mut world = set(Flow::new().step("a", doubling(3)).build(), [("a", 0, vec![status(500)])]);
-    let claim = |at: TaskId, attempt| Input::Claimed { task: at, attempt, token: token_of(at, 9) };
+    let claim = |at: TaskId, attempt| Input::Claimed {
+        task: at,
+        attempt,
+        token: token_of(at, 9),
+        default_timeout: None,
+    };
     for wrong in
         [claim(task(0, 0), 0), claim(task(0, 0), 2), claim(task(0, 1), 1), claim(task(1, 0), 1)]
     {

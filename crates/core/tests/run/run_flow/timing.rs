@@ -11,7 +11,12 @@ fn decision_11_time_never_goes_back() {
     world.run_to(1);
     world.now = run_support::world::START;
     let (task, attempt) = (task(0, 0), 2);
-    world.handle(&Input::Claimed { task, attempt, token: token_of(task, attempt) });
+    world.handle(&Input::Claimed {
+        task,
+        attempt,
+        token: token_of(task, attempt),
+        default_timeout: None,
+    });
     let before = world.log.last().expect("a start").at;
     world.now = run_support::world::START;
     let failure = Failure::http(500, "from a node whose clock is behind");
@@ -49,4 +54,31 @@ fn c10_h17_the_timing_of_a_parallel_group_is_that_of_its_slowest_task() {
     7s succeeded b #1
     7s step succeeded b
     ");
+}
+
+#[test]
+fn x15_an_attempt_without_a_timeout_gets_the_default() {
+    // X15: the policy's own timeout comes first, the total timeout still cuts, and replay reads what
+    // the event says.
+    let seconds = |n| Some(Nanos::from_secs(n));
+    let started = |own, total, default_timeout| {
+        let policy = change(3, |p| (p.attempt_timeout, p.total_timeout) = (own, total));
+        let mut world = set(Flow::new().step("a", policy).build(), []);
+        let at = task(0, 0);
+        let claim =
+            Input::Claimed { task: at, attempt: 1, token: token_of(at, 1), default_timeout };
+        let told = world.handle(&claim);
+        let Event::AttemptStarted { timeout, .. } = told[0].event else { panic!("{told:?}") };
+        let TaskPhase::Running { timeout: kept, .. } = world.state.task(at).unwrap().phase else {
+            panic!("{:?}", world.state)
+        };
+        assert_eq!(kept, timeout);
+        timeout
+    };
+    assert_eq!(started(None, None, seconds(300)), seconds(300));
+    assert_eq!(started(None, None, None), None);
+    assert_eq!(started(seconds(900), None, seconds(300)), seconds(900));
+    assert_eq!(started(seconds(2), None, seconds(300)), seconds(2));
+    assert_eq!(started(None, seconds(60), seconds(300)), seconds(60));
+    assert_eq!(started(None, seconds(900), seconds(300)), seconds(300));
 }

@@ -136,7 +136,7 @@ impl World {
         match self.rows[&task] {
             Row::Due { attempt, .. } => {
                 let token = token_of(task, attempt);
-                self.handle(&Input::Claimed { task, attempt, token });
+                self.handle(&Input::Claimed { task, attempt, token, default_timeout: None });
             }
             Row::Leased { attempt, token, cut, .. } => {
                 let input = self.outcome(task, attempt, token, cut);

@@ -70,6 +70,7 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
     };
     let node = Config {
         concurrency: r.count("concurrency"),
+        attempt_timeout: Some(r.time("attempt_timeout")),
         lease: r.time("lease"),
         poll: r.time("poll"),
         grace,
