@@ -18,7 +18,7 @@ pub use interventions::{InterventionEvidence, Pruning, RedriveAnswer};
 use crate::fault::FaultKind;
 use crate::incarnation::Lifespan;
 use crate::runtime::FunctionPanic;
-use crate::scenario::Reply;
+use crate::scenario::{Places, Reply};
 use crate::user::{Request, Response, UserEvidence};
 
 /// How the source of a node's JSON lines begins: `json node-0/1` are those of its second
@@ -38,6 +38,8 @@ pub struct Evidence {
     pub ledger: Vec<Arrival>,
     /// The registered functions that some node lacks.
     pub missing_functions: BTreeSet<String>,
+    /// How many attempts a node makes at once, where that is drawn.
+    pub places: Option<Places>,
     /// How long an attempt may take where its policy does not say.
     pub attempt_timeout: Option<Nanos>,
     /// How often each kind of fault struck.

@@ -38,6 +38,9 @@ pub struct Scenario {
     pub topology: Topology,
     /// How long a lease holds.
     pub lease: Nanos,
+    /// How many attempts a node makes at once; an engine's defaults where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub places: Option<Places>,
     /// How long an attempt may take where its policy does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_timeout: Option<Nanos>,
@@ -112,6 +115,16 @@ impl Topology {
             Self::Shared { nodes } => nodes.saturating_add(1),
         }
     }
+}
+
+/// How many attempts a node makes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Places {
+    /// All of them.
+    pub all: u16,
+    /// The percent of them that one action may take, but at least one.
+    pub share: u8,
 }
 
 /// How one node's clocks differ from the truth.

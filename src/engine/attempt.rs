@@ -1,11 +1,11 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
 use tracing::{Instrument, Span};
 
 use super::lanes::Message;
 use super::node::{Beating, Held, Node};
+use super::places::TakenPlace;
 use super::{World, span};
 use crate::action::{Actions, Call, Cancelled, Canceller, Outcome, Reports};
 use crate::failure::Failure;
@@ -27,7 +27,7 @@ impl<W: World> Node<W> {
         self: &Arc<Self>,
         state: &RunState,
         claimed: &ClaimedTask,
-        slot: OwnedSemaphorePermit,
+        slot: TakenPlace,
     ) {
         let (canceller, cancelled) = Canceller::pair();
         let Some(call) = self.call(state, claimed, cancelled) else { return };
@@ -106,7 +106,7 @@ async fn attempt<W: World>(
     call: Call,
     token: Token,
     canceller: Canceller,
-    slot: OwnedSemaphorePermit,
+    slot: TakenPlace,
 ) {
     let (run, task, reports) = (call.run, call.task, call.reports.clone());
     let end = {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::World;
 use super::lanes::Message;
 use super::node::Node;
+use super::places::Offer;
 use crate::runtime::Runtime;
 use crate::store::{Claim, ClaimId, Claimed, Store};
 use crate::time::{Nanos, Timestamp};
@@ -12,7 +13,7 @@ use crate::workflow::Need;
 /// The most tasks asked for at once.
 const BATCH: usize = 64;
 
-/// Reserves due tasks while there are free slots, and hands them to their lanes.
+/// Reserves due tasks while there are free places, and hands them to their lanes.
 pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
     let mut unable = Unable::default();
     loop {
@@ -21,6 +22,7 @@ pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
             biased;
             () = node.alarm.wait(&node.runtime, latest) => {}
             () = node.store.news() => {}
+            () = node.places.freed() => {}
         }
         while !node.is_closing() {
             if !claim_once(&node, &mut unable).await {
@@ -53,27 +55,23 @@ impl Unable {
 
 /// One claim. Whether there may be more to claim at once.
 async fn claim_once<W: World>(node: &Arc<Node<W>>, unable: &mut Unable) -> bool {
-    let Ok(first) = Arc::clone(&node.slots).acquire_owned().await else { return false };
-    let mut slots = vec![first];
-    while slots.len() < BATCH {
-        let Ok(slot) = Arc::clone(&node.slots).try_acquire_owned() else { break };
-        slots.push(slot);
-    }
-    let wanted = slots.len();
-    let claimed = ask(node, wanted).await;
+    let Some(Offer { places, full }) = node.places.offer(BATCH).await else { return false };
+    let wanted = places.len();
+    let claimed = ask(node, wanted, full).await;
     unable.notice(&claimed, node.config.lease);
-    let full = claimed.tasks.len() >= wanted;
-    for (task, slot) in claimed.tasks.into_iter().zip(slots) {
-        node.send(task.run, Message::Claimed(task, slot)).await;
+    let more = claimed.tasks.len() >= wanted;
+    for (task, place) in claimed.tasks.into_iter().zip(places) {
+        let place = node.places.take(place, Arc::clone(&task.need.action));
+        node.send(task.run, Message::Claimed(task, place)).await;
     }
     if let Some(next) = claimed.next_due {
         node.alarm.set(node.runtime.now().after(next.since(claimed.at)));
     }
-    full
+    more
 }
 
 /// Claims with the same id until the store answers, so that a lost answer reserves nothing twice.
-async fn ask<W: World>(node: &Node<W>, limit: usize) -> Claimed {
+async fn ask<W: World>(node: &Node<W>, limit: usize, full: BTreeSet<Arc<str>>) -> Claimed {
     let id = node.next_id();
     let claim = Claim {
         id: ClaimId { writer: id.writer, counter: id.counter },
@@ -81,6 +79,7 @@ async fn ask<W: World>(node: &Node<W>, limit: usize) -> Claimed {
         lasts: node.config.lease,
         chance: node.runtime.random(),
         able: Arc::clone(&node.able),
+        full,
     };
     let mut failures = 0;
     loop {

@@ -7,6 +7,9 @@ use crate::time::Nanos;
 pub struct Config {
     /// The most attempts in progress at once.
     pub concurrency: usize,
+    /// The percent of these that one action may take, at least one: where it hangs, the others go on.
+    /// A node that can run only one action gives it all.
+    pub action_share: u8,
     /// How long an attempt may take where its policy does not say; any time without it. The total
     /// timeout cuts it as well. Recorded when an attempt starts, so a change is for later attempts.
     pub attempt_timeout: Option<Nanos>,
@@ -48,6 +51,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             concurrency: 64,
+            action_share: 75,
             attempt_timeout: Some(PolicyParts::DEFAULT_TIMEOUT),
             lease: Nanos::from_secs(30),
             poll: Nanos::from_secs(1),

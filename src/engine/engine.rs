@@ -304,8 +304,7 @@ impl<W: World> Engine<W> {
         let end = node.runtime.now().after(node.config.grace);
         loop {
             let changed = node.changed.notified();
-            let idle = node.held().is_empty()
-                && node.slots.available_permits() >= node.config.concurrency.max(1);
+            let idle = node.held().is_empty() && node.places.are_free();
             if idle || node.runtime.now() >= end {
                 return;
             }

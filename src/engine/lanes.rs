@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument;
 
 use super::lane::LaneError;
 use super::node::Node;
+use super::places::TakenPlace;
 use super::{CommandError, Config, World, lane, span};
 use crate::failure::Failure;
 use crate::run::{
@@ -24,8 +25,8 @@ const INBOX: usize = 1_024;
 
 /// What reaches a lane.
 pub(super) enum Message {
-    /// The claim loop has reserved a task; the permit is its slot.
-    Claimed(ClaimedTask, OwnedSemaphorePermit),
+    /// The claim loop has reserved a task; in its place.
+    Claimed(ClaimedTask, TakenPlace),
     /// An attempt on this node ended.
     Ended {
         task: TaskId,
@@ -36,7 +37,7 @@ pub(super) enum Message {
         /// Its reported cost.
         cost: Option<Cost>,
         /// Released only when the outcome is durable, so that outcomes can't pile up.
-        slot: OwnedSemaphorePermit,
+        slot: TakenPlace,
     },
     /// A lease has passed; `orphan` when its holder is known to be dead though it has not.
     Expired { task: TaskId, token: Token, lapse: Lapse, orphan: bool },

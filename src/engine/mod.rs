@@ -22,6 +22,7 @@ mod lanes;
 mod letters;
 mod node;
 mod pause;
+mod places;
 mod queue_view;
 mod recover;
 mod renew;

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
 use super::clock::StoreClock;
 use super::lanes::Lanes;
+use super::places::Places;
 use super::run_signals::RunSignals;
 use super::{Config, World};
 use crate::action::{Actions, Canceller, ContextRuntime, Reports};
@@ -33,7 +34,7 @@ pub(super) struct Node<W: World> {
     /// The id of this process in commit receipts.
     pub(super) writer: u64,
     counter: AtomicU64,
-    pub(super) slots: Arc<Semaphore>,
+    pub(super) places: Arc<Places>,
     pub(super) lanes: Lanes,
     held: Mutex<BTreeMap<(RunId, TaskId), Held>>,
     pub(super) alarm: Alarm,
@@ -77,13 +78,14 @@ impl<W: World> Node<W> {
         observers: Vec<Arc<dyn Observer>>,
         clock: StoreClock,
     ) -> Self {
+        let able = actions.able();
         Self {
             writer: runtime.random(),
-            slots: Arc::new(Semaphore::new(config.concurrency.max(1))),
             context_runtime: ContextRuntime::by(runtime.clone()),
             runtime,
             store,
-            able: Arc::new(actions.able()),
+            places: Places::new(&config, &able),
+            able: Arc::new(able),
             actions,
             config,
             observers,

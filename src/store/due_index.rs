@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{self, Excluded, Unbounded};
 
 use super::hold_queue::HoldQueue;
-use super::seam::Claimed;
+use super::seam::{Claim, Claimed};
 use crate::run::{RunId, TaskId};
 use crate::schedule::{DueQueue, Key};
 use crate::time::{Nanos, Timestamp};
@@ -97,15 +97,15 @@ impl DueIndex {
         }
     }
 
-    /// Removes and returns up to `limit` rows that are due and that `able` allows. The runs take
+    /// Removes and returns the rows that are due and that `claim` takes, up to its limit. The runs take
     /// turns in the order of their ids, each with its earliest first, so that a thousand rows of one
     /// run do not starve another run's row.
-    pub(super) fn take(&mut self, able: &Able, limit: usize, now: Timestamp) -> Vec<Place> {
+    pub(super) fn take(&mut self, claim: &Claim, now: Timestamp) -> Vec<Place> {
         self.move_due(now);
-        let lists = self.due.iter_mut().filter(|(need, _)| able.can(need));
+        let lists = self.due.iter_mut().filter(|(need, _)| claim.takes(need));
         let mut lists: Vec<&mut Due> = lists.map(|(_, due)| due).collect();
         let mut taken = Vec::new();
-        while taken.len() < limit {
+        while taken.len() < claim.limit {
             let after = self.last.map_or(Unbounded, Excluded);
             let next = first_of(&lists, (after, Unbounded));
             let Some((run, turn, n)) = next.or_else(|| first_of(&lists, (Unbounded, Unbounded)))
@@ -128,10 +128,10 @@ impl DueIndex {
         }
     }
 
-    /// When the next row is due. Rows that are due and that `able` does not allow do not count.
-    pub(super) fn next_due(&mut self, able: &Able, now: Timestamp) -> Option<Timestamp> {
+    /// When the next row is due. Rows that are due and that `claim` does not take do not count.
+    pub(super) fn next_due(&mut self, claim: &Claim, now: Timestamp) -> Option<Timestamp> {
         self.move_due(now);
-        let mine = self.due.iter().filter(|(need, _)| able.can(need));
+        let mine = self.due.iter().filter(|(need, _)| claim.takes(need));
         let due = mine.filter_map(|(_, due)| due.rows.keys().next()).map(|turn| turn.due).min();
         due.or_else(|| self.later.next_due())
     }

@@ -9,7 +9,6 @@ use super::seam::{
 };
 use crate::run::{Progress, RunId, TaskId, Token};
 use crate::time::Timestamp;
-use crate::workflow::Able;
 
 mod row;
 #[cfg(feature = "postgres")]
@@ -91,23 +90,23 @@ impl Queue {
         match self.given.get(&claim.id.writer) {
             Some(given) if given.counter == claim.id.counter => return given.answer.clone(),
             Some(given) if given.counter > claim.id.counter => {
-                return self.claimed(now, &claim.able, vec![]);
+                return self.claimed(now, claim, vec![]);
             }
             _ => {}
         }
         let until = now.after(claim.lasts);
-        let due = self.index.take(&claim.able, claim.limit, now);
+        let due = self.index.take(claim, now);
         let tasks = due.into_iter().filter_map(|place| self.reserve(place, claim, now)).collect();
-        let answer = self.claimed(now, &claim.able, tasks);
+        let answer = self.claimed(now, claim, tasks);
         self.given.retain(|_, given| given.until > now);
         let given = Given { counter: claim.id.counter, until, answer: answer.clone() };
         self.given.insert(claim.id.writer, given);
         answer
     }
 
-    fn claimed(&mut self, at: Timestamp, able: &Able, tasks: Vec<ClaimedTask>) -> Claimed {
-        let next_due = self.index.next_due(able, at);
-        Claimed { at, tasks, next_due, unable: self.index.unable(able) }
+    fn claimed(&mut self, at: Timestamp, claim: &Claim, tasks: Vec<ClaimedTask>) -> Claimed {
+        let next_due = self.index.next_due(claim, at);
+        Claimed { at, tasks, next_due, unable: self.index.unable(&claim.able) }
     }
 
     fn reserve(&mut self, place: Place, claim: &Claim, now: Timestamp) -> Option<ClaimedTask> {
@@ -121,8 +120,9 @@ impl Queue {
         let until = now.after(claim.lasts);
         *reserved = Some(Reservation { token: minted, until });
         *ticket = Some(self.index.add_waiting(place, until, need));
+        let need = need.clone();
         let (attempt, progress) = (row.attempt, row.progress.clone());
-        Some(ClaimedTask { run, task, attempt, token: minted, progress })
+        Some(ClaimedTask { run, task, attempt, need, token: minted, progress })
     }
 
     /// A token for `task`. The count starts again when a store is reopened, so the token also depends

@@ -38,7 +38,7 @@ async fn a12_an_archived_run_is_passed_by_and_stays_readable() {
     pass(60_000).await;
     let id = ClaimId { writer: 9, counter: 9 };
     let able = std::sync::Arc::new(retrial::workflow::Able::Anything);
-    let claim = Claim { id, limit: 9, lasts: SECOND, chance: 1, able };
+    let claim = Claim { id, limit: 9, lasts: SECOND, chance: 1, able, full: [].into() };
     assert_eq!(store.claim(claim).await.unwrap().tasks, vec![]);
     assert_eq!((acts.calls().len(), engine.state(run).await.unwrap().steps().len()), (1, 1));
     let other = retrial::run::RunId::from_random(1, 1);

@@ -22,6 +22,7 @@ mod keeping;
 mod kit;
 mod letters;
 mod pause;
+mod places;
 mod platform;
 mod queue;
 #[cfg(feature = "redb")]

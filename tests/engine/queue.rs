@@ -137,7 +137,8 @@ async fn check_timeout_at(store: &impl Store) {
     store.create(create).await.unwrap();
     let id = ClaimId { writer: 1, counter: 1 };
     let able = Able::Anything.into();
-    let claim = Claim { id, limit: 1, lasts: Nanos::from_secs(30), chance: 5, able };
+    let claim =
+        Claim { id, limit: 1, lasts: Nanos::from_secs(30), chance: 5, able, full: [].into() };
     let token = store.claim(claim).await.unwrap().tasks[0].token;
     let (lasts, timeout) = (Nanos::from_secs(30), Some(Nanos::from_secs(2)));
     let lease =

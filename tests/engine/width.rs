@@ -19,7 +19,7 @@ fn working(millis: u64) -> Acts {
 async fn never_more_attempts_at_once_than_configured() {
     for concurrency in [1, 3, 7] {
         let acts = working(100);
-        let config = Config { concurrency, ..Config::default() };
+        let config = Config { concurrency, action_share: 100, ..Config::default() };
         let engine = alone(&acts, config).await;
         let begun = tokio::time::Instant::now();
         let mut runs = Vec::new();

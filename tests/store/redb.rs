@@ -69,7 +69,7 @@ fn commit(n: u64, version: u64) -> Commit {
 fn claim(counter: u64) -> Claim {
     let id = ClaimId { writer: 1, counter };
     let able = Able::Anything.into();
-    Claim { id, limit: 9, lasts: Nanos::from_secs(60), chance: 5, able }
+    Claim { id, limit: 9, lasts: Nanos::from_secs(60), chance: 5, able, full: [].into() }
 }
 
 #[tokio::test]

@@ -199,7 +199,14 @@ pub(super) async fn claimed(
     run: RunId,
     task: TaskId,
 ) -> Result<Option<(u32, Token)>, StoreError> {
-    let claim = Claim { id, limit: 99, lasts: RESERVED, chance: 7, able: Arc::new(Able::Anything) };
+    let claim = Claim {
+        id,
+        limit: 99,
+        lasts: RESERVED,
+        chance: 7,
+        able: Arc::new(Able::Anything),
+        full: [].into(),
+    };
     let tasks = store.claim(claim).await?.tasks;
     let found = tasks.into_iter().find(|found| (found.run, found.task) == (run, task));
     Ok(found.map(|found| (found.attempt, found.token)))

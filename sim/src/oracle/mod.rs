@@ -195,7 +195,7 @@ pub struct Report {
 }
 
 /// Rare cases. A sweep shows how often each was judged.
-pub const FEATURES: [&str; 29] = [
+pub const FEATURES: [&str; 30] = [
     COUNT_PER_RULE,
     TRUNCATED,
     WRITTEN_DELAYS,
@@ -218,6 +218,7 @@ pub const FEATURES: [&str; 29] = [
     guards::DENIED,
     guards::WAITED,
     guards::GROUP,
+    guards::SHARE,
     functions::FUNCTION,
     functions::CHECKED,
     functions::COST,

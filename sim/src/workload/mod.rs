@@ -41,7 +41,7 @@ pub use registered_functions::names as registered;
 pub use user_workflow::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
-use crate::scenario::{Cancel, Deactivation, Scenario, Submission, Topology};
+use crate::scenario::{Cancel, Deactivation, Places, Scenario, Submission, Topology};
 use sketch::Draft;
 
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
@@ -121,6 +121,7 @@ pub fn draw(seed: u64) -> Scenario {
         seed,
         topology: swarm.topology,
         lease: Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30])),
+        places: places(seed),
         attempt_timeout: swarm.attempt_timeout,
         clocks: faults::clocks(seed, &swarm),
         workflows: drafts.iter().map(|d| workflow_text::write(&mut formats, d)).collect(),
@@ -136,6 +137,15 @@ pub fn draw(seed: u64) -> Scenario {
         secrets: swarm.secrets,
         own: None,
     }
+}
+
+/// Now and then a node has few places, so that one action may take its share of them.
+fn places(seed: u64) -> Option<Places> {
+    let mut draw = Draw::new(seed, "places");
+    draw.chance(35).then(|| Places {
+        all: draw.pick([1, 2, 3, 4, 4, 8]),
+        share: draw.pick([75, 75, 75, 50, 34, 100]),
+    })
 }
 
 /// Everything that `seed` draws, with further faults of `kind`.

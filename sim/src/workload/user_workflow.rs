@@ -181,6 +181,7 @@ impl UserPlan {
             interventions: Interventions::default(),
             faults: faults::schedule(seed, &swarm),
             heal_at: swarm.heal_at,
+            places: None,
             attempt_timeout: None,
             missing_functions: Vec::new(),
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),

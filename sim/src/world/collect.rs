@@ -96,6 +96,7 @@ pub(super) async fn collect(
         outputs,
         interventions,
         fenced: observed.seen.fenced(),
+        places: scenario.places,
         attempt_timeout: scenario.attempt_timeout,
         missing_functions: scenario.missing_functions.iter().map(|l| l.function.clone()).collect(),
         function_records: lock(&observed.function_records).clone(),

@@ -151,6 +151,7 @@ impl Nodes {
         self.order_queues.push(order_queue.clone());
         EngineSetup {
             lease: scenario.lease,
+            places: scenario.places,
             attempt_timeout: scenario.attempt_timeout,
             sole_owner,
             secret: scenario.secrets.first().cloned(),

@@ -29,6 +29,7 @@ use crate::incarnation::Incarnation;
 use crate::net::Net;
 use crate::records::Records;
 use crate::runtime::SimRuntime;
+use crate::scenario::Places;
 use crate::sync::lock;
 use crate::trace::Kind;
 use crate::user::UserCode;
@@ -104,6 +105,7 @@ impl<S: Store> World for Simulated<S> {
 #[derive(Clone)]
 pub(super) struct EngineSetup {
     pub(super) lease: Nanos,
+    pub(super) places: Option<Places>,
     pub(super) attempt_timeout: Option<Nanos>,
     pub(super) sole_owner: bool,
     /// The value of every environment variable.
@@ -127,6 +129,7 @@ pub(super) async fn run<S: Store>(
 ) {
     let EngineSetup {
         lease,
+        places,
         attempt_timeout,
         sole_owner,
         secret,
@@ -161,14 +164,19 @@ pub(super) async fn run<S: Store>(
         }
     };
     let poll = Config::default().poll.max(Nanos::new(lease.get() / 30));
+    let defaults = Config::default();
+    let (concurrency, action_share) =
+        places.map_or((defaults.concurrency, defaults.action_share), |p| (p.all.into(), p.share));
     let config = Config {
+        concurrency,
+        action_share,
         attempt_timeout,
         lease,
         poll,
         sole_owner,
         snapshot_tail: 2_048,
         functions,
-        ..Config::default()
+        ..defaults
     };
     let observers = observers(&incarnation, &observed, &records);
     let engine = Engine::<Simulated<S>>::start(

@@ -10,10 +10,10 @@ use retrial_sim::unstable::evidence::{CommitRecord, StoreAnswer};
 use retrial_sim::unstable::oracle::event_refs::named;
 use retrial_sim::unstable::oracle::guards::{
     DENIED_WITHOUT_NEED, HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID,
-    OVER_BUDGET, STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE, TOO_MANY_PROBES, WRONG_HOLD,
-    judge,
+    MORE_THAN_ITS_SHARE, OVER_BUDGET, STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE,
+    TOO_MANY_PROBES, WRONG_HOLD, judge,
 };
-use retrial_sim::unstable::scenario::Reply;
+use retrial_sim::unstable::scenario::{Places, Reply};
 use serde_json::json;
 
 use crate::kit::{
@@ -334,4 +334,37 @@ fn c18_what_landed_unseen_is_known_from_the_history() {
     script.world.answers.push(StoreAnswer::Unsure);
     script.start(item(0), 2, Reply::SuccessTrue);
     found(&judge(&script.world), STARTED_WHILE_OPEN);
+}
+
+#[test]
+fn x15_more_than_its_share_is_found() {
+    let together = |places: Places, second: &str| {
+        let mut script = fan(GuardRules::default());
+        script.world.places = Some(places);
+        script.start(item(0), 1, Reply::SuccessTrue);
+        script.pass(1).start(item(1), 1, Reply::SuccessTrue);
+        if second == "later" {
+            script.pass(1).succeed(item(0), 1);
+        }
+        script.pass(1).start(item(2), 1, Reply::SuccessTrue);
+        if second != "later" {
+            script.pass(1).succeed(item(0), 1);
+        }
+        script.pass(1).succeed(item(1), 1).pass(1).succeed(item(2), 1);
+        if second == "elsewhere" {
+            for told in &mut script.world.observed {
+                if told.recorded.event.task() == Some(item(2)) {
+                    told.node = "n1".to_owned();
+                }
+            }
+        }
+        judge(&script.world)
+    };
+    let (half, most) = (Places { all: 4, share: 50 }, Places { all: 4, share: 75 });
+    found(&together(half, "at once"), MORE_THAN_ITS_SHARE);
+    healthy(&together(most, "at once"));
+    healthy(&together(half, "later"));
+    healthy(&together(half, "elsewhere"));
+    // At least one place is an action's share.
+    found(&together(Places { all: 1, share: 75 }, "later"), MORE_THAN_ITS_SHARE);
 }

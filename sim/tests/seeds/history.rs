@@ -57,6 +57,7 @@ fn scenario() -> Scenario {
         faults: vec![],
         heal_at: at(10_000),
         endpoints_heal: true,
+        places: None,
         attempt_timeout: None,
         missing_functions: vec![],
         secrets: vec![],

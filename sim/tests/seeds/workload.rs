@@ -102,6 +102,7 @@ fn a_few_hundred_seeds_draw_everything() {
         all.iter().flat_map(|s| &s.workflows).map(|w| w.format).collect();
     assert_eq!(formats, [Format::Toml, Format::Json, Format::Ir].into());
     assert!(all.iter().any(|s| s.kinds().is_empty()), "no seed is without faults");
+    assert!(all.iter().any(|s| s.places.is_some()), "no seed has few places");
     assert!(all.iter().any(|s| s.attempt_timeout.is_some()), "no seed has a default timeout");
     assert!(all.iter().any(|s| !s.cancels.is_empty()), "no seed cancels");
     assert!(all.iter().any(|s| !s.deactivations.is_empty()), "no seed deactivates");

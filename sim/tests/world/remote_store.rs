@@ -89,7 +89,8 @@ impl Stub {
     fn claim(claim: &Claim) -> Claimed {
         let token = Token::from_random(claim.id.counter, claim.chance);
         let progress = Some(progress());
-        let task = ClaimedTask { run: run_id(), task: TASK, attempt: 2, token, progress };
+        let task =
+            ClaimedTask { run: run_id(), task: TASK, attempt: 2, need: need(), token, progress };
         let tasks = vec![task; claim.limit];
         Claimed { at: AT, tasks, next_due: None, unable: vec![(need(), AT)] }
     }
@@ -412,8 +413,14 @@ async fn each_method(store: &impl Store) -> Vec<String> {
         redrives: None,
     };
     let id = ClaimId { writer: u64::MAX, counter: 1 };
-    let claim =
-        Claim { id, limit: 2, lasts: Nanos::from_secs(1), chance: 5, able: Able::Anything.into() };
+    let claim = Claim {
+        id,
+        limit: 2,
+        lasts: Nanos::from_secs(1),
+        chance: 5,
+        able: Able::Anything.into(),
+        full: [].into(),
+    };
     let beat = Heartbeat { within: Nanos::from_secs(2), progress: Some(progress()) };
     let held =
         vec![Holding { run, task: TASK, token, lasts: Nanos::MAX, heartbeat: Some(beat) }; 2];

@@ -163,3 +163,40 @@ pub(super) async fn x12_what_the_claimer_cannot_run_is_not_claimed<H: Harness>(
     matched!(rest.unable.as_slice(), [] => ());
     Ok(())
 }
+
+pub(super) async fn x15_tasks_of_full_actions_are_passed_over<H: Harness>(
+    mut b: Bench<'_, H>,
+) -> Held {
+    let wants = |item, action: &str, via, after| match due(item, after) {
+        QueueChange::Due { task, attempt, after, .. } => {
+            QueueChange::Due { task, attempt, after, need: need(action, via), progress: None }
+        }
+        other => other,
+    };
+    let queue = vec![
+        wants(0, "a", Via::Function, Nanos::ZERO),
+        wants(1, "a", Via::Http, Nanos::ZERO),
+        wants(2, "b", Via::Function, Nanos::from_millis(1)),
+        wants(3, "a", Via::Function, LONG),
+    ];
+    b.add(1, queue).await?;
+    b.sleep(Nanos::from_millis(5)).await;
+    let items = |c: &Claimed| c.tasks.iter().map(|t| t.task.item).collect::<Vec<_>>();
+    let full = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect();
+    let mut neither = b.next_claim(9, LONG);
+    neither.full = full(&["b", "a"]);
+    let claimed = b.store().claim(neither).await?;
+    // What is due is not to be asked for again; it can be run here, so nobody is told of it.
+    same!(claimed.next_due.is_some_and(|due| due > claimed.at), true);
+    same!((items(&claimed), claimed.unable), (vec![], vec![]));
+    let mut others = b.next_claim(9, LONG);
+    others.full = full(&["a"]);
+    let claimed = b.store().claim(others).await?;
+    same!(items(&claimed), vec![2]);
+    same!(claimed.tasks[0].need.clone(), need("b", Via::Function));
+    same!(claimed.next_due.is_some_and(|due| due > claimed.at), true);
+    let mut same = b.next_claim(9, LONG);
+    same.full = full(&["b", "c"]);
+    same!(items(&b.store().claim(same).await?), vec![0, 1]);
+    Ok(())
+}

@@ -146,7 +146,7 @@ impl<'a, H: Harness> Bench<'a, H> {
     pub(super) fn next_claim(&mut self, limit: usize, lasts: Nanos) -> Claim {
         self.claims += 1;
         let id = ClaimId { writer: 1, counter: self.claims };
-        Claim { id, limit, lasts, chance: 99, able: Arc::new(Able::Anything) }
+        Claim { id, limit, lasts, chance: 99, able: Arc::new(Able::Anything), full: [].into() }
     }
 
     pub(super) async fn claim(&mut self, limit: usize) -> Result<Claimed, Wrong> {

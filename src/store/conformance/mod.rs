@@ -114,6 +114,7 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         heartbeat::x1_no_heartbeat_revives_a_lease,
         heartbeat::x1_progress_reaches_the_next_attempt,
         heartbeat::x12_what_the_claimer_cannot_run_is_not_claimed,
+        heartbeat::x15_tasks_of_full_actions_are_passed_over,
         letters::c18_letters_land_with_their_commit,
         letters::c18_a_letter_is_redriven_once,
         letters::c18_a_discarded_letter_is_not_redriven,

@@ -6,6 +6,7 @@
 //! a walk over the other runs adds the earliest row of each.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{from_slice, to_vec};
 use tokio_postgres::Row;
@@ -55,9 +56,10 @@ fn needs() -> String {
 }
 
 /// `$1` now, `$2` whether anything, `$3` which needs, `$4` whether HTTP, `$5` window, `$6` the run
-/// claimed last, `$7` limit, `$8` tokens, `$9` until, `$10` where the walk begins.
+/// claimed last, `$7` limit, `$8` tokens, `$9` until, `$10` where the walk begins, `$11`
+/// which needs are passed over.
 fn take() -> String {
-    const ABLE: &str = "($2 OR need = ANY($3) OR $4 AND left(need, 1) = 'h')";
+    const ABLE: &str = "($2 OR need = ANY($3) OR $4 AND left(need, 1) = 'h') AND need <> ALL($11)";
     format!(
         "WITH RECURSIVE {NEEDS}, \
          near AS MATERIALIZED (SELECT q.* FROM needs n CROSS JOIN LATERAL \
@@ -166,6 +168,7 @@ impl Claims {
         now: Timestamp,
     ) -> Result<Claimed, Failed> {
         let (anything, needs, http) = able_values(&claim.able);
+        let full = full_values(claim);
         let tokens: Vec<Uuid> = (0..claim.limit).map(|_| self.mint(claim, now)).collect();
         let until = time(nanos(now) + length(claim.lasts));
         let (limit, window) = (rows(claim.limit), rows(claim.limit.saturating_mul(4).max(WINDOW)));
@@ -174,8 +177,10 @@ impl Claims {
         let (now_, until_) = (nanos(now), nanos(until));
         let (take_text, needs_text) = (take(), self::needs());
         let [taking, looking] = session.prepare([&*take_text, &*needs_text]).await?;
-        let values: [Value<'_>; _] =
-            [&now_, &anything, &needs, &http, &window, &last, &limit, &tokens, &until_, &walked];
+        let values: [Value<'_>; _] = [
+            &now_, &anything, &needs, &http, &window, &last, &limit, &tokens, &until_, &walked,
+            &full,
+        ];
         let (mut taken, needs) = tokio::try_join!(
             biased;
             session.query(&taking, values),
@@ -227,7 +232,8 @@ fn read_claimed(row: &Row) -> Option<ClaimedTask> {
     let full = full?;
     let (token, _) = full.reserved?;
     let row = full.row;
-    Some(ClaimedTask { run, task, attempt: row.attempt, token, progress: row.progress })
+    let QueueState::Due { need, .. } = row.state else { return None };
+    Some(ClaimedTask { run, task, attempt: row.attempt, need, token, progress: row.progress })
 }
 
 fn able_values(able: &Able) -> (bool, Vec<String>, bool) {
@@ -240,6 +246,13 @@ fn able_values(able: &Able) -> (bool, Vec<String>, bool) {
             (false, functions.iter().map(need).collect(), *http)
         }
     }
+}
+
+fn full_values(claim: &Claim) -> Vec<String> {
+    let needs = |action: &Arc<str>| {
+        [Via::Function, Via::Http].map(|via| need_text(&Need { action: Arc::clone(action), via }))
+    };
+    claim.full.iter().flat_map(needs).collect()
 }
 
 async fn answer_without_taking(
@@ -261,7 +274,7 @@ fn answer_from(rows: &[Row], claim: &Claim, now: Timestamp, tasks: Vec<ClaimedTa
     let mut needs: Vec<_> = needs.collect();
     needs.sort();
     let is_due = |due: &Timestamp| *due <= now;
-    let mine = needs.iter().filter(|(need, due, _)| is_due(due) && claim.able.can(need));
+    let mine = needs.iter().filter(|(need, due, _)| is_due(due) && claim.takes(need));
     let next = mine.map(|(_, due, _)| *due).min();
     let later = needs.iter().filter_map(|(_, _, later)| *later).min();
     let others = needs.iter().filter(|(need, due, _)| is_due(due) && !claim.able.can(need));

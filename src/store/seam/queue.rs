@@ -1,5 +1,6 @@
 //! The seam's types for the queue: claims, rows, leases, renewals.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,15 @@ pub struct Claim {
     pub chance: u64,
     /// What the claimer can run.
     pub able: Arc<Able>,
+    /// The actions whose tasks are passed over: the claimer has no place for them.
+    pub full: BTreeSet<Arc<str>>,
+}
+
+impl Claim {
+    /// Whether a task that needs `need` may be claimed.
+    pub(in crate::store) fn takes(&self, need: &Need) -> bool {
+        self.able.can(need) && !self.full.contains(&need.action)
+    }
 }
 
 /// The answer to [`Claim`].
@@ -40,7 +50,7 @@ pub struct Claimed {
     /// The reserved tasks.
     pub tasks: Vec<ClaimedTask>,
     /// When the next task is due, if any waits. A reserved task is due at its reservation's end. A
-    /// task that is due and that the claimer can't run does not count.
+    /// task that is due and that the claimer can't run, or has no place for, does not count.
     pub next_due: Option<Timestamp>,
     /// What is due that the claimer can't run: a few needs, each with the due time of its first
     /// task.
@@ -61,6 +71,8 @@ pub struct ClaimedTask {
     pub task: TaskId,
     /// The attempt to start, from 1.
     pub attempt: u32,
+    /// What the claimer must have to run it.
+    pub need: Need,
     /// The reservation's token, which becomes the attempt's.
     pub token: Token,
     /// The task's newest progress, from earlier attempts.

@@ -68,7 +68,7 @@ pub(super) fn commit(n: u64, version: u64) -> Commit {
 
 fn claim(writer: u64, counter: u64, limit: usize) -> Claim {
     let (id, able) = (ClaimId { writer, counter }, Able::Anything.into());
-    Claim { id, limit, lasts: LONG, chance: writer, able }
+    Claim { id, limit, lasts: LONG, chance: writer, able, full: [].into() }
 }
 
 /// A connection that looks into a store's tables.

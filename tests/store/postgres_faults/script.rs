@@ -77,7 +77,14 @@ impl Story {
     /// Claims the first task of so many stories.
     pub(crate) fn claim(self, limit: usize) -> Claim {
         let id = ClaimId { writer: 7, counter: self.number };
-        Claim { id, limit, lasts: LONG, chance: self.number, able: Arc::new(Able::Anything) }
+        Claim {
+            id,
+            limit,
+            lasts: LONG,
+            chance: self.number,
+            able: Arc::new(Able::Anything),
+            full: [].into(),
+        }
     }
 
     fn commit(self, place: u64, expect: u64, events: u64) -> Commit {

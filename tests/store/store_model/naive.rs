@@ -273,7 +273,10 @@ impl Naive {
         for token in tokens.take(claim.limit) {
             let mut due: Vec<_> = self.rows.iter_mut().collect();
             due.retain(|row| running.contains(&row.run) && row.due().is_some_and(|due| due <= now));
-            due.retain(|row| row.need().is_some_and(|need| claim.able.can(need)));
+            due.retain(|row| {
+                let passed = |need: &Need| claim.full.contains(&need.action);
+                row.need().is_some_and(|need| claim.able.can(need) && !passed(need))
+            });
             // The runs take turns, each with its earliest first.
             let last = self.last;
             due.sort_by_key(|row| (Some(row.run) <= last, row.run, row.due(), row.order));
@@ -284,7 +287,8 @@ impl Naive {
             row.reserved = Some((token, now.after(claim.lasts)));
             (row.held, row.asks) = (None, None);
             let QueueRow { task, attempt, progress, .. } = row.shown.clone();
-            tasks.push(ClaimedTask { run: row.run, task, attempt, token, progress });
+            let need = row.need().unwrap().clone();
+            tasks.push(ClaimedTask { run: row.run, task, attempt, need, token, progress });
         }
         tasks
     }
@@ -296,7 +300,9 @@ impl Naive {
             rows.filter_map(|row| Some((row.need()?, row.due()?)))
         };
         let blocked = |(need, due): &(&Need, Timestamp)| *due <= at && !claim.able.can(need);
-        let next_due = waiting().filter(|w| !blocked(w)).map(|(_, due)| due).min();
+        let full =
+            |(need, due): &(&Need, Timestamp)| *due <= at && claim.full.contains(&need.action);
+        let next_due = waiting().filter(|w| !blocked(w) && !full(w)).map(|(_, due)| due).min();
         let mut unable: BTreeMap<Need, Timestamp> = BTreeMap::new();
         for (need, due) in waiting().filter(blocked) {
             let first = unable.entry(need.clone()).or_insert(due);

@@ -165,7 +165,9 @@ async fn run(
     // The events first: `RunPrinter::ended` then implies that they are written.
     let mut observers: Vec<Arc<dyn Observer>> = events.iter().map(Events::observer).collect();
     observers.push(Arc::clone(&printer) as _);
-    let config = Config { concurrency: options.concurrency.get().into(), ..Config::default() };
+    // Whoever starts the run is told how many attempts are made at once.
+    let concurrency = options.concurrency.get().into();
+    let config = Config { concurrency, action_share: 100, ..Config::default() };
     let engine =
         world::start(runtime, SingleRunStore::new(store, id), config, observers, lookup).await;
     if let (Work::Submit(submission), None) = (work, found.wanted) {

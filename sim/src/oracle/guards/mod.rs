@@ -9,6 +9,7 @@ mod action;
 mod attempt_ends;
 mod group;
 mod hold_events;
+mod share;
 mod state;
 mod timeline;
 
@@ -29,6 +30,8 @@ pub const STARTED_WHILE_OPEN: &str = "started_while_open";
 pub const TOO_MANY_PROBES: &str = "too_many_probes";
 /// More attempts of an action were in progress than its limit allows.
 pub const TOO_MANY_AT_ONCE: &str = "too_many_at_once";
+/// More attempts of an action were in progress on a node than its share of the places.
+pub const MORE_THAN_ITS_SHARE: &str = "more_than_its_share";
 /// Attempts started faster than their rate allows.
 pub const TOO_FAST: &str = "too_fast";
 /// A retry for which the budget had too few tokens.
@@ -61,6 +64,9 @@ pub(super) const WAITED: &str = "waiting retry";
 /// A retry that a group's budget denied.
 pub(super) const GROUP: &str = "group budget";
 
+/// An action that had its share of a node's places.
+pub(super) const SHARE: &str = "full share";
+
 /// Judges promise 10.
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
@@ -69,6 +75,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         hold_events::judge(&mut report, evidence, run);
         group::judge(&mut report, run);
     }
+    share::judge(&mut report, evidence);
     for (action, rules) in guarded(evidence) {
         if let Some(timeline) = timeline::of(evidence, &action, &rules) {
             timeline.judge(&mut report, &action, &rules);

@@ -108,11 +108,12 @@ impl<'g> WorkflowLoad<'g> {
         })
     }
 
-    /// The longest that a task keeps others waiting which are guarded as it is; none where nothing
-    /// is guarded, `None` where that has no end.
+    /// The longest that a task keeps others waiting, which are guarded as it is or wait for its place;
+    /// none where nothing is guarded and places are many, `None` where that has no end.
     pub(super) fn longest_turn(&self) -> Option<Nanos> {
-        let mut guarded = self.jobs().filter(Job::is_guarded);
-        guarded.try_fold(Nanos::ZERO, |longest, job| {
+        let few = self.input.scenario.places.is_some();
+        let mut waited_for = self.jobs().filter(|job| few || job.is_guarded());
+        waited_for.try_fold(Nanos::ZERO, |longest, job| {
             let task = of_task(&self.input, job.policy, job.heals)?;
             let total = || job.policy.total_timeout().map(|_| LEFTOVER);
             let attempts = if job.heals { Some(LEFTOVER) } else { most_attempts(job.policy) };

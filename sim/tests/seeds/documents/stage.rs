@@ -63,6 +63,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         // Long after the play is over: until then endpoints answer by their script.
         heal_at: at(600),
         endpoints_heal: true,
+        places: None,
         attempt_timeout: None,
         missing_functions: vec![],
         secrets: vec![],

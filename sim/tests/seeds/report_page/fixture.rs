@@ -73,6 +73,7 @@ pub(crate) fn scenario() -> Scenario {
         cancels: vec![],
         deactivations: vec![],
         interventions: Interventions::default(),
+        places: None,
         attempt_timeout: None,
         missing_functions: vec![],
         faults: vec![

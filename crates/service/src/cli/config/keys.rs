@@ -31,7 +31,7 @@ pub(super) const LISTS: [&str; 3] = ["allow_env", "allow_hosts", "functions"];
 pub(super) const TRACES: &str = "traces";
 
 /// Every setting, in the order in which they are shown.
-pub(crate) const KEYS: [Key; 30] = [
+pub(crate) const KEYS: [Key; 31] = [
     key("store", Some(".retrial/service.redb"), "the store: a file, or postgres://..."),
     key("store_file", None, "the file that holds `store`, where that has a password in it"),
     key("listen", Some("127.0.0.1:7070"), "the address and port to answer on"),
@@ -48,6 +48,7 @@ pub(crate) const KEYS: [Key; 30] = [
     ),
     key(TOKEN, None, "the bearer token itself: only as the variable RETRIAL_TOKEN"),
     key("concurrency", Some("64"), "the most attempts in progress at once"),
+    key("action_share", Some("75"), "the percent of these that one action may take, at least one"),
     key(
         "attempt_timeout",
         Some("5m"),

@@ -70,6 +70,7 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
     };
     let node = Config {
         concurrency: r.count("concurrency"),
+        action_share: r.percent("action_share"),
         attempt_timeout: Some(r.time("attempt_timeout")),
         lease: r.time("lease"),
         poll: r.time("poll"),
@@ -129,6 +130,11 @@ impl Reader<'_> {
     /// A whole number from 1.
     fn count(&mut self, name: &str) -> usize {
         self.read(name, |node| node.count(1, u32::MAX)).map_or(1, |n| n as usize)
+    }
+
+    fn percent(&mut self, name: &str) -> u8 {
+        let read = self.read(name, |node| node.count(1, 100));
+        read.and_then(|n| u8::try_from(n).ok()).unwrap_or(100)
     }
 
     fn time(&mut self, name: &str) -> Nanos {
