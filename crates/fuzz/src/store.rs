@@ -170,7 +170,14 @@ fn put(disk: &Disk, table: u8, row: u8, value: &[u8]) -> Option<Vec<u8>> {
 fn requests() -> Vec<Request> {
     let able = Arc::new(Able::Anything);
     let id = ClaimId { writer: 9, counter: 1 };
-    let claim = Claim { id, limit: 10, lasts: Nanos::from_secs(1), chance: 1, able };
+    let claim = Claim {
+        id,
+        limit: 10,
+        lasts: Nanos::from_secs(1),
+        chance: 1,
+        able,
+        full: Default::default(),
+    };
     let mut all = vec![
         Request::Claim(claim),
         Request::Expired { limit: 10 },

@@ -9,7 +9,7 @@ use retrial::time::{Mono, Nanos};
 use super::{MORE_THAN_ITS_SHARE, SHARE};
 use crate::evidence::{Evidence, ObservedEvent};
 use crate::oracle::Report;
-use crate::oracle::ledger::Ledger;
+use crate::oracle::attempt_records::AttemptRecords;
 
 /// An attempt of a run's task.
 type Attempt = (RunId, TaskId, u32);
@@ -23,7 +23,7 @@ type Life<'e> = (&'e str, u32);
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     let Some(places) = evidence.places else { return };
     let most = (places.all as usize * places.share as usize / 100).max(1);
-    let (ends, ledger) = (ends(evidence), Ledger::of(evidence));
+    let (ends, ledger) = (ends(evidence), AttemptRecords::of(evidence));
     let mut going: BTreeMap<(Life<'_>, &str), BTreeMap<Attempt, Option<Mono>>> = BTreeMap::new();
     for told in &evidence.observed {
         let event = &told.recorded.event;

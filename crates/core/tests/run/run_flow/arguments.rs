@@ -24,7 +24,7 @@ fn given(world: &mut World, task: TaskId) -> Result<Value, String> {
 
 /// 4.8 GB, were they written.
 #[test]
-fn arguments_that_would_fill_the_memory_fail_the_task_before_its_first_attempt() {
+fn x13_arguments_that_would_fill_the_memory_fail_the_task_before_its_first_attempt() {
     let text = "${input.x}".repeat(24_000);
     let list = vec!["${input.x}"; 24_000];
     let fields: Map<String, Value> =
@@ -57,7 +57,7 @@ fn arguments_that_would_fill_the_memory_fail_the_task_before_its_first_attempt()
 /// Each way to fill something in, exactly as large as it may be, and one byte larger. The padding
 /// stands beside it, so that the size of what is filled in decides.
 #[test]
-fn the_size_is_that_of_the_json_that_is_sent() {
+fn x13_the_size_is_that_of_the_json_that_is_sent() {
     let hard = "a\"\\\n\t\u{8}\u{c}\u{1}\u{7f}é\u{1F600}/";
     let input = json!({
         "text": hard, "n": -1.5e300, "list": [hard, [1, null], {hard: true}], "none": null,
@@ -98,7 +98,7 @@ fn the_size_is_that_of_the_json_that_is_sent() {
 
 /// Only what is filled in counts: an item at a time, not the list that it is from.
 #[test]
-fn a_large_list_is_fanned_out_over_item_by_item() {
+fn x13_a_large_list_is_fanned_out_over_item_by_item() {
     let flow = || Flow::new().step("f", once()).for_each(json!("${input.items}"));
     let item = |bytes: usize| json!("x".repeat(bytes - 2));
     let items = [item(MAX_VALUE), item(MAX_VALUE + 1), item(MAX_VALUE)];
@@ -120,7 +120,7 @@ fn a_large_list_is_fanned_out_over_item_by_item() {
 
 /// A compensation that can't be invoked fails like any other; the rollback goes on.
 #[test]
-fn a_compensation_with_too_large_arguments_fails() {
+fn x13_a_compensation_with_too_large_arguments_fails() {
     let flow = Flow::new().step("a", once()).step("b", once()).after(&["a"]).step("ua", once());
     let flow = flow.compensates("a").args(json!("${result}".repeat(40_000)));
     let scripts = [("a", 0, vec![gives(json!("long enough"))]), ("b", 0, vec![status(500)])];
