@@ -2,6 +2,7 @@
 //! defects, each of which it must find for the right reason.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
 
+mod arrival;
 mod bit_rot;
 mod branches;
 mod durability;
