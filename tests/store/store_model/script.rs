@@ -238,7 +238,8 @@ impl Script {
             lasts: Nanos::new(d[3] % 40 * 1_000 + self.asked),
             chance: d[4],
             able: able(d[5]),
-            full: (d[6] % 3 == 0)
+            full: d[6]
+                .is_multiple_of(3)
                 .then(|| ["a", "b"][d[7] as usize % 2].into())
                 .into_iter()
                 .collect(),
