@@ -4,8 +4,8 @@
 //! reads no clock: time is an argument. To add another order, add another queue; this one promises
 //! its order to every store.
 //!
-//! Items lie in slots ([`slots`]). Entries of 16 bytes name them: entries due after a horizon lie in
-//! a wheel of append-only buckets ([`wheel`]), which is read in sequence. When the entries before
+//! Items lie in `slots`. Entries of 16 bytes name them: entries due after a horizon lie in
+//! a `wheel` of append-only buckets, which is read in sequence. When the entries before
 //! the horizon are used up, the wheel gives out its next few, sorted, and moves the horizon past
 //! them. What is inserted before the horizon goes to a small heap. Cancelling empties a slot and
 //! leaves its entry behind. When too many entries lie in the heap, or have no item, all are placed
