@@ -64,7 +64,8 @@ enum Decided {
 fn creation_of(create: &Create) -> Digest {
     let CommitId { writer, counter } = create.id;
     let id = [writer.to_be_bytes(), counter.to_be_bytes()].concat();
-    Digest::of(&[id, create.events.concat()].concat())
+    let events = create.events.iter().map(|event| &event[..]);
+    Digest::of(&std::iter::once(&id[..]).chain(events).collect::<Vec<_>>().concat())
 }
 
 impl Record {

@@ -96,17 +96,23 @@ async fn an_input_that_is_too_large_is_refused() {
     assert_eq!(store.heads(None, 9).await.unwrap().runs, []);
 }
 
+/// An engine, and what its observers hear.
+async fn observed(store: &Arc<Watched>, acts: &Acts) -> (Engine<Test>, Arc<History>) {
+    let history = Arc::new(History::new(100));
+    let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&history) as _];
+    let (runtime, config) = (TokioRuntime::current(), Config::default());
+    let engine: Engine<Test> =
+        Engine::start(runtime, Arc::clone(store), acts.clone(), config, observers).await;
+    (engine, history)
+}
+
 // A15: the store may answer long after it made the run, and this node may have claimed its tasks by
 // then. Observers hear of the creation first all the same.
 #[tokio::test(start_paused = true)]
 async fn a15_a_runs_creation_is_told_before_all_else() {
     let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
     store.answer_creations_late(Duration::from_secs(5));
-    let history = Arc::new(History::new(100));
-    let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&history) as _];
-    let (runtime, config) = (TokioRuntime::current(), Config::default());
-    let engine: Engine<Test> =
-        Engine::start(runtime, Arc::clone(&store), acts.clone(), config, observers).await;
+    let (engine, history) = observed(&store, &acts).await;
     let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
     let submitted = engine.submit(Submission::new(w)).await.unwrap();
     soon(engine.outcome(submitted.run)).await.unwrap();
@@ -121,11 +127,7 @@ async fn a15_a_runs_creation_is_told_before_all_else() {
 async fn a15_a_run_that_is_submitted_twice_at_once_is_reported_once() {
     let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
     store.answer_creations_late(Duration::from_secs(5));
-    let history = Arc::new(History::new(100));
-    let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&history) as _];
-    let (runtime, config) = (TokioRuntime::current(), Config::default());
-    let engine: Engine<Test> =
-        Engine::start(runtime, Arc::clone(&store), acts.clone(), config, observers).await;
+    let (engine, history) = observed(&store, &acts).await;
     let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
     let run = RunId::from_random(1, 2);
     let asked = Submission { id: Some((run, 3)), ..Submission::new(w) };
