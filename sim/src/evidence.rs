@@ -3,6 +3,7 @@
 mod interventions;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -42,6 +43,8 @@ pub struct Evidence {
     pub places: Option<Places>,
     /// How long an attempt may take where its policy does not say.
     pub attempt_timeout: Option<Nanos>,
+    /// How many attempts in a row might lose their node before their task was held in quarantine.
+    pub quarantine_after: Option<NonZeroU32>,
     /// How often each kind of fault struck.
     pub strikes: BTreeMap<FaultKind, u64>,
     /// Every incarnation of every node.
@@ -188,6 +191,8 @@ pub struct RunEvidence {
     pub left_alone: bool,
     /// When its retries were paused: from the answer until the request to resume.
     pub pauses: Vec<(Mono, Mono)>,
+    /// True times of requests to release what is held of it in quarantine.
+    pub releases: Vec<Mono>,
     /// The dead letter that it redrives, by the store's word.
     pub redrives: Option<LetterId>,
     /// Whether it delivers an alert to a webhook: no user asked for it.
@@ -225,6 +230,7 @@ impl RunEvidence {
             rollbacks: Vec::new(),
             left_alone: false,
             pauses: Vec::new(),
+            releases: Vec::new(),
             redrives: None,
             is_webhook: false,
             first: Version::START,

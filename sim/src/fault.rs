@@ -49,6 +49,8 @@ pub enum FaultKind {
     Malformed,
     /// The endpoint never answered.
     EndpointHang,
+    /// A request to the endpoint ended the process that made it.
+    Poison,
     /// The endpoint did as it was asked after its caller had given up.
     LateSuccess,
     /// A write that was not synced was torn by a crash.
@@ -79,7 +81,7 @@ pub enum FaultKind {
 
 impl FaultKind {
     /// Every kind.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::Crash,
         Self::Pause,
         Self::SlowNode,
@@ -99,6 +101,7 @@ impl FaultKind {
         Self::SlowStream,
         Self::Malformed,
         Self::EndpointHang,
+        Self::Poison,
         Self::LateSuccess,
         Self::TornWrite,
         Self::LostWrite,

@@ -205,6 +205,14 @@ impl SimNode {
         }
     }
 
+    /// What it was doing ends its process: writes in the system's cache stay, and it starts again
+    /// after `down`. Does nothing to a node that is down.
+    pub async fn end_by_poison(&self, down: Nanos) {
+        if self.0.end(FaultKind::Poison, "was ended by what it did", CrashOutcome::KeepAll) {
+            self.clean_up_and_restart(down).await;
+        }
+    }
+
     fn freeze(&self) {
         Handle::current().pause(self.0.id);
     }

@@ -7,13 +7,16 @@ mod user;
 mod without;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 
 use retrial::policy;
 use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use interventions::{Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause};
+pub use interventions::{
+    Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound,
+};
 pub use reply::{Reply, RetryAfter};
 pub use user::{UserPart, UserStrike};
 
@@ -44,6 +47,10 @@ pub struct Scenario {
     /// How long an attempt may take where its policy does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt_timeout: Option<Nanos>,
+    /// How many attempts in a row may lose their node before their task is held in quarantine; never
+    /// held where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine_after: Option<NonZeroU32>,
     /// One clock a node; in the shared topology the last one is the store's.
     pub clocks: Vec<NodeClock>,
     /// The workflows that submissions name by place.

@@ -1,3 +1,5 @@
+use std::num::NonZeroU32;
+
 use super::Retention;
 use crate::policy::{Functions, PolicyParts};
 use crate::time::Nanos;
@@ -13,6 +15,10 @@ pub struct Config {
     /// How long an attempt may take where its policy does not say; any time without it. The total
     /// timeout cuts it as well. Recorded when an attempt starts, so a change is for later attempts.
     pub attempt_timeout: Option<Nanos>,
+    /// How many attempts in a row may lose their node (`LEASE_LOST`) before the task is held in
+    /// quarantine until [`Engine::release`](super::Engine::release): what the task does may be what
+    /// ends the nodes. Never without it.
+    pub quarantine_after: Option<NonZeroU32>,
     /// How long a lease or reservation holds; a lease is renewed at a third of that.
     pub lease: Nanos,
     /// How often to ask the store for due tasks when nothing says that one is due.
@@ -53,6 +59,7 @@ impl Default for Config {
             concurrency: 64,
             action_share: 75,
             attempt_timeout: Some(PolicyParts::DEFAULT_TIMEOUT),
+            quarantine_after: NonZeroU32::new(3),
             lease: Nanos::from_secs(30),
             poll: Nanos::from_secs(1),
             grace: Nanos::from_secs(10),

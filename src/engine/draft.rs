@@ -200,7 +200,8 @@ fn reading(message: &Message, denied: &[Token], config: &Config) -> Option<(Inpu
             let (task, token, lapse, denied) = (*task, *token, *lapse, denied.contains(token));
             let fence =
                 if *orphan { Fence::Held { task, token } } else { Fence::Lapsed { task, token } };
-            (Input::Expired { task, token, lapse, denied }, Some(fence))
+            let quarantine_after = config.quarantine_after;
+            (Input::Expired { task, token, lapse, denied, quarantine_after }, Some(fence))
         }
         Message::Command(command, _) => {
             let input = match command {
@@ -212,6 +213,9 @@ fn reading(message: &Message, denied: &[Token], config: &Config) -> Option<(Inpu
                 Command::Resume => Input::Resume,
                 Command::Fail { step, item, reason } => {
                     Input::Fail { step: *step, item: *item, reason: reason.clone() }
+                }
+                Command::Release { step, item, reason } => {
+                    Input::Release { step: *step, item: *item, reason: reason.clone() }
                 }
             };
             (input, None)

@@ -67,6 +67,9 @@ pub enum CommandError {
         /// The step.
         step: String,
     },
+    /// No task of the run, or none of those that were named, is held in quarantine.
+    #[error("no such task of run {0} is held in quarantine")]
+    NothingHeld(RunId),
     /// Only a run that has ended or is deactivated can be archived.
     #[error("run {0} has work left; deactivate or cancel it first")]
     NotAtRest(RunId),

@@ -17,7 +17,7 @@ use crate::run::{
 };
 use crate::runtime::{Runtime, Task};
 use crate::store::{ClaimedTask, QueueChange};
-use crate::time::{Mono, Nanos};
+use crate::time::{Mono, Nanos, Timestamp};
 use crate::workflow::StepIx;
 
 /// Messages one lane holds before its senders wait.
@@ -72,6 +72,7 @@ pub(super) enum Command {
     Pause(String),
     Resume,
     Fail { step: StepIx, item: Option<u32>, reason: String },
+    Release { step: Option<StepIx>, item: Option<u32>, reason: String },
 }
 
 #[derive(Default)]
@@ -194,20 +195,17 @@ impl<W: World> Node<W> {
     }
 }
 
-/// The row of a task that waits for `attempt`.
-pub(super) fn due(
-    state: &RunState,
-    task: TaskId,
-    attempt: u32,
-    after: Nanos,
-) -> Option<QueueChange> {
+/// The row of a task that waits for its next attempt.
+pub(super) fn due(state: &RunState, task: TaskId, now: Timestamp) -> Option<QueueChange> {
     let need = state.workflow().need(task.step)?;
+    let attempt = state.task(task)?.attempt;
+    let after = state.due_in(task, now).unwrap_or(HELD_BACK);
     Some(QueueChange::Due { task, attempt, after, need, progress: None })
 }
 
-/// When a retry is due that a pause holds back: not before somebody resumes the run. It keeps
-/// its row, and with it what its attempts reported.
-pub(super) const HELD_BACK: Nanos = Nanos::from_secs(100 * 365 * 24 * 3_600);
+/// When a task is due that only a person can let go on: a retry of a paused run, or a task in
+/// quarantine. It keeps its row, and with it what its attempts reported.
+const HELD_BACK: Nanos = Nanos::from_secs(100 * 365 * 24 * 3_600);
 
 /// What `events`, which led to `state`, change in the queue. `progress` is that of the attempt
 /// whose outcome led to them.
@@ -222,27 +220,16 @@ pub(super) fn queue_changes(
         match &recorded.event {
             Event::StepEntered { step, tasks } => {
                 let tasks = (0..*tasks).map(|item| TaskId { step: *step, item });
-                changes.extend(tasks.filter_map(|task| due(state, task, 1, Nanos::ZERO)));
+                changes.extend(tasks.filter_map(|task| due(state, task, recorded.at)));
             }
-            Event::RetryScheduled { task, attempt, .. } if state.paused().is_some() => {
-                changes.extend(due(state, *task, *attempt, HELD_BACK).map(|c| c.with(progress)));
+            Event::RetryScheduled { task, .. } => {
+                changes.extend(due(state, *task, recorded.at).map(|c| c.with(progress)));
             }
-            Event::RunPaused { .. } => {
-                let held_back = state.waiting_retries();
-                changes.extend(
-                    held_back
-                        .filter_map(|(task, found)| due(state, task, found.attempt, HELD_BACK)),
-                );
+            Event::RunPaused { .. } | Event::RunResumed => {
+                let retries = state.waiting_retries();
+                changes.extend(retries.filter_map(|(task, _)| due(state, task, recorded.at)));
             }
-            Event::RunResumed => {
-                let again = state.waiting_retries().filter_map(|(task, found)| {
-                    due(state, task, found.attempt, found.due.since(recorded.at))
-                });
-                changes.extend(again);
-            }
-            Event::RetryScheduled { task, attempt, delay, .. } => {
-                changes.extend(due(state, *task, *attempt, *delay).map(|c| c.with(progress)));
-            }
+            Event::TaskReleased { task, .. } => changes.extend(due(state, *task, recorded.at)),
             Event::AttemptStarted { task, attempt, token, timeout, .. } => {
                 let (task, attempt, token) = (*task, *attempt, *token);
                 let heartbeat = state.workflow().heartbeat_timeout(task.step);
@@ -258,9 +245,7 @@ pub(super) fn queue_changes(
             Event::TaskSucceeded { task, .. }
             | Event::TaskFailed { task, .. }
             | Event::TaskCancelled { task } => changes.push(QueueChange::Remove { task: *task }),
-            Event::CompensationStarted { task } => {
-                changes.extend(due(state, *task, 1, Nanos::ZERO));
-            }
+            Event::CompensationStarted { task } => changes.extend(due(state, *task, recorded.at)),
             Event::RollbackStarted { .. } | Event::RunEnded { .. } => {
                 // Whatever was live then was called off by this event.
                 let off = state.tasks().filter(|(_, t)| t.phase == TaskPhase::Cancelled);

@@ -1,8 +1,10 @@
-//! Pausing and resuming a run's retries, and failing waiting tasks by hand.
+//! Pausing and resuming a run's retries, failing waiting tasks by hand, and releasing tasks from
+//! quarantine.
 
 use super::lanes::Command;
 use super::{CommandError, Engine, World};
-use crate::run::RunId;
+use crate::run::{RunId, RunState};
+use crate::workflow::StepIx;
 
 impl<W: World> Engine<W> {
     /// Pauses a run's retries: none starts until [`Engine::resume`], also after a restart. Attempts in
@@ -38,13 +40,36 @@ impl<W: World> Engine<W> {
         reason: &str,
     ) -> Result<(), CommandError> {
         let state = self.state(run).await?;
-        let name = step.to_owned();
-        let Some(step) = state.workflow().place_of(step) else {
-            return Err(CommandError::UnknownStep { run, step: name });
-        };
+        let at = place_of(&state, step)?;
         if state.outcome().is_some() {
-            return Err(CommandError::NothingWaits { run, step: name });
+            return Err(CommandError::NothingWaits { run, step: step.to_owned() });
         }
-        self.ask(run, Command::Fail { step, item, reason: reason.to_owned() }).await
+        self.ask(run, Command::Fail { step: at, item, reason: reason.to_owned() }).await
     }
+
+    /// Releases tasks from quarantine: all of the run, only those of `step`, or only that of its
+    /// `item`. The next attempt of each starts when its delay is over. Their attempts are counted on,
+    /// while the count of those that lost their node begins anew.
+    ///
+    /// # Errors
+    /// [`CommandError::UnknownStep`], and [`CommandError::NothingHeld`] where no task was released.
+    pub async fn release(
+        &self,
+        run: RunId,
+        step: Option<&str>,
+        item: Option<u32>,
+        reason: &str,
+    ) -> Result<(), CommandError> {
+        let state = self.state(run).await?;
+        let step = step.map(|name| place_of(&state, name)).transpose()?;
+        if state.outcome().is_some() {
+            return Err(CommandError::NothingHeld(run));
+        }
+        self.ask(run, Command::Release { step, item, reason: reason.to_owned() }).await
+    }
+}
+
+fn place_of(state: &RunState, step: &str) -> Result<StepIx, CommandError> {
+    let unknown = || CommandError::UnknownStep { run: state.id(), step: step.to_owned() };
+    state.workflow().place_of(step).ok_or_else(unknown)
 }

@@ -28,7 +28,7 @@ pub struct QueueView {
     /// What triggered this attempt; absent for the first.
     pub retry_kind: Option<RetryKind>,
     /// When the task is due, by the store's clock; absent while an attempt is in progress, and of
-    /// a retry that a pause holds back.
+    /// a retry that a pause holds back or a task in quarantine.
     pub scheduled_at: Option<Timestamp>,
     /// When the attempt's time or its lease ends or its heartbeat is missed, whichever is earliest, by
     /// the store's clock.
@@ -55,8 +55,9 @@ pub enum QueueStatus {
 pub fn queue_view(state: &RunState, rows: &[QueueRow], functions: &Functions) -> Vec<QueueView> {
     let columns = |row: &QueueRow| {
         let step = state.workflow().step(row.task.step)?;
-        let mut columns = columns(&step.policy, state.task(row.task)?, row, functions);
-        if state.holds_back(row.attempt) {
+        let task = state.task(row.task)?;
+        let mut columns = columns(&step.policy, task, row, functions);
+        if state.holds_back(row.attempt) || task.quarantined {
             columns.scheduled_at = None;
         }
         Some(columns)

@@ -155,6 +155,7 @@ impl<'r> Inspection<'r> {
 
     fn task(&self, id: TaskId, task: &TaskState) -> Value {
         let kept = self.attempts(id);
+        let is_queued = task.phase == TaskPhase::Queued && !task.quarantined;
         let compacted = kept.first().map_or(attempts_started(task), |first| first.number - 1);
         present(json!({
             "task": task_name(self.state.workflow(), id),
@@ -165,7 +166,8 @@ impl<'r> Inspection<'r> {
             "compacted": (compacted > 0).then_some(compacted),
             "first_error": task.first_failure.as_deref().map(failure_json),
             "last_error": task.failure.as_deref().map(failure_json),
-            "due": (task.phase == TaskPhase::Queued).then(|| task.due.to_string()),
+            "due": is_queued.then(|| task.due.to_string()),
+            "lost_attempts": (task.lost > 0).then_some(task.lost),
             "gave_up": self.given_up.get(&id).map(ToString::to_string),
             "history": kept.iter().map(Attempt::to_json).collect::<Vec<_>>(),
         }))
@@ -208,6 +210,7 @@ fn attempts_started(task: &TaskState) -> u32 {
 
 fn phase_name(task: &TaskState) -> &'static str {
     match task.phase {
+        TaskPhase::Queued if task.quarantined => "quarantined",
         TaskPhase::Queued => "waiting",
         TaskPhase::Running { .. } => "running",
         TaskPhase::Succeeded { .. } => "succeeded",

@@ -116,6 +116,8 @@ fn event_fields(notice: &Notice<'_>) -> Value {
         | Event::TaskHeld { .. }
         | Event::AttemptFailed { .. }
         | Event::RetryScheduled { .. }
+        | Event::TaskQuarantined { .. }
+        | Event::TaskReleased { .. }
         | Event::CostReported { .. }
         | Event::TaskSucceeded { .. }
         | Event::TaskFailed { .. } => attempt_fields(notice.event, notice.at),
@@ -154,6 +156,8 @@ fn attempt_fields(event: &Event, at: Timestamp) -> Value {
             "reason": clean(code.as_str()),
             "rule": rule,
         }),
+        Event::TaskQuarantined { lost, .. } => json!({ "lost_attempts": lost }),
+        Event::TaskReleased { reason, .. } => json!({ "reason": clean(reason) }),
         Event::CostReported { cost, .. } => json!({ "cost_millionths": cost.millionths() }),
         Event::TaskSucceeded { attempt, spent, .. } => {
             json!({ "total_attempts": attempt, "result": MASK, "spent": time_spent(*spent) })
@@ -182,6 +186,8 @@ fn number(event: &Event) -> Option<u32> {
         | Event::TaskHeld { attempt, .. }
         | Event::AttemptFailed { attempt, .. }
         | Event::RetryScheduled { attempt, .. }
+        | Event::TaskQuarantined { attempt, .. }
+        | Event::TaskReleased { attempt, .. }
         | Event::CostReported { attempt, .. }
         | Event::TaskSucceeded { attempt, .. } => Some(*attempt),
         Event::TaskFailed { attempts, .. } => Some(*attempts),

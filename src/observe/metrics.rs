@@ -53,12 +53,13 @@ const RETRIES: &str = "retrial_retries_total";
 const DELAY: &str = "retrial_retry_delay_seconds";
 const TIMEOUTS: &str = "retrial_timeouts_total";
 const TASKS: &str = "retrial_tasks_total";
+const QUARANTINED: &str = "retrial_tasks_quarantined_total";
 const UNTIL_SUCCESS: &str = "retrial_task_attempts";
 const TIME: &str = "retrial_task_time_seconds";
 const RUNS: &str = "retrial_runs_total";
 
 /// Every metric, by name.
-pub const METRICS: [Metric; 11] = [
+pub const METRICS: [Metric; 12] = [
     metric(
         DURATION,
         Kind::Histogram,
@@ -97,6 +98,13 @@ pub const METRICS: [Metric; 11] = [
         Unit::Seconds,
         &["action", "spent"],
         "Where the time of tasks went: working, failing or waiting",
+    ),
+    metric(
+        QUARANTINED,
+        Kind::Counter,
+        Unit::Count,
+        &["action"],
+        "Tasks that were held in quarantine",
     ),
     metric(TASKS, Kind::Counter, Unit::Count, &["action", "outcome"], "Tasks that ended"),
     metric(TIMEOUTS, Kind::Counter, Unit::Count, &["action"], "Attempts that ran out of time"),
@@ -187,6 +195,7 @@ impl Metrics {
         match notice.event {
             Event::AttemptFailed { failure, took, .. } => self.failed(&action, failure, *took),
             Event::RetryScheduled { delay, kind, .. } => scheduled(action, *delay, *kind),
+            Event::TaskQuarantined { .. } => counter!(QUARANTINED, "action" => action).increment(1),
             Event::TaskSucceeded { attempt, spent, .. } => succeeded(&action, *attempt, *spent),
             Event::TaskFailed { spent, .. } => ended(&action, "failed", *spent),
             Event::TaskCancelled { .. } => ended(&action, "cancelled", TaskTime::default()),

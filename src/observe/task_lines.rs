@@ -83,6 +83,8 @@ impl TaskLines {
                 if *will_retry { self.keep(turn) } else { turn }
             }
             Event::RetryScheduled { attempt, delay, .. } => self.wait(*attempt, *delay),
+            Event::TaskQuarantined { lost, .. } => self.quarantine(*lost),
+            Event::TaskReleased { reason, .. } => self.release(reason),
             Event::TaskSucceeded { attempt, .. } => self.succeed(at, *attempt),
             Event::TaskFailed { attempts, reason, error, .. } => {
                 self.give_up(at, *attempts, *reason, &error.message)
@@ -157,6 +159,19 @@ impl TaskLines {
             Tone::Retry,
             format!("  ↻ Retrying (attempt {count}) in {}...", seconds(delay)),
         )
+    }
+
+    fn quarantine(&mut self, lost: u32) -> TaskUpdate {
+        let (name, lost) = (&self.name, counted(lost, "attempt", "attempts"));
+        self.add_line(
+            Tone::Bad,
+            format!("⚠ {name} [QUARANTINED] - {lost} in a row lost their node; release it by hand"),
+        )
+    }
+
+    fn release(&mut self, reason: &str) -> TaskUpdate {
+        let (name, reason) = (&self.name, clean(reason));
+        self.add_line(Tone::Plain, format!("▶ {name} [RELEASED] - {reason}"))
     }
 
     fn succeed(&self, at: Timestamp, attempts: u32) -> TaskUpdate {

@@ -24,6 +24,7 @@ mod letters;
 mod pause;
 mod places;
 mod platform;
+mod quarantine;
 mod queue;
 #[cfg(feature = "redb")]
 mod restart;

@@ -70,7 +70,9 @@ impl Answer {
             Reply::Malformed => Self::whole(200, Bytes::from_static(b"{\"success\": tru")),
             Reply::Truncated => Self::json(&json!({"success": true})).truncated(),
             Reply::SlowStream { every_ms, total_ms } => Self::slow(*every_ms, *total_ms),
-            Reply::Hang | Reply::Delay { .. } | Reply::ResetAfterHandling => return None,
+            Reply::Hang | Reply::Poison | Reply::Delay { .. } | Reply::ResetAfterHandling => {
+                return None;
+            }
         })
     }
 

@@ -8,6 +8,7 @@
 
 mod answer;
 mod ledger;
+mod poison;
 mod script;
 mod serve;
 mod service_call;

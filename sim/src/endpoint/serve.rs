@@ -25,6 +25,7 @@ use super::{Delivery, EndpointScript, Entry, Ledger, Route};
 use crate::clock::true_now;
 use crate::fault::{FaultKind, Strikes};
 use crate::net::{Breaker, ShimStream, SimListener};
+use crate::node::SimNode;
 use crate::scenario::Reply;
 use crate::trace::{Kind, Trace};
 use crate::user::Service;
@@ -32,7 +33,7 @@ use crate::watchdog::Watchdog;
 
 /// A scripted HTTP endpoint, and beside it a user's own services. Clones are the same endpoint.
 #[derive(Clone)]
-pub struct Endpoint(Arc<Shared>);
+pub struct Endpoint(pub(super) Arc<Shared>);
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,7 +41,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-struct Shared {
+pub(super) struct Shared {
     name: String,
     script: EndpointScript,
     ledger: Ledger,
@@ -48,6 +49,8 @@ struct Shared {
     strikes: Strikes,
     healed: AtomicBool,
     changed: Notify,
+    /// The nodes that a poison ends.
+    pub(super) nodes: OnceLock<Vec<SimNode>>,
     /// The user's own services, by host.
     services: BTreeMap<String, Service>,
     watchdog: Option<Watchdog>,
@@ -64,6 +67,8 @@ struct Exchange {
     args: Bytes,
     breaker: Breaker,
     own: Option<ServiceCall>,
+    /// The node that asks.
+    node: String,
 }
 
 /// There will be no answer: the connection ends.
@@ -107,6 +112,7 @@ impl Endpoint {
             strikes,
             healed: AtomicBool::new(false),
             changed: Notify::new(),
+            nodes: OnceLock::new(),
             arrivals: Mutex::default(),
         }))
     }
@@ -184,7 +190,8 @@ impl Endpoint {
         entry.service = own.as_ref().map(|own| (own.host.clone(), own.request.clone()));
         let reply = entry.reply.clone();
         let place = self.0.ledger.add(entry);
-        let exchange = Exchange { place, route, reply, method: head.method, args, breaker, own };
+        let (method, node) = (head.method, node.to_owned());
+        let exchange = Exchange { place, route, reply, method, args, breaker, own, node };
         let _ = placed.set(exchange.place);
         let (answer, answered) = oneshot::channel();
         // A separate task: handling continues when the caller gives up.
@@ -272,7 +279,7 @@ impl Endpoint {
 
     /// Gives the reply, as late and as slowly as it says.
     async fn give(&self, exchange: Exchange, answer: oneshot::Sender<Response<Pieces>>) {
-        let Exchange { mut reply, route, method, args, breaker, place, own } = exchange;
+        let Exchange { mut reply, route, method, args, breaker, place, own, node } = exchange;
         while let Reply::Delay { ms, then } = reply {
             self.pause(ms).await;
             reply = *then;
@@ -290,6 +297,7 @@ impl Endpoint {
                 self.until_healed().await;
                 reply = self.healed(place, &route);
             }
+            Reply::Poison => return self.poison(&node).await,
             Reply::ResetAfterHandling => {
                 self.strike(&reply);
                 return breaker.reset();

@@ -104,9 +104,11 @@ pub(crate) fn as_received(method: &Method, reply: &Reply) -> Option<Reply> {
             let body = body.clone().into();
             Some(reads_like(method, &Response { body, ..Response::status(*code) }))
         }
-        Reply::Status { .. } | Reply::Hang | Reply::Delay { .. } | Reply::ResetAfterHandling => {
-            None
-        }
+        Reply::Status { .. }
+        | Reply::Hang
+        | Reply::Poison
+        | Reply::Delay { .. }
+        | Reply::ResetAfterHandling => None,
         _ => is_answered_bare(method).then_some(Reply::Ok(Value::Null)),
     }
 }

@@ -39,6 +39,8 @@ pub(super) fn attempt_of(event: &Event) -> Option<u32> {
     match event {
         Event::AttemptStarted { attempt, .. }
         | Event::TaskHeld { attempt, .. }
+        | Event::TaskQuarantined { attempt, .. }
+        | Event::TaskReleased { attempt, .. }
         | Event::CostReported { attempt, .. }
         | Event::AttemptFailed { attempt, .. }
         | Event::RetryScheduled { attempt, .. }
@@ -100,8 +102,8 @@ pub(super) struct TaskHistory<'e> {
     pub(super) whole: bool,
 }
 
-/// Every task that has an event. Holds and costs are left out: separate oracles judge guards and
-/// functions.
+/// Every task that has an event. Holds, costs and quarantine are left out: separate oracles judge
+/// these.
 pub(super) fn tasks(run: &RunEvidence) -> Vec<TaskHistory<'_>> {
     let mut by_task: BTreeMap<TaskId, Vec<Entry<'_>>> = BTreeMap::new();
     for entry in entries(run).filter(|e| !is_aside(e.event)) {
@@ -118,7 +120,13 @@ pub(super) fn tasks(run: &RunEvidence) -> Vec<TaskHistory<'_>> {
 }
 
 fn is_aside(event: &Event) -> bool {
-    matches!(event, Event::TaskHeld { .. } | Event::CostReported { .. })
+    matches!(
+        event,
+        Event::TaskHeld { .. }
+            | Event::TaskQuarantined { .. }
+            | Event::TaskReleased { .. }
+            | Event::CostReported { .. }
+    )
 }
 
 /// A retry and the failure that it follows.

@@ -1,6 +1,6 @@
 //! Promise 9: commands of people take effect as asked. Every final failure leaves one dead letter
-//! with the invocation, a letter is redriven at most once, no retry of a paused run is sent, and
-//! pruning removes exactly what it should.
+//! with the invocation, a letter is redriven at most once, no retry of a paused run is sent, nothing
+//! in quarantine starts, and pruning removes exactly what it should.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use retrial::time::Nanos;
 
 use super::attempt_records::AttemptRecords;
 use super::history::{TaskHistory, carried, entries, tasks};
-use super::{Promise, Report};
+use super::{Promise, Report, quarantine};
 use crate::evidence::{Evidence, Pruning, RedriveAnswer, RunEvidence};
 
 /// A task failed for good and left no letter.
@@ -52,6 +52,7 @@ pub fn judge(evidence: &Evidence) -> Report {
             left(&mut report, evidence, &ledger, &task);
         }
         paused(&mut report, &ledger, run);
+        quarantine::judge(&mut report, evidence, run);
     }
     letters(&mut report, evidence);
     redriven(&mut report, evidence, &ledger);

@@ -209,6 +209,7 @@ fn failed(
 /// The faults that can break an exchange from outside.
 const NETWORK: &[FaultKind] = &[
     FaultKind::Crash,
+    FaultKind::Poison,
     FaultKind::Pause,
     FaultKind::SlowNode,
     FaultKind::Refuse,
@@ -227,6 +228,7 @@ const NETWORK: &[FaultKind] = &[
 /// The faults that can keep a node from renewing its lease.
 const LEASE: &[FaultKind] = &[
     FaultKind::Crash,
+    FaultKind::Poison,
     FaultKind::Pause,
     FaultKind::SlowNode,
     FaultKind::Shutdown,

@@ -26,6 +26,7 @@ pub mod jitter;
 pub mod json_lines;
 pub mod ownership;
 mod policy_model;
+pub mod quarantine;
 pub mod replay;
 pub mod rollback;
 pub mod routing;
@@ -195,7 +196,7 @@ pub struct Report {
 }
 
 /// Rare cases. A sweep shows how often each was judged.
-pub const FEATURES: [&str; 30] = [
+pub const FEATURES: [&str; 31] = [
     COUNT_PER_RULE,
     TRUNCATED,
     WRITTEN_DELAYS,
@@ -219,6 +220,7 @@ pub const FEATURES: [&str; 30] = [
     guards::WAITED,
     guards::GROUP,
     guards::SHARE,
+    quarantine::QUARANTINE,
     functions::FUNCTION,
     functions::CHECKED,
     functions::COST,

@@ -103,6 +103,8 @@ fn kept(report: &mut Report, run: &RunEvidence, tasks: &[TaskHistory<'_>]) {
                     | Event::RunResumed
                     | Event::FailRequested { .. }
                     | Event::TaskHeld { .. }
+                    | Event::TaskQuarantined { .. }
+                    | Event::TaskReleased { .. }
                     | Event::CostReported { .. }
             )
         })

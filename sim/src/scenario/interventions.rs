@@ -16,6 +16,10 @@ pub struct Interventions {
     /// The commands for waiting dead letters.
     #[serde(default, rename = "mends")]
     pub letter_rounds: Vec<LetterRound>,
+    /// The looks of a user who releases what is held in quarantine, before everything heals. After
+    /// that somebody looks all the time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub releases: Vec<ReleaseRound>,
     /// The archiving and pruning when all runs have ended.
     #[serde(default, rename = "keeping")]
     pub cleanup: Option<Cleanup>,
@@ -25,7 +29,7 @@ impl Interventions {
     /// How many of these are waited for.
     #[must_use]
     pub fn asked(&self) -> usize {
-        self.pauses.len() + self.by_hand.len() + self.letter_rounds.len()
+        self.pauses.len() + self.by_hand.len() + self.letter_rounds.len() + self.releases.len()
     }
 }
 
@@ -55,6 +59,16 @@ pub struct ManualFailure {
     pub submission: usize,
     /// The step, by its place, counted round and round.
     pub step: usize,
+}
+
+/// A user releases every task that is held in quarantine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReleaseRound {
+    /// When.
+    pub at: Mono,
+    /// The node that is asked first, from 0.
+    pub node: u32,
 }
 
 /// A user handles every dead letter that waits.

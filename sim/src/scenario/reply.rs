@@ -60,6 +60,9 @@ pub enum Reply {
         /// The reply.
         then: Box<Reply>,
     },
+    /// No answer: what was asked for ends the process that asks, as a request for too much memory
+    /// does. It starts again.
+    Poison,
     /// The request is handled, then the stream is reset without an answer.
     ResetAfterHandling,
 }
@@ -118,6 +121,7 @@ impl Reply {
             Self::Malformed | Self::Truncated => FaultKind::Malformed,
             Self::SlowStream { .. } => FaultKind::SlowStream,
             Self::Hang => FaultKind::EndpointHang,
+            Self::Poison => FaultKind::Poison,
             Self::ResetAfterHandling => FaultKind::Reset,
             _ => return None,
         })
@@ -143,6 +147,7 @@ impl Reply {
             Self::Truncated => "truncated",
             Self::SlowStream { .. } => "slow_stream",
             Self::Hang => "hang",
+            Self::Poison => "poison",
             Self::Delay { .. } => "delay",
             Self::ResetAfterHandling => "reset_after_handling",
         }

@@ -25,13 +25,14 @@ macro_rules! list {
 }
 
 /// Every list, the one that costs most and is needed least first.
-pub(super) const ALL: [List; 12] = [
+pub(super) const ALL: [List; 13] = [
     list!(faults),
     List { count: own_faults, without: without_own_faults },
     List { count: |s| s.submissions.len(), without: without_submissions },
     list!(interventions.pauses),
     list!(interventions.by_hand),
     list!(interventions.letter_rounds),
+    list!(interventions.releases),
     list!(cancels),
     list!(deactivations),
     list!(secrets),

@@ -87,6 +87,7 @@ fn topologies(scenario: &Scenario) -> impl Iterator<Item = Scenario> + '_ {
                 .letter_rounds
                 .iter_mut()
                 .for_each(|letter_round| letter_round.node %= nodes);
+            s.interventions.releases.iter_mut().for_each(|round| round.node %= nodes);
         })
     })
 }

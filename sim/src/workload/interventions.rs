@@ -4,7 +4,7 @@ use retrial::time::Mono;
 
 use super::{Draw, Swarm};
 use crate::scenario::{
-    Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause, Submission,
+    Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound, Submission,
 };
 
 pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Interventions {
@@ -13,6 +13,7 @@ pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Inte
         pauses: pauses(&mut draw, swarm, submissions),
         by_hand: by_hand(&mut draw, swarm, submissions),
         letter_rounds: letter_rounds(&mut draw, swarm),
+        releases: releases(seed, swarm),
         cleanup: draw.chance(25).then(|| Cleanup {
             archive_every: draw.pick([0, 1, 2, 3]),
             archived_only: draw.chance(50),
@@ -49,6 +50,17 @@ fn by_hand(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<Ma
     let (submission, asked) = run(draw, submissions);
     let at = asked.after(draw.millis(50, 5_000));
     vec![ManualFailure { at, node: node(draw, swarm), submission, step: draw.index(4) }]
+}
+
+/// Where something may be held in quarantine, somebody looks now and then.
+fn releases(seed: u64, swarm: &Swarm) -> Vec<ReleaseRound> {
+    if swarm.quarantine_after.is_none() {
+        return Vec::new();
+    }
+    let mut draw = Draw::new(seed, "releases");
+    let count = draw.pick([0, 1, 2, 4]);
+    let round = |_| ReleaseRound { at: draw.instant(swarm.heal_at), node: node(&mut draw, swarm) };
+    (0..count).map(round).collect()
 }
 
 /// Some seeds handle dead letters, during the faults and after healing.

@@ -28,6 +28,7 @@ mod user_workflow;
 mod workflow_text;
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 
 use retrial::time::{Mono, Nanos};
 
@@ -41,7 +42,7 @@ pub use registered_functions::names as registered;
 pub use user_workflow::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
-use crate::scenario::{Cancel, Deactivation, Places, Scenario, Submission, Topology};
+use crate::scenario::{Cancel, Deactivation, EndpointPlan, Places, Scenario, Submission, Topology};
 use sketch::Draft;
 
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
@@ -57,6 +58,8 @@ struct Swarm {
     slow: bool,
     /// How long an attempt may take where its policy does not say.
     attempt_timeout: Option<Nanos>,
+    /// How many attempts in a row may lose their node.
+    quarantine_after: Option<NonZeroU32>,
 }
 
 impl Swarm {
@@ -70,16 +73,19 @@ impl Swarm {
             [FaultKind::StoreRequestLost, FaultKind::StoreAnswerLost, FaultKind::StoreDuplicate];
         let kinds = FaultKind::ALL
             .into_iter()
-            .filter(|_| draw.chance(share))
+            .filter(|k| *k != FaultKind::Poison && draw.chance(share))
             .filter(|k| shared || !remote.contains(k))
             .filter(|k| *k != FaultKind::BitRot || Draw::new(seed, "rot").chance(ROTTEN))
+            .chain(Draw::new(seed, "poison").chance(share).then_some(FaultKind::Poison))
             .collect();
         let heal_at = Mono::from_nanos(draw.millis(2_000, 20_000).get());
         let secrets = (0..3).map(|_| format!("s3cr3t{:016x}", draw.bits())).collect();
         let slow = draw.chance(20);
         let mut draw = Draw::new(seed, "attempt timeout");
         let attempt_timeout = draw.chance(30).then(|| draw.millis(500, 4_000));
-        Self { kinds, topology, heal_at, secrets, slow, attempt_timeout }
+        let mut draw = Draw::new(seed, "quarantine");
+        let quarantine_after = NonZeroU32::new(draw.pick([0, 1, 2, 3]));
+        Self { kinds, topology, heal_at, secrets, slow, attempt_timeout, quarantine_after }
     }
 
     fn on(&self, kind: FaultKind) -> bool {
@@ -105,13 +111,16 @@ pub fn draw(seed: u64) -> Scenario {
     shared_actions::draw(seed, &mut drafts);
     let webhooks = alerts::add(seed, &swarm, &mut drafts);
     let mut answers = Draw::new(seed, "replies");
-    let endpoints = drafts
+    let mut endpoints: Vec<EndpointPlan> = drafts
         .iter()
         .flat_map(|d| &d.steps)
         .filter(|step| step.shares.is_none())
         .map(|step| replies::plan(&mut answers, &swarm, step))
         .chain(webhooks)
         .collect();
+    if swarm.on(FaultKind::Poison) {
+        replies::poison(&mut Draw::new(seed, "poisoned"), &mut endpoints);
+    }
     let submissions = submissions(seed, &swarm, &drafts);
     let cancels = cancels(seed, &swarm, &submissions);
     let deactivations = deactivations(seed, &swarm, &submissions);
@@ -123,6 +132,7 @@ pub fn draw(seed: u64) -> Scenario {
         lease: Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30])),
         places: places(seed),
         attempt_timeout: swarm.attempt_timeout,
+        quarantine_after: swarm.quarantine_after,
         clocks: faults::clocks(seed, &swarm),
         workflows: drafts.iter().map(|d| workflow_text::write(&mut formats, d)).collect(),
         endpoints,

@@ -42,6 +42,18 @@ fn script(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Vec<Reply> {
     (0..length).map(|_: u32| reply(draw, swarm, may_hang)).collect()
 }
 
+/// Has the first requests of some endpoints end the process that makes them.
+pub(super) fn poison(draw: &mut Draw, endpoints: &mut [EndpointPlan]) {
+    for plan in endpoints {
+        if draw.chance(25) {
+            let times = draw.pick([1, 1, 2, 3, 4, 6]);
+            if let Some(script) = plan.scripts.first_mut() {
+                script.splice(0..0, vec![Reply::Poison; times]);
+            }
+        }
+    }
+}
+
 /// The replies to the first requests of a user's service, by the kinds that are switched on. A
 /// success means that the service itself answers.
 pub(super) fn trouble(draw: &mut Draw, swarm: &Swarm) -> Vec<Reply> {

@@ -183,6 +183,7 @@ impl UserPlan {
             heal_at: swarm.heal_at,
             places: None,
             attempt_timeout: None,
+            quarantine_after: None,
             missing_functions: Vec::new(),
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),
             secrets: swarm.secrets.clone(),

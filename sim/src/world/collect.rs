@@ -98,6 +98,7 @@ pub(super) async fn collect(
         fenced: observed.seen.fenced(),
         places: scenario.places,
         attempt_timeout: scenario.attempt_timeout,
+        quarantine_after: scenario.quarantine_after,
         missing_functions: scenario.missing_functions.iter().map(|l| l.function.clone()).collect(),
         function_records: lock(&observed.function_records).clone(),
         answers: if guarded { observed.seen.answers() } else { Vec::new() },

@@ -70,6 +70,10 @@ pub(super) async fn run(
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.letter_round(letter_round).await }));
     }
+    for release in scenario.interventions.releases.clone() {
+        let user = users.clone();
+        drop(madsim::task::spawn(async move { user.release_round(release).await }));
+    }
     for fault in scenario.faults.iter().filter(|f| f.kind == FaultKind::Shutdown) {
         shutdown(*fault, &nodes);
     }

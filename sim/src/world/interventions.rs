@@ -1,7 +1,7 @@
 //! Users that pause, resume, fail by hand, redrive, discard, archive and prune.
 
 use retrial::engine::{CommandError, Retention, SubmitError};
-use retrial::run::LetterId;
+use retrial::run::{LetterId, RunId};
 use retrial::store::{Heads, LetterStatus, Prune};
 use retrial::time::Nanos;
 
@@ -9,7 +9,7 @@ use super::program::Order;
 use super::users::Users;
 use crate::clock::{true_now, until};
 use crate::evidence::{Pruning, RedriveAnswer};
-use crate::scenario::{Cleanup, LetterAct, LetterRound, ManualFailure, Pause};
+use crate::scenario::{Cleanup, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound};
 use crate::sync::lock;
 
 impl Users {
@@ -36,6 +36,23 @@ impl Users {
         let answer = self.ask(by_hand.node, |reply| Order::Fail(run, step.clone(), reply)).await;
         lock(&self.interventions).by_hand += u64::from(answer.is_ok());
         self.done();
+    }
+
+    /// Releases what is held in quarantine of every run.
+    pub(super) async fn release_round(&self, round: ReleaseRound) {
+        until(round.at).await;
+        let runs: Vec<RunId> = lock(&self.runs).iter().map(|run| run.id).collect();
+        for run in runs {
+            self.release(round.node, run).await;
+        }
+        self.done();
+    }
+
+    pub(super) async fn release(&self, node: u32, run: RunId) {
+        self.with_run(run, |found| found.releases.push(true_now()));
+        if self.ask(node, |reply| Order::Release(run, reply)).await.is_ok() {
+            self.note(&format!("run {run} is released from quarantine"));
+        }
     }
 
     /// Goes through the letters that wait.

@@ -84,6 +84,7 @@ impl Nodes {
                 (0..count).for_each(|n| nodes.start_engine(scenario, n, observed, records));
             }
         }
+        nodes.endpoint.asked_by(&nodes.all);
         if let Some(world) = world {
             let engines = nodes.all.len() - nodes.order_queues.len();
             world.built(&nodes.net, &nodes.all[engines..]);
@@ -153,6 +154,7 @@ impl Nodes {
             lease: scenario.lease,
             places: scenario.places,
             attempt_timeout: scenario.attempt_timeout,
+            quarantine_after: scenario.quarantine_after,
             sole_owner,
             secret: scenario.secrets.first().cloned(),
             missing_functions,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use retrial::action::HttpActions;
@@ -45,6 +46,7 @@ pub(super) enum Order {
     Pause(RunId, oneshot::Sender<()>),
     Resume(RunId, oneshot::Sender<()>),
     Fail(RunId, String, oneshot::Sender<Result<(), CommandError>>),
+    Release(RunId, oneshot::Sender<Result<(), CommandError>>),
     Archive(RunId, oneshot::Sender<Result<(), CommandError>>),
     Letters(oneshot::Sender<Result<Letters, CommandError>>),
     Letter(LetterId, oneshot::Sender<Result<DeadLetter, CommandError>>),
@@ -107,6 +109,7 @@ pub(super) struct EngineSetup {
     pub(super) lease: Nanos,
     pub(super) places: Option<Places>,
     pub(super) attempt_timeout: Option<Nanos>,
+    pub(super) quarantine_after: Option<NonZeroU32>,
     pub(super) sole_owner: bool,
     /// The value of every environment variable.
     pub(super) secret: Option<String>,
@@ -131,6 +134,7 @@ pub(super) async fn run<S: Store>(
         lease,
         places,
         attempt_timeout,
+        quarantine_after,
         sole_owner,
         secret,
         missing_functions,
@@ -171,6 +175,7 @@ pub(super) async fn run<S: Store>(
         concurrency,
         action_share,
         attempt_timeout,
+        quarantine_after,
         lease,
         poll,
         sole_owner,
@@ -272,6 +277,9 @@ async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<S>, order: Ord
         }
         Order::Fail(run, step, reply) => {
             let _ = reply.send(engine.fail(run, &step, None, "somebody gave it up").await);
+        }
+        Order::Release(run, reply) => {
+            let _ = reply.send(engine.release(run, None, None, "somebody looked at it").await);
         }
         Order::Archive(run, reply) => {
             let _ = reply.send(engine.archive(run).await);

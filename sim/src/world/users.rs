@@ -25,6 +25,8 @@ use crate::trace::Kind;
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// How often the world is asked whether all runs have ended, in the first hour after healing.
 const LOOK: Nanos = Nanos::from_millis(250);
+/// Once in so many looks, what is held in quarantine is released.
+const LOOKS_A_RELEASE: u32 = 8;
 /// After this long the looks grow rarer, by a thousandth of the time that has passed: a retry may
 /// wait for days.
 const LONG: Nanos = Nanos::from_secs(60 * 60);
@@ -217,7 +219,12 @@ impl Users {
         let interventions = self.scenario.interventions.asked();
         let asked =
             self.scenario.submissions.len() + self.scenario.deactivations.len() + interventions;
+        let mut looks = 0_u32;
         while true_now() < last {
+            looks = looks.wrapping_add(1);
+            if self.scenario.quarantine_after.is_some() && looks.is_multiple_of(LOOKS_A_RELEASE) {
+                self.release_all().await;
+            }
             if *lock(&self.answered) >= asked && self.all_ended().await {
                 return;
             }
@@ -233,6 +240,16 @@ impl Users {
         let workflow = asked.and_then(|s| self.workflows.get(s.workflow));
         let steps = workflow.map(|w| w.steps()).unwrap_or_default();
         steps.get(step % steps.len().max(1)).map(|s| s.id.clone()).unwrap_or_default()
+    }
+
+    /// Releases what is held of any run, also of those that no user asked for.
+    async fn release_all(&self) {
+        let (reply, answer) = oneshot::channel();
+        let heads = self.try_node(0, Order::Heads(reply), answer).await;
+        let Some(Ok(heads)) = heads else { return };
+        for head in heads.runs.iter().filter(|h| !h.phase.is_terminal()) {
+            self.release(0, head.run).await;
+        }
     }
 
     async fn all_ended(&self) -> bool {

@@ -188,6 +188,27 @@ fn c18_a_hold_without_a_guard_is_found() {
     found(&judge(&script.world), HELD_BY_NOTHING);
 }
 
+/// A node may die before it hears that its start has landed, and hear before that of another start
+/// that this one held back: the store decided both in one batch.
+#[test]
+fn x6_a_hold_by_a_start_in_doubt_has_a_reason() {
+    let script = |starts: bool| {
+        let mut script = fan(limit(1));
+        if starts {
+            script.start(item(0), 1, Reply::SuccessTrue);
+            script.world.answers.pop();
+        }
+        hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
+        script.world.answers.push(StoreAnswer::Unsure);
+        if starts {
+            script.succeed(item(0), 1);
+        }
+        judge(&script.world)
+    };
+    healthy(&script(true));
+    found(&script(false), HELD_WITHOUT_NEED);
+}
+
 #[test]
 fn x6_more_at_once_than_allowed_is_found() {
     let mut script = fan(limit(2));

@@ -14,6 +14,7 @@ mod interventions;
 mod isolation;
 mod kit;
 mod ownership;
+mod quarantine;
 mod replay;
 mod rollback;
 mod routing;

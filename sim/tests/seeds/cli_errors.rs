@@ -77,7 +77,7 @@ fn a_bad_scenario_ends_with_2_and_names_file_line_and_field() {
        :        ^^^|^^
        :           `-- simulate.runs
        `----
-     x unknown variant `flood`, expected one of `crash`, `pause`, `slow_node`, `shutdown`, `refuse`, `connect_hang`, `reset`, `stall`, `cut`, `delay`, `partition`, `one_way`, `loss`, `server_error`, `client_error`, `rate_limit`, `slow_stream`, `malformed`, `endpoint_hang`, `late_success`, `torn_write`, `lost_write`, `eio`, `disk_full`, `slow_sync`, `bit_rot`, `skew`, `jump`, `drift`, `store_request_lost`, `store_answer_lost`, `store_duplicate`
+     x unknown variant `flood`, expected one of `crash`, `pause`, `slow_node`, `shutdown`, `refuse`, `connect_hang`, `reset`, `stall`, `cut`, `delay`, `partition`, `one_way`, `loss`, `server_error`, `client_error`, `rate_limit`, `slow_stream`, `malformed`, `endpoint_hang`, `poison`, `late_success`, `torn_write`, `lost_write`, `eio`, `disk_full`, `slow_sync`, `bit_rot`, `skew`, `jump`, `drift`, `store_request_lost`, `store_answer_lost`, `store_duplicate`
        ,-[pay.toml:14:10]
     14 | faults = ["eio", "flood"]
        :          ^^^^^^^^|^^^^^^^

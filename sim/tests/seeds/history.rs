@@ -59,6 +59,7 @@ fn scenario() -> Scenario {
         endpoints_heal: true,
         places: None,
         attempt_timeout: None,
+        quarantine_after: None,
         missing_functions: vec![],
         secrets: vec![],
         own: None,

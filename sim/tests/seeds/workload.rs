@@ -97,13 +97,16 @@ fn a_few_hundred_seeds_draw_everything() {
     let topologies: BTreeSet<Topology> = all.iter().map(|s| s.topology).collect();
     assert_eq!(topologies.len(), 3, "{topologies:?}");
     let replies: BTreeSet<_> = all.iter().flat_map(Scenario::replies).flat_map(names).collect();
-    assert_eq!(replies.len(), 12, "{replies:?}");
+    assert_eq!(replies.len(), 13, "{replies:?}");
     let formats: BTreeSet<Format> =
         all.iter().flat_map(|s| &s.workflows).map(|w| w.format).collect();
     assert_eq!(formats, [Format::Toml, Format::Json, Format::Ir].into());
     assert!(all.iter().any(|s| s.kinds().is_empty()), "no seed is without faults");
     assert!(all.iter().any(|s| s.places.is_some()), "no seed has few places");
     assert!(all.iter().any(|s| s.attempt_timeout.is_some()), "no seed has a default timeout");
+    assert!(all.iter().any(|s| s.quarantine_after.is_some()), "no seed has a quarantine");
+    let released = |s: &Scenario| !s.interventions.releases.is_empty();
+    assert!(all.iter().any(released), "no seed releases");
     assert!(all.iter().any(|s| !s.cancels.is_empty()), "no seed cancels");
     assert!(all.iter().any(|s| !s.deactivations.is_empty()), "no seed deactivates");
     let keyed = |s: &Scenario| {

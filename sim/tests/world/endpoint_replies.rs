@@ -132,6 +132,8 @@ fn a_retry_date_counts_from_the_answers_own_date() {
 fn answers_that_do_not_arrive_whole() {
     check(Reply::Truncated, "200 broken off", false, Some(FaultKind::Malformed));
     check(Reply::Hang, "gave up", false, Some(FaultKind::EndpointHang));
+    // The process that asks is no node here, so nothing ends it.
+    check(Reply::Poison, "gave up", false, None);
     let (reply, sees) = (Reply::ResetAfterHandling, "connection error");
     check(reply, sees, false, Some(FaultKind::Reset));
 }

@@ -5,7 +5,8 @@ use crate::engine::draft::Draft;
 use crate::engine::guarding::frees;
 use crate::engine::lanes::{Command, Message};
 use crate::engine::{CommandError, World};
-use crate::run::Phase;
+use crate::failure::sanitise::clean;
+use crate::run::{Event, Phase};
 use crate::runtime::Runtime as _;
 use crate::store::{Heartbeat, Holding, QueueChange, Store as _};
 use crate::time::{Mono, Nanos};
@@ -63,6 +64,9 @@ impl<W: World> Lane<W> {
                     let changed = draft.changed.contains(&place);
                     let _ = reply.send(match command {
                         Command::Fail { step, .. } if !changed => Err(self.nothing_waits(step)),
+                        Command::Release { .. } if !changed => {
+                            Err(CommandError::NothingHeld(self.state.id()))
+                        }
                         _ => Ok(()),
                     });
                 }
@@ -78,7 +82,18 @@ impl<W: World> Lane<W> {
             self.node.call_off_ended(&self.state);
         }
         self.node.tell(self.state.id(), self.state.workflow(), first, &draft.events);
+        self.warn_of_quarantine(&draft);
         self.node.announce(draft.new_runs, batch.expected);
+    }
+
+    fn warn_of_quarantine(&self, draft: &Draft) {
+        for recorded in &draft.events {
+            if let Event::TaskQuarantined { task, lost, .. } = recorded.event {
+                let step = self.state.workflow().step(task.step).map(|step| clean(&step.id));
+                let (run, item) = (self.state.id(), task.item);
+                tracing::warn!(%run, step, item, lost, "a task is held in quarantine");
+            }
+        }
     }
 
     fn nothing_waits(&self, step: StepIx) -> CommandError {

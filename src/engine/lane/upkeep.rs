@@ -4,7 +4,7 @@ use super::{Lane, LaneError};
 use crate::engine::World;
 use crate::engine::draft::Draft;
 use crate::engine::guarding::Guarded;
-use crate::engine::lanes::{HELD_BACK, Message, due};
+use crate::engine::lanes::{Message, due};
 use crate::run::{self, Lapse, Version, Waits};
 use crate::store::{Committed, QueueState, Store as _};
 
@@ -16,12 +16,11 @@ impl<W: World> Lane<W> {
             let row = rows.iter().find(|r| r.task == task);
             row.is_some_and(|r| matches!(r.state, QueueState::Due { .. }))
         };
+        let now = self.node.clock.now(&self.node.runtime);
         let mut missing = Vec::new();
-        for (task, attempt, waits) in run::queue_of(&self.state) {
+        for (task, _, waits) in run::queue_of(&self.state) {
             if waits == Waits::Due && !is_due(task) {
-                let delay = self.state.task(task).map(|t| t.delay).unwrap_or_default();
-                let after = if self.state.holds_back(attempt) { HELD_BACK } else { delay };
-                missing.extend(due(&self.state, task, attempt, after));
+                missing.extend(due(&self.state, task, now));
             }
         }
         if missing.is_empty() {

@@ -66,7 +66,7 @@ impl RunState {
                 let budget = self.group_budget(task.step).filter(|_| *attempt == 1);
                 ensure(self.phase == Phase::Running)?;
                 let state = self.task_at(*task, *attempt)?;
-                ensure(state.phase == TaskPhase::Queued)?;
+                ensure(state.phase == TaskPhase::Queued && !state.quarantined)?;
                 state.phase = TaskPhase::Running { token: *token, timeout: *timeout };
                 state.first_started.get_or_insert(recorded.at);
                 state.watch.start(recorded.at);
@@ -81,6 +81,8 @@ impl RunState {
             }
             Event::AttemptFailed { task, attempt, failure, .. } => {
                 let state = self.running(*task, *attempt)?;
+                let is_lost = failure.kind() == RetryKind::LeaseLost;
+                state.lost = if is_lost { state.lost.saturating_add(1) } else { 0 };
                 let failure = Box::new(failure.clone());
                 state.first_failure.get_or_insert_with(|| failure.clone());
                 state.failure = Some(failure);
@@ -104,6 +106,17 @@ impl RunState {
                     state.count_against(at);
                 }
                 self.spend(*task, recorded.at);
+            }
+            Event::TaskQuarantined { task, attempt, lost } => {
+                let state = self.task_at(*task, *attempt)?;
+                ensure(state.phase == TaskPhase::Queued && !state.quarantined)?;
+                ensure(state.lost == *lost && *lost > 0)?;
+                state.quarantined = true;
+            }
+            Event::TaskReleased { task, attempt, .. } => {
+                let state = self.task_at(*task, *attempt)?;
+                ensure(state.phase == TaskPhase::Queued && state.quarantined)?;
+                (state.quarantined, state.lost) = (false, 0);
             }
             Event::CostReported { task, attempt, cost } => {
                 let state = self.running(*task, *attempt)?;

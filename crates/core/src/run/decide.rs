@@ -1,11 +1,13 @@
 //! What one input does to a task or a run. `advance` decides what follows for steps and the run.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::failing::{fail_by_hand, failed, out_of_time, too_large};
+use super::quarantine::{quarantined, released};
 use super::view::View;
 use super::{
     Cost, Digest, Event, Outcome, Phase, RetryOf, RunId, RunState, StepPhase, TaskId, TaskPhase,
@@ -92,6 +94,8 @@ pub enum Input {
         lapse: Lapse,
         /// Whether the action's retry budget has denied a retry.
         denied: bool,
+        /// How many attempts in a row may lose their node before the task is held in quarantine.
+        quarantine_after: Option<NonZeroU32>,
     },
     /// A user cancels the run.
     Cancel {
@@ -116,6 +120,15 @@ pub enum Input {
         /// The step.
         step: StepIx,
         /// The one item meant; all that wait where absent.
+        item: Option<u32>,
+        /// The user's reason.
+        reason: String,
+    },
+    /// A user releases tasks from quarantine.
+    Release {
+        /// The step; every step where absent.
+        step: Option<StepIx>,
+        /// The one item meant; all that are held where absent.
         item: Option<u32>,
         /// The user's reason.
         reason: String,
@@ -174,18 +187,18 @@ pub fn decide(
             Some(_) => failed(state, *task, failure, *denied, now, functions),
             None => Vec::new(),
         },
-        Input::Expired { task, token, lapse, denied } => match running(state, *task, *token) {
-            Some((_, timeout)) => {
-                let heartbeat = state.workflow.heartbeat_timeout(task.step);
-                let failure = match (lapse, timeout, heartbeat) {
-                    (Lapse::Deadline, Some(limit), _) => Failure::timeout(limit),
-                    (Lapse::Heartbeat, _, Some(limit)) => Failure::heartbeat_missed(limit),
-                    _ => Failure::lease_lost(),
-                };
-                failed(state, *task, &failure, *denied, now, functions)
-            }
-            None => Vec::new(),
-        },
+        Input::Expired { task, token, lapse, denied, quarantine_after } => {
+            let Some((_, timeout)) = running(state, *task, *token) else { return Vec::new() };
+            let heartbeat = state.workflow.heartbeat_timeout(task.step);
+            let failure = match (lapse, timeout, heartbeat) {
+                (Lapse::Deadline, Some(limit), _) => Failure::timeout(limit),
+                (Lapse::Heartbeat, _, Some(limit)) => Failure::heartbeat_missed(limit),
+                _ => Failure::lease_lost(),
+            };
+            let mut events = failed(state, *task, &failure, *denied, now, functions);
+            events.extend(quarantined(state, &events, *quarantine_after));
+            events
+        }
         Input::Cancel { reason } => cancelled(state, reason),
         Input::Rollback { .. } if state.rollback.is_some() => Vec::new(),
         Input::Rollback { reason } => {
@@ -199,6 +212,7 @@ pub fn decide(
         Input::Resume if state.paused.is_some() => vec![Event::RunResumed],
         Input::Pause { .. } | Input::Resume => Vec::new(),
         Input::Fail { step, item, reason } => fail_by_hand(state, *step, *item, reason, now),
+        Input::Release { step, item, reason } => released(state, *step, *item, reason),
         Input::Deactivate if state.phase == Phase::Running => vec![Event::RunDeactivated],
         Input::Activate => vec![Event::RunActivated],
         Input::Deactivate => Vec::new(),
@@ -247,6 +261,9 @@ fn claimed(
         Some(Nanos::ZERO) => return vec![out_of_time(state, task, found, now)],
         left => left,
     };
+    if found.quarantined {
+        return Vec::new();
+    }
     if state.is_too_large(task) {
         return vec![too_large(state, task, found, now)];
     }
@@ -318,7 +335,10 @@ impl RunState {
     /// believes: a store that was down is behind a node that was not.
     pub(super) fn not_before(&self, input: &Input) -> Timestamp {
         match input {
-            Input::Claimed { task, .. } => self.task(*task).map(|t| t.due).unwrap_or_default(),
+            Input::Claimed { task, .. } => match self.task(*task) {
+                Some(found) if found.quarantined => self.deadline(*task).unwrap_or_default(),
+                found => found.map(|t| t.due).unwrap_or_default(),
+            },
             _ => Timestamp::default(),
         }
     }

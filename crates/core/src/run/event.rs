@@ -110,6 +110,26 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<u32>,
     },
+    /// As many attempts in a row as the deciding node allows have lost their node, so the task is held
+    /// in quarantine: its next attempt does not start until somebody releases it. In the commit of
+    /// the retry, after that.
+    TaskQuarantined {
+        /// The task.
+        task: TaskId,
+        /// The attempt that may not start, from 2.
+        attempt: u32,
+        /// How many attempts in a row lost their node.
+        lost: u32,
+    },
+    /// A user released the task from quarantine: its next attempt starts when its delay is over.
+    TaskReleased {
+        /// The task.
+        task: TaskId,
+        /// The attempt that may start, from 2.
+        attempt: u32,
+        /// The user's reason, sanitised.
+        reason: String,
+    },
     /// The attempt in progress reported its cost. Precedes the outcome in the same commit. The cost of
     /// an attempt whose lease was lost is unknown.
     CostReported {
@@ -291,6 +311,8 @@ impl Event {
             Self::TaskHeld { .. } => "task_held",
             Self::AttemptFailed { .. } => "attempt_failed",
             Self::RetryScheduled { .. } => "retry_scheduled",
+            Self::TaskQuarantined { .. } => "task_quarantined",
+            Self::TaskReleased { .. } => "task_released",
             Self::CostReported { .. } => "cost_reported",
             Self::ErrorBudgetBurnt { .. } => "error_budget_burnt",
             Self::TaskSucceeded { .. } => "task_succeeded",
@@ -320,6 +342,8 @@ impl Event {
             | Self::TaskHeld { task, .. }
             | Self::AttemptFailed { task, .. }
             | Self::RetryScheduled { task, .. }
+            | Self::TaskQuarantined { task, .. }
+            | Self::TaskReleased { task, .. }
             | Self::CostReported { task, .. }
             | Self::TaskSucceeded { task, .. }
             | Self::TaskFailed { task, .. }

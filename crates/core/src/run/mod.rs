@@ -23,6 +23,7 @@ mod handle;
 mod ids;
 mod letter;
 mod progress;
+mod quarantine;
 mod queue;
 mod rollback;
 mod route;

@@ -1,7 +1,7 @@
 //! What the queue must hold for a run: a pure function of its state.
 
 use super::{Phase, RunState, TaskId, TaskPhase, TaskState, Token};
-use crate::time::Timestamp;
+use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Need};
 
 /// What a task waits for.
@@ -36,7 +36,7 @@ pub fn waits_for(state: &RunState, able: &Able, now: Timestamp) -> Vec<Need> {
     if state.phase != Phase::Running {
         return needs;
     }
-    let due = |t: &TaskState| t.phase == TaskPhase::Queued && t.due <= now;
+    let due = |t: &TaskState| t.phase == TaskPhase::Queued && !t.quarantined && t.due <= now;
     for (task, _) in state.tasks().filter(|(_, t)| due(t)) {
         let need = state.workflow.need(task.step).filter(|n| !able.can(n) && !needs.contains(n));
         needs.extend(need);
@@ -55,6 +55,25 @@ impl RunState {
     #[must_use]
     pub fn holds_back(&self, attempt: u32) -> bool {
         self.paused.is_some() && attempt > 1
+    }
+
+    /// How long the waiting task's row waits from `now` until it is due; none where only a person can
+    /// end the wait. The row of a task in quarantine is due when its total timeout has passed: then
+    /// the task fails.
+    #[must_use]
+    pub fn due_in(&self, task: TaskId, now: Timestamp) -> Option<Nanos> {
+        let found = self.task(task)?;
+        let due = match found.quarantined {
+            _ if self.holds_back(found.attempt) => return None,
+            true => self.deadline(task)?,
+            false => found.due,
+        };
+        Some(due.since(now))
+    }
+
+    /// When the task's total timeout has passed; none where it has none or no attempt has started.
+    pub(super) fn deadline(&self, task: TaskId) -> Option<Timestamp> {
+        self.definition(task.step)?.policy.deadline(self.task(task)?.first_started?)
     }
 
     /// The tasks that wait for a retry, which a pause holds back.

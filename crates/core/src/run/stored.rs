@@ -98,6 +98,16 @@ enum Stored {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         rule: Option<u32>,
     },
+    TaskQuarantined {
+        task: TaskId,
+        attempt: u32,
+        lost: u32,
+    },
+    TaskReleased {
+        task: TaskId,
+        attempt: u32,
+        reason: String,
+    },
     CostReported {
         task: TaskId,
         attempt: u32,

@@ -33,6 +33,12 @@ pub struct TaskState {
     /// The guard that was said to hold the attempt to come back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<HeldBy>,
+    /// How many of its attempts, in a row up to the last one that ended, lost their node.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lost: u32,
+    /// Whether it is held in quarantine: the attempt to come starts only when somebody releases it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quarantined: bool,
     /// Where its time went so far.
     #[serde(default)]
     pub(super) watch: Watch,
@@ -91,6 +97,8 @@ impl TaskState {
             delay: Nanos::ZERO,
             due: Timestamp::from_nanos(0),
             held: None,
+            lost: 0,
+            quarantined: false,
             watch: Watch::ZERO,
             first_failure: None,
             cost: Cost::ZERO,
@@ -129,4 +137,9 @@ impl TaskState {
     pub fn spent(&self) -> TaskTime {
         self.watch.spent
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }

@@ -78,6 +78,11 @@ fn records() -> Vec<(&'static str, Event)> {
         ("attempt_started", started(Some(Nanos::from_secs(10)), Some(1), Some(retry))),
         ("attempt_started-bare", started(None, None, None)),
         ("task_held", Event::TaskHeld { task: TASK, attempt: 2, by: HeldBy::Breaker, until: AT }),
+        ("task_quarantined", Event::TaskQuarantined { task: TASK, attempt: 2, lost: 3 }),
+        (
+            "task_released",
+            Event::TaskReleased { task: TASK, attempt: 2, reason: "the image is mended".into() },
+        ),
         (
             "attempt_failed",
             Event::AttemptFailed {
@@ -266,7 +271,7 @@ fn golden_letters_stay_readable() {
 fn every_event_has_a_golden_record_and_every_record_an_event() {
     let records = records();
     let names: BTreeSet<&str> = records.iter().map(|(_, e)| e.name()).collect();
-    assert_eq!(names.len(), 26, "an event has no golden record: {names:?}");
+    assert_eq!(names.len(), 28, "an event has no golden record: {names:?}");
     let known: BTreeSet<String> = records
         .iter()
         .map(|(name, _)| format!("{name}.record"))

@@ -195,6 +195,7 @@ fn strike(world: &mut World, jolt: Jolt) -> Result<(), TestCaseError> {
                     token,
                     lapse: [Lapse::Lease, Lapse::Deadline, Lapse::Heartbeat][nth % 3],
                     denied: false,
+                    quarantine_after: None,
                 },
                 _ => Input::Succeeded { task, token, result: json!(1).into() },
             };

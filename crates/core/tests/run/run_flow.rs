@@ -66,6 +66,7 @@ mod inputs;
 mod letters;
 mod partial;
 mod policies;
+mod quarantine;
 mod replay;
 mod rollback;
 mod rollback_by_hand;

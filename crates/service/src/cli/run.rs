@@ -159,6 +159,7 @@ async fn run(
     if found.wanted.is_some() {
         let left = UnfinishedRun::load(&store, id).await?;
         input::check_variables(left.state().workflow(), lookup)?;
+        nothing_held(&left, &path)?;
         announce_resumed(&left, &printer, events.as_ref());
     }
     let seed = runtime.random();
@@ -167,7 +168,9 @@ async fn run(
     observers.push(Arc::clone(&printer) as _);
     // Whoever starts the run is told how many attempts are made at once.
     let concurrency = options.concurrency.get().into();
-    let config = Config { concurrency, action_share: 100, ..Config::default() };
+    // Whoever starts it again is at hand to see what it does.
+    let config =
+        Config { concurrency, action_share: 100, quarantine_after: None, ..Config::default() };
     let engine =
         world::start(runtime, SingleRunStore::new(store, id), config, observers, lookup).await;
     if let (Work::Submit(submission), None) = (work, found.wanted) {
@@ -251,6 +254,19 @@ fn may_run(head: &RunHead, path: &Path) -> Result<(), CliError> {
             let phase = resume::phase(head.phase);
             Err(CliError::input(format!("run {run} has ended ({phase})"))
                 .help(format!("show it: retrial inspect {run} {store}")))
+        }
+    }
+}
+
+/// Fails for a run with tasks in quarantine.
+fn nothing_held(left: &UnfinishedRun, path: &Path) -> Result<(), CliError> {
+    match left.state().quarantined().count() {
+        0 => Ok(()),
+        held => {
+            let (run, store) = (left.run(), resume::option(path));
+            let what = format!("run {run} has tasks in quarantine: {held}");
+            Err(CliError::input(what)
+                .help(format!("let them go on: retrial release {run} {store}")))
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The commands on one run: `retrial pause`, `resume`, `fail`, `cancel`, `deactivate`, `activate`,
-//! `archive`. They share one file because each sends one command and prints its answer.
+//! The commands on one run: `retrial pause`, `resume`, `fail`, `release`, `cancel`, `deactivate`,
+//! `activate`, `archive`. They share one file because each sends one command and prints its answer.
 
 use std::process::ExitCode;
 
@@ -47,6 +47,28 @@ pub(super) struct Fail {
 
     /// The reason, stored with the run
     #[arg(long, value_name = "TEXT", default_value = "failed by hand")]
+    reason: String,
+}
+
+/// Release tasks from quarantine: their next attempts start.
+///
+/// A task is held in quarantine when several of its attempts in a row lost their node: what it does
+/// may be what ends the nodes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Release {
+    #[command(flatten)]
+    run: RunArgs,
+
+    /// Only this step [default: every step]
+    #[arg(long, value_name = "ID")]
+    step: Option<String>,
+
+    /// Only this item of a fanned-out step, from 0 [default: every held item]
+    #[arg(long, value_name = "N", requires = "step")]
+    item: Option<u32>,
+
+    /// The reason, stored with the run
+    #[arg(long, value_name = "TEXT", default_value = "released by hand")]
     reason: String,
 }
 
@@ -153,6 +175,16 @@ impl Fail {
                 }
                 _ => format!("{failed}. {}", who_executes(target, run)),
             }
+        })
+    }
+}
+
+impl Release {
+    pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
+        let Self { step, item, reason, .. } = self;
+        let body = json!({ "step": step, "item": item, "reason": reason });
+        self.run.command(lookup, "release", Some(body), |target, run, _| {
+            format!("Run {run}: released from quarantine. {}", who_executes(target, run))
         })
     }
 }

@@ -48,6 +48,11 @@ fn task(task: &Value) -> Vec<String> {
     let made = counted(&task["attempts"], "attempt", "attempts");
     let cost = cost(task).map(|cost| format!(", cost {cost}")).unwrap_or_default();
     let mut lines = vec![format!("    {name}: {phase}, {made}{cost}")];
+    if task["phase"] == "quarantined" {
+        let lost = counted(&task["lost_attempts"], "attempt", "attempts");
+        let what = "`retrial release` lets it go on, `retrial fail` gives it up";
+        lines.push(format!("      {lost} in a row lost their node: {what}"));
+    }
     if let (Some(gone), Some(_)) = (task["compacted"].as_u64(), task["first_error"].as_object()) {
         let first = failure(&task["first_error"]);
         let gone = format!("attempts 1 to {gone} are compacted");

@@ -44,6 +44,14 @@ struct Fail {
     reason: Option<String>,
 }
 
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields)]
+struct Release {
+    step: Option<String>,
+    item: Option<u32>,
+    reason: Option<String>,
+}
+
 fn reason(given: Option<String>, caller: &Caller) -> String {
     let given = given.filter(|text| !text.trim().is_empty());
     caller.reason(given.as_deref().unwrap_or(NO_REASON))
@@ -91,6 +99,23 @@ pub(super) async fn fail<W: World>(
         .ok_or_else(|| Problem::bad_request("the body names no step; send {\"step\": \"...\"}"))?;
     service.require_unfinished(run).await?;
     service.engine.fail(run, &asked.step, asked.item, &reason(asked.reason, &caller)).await?;
+    service.current_state(run).await
+}
+
+pub(super) async fn release<W: World>(
+    State(service): State<SharedState<W>>,
+    RunPath(run): RunPath,
+    caller: Caller,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Problem> {
+    let asked = service.json::<Release>(&headers, body).await?.unwrap_or_default();
+    let step = asked.step.as_deref();
+    if step.is_none() && asked.item.is_some() {
+        return Err(Problem::bad_request("`item` needs the `step` whose item it is"));
+    }
+    service.require_unfinished(run).await?;
+    service.engine.release(run, step, asked.item, &reason(asked.reason, &caller)).await?;
     service.current_state(run).await
 }
 

@@ -160,7 +160,9 @@ impl From<CommandError> for Problem {
         let kind = match error {
             CommandError::UnknownRun(_) | CommandError::UnknownLetter(_) => Kind::NotFound,
             CommandError::UnknownStep { .. } => Kind::Invalid,
-            CommandError::NothingWaits { .. } | CommandError::NotAtRest(_) => Kind::Conflict,
+            CommandError::NothingWaits { .. }
+            | CommandError::NothingHeld(_)
+            | CommandError::NotAtRest(_) => Kind::Conflict,
             CommandError::AlreadyRedriven { .. } => Kind::Conflict,
             CommandError::Broken(_) => Kind::Damaged,
             CommandError::Closing => Kind::Closing,

@@ -205,6 +205,12 @@ fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
             post(commands::fail::<W>),
         ),
         (
+            command("/v1/runs/{run}/release", "releaseRun")
+                .says("Release tasks from quarantine")
+                .body("Release"),
+            post(commands::release::<W>),
+        ),
+        (
             command("/v1/runs/{run}/deactivate", "deactivateRun")
                 .says("Deactivate a run: no node recovers or claims it"),
             post(commands::deactivate::<W>),

@@ -1,6 +1,7 @@
 //! The events of one action, in the order of the store's answers. The store may have decided
 //! answers of one instant in another order, and commits without an answer landed where the store
-//! restarted. There every order is tried, and one must be right.
+//! restarted, perhaps in one batch with the last answers before. There every order is tried, and one
+//! must be right.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -139,7 +140,10 @@ fn groups<'e>(parts: Vec<Vec<Entry<'e>>>, missing: Vec<Vec<Entry<'e>>>) -> Vec<G
         part.sort_by_key(|entry| entry.at);
         if !lost.is_empty() {
             let next = part.first().map_or(Timestamp::from_nanos(u64::MAX), |entry| entry.at);
-            found.push(Group { between: Some((last, next)), entries: lost });
+            // The store may have decided the answers of the last instant in one batch with these.
+            let before = found.pop_if(|group| group.between.is_none());
+            let entries = before.into_iter().flat_map(|group| group.entries).chain(lost);
+            found.push(Group { between: Some((last, next)), entries: entries.collect() });
         }
         for entry in part {
             last = entry.at;

@@ -26,6 +26,8 @@ const START: Nanos = Nanos::from_secs(60);
 const ANSWER: Nanos = Nanos::from_secs(15);
 /// The time that one task adds where many wait for a few places.
 const TASK: Nanos = Nanos::from_millis(500);
+/// For somebody to see what is held in quarantine, and to release it.
+const RELEASE: Nanos = Nanos::from_secs(10);
 /// Attempts that may still go wrong once healed: the one in progress, and the one after it when
 /// its node had died.
 const LEFTOVER: u32 = 3;
@@ -96,7 +98,9 @@ fn of_task(scenario: &BoundInput<'_>, policy: &Policy, heals: bool) -> Option<Na
     let one = ANSWER.saturating_add(attempt.unwrap_or(Nanos::ZERO));
     let one = one.saturating_add(scenario.own.as_ref().map_or(Nanos::ZERO, |o| o.longest_attempt));
     let lost = scenario.lease.saturating_mul(2);
+    let held = scenario.quarantine_after.map_or(Nanos::ZERO, |_| RELEASE);
     let round = waits::wait(scenario, policy).saturating_add(one).saturating_add(lost);
+    let round = round.saturating_add(held);
     if heals {
         return Some(round.saturating_mul(u64::from(LEFTOVER)));
     }

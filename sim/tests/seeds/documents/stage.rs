@@ -65,6 +65,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         endpoints_heal: true,
         places: None,
         attempt_timeout: None,
+        quarantine_after: None,
         missing_functions: vec![],
         secrets: vec![],
         own: None,

@@ -75,6 +75,7 @@ pub(crate) fn scenario() -> Scenario {
         interventions: Interventions::default(),
         places: None,
         attempt_timeout: None,
+        quarantine_after: None,
         missing_functions: vec![],
         faults: vec![
             fault(FaultKind::Crash, None, When::At(at(1_300)), 400),

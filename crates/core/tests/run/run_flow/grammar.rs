@@ -2,9 +2,14 @@
 //! every event that occurs in one of them, and many that occur in none, is put next: what can't
 //! follow is refused and changes nothing, what can is taken.
 
+use std::collections::BTreeMap;
+
 use retrial_core::run::{Cost, Digest, Recorded, RouteCause, RunState, TaskTime};
 
 use super::*;
+use candidates::candidates;
+
+mod candidates;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum At {
@@ -32,6 +37,8 @@ struct Grammar<'w> {
     created: bool,
     claimable: bool,
     paused: bool,
+    /// How many attempts of each task have lost their node in a row, and whether it is held.
+    lost: BTreeMap<TaskId, (u32, bool)>,
     /// Whether it is over, once it has begun.
     rollback: Option<bool>,
     ended: bool,
@@ -41,8 +48,8 @@ impl<'w> Grammar<'w> {
     fn new(workflow: &'w Workflow) -> Self {
         let steps = vec![(StepPhase::Waiting, Vec::new()); workflow.steps().len()];
         let (undo, created, claimable) = (Vec::new(), false, true);
-        let (paused, rollback, ended) = (false, None, false);
-        Self { workflow, steps, undo, created, claimable, paused, rollback, ended }
+        let (paused, lost, rollback, ended) = (false, BTreeMap::new(), None, false);
+        Self { workflow, steps, undo, created, claimable, paused, lost, rollback, ended }
     }
 
     fn phase(&self, step: StepIx) -> Option<StepPhase> {
@@ -100,7 +107,16 @@ impl<'w> Grammar<'w> {
                 is(step, StepPhase::Waiting) && *tasks <= 10_000 && undoes.is_none()
             }
             Event::AttemptStarted { task, attempt, .. } => {
-                self.claimable && self.at(*task) == Some(At::Queued(*attempt))
+                self.claimable
+                    && self.at(*task) == Some(At::Queued(*attempt))
+                    && !self.lost(*task).1
+            }
+            Event::TaskQuarantined { task, attempt, lost } => {
+                let stands = self.lost(*task) == (*lost, false) && *lost > 0;
+                self.at(*task) == Some(At::Queued(*attempt)) && stands
+            }
+            Event::TaskReleased { task, attempt, .. } => {
+                self.at(*task) == Some(At::Queued(*attempt)) && self.lost(*task).1
             }
             Event::TaskHeld { task, attempt, .. } => self.at(*task) == Some(At::Queued(*attempt)),
             Event::AttemptFailed { task, attempt, .. }
@@ -144,6 +160,10 @@ impl<'w> Grammar<'w> {
         }
     }
 
+    fn lost(&self, task: TaskId) -> (u32, bool) {
+        self.lost.get(&task).copied().unwrap_or_default()
+    }
+
     fn set(&mut self, task: TaskId, at: At) {
         self.steps[task.step.index()].1[task.item as usize] = at;
     }
@@ -163,6 +183,17 @@ impl<'w> Grammar<'w> {
                     (StepPhase::Active, vec![At::Queued(1); *tasks as usize]);
             }
             Event::AttemptStarted { task, attempt, .. } => self.set(*task, At::Running(*attempt)),
+            Event::AttemptFailed { task, failure, .. } => {
+                let is_lost = failure.code().as_str() == "LEASE_LOST";
+                let lost = if is_lost { self.lost(*task).0 + 1 } else { 0 };
+                self.lost.insert(*task, (lost, false));
+            }
+            Event::TaskQuarantined { task, lost, .. } => {
+                self.lost.insert(*task, (*lost, true));
+            }
+            Event::TaskReleased { task, .. } => {
+                self.lost.insert(*task, (0, false));
+            }
             Event::RetryScheduled { task, attempt, .. } => self.set(*task, At::Queued(*attempt)),
             Event::TaskSucceeded { task, .. } => {
                 self.set(*task, At::Succeeded);
@@ -219,105 +250,6 @@ impl<'w> Grammar<'w> {
     }
 }
 
-/// The events of a history, and each once more about its neighbours.
-fn candidates(log: &[Recorded], workflow: &Workflow) -> Vec<Event> {
-    let mut all: Vec<Event> = log.iter().map(|r| r.event.clone()).collect();
-    let failure = Failure::http(503, "x");
-    let error = log.iter().find_map(|r| match &r.event {
-        Event::TaskFailed { error, reason, .. } => Some((error.clone(), *reason)),
-        _ => None,
-    });
-    let steps = 0..=u16::try_from(workflow.steps().len()).expect("few steps");
-    for step in steps.clone().map(StepIx) {
-        all.extend([
-            Event::StepEntered { step, tasks: 2 },
-            Event::StepEntered { step, tasks: 10_000 },
-            Event::StepEntered { step, tasks: 10_001 },
-            Event::StepSucceeded { step },
-            Event::StepUnreachable { step },
-            Event::StepSkipped { step },
-            Event::FailRequested { step, item: None, reason: "x".into() },
-        ]);
-        all.extend(error.clone().map(|(error, _)| Event::StepFailed { step, error }));
-        for to in steps.clone().map(StepIx) {
-            let routed = |cause| Event::Routed { from: step, to, cause };
-            all.extend([RouteCause::Success, RouteCause::Failure].map(routed));
-        }
-        for task in (0..3).map(|item| TaskId { step, item }) {
-            all.push(Event::TaskCancelled { task });
-            all.push(Event::CompensationStarted { task });
-            all.extend((1..4).flat_map(|attempt| of_attempt(task, attempt, &failure)));
-            all.extend(error.clone().map(|(error, reason)| Event::TaskFailed {
-                task,
-                attempts: 1,
-                reason,
-                error,
-                spent: TaskTime::default(),
-            }));
-        }
-    }
-    let cancelled = Outcome::Cancelled { reason: "x".into() };
-    all.extend([Outcome::Completed, cancelled].into_iter().flat_map(|outcome| {
-        let rollback = Event::RollbackStarted { outcome: outcome.clone() };
-        [rollback, Event::RunEnded { outcome }]
-    }));
-    all.extend([
-        Event::RunActivated,
-        Event::RunDeactivated,
-        Event::RunPaused { reason: "x".into() },
-        Event::RunResumed,
-        Event::CancelRequested { reason: "x".into() },
-        Event::RollbackEnded { complete: true },
-    ]);
-    all
-}
-
-fn of_attempt(task: TaskId, attempt: u32, failure: &Failure) -> Vec<Event> {
-    let retry = |rule| Event::RetryScheduled {
-        task,
-        attempt,
-        delay: Nanos::ZERO,
-        backoff: Nanos::ZERO,
-        kind: failure.kind(),
-        code: failure.code().clone(),
-        rule,
-    };
-    let (token, timeout, retry_of) = (token_of(task, attempt), None, None);
-    vec![
-        Event::AttemptStarted {
-            task,
-            attempt,
-            token,
-            timeout,
-            retries_left: None,
-            retry: retry_of,
-        },
-        Event::TaskHeld {
-            task,
-            attempt,
-            by: retrial_core::guard::HeldBy::Breaker,
-            until: run_support::world::START,
-        },
-        Event::AttemptFailed {
-            task,
-            attempt,
-            failure: failure.clone(),
-            will_retry: true,
-            took: Nanos::ZERO,
-        },
-        Event::CostReported { task, attempt, cost: Cost::default() },
-        Event::TaskSucceeded {
-            task,
-            attempt,
-            digest: Digest::of(b"null"),
-            spent: TaskTime::default(),
-        },
-        retry(None),
-        retry(Some(0)),
-        retry(Some(1)),
-    ]
-}
-
 /// Holds the state against the grammar after each event of the world's history.
 fn holds(world: &World) {
     let workflow = world.state.workflow();
@@ -365,6 +297,18 @@ fn h11_a_choice_and_a_pause() {
     world.handle(&Input::Resume);
     world.handle(&Input::Deactivate);
     world.handle(&Input::Activate);
+    assert!(world.run(100) && world.state.outcome().is_some());
+    holds(&world);
+}
+
+#[test]
+fn x14_h11_a_quarantine_and_its_release() {
+    let flow = Flow::new().step("a", doubling(5)).step("b", doubling(5)).build();
+    let scripts = [("a", 0, vec![lost(), lost(), ok()]), ("b", 0, vec![status(503), lost(), ok()])];
+    let mut world = set(flow, scripts);
+    world.quarantine_after = std::num::NonZeroU32::new(2);
+    world.run(100);
+    world.handle(&Input::Release { step: None, item: None, reason: "mended".into() });
     assert!(world.run(100) && world.state.outcome().is_some());
     holds(&world);
 }

@@ -120,7 +120,13 @@ fn a_missed_heartbeat_is_told_from_a_lost_lease() {
         let mut world = set(Workflow::try_from(parts).expect("a workflow"), []);
         world.step_next();
         let (task, token) = (task(0, 0), token_of(task(0, 0), 1));
-        world.handle(&Input::Expired { task, token, lapse: Lapse::Heartbeat, denied: false });
+        world.handle(&Input::Expired {
+            task,
+            token,
+            lapse: Lapse::Heartbeat,
+            denied: false,
+            quarantine_after: None,
+        });
         let failure = world.state.task(task).and_then(|t| t.failure.clone());
         failure.expect("it has failed").to_string()
     };

@@ -208,7 +208,7 @@ fn cancelling_an_ended_run_changes_nothing() {
         Input::Claimed { task, attempt: 2, token, default_timeout: None },
         Input::Succeeded { task, token, result: std::sync::Arc::new(Value::Null) },
         Input::Failed { task, token, failure: Failure::http(500, "late"), denied: false },
-        Input::Expired { task, token, lapse: Lapse::Lease, denied: false },
+        Input::Expired { task, token, lapse: Lapse::Lease, denied: false, quarantine_after: None },
     ] {
         assert!(world.handle(&input).is_empty());
     }

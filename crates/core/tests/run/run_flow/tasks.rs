@@ -285,12 +285,14 @@ fn r7_decision_16_a_stale_token_changes_nothing() {
         let before = world.state.clone();
         let result = std::sync::Arc::new(Value::Null);
         let task = task(0, 0);
+        let expired =
+            |lapse| Input::Expired { task, token, lapse, denied: false, quarantine_after: None };
         for input in [
             Input::Succeeded { task, token, result },
             Input::Failed { task, token, failure: Failure::http(500, "late"), denied: false },
-            Input::Expired { task, token, lapse: Lapse::Lease, denied: false },
-            Input::Expired { task, token, lapse: Lapse::Deadline, denied: false },
-            Input::Expired { task, token, lapse: Lapse::Heartbeat, denied: false },
+            expired(Lapse::Lease),
+            expired(Lapse::Deadline),
+            expired(Lapse::Heartbeat),
         ] {
             assert!(world.handle(&input).is_empty());
         }

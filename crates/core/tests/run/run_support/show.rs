@@ -46,6 +46,12 @@ fn line(event: &Event, workflow: &Workflow) -> String {
         Event::TaskHeld { task: t, attempt, by, until } => {
             format!("held {} #{attempt} by the {by} until {}", task(t), until.since(START))
         }
+        Event::TaskQuarantined { task: t, attempt, lost } => {
+            format!("quarantined {} #{attempt} after {lost} lost", task(t))
+        }
+        Event::TaskReleased { task: t, attempt, reason } => {
+            format!("released {} #{attempt} {reason:?}", task(t))
+        }
         Event::AttemptFailed { task: t, attempt, failure, will_retry, .. } => {
             format!("failed {} #{attempt} {} will_retry={will_retry}", task(t), failure.code())
         }

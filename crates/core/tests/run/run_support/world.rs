@@ -1,6 +1,7 @@
 //! The driver itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use retrial_core::failure::Failure;
@@ -37,7 +38,11 @@ pub struct World {
     pub paused: bool,
     /// How attempts go that no script speaks of.
     pub beyond: Shot,
+    /// How many attempts in a row may lose their node.
+    pub quarantine_after: Option<NonZeroU32>,
     scripts: BTreeMap<TaskId, Vec<Shot>>,
+    /// The tasks that are held in quarantine.
+    quarantined: BTreeSet<TaskId>,
     /// While the run is paused: no retry falls due.
     held_back: bool,
 }
@@ -59,7 +64,9 @@ impl World {
             lag: Nanos::ZERO,
             paused: false,
             beyond: ok(),
+            quarantine_after: None,
             scripts: BTreeMap::new(),
+            quarantined: BTreeSet::new(),
             held_back: false,
         };
         world.note(events);
@@ -129,7 +136,8 @@ impl World {
             Row::Due { at, .. } => Some(at.after(self.lag)),
             Row::Leased { ends, .. } => Some(*ends),
         };
-        self.rows.iter().filter_map(|(task, row)| Some((when(row)?, *task))).min()
+        let rows = self.rows.iter().filter(|(task, _)| !self.quarantined.contains(task));
+        rows.filter_map(|(task, row)| Some((when(row)?, *task))).min()
     }
 
     fn step(&mut self, task: TaskId) {
@@ -154,7 +162,8 @@ impl World {
     fn outcome(&self, task: TaskId, attempt: u32, token: Token, cut: Option<Nanos>) -> Input {
         let expired = |cut| {
             let lapse = if cut { Lapse::Deadline } else { Lapse::Lease };
-            Input::Expired { task, token, lapse, denied: false }
+            let quarantine_after = self.quarantine_after;
+            Input::Expired { task, token, lapse, denied: false, quarantine_after }
         };
         match (self.shot(task, attempt).end, cut) {
             (End::Lost | End::Hang, cut) => expired(cut.is_some()),
@@ -195,6 +204,12 @@ impl World {
             | Event::TaskFailed { task, .. }
             | Event::TaskCancelled { task } => {
                 self.rows.remove(task);
+            }
+            Event::TaskQuarantined { task, .. } => {
+                self.quarantined.insert(*task);
+            }
+            Event::TaskReleased { task, .. } => {
+                self.quarantined.remove(task);
             }
             Event::RunPaused { .. } => self.held_back = true,
             Event::RunResumed => self.held_back = false,

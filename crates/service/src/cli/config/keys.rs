@@ -31,7 +31,7 @@ pub(super) const LISTS: [&str; 3] = ["allow_env", "allow_hosts", "functions"];
 pub(super) const TRACES: &str = "traces";
 
 /// Every setting, in the order in which they are shown.
-pub(crate) const KEYS: [Key; 31] = [
+pub(crate) const KEYS: [Key; 32] = [
     key("store", Some(".retrial/service.redb"), "the store: a file, or postgres://..."),
     key("store_file", None, "the file that holds `store`, where that has a password in it"),
     key("listen", Some("127.0.0.1:7070"), "the address and port to answer on"),
@@ -53,6 +53,11 @@ pub(crate) const KEYS: [Key; 31] = [
         "attempt_timeout",
         Some("5m"),
         "how long an attempt may take where its policy does not say",
+    ),
+    key(
+        "quarantine_after",
+        Some("3"),
+        "how many attempts of a task in a row may lose their node before it is held; 0 for never",
     ),
     key("lease", Some("30s"), "how long a dead node holds an attempt before others take it over"),
     key("poll", Some("1s"), "how often to poll the store for due tasks"),

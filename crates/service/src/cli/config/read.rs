@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 
 use retrial::dialect::tree::{Data, Node};
 use retrial::dialect::{Diagnostic, Environment};
@@ -72,6 +73,7 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
         concurrency: r.count("concurrency"),
         action_share: r.percent("action_share"),
         attempt_timeout: Some(r.time("attempt_timeout")),
+        quarantine_after: r.count_or_none("quarantine_after"),
         lease: r.time("lease"),
         poll: r.time("poll"),
         grace,
@@ -130,6 +132,11 @@ impl Reader<'_> {
     /// A whole number from 1.
     fn count(&mut self, name: &str) -> usize {
         self.read(name, |node| node.count(1, u32::MAX)).map_or(1, |n| n as usize)
+    }
+
+    /// A count of 0 stands for none.
+    fn count_or_none(&mut self, name: &str) -> Option<NonZeroU32> {
+        self.read(name, |node| node.count(0, u32::MAX)).and_then(NonZeroU32::new)
     }
 
     fn percent(&mut self, name: &str) -> u8 {

@@ -36,6 +36,7 @@ export function run(root, app, signal) {
     "less-tasks": () => { from = Math.max(0, from - PAGE); draw(); },
     pause: () => command("pause", { title: "Hold this run's retries?", word: "Pause", reason: true }),
     resume: () => command("resume", {}),
+    release: () => command("release", { title: "Let the held tasks go on?", word: "Release", reason: true }),
     cancel: () => command("cancel", { title: "Cancel this run?", word: "Cancel the run", reason: true, bad: true }),
   }, signal);
   root.addEventListener("keydown", (event) => {
@@ -136,7 +137,9 @@ export function run(root, app, signal) {
       h("div", { class: "buttons" },
         run.phase === "running" ? button("pause", "Pause") : null,
         run.phase === "paused" ? button("resume", "Resume") : null,
+        held().length ? button("release", "Release") : null,
         OVER.includes(run.phase) ? null : button("cancel", "Cancel", true)),
+      held().length ? h("p", { class: "callout bad", role: "alert" }, `In quarantine, since attempts in a row lost their node: `, quarantine()) : null,
       run.paused ? h("p", { class: "callout odd" }, "Retries are paused: ", run.paused) : null,
       h("dl", { class: "facts" },
         fact("Run", [h("code", {}, run.run), " ", h("button", { type: "button", class: "quiet", "data-do": "copy", "aria-label": "Copy the run's id" }, "copy")]),
@@ -147,6 +150,16 @@ export function run(root, app, signal) {
         fact("Archived", run.archived && ago(run.archived)),
         fact("Redrives", run.redrives && h("a", { href: `#/letters/${run.redrives}` }, run.redrives)),
         fact("Dead letters", letters())));
+  }
+
+  function held() {
+    return OVER.includes(run.phase) ? [] : run.steps.flatMap((step) => (step.tasks ?? []).filter((task) => task.phase === "quarantined"));
+  }
+
+  function quarantine() {
+    const all = held();
+    const some = all.slice(0, 5).map((task) => `${task.task} (${many(task.lost_attempts, "attempt", "attempts")})`);
+    return some.join(", ") + (all.length > 5 ? ` and ${count(all.length - 5)} more` : "");
   }
 
   function letters() {

@@ -87,7 +87,7 @@ const TONES = {
   running: "busy", active: "busy", "half open": "odd",
   completed: "good", succeeded: "good", redriven: "good", closed: "good",
   failed: "bad", open: "bad",
-  paused: "odd", waiting: "odd", queued: "odd",
+  paused: "odd", quarantined: "bad", waiting: "odd", queued: "odd",
   cancelled: "calm", deactivated: "calm", unreachable: "calm", skipped: "calm", discarded: "calm",
 };
 

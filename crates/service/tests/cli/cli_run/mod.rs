@@ -14,6 +14,7 @@ use crate::workspace;
 mod lint;
 mod manual;
 mod output;
+mod quarantine;
 mod resume;
 mod rollback;
 mod secrets;

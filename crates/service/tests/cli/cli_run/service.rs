@@ -3,7 +3,7 @@
 use super::endpoint::{Answer, Endpoint};
 use super::workspace::{Done, Going, Workspace, one_step};
 
-const STORE: &str = "s.redb";
+pub(super) const STORE: &str = "s.redb";
 const TOKEN: &str = "0123456789abcdef-hunter2";
 
 /// Answers 503 to `/bad`, with a secret in its words, and 200 to all else.
@@ -38,7 +38,7 @@ fn stored(endpoint: &Endpoint) -> Workspace {
     workspace
 }
 
-fn ids(workspace: &Workspace, store: &str) -> Vec<String> {
+pub(super) fn ids(workspace: &Workspace, store: &str) -> Vec<String> {
     let listed = workspace.run(&["list", "--json", "--store", store]);
     let listed: serde_json::Value = serde_json::from_str(&listed.out).unwrap();
     let runs = listed["runs"].as_array().unwrap();
@@ -46,7 +46,7 @@ fn ids(workspace: &Workspace, store: &str) -> Vec<String> {
 }
 
 /// A service on the store, with its URL.
-fn serve(workspace: &Workspace, more: &[&str]) -> (Going, String) {
+pub(super) fn serve(workspace: &Workspace, more: &[&str]) -> (Going, String) {
     let args = ["serve", "--store", STORE, "--listen", "127.0.0.1:0"];
     let mut going = workspace.launch(&[&args, more].concat());
     let said = going.until("Listening on ");
@@ -54,7 +54,7 @@ fn serve(workspace: &Workspace, more: &[&str]) -> (Going, String) {
     (going, url)
 }
 
-fn well(workspace: &Workspace, args: &[&str], store: &str) -> String {
+pub(super) fn well(workspace: &Workspace, args: &[&str], store: &str) -> String {
     let done = workspace.run(&[args, &["--store", store]].concat());
     assert_eq!((done.code, done.err.as_str()), (Some(0), ""), "{args:?}: {done:?}");
     done.out

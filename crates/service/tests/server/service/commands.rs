@@ -61,6 +61,18 @@ async fn a_step_is_failed_by_hand() {
 }
 
 #[tokio::test]
+async fn x14_only_what_is_held_is_released() {
+    let served = serve().await;
+    let run = served.submit(&one("flaky", SLOW), &json!({ "fails": 9 })).await;
+    let path = format!("/v1/runs/{run}/release");
+    let none = served.client.ask("POST", &path, "").await.expect(409);
+    assert!(none["detail"].as_str().unwrap().contains("quarantine"), "{none}");
+    served.client.post(&path, &json!({ "item": 0 })).await.expect(400);
+    served.client.post(&path, &json!({ "step": "nope" })).await.expect(422);
+    served.client.post(&path, &json!({ "step": "s", "item": 0 })).await.expect(409);
+}
+
+#[tokio::test]
 async fn a12_only_what_is_at_rest_is_archived() {
     let served = serve().await;
     let run = served.submit(&one("gated", ""), &json!({})).await;

@@ -41,6 +41,7 @@ const TABLE: [(Option<Role>, &[&str]); 5] = [
             "POST /v1/runs/{run}/deactivate",
             "POST /v1/runs/{run}/fail",
             "POST /v1/runs/{run}/pause",
+            "POST /v1/runs/{run}/release",
             "POST /v1/runs/{run}/resume",
             "PUT /v1/workflows/{name}",
         ],
