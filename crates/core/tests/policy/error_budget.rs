@@ -202,6 +202,25 @@ fn c18_a_webhook_calls_no_other() {
     assert!(workflow.actions()["notify"].webhook.is_none());
 }
 
+/// Each action keeps its webhook whole: many with a large one would outgrow every bound.
+#[test]
+fn c18_webhooks_that_are_too_large_together_are_refused() {
+    let hook = format!(
+        "[actions.notify]\nhttp = \"POST http://h/\"\nheaders = {{ a = \"{}\" }}\n",
+        "x".repeat(60_000)
+    );
+    let text = |actions: usize| {
+        let one = |n| {
+            format!("[actions.a{n}]\nerror_budget = {{ target = 0.9, webhook = \"notify\" }}\n")
+        };
+        "[actions.act]\n".to_owned() + &(0..actions).map(one).collect::<String>() + &hook
+    };
+    document(&text(4)).unwrap();
+    let error = document(&text(5)).unwrap_err();
+    assert!(error.contains("the webhooks take more than 256 KiB"), "{error}");
+    assert!(error.contains("actions.a4.error_budget.webhook"), "{error}");
+}
+
 #[test]
 fn c18_error_budgets_that_make_no_sense_are_refused() {
     let cases = [

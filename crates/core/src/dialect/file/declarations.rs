@@ -9,7 +9,7 @@ use super::{EndpointPlace, guard};
 use crate::dialect::tree::{Fields, Format, Node, did_you_mean_one_of};
 use crate::dialect::{Diagnostic, Environment, Errors, Place, brief, policy};
 use crate::policy::Defaults;
-use crate::workflow::{Action, Webhook};
+use crate::workflow::{Action, MAX_VALUE, Webhook};
 
 /// What a file declares beside its steps.
 #[derive(Clone, Debug, Default)]
@@ -60,29 +60,53 @@ impl Declarations {
         let input = fields.get("input").map(Node::to_json_object).unwrap_or_else(|| Ok(Map::new()));
         let simulate = fields.get("simulate").map(|n| n.to_json_object().map(Value::Object));
         let actions = actions(fields, errors);
-        Self {
+        let declared = Self {
             input: errors.keep(input).unwrap_or_default(),
             webhooks: webhooks(fields, errors),
             actions,
             endpoints: endpoints(fields),
             defaults: defaults(fields, errors),
             simulate: errors.keep(simulate.transpose()).flatten(),
-        }
+        };
+        errors.keep(declared.bounded());
+        declared
     }
 
-    /// The actions, each with the webhook that receives its alerts. A webhook has the policy of a
-    /// step that sets none.
+    /// Whether the webhooks are small: each is stored whole with every action that names it.
+    fn bounded(&self) -> Result<(), Diagnostic> {
+        let mut sizes: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut left = MAX_VALUE;
+        for named in self.webhooks.values() {
+            let size = || {
+                let webhook = self.webhook(named, &self.defaults);
+                webhook.and_then(|w| serde_json::to_vec(&w).ok()).map_or(0, |text| text.len())
+            };
+            let size = *sizes.entry(named.name.as_str()).or_insert_with(size);
+            left = left.checked_sub(size).ok_or_else(|| {
+                let most = MAX_VALUE / 1024;
+                let message = format!("the webhooks take more than {most} KiB");
+                named.place.error(message).help_with(format!(
+                    "each action keeps its webhook, here of {size} bytes: shorten its headers and policy, or let fewer actions have one"
+                ))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A webhook has the policy of a step that sets none.
+    fn webhook(&self, named: &Named, defaults: &Defaults) -> Option<Webhook> {
+        let action = self.actions.get(&named.name)?;
+        let (policy, origin) = defaults.resolve(None, action.kind);
+        Some(Webhook::new(named.name.as_str(), action.clone(), policy, origin))
+    }
+
+    /// The actions, each with the webhook that receives its alerts.
     pub(in crate::dialect) fn actions_in(
         &self,
         environment: &Environment,
     ) -> BTreeMap<String, Action> {
         let defaults = self.defaults_in(environment);
-        let webhook = |of: &String| {
-            let Named { name, .. } = self.webhooks.get(of)?;
-            let action = self.actions.get(name)?;
-            let (policy, origin) = defaults.resolve(None, action.kind);
-            Some(Webhook::new(name.as_str(), action.clone(), policy, origin))
-        };
+        let webhook = |of: &String| self.webhook(self.webhooks.get(of)?, &defaults);
         let with = |(name, action): (&String, &Action)| {
             (name.clone(), Action { webhook: webhook(name), ..action.clone() })
         };
