@@ -1,3 +1,4 @@
+use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -97,6 +98,13 @@ pub struct Ended {
     pub outcome: Outcome,
     /// The final state, with its results.
     pub state: RunState,
+}
+
+impl Ended {
+    /// `None` where the run goes on.
+    fn of(state: RunState) -> Option<Self> {
+        Some(Self { outcome: state.outcome()?.clone(), state })
+    }
 }
 
 impl<W: World> Engine<W> {
@@ -237,26 +245,37 @@ impl<W: World> Engine<W> {
     pub async fn outcome(&self, run: RunId) -> Result<Ended, CommandError> {
         let node = &self.0.node;
         let waiter = node.run_ended.wait_for(run);
+        // A lane here says itself what it does to the run. All else shows in the store.
+        let mut polls = u32::from(!node.lanes.has(run));
         loop {
-            let ended = waiter.signal.notified();
-            let state = node.state_of(run).await?;
-            if let Some(outcome) = state.outcome() {
-                if !node.lanes.has(run) {
-                    return Ok(Ended { outcome: outcome.clone(), state });
+            let mut signal = pin!(waiter.signal.notified());
+            let told = waiter.end().and_then(Ended::of);
+            let look = async {
+                match told {
+                    None if polls > 0 || !node.config.sole_owner => node.ended(run, polls).await,
+                    told => Ok(told),
                 }
+            };
+            let ended = tokio::select! {
+                biased;
+                () = &mut signal => continue,
+                ended = look => ended?,
+            };
+            match ended {
+                Some(ended) if !node.lanes.has(run) => return Ok(ended),
                 // When another node wrote the end, the lane here has not seen it.
-                node.retire(run);
-            } else {
-                node.lanes.check_damage(run)?;
+                Some(_) => node.retire(run),
+                None => node.lanes.check_damage(run)?,
             }
             if node.is_closing() {
                 return Err(CommandError::Closing);
             }
             tokio::select! {
                 biased;
-                () = ended => {}
+                () = signal => {}
                 () = node.sleep(node.config.poll) => {}
             }
+            polls = polls.saturating_add(1);
         }
     }
 
@@ -335,11 +354,29 @@ async fn first_answer<R: Runtime>(runtime: &R, store: &impl Store) -> StoreClock
 }
 
 impl<W: World> Node<W> {
+    /// How the run ended, if the store has its end, which it had not at the last of so many `polls`.
+    /// Looks at the run's head, and ever more rarely at the run: only that shows a damaged history.
+    async fn ended(&self, run: RunId, polls: u32) -> Result<Option<Ended>, CommandError> {
+        if !polls.is_power_of_two() && !self.head_has_ended(run).await? {
+            return Ok(None);
+        }
+        Ok(Ended::of(self.state_of(run).await?))
+    }
+
+    /// Whether the run's head is that of one that has ended. True where it can't be read: the run says
+    /// more.
+    async fn head_has_ended(&self, run: RunId) -> Result<bool, LaneError> {
+        let page = self.until_answered(|| self.store.heads(Some(run.before()), 1)).await?;
+        self.clock.hear(page.at, &self.runtime);
+        let head = page.runs.iter().find(|head| head.run == run);
+        Ok(head.is_none_or(|head| head.phase.is_terminal()))
+    }
+
     /// A run's state as the store has it.
     pub(super) async fn state_of(&self, run: RunId) -> Result<RunState, CommandError> {
         let loaded = self.load(run, None).await.map_err(LaneError::from)?;
         let loaded = loaded.ok_or(CommandError::UnknownRun(run))?;
-        Ok(restore(run, &loaded)?)
+        Ok(restore(run, &loaded, &self.definitions)?)
     }
 
     pub(super) async fn load(

@@ -71,15 +71,17 @@ pub(super) async fn run_lane<W: World>(
         Some(created) => match created.await {
             Ok(state) => Ok(Lane::new(Arc::clone(&node), state)),
             // It was not created here after all.
-            Err(_) => return close(&node, run, inbox, End::Idle).await,
+            Err(_) => return close(&node, run, inbox, End::Idle, None).await,
         },
         None => Lane::load(Arc::clone(&node), run).await,
     };
+    let mut last = None;
     let end = match lane {
         Ok(mut lane) => {
             span::loaded(&Span::current(), &lane.state);
             let end = lane.work(&mut inbox).await;
             span::ended(&Span::current(), &lane.state);
+            last = Some(lane.state).filter(|state| state.outcome().is_some());
             end
         }
         Err(error) => Err(error),
@@ -89,20 +91,24 @@ pub(super) async fn run_lane<W: World>(
         node.lanes.note_damage(run, &error);
         End::Final
     });
-    close(&node, run, inbox, end).await;
+    close(&node, run, inbox, end, last).await;
 }
 
-/// Removes the lane from the map. Replies that are still open are dropped: who waits for one reads the
-/// run's state.
+/// Removes the lane from the map and leaves who waits for the outcome the `last` state of a run that
+/// has ended. Replies that are still open are dropped: who waits for one reads the run's state.
 async fn close<W: World>(
     node: &Arc<Node<W>>,
     run: RunId,
     mut inbox: mpsc::Receiver<Message>,
     end: End,
+    last: Option<RunState>,
 ) {
     inbox.close();
     node.lanes.forget(run);
-    node.run_ended.notify(run);
+    match last {
+        Some(state) => node.run_ended.end(state),
+        None => node.run_ended.notify(run),
+    }
     while let Ok(message) = inbox.try_recv() {
         if end == End::Idle && !matches!(message, Message::Retire) {
             node.send(run, message).await;
@@ -120,7 +126,8 @@ impl<W: World> Lane<W> {
         let loaded = node.load(run, None).await?.ok_or(LaneError::Missing(run))?;
         let tail_bytes = loaded.tail.events.iter().map(Bytes::len).sum();
         let snapshot_bytes = loaded.snapshot.as_ref().map_or(0, |s| s.state.len());
-        Ok(Self { tail_bytes, snapshot_bytes, ..Self::new(node, restore(run, &loaded)?) })
+        let state = restore(run, &loaded, &node.definitions)?;
+        Ok(Self { tail_bytes, snapshot_bytes, ..Self::new(node, state) })
     }
 
     async fn work(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Result<End, LaneError> {

@@ -13,7 +13,7 @@ use super::run_signals::RunSignals;
 use super::{Config, World};
 use crate::action::{Actions, Canceller, ContextRuntime, Reports};
 use crate::observe::{Notice, Observer};
-use crate::run::{Recorded, RunId, RunState, TaskId, Token, Version};
+use crate::run::{Definitions, Recorded, RunId, RunState, TaskId, Token, Version};
 use crate::runtime::{Runtime, Task};
 use crate::store::{CommitId, StoreError};
 use crate::time::{Mono, Nanos};
@@ -37,6 +37,8 @@ pub(super) struct Node<W: World> {
     pub(super) places: Arc<Places>,
     pub(super) lanes: Lanes,
     held: Mutex<BTreeMap<(RunId, TaskId), Held>>,
+    /// Of the runs that were loaded of late.
+    pub(super) definitions: Mutex<Definitions>,
     pub(super) alarm: Alarm,
     closing: AtomicBool,
     /// Woken when leases may have to be renewed sooner than was planned.
@@ -93,6 +95,7 @@ impl<W: World> Node<W> {
             counter: AtomicU64::new(0),
             lanes: Lanes::default(),
             held: Mutex::default(),
+            definitions: Mutex::default(),
             alarm: Alarm::default(),
             closing: AtomicBool::new(false),
             renewals: Notify::new(),

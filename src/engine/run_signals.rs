@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::run::RunId;
+use crate::run::{RunId, RunState};
 
 /// A signal for each run that somebody waits for, so that a run wakes only its own waiters.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(super) struct RunSignals(Mutex<BTreeMap<RunId, Signal>>);
 struct Signal {
     notify: Arc<Notify>,
     waiters: usize,
+    /// The run's final state, if this node has brought it to its end.
+    end: Option<RunState>,
 }
 
 /// Takes part in waiting for a run. The last waiter removes the run's signal when it is dropped.
@@ -45,9 +47,26 @@ impl RunSignals {
         }
     }
 
+    /// Wakes everybody who waits for the run that ended as `state`, and leaves them that.
+    pub(super) fn end(&self, state: RunState) {
+        if let Some(signal) = self.map().get_mut(&state.id()) {
+            signal.end = Some(state);
+            signal.notify.notify_waiters();
+        }
+    }
+
     /// Wakes everybody who waits for any run.
     pub(super) fn notify_all(&self) {
         self.map().values().for_each(|signal| signal.notify.notify_waiters());
+    }
+}
+
+impl Waiter<'_> {
+    /// The final state that was left for the waiters.
+    pub(super) fn end(&self) -> Option<RunState> {
+        let mut signals = self.signals.map();
+        let signal = signals.get_mut(&self.run)?;
+        if signal.waiters == 1 { signal.end.take() } else { signal.end.clone() }
     }
 }
 

@@ -28,6 +28,9 @@ pub(super) fn of_run(run: RunId) -> Span {
 
 /// Notes in `span` which workflow the run is of.
 pub(super) fn loaded(span: &Span, state: &RunState) {
+    if span.is_disabled() {
+        return;
+    }
     let workflow = shown(state.workflow().name());
     span.record("otel.name", display(format_args!("run {workflow}")));
     span.record("retrial.workflow", display(workflow));
@@ -50,15 +53,14 @@ pub(super) fn ended(span: &Span, state: &RunState) {
 
 /// One attempt.
 pub(super) fn of_attempt(call: &Call) -> Span {
-    let step = shown(&call.step);
     tracing::info_span!(
         "attempt",
-        otel.name = %format_args!("attempt {step}"),
+        otel.name = %format_args!("attempt {}", shown(&call.step)),
         otel.kind = "internal",
         otel.status_code = Empty,
         error.type = Empty,
         retrial.run.id = %call.run,
-        retrial.step = %step,
+        retrial.step = %shown(&call.step),
         retrial.item = call.task.item,
         retrial.action = %shown(&call.name),
         retrial.attempt = call.attempt,

@@ -67,8 +67,7 @@ impl Submission {
     pub fn digest(&self) -> Digest {
         let mut input = self.workflow.input().clone();
         input.extend(self.input.clone());
-        let text = serde_json::to_string(&(&*self.workflow, &input)).unwrap_or_default();
-        Digest::of(text.as_bytes())
+        Digest::of_pair(&self.workflow, &input)
     }
 }
 

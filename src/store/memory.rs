@@ -216,7 +216,7 @@ impl Records for MemoryRecords {
     }
 
     fn page(&self, after: Option<RunId>, limit: usize) -> Result<Page, StoreError> {
-        let runs = self.runs.iter().filter(|(run, _)| after.is_none_or(|after| **run > after));
+        let runs = self.runs.range((after.map_or(Unbounded, Excluded), Unbounded));
         let records = runs.filter_map(|(run, r)| Some((*run, r.record.clone()?)));
         Ok(Page { records: records.take(limit).collect(), damaged: vec![] })
     }

@@ -25,8 +25,8 @@ const RECEIPTS: usize = 16;
 pub(super) struct Record {
     pub(super) workflow: Arc<str>,
     pub(super) digest: Digest,
-    /// The digest of the first events. It tells a creation that is sent again from another creation
-    /// of the same run.
+    /// The digest of the creation's id and of a checksum of its events. It tells a creation that is
+    /// sent again from another creation of the same run.
     pub(super) creation: Digest,
     pub(super) phase: RunPhase,
     pub(super) created: Timestamp,
@@ -61,11 +61,12 @@ enum Decided {
     Refused(TaskId),
 }
 
+/// The id tells creations apart; the checksum of the events does so for those that have none.
 fn creation_of(create: &Create) -> Digest {
     let CommitId { writer, counter } = create.id;
+    let events = create.events.iter().fold(0, |sum, event| crc32c::crc32c_append(sum, event));
     let id = [writer.to_be_bytes(), counter.to_be_bytes()].concat();
-    let events = create.events.iter().map(|event| &event[..]);
-    Digest::of(&std::iter::once(&id[..]).chain(events).collect::<Vec<_>>().concat())
+    Digest::of(&[&id[..], &events.to_be_bytes()].concat())
 }
 
 impl Record {

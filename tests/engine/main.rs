@@ -18,6 +18,7 @@ mod damage;
 mod deactivation;
 mod guards;
 mod heartbeats;
+mod instructions;
 mod keeping;
 mod kit;
 mod letters;

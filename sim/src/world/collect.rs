@@ -1,8 +1,9 @@
 //! Collects the evidence that the oracles judge.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use retrial::run::{self, Event, Letter, Recorded, RunState, TaskId, Version};
+use retrial::run::{self, Definitions, Event, Letter, Recorded, RunState, TaskId, Version};
 use retrial::store::{LetterHead, StoreError};
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::Target;
@@ -239,7 +240,8 @@ fn clock_bounds(scenario: &Scenario, lifespans: &[Lifespan]) -> ClockBounds {
 }
 
 /// Folds events by the engine's own fold: the oracle judges whether all ways of folding agree.
-pub(super) struct EngineReplayer;
+#[derive(Default)]
+pub(super) struct EngineReplayer(RefCell<Definitions>);
 
 impl Replayer for EngineReplayer {
     fn fold(
@@ -251,16 +253,22 @@ impl Replayer for EngineReplayer {
         let state = match from {
             None => RunState::replay(run.id, events).map_err(|e| e.to_string())?,
             Some(bytes) => {
-                let mut state = run::decode_snapshot(bytes).map_err(|e| e.to_string())?;
+                let mut state = self.read(bytes)?;
                 events.iter().try_for_each(|e| state.apply(e)).map_err(|e| e.to_string())?;
                 state
             }
         };
         let stored = run::encode_snapshot(&state);
         // Equal bytes can't show differences that the bytes leave out.
-        if run::decode_snapshot(&stored).as_ref() != Ok(&state) {
+        if self.read(&stored)? != state {
             return Err("a stored state is read back as another".to_owned());
         }
         Ok(stored.to_vec())
+    }
+}
+
+impl EngineReplayer {
+    fn read(&self, bytes: &[u8]) -> Result<RunState, String> {
+        self.0.borrow_mut().decode_snapshot(bytes).map_err(|e| e.to_string())
     }
 }

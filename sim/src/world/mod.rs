@@ -132,7 +132,7 @@ fn counted(scenario: &Scenario) -> BTreeMap<crate::fault::FaultKind, u64> {
 }
 
 fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> SeedReport {
-    let reports = judge_all(evidence, &collect::EngineReplayer);
+    let reports = judge_all(evidence, &collect::EngineReplayer::default());
     let unbounded = evidence.phases.bound == Bound::UnboundedByPolicy;
     let stuck = |f: &Finding| f.is_stuck();
     let findings: Vec<&Finding> =

@@ -4,10 +4,9 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
-use super::{Letter, Recorded, RunState, stored};
+use super::{Definitions, Letter, Recorded, RunState, stored};
 
 /// The format written today.
 const FORMAT: u8 = 1;
@@ -55,12 +54,7 @@ pub fn encode_snapshot(state: &RunState) -> Bytes {
 /// # Errors
 /// When the bytes are damaged or newer than this program.
 pub fn decode_snapshot(bytes: &[u8]) -> Result<RunState, DecodeError> {
-    let state: RunState = read(bytes)?;
-    if state.is_sound() {
-        Ok(state)
-    } else {
-        Err(DecodeError::Damaged("its steps are not its workflow's".to_owned()))
-    }
+    Definitions::default().decode_snapshot(bytes)
 }
 
 /// A dead letter as stored bytes.
@@ -132,7 +126,7 @@ fn write(value: &impl Serialize) -> Bytes {
     Bytes::from(bytes)
 }
 
-fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, DecodeError> {
+pub(super) fn read<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, DecodeError> {
     match bytes.split_first() {
         None => Err(DecodeError::Empty),
         Some((&found, json)) => match found.cmp(&FORMAT) {

@@ -2,10 +2,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::workflow::StepIx;
+use crate::workflow::{StepIx, Workflow};
 
 /// A run's name: 128 bits, written as a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -163,6 +164,14 @@ impl Digest {
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// The digest of the pair of a definition and an input.
+    #[must_use]
+    pub fn of_pair(workflow: &Workflow, input: &Map<String, Value>) -> Self {
+        let input = serde_json::to_string(input).unwrap_or_default();
+        let hash = workflow.hash().chain_update(",").chain_update(input).chain_update("]");
+        Self(hash.finalize().into())
     }
 }
 

@@ -14,6 +14,7 @@ mod apply;
 mod codec;
 mod cost;
 mod decide;
+mod definitions;
 mod ends;
 mod errors;
 mod event;
@@ -53,4 +54,5 @@ unstable! {
     use decide::{broken_ensures, decide};
     use codec::{DecodeError, MAX_NESTING, Nesting, decode, decode_letter, decode_snapshot, encode, encode_letter, encode_snapshot};
     use advance::{advance};
+    use definitions::{Definitions};
 }

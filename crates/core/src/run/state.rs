@@ -8,27 +8,28 @@ use super::{Cost, Outcome, RunId, TaskId, TaskState, TaskTime, Version};
 use crate::failure::ErrorContext;
 use crate::guard::Bucket;
 use crate::time::Timestamp;
-use crate::workflow::{StepIx, Workflow};
+use crate::workflow::{StepIx, Workflow, written};
 
 /// A run's state: the fold of its events. Its size is O(tasks), never O(attempts).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunState {
     pub(super) id: RunId,
     pub(super) seed: u64,
+    #[serde(serialize_with = "written::serialize")]
     pub(super) workflow: Arc<Workflow>,
     pub(super) input: Arc<Value>,
     pub(super) version: Version,
     pub(super) last_at: Timestamp,
     pub(super) phase: Phase,
     /// Why no retry starts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) paused: Option<String>,
     pub(super) steps: Vec<StepState>,
     /// The succeeded tasks that a rollback would still have to undo, in the order in which they
     /// succeeded.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) undo: Vec<TaskId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) rollback: Option<Box<RollbackState>>,
     /// Results live once, in the store's results table; the state holds their digests.
     #[serde(skip)]

@@ -2,20 +2,94 @@
 //! fields and must be buffered to be read; this one is read in one pass, and one sees its fields
 //! spelled out beside the golden records that hold them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::ser::SerializeTuple;
 use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::{
-    Cost, Digest, Event, Outcome, Recorded, RetryOf, RouteCause, RunId, TaskId, TaskTime, Token,
+    Cost, Digest, Event, Outcome, Phase, Recorded, RetryOf, RollbackState, RouteCause, RunId,
+    RunState, StepState, TaskId, TaskTime, Token, Version,
 };
 use crate::failure::{ErrorCode, ErrorContext, Failure, RetryKind};
 use crate::guard::{Alert, HeldBy};
 use crate::policy::GiveUp;
 use crate::time::{Nanos, Timestamp};
-use crate::workflow::{StepIx, Workflow};
+use crate::workflow::{StepIx, Workflow, written};
+
+/// The first record of a run, its definition not read yet.
+#[derive(Deserialize)]
+pub(super) struct Creation<'b>(Timestamp, #[serde(borrow)] Created<'b>);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Created<'b> {
+    RunCreated {
+        seed: u64,
+        #[serde(borrow)]
+        workflow: &'b RawValue,
+        input: Map<String, Value>,
+    },
+}
+
+impl Creation<'_> {
+    pub(super) fn read<E>(
+        self,
+        definition: impl FnOnce(&str) -> Result<Arc<Workflow>, E>,
+    ) -> Result<Recorded, E> {
+        let Self(at, Created::RunCreated { seed, workflow, input }) = self;
+        let workflow = definition(workflow.get())?;
+        Ok(Recorded { at, event: Event::RunCreated { seed, workflow, input } })
+    }
+}
+
+/// A state, its definition not read yet.
+#[derive(Deserialize)]
+pub(super) struct Snapshot<'b> {
+    id: RunId,
+    seed: u64,
+    #[serde(borrow)]
+    workflow: &'b RawValue,
+    input: Arc<Value>,
+    version: Version,
+    last_at: Timestamp,
+    phase: Phase,
+    #[serde(default)]
+    paused: Option<String>,
+    steps: Vec<StepState>,
+    #[serde(default)]
+    undo: Vec<TaskId>,
+    #[serde(default)]
+    rollback: Option<Box<RollbackState>>,
+}
+
+impl Snapshot<'_> {
+    pub(super) fn read<E>(
+        self,
+        definition: impl FnOnce(&str) -> Result<Arc<Workflow>, E>,
+    ) -> Result<RunState, E> {
+        let Self { id, seed, workflow, input, version, last_at, phase, paused, steps, .. } = self;
+        let (workflow, undo, rollback) = (definition(workflow.get())?, self.undo, self.rollback);
+        let results = BTreeMap::new();
+        Ok(RunState {
+            id,
+            seed,
+            workflow,
+            input,
+            version,
+            last_at,
+            phase,
+            paused,
+            steps,
+            undo,
+            rollback,
+            results,
+        })
+    }
+}
 
 /// A record to be written.
 pub(super) struct Writes<'e>(pub(super) &'e Recorded);
@@ -54,6 +128,7 @@ impl Serialize for WritesEvent<'_> {
 enum Stored {
     RunCreated {
         seed: u64,
+        #[serde(serialize_with = "written::serialize")]
         workflow: Arc<Workflow>,
         input: Map<String, Value>,
     },

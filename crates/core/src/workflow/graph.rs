@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::saga;
 use super::{
-    Condition, Path, Root, Step, StepIx, Template, Workflow, WorkflowError, WorkflowParts,
+    Condition, Path, Root, Step, StepIx, Template, Workflow, WorkflowError, WorkflowParts, Written,
 };
 
 /// The most steps of one workflow.
@@ -21,7 +21,7 @@ impl TryFrom<WorkflowParts> for Workflow {
         saga::check(&parts)?;
         let order = check_cycles(&parts)?;
         check_references(&parts, &order)?;
-        Ok(Self(parts))
+        Ok(Self(parts, Written::default()))
     }
 }
 

@@ -14,10 +14,11 @@ mod saga;
 mod seen;
 mod template;
 mod webhook;
+pub(crate) mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 pub use condition::{Condition, Field};
@@ -31,6 +32,7 @@ pub(crate) use seen::{Many, Root, Seen, Values};
 pub(crate) use template::Path;
 pub use template::{Template, TemplateError};
 pub use webhook::Webhook;
+use written::Written;
 
 unstable! {
     use need::{Able, Need, Via};
@@ -205,9 +207,9 @@ pub struct Transition {
 }
 
 /// A workflow with a valid graph: see [`WorkflowError`] for what is rejected.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "WorkflowParts", into = "WorkflowParts")]
-pub struct Workflow(WorkflowParts);
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "WorkflowParts")]
+pub struct Workflow(WorkflowParts, Written);
 
 /// The public form of a workflow's contents, checked when it becomes a [`Workflow`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,6 +230,12 @@ pub struct WorkflowParts {
     /// When a run rolls back by itself.
     #[serde(default, skip_serializing_if = "Rollback::is_never")]
     pub rollback: Rollback,
+}
+
+impl Serialize for Workflow {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
 }
 
 impl From<Workflow> for WorkflowParts {
