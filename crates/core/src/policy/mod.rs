@@ -18,7 +18,7 @@ mod verdict;
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use backoff::{Backoff, CustomBackoff, Functions, Jitter, Shape};
 pub use budget::{Budget, BudgetError, BudgetScope, Denied, Refill};
@@ -79,8 +79,8 @@ pub struct Rule {
 
 /// How failures of a task are treated. Every value is valid: see [`PolicyError`] for what is
 /// rejected. Copies share their contents: a default is that of many steps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "PolicyParts", into = "PolicyParts")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "PolicyParts")]
 pub struct Policy(Arc<PolicyParts>);
 
 /// The public form of a policy's contents, checked when it becomes a [`Policy`].
@@ -185,6 +185,12 @@ impl TryFrom<PolicyParts> for Policy {
     }
 }
 
+impl Serialize for Policy {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 impl From<Policy> for PolicyParts {
     fn from(policy: Policy) -> Self {
         Arc::unwrap_or_clone(policy.0)
@@ -196,6 +202,11 @@ impl Policy {
     #[must_use]
     pub fn builder() -> PolicyBuilder {
         PolicyBuilder::default()
+    }
+
+    /// Where its contents are: copies that share them have the same.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// One attempt, no timeout.

@@ -16,6 +16,16 @@ pub enum WorkflowError {
         /// How many are allowed.
         most: usize,
     },
+    /// The policies of the steps, each stored with its step, are too large together.
+    #[error(
+        "the policies of all steps take {bytes} bytes together, more than {most}; shorten the policy that many steps share"
+    )]
+    PoliciesTooLarge {
+        /// How much they take, as far as they were counted.
+        bytes: usize,
+        /// How much is allowed.
+        most: usize,
+    },
     /// Two steps have the same id.
     #[error("step id `{id}` is used twice; give each step its own id")]
     DuplicateStep {

@@ -10,11 +10,15 @@ use super::{
 /// The most steps of one workflow.
 pub(crate) const MAX_STEPS: usize = 1_000;
 
+/// The most bytes that the policies of all steps may take.
+const MAX_POLICIES: usize = 2 * 1024 * 1024;
+
 impl TryFrom<WorkflowParts> for Workflow {
     type Error = WorkflowError;
 
     fn try_from(parts: WorkflowParts) -> Result<Self, WorkflowError> {
         check_size(&parts)?;
+        check_policies(&parts)?;
         check_ids(&parts)?;
         check_edges(&parts)?;
         check_quorums(&parts)?;
@@ -31,6 +35,20 @@ fn check_size(parts: &WorkflowParts) -> Result<(), WorkflowError> {
         count if count > MAX_STEPS => Err(WorkflowError::TooManySteps { count, most: MAX_STEPS }),
         _ => Ok(()),
     }
+}
+
+/// Steps share a default, but each is stored with its own.
+fn check_policies(parts: &WorkflowParts) -> Result<(), WorkflowError> {
+    let mut sizes: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut bytes = 0_usize;
+    for step in &parts.steps {
+        let size = || serde_json::to_vec(&step.policy).map_or(0, |text| text.len());
+        bytes = bytes.saturating_add(*sizes.entry(step.policy.address()).or_insert_with(size));
+        if bytes > MAX_POLICIES {
+            return Err(WorkflowError::PoliciesTooLarge { bytes, most: MAX_POLICIES });
+        }
+    }
+    Ok(())
 }
 
 fn check_ids(parts: &WorkflowParts) -> Result<(), WorkflowError> {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::room::{Room, TooLarge};
@@ -111,8 +111,8 @@ impl fmt::Display for Path {
 }
 
 /// A JSON value with `${...}` in its texts. Stored as it was written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Value", into = "Value")]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "Value")]
 pub struct Template {
     raw: Value,
     node: Node,
@@ -151,9 +151,9 @@ impl Default for Template {
     }
 }
 
-impl From<Template> for Value {
-    fn from(template: Template) -> Self {
-        template.raw
+impl Serialize for Template {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.raw.serialize(serializer)
     }
 }
 

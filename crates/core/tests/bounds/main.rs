@@ -46,9 +46,9 @@ fn read(kind: Kind, text: &str) -> usize {
 fn said(document: Result<Document, Vec<Diagnostic>>) -> usize {
     match document {
         Ok(document) => {
-            let count = document.workflow.steps().len();
+            let stored = serde_json::to_vec(&document.workflow).expect("it can be written").len();
             let explained = explain_all(&Policies::of(document), Some(1), &Functions::default());
-            count + length(&explained)
+            stored + length(&explained)
         }
         Err(found) => all_said(&found),
     }

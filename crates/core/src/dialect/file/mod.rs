@@ -207,6 +207,7 @@ impl Graph<'_> {
         let place = match error {
             WorkflowError::NoSteps { .. }
             | WorkflowError::TooManySteps { .. }
+            | WorkflowError::PoliciesTooLarge { .. }
             | WorkflowError::UnknownStep { .. } => None,
             WorkflowError::DuplicateStep { step: n, .. } => step(n).map(|p| &p.id),
             WorkflowError::Cycle { step: n, path } => {
