@@ -9,7 +9,8 @@ use crate::node::SimNode;
 const DOWN: Nanos = Nanos::from_millis(200);
 
 impl Endpoint {
-    /// The nodes that send requests, so that a poison can end them.
+    /// The nodes that send requests, so that a poison can end them. The endpoint's own node holds it,
+    /// and must not be among them: both would stay for ever.
     pub(crate) fn asked_by(&self, nodes: &[SimNode]) {
         let _ = self.0.nodes.set(nodes.to_vec());
     }

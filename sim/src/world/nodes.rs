@@ -84,10 +84,10 @@ impl Nodes {
                 (0..count).for_each(|n| nodes.start_engine(scenario, n, observed, records));
             }
         }
-        nodes.endpoint.asked_by(&nodes.all);
+        let engines = &nodes.all[nodes.all.len() - nodes.order_queues.len()..];
+        nodes.endpoint.asked_by(engines);
         if let Some(world) = world {
-            let engines = nodes.all.len() - nodes.order_queues.len();
-            world.built(&nodes.net, &nodes.all[engines..]);
+            world.built(&nodes.net, engines);
         }
         nodes
     }

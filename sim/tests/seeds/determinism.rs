@@ -106,6 +106,15 @@ fn keeping_lines_changes_nothing() {
     }
 }
 
+/// A world that is over leaves nothing behind: 64 of them take no more memory than a few.
+#[test]
+fn worlds_that_are_over_leave_no_memory_behind() {
+    let limit = "ulimit -v 150000; exec \"$0\" run --seeds 64 --jobs 1";
+    let run = Command::new("sh").args(["-c", limit, env!("CARGO_BIN_EXE_retrial-sim")]).output();
+    let run = run.unwrap();
+    assert!(run.status.success(), "{run:?}");
+}
+
 #[test]
 fn the_sweeps_fingerprint_is_that_of_its_seeds_in_any_number_of_processes() {
     let folder = tempfile::tempdir().unwrap();
