@@ -1,13 +1,15 @@
 //! What a lane does once a commit is durable: it starts attempts and replies, then notifies observers.
 
+use std::sync::Arc;
+
 use super::{Batch, Lane, LaneError};
 use crate::engine::draft::Draft;
 use crate::engine::guarding::frees;
 use crate::engine::lanes::{Command, Message};
 use crate::engine::{CommandError, World};
-use crate::run::Phase;
+use crate::run::{Phase, Recorded, RunState};
 use crate::runtime::Runtime as _;
-use crate::store::{Heartbeat, Holding, QueueChange, Store as _};
+use crate::store::{Heartbeat, Holding, QueueChange, ResultRow, Store as _};
 use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
@@ -79,6 +81,26 @@ impl<W: World> Lane<W> {
         }
         self.node.tell(self.state.id(), self.state.workflow(), first, &draft.events);
         self.node.announce(draft.new_runs, batch.expected);
+        self.spare = self.follow(draft.state, &draft.events, &draft.results);
+    }
+
+    /// Brings the state before a draft to the state after it.
+    fn follow(
+        &self,
+        mut before: RunState,
+        events: &[Recorded],
+        results: &[ResultRow],
+    ) -> Option<RunState> {
+        if matches!(self.state.phase(), Phase::Ended(_)) {
+            return None;
+        }
+        events.iter().try_for_each(|event| before.apply(event)).ok()?;
+        for row in results {
+            before.restore_result(row.task, Arc::clone(self.state.result(row.task)?));
+        }
+        let small = before.version().0 < 64;
+        debug_assert!(!small || before == self.state, "what follows from the same events is equal");
+        Some(before)
     }
 
     fn nothing_waits(&self, step: StepIx) -> CommandError {

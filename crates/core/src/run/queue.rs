@@ -57,6 +57,16 @@ impl RunState {
         self.paused.is_some() && attempt > 1
     }
 
+    /// Whether nothing happens to the run before `until` unless somebody asks for it: no attempt is in
+    /// progress, and none falls due.
+    #[must_use]
+    pub fn rests_until(&self, until: Timestamp) -> bool {
+        let falls_due = |t: &TaskState| t.phase == TaskPhase::Queued && t.due < until;
+        let goes_on = |t: &TaskState| falls_due(t) && !self.holds_back(t.attempt);
+        self.steps.iter().all(|step| step.counts.running == 0)
+            && (self.phase != Phase::Running || !self.tasks().any(|(_, t)| goes_on(t)))
+    }
+
     /// The tasks that wait for a retry, which a pause holds back.
     pub fn waiting_retries(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
         self.tasks().filter(|(_, task)| task.phase == TaskPhase::Queued && task.attempt > 1)
