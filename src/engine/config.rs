@@ -32,7 +32,7 @@ pub struct Config {
     pub snapshot_tail: usize,
     /// The events kept of a run beside its newest snapshot.
     pub keep_events: u64,
-    /// How long an idle run stays in memory.
+    /// How long an idle run stays in memory. One whose next attempt is due later leaves at once.
     pub lane_idle: Nanos,
     /// How long ended runs are kept; without it they are never removed.
     pub retention: Option<Retention>,

@@ -46,6 +46,8 @@ impl LaneError {
 struct Lane<W: World> {
     node: Arc<Node<W>>,
     state: RunState,
+    /// Equal to `state`, for the next draft: a copy for each would cost a large run too much.
+    spare: Option<RunState>,
     tail_bytes: usize,
     snapshot_bytes: usize,
     guarded: Guarded,
@@ -119,7 +121,7 @@ async fn close<W: World>(
 impl<W: World> Lane<W> {
     fn new(node: Arc<Node<W>>, state: RunState) -> Self {
         let guarded = Guarded::of(state.workflow());
-        Self { node, state, tail_bytes: 0, snapshot_bytes: 0, guarded }
+        Self { node, state, spare: None, tail_bytes: 0, snapshot_bytes: 0, guarded }
     }
 
     async fn load(node: Arc<Node<W>>, run: RunId) -> Result<Self, LaneError> {
@@ -137,8 +139,18 @@ impl<W: World> Lane<W> {
                 return Ok(End::Idle);
             }
             self.take(batch).await?;
+            if self.rests() && inbox.is_empty() {
+                return Ok(End::Idle);
+            }
         }
         Ok(End::Final)
+    }
+
+    /// Whether the run would be idle until the sweep ends its lane: then it need not stay until then.
+    fn rests(&self) -> bool {
+        let now = self.node.clock.now(&self.node.runtime);
+        let ended = matches!(self.state.phase(), Phase::Ended(_));
+        !ended && self.state.rests_until(now.after(self.node.config.lane_idle))
     }
 
     fn has_attempts_here(&self) -> bool {
@@ -188,8 +200,9 @@ impl<W: World> Lane<W> {
     }
 
     /// Decides what the batch does, on a copy of the state.
-    fn draft(&self, batch: &Batch) -> Result<Draft, Impossible> {
-        let mut draft = Draft::new(self.state.clone(), self.guarded.clone());
+    fn draft(&mut self, batch: &Batch) -> Result<Draft, Impossible> {
+        let copy = self.spare.take().unwrap_or_else(|| self.state.clone());
+        let mut draft = Draft::new(copy, self.guarded.clone());
         let now = self.node.clock.now(&self.node.runtime);
         for (place, message) in batch.messages.iter().enumerate() {
             if draft.take(&self.state, message, batch, now, &self.node.config)? {

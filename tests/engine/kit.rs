@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -116,6 +116,7 @@ pub(crate) struct Watched {
     unreadable: Mutex<BTreeSet<RunId>>,
     late: Mutex<Duration>,
     late_commits: Mutex<Option<(RunId, Duration)>>,
+    loads: AtomicUsize,
 }
 
 /// What is wrong with the way to a store.
@@ -152,6 +153,7 @@ impl Watched {
             unreadable: Mutex::default(),
             late: Mutex::default(),
             late_commits: Mutex::default(),
+            loads: AtomicUsize::new(0),
         })
     }
 
@@ -172,6 +174,11 @@ impl Watched {
 
     pub(crate) fn commits(&self) -> usize {
         self.sent.lock().unwrap().len()
+    }
+
+    /// How often a run was loaded, or its tail.
+    pub(crate) fn loads(&self) -> usize {
+        self.loads.load(Ordering::SeqCst)
     }
 
     /// Every commit that was sent, in order.
@@ -238,6 +245,9 @@ impl Watched {
 
 impl Store for Watched {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        if matches!(request, Request::Load { .. }) {
+            self.loads.fetch_add(1, Ordering::SeqCst);
+        }
         let late = match &request {
             Request::Create(_) => Some(*self.late.lock().unwrap()),
             Request::Commit(commit) => {

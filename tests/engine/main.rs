@@ -36,5 +36,6 @@ mod sharing;
 mod shutdown;
 mod submission;
 mod typed;
+mod waiting;
 mod webhooks;
 mod width;

@@ -1,14 +1,16 @@
 //! What a lane does once a commit is durable: it starts attempts and replies, then notifies observers.
 
+use std::sync::Arc;
+
 use super::{Batch, Lane, LaneError};
 use crate::engine::draft::Draft;
 use crate::engine::guarding::frees;
 use crate::engine::lanes::{Command, Message};
 use crate::engine::{CommandError, World};
 use crate::failure::sanitise::clean;
-use crate::run::{Event, Phase};
+use crate::run::{Event, Phase, Recorded, RunState};
 use crate::runtime::Runtime as _;
-use crate::store::{Heartbeat, Holding, QueueChange, Store as _};
+use crate::store::{Heartbeat, Holding, QueueChange, ResultRow, Store as _};
 use crate::time::{Mono, Nanos};
 use crate::workflow::StepIx;
 
@@ -84,6 +86,26 @@ impl<W: World> Lane<W> {
         self.node.tell(self.state.id(), self.state.workflow(), first, &draft.events);
         self.warn_of_quarantine(&draft);
         self.node.announce(draft.new_runs, batch.expected);
+        self.spare = self.follow(draft.state, &draft.events, &draft.results);
+    }
+
+    /// Brings the state before a draft to the state after it.
+    fn follow(
+        &self,
+        mut before: RunState,
+        events: &[Recorded],
+        results: &[ResultRow],
+    ) -> Option<RunState> {
+        if matches!(self.state.phase(), Phase::Ended(_)) {
+            return None;
+        }
+        events.iter().try_for_each(|event| before.apply(event)).ok()?;
+        for row in results {
+            before.restore_result(row.task, Arc::clone(self.state.result(row.task)?));
+        }
+        let small = before.version().0 < 64;
+        debug_assert!(!small || before == self.state, "what follows from the same events is equal");
+        Some(before)
     }
 
     fn warn_of_quarantine(&self, draft: &Draft) {

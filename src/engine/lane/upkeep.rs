@@ -1,25 +1,25 @@
 //! What a lane looks after beside its messages: rows that a crash has left, and a long history.
 
+use std::collections::BTreeSet;
+
 use super::{Lane, LaneError};
 use crate::engine::World;
 use crate::engine::draft::Draft;
 use crate::engine::guarding::Guarded;
 use crate::engine::lanes::{Message, due};
-use crate::run::{self, Lapse, Version, Waits};
+use crate::run::{self, Lapse, TaskId, Version, Waits};
 use crate::store::{Committed, QueueState, Store as _};
 
 impl<W: World> Lane<W> {
     /// Writes the queue rows that the state has and the store has not: events win.
     pub(super) async fn restore_rows(&mut self) -> Result<(), LaneError> {
         let rows = self.node.queue_rows(self.state.id()).await?;
-        let is_due = |task| {
-            let row = rows.iter().find(|r| r.task == task);
-            row.is_some_and(|r| matches!(r.state, QueueState::Due { .. }))
-        };
+        let due_rows = rows.iter().filter(|row| matches!(row.state, QueueState::Due { .. }));
+        let due_tasks: BTreeSet<TaskId> = due_rows.map(|row| row.task).collect();
         let now = self.node.clock.now(&self.node.runtime);
         let mut missing = Vec::new();
         for (task, _, waits) in run::queue_of(&self.state) {
-            if waits == Waits::Due && !is_due(task) {
+            if waits == Waits::Due && !due_tasks.contains(&task) {
                 missing.extend(due(&self.state, task, now));
             }
         }

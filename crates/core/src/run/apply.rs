@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::advance::MAX_ITEMS;
+use super::task::Counts;
 use super::{
     Event, Outcome, Phase, Recorded, RollbackState, RouteCause, RunState, StepPhase, StepState,
     TaskId, TaskPhase, TaskState, Version,
@@ -34,7 +35,13 @@ impl RunState {
         if matches!(self.phase, Phase::Ended(_)) {
             return Err(wrong);
         }
+        let task = match &recorded.event {
+            Event::CompensationStarted { task } => Some(*task),
+            event => event.task(),
+        };
+        let before = self.counts_of(task);
         self.apply_event(recorded).ok_or(wrong)?;
+        self.count(task, before);
         self.version = self.version.after(1);
         self.last_at = recorded.at;
         invariant!(
@@ -42,6 +49,21 @@ impl RunState {
             "what is folded in is about a task that exists: {recorded:?}"
         );
         Ok(())
+    }
+
+    /// As what `task` counts; as nothing where it does not exist.
+    fn counts_of(&self, task: Option<TaskId>) -> Counts {
+        let found = task.and_then(|task| self.task(task));
+        found.map_or_else(Counts::default, |task| Counts::of(std::slice::from_ref(task)))
+    }
+
+    /// Counts a task again that counted as `before`.
+    fn count(&mut self, task: Option<TaskId>, before: Counts) {
+        let after = self.counts_of(task);
+        if let Some(step) = task.and_then(|task| self.steps.get_mut(task.step.index())) {
+            step.counts.change(before, after);
+            invariant!(step.tasks.len() > 64 || step.counts == Counts::of(&step.tasks), "{task:?}");
+        }
     }
 
     /// `None` when the event can't follow; then nothing has changed.
@@ -61,6 +83,7 @@ impl RunState {
                 let state = self.step_in(*step, &[StepPhase::Waiting])?;
                 state.phase = StepPhase::Active;
                 state.tasks = vec![TaskState::new(); *tasks as usize];
+                state.counts = Counts::of(&state.tasks);
             }
             Event::AttemptStarted { task, attempt, token, timeout, .. } => {
                 let budget = self.group_budget(task.step).filter(|_| *attempt == 1);
@@ -285,6 +308,7 @@ impl StepState {
         for task in self.tasks.iter_mut().filter(|t| t.is_live()) {
             task.phase = TaskPhase::Cancelled;
         }
+        (self.counts.live, self.counts.running) = (0, 0);
         invariant!(!self.tasks.iter().any(TaskState::is_live), "what is called off is at rest");
     }
 }

@@ -1,9 +1,9 @@
 //! How a step ends, and which of its edges that takes.
 
+use super::task::Counts;
 use super::view::View;
 use super::{
-    Event, Outcome, RouteCause, RunState, StepPhase, StepState, TaskId, TaskPhase, TaskState,
-    rollback, route,
+    Event, Outcome, RouteCause, RunState, StepPhase, StepState, TaskId, TaskPhase, rollback, route,
 };
 use crate::failure::{ErrorContext, Failure};
 use crate::time::Timestamp;
@@ -18,12 +18,8 @@ struct Tally {
 
 impl Tally {
     fn of(step: &StepState, success: Quorum) -> Self {
-        let count = |is: fn(&TaskState) -> bool| step.tasks.iter().filter(|t| is(t)).count();
-        Self {
-            live: count(TaskState::is_live),
-            succeeded: count(|t| matches!(t.phase, TaskPhase::Succeeded { .. })),
-            needed: success.of(step.tasks.len()),
-        }
+        let Counts { live, succeeded, .. } = step.counts;
+        Self { live, succeeded, needed: success.of(step.tasks.len()) }
     }
 
     fn is_reached(&self) -> bool {

@@ -76,6 +76,17 @@ impl RunState {
         self.definition(task.step)?.policy.deadline(self.task(task)?.first_started?)
     }
 
+    /// Whether nothing happens to the run before `until` unless somebody asks for it: no attempt is in
+    /// progress, and none falls due.
+    #[must_use]
+    pub fn rests_until(&self, until: Timestamp) -> bool {
+        let is_due = |task| self.due_in(task, until).is_some_and(Nanos::is_zero);
+        let goes_on =
+            |(task, t): (TaskId, &TaskState)| t.phase == TaskPhase::Queued && is_due(task);
+        self.steps.iter().all(|step| step.counts.running == 0)
+            && (self.phase != Phase::Running || !self.tasks().any(goes_on))
+    }
+
     /// The tasks that wait for a retry, which a pause holds back.
     pub fn waiting_retries(&self) -> impl Iterator<Item = (TaskId, &TaskState)> {
         self.tasks().filter(|(_, task)| task.phase == TaskPhase::Queued && task.attempt > 1)

@@ -22,7 +22,7 @@ pub(super) fn conclude(state: &RunState, outcome: Outcome) -> Event {
 /// The next stage of a rollback: a compensating step ends, the compensation of what succeeded last
 /// begins, or the run ends. Nothing while a compensation is at work.
 pub(super) fn advance(state: &RunState, rollback: &RollbackState) -> Vec<Event> {
-    if state.tasks().any(|(_, task)| task.is_live()) {
+    if state.steps.iter().any(|step| step.counts.live > 0) {
         return Vec::new();
     }
     if let Some(at) = state.workflow.places().find(|at| is_done(state, *at)) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::task::Counts;
 use super::{Cost, Outcome, RunId, TaskId, TaskState, TaskTime, Version};
 use crate::failure::ErrorContext;
 use crate::guard::Bucket;
@@ -55,6 +56,9 @@ pub struct StepState {
     pub phase: StepPhase,
     /// Its tasks by item; empty before it is entered.
     pub tasks: Vec<TaskState>,
+    /// Of its tasks, so that nobody looks at all of them after each event.
+    #[serde(skip)]
+    pub(super) counts: Counts,
     /// The item of the task that failed for good first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_failed: Option<u32>,
@@ -120,6 +124,7 @@ impl StepState {
         Self {
             phase: StepPhase::Waiting,
             tasks: Vec::new(),
+            counts: Counts::default(),
             first_failed: None,
             error: None,
             last_error: None,

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
+use super::task::Counts;
 use super::{
     Cost, Digest, Event, Outcome, Phase, Recorded, RetryOf, RollbackState, RouteCause, RunId,
     RunState, StepState, TaskId, TaskTime, Token, Version,
@@ -71,7 +72,9 @@ impl Snapshot<'_> {
         self,
         definition: impl FnOnce(&str) -> Result<Arc<Workflow>, E>,
     ) -> Result<RunState, E> {
-        let Self { id, seed, workflow, input, version, last_at, phase, paused, steps, .. } = self;
+        let Self { id, seed, workflow, input, version, last_at, phase, paused, .. } = self;
+        let mut steps = self.steps;
+        steps.iter_mut().for_each(|step| step.counts = Counts::of(&step.tasks));
         let (workflow, undo, rollback) = (definition(workflow.get())?, self.undo, self.rollback);
         let results = BTreeMap::new();
         Ok(RunState {

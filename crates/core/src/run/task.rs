@@ -81,6 +81,33 @@ pub enum TaskPhase {
     Idle,
 }
 
+/// How many tasks have work left, how many of these have an attempt in progress, and how many
+/// succeeded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    pub(super) live: usize,
+    pub(super) running: usize,
+    pub(super) succeeded: usize,
+}
+
+impl Counts {
+    pub(super) fn of(tasks: &[TaskState]) -> Self {
+        let count = |is: fn(&TaskState) -> bool| tasks.iter().filter(|t| is(t)).count();
+        let running = count(|t| matches!(t.phase, TaskPhase::Running { .. }));
+        let succeeded = count(|t| matches!(t.phase, TaskPhase::Succeeded { .. }));
+        Self { live: count(TaskState::is_live), running, succeeded }
+    }
+
+    /// One of the tasks counted as `before` and counts as `after`.
+    pub(super) fn change(&mut self, before: Self, after: Self) {
+        let change =
+            |n: &mut usize, before: usize, after: usize| *n = (*n + after).saturating_sub(before);
+        change(&mut self.live, before.live, after.live);
+        change(&mut self.running, before.running, after.running);
+        change(&mut self.succeeded, before.succeeded, after.succeeded);
+    }
+}
+
 impl TaskState {
     pub(super) fn idle() -> Self {
         Self { phase: TaskPhase::Idle, ..Self::new() }

@@ -58,6 +58,7 @@ mod budgets;
 mod conditions;
 mod contracts;
 mod damage;
+mod definitions;
 mod errors;
 mod grammar;
 mod group_timing;
