@@ -38,7 +38,7 @@ pub struct Create {
     pub run: RunId,
     /// The submission's idempotency key.
     pub key: Option<String>,
-    /// The digest of workflow and input. It tells a repeated submission from a conflicting one.
+    /// The digest of workflow and input. A conflicting submission has another.
     pub digest: Digest,
     /// Who creates it. A repeat after a lost answer has the same; another submission of the same run,
     /// though it may begin at the same instant with the same events, has another.

@@ -33,7 +33,7 @@ async fn answer(listener: &TcpListener) -> String {
 
 /// However an address inside is written, nothing connects to it, and the failure says what to do.
 #[tokio::test]
-async fn nothing_connects_inside_unless_it_is_listed() {
+async fn x16_nothing_connects_inside_unless_it_is_listed() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     for (host, leads_to) in [
@@ -64,7 +64,7 @@ async fn nothing_connects_inside_unless_it_is_listed() {
 }
 
 #[tokio::test]
-async fn what_is_listed_is_called() {
+async fn x16_what_is_listed_is_called() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     for (listed, host) in [
@@ -83,7 +83,7 @@ async fn what_is_listed_is_called() {
 
 /// A secret goes to its own host and to no other.
 #[tokio::test]
-async fn promise_8_a_variable_goes_only_to_its_host() {
+async fn x16_promise_8_a_variable_goes_only_to_its_host() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let own = Hosts::new([format!("127.0.0.1:{port}")]).unwrap();

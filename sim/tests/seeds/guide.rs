@@ -37,8 +37,16 @@ struct Shop {
 impl Shop {
     fn written(page: &str) -> Self {
         let shop = Self { folder: tempfile::tempdir().unwrap() };
+        let ours = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+        let (_, profile) = ours.split_once("\n[profile.dev.package]\n").unwrap();
+        let (profile, _) = profile.split_once("\n\n").unwrap();
         for (path, text) in files(page) {
-            shop.write(path, &text.replace("../retrial", root().to_str().unwrap()));
+            let text = text.replace("../retrial", root().to_str().unwrap());
+            // Built as here, the dependencies are there already.
+            let page_profile = "[profile.dev.package.\"*\"]\nopt-level = 1\n";
+            assert!(path != "Cargo.toml" || text.contains(page_profile), "{text}");
+            let profile = format!("[profile.dev.package]\n{profile}\n");
+            shop.write(path, &text.replace(page_profile, &profile));
         }
         // The same versions as here, which are on this machine.
         let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
@@ -61,7 +69,8 @@ impl Shop {
     fn run(&self, command: &str) -> (bool, String) {
         let mut shell = Command::new("sh");
         shell.args(["-c", command]).current_dir(self.folder.path());
-        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RETRIAL_SEED", "RETRIAL_SEEDS"] {
+        let of_builds = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WORKSPACE_WRAPPER"];
+        for name in of_builds.into_iter().chain(["RETRIAL_SEED", "RETRIAL_SEEDS"]) {
             shell.env_remove(name);
         }
         // What this project's tests were built with is there already.

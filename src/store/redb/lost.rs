@@ -6,14 +6,14 @@ use super::checked_table::{CheckedTable, Fault};
 use super::error::OpenError;
 use super::layout::{Totals, run_of};
 use super::mark::{Mark, NameSum, Shared, Touched};
-use super::open::{check_format, count};
+use super::meta::{check_format, count};
 use super::records::{KnownDamage, RedbRecords};
 
 /// The runs and names of commits that were lost. The table is there once something was lost.
 const TABLE: &str = "lost";
 
 /// Compares the store with its mark, before anything else is read. What a lost commit changed is
-/// written down, because the next commit has a mark of its own.
+/// written down, because the next commit overwrites the mark.
 pub(super) fn settle(place: &str, db: &Database, backend: &Shared) -> Result<(), OpenError> {
     let io = |source| OpenError::Io { place: place.to_owned(), source };
     let mark = Mark::read(backend).map_err(io)?;

@@ -2,7 +2,7 @@
 //!
 //! When redb opens a file after a crash and a page of the newest commit does not have its checksum,
 //! redb goes back to the commit before. It can't know whether the crash cut that commit short or a
-//! bit of an acknowledged commit rotted. The mark tells the two apart. It is written and synced
+//! bit of an acknowledged commit rotted. The mark shows which it was. It is written and synced
 //! after the commit and before its answers, so a store that is older than its mark has lost an
 //! acknowledged commit. The mark names what that commit changed, so that only this is damaged.
 //!

@@ -17,6 +17,7 @@ mod file;
 mod layout;
 mod lost;
 mod mark;
+mod meta;
 mod open;
 mod pages;
 mod records;

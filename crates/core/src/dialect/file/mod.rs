@@ -34,7 +34,7 @@ pub struct Document {
     /// The actions of steps and webhooks that have no HTTP endpoint. A program must register these
     /// functions.
     pub registered: Vec<Registered>,
-    /// Where each step's policy stands, or the step where it has none of its own.
+    /// Where each step's policy is in the text; for a step without one, where the step is.
     pub policies: Vec<Place>,
     /// Where each action that has an endpoint says so, and its headers, by the action's name.
     pub endpoints: BTreeMap<String, EndpointPlace>,

@@ -37,7 +37,7 @@ const WORDS: [&str; 13] = [
     "hmac",
 ];
 
-/// A name that ends so tells about a secret, not the secret: `max_tokens`, `InvalidTokenError`.
+/// A name with one of these endings describes a secret and holds none: `max_tokens`, `InvalidTokenError`.
 const ABOUT: [&str; 21] = [
     "error",
     "exception",

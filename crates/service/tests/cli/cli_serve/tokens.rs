@@ -21,7 +21,7 @@ fn bearer(token: &str) -> String {
 }
 
 #[test]
-fn tokens_rotate_on_sighup_and_the_trail_goes_on() {
+fn x17_tokens_rotate_on_sighup_and_the_trail_goes_on() {
     let (workspace, endpoint) = (Workspace::new(), Endpoint::failing(0));
     let (reader, reader_line) = new_token(&workspace, "reader", "read");
     let (ci, ci_line) = new_token(&workspace, "ci", "submit");
@@ -66,7 +66,7 @@ fn tokens_rotate_on_sighup_and_the_trail_goes_on() {
 }
 
 #[test]
-fn a_wrong_token_or_file_is_told() {
+fn x17_a_wrong_token_or_file_is_told() {
     let workspace = Workspace::new();
     for args in
         [&["token", "new", "a b", "--role", "read"][..], &["token", "new", "a", "--role", "root"]]

@@ -76,7 +76,7 @@ const ONE_EACH: [(&str, &str); 4] =
 
 /// The table of the service is the one above, and is in the document.
 #[tokio::test]
-async fn each_route_has_its_role() {
+async fn x17_each_route_has_its_role() {
     let served = serve(tokens(&ONE_EACH), None).await;
     let document = served.client.get("/openapi.json").await.expect(200);
     let mut found = Vec::new();
@@ -98,7 +98,7 @@ async fn each_route_has_its_role() {
 
 /// Every route with every role: a lesser one is refused with the role that is needed.
 #[tokio::test]
-async fn a_role_may_do_its_own_and_no_more() {
+async fn x17_a_role_may_do_its_own_and_no_more() {
     let served = serve(tokens(&ONE_EACH), None).await;
     for (needs, routes) in TABLE {
         for route in routes.iter().filter(|route| !route.ends_with("/watch")) {
@@ -124,7 +124,7 @@ async fn a_role_may_do_its_own_and_no_more() {
 }
 
 #[tokio::test]
-async fn tokens_rotate_while_the_service_runs() {
+async fn x17_tokens_rotate_while_the_service_runs() {
     let used = tokens(&[("old", "read")]);
     let served = serve(used.clone(), None).await;
     let status = async |name: &str| of(&served, name).get("/v1/runs").await.status;
@@ -140,7 +140,7 @@ async fn tokens_rotate_while_the_service_runs() {
 
 /// The single token goes on as before, with every role.
 #[tokio::test]
-async fn the_single_token_may_do_everything() {
+async fn x17_the_single_token_may_do_everything() {
     let token = Some(AccessToken::new(&secret("single")).unwrap());
     let tokens = Some(tokens(&[("reader", "read")]));
     let served = serve_with(memory(), Settings { token, tokens, ..Settings::default() }).await;
@@ -171,7 +171,7 @@ impl Paper {
 }
 
 #[tokio::test]
-async fn the_trail_says_who_did_what() {
+async fn x17_the_trail_says_who_did_what() {
     let paper = Paper::default();
     let served = serve(tokens(&ONE_EACH), Some(Audit::new(paper.clone()))).await;
     let body = submission(&one("gated", ""), &json!({ "card": "4111-1111" }));
@@ -247,7 +247,7 @@ async fn a_token_may_keep_so_many_bytes_and_no_more() {
 }
 
 #[test]
-fn a_line_is_read_as_it_is_written() {
+fn x17_a_line_is_read_as_it_is_written() {
     let token = AccessToken::new(&secret("a")).unwrap();
     let whole = NamedToken {
         name: "a.b-c_1".into(),
