@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use retrial::guard::{Ended, GuardInput, GuardState, HeldBy};
-use retrial::run::RunId;
-use retrial::store::{Commit, Guarding, Hold, Holder, QueueState, Raised};
+use retrial::store::{Commit, Guarding, Hold, Holder, QueueChange, QueueState, Raised};
 use retrial::time::{Nanos, Timestamp};
 
 use super::naive::{Naive, Row, Told, Why};
@@ -24,7 +23,7 @@ impl Naive {
                 let mut answer = state.take(rules, input, self.now);
                 if answer.is_err() {
                     for lost in
-                        state.running().filter(|h| self.is_lost(commit.run, h)).collect::<Vec<_>>()
+                        state.running().filter(|h| self.is_lost(commit, h)).collect::<Vec<_>>()
                     {
                         let how = Ended::Silently;
                         state
@@ -87,7 +86,9 @@ impl Naive {
         why
     }
 
-    fn is_lost(&self, committing: RunId, holder: &Holder) -> bool {
+    /// Whether the attempt can't be in progress: it has no lease that holds, and `commit` gives it
+    /// none.
+    fn is_lost(&self, commit: &Commit, holder: &Holder) -> bool {
         let of = (holder.run, holder.task);
         let row = self.rows.iter().find(|row| (row.run, row.shown.task) == of);
         let runs = row.is_some_and(|row| match row.shown.state {
@@ -97,7 +98,13 @@ impl Naive {
             }
             QueueState::Due { .. } => false,
         });
-        holder.run != committing && !runs
+        let starts = |change: &QueueChange| match change {
+            QueueChange::Lease { task, token, .. } => {
+                (task, token) == (&holder.task, &holder.token)
+            }
+            _ => false,
+        };
+        !runs && !(holder.run == commit.run && commit.queue.iter().any(starts))
     }
 
     pub(super) fn let_through(
