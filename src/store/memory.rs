@@ -72,7 +72,8 @@ struct MemoryRecords {
 #[derive(Debug, Default)]
 struct Run {
     record: Option<Record>,
-    events: BTreeMap<Version, Bytes>,
+    /// Those that are kept, up to the record's version.
+    events: Vec<Bytes>,
     results: Vec<(Version, ResultRow)>,
     snapshot: Option<Snapshot>,
 }
@@ -102,14 +103,8 @@ impl Records for MemoryRecords {
         Ok(self.keys.get(key).copied())
     }
 
-    fn put_events(
-        &mut self,
-        run: RunId,
-        from: Version,
-        events: &[Bytes],
-    ) -> Result<(), StoreError> {
-        let numbered = events.iter().enumerate().map(|(n, e)| (from.after(n), e.clone()));
-        self.run(run).events.extend(numbered);
+    fn put_events(&mut self, run: RunId, _: Version, events: &[Bytes]) -> Result<(), StoreError> {
+        self.run(run).events.extend_from_slice(events);
         Ok(())
     }
 
@@ -137,15 +132,17 @@ impl Records for MemoryRecords {
         Ok(())
     }
 
-    fn remove_events(&mut self, run: RunId, _: Version, to: Version) -> Result<(), StoreError> {
-        let run = self.run(run);
-        run.events = run.events.split_off(&to);
+    fn remove_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError> {
+        let gone = usize::try_from(to.0.saturating_sub(from.0)).unwrap_or(usize::MAX);
+        let events = &mut self.run(run).events;
+        events.drain(..gone.min(events.len()));
         Ok(())
     }
 
-    fn events(&self, run: RunId, _: &Record, from: Version) -> Result<Vec<Bytes>, StoreError> {
-        let run = self.runs.get(&run).into_iter();
-        Ok(run.flat_map(|r| r.events.range(from..)).map(|(_, e)| e.clone()).collect())
+    fn events(&self, run: RunId, record: &Record, from: Version) -> Result<Vec<Bytes>, StoreError> {
+        let wanted = usize::try_from(record.version.0.saturating_sub(from.0)).unwrap_or(usize::MAX);
+        let kept = self.runs.get(&run).map_or(&[][..], |run| &run.events);
+        Ok(kept[kept.len().saturating_sub(wanted)..].to_vec())
     }
 
     fn results(

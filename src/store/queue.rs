@@ -32,7 +32,8 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Rows {
     at_rest: bool,
-    rows: BTreeMap<TaskId, Row>,
+    /// Boxed, as most runs have one row, and a map has room for eleven.
+    rows: BTreeMap<TaskId, Box<Row>>,
     /// How many more rows the run has that were not loaded.
     not_loaded: u64,
 }
@@ -289,11 +290,11 @@ impl Rows {
         if !self.at_rest {
             index.add_row(run, task, &mut kept);
         }
-        self.rows.insert(task, kept);
+        self.rows.insert(task, Box::new(kept));
     }
 
     fn remove(&mut self, index: &mut DueIndex, run: RunId, task: TaskId) -> Option<Row> {
-        let mut row = self.rows.remove(&task)?;
+        let mut row = *self.rows.remove(&task)?;
         index.remove_row(run, task, &mut row);
         Some(row)
     }

@@ -56,7 +56,7 @@ impl Queue {
         } else if let (QueueState::Leased { until, .. }, false) = (&row.state, at_rest) {
             self.index.add_lease((run, task), *until);
         }
-        rows.rows.insert(task, kept);
+        rows.rows.insert(task, Box::new(kept));
     }
 
     /// Every loaded row.

@@ -123,6 +123,8 @@ fn write(value: &impl Serialize) -> Bytes {
     // Maps have text keys and no value's serialisation fails, so neither can this.
     let written = serde_json::to_writer(&mut bytes, value);
     invariant!(written.is_ok(), "an event or state could not be written: {written:?}");
+    // Stores in memory keep these bytes.
+    bytes.shrink_to_fit();
     Bytes::from(bytes)
 }
 
