@@ -104,7 +104,8 @@ impl Naive {
             }
             _ => false,
         };
-        !runs && !(holder.run == commit.run && commit.queue.iter().any(starts))
+        let is_started = holder.run == commit.run && commit.queue.iter().any(starts);
+        !(runs || is_started)
     }
 
     pub(super) fn let_through(
