@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Definitions, Letter, Recorded, RunState, stored};
+use super::{Letter, Recorded, RunState, stored};
 
 /// The format written today.
 const FORMAT: u8 = 1;
@@ -47,14 +47,6 @@ pub fn decode(bytes: &[u8]) -> Result<Recorded, DecodeError> {
 #[must_use]
 pub fn encode_snapshot(state: &RunState) -> Bytes {
     write(state)
-}
-
-/// A state from stored bytes, without its results.
-///
-/// # Errors
-/// When the bytes are damaged or newer than this program.
-pub fn decode_snapshot(bytes: &[u8]) -> Result<RunState, DecodeError> {
-    Definitions::default().decode_snapshot(bytes)
 }
 
 /// A dead letter as stored bytes.

@@ -20,6 +20,14 @@ pub struct Definitions {
 /// The most bytes of text in each generation. One that is longer is kept alone.
 const MOST: usize = 512 * 1_024;
 
+/// A state from stored bytes, without its results.
+///
+/// # Errors
+/// When the bytes are damaged or newer than this program.
+pub fn decode_snapshot(bytes: &[u8]) -> Result<RunState, DecodeError> {
+    Definitions::default().decode_snapshot(bytes)
+}
+
 impl Definitions {
     /// A run's first event from stored bytes.
     ///
