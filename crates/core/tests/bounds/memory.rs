@@ -3,7 +3,7 @@
 use peak_alloc::PeakAlloc;
 
 use super::constructs::{ALL, Kind};
-use super::read;
+use super::{read, write_down};
 
 #[global_allocator]
 static COUNTED: PeakAlloc = PeakAlloc;
@@ -30,6 +30,7 @@ fn reading_any_definition_takes_little_memory() {
             COUNTED.reset_peak_usage();
             let before = COUNTED.current_usage();
             read(*kind, &text);
+            write_down(*kind, &text);
             let peak = COUNTED.peak_usage() - before;
             if peak > most(&text) {
                 too_much.push(format!("{name}: {} bytes take {peak} bytes", text.len()));
