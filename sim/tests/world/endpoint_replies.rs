@@ -133,7 +133,8 @@ fn answers_that_do_not_arrive_whole() {
     check(Reply::Truncated, "200 broken off", false, Some(FaultKind::Malformed));
     check(Reply::Hang, "gave up", false, Some(FaultKind::EndpointHang));
     // The process that asks is no node here, so nothing ends it.
-    check(Reply::Poison, "gave up", false, None);
+    let (reply, sees) = (Reply::Poison, "connection closed before message completed");
+    check(reply, sees, false, None);
     let (reply, sees) = (Reply::ResetAfterHandling, "connection error");
     check(reply, sees, false, Some(FaultKind::Reset));
 }
