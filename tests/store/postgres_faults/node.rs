@@ -140,6 +140,8 @@ async fn work(plan: Plan) {
         poll: Nanos::from_millis(200),
         lane_idle: Nanos::from_secs(5),
         sole_owner: false,
+        // Nodes are killed all the time, whatever their tasks do.
+        quarantine_after: None,
         ..Config::default()
     };
     let engine =
