@@ -78,7 +78,8 @@ keep_node() { # its number
   local node=
   trap 'kill "$node" 2>/dev/null; wait "$node"; exit 0' TERM
   while true; do
-    RETRIAL_STORE=$store "$target/retrial" serve --config /dev/null \
+    # Nodes may be killed all the time, whatever their tasks do.
+    RETRIAL_STORE=$store "$target/retrial" serve --config /dev/null --set quarantine_after=0 \
       --listen "127.0.0.1:${ports[$1]}" --token-file "$place/token" --set lease=3s >>"$place/node$1" 2>&1 &
     node=$!
     echo "$node" >"$place/pid$1"
