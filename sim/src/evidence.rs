@@ -191,8 +191,8 @@ pub struct RunEvidence {
     pub left_alone: bool,
     /// When its retries were paused: from the answer until the request to resume.
     pub pauses: Vec<(Mono, Mono)>,
-    /// True times of requests to release what is held of it in quarantine.
-    pub releases: Vec<Mono>,
+    /// Whether somebody asked to release what is held of it in quarantine.
+    pub release_asked: bool,
     /// The dead letter that it redrives, by the store's word.
     pub redrives: Option<LetterId>,
     /// Whether it delivers an alert to a webhook: no user asked for it.
@@ -230,7 +230,7 @@ impl RunEvidence {
             rollbacks: Vec::new(),
             left_alone: false,
             pauses: Vec::new(),
-            releases: Vec::new(),
+            release_asked: false,
             redrives: None,
             is_webhook: false,
             first: Version::START,

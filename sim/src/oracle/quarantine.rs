@@ -60,7 +60,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, run: &RunEvidence)
                 (track.is_held, track.lost) = (true, Some(*lost));
             }
             Event::TaskReleased { .. } => {
-                let asked = run.is_webhook || run.redrives.is_some() || !run.releases.is_empty();
+                let asked = run.is_webhook || run.redrives.is_some() || run.release_asked;
                 let right = asked && (track.is_held || track.lost.is_none());
                 report.check(right, run.id, RELEASED_UNASKED, || entry.show());
                 (track.is_held, track.lost) = (false, Some(0));

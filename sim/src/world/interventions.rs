@@ -49,7 +49,7 @@ impl Users {
     }
 
     pub(super) async fn release(&self, node: u32, run: RunId) {
-        self.with_run(run, |found| found.releases.push(true_now()));
+        self.with_run(run, |found| found.release_asked = true);
         if self.ask(node, |reply| Order::Release(run, reply)).await.is_ok() {
             self.note(&format!("run {run} is released from quarantine"));
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use madsim::time::sleep;
 use retrial::engine::{Submission, SubmitError};
 use retrial::run::RunId;
-use retrial::store::RunPhase;
+use retrial::store::{Heads, RunPhase};
 use retrial::time::Nanos;
 use retrial::workflow::Workflow;
 use tokio::sync::oneshot;
@@ -244,18 +244,20 @@ impl Users {
 
     /// Releases what is held of any run, also of those that no user asked for.
     async fn release_all(&self) {
-        let (reply, answer) = oneshot::channel();
-        let heads = self.try_node(0, Order::Heads(reply), answer).await;
-        let Some(Ok(heads)) = heads else { return };
+        let Some(heads) = self.try_heads().await else { return };
         for head in heads.runs.iter().filter(|h| !h.phase.is_terminal()) {
             self.release(0, head.run).await;
         }
     }
 
-    async fn all_ended(&self) -> bool {
+    /// Every run's head, if the first node says so soon.
+    async fn try_heads(&self) -> Option<Heads> {
         let (reply, answer) = oneshot::channel();
-        let heads = self.try_node(0, Order::Heads(reply), answer).await;
-        let Some(Ok(heads)) = heads else { return false };
+        self.try_node(0, Order::Heads(reply), answer).await?.ok()
+    }
+
+    async fn all_ended(&self) -> bool {
+        let Some(heads) = self.try_heads().await else { return false };
         for head in heads.runs.iter().filter(|h| h.phase == RunPhase::Deactivated) {
             // A slow node has carried an order out late; its user wants the run back.
             self.activate(0, head.run).await;

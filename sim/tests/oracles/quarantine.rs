@@ -10,7 +10,7 @@ use retrial_sim::unstable::oracle::quarantine::{
 };
 use retrial_sim::unstable::scenario::Reply;
 
-use crate::kit::{Script, at, found, healthy, policy, server_error, step, task, workflow};
+use crate::kit::{Script, found, healthy, policy, server_error, step, task, workflow};
 
 /// Two attempts that lose their node, a quarantine, a release and a success.
 fn held() -> Script {
@@ -22,8 +22,7 @@ fn held() -> Script {
         script.start(it, attempt, Reply::Hang).retry(it, attempt, &Failure::lease_lost());
     }
     script.event(Event::TaskQuarantined { task: it, attempt: 3, lost: 2 });
-    let asked = at(script.now);
-    script.run_mut().releases.push(asked);
+    script.run_mut().release_asked = true;
     script.event(Event::TaskReleased { task: it, attempt: 3, reason: "mended".to_owned() });
     script.start(it, 3, Reply::SuccessTrue).succeed(it, 3).step_succeeded(0);
     script
@@ -78,7 +77,7 @@ fn x14_a_start_in_quarantine_and_a_release_that_nobody_asked_for_are_found() {
     let script = held().without(|e| matches!(e, Event::TaskReleased { .. }));
     found(&judge(&script.world), STARTED_IN_QUARANTINE);
     let mut script = held();
-    script.run_mut().releases.clear();
+    script.run_mut().release_asked = false;
     found(&judge(&script.world), RELEASED_UNASKED);
     let script = held().twice(|e| matches!(e, Event::TaskReleased { .. }));
     found(&judge(&script.world), RELEASED_UNASKED);

@@ -131,15 +131,16 @@ export function run(root, app, signal) {
   function header() {
     const ended = run.ended ? Date.parse(run.ended) : now();
     const fact = (name, value) => value && h("div", {}, h("dt", {}, name), h("dd", {}, value));
+    const held = OVER.includes(run.phase) ? [] : run.steps.flatMap((step) => (step.tasks ?? []).filter((task) => task.phase === "quarantined"));
     const button = (name, word, bad) => h("button", { type: "button", "data-do": name, "data-key": name, class: bad ? "bad" : null }, word);
     return h("header", { class: "run-head" },
       h("div", { class: "title" }, h("h1", {}, run.workflow), phase(run.phase)),
       h("div", { class: "buttons" },
         run.phase === "running" ? button("pause", "Pause") : null,
         run.phase === "paused" ? button("resume", "Resume") : null,
-        held().length ? button("release", "Release") : null,
+        held.length ? button("release", "Release") : null,
         OVER.includes(run.phase) ? null : button("cancel", "Cancel", true)),
-      held().length ? h("p", { class: "callout bad", role: "alert" }, `In quarantine, since attempts in a row lost their node: `, quarantine()) : null,
+      held.length ? h("p", { class: "callout bad", role: "alert" }, `In quarantine, since attempts in a row lost their node: `, quarantine(held)) : null,
       run.paused ? h("p", { class: "callout odd" }, "Retries are paused: ", run.paused) : null,
       h("dl", { class: "facts" },
         fact("Run", [h("code", {}, run.run), " ", h("button", { type: "button", class: "quiet", "data-do": "copy", "aria-label": "Copy the run's id" }, "copy")]),
@@ -152,12 +153,7 @@ export function run(root, app, signal) {
         fact("Dead letters", letters())));
   }
 
-  function held() {
-    return OVER.includes(run.phase) ? [] : run.steps.flatMap((step) => (step.tasks ?? []).filter((task) => task.phase === "quarantined"));
-  }
-
-  function quarantine() {
-    const all = held();
+  function quarantine(all) {
     const some = all.slice(0, 5).map((task) => `${task.task} (${many(task.lost_attempts, "attempt", "attempts")})`);
     return some.join(", ") + (all.length > 5 ? ` and ${count(all.length - 5)} more` : "");
   }
