@@ -53,7 +53,7 @@ impl Users {
         order_queues: Vec<OrderQueue>,
         records: &Records,
     ) -> Self {
-        Self {
+        let users = Self {
             scenario: Arc::new(scenario.clone()),
             workflows,
             order_queues,
@@ -62,7 +62,19 @@ impl Users {
             interventions: Arc::default(),
             answered: Arc::default(),
             steps: Arc::default(),
-        }
+        };
+        // What else is asked about a run may be asked in the instant of its submission, and first.
+        *lock(&users.runs) = users.expected_runs();
+        users
+    }
+
+    fn expected_runs(&self) -> Vec<RunEvidence> {
+        let submissions = self.scenario.submissions.iter().enumerate();
+        let runs = submissions.filter_map(|(number, asked)| {
+            let workflow = self.workflows.get(asked.workflow).cloned()?;
+            Some(RunEvidence::new(self.id_of(number), self.seed_of(number), workflow, asked.at))
+        });
+        runs.collect()
     }
 
     /// The runs that were asked for.
@@ -82,11 +94,8 @@ impl Users {
         let asked = &self.scenario.submissions[number];
         until(asked.at).await;
         let Some(workflow) = self.workflows.get(asked.workflow).cloned() else { return };
-        // Two runs share a seed, so that what must depend on it alone can be seen to.
-        let pair = number as u64 / 2;
-        let (id, seed) = (self.id_of(number), mix(self.scenario.seed, 3_002 + 4 * pair));
+        let (id, seed) = (self.id_of(number), self.seed_of(number));
         self.note(&format!("run {id} of workflow {} is asked for", asked.workflow));
-        lock(&self.runs).push(RunEvidence::new(id, seed, Arc::clone(&workflow), true_now()));
         let submission = Submission {
             workflow,
             input: asked.input.clone(),
@@ -171,6 +180,11 @@ impl Users {
     pub(super) fn id_of(&self, submission: usize) -> RunId {
         let draw = |n: u64| mix(self.scenario.seed, 3_000 + 4 * submission as u64 + n);
         RunId::from_random(draw(0), draw(1))
+    }
+
+    /// Two runs share a seed, so that what must depend on it alone can be seen to.
+    fn seed_of(&self, submission: usize) -> u64 {
+        mix(self.scenario.seed, 3_002 + 4 * (submission as u64 / 2))
     }
 
     pub(super) fn note(&self, text: &str) {
