@@ -25,9 +25,9 @@ ci:
 items:
     scripts/public-items.sh
 
-# Sweeps seeds in the simulation.
-sweep SEEDS="256":
-    cargo run --release -p retrial-sim -- run --seeds {{SEEDS}}
+# Sweeps seeds that are the commit's own: `just sweep 20000`.
+sweep COUNT="2000":
+    cargo run --release -p retrial-sim -- run --seeds "{{COUNT}}@$(git rev-parse HEAD)"
 
 # The whole history of one seed or capsule.
 repro SEED:

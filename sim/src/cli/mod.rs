@@ -25,6 +25,7 @@ use retrial_sim::unstable::report::{SeedReport, SweepReport, Verdict};
 use retrial_sim::unstable::source::Source;
 use retrial_sim::unstable::sweep::{Shard, Sweep, cores};
 use retrial_sim::unstable::verify::{self, Receipt};
+use retrial_sim::unstable::workload::Draw;
 use retrial_sim::unstable::world;
 
 /// Runs the retrial engine in simulated worlds, one for each seed, and judges the results.
@@ -79,7 +80,8 @@ enum Command {
 
 #[derive(Args)]
 struct Run {
-    /// `N` seeds from 0, or a range `A..B`.
+    /// `N` seeds from 0, a range `A..B`, or `N@TEXT`: N seeds from a number that is made of the text,
+    /// such as a commit's digest, so that they are seeds which nobody has seen.
     #[arg(long, default_value = "256")]
     seeds: Seeds,
     /// Simulate this workflow file instead of drawn workflows.
@@ -111,7 +113,7 @@ struct Run {
 
 #[derive(Args)]
 struct Verify {
-    /// `N` seeds from 0, or a range `A..B`.
+    /// `N` seeds from 0, a range `A..B`, or `N@TEXT`: N seeds from a number that is made of the text.
     #[arg(long, default_value = "256")]
     seeds: Seeds,
     /// Simulate this workflow file instead of drawn workflows.
@@ -172,11 +174,16 @@ impl FromStr for Seeds {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let number =
-            |t: &str| t.parse::<u64>().map_err(|_| format!("`{t}` is no seed: use N or A..B"));
-        let range = match text.split_once("..") {
-            Some((from, to)) => number(from)?..number(to)?,
-            None => 0..number(text)?,
+        let wrong = |t: &str| format!("`{t}` is no seed: use N, A..B or N@TEXT");
+        let number = |t: &str| t.parse::<u64>().map_err(|_| wrong(t));
+        let range = match (text.split_once('@'), text.split_once("..")) {
+            (Some((count, of)), _) => {
+                // Seeds of at most 12 digits can still be typed.
+                let from = Draw::new(0, of).below(1_000_000_000_000);
+                from..from.saturating_add(number(count)?)
+            }
+            (None, Some((from, to))) => number(from)?..number(to)?,
+            (None, None) => 0..number(text)?,
         };
         if range.is_empty() { Err(format!("`{text}` holds no seeds")) } else { Ok(Self(range)) }
     }
@@ -237,6 +244,9 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
         std::fs::write(file, junit::written(&reports, &source.repro_command())?)?;
     }
     let report = SweepReport::of(reports);
+    if run.seeds.0.start > 0 {
+        println!("{:<22} {}..{}", "range", run.seeds.0.start, run.seeds.0.end);
+    }
     print!("{}", report.words(&source.repro_command()));
     let full = count >= FULL_SWEEP && run.shard.is_none() && !source.is_fault_free();
     for gap in report.untested() {

@@ -2,7 +2,7 @@ use std::num::NonZeroU32;
 
 use retrial::failure::Failure;
 use retrial::guard::{Breaker, FailureRate, GuardRules, HeldBy, Pace};
-use retrial::policy::{Budget, BudgetScope, Denied, GiveUp, Share};
+use retrial::policy::{Budget, BudgetScope, Denied, GiveUp, Refill, Share};
 use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
 use retrial::workflow::{Template, WorkflowParts};
@@ -343,6 +343,41 @@ fn h17_a_retry_that_starts_without_its_tokens_is_found() {
     early.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
     early.pass(at - 150).start(item(0), 2, Reply::SuccessTrue);
     found(&judge(&early.world), OVER_BUDGET);
+}
+
+/// The last answers of the store, as those of one commit.
+fn in_one_commit(script: &mut Script, answers: usize) {
+    let from = script.world.answers.len() - answers;
+    let mut records = script.world.answers.split_off(from).into_iter().map(|answer| match answer {
+        StoreAnswer::Landed(ask) => ask,
+        other => panic!("{other:?} is no commit"),
+    });
+    let first = records.next().unwrap();
+    let events = first.events.into_iter().chain(records.flat_map(|ask| ask.events)).collect();
+    script.world.answers.push(StoreAnswer::Landed(CommitRecord { events, ..first }));
+}
+
+#[test]
+fn h17_what_a_success_may_give_back_allows_a_retry_of_the_same_commit() {
+    let mut guard = budget(0, Denied::Fail, BudgetScope::Action);
+    let refill = Refill { ratio: Share::ZERO, first_success: 1, refund: false };
+    guard.retry_budget = guard.retry_budget.map(|usual| Budget { refill, ..usual });
+    let judged = |retries: u32| {
+        let mut script = fan(guard.clone());
+        script.start(item(0), 1, Reply::SuccessTrue);
+        for n in 1..=retries {
+            script.start(item(n), 1, status(503));
+        }
+        // Whether a task of a run that rests still has its place can't be known.
+        script.event(Event::RunDeactivated).succeed(item(0), 1);
+        for n in 1..=retries {
+            script.retry(item(n), 1, &server_error());
+        }
+        in_one_commit(&mut script, 1 + 2 * retries as usize);
+        judge(&script.world)
+    };
+    healthy(&judged(1));
+    found(&judged(2), OVER_BUDGET);
 }
 
 #[test]

@@ -342,3 +342,20 @@ fn d4_failing_seeds_are_listed_lowest_first_with_their_command() {
     assert_eq!(tail, expected);
     assert!(words.contains("  sequence                    3 / 2\n"), "{words}");
 }
+
+#[test]
+fn a_text_makes_a_range_of_its_own() {
+    let range = |text: &str| {
+        let ran = run(&format!("run --seeds 3@{text} --jobs 1"));
+        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
+        let line = ran.out.lines().find(|line| line.starts_with("range ")).unwrap();
+        let (from, to) = line.trim_start_matches("range").trim().split_once("..").unwrap();
+        (from.parse::<u64>().unwrap(), to.parse::<u64>().unwrap())
+    };
+    let (from, to) = range("3a84fd2");
+    assert_eq!((to - from, range("3a84fd2")), (3, (from, to)));
+    assert_ne!(range("3a84fd3").0, from);
+    let none = run("run --seeds 0@3a84fd2");
+    assert_eq!(none.code, 2);
+    assert!(none.err.contains("holds no seeds"), "{none:?}");
+}

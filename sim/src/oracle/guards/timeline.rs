@@ -254,11 +254,18 @@ impl Entry<'_> {
         let holds = self.holds.unwrap_or_default();
         let mut states = vec![state.clone()];
         for event in &self.events {
-            let mut next = Vec::new();
+            let (mut next, mut wrong) = (Vec::new(), None);
             for state in states {
-                next.extend(state.take(rules, self.run, event, holds, moment)?);
+                match state.take(rules, self.run, event, holds, moment) {
+                    Ok(after) => next.extend(after),
+                    Err(breach) => wrong = Some(breach),
+                }
             }
-            states = next;
+            // An event before it in this commit left several states: one of them must allow it.
+            match wrong {
+                Some(breach) if next.is_empty() => return Err(breach),
+                _ => states = next,
+            }
         }
         // A hold changes nothing.
         Ok(if self.holds.is_some() { vec![state.clone()] } else { states })
