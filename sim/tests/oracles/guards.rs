@@ -2,16 +2,15 @@ use std::num::NonZeroU32;
 
 use retrial::failure::Failure;
 use retrial::guard::{Breaker, FailureRate, GuardRules, HeldBy, Pace};
-use retrial::policy::{Budget, BudgetScope, Denied, GiveUp, Refill, Share};
+use retrial::policy::Share;
 use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
 use retrial::workflow::{Template, WorkflowParts};
 use retrial_sim::unstable::evidence::{CommitRecord, StoreAnswer};
 use retrial_sim::unstable::oracle::event_refs::named;
 use retrial_sim::unstable::oracle::guards::{
-    DENIED_WITHOUT_NEED, HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID,
-    MORE_THAN_ITS_SHARE, OVER_BUDGET, STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE,
-    TOO_MANY_PROBES, WRONG_HOLD, judge,
+    HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID, MORE_THAN_ITS_SHARE,
+    STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE, TOO_MANY_PROBES, WRONG_HOLD, judge,
 };
 use retrial_sim::unstable::scenario::{Places, Reply};
 use serde_json::json;
@@ -25,7 +24,7 @@ fn many(n: u32) -> NonZeroU32 {
 }
 
 /// Three tasks of one guarded action.
-fn fan(guard: GuardRules) -> Script {
+pub(crate) fn fan(guard: GuardRules) -> Script {
     let mut one = step("a", policy(9));
     one.for_each = Some(Template::try_from(json!("${input.items}")).unwrap());
     let mut parts: WorkflowParts = workflow(vec![one]);
@@ -35,7 +34,7 @@ fn fan(guard: GuardRules) -> Script {
     script
 }
 
-fn item(n: u32) -> TaskId {
+pub(crate) fn item(n: u32) -> TaskId {
     task(0, n)
 }
 
@@ -49,16 +48,8 @@ fn limit(n: u32) -> GuardRules {
     GuardRules { concurrency: Some(many(n)), ..GuardRules::default() }
 }
 
-/// Half a token for each first attempt.
-fn budget(initial: u32, on_denied: Denied, scope: BudgetScope) -> GuardRules {
-    let share = Share::from_millionths(500_000).unwrap();
-    let usual = Budget::of_first_attempts(share);
-    let retry_budget = Some(Budget { initial, on_denied, scope, ..usual });
-    GuardRules { retry_budget, ..GuardRules::default() }
-}
-
 /// The store holds a start back until then.
-fn hold(script: &mut Script, task: TaskId, attempt: u32, by: HeldBy, until: u64) {
+pub(crate) fn hold(script: &mut Script, task: TaskId, attempt: u32, by: HeldBy, until: u64) {
     let (at, run, first) = (store(script.now), script.run().id, script.run().version);
     let token = Token::from_random(7, u64::from(attempt) + u64::from(task.item) * 100);
     let retries_left = None;
@@ -289,95 +280,6 @@ fn x6_a_rate_that_has_room_holds_nothing_back() {
     script.pass(510);
     hold(&mut script, item(2), 2, HeldBy::Rate, 1_500);
     found(&judge(&script.world), HELD_WITHOUT_NEED);
-}
-
-/// Two failures of one task; a first attempt gives half a token.
-fn retried(guard: GuardRules) -> Script {
-    let mut script = fan(guard);
-    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
-    script.start(item(0), 2, status(503)).retry(item(0), 2, &server_error());
-    script
-}
-
-#[test]
-fn h17_more_retries_than_the_budget_allows_are_found() {
-    for scope in [BudgetScope::Action, BudgetScope::Group] {
-        healthy(&judge(&retried(budget(2, Denied::Fail, scope)).world));
-        found(&judge(&retried(budget(1, Denied::Fail, scope)).world), OVER_BUDGET);
-    }
-}
-
-#[test]
-fn h17_a_retry_denied_without_need_is_found() {
-    let denied = |initial| {
-        let mut script = fan(budget(initial, Denied::Fail, BudgetScope::Group));
-        script.start(item(0), 1, status(503));
-        script.give_up(item(0), 1, &server_error(), GiveUp::RetryBudget);
-        judge(&script.world)
-    };
-    healthy(&denied(0));
-    assert_eq!(denied(0).features["group budget"], 1);
-    found(&denied(1), DENIED_WITHOUT_NEED);
-}
-
-#[test]
-fn h17_a_retry_that_the_store_did_not_deny_is_found() {
-    let mut script = fan(budget(1, Denied::Fail, BudgetScope::Action));
-    script.start(item(0), 1, status(503));
-    script.give_up(item(0), 1, &server_error(), GiveUp::RetryBudget);
-    found(&judge(&script.world), DENIED_WITHOUT_NEED);
-}
-
-#[test]
-fn h17_a_retry_that_starts_without_its_tokens_is_found() {
-    let mut script = fan(budget(0, Denied::Wait, BudgetScope::Action));
-    script.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
-    // Half a token at first, and a tenth for the 100 ms since.
-    hold(&mut script, item(0), 2, HeldBy::RetryBudget, 500);
-    healthy(&judge(&script.world));
-    script.pass(400);
-    let at = script.now;
-    script.start(item(0), 2, Reply::SuccessTrue);
-    healthy(&judge(&script.world));
-    let mut early = fan(budget(0, Denied::Wait, BudgetScope::Action));
-    early.start(item(0), 1, status(503)).retry(item(0), 1, &server_error());
-    early.pass(at - 150).start(item(0), 2, Reply::SuccessTrue);
-    found(&judge(&early.world), OVER_BUDGET);
-}
-
-/// The last answers of the store, as those of one commit.
-fn in_one_commit(script: &mut Script, answers: usize) {
-    let from = script.world.answers.len() - answers;
-    let mut records = script.world.answers.split_off(from).into_iter().map(|answer| match answer {
-        StoreAnswer::Landed(ask) => ask,
-        other => panic!("{other:?} is no commit"),
-    });
-    let first = records.next().unwrap();
-    let events = first.events.into_iter().chain(records.flat_map(|ask| ask.events)).collect();
-    script.world.answers.push(StoreAnswer::Landed(CommitRecord { events, ..first }));
-}
-
-#[test]
-fn h17_what_a_success_may_give_back_allows_a_retry_of_the_same_commit() {
-    let mut guard = budget(0, Denied::Fail, BudgetScope::Action);
-    let refill = Refill { ratio: Share::ZERO, first_success: 1, refund: false };
-    guard.retry_budget = guard.retry_budget.map(|usual| Budget { refill, ..usual });
-    let judged = |retries: u32| {
-        let mut script = fan(guard.clone());
-        script.start(item(0), 1, Reply::SuccessTrue);
-        for n in 1..=retries {
-            script.start(item(n), 1, status(503));
-        }
-        // Whether a task of a run that rests still has its place can't be known.
-        script.event(Event::RunDeactivated).succeed(item(0), 1);
-        for n in 1..=retries {
-            script.retry(item(n), 1, &server_error());
-        }
-        in_one_commit(&mut script, 1 + 2 * retries as usize);
-        judge(&script.world)
-    };
-    healthy(&judged(1));
-    found(&judged(2), OVER_BUDGET);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod kit;
 mod ownership;
 mod quarantine;
 mod replay;
+mod retry_budgets;
 mod rollback;
 mod routing;
 mod sequence;
