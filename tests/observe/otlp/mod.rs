@@ -197,11 +197,11 @@ async fn what_the_collector_refuses_is_sent_again() {
     assert_eq!(spans(&decoded(&accepted)).len(), 6);
 }
 
-/// Nothing listens: telling never waits, and what no longer fits is dropped.
+/// Nobody answers: telling never waits, and what no longer fits is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_collector_that_is_away_holds_nobody_up() {
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (traces, _export) = exporting(&format!("http://{gone}"));
+async fn a_collector_that_hangs_holds_nobody_up() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (traces, _export) = exporting(&format!("http://{}", silent.local_addr().unwrap()));
     let story = twice_failing();
     for n in 0..10_000 {
         tell(&traces, run(n), &story);
