@@ -5,13 +5,12 @@
 //! ```
 
 use std::fmt;
+use std::time::Duration;
 
-use retrial::failure::Failure;
 use retrial::policy::{Backoff, Jitter, Policy};
 use retrial::retry::PolicyExt as _;
-use retrial::time::Nanos;
 
-/// An error of a program's own. What the policy needs to know of it is in `From`.
+/// An error of a program's own.
 #[derive(Debug)]
 enum QuoteError {
     Busy,
@@ -27,14 +26,7 @@ impl fmt::Display for QuoteError {
     }
 }
 
-impl From<&QuoteError> for Failure {
-    fn from(error: &QuoteError) -> Self {
-        match error {
-            QuoteError::Busy => Self::new("BUSY", &error.to_string()).retryable(),
-            QuoteError::NoSuchStock => Self::new("NO_SUCH_STOCK", &error.to_string()),
-        }
-    }
-}
+impl std::error::Error for QuoteError {}
 
 async fn quote(stock: &str, attempt: u32) -> Result<f64, QuoteError> {
     match (stock, attempt) {
@@ -48,15 +40,19 @@ async fn quote(stock: &str, attempt: u32) -> Result<f64, QuoteError> {
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let policy = Policy::builder()
         .attempts(5)
-        .exception_types(["BUSY"])
-        .backoff(Backoff::exponential(Nanos::from_millis(20)).with_jitter(Jitter::Full))
-        .attempt_timeout(Nanos::from_secs(2))
+        .backoff(Backoff::exponential(Duration::from_millis(20)).with_jitter(Jitter::Full))
+        .attempt_timeout(Duration::from_secs(2))
         .build()?;
 
-    let price = policy.retry(|attempt| quote("ACME", attempt.number)).await?;
-    println!("ACME: {price}");
+    let price = policy
+        .retry(|attempt| quote("ACME", attempt.number))
+        .notify(|retry| println!("ACME: {}, again in {}", retry.failure.message(), retry.delay));
+    println!("ACME: {}", price.await?);
 
-    if let Err(gave_up) = policy.retry(|attempt| quote("NONE", attempt.number)).await {
+    let price = policy
+        .retry(|attempt| quote("NONE", attempt.number))
+        .when(|error| matches!(error, QuoteError::Busy));
+    if let Err(gave_up) = price.await {
         println!("NONE: {gave_up}");
     }
     Ok(())

@@ -31,8 +31,8 @@ pub struct Retention {
 impl Retention {
     /// Removes every run that ended so long ago, unless it has open dead letters.
     #[must_use]
-    pub fn older_than(length: Nanos) -> Self {
-        Self { older_than: length, archived_only: false, with_letters: false }
+    pub fn older_than(length: impl Into<Nanos>) -> Self {
+        Self { older_than: length.into(), archived_only: false, with_letters: false }
     }
 }
 

@@ -5,11 +5,13 @@
 
 #[cfg(feature = "unstable")]
 pub mod conformance;
+mod thread;
 mod tokio;
 
 use std::fmt;
 use std::future::Future;
 
+pub(crate) use self::thread::ThreadClock;
 pub use self::tokio::TokioRuntime;
 use crate::time::{Mono, Timestamp};
 

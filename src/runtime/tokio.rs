@@ -1,4 +1,4 @@
-//! The only file of the library that reads the system's clocks and random numbers.
+//! The system's clocks and random numbers, behind the seam.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,

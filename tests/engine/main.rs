@@ -30,6 +30,7 @@ mod queue;
 #[cfg(feature = "redb")]
 mod restart;
 mod retry;
+mod retry_layers;
 mod rollback;
 mod runtime_conformance;
 mod sharing;

@@ -1,4 +1,4 @@
-//! The small door on a node of the simulated world (X10): simulated time, a clock that runs wrong,
+//! One future under a policy on a node of the simulated world (X10): simulated time, a clock that runs wrong,
 //! the same on every run.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Jitter, Policy};
-use retrial::retry::{Attempt, GaveUp, Retry};
+use retrial::retry::{Attempt, PolicyExt as _};
 use retrial::runtime::Runtime;
 use retrial::time::{Mono, Nanos};
 use retrial_sim::unstable::node::{NodeParts, SimNode};
@@ -14,7 +14,7 @@ use retrial_sim::unstable::records::Records;
 use retrial_sim::unstable::runtime::{ClockPlan, Drift, RuntimePlan, SimRuntime, run_seed};
 
 /// When each attempt started, in nanoseconds of the node's clock, and how it all ended.
-type Played = (Vec<u64>, Result<u32, GaveUp<Failure>>);
+type Played = (Vec<u64>, Result<u32, String>);
 
 fn policy(jitter: Jitter) -> Policy {
     let backoff = Backoff::exponential(Nanos::from_secs(600)).with_jitter(jitter);
@@ -34,12 +34,12 @@ async fn work(attempt: Attempt) -> Result<u32, Failure> {
 async fn play(runtime: SimRuntime, jitter: Jitter) -> Played {
     let starts = Arc::new(Mutex::new(Vec::new()));
     let begun = runtime.now();
-    let done = Retry::new(&policy(jitter), runtime.clone())
-        .retry(|attempt| {
-            starts.lock().unwrap().push(runtime.now().since(begun).get());
-            work(attempt)
-        })
-        .await;
+    let policy = policy(jitter);
+    let done = policy.retry(|attempt| {
+        starts.lock().unwrap().push(runtime.now().since(begun).get());
+        work(attempt)
+    });
+    let done = done.on(runtime.clone()).await.map_err(|gave_up| gave_up.to_string());
     let starts = starts.lock().unwrap().clone();
     (starts, done)
 }

@@ -1,11 +1,12 @@
 use hyper::StatusCode;
+use hyper::header::{DATE, RETRY_AFTER};
 use serde_json::Value;
 
 use super::exchange::{Answer, MAX_BODY};
-use super::retry_after;
 use crate::action::Outcome;
 use crate::action::result::{Measure, exception};
 use crate::failure::{Failure, NetworkFault, sanitise};
+use crate::retry::retry_after;
 use crate::run::Cost;
 use crate::time::Timestamp;
 
@@ -83,7 +84,9 @@ pub(super) fn refusal(answer: &Answer, at: Timestamp) -> Failure {
     };
     let failure = Failure::http(status.as_u16(), &message);
     let may_ask = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
-    match retry_after::wait(&answer.headers, at).filter(|_| may_ask) {
+    let text = |name| answer.headers.get(name).and_then(|value| value.to_str().ok());
+    let wait = text(RETRY_AFTER).and_then(|asked| retry_after::wait(asked, text(DATE), at));
+    match wait.filter(|_| may_ask) {
         Some(wait) => failure.with_retry_after(wait),
         None => failure,
     }

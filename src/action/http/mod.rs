@@ -7,7 +7,6 @@ mod answer;
 mod client;
 mod exchange;
 mod request;
-mod retry_after;
 mod span;
 
 use std::fmt;

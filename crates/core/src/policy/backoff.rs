@@ -149,8 +149,8 @@ impl Backoff {
 
     /// Doubling from `base`, without jitter or cap.
     #[must_use]
-    pub fn exponential(base: Nanos) -> Self {
-        let shape = Shape::Exponential { base, multiplier: Multiplier::TWO };
+    pub fn exponential(base: impl Into<Nanos>) -> Self {
+        let shape = Shape::Exponential { base: base.into(), multiplier: Multiplier::TWO };
         Self { shape, jitter: Jitter::None, cap: None }
     }
 
@@ -163,8 +163,8 @@ impl Backoff {
 
     /// The same backoff with a cap.
     #[must_use]
-    pub fn with_cap(mut self, cap: Nanos) -> Self {
-        self.cap = Some(cap);
+    pub fn with_cap(mut self, cap: impl Into<Nanos>) -> Self {
+        self.cap = Some(cap.into());
         self
     }
 

@@ -1,20 +1,19 @@
-use std::time::{SystemTime, UNIX_EPOCH};
+//! The wait that an HTTP answer asks for.
 
-use hyper::header::{DATE, HeaderMap, RETRY_AFTER};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::time::{Nanos, Timestamp};
 
 /// The wait of the header `Retry-After`: seconds, or the time until a date. The date is compared
-/// with the response's `Date`, or else with `at`, store time. `None` for a past date and for an
-/// invalid value; a wait that is too large counts as the largest.
-pub(super) fn wait(headers: &HeaderMap, at: Timestamp) -> Option<Nanos> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+/// with the response's `Date`, or else with `at`. `None` for a past date and for an invalid value; a
+/// wait that is too large counts as the largest.
+pub(crate) fn wait(retry_after: &str, own: Option<&str>, at: Timestamp) -> Option<Nanos> {
+    let text = retry_after.trim();
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return Some(text.parse().map_or(Nanos::MAX, Nanos::from_secs));
     }
     let due = date(text)?;
-    let own = headers.get(DATE).and_then(|d| date(d.to_str().ok()?.trim()));
-    let wait = match own {
+    let wait = match own.and_then(|own| date(own.trim())) {
         Some(now) => Nanos::from_secs(due.checked_sub(now)?),
         None => Nanos::from_secs(due).saturating_sub(Nanos::new(at.as_nanos())),
     };
@@ -36,13 +35,8 @@ mod tests {
     const NOW_SECS: u64 = 784_111_777;
 
     fn check(retry_after: &str, date: Option<&str>, at_secs: u64, expected: Option<Nanos>) {
-        let mut headers = HeaderMap::new();
-        headers.insert(RETRY_AFTER, retry_after.parse().unwrap());
-        if let Some(date) = date {
-            headers.insert(DATE, date.parse().unwrap());
-        }
         let at = Timestamp::from_nanos(Nanos::from_secs(at_secs).get());
-        assert_eq!(wait(&headers, at), expected, "{retry_after} {date:?}");
+        assert_eq!(wait(retry_after, date, at), expected, "{retry_after} {date:?}");
     }
 
     #[test]
