@@ -39,14 +39,18 @@ pub struct Retry<'p, W, E, R = OnTokio> {
     pub(super) runtime: R,
 }
 
+type Classify<'p, E> = Box<dyn Fn(&E) -> Failure + Send + 'p>;
+type When<'p, E> = Box<dyn Fn(&E) -> bool + Send + 'p>;
+type Notify<'p, E> = Box<dyn FnMut(ScheduledRetry<'_, E>) + Send + 'p>;
+
 /// All that is set of a call but its work and its runtime.
 pub(super) struct Settings<'p, E> {
     pub(super) policy: &'p Policy,
     pub(super) terms: Terms,
     pub(super) seed: Option<u64>,
-    classify: Box<dyn Fn(&E) -> Failure + Send + 'p>,
-    when: Option<Box<dyn Fn(&E) -> bool + Send + 'p>>,
-    notify: Option<Box<dyn FnMut(ScheduledRetry<'_, E>) + Send + 'p>>,
+    classify: Classify<'p, E>,
+    when: Option<When<'p, E>>,
+    notify: Option<Notify<'p, E>>,
     as_error: fn(&E) -> &(dyn Error + 'static),
 }
 

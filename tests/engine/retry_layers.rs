@@ -26,12 +26,14 @@ fn policy(change: impl FnOnce(PolicyBuilder) -> PolicyBuilder) -> Policy {
     change(usual).build().unwrap()
 }
 
+type Answer = Ready<Result<Response<()>, Infallible>>;
+
 fn answers(
+    calls: &Calls,
     script: Script,
-) -> (Calls, impl FnMut(Request<()>) -> Ready<Result<Response<()>, Infallible>> + Clone + Send) {
-    let calls = Calls::default();
-    let counted = Arc::clone(&calls);
-    let answer = move |_| {
+) -> impl FnMut(Request<()>) -> Answer + Clone + Send + use<> {
+    let counted = Arc::clone(calls);
+    move |_| {
         let mut calls = counted.lock().unwrap();
         let (status, wait) = script.get(*calls).copied().unwrap_or((200, None));
         *calls += 1;
@@ -40,14 +42,13 @@ fn answers(
             answer = answer.header("retry-after", wait);
         }
         ready(Ok(answer.body(()).unwrap()))
-    };
-    (calls, answer)
+    }
 }
 
 /// How many calls were made, and what the caller got.
 async fn ours(layer: &RetryLayer<HttpAnswers>, script: Script) -> (usize, u16) {
-    let (calls, answer) = answers(script);
-    let service = layer.layer(service_fn(answer));
+    let calls = Calls::default();
+    let service = layer.layer(service_fn(answers(&calls, script)));
     let got = service.oneshot(Request::new(())).await.unwrap().status().as_u16();
     (*calls.lock().unwrap(), got)
 }
@@ -75,8 +76,9 @@ impl<B> tower::retry::Policy<Request<()>, Response<B>, Infallible> for Left {
 }
 
 async fn theirs(script: Script) -> (usize, u16) {
-    let (calls, answer) = answers(script);
-    let service = tower::retry::RetryLayer::new(Left(2)).layer(service_fn(answer));
+    let calls = Calls::default();
+    let answer = service_fn(answers(&calls, script));
+    let service = tower::retry::RetryLayer::new(Left(2)).layer(answer);
     let got = service.oneshot(Request::new(())).await.unwrap().status().as_u16();
     (*calls.lock().unwrap(), got)
 }
