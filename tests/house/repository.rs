@@ -31,7 +31,7 @@ fn d3_cargo_test_runs_the_simulation() {
     let root = manifest("Cargo.toml");
     assert_eq!(
         names(&root, &["workspace", "default-members"]),
-        [".", "crates/core", "crates/service", "sim"]
+        [".", "crates/core", "crates/lab", "crates/service", "sim"]
     );
     assert!(read(".cargo/config.toml").contains(r#"rustflags = ["--cfg", "madsim"]"#));
     let sweep = code(&read("sim/tests/seeds/sweep.rs"));

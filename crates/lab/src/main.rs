@@ -1,0 +1,3 @@
+//! The `retrial-lab` binary.
+
+fn main() {}

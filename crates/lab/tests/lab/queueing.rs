@@ -1,0 +1,50 @@
+//! Queues whose waiting times are known.
+
+use retrial_lab::model::Scenario;
+use retrial_lab::world;
+
+use super::kit::scenario;
+
+fn queue(workers: u32, load: f64, tasks: f64) -> Scenario {
+    // The service time is 1 ms.
+    let rate = load * f64::from(workers) * 1_000.0;
+    let length = tasks / rate;
+    scenario(&format!(
+        "length = \"{length}s\"\nwarmup = \"{}s\"\n[clients.user]\narrivals = {{ poisson = {rate} }}\nto = \"s\"\n\
+         [services.s]\nworkers = {workers}\ntime = {{ exponential = \"1ms\" }}\n",
+        length / 20.0
+    ))
+}
+
+/// The mean wait in a queue of M/M/c, by Erlang's C formula, in service times.
+fn erlang(workers: u32, load: f64) -> f64 {
+    let c = f64::from(workers);
+    let offered = load * c;
+    // Erlang's B by its recursion.
+    let b = (1..=workers).fold(1.0, |b, n| offered * b / (f64::from(n) + offered * b));
+    let waits = b / (1.0 - load * (1.0 - b));
+    waits / (c * (1.0 - load))
+}
+
+fn check(workers: u32, load: f64, tasks: f64, seeds: std::ops::Range<u64>) {
+    let model = queue(workers, load, tasks);
+    let (mut waited, mut begun) = (0.0, 0.0);
+    for seed in seeds {
+        let total = world::run(&model, seed).total;
+        waited += total.services[0].waited / 1e6;
+        begun += total.services[0].begun as f64;
+    }
+    let (found, wanted) = (waited / begun, erlang(workers, load));
+    let off = found / wanted - 1.0;
+    println!("M/M/{workers} at {load}: {found} {wanted} {off}");
+    assert!(off.abs() < 0.02, "M/M/{workers} at {load}: {found}, not {wanted}: off by {off}");
+}
+
+/// M/M/1 (Kleinrock, Queueing Systems I, 3.2): the mean wait is load / (1 - load) service times.
+#[test]
+fn mm1_waits_as_computed() {
+    assert!((erlang(1, 0.8) - 4.0).abs() < 1e-9);
+    check(1, 0.5, 1e6, 1..2);
+    check(1, 0.8, 1e6, 1..3);
+    check(1, 0.95, 2e6, 1..7);
+}
