@@ -4,11 +4,16 @@
 //! between modelled clients and services. `docs/laboratory.md` walks through it and gives its
 //! equations. It knows no store, no clock and no network.
 //!
-//! A module imports only those before it: `numeric`, `histogram`, `model`, `read`, `measure`, `world`.
+//! A module imports only those before it: `numeric`, `histogram`, `model`, `read`, `measure`, `world`,
+//! `judge`, `change`, `summary`, `terminal`.
 
+pub mod change;
 pub mod histogram;
+pub mod judge;
 pub mod measure;
 pub mod model;
 pub mod numeric;
 pub mod read;
+pub mod summary;
+pub mod terminal;
 pub mod world;

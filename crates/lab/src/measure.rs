@@ -314,6 +314,22 @@ impl Bucket {
         self.in_progress = other.in_progress;
     }
 
+    /// Adds what the same bucket of another seed counted.
+    pub fn join(&mut self, other: &Self) {
+        let sums = |own: &EdgeCount, its: &EdgeCount| {
+            let tokens = own.tokens.map(|n| n + its.tokens.unwrap_or(0.0));
+            (own.open + its.open, own.waiting + its.waiting, tokens)
+        };
+        let both = self.edges.iter().zip(&other.edges);
+        let ends: Vec<_> = both.map(|(own, its)| sums(own, its)).collect();
+        let in_progress = self.in_progress + other.in_progress;
+        self.add(other);
+        self.in_progress = in_progress;
+        for (edge, ends) in self.edges.iter_mut().zip(ends) {
+            (edge.open, edge.waiting, edge.tokens) = ends;
+        }
+    }
+
     /// Tasks that clients wanted to begin.
     #[must_use]
     pub fn offered(&self) -> u64 {

@@ -15,7 +15,7 @@ pub const MOST_POINTS: usize = 100_000;
 /// The largest file that is read, in bytes: 8 MiB.
 pub const MOST_BYTES: u64 = 8 << 20;
 /// The most seeds of a verdict.
-pub const MOST_SEEDS: u32 = 10_000;
+pub const MOST_SEEDS: u32 = 1_000;
 /// The deepest chain of services that call each other.
 pub const MOST_DEPTH: usize = 16;
 /// The most events of one run. What takes more is cut off, and the report says so.

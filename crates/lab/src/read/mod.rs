@@ -17,7 +17,7 @@ use retrial_core::dialect::{Diagnostic, Environment, Place, Policies, Source, pa
 use retrial_core::policy::Policy;
 use retrial_core::time::Nanos;
 
-pub use value::{Files, SECOND};
+pub use value::{Files, SECOND, read_text};
 
 use crate::model::{
     Arrivals, Class, Distribution, Edge, GiveUpAction, Judge, LONGEST, MOST_DEPTH, MOST_PARTS,
@@ -286,6 +286,13 @@ pub fn with_outage(scenario: &mut Scenario, outage: Nanos) {
     scenario.triggers = called.into_iter().map(crash).collect();
     let after = scenario.length.saturating_sub(at.saturating_add(length));
     scenario.judge.window = scenario.judge.window.min(Nanos::new((after.get() / 5).max(1)));
+}
+
+/// Whether a text is a lab file rather than a policy.
+#[must_use]
+pub fn is_lab_file(text: &str) -> bool {
+    let top = Node::parse("", text, Format::Toml);
+    top.is_ok_and(|top| top.has("services") && top.has("clients"))
 }
 
 /// The folder that a file's names are relative to.

@@ -15,8 +15,10 @@ mod server;
 mod slab;
 mod triggers;
 
+use std::collections::VecDeque;
+
 use retrial_core::policy::Functions;
-use retrial_core::schedule::{DueQueue, Key};
+use retrial_core::schedule::DueQueue;
 use retrial_core::time::{Nanos, Timestamp};
 
 use crate::measure::{Measure, Measured};
@@ -73,6 +75,8 @@ struct World<'s> {
     now: Timestamp,
     end: Timestamp,
     events: DueQueue<Event>,
+    /// What is due at this instant and came last: most messages take no time in most models.
+    at_once: VecDeque<Event>,
     calls: Slab<Call>,
     requests: Slab<Request>,
     servers: Vec<Server>,
@@ -96,12 +100,7 @@ pub fn run(scenario: &Scenario, seed: u64) -> Measured {
     let mut world = World::new(scenario, seed);
     world.prepare();
     let mut handled = 0_u64;
-    while let Some(due) = world.events.next_due() {
-        if due >= world.end {
-            break;
-        }
-        let Some((at, event)) = world.events.pop(due) else { break };
-        world.now = at;
+    while let Some(event) = world.next_event() {
         world.handle(event);
         handled += 1;
         if handled >= MOST_EVENTS {
@@ -132,6 +131,7 @@ impl<'s> World<'s> {
             now: Timestamp::default(),
             end: Timestamp::default().after(scenario.length),
             events: DueQueue::new(),
+            at_once: VecDeque::new(),
             calls: Slab::new(),
             requests: Slab::new(),
             servers: (0..).zip(&scenario.services).map(|(n, s)| Server::new(s, seed, n)).collect(),
@@ -157,8 +157,26 @@ impl<'s> World<'s> {
         self.later(self.measure.width(), Event::Tick);
     }
 
-    fn later(&mut self, wait: Nanos, event: Event) -> Key {
-        self.events.insert(self.now.after(wait), event)
+    /// Queues an event that nothing takes back.
+    fn later(&mut self, wait: Nanos, event: Event) {
+        if wait.is_zero() {
+            self.at_once.push_back(event);
+        } else {
+            self.events.insert(self.now.after(wait), event);
+        }
+    }
+
+    /// The next event before the end, whose time becomes the present.
+    fn next_event(&mut self) -> Option<Event> {
+        let due = self.events.next_due();
+        if due.is_none_or(|due| due > self.now)
+            && let Some(event) = self.at_once.pop_front()
+        {
+            return Some(event);
+        }
+        let (at, event) = self.events.pop(due.filter(|due| *due < self.end)?)?;
+        self.now = at;
+        Some(event)
     }
 
     fn handle(&mut self, event: Event) {

@@ -199,7 +199,10 @@ impl World<'_> {
         if self.servers[service].has_worker() {
             self.work(id);
         } else {
-            let event = model.queue.timeout.map(|wait| self.later(wait, Event::QueueTimeout(id)));
+            let event = model
+                .queue
+                .timeout
+                .map(|wait| self.events.insert(now.after(wait), Event::QueueTimeout(id)));
             if let Some(request) = self.requests.get_mut(id) {
                 request.event = event;
             }
