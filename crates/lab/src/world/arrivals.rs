@@ -126,6 +126,9 @@ impl World<'_> {
         }
         if intended == self.now {
             self.measure.offered(class);
+        } else {
+            // One that failed and begins anew was in progress all the time.
+            self.clients[class].in_progress -= 1;
         }
         let limit = self.scenario.classes[class].concurrency;
         let clients = &mut self.clients[class];
@@ -164,7 +167,6 @@ impl World<'_> {
         let took = self.now.since(intended);
         let in_time = model.deadline.is_none_or(|deadline| took <= deadline);
         let clients = &mut self.clients[class];
-        clients.in_progress -= 1;
         if let Some(busy) = clients.busy.get_mut(client as usize) {
             *busy -= 1;
         }
@@ -172,6 +174,7 @@ impl World<'_> {
             GiveUpAction::Again(wait) if !well => Some(wait),
             _ => None,
         };
+        clients.in_progress -= u64::from(again.is_none());
         match (well, again) {
             (_, Some(_)) => self.measure.begun_anew(class),
             (true, None) => self.measure.succeeded(class, took, in_time),

@@ -6,6 +6,9 @@
     reason = "a test fails by panicking"
 )]
 
+mod bad_input;
+mod determinism;
 mod kit;
 mod layers;
+mod published;
 mod queueing;
