@@ -70,6 +70,8 @@ pub enum Arrivals {
     Closed {
         /// The think time.
         think: Distribution,
+        /// Clients begin evenly within this time, in their order.
+        ramp: Nanos,
     },
     /// So many tasks at once, once.
     Burst {

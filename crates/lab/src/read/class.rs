@@ -6,6 +6,7 @@ use retrial_core::dialect::tree::{Data, Entry, Fields, Node};
 use retrial_core::dialect::{Diagnostic, own_policy, read_guards};
 use retrial_core::guard::GuardRules;
 use retrial_core::policy::{Dialect, Policy};
+use retrial_core::time::Nanos;
 
 use super::value::{Files, SECOND, distribution, number, series, share, time};
 use super::{Names, step_policy};
@@ -80,19 +81,24 @@ fn alone(entry: &Entry, keys: &[&str], files: &Files) -> Result<Class, Diagnosti
 }
 
 fn arrivals(node: &Node, help: &str, files: &Files) -> Result<Arrivals, Diagnostic> {
-    let fields = node.fields(&["constant", "poisson", "closed", "burst", "at"])?;
+    let fields = node.fields(&["constant", "poisson", "closed", "burst", "at", "ramp"])?;
     let Some((kind, value)) = fields.at_most_one(&ARRIVALS)? else {
         return Err(node.place.error("the arrivals have no kind").help_with(help));
     };
-    if let Some(at) = fields.get("at").filter(|_| kind != "burst") {
-        let error = at.place.error("this has no effect without a burst");
-        return Err(error.help_with("leave it out"));
+    for (key, needs) in [("at", "burst"), ("ramp", "closed")] {
+        if let Some(node) = fields.get(key).filter(|_| kind != needs) {
+            let error = node.place.error(format!("this has no effect without `{needs}`"));
+            return Err(error.help_with("leave it out"));
+        }
     }
     Ok(match kind {
-        "closed" => Arrivals::Closed { think: distribution(value, files)? },
+        "closed" => Arrivals::Closed {
+            think: distribution(value, files)?,
+            ramp: fields.get("ramp").map_or(Ok(Nanos::ZERO), time)?,
+        },
         "burst" => Arrivals::Burst {
             tasks: value.count(1, MOST_CLIENTS)?,
-            at: fields.get("at").map_or(Ok(retrial_core::time::Nanos::ZERO), time)?,
+            at: fields.get("at").map_or(Ok(Nanos::ZERO), time)?,
         },
         kind => {
             Arrivals::Open { rate: series(value, MOST_RATE, files)?, poisson: kind == "poisson" }

@@ -6,7 +6,7 @@ use retrial_core::time::{Nanos, Timestamp};
 
 use super::calls::Owner;
 use super::{Event, World};
-use crate::model::{Arrivals, Class, GiveUpAction, Series, TriggerKind};
+use crate::model::{Arrivals, Class, GiveUpAction, Series, TriggerKind, scaled};
 use crate::numeric::Chance;
 
 /// The clients of a class.
@@ -82,9 +82,11 @@ impl World<'_> {
                 }
                 self.next_of_stream(class);
             }
-            Arrivals::Closed { think } => {
+            Arrivals::Closed { think, ramp } => {
                 for client in 0..model.count {
+                    let turn = f64::from(client) / f64::from(model.count);
                     let wait = think.draw(&mut self.clients[class].chance);
+                    let wait = wait.saturating_add(scaled(*ramp, turn));
                     let intended = self.now.after(wait);
                     self.later(wait, Event::Begin { class, client, intended });
                 }
@@ -196,7 +198,7 @@ impl World<'_> {
         if let Some(left) = clients.left.get_mut(client as usize).filter(|_| !well) {
             *left = true;
         }
-        if let Arrivals::Closed { think } = &self.scenario.classes[class].arrivals {
+        if let Arrivals::Closed { think, .. } = &self.scenario.classes[class].arrivals {
             let wait = think.draw(&mut clients.chance);
             let intended = self.now.after(wait);
             self.later(wait, Event::Begin { class, client, intended });

@@ -141,11 +141,7 @@ fn each_mistake_is_named_with_its_line_its_field_and_what_to_write() {
         "\"paus\"",
         "10:8: triggers.0.kind: `paus` is not known here (did you mean `pause`?)",
     );
-    check(
-        "on = \"api\"",
-        "on = \"web\"",
-        "11:6: triggers.0.on: `web` is not known here (use api)",
-    );
+    check("on = \"api\"", "on = \"web\"", "11:6: triggers.0.on: `web` is not known here (use api)");
     check(
         "length = \"10s\"",
         "length = \"10m\"",
