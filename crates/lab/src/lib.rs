@@ -5,15 +5,18 @@
 //! equations. It knows no store, no clock and no network.
 //!
 //! A module imports only those before it: `numeric`, `histogram`, `model`, `read`, `measure`, `world`,
-//! `judge`, `change`, `summary`, `terminal`.
+//! `judge`, `change`, `summary`, `terminal`, `map`, `search`, `page`.
 
 pub mod change;
 pub mod histogram;
 pub mod judge;
+pub mod map;
 pub mod measure;
 pub mod model;
 pub mod numeric;
+pub mod page;
 pub mod read;
+pub mod search;
 pub mod summary;
 pub mod terminal;
 pub mod world;

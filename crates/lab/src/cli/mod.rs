@@ -4,7 +4,9 @@
 //! add it to [`Command`] and its function.
 
 mod error;
+mod map;
 mod run;
+mod search;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -27,6 +29,10 @@ struct Cli {
 enum Command {
     /// Run a scenario and judge whether it recovers: ends with 0 if it does, 1 if not, 2 on bad input
     Run(run::Asked),
+    /// Draw load against trigger, with the region that recovers and the highest safe load
+    Map(map::Asked),
+    /// Look for a better policy within bounds, and show the front of success against load
+    Search(search::Asked),
 }
 
 /// Runs the command line.
@@ -34,6 +40,8 @@ pub(crate) fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.command {
         Command::Run(asked) => run::run(&asked),
+        Command::Map(asked) => map::run(&asked),
+        Command::Search(asked) => search::run(&asked),
     };
     done.unwrap_or_else(|error| {
         error.show();

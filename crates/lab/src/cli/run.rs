@@ -11,6 +11,7 @@ use retrial_core::time::Nanos;
 use retrial_lab::change::{self, Tried};
 use retrial_lab::judge::{Verdict, judge};
 use retrial_lab::model::{LONGEST, MOST_SEEDS, Scenario};
+use retrial_lab::page;
 use retrial_lab::read;
 use retrial_lab::summary::Summary;
 use retrial_lab::terminal;
@@ -43,6 +44,9 @@ pub(super) struct Asked {
     /// Write all figures to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
+    /// Write the report to this file as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     /// Write the series over time to this file as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -67,6 +71,11 @@ pub(super) fn run(asked: &Asked) -> Result<ExitCode, CliError> {
     sides.extend(other.as_ref().map(|other| ("second", other)));
     if let Some(file) = &asked.json {
         super::write(file, &as_json(&own, other.as_ref(), tried.as_deref()))?;
+    }
+    if let Some(file) = &asked.html {
+        let mut pages = vec![("first", &first, &own)];
+        pages.extend(second.as_ref().zip(other.as_ref()).map(|(s, o)| ("second", s, o)));
+        super::write(file, &page::report(&pages, tried.as_deref()))?;
     }
     if let Some(file) = &asked.csv {
         super::write(file, &as_csv(&first, &sides))?;

@@ -163,6 +163,8 @@ pub struct Service {
     pub error_time: Option<Distribution>,
     /// The HTTP status of those failures.
     pub status: u16,
+    /// When to come again, as those failures say.
+    pub error_retry_after: Option<Nanos>,
     /// The share of the workers that there are, over time.
     pub capacity: Series,
     /// How often requests may come.

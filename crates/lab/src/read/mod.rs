@@ -243,6 +243,7 @@ pub fn usual(policy: &Policy, outage: Nanos) -> Scenario {
         errors: Series::constant(0.0),
         error_time: None,
         status: 503,
+        error_retry_after: None,
         capacity: Series::constant(1.0),
         rate_limit: None,
         row: None,

@@ -7,12 +7,12 @@ use retrial_core::dialect::{Diagnostic, read_guards};
 use retrial_core::time::Nanos;
 
 use super::class::{EDGE_KEYS, edge};
-use super::value::{Files, SECOND, distribution, length, number, series};
+use super::value::{Files, SECOND, distribution, length, number, series, time as time_of};
 use crate::model::{
     Cold, Edge, MOST_CALLS, MOST_PARTS, Order, Queue, RateLimit, Row, Series, Service, Slower,
 };
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 16] = [
     "workers",
     "time",
     "queue",
@@ -21,6 +21,7 @@ const KEYS: [&str; 15] = [
     "errors",
     "error_time",
     "status",
+    "error_retry_after",
     "capacity",
     "rate_limit",
     "retry_after",
@@ -78,6 +79,7 @@ fn alone(entry: &Entry, files: &Files) -> Result<Service, Diagnostic> {
         errors: shares("errors", 0.0)?,
         error_time: fields.get("error_time").map(|n| distribution(n, files)).transpose()?,
         status: u16::try_from(status).unwrap_or(503),
+        error_retry_after: fields.get("error_retry_after").map(time_of).transpose()?,
         capacity: shares("capacity", 1.0)?,
         rate_limit: rate_limit(entry)?,
         row: fields.get("row").map(|n| n.choice(&ROWS)).transpose()?,

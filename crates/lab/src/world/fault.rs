@@ -4,7 +4,7 @@ use retrial_core::failure::{Failure, NetworkFault};
 use retrial_core::policy::PolicyParts;
 use retrial_core::time::Nanos;
 
-use crate::model::Scenario;
+use crate::model::{Scenario, Service};
 
 /// What went wrong with an attempt, small enough to travel in an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,8 +42,15 @@ pub(super) struct Failures {
 
 impl Failures {
     pub(super) fn of(scenario: &Scenario) -> Self {
+        let error = |service: &Service| {
+            let failure = Failure::http(service.status, "error");
+            match service.error_retry_after {
+                Some(wait) => failure.with_retry_after(wait),
+                None => failure,
+            }
+        };
         Self {
-            errors: scenario.services.iter().map(|s| Failure::http(s.status, "error")).collect(),
+            errors: scenario.services.iter().map(error).collect(),
             overloaded: Failure::http(503, "overloaded"),
             throttled: Failure::http(429, "too many requests"),
             refused: Failure::network(NetworkFault::Refused, "refused"),

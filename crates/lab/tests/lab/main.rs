@@ -7,8 +7,11 @@
 )]
 
 mod bad_input;
+mod cli;
 mod determinism;
+mod examples;
 mod kit;
 mod layers;
+mod page;
 mod published;
 mod queueing;
