@@ -72,7 +72,7 @@ pub fn changes(tried: &[Tried]) -> String {
 #[must_use]
 pub fn seconds(n: f64) -> String {
     match n {
-        n if n == 0.0 => "0 s".to_owned(),
+        0.0 => "0 s".to_owned(),
         n if n < 0.001 => format!("{:.0} µs", n * 1e6),
         n if n < 0.1 => format!("{:.1} ms", n * 1e3),
         n if n < 1.0 => format!("{:.0} ms", n * 1e3),

@@ -30,7 +30,7 @@ const KEYS: [&str; 8] =
 const JUDGE: [&str; 3] = ["success", "latency", "window"];
 
 /// What the parts of a file are called, to find one by the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Names {
     services: BTreeMap<String, usize>,
     classes: BTreeMap<String, usize>,
@@ -65,9 +65,11 @@ fn read(top: &Node, files: &Files) -> Result<Scenario, Vec<Diagnostic>> {
     let classes = needs("clients", "write a table [clients.web] with to and arrivals")?;
     let services = parts(services).map_err(one)?;
     let classes = parts(classes).map_err(one)?;
-    let mut names = Names::default();
-    names.services = (0..).zip(services).map(|(at, e)| (e.key.clone(), at)).collect();
-    names.classes = (0..).zip(classes).map(|(at, e)| (e.key.clone(), at)).collect();
+    let mut names = Names {
+        services: (0..).zip(services).map(|(at, e)| (e.key.clone(), at)).collect(),
+        classes: (0..).zip(classes).map(|(at, e)| (e.key.clone(), at)).collect(),
+        edges: BTreeMap::new(),
+    };
     let mut edges = Vec::new();
     let mut read_classes = Vec::new();
     for entry in classes {

@@ -8,7 +8,7 @@ use retrial_core::schedule::Key;
 use retrial_core::time::{Nanos, Timestamp};
 
 use super::fault::Fault;
-use super::server::Request;
+use super::server_state::Request;
 use super::slab::Id;
 use super::{Event, World};
 use crate::numeric::mix;

@@ -4,7 +4,7 @@
 //! core's policies, guards and budgets do, as they do in the engine. Must never know how a run is
 //! judged or shown. To add a kind of event, add it to [`Event`] and its arm to `World::handle`.
 //!
-//! Callers are in `calls`, what they keep of a callee in `gate`, callees in `server`, the begin of
+//! Callers are in `calls`, what they keep of a callee in `gate`, callees in `server` and `server_state`, the begin of
 //! tasks in `arrivals`, and what goes wrong in `triggers`.
 
 mod arrivals;
@@ -12,6 +12,7 @@ mod calls;
 mod fault;
 mod gate;
 mod server;
+mod server_state;
 mod slab;
 mod triggers;
 
@@ -28,7 +29,7 @@ use arrivals::Clients;
 use calls::{Call, Reply};
 use fault::Failures;
 use gate::Gate;
-use server::{Request, Server};
+use server_state::{Request, Server};
 use slab::{Id, Slab};
 
 /// What happens next.

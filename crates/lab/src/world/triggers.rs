@@ -2,7 +2,7 @@
 
 use retrial_core::time::{Nanos, Timestamp};
 
-use super::server::Phase;
+use super::server_state::Phase;
 use super::slab::Id;
 use super::{Event, World};
 use crate::model::{Trigger, TriggerKind};

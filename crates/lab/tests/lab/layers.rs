@@ -15,7 +15,7 @@ fn failing(layers: usize, tries: usize, tasks: usize) -> String {
         let errors = if layer == layers { "errors = 1\n" } else { "" };
         write!(text, "[services.{name}]\nworkers = 1000\ntime = \"0s\"\n{errors}").unwrap();
         if layer < layers {
-            write!(text, "calls = [{{ to = \"s{}\", {retry} }}]\n", layer + 1).unwrap();
+            writeln!(text, "calls = [{{ to = \"s{}\", {retry} }}]", layer + 1).unwrap();
         }
     }
     text
