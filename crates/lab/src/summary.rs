@@ -159,10 +159,14 @@ pub struct Point {
     pub retries: f64,
     /// Retries that budgets denied, a second.
     pub denied: f64,
+    /// Dead letters, a second.
+    pub dead_letters: f64,
     /// The median latency in seconds of what succeeded.
     pub p50: f64,
     /// The 99th percentile.
     pub p99: f64,
+    /// Attempts for each call that began, by caller and callee; zero where none began.
+    pub amplification: Vec<f64>,
     /// Requests that came to each service, a second.
     pub load: Vec<f64>,
     /// The mean queue of each service.
@@ -325,6 +329,12 @@ fn series(scenario: &Scenario, judgement: &Judgement) -> Vec<Point> {
             attempts: rate(attempts),
             retries: rate(attempts.saturating_sub(calls)),
             denied: rate(own.map(|e| e.denied).sum()),
+            dead_letters: rate(sum.classes.iter().map(|c| c.dead_letters).sum()),
+            amplification: sum
+                .edges
+                .iter()
+                .map(|e| ratio(e.attempts as f64, e.calls as f64))
+                .collect(),
             p50: latency.percentile(0.5).get() as f64 / 1e9,
             p99: latency.percentile(0.99).get() as f64 / 1e9,
             load: sum.services.iter().map(|s| rate(s.arrived)).collect(),

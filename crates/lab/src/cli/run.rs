@@ -147,10 +147,14 @@ fn as_json(own: &Summary, other: Option<&Summary>, tried: Option<&[Tried]>) -> S
 /// A row for each stretch of time of each side.
 fn as_csv(scenario: &Scenario, sides: &[terminal::Side<'_>]) -> String {
     let mut text = String::from(
-        "side,at,offered,good,bad,attempts,retries,denied,p50,p99,wasted,open,waiting,tokens",
+        "side,at,offered,good,bad,attempts,retries,denied,dead letters,p50,p99,wasted,open,waiting,tokens",
     );
+    let plain = |name: &str| name.replace([',', '"', '\n'], "_");
     for service in &scenario.services {
-        let _ = write!(text, ",load {0},queue {0}", service.name.replace([',', '"', '\n'], "_"));
+        let _ = write!(text, ",load {0},queue {0}", plain(&service.name));
+    }
+    for edge in &scenario.edges {
+        let _ = write!(text, ",amplification {}", plain(&edge.name));
     }
     text.push('\n');
     for (name, summary) in sides {
@@ -158,7 +162,7 @@ fn as_csv(scenario: &Scenario, sides: &[terminal::Side<'_>]) -> String {
             let tokens = p.tokens.map(|n| n.to_string()).unwrap_or_default();
             let _ = write!(
                 text,
-                "{name},{},{},{},{},{},{},{},{},{},{},{},{},{tokens}",
+                "{name},{},{},{},{},{},{},{},{},{},{},{},{},{},{tokens}",
                 p.at,
                 p.offered,
                 p.good,
@@ -166,6 +170,7 @@ fn as_csv(scenario: &Scenario, sides: &[terminal::Side<'_>]) -> String {
                 p.attempts,
                 p.retries,
                 p.denied,
+                p.dead_letters,
                 p.p50,
                 p.p99,
                 p.wasted,
@@ -174,6 +179,9 @@ fn as_csv(scenario: &Scenario, sides: &[terminal::Side<'_>]) -> String {
             );
             p.load.iter().zip(&p.queue).for_each(|(load, queue)| {
                 let _ = write!(text, ",{load},{queue}");
+            });
+            p.amplification.iter().for_each(|n| {
+                let _ = write!(text, ",{n}");
             });
             text.push('\n');
         }

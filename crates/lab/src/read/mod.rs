@@ -89,9 +89,9 @@ fn read(top: &Node, files: &Files) -> Result<Scenario, Vec<Diagnostic>> {
         read_services.push(service);
     }
     check_depth(services, &read_services, &edges).map_err(one)?;
-    let triggers = fields
-        .get("triggers")
-        .map_or(Ok(Vec::new()), |node| trigger::read(node, &names, &read_classes, run_length));
+    let triggers = fields.get("triggers").map_or(Ok(Vec::new()), |node| {
+        trigger::read(node, &names, &read_classes, run_length, files)
+    });
     let triggers = triggers.map_err(one)?;
     let judge = judge(fields.get("judge"), run_length, &triggers).map_err(one)?;
     let seeds = fields.get("seeds").map_or(Ok(10), |n| n.count(1, MOST_SEEDS)).map_err(one)?;

@@ -182,6 +182,28 @@ fn traces_name_the_line_that_is_wrong() {
     assert_eq!(said("\n").unwrap(), "the list is empty");
 }
 
+#[test]
+fn triggers_come_from_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (body, _) = GOOD.split_once("[[triggers]]").unwrap();
+    let text = format!("triggers = \"t.csv\"\n{body}");
+    let read = |csv: &str| {
+        std::fs::write(folder.path().join("t.csv"), csv).unwrap();
+        read::scenario("lab.toml", &text, &Files::in_folder(folder.path()))
+    };
+    let found =
+        read("kind,on,at,length,amount\ncapacity,api,60,30s,0.5\npause,api,2m,5,\n").unwrap();
+    assert_eq!(found.triggers.len(), 2);
+    assert_eq!(found.last_trigger_end().unwrap().to_string(), "2m5s");
+    let said = |csv: &str| read(csv).unwrap_err()[0].to_string();
+    assert_eq!(
+        said("pause,apo,60,5"),
+        "lab.toml:1:12: triggers: line 1 of the file: `apo` is not known here (did you mean `api`?)"
+    );
+    assert!(said("pause,api,60").contains("line 1 of the file: it has no four or five cells"));
+    assert!(said("capacity,api,60,5,2").contains("line 1 of the file: the share is above 1"));
+}
+
 /// A policy and its guards come from a step of a workflow file.
 #[test]
 fn a_step_of_a_workflow_file_gives_the_policy() {
