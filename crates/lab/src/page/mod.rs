@@ -30,10 +30,16 @@ pub fn report(sides: &[(&str, &Scenario, &Summary)], tried: Option<&[Tried]>) ->
         body.push_str(&changes(tried));
     }
     body.push_str("<div class=\"sides\">");
-    for (name, scenario, summary) in sides {
+    let all: Vec<Vec<Chart<'_>>> = sides.iter().map(|(_, _, summary)| charts(summary)).collect();
+    for ((name, scenario, _), own) in sides.iter().zip(&all) {
         let title = if sides.len() > 1 { name } else { "Over time" };
         let _ = write!(body, "<section><h2>{}</h2><div class=\"charts\">", escaped(title));
-        body.push_str(&charts(scenario, summary));
+        for chart in own {
+            // Both sides have the same scale.
+            let same = all.iter().flatten().filter(|other| other.title == chart.title);
+            let most = chart.most.unwrap_or(same.map(Chart::highest).fold(0.0, f64::max) * 1.05);
+            body.push_str(&svg::figure(scenario, &chart.title, &chart.lines, most));
+        }
         body.push_str("</div></section>");
     }
     body.push_str("</div>");
@@ -45,12 +51,18 @@ pub fn report(sides: &[(&str, &Scenario, &Summary)], tried: Option<&[Tried]>) ->
 /// The page of a map.
 #[must_use]
 pub fn map(map: &Map) -> String {
-    let mut body = format!("<p class=\"verdict\">{}</p>", escaped(&map.words()));
+    let class = if map.safe_load.is_some() { "recovers" } else { "metastable" };
+    let mut body = format!("<p class=\"verdict {class}\">{}</p>", escaped(&map.words()));
     for verdict in
         [Verdict::Recovers, Verdict::Vulnerable, Verdict::Metastable, Verdict::Overloaded]
     {
         let many = map.count(verdict);
-        let _ = write!(body, "<p>{}: {many} cells. {}</p>", verdict.word(), verdict.sentence());
+        let _ = write!(
+            body,
+            "<p class=\"key {0}\">{0}: {many} cells. {1}</p>",
+            verdict.word(),
+            verdict.sentence()
+        );
     }
     let columns: Vec<String> = map.loads.iter().map(|n| format!("{n:.2}")).collect();
     let rows: Vec<String> = map.triggers.iter().rev().map(|n| format!("{n:.2}")).collect();
@@ -108,7 +120,21 @@ pub fn search(found: &Found) -> String {
     whole("Policy laboratory: search", &body)
 }
 
-fn charts(scenario: &Scenario, summary: &Summary) -> String {
+/// One chart of a report.
+struct Chart<'s> {
+    title: String,
+    lines: Vec<svg::Line<'s>>,
+    /// The end of its scale, where it is always the same.
+    most: Option<f64>,
+}
+
+impl Chart<'_> {
+    fn highest(&self) -> f64 {
+        self.lines.iter().flat_map(|(_, _, values)| values.iter().copied()).fold(0.0, f64::max)
+    }
+}
+
+fn charts(summary: &Summary) -> Vec<Chart<'_>> {
     let series = &summary.series;
     let of = |value: &dyn Fn(&Point) -> f64| series.iter().map(value).collect::<Vec<f64>>();
     let success = |p: &Point| {
@@ -116,54 +142,40 @@ fn charts(scenario: &Scenario, summary: &Summary) -> String {
         if ended > 0.0 { p.good / ended * 100.0 } else { 100.0 }
     };
     let queue = |p: &Point| p.queue.iter().sum::<f64>();
-    let figure =
-        |title: &str, lines: &[svg::Line<'_>], most| svg::figure(scenario, title, lines, most);
-    let mut text = [
-        figure(
-            "Load, tasks a second",
-            &[("two", "offered", of(&|p| p.offered)), ("one", "served", of(&|p| p.good))],
-            None,
-        ),
-        figure(
-            "Attempts a second",
-            &[("one", "all", of(&|p| p.attempts)), ("bad", "retries", of(&|p| p.retries))],
-            None,
-        ),
-        figure("Success, per cent", &[("one", "of tasks that ended", of(&success))], Some(100.0)),
-        figure(
-            "Latency, seconds",
-            &[("one", "median", of(&|p| p.p50)), ("two", "99 %", of(&|p| p.p99))],
-            None,
-        ),
-        figure("Queue, requests", &[("one", "waiting", of(&queue))], None),
-        figure("Work for nobody a second", &[("bad", "requests", of(&|p| p.wasted))], None),
-    ]
-    .concat();
+    let mut charts = Vec::new();
+    let mut add = |title: &str, lines: Vec<svg::Line<'static>>, most| {
+        charts.push(Chart { title: title.to_owned(), lines, most });
+    };
+    let load = vec![("two", "offered", of(&|p| p.offered)), ("one", "served", of(&|p| p.good))];
+    add("Load, tasks a second", load, None);
+    let attempts =
+        vec![("one", "all", of(&|p| p.attempts)), ("bad", "retries", of(&|p| p.retries))];
+    add("Attempts a second", attempts, None);
+    add("Success, per cent", vec![("one", "of tasks that ended", of(&success))], Some(100.0));
+    let latency = vec![("one", "median", of(&|p| p.p50)), ("two", "99 %", of(&|p| p.p99))];
+    add("Latency, seconds", latency, None);
+    add("Queue, requests", vec![("one", "waiting", of(&queue))], None);
+    let wasted = vec![("bad", "requests", of(&|p| p.wasted))];
+    add("Work for nobody a second", wasted, None);
     for (at, service) in summary.services.iter().enumerate().filter(|_| summary.services.len() > 1)
     {
         let load = of(&|p| p.load.get(at).copied().unwrap_or(0.0));
-        text.push_str(&figure(
-            &format!("Requests a second at {}", service.name),
-            &[("one", "requests", load)],
-            None,
-        ));
+        let title = format!("Requests a second at {}", service.name);
+        add(&title, vec![("one", "requests", load)], None);
     }
     if series.iter().any(|p| p.tokens.is_some()) {
         let tokens = of(&|p| p.tokens.unwrap_or(0.0));
-        text.push_str(&figure(
-            "Retry budget, tokens",
-            &[("one", "tokens", tokens), ("bad", "denied a second", of(&|p| p.denied))],
-            None,
-        ));
+        let lines = vec![("one", "tokens", tokens), ("bad", "denied a second", of(&|p| p.denied))];
+        add("Retry budget, tokens", lines, None);
     }
     if series.iter().any(|p| p.open > 0.0 || p.waiting > 0.0) {
-        text.push_str(&figure(
-            "Guards",
-            &[("one", "open breakers", of(&|p| p.open)), ("two", "calls held", of(&|p| p.waiting))],
-            None,
-        ));
+        let open = vec![
+            ("one", "open breakers", of(&|p| p.open)),
+            ("two", "calls held", of(&|p| p.waiting)),
+        ];
+        add("Guards", open, None);
     }
-    text
+    charts
 }
 
 fn changes(tried: &[Tried]) -> String {

@@ -18,15 +18,10 @@ const BOTTOM: f64 = 20.0;
 pub(super) type Line<'l> = (&'l str, &'l str, Vec<f64>);
 
 /// A figure with lines over the scenario's time.
-pub(super) fn figure(
-    scenario: &Scenario,
-    title: &str,
-    lines: &[Line<'_>],
-    most: Option<f64>,
-) -> String {
+pub(super) fn figure(scenario: &Scenario, title: &str, lines: &[Line<'_>], most: f64) -> String {
     let highest =
         lines.iter().flat_map(|(_, _, values)| values.iter().copied()).fold(0.0, f64::max);
-    let most = most.unwrap_or(highest * 1.05).max(1e-9);
+    let most = most.max(1e-9);
     let mut text = format!("<figure><figcaption>{}", escaped(title));
     for (class, name, _) in lines {
         let _ = write!(text, "<span class=\"key {class}\">{}</span>", escaped(name));
