@@ -26,6 +26,8 @@ pub struct Summary {
     pub interval: (f64, f64),
     /// Over all seeds after the warm-up.
     pub total: Figures,
+    /// By class.
+    pub classes: Vec<ClassFigures>,
     /// By caller and callee.
     pub edges: Vec<EdgeFigures>,
     /// By service.
@@ -86,6 +88,19 @@ pub struct Latency {
     pub p999: f64,
     /// The longest.
     pub max: f64,
+}
+
+/// What became of the tasks of one class.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClassFigures {
+    /// Its name.
+    pub name: String,
+    /// Tasks that began.
+    pub offered: u64,
+    /// The share that succeeded of those that ended.
+    pub success: f64,
+    /// The 99th percentile of latency, in seconds.
+    pub p99: f64,
 }
 
 /// What one kind of callers did.
@@ -203,7 +218,10 @@ impl Summary {
         let runs = &judgement.runs;
         let total = &judgement.total;
         let seeds = runs.len().max(1) as f64;
-        let seconds = (scenario.length.get() - scenario.warmup.get()) as f64 / 1e9 * seeds;
+        // Whole buckets belong to the warm-up.
+        let width = judgement.width.get().max(1);
+        let warm = scenario.warmup.get().div_ceil(width) * width;
+        let seconds = scenario.length.get().saturating_sub(warm) as f64 / 1e9 * seeds;
         let drained = runs.iter().filter_map(|r| r.drained_after).map(|n| n.get() as f64 / 1e9);
         let drained: Vec<f64> = drained.collect();
         let series = series(scenario, judgement);
@@ -217,6 +235,7 @@ impl Summary {
             good_without_triggers: judgement.good_without,
             interval: judgement.interval,
             total: figures(scenario, total, seconds),
+            classes: classes(scenario, total),
             edges: edges(scenario, total),
             services: services(scenario, total, seconds),
             drained_after: (!drained.is_empty())
@@ -272,6 +291,20 @@ fn figures(scenario: &Scenario, total: &Bucket, seconds: f64) -> Figures {
             max: latency.most().get() as f64 / 1e9,
         },
     }
+}
+
+fn classes(scenario: &Scenario, total: &Bucket) -> Vec<ClassFigures> {
+    let both = scenario.classes.iter().zip(&total.classes);
+    both.map(|(class, count)| {
+        let ended = count.good + count.late + count.failed + count.shed;
+        ClassFigures {
+            name: class.name.clone(),
+            offered: count.offered,
+            success: ratio(count.good as f64, ended as f64),
+            p99: count.latency.percentile(0.99).get() as f64 / 1e9,
+        }
+    })
+    .collect()
 }
 
 fn edges(scenario: &Scenario, total: &Bucket) -> Vec<EdgeFigures> {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use crate::change::Tried;
 use crate::judge::Verdict;
 use crate::model::{Scenario, TriggerKind};
-use crate::summary::{Point, Summary};
+use crate::summary::{Point, ServiceFigures, Summary};
 
 /// Columns of a plot.
 const WIDTH: usize = 60;
@@ -111,25 +111,31 @@ pub fn rows(sides: &[Side<'_>]) -> Vec<(String, Vec<String>)> {
     some("retries denied by a budget", &|s| s.edges.iter().map(|e| e.denied).sum());
     some("attempts held by a guard", &|s| s.edges.iter().map(|e| e.held).sum());
     some("attempts timed out", &|s| s.edges.iter().map(|e| e.timeouts).sum());
+    let classes = sides.first().map_or(0, |(_, s)| s.classes.len());
+    for at in (0..classes).filter(|_| classes > 1) {
+        let name = sides.first().map(|(_, s)| s.classes[at].name.clone()).unwrap_or_default();
+        let of = |s: &Summary| s.classes.get(at).map_or(0.0, |c| c.success * 100.0);
+        rows.push(row(&format!("success of {name}"), &|s| format!("{:.2} %", of(s))));
+    }
     let layers = sides.first().map_or(0, |(_, s)| s.edges.len());
     for at in (0..layers).filter(|_| layers > 1) {
         let name = sides.first().map(|(_, s)| s.edges[at].name.clone()).unwrap_or_default();
-        let value = |s: &Summary| format!("{:.3}", s.edges[at].amplification);
+        let value = |s: &Summary| {
+            s.edges.get(at).map_or("-".to_owned(), |e| format!("{:.3}", e.amplification))
+        };
         rows.push(row(&format!("attempts per call, {name}"), &value));
     }
     let services = sides.first().map_or(0, |(_, s)| s.services.len());
     for at in 0..services {
         let name = sides.first().map(|(_, s)| s.services[at].name.clone()).unwrap_or_default();
-        rows.push(row(&format!("{name}: requests per task"), &|s| {
-            format!("{:.3}", s.services[at].amplification)
-        }));
-        rows.push(row(&format!("{name}: longest queue"), &|s| {
-            s.services[at].longest_queue.to_string()
-        }));
-        rows.push(row(&format!("{name}: turned away"), &|s| {
-            (s.services[at].rejected + s.services[at].throttled).to_string()
-        }));
-        rows.push(row(&format!("{name}: work for nobody"), &|s| s.services[at].wasted.to_string()));
+        let mut add = |what: &str, value: &dyn Fn(&ServiceFigures) -> String| {
+            let of = |s: &Summary| s.services.get(at).map_or("-".to_owned(), value);
+            rows.push(row(&format!("{name}: {what}"), &of));
+        };
+        add("requests per task", &|s| format!("{:.3}", s.amplification));
+        add("longest queue", &|s| s.longest_queue.to_string());
+        add("turned away", &|s| (s.rejected + s.throttled).to_string());
+        add("work for nobody", &|s| s.wasted.to_string());
     }
     rows
 }

@@ -177,12 +177,14 @@ fn as_csv(scenario: &Scenario, sides: &[terminal::Side<'_>]) -> String {
                 p.open,
                 p.waiting
             );
-            p.load.iter().zip(&p.queue).for_each(|(load, queue)| {
-                let _ = write!(text, ",{load},{queue}");
-            });
-            p.amplification.iter().for_each(|n| {
-                let _ = write!(text, ",{n}");
-            });
+            // A second lab file may have fewer parts, or more.
+            let cell = |values: &[f64], at| values.get(at).map_or(String::new(), f64::to_string);
+            for at in 0..scenario.services.len() {
+                let _ = write!(text, ",{},{}", cell(&p.load, at), cell(&p.queue, at));
+            }
+            for at in 0..scenario.edges.len() {
+                let _ = write!(text, ",{}", cell(&p.amplification, at));
+            }
             text.push('\n');
         }
     }

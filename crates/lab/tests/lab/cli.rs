@@ -108,6 +108,37 @@ fn files_hold_the_same_bytes_whatever_the_threads() {
     assert!(once[2].contains("<svg") && !once[2].contains("://"), "the page needs a network");
 }
 
+/// Two lab files may have different parts.
+#[test]
+fn two_files_stand_side_by_side() {
+    let folder = tempfile::tempdir().unwrap();
+    let layered = QUEUE.replace(
+        "time = { exponential = \"100ms\" }\n",
+        "time = { exponential = \"100ms\" }\ncalls = [{ to = \"db\" }]\n[services.db]\nworkers = 10\ntime = \"1ms\"\n",
+    );
+    std::fs::write(folder.path().join("one.toml"), QUEUE).unwrap();
+    std::fs::write(folder.path().join("two.toml"), layered).unwrap();
+    for [first, second] in [["one.toml", "two.toml"], ["two.toml", "one.toml"]] {
+        let words = [
+            "run",
+            first,
+            "--against",
+            second,
+            "--seeds",
+            "1",
+            "--csv",
+            "a.csv",
+            "--html",
+            "a.html",
+        ];
+        let output = lab(folder.path(), &words);
+        assert_eq!(code(&output), 1, "{}", text(&output.stderr));
+        let csv = std::fs::read_to_string(folder.path().join("a.csv")).unwrap();
+        let cells: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+        assert!(cells.iter().all(|n| *n == cells[0]), "{first}: {cells:?}");
+    }
+}
+
 #[test]
 fn map_and_search_show_where_it_is_safe_and_what_is_better() {
     let folder = tempfile::tempdir().unwrap();
