@@ -3,9 +3,6 @@
 //! It runs the policy's own code (the core's verdict, backoff, budgets and guards) in simulated time
 //! between modelled clients and services. `docs/laboratory.md` walks through it and gives its
 //! equations. It knows no store, no clock and no network.
-//!
-//! A module imports only those before it: `numeric`, `histogram`, `model`, `read`, `measure`, `world`,
-//! `judge`, `change`, `summary`, `terminal`, `map`, `search`, `page`.
 
 pub mod change;
 pub mod histogram;

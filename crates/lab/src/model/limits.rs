@@ -20,3 +20,5 @@ pub const MOST_SEEDS: u32 = 1_000;
 pub const MOST_DEPTH: usize = 16;
 /// The most events of one run. What takes more is cut off, and the report says so.
 pub const MOST_EVENTS: u64 = 2_000_000_000;
+/// The most events of one instant. A run with more is cut off, too.
+pub const MOST_AT_ONCE: u64 = 20_000_000;

@@ -23,7 +23,7 @@ use retrial_core::schedule::DueQueue;
 use retrial_core::time::{Nanos, Timestamp};
 
 use crate::measure::{Measure, Measured};
-use crate::model::{MOST_CALLS, MOST_EVENTS, Scenario};
+use crate::model::{MOST_AT_ONCE, MOST_CALLS, MOST_EVENTS, Scenario};
 use crate::numeric::Chance;
 use arrivals::Clients;
 use calls::{Call, Reply};
@@ -100,11 +100,15 @@ struct World<'s> {
 pub fn run(scenario: &Scenario, seed: u64) -> Measured {
     let mut world = World::new(scenario, seed);
     world.prepare();
-    let mut handled = 0_u64;
+    let (mut handled, mut moment) = (0_u64, (Timestamp::default(), 0));
     while let Some(event) = world.next_event() {
         world.handle(event);
         handled += 1;
-        if handled >= MOST_EVENTS {
+        if world.now > moment.0 {
+            moment = (world.now, handled);
+        }
+        // Where nothing takes any time, a closed loop would turn for good.
+        if handled >= MOST_EVENTS || handled - moment.1 >= MOST_AT_ONCE {
             world.measure.cut_off = true;
             break;
         }

@@ -46,3 +46,12 @@ fn nothing_is_counted_twice_or_lost() {
     assert!(api.skipped > 0 || api.rejected > 0 || total.edges[0].timeouts > 0);
     assert!(total.services[1].throttled > 0 && total.services[1].errors == 0);
 }
+
+/// Where nothing takes any time, a closed loop would turn for good at one instant.
+#[test]
+fn a_loop_that_takes_no_time_is_cut_off() {
+    let text = "length = \"1m\"\n[clients.c]\narrivals = { closed = \"0s\" }\nto = \"s\"\n\
+                [services.s]\nworkers = 1\ntime = \"0s\"\n";
+    let measured = super::kit::run(text);
+    assert!(measured.cut_off && measured.buckets.len() == 1);
+}
