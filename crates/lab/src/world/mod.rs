@@ -2,7 +2,7 @@
 //!
 //! Decides what happens when: who calls, who waits, who works. About retries it decides nothing: the
 //! core's policies, guards and budgets do, as they do in the engine. Must never know how a run is
-//! judged or shown. To add a kind of event, add it to [`Event`] and its arm to `World::handle`.
+//! judged or shown. To add a kind of event, add it to `Event` and its arm to `World::handle`.
 //!
 //! Callers are in `calls`, what they keep of a callee in `gate`, callees in `server` and `server_state`, the begin of
 //! tasks in `arrivals`, and what goes wrong in `triggers`.

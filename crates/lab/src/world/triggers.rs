@@ -159,12 +159,9 @@ impl World<'_> {
         let TriggerKind::Deploy(service, parts) = self.scenario.triggers[trigger].kind else {
             return;
         };
-        let working = self.servers[service].working.iter();
-        let all: Vec<Id> = (0_u32..)
-            .zip(working)
-            .filter(|(place, _)| place % parts == part)
-            .map(|(_, id)| *id)
-            .collect();
+        // Each request has its part for as long as it is there.
+        let own = |id: &&Id| id.number() % u64::from(parts) == u64::from(part);
+        let all: Vec<Id> = self.servers[service].working.iter().filter(own).copied().collect();
         for id in all {
             self.lose(id);
         }

@@ -12,6 +12,7 @@ mod determinism;
 mod examples;
 mod kit;
 mod layers;
+mod models;
 mod page;
 mod published;
 mod queueing;
