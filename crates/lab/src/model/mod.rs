@@ -305,19 +305,20 @@ impl Scenario {
         self
     }
 
-    /// The same scenario under `factor` times the load. Closed loops have so many more clients.
+    /// The same scenario under `factor` times the load, within the limits. Closed loops have so many
+    /// more clients.
     #[must_use]
     pub fn with_load(mut self, factor: f64) -> Self {
+        let many = |n: u32| (f64::from(n) * factor).clamp(1.0, f64::from(MOST_CLIENTS)) as u32;
         for class in &mut self.classes {
             class.arrivals = match &class.arrivals {
-                Arrivals::Open { rate, poisson } => {
-                    Arrivals::Open { rate: rate.map(|r| r * factor), poisson: *poisson }
-                }
-                Arrivals::Burst { tasks, at } => {
-                    Arrivals::Burst { tasks: (f64::from(*tasks) * factor) as u32, at: *at }
-                }
+                Arrivals::Open { rate, poisson } => Arrivals::Open {
+                    rate: rate.map(|r| (r * factor).min(MOST_RATE)),
+                    poisson: *poisson,
+                },
+                Arrivals::Burst { tasks, at } => Arrivals::Burst { tasks: many(*tasks), at: *at },
                 closed @ Arrivals::Closed { .. } => {
-                    class.count = (f64::from(class.count) * factor).max(1.0) as u32;
+                    class.count = many(class.count);
                     closed.clone()
                 }
             };
@@ -325,13 +326,17 @@ impl Scenario {
         self
     }
 
-    /// The same scenario, whose triggers last `factor` times as long.
+    /// The same scenario, whose triggers last `factor` times as long. The run lasts as much longer as
+    /// they do, so that it has the same time to recover.
     #[must_use]
     pub fn with_trigger(mut self, factor: f64) -> Self {
+        let before = self.last_trigger_end().unwrap_or_default();
         self.triggers.retain(|_| factor > 0.0);
         for trigger in &mut self.triggers {
-            trigger.length = scaled(trigger.length, factor);
+            trigger.length = scaled(trigger.length, factor).min(LONGEST);
         }
+        let longer = self.last_trigger_end().unwrap_or_default().saturating_sub(before);
+        self.length = self.length.saturating_add(longer);
         self
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use retrial_lab::numeric::Chance;
 use retrial_lab::read::{self, Files};
 
 const GOOD: &str = "\
@@ -228,4 +229,46 @@ fn a_step_of_a_workflow_file_gives_the_policy() {
         said(""),
         "lab.toml:5:12: clients.web.workflow: the workflow has several steps (name one with step; there are one, two)"
     );
+}
+
+/// No text makes it panic: each is read, or refused with a place in the text.
+#[test]
+fn any_text_is_read_or_refused() {
+    let mut chance = Chance::of(1, 1);
+    let spare = [
+        "[",
+        "]",
+        "{",
+        "}",
+        "\"",
+        "=",
+        "1e9",
+        "-1",
+        "0",
+        "nan",
+        "9999999999999999",
+        "\n",
+        "api",
+        ",",
+        "é",
+    ];
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..3_000 {
+        let mut text: Vec<char> = GOOD.chars().collect();
+        for _ in 0..=chance.below(2) {
+            let at = chance.below(text.len() as u64) as usize;
+            let until = (at + chance.below(6) as usize).min(text.len());
+            let put = spare[chance.below(spare.len() as u64) as usize];
+            text.splice(at..until, put.chars());
+        }
+        let text: String = text.into_iter().collect();
+        match read::scenario("lab.toml", &text, &Files::in_folder(Path::new("."))) {
+            Ok(_) => read += 1,
+            Err(found) => {
+                assert!(found.iter().all(|d| d.line() <= text.lines().count() + 1), "{text}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(read > 10 && refused > 1_000, "{read} read, {refused} refused");
 }

@@ -204,3 +204,21 @@ fn guards_hold_calls_until_they_may_start() {
     let seen = burst(3, "rate = { calls = 1, per = \"30s\" }", MANY, "");
     assert_eq!(mean(&seen), Nanos::from_secs(40), "0, 30 and 60 s later");
 }
+
+/// A map's cells stay within the limits, and have the same time to recover.
+#[test]
+fn more_load_and_longer_triggers_stay_within_bounds() {
+    let text = "length = \"100s\"\n[clients.c]\ncount = 9\narrivals = { closed = \"1s\" }\nto = \"s\"\n\
+                [services.s]\nworkers = 1\ntime = \"1s\"\n";
+    let text = format!("{text}{}", trigger("pause", "10s", "5s", ""));
+    let model = super::kit::scenario(&text);
+    assert_eq!(model.clone().with_load(2.0).classes[0].count, 18);
+    assert_eq!(model.clone().with_load(1e9).classes[0].count, 1_000_000);
+    let longer = model.clone().with_trigger(3.0);
+    assert_eq!(
+        (longer.length, longer.last_trigger_end().unwrap()),
+        (Nanos::from_secs(110), Nanos::from_secs(25))
+    );
+    let none = model.with_trigger(0.0);
+    assert_eq!((none.length, none.triggers.len()), (Nanos::from_secs(100), 0));
+}
