@@ -208,8 +208,9 @@ mod tests {
             ..Tokens::default()
         };
         let mut bucket = Bucket::new(rules);
+        // Each look brings one and a half millionths.
         let granted =
-            (0..20_000_u64).filter(|n| bucket.retry(Timestamp::from_nanos(n * 1_000_001))).count();
+            (0..4_000_000_u64).filter(|n| bucket.retry(Timestamp::from_nanos(n * 5_000))).count();
         // The sixth token comes at 20 s, just after the last look.
         assert_eq!(granted, 5);
     }
