@@ -119,15 +119,19 @@ pub fn judge(scenario: &Scenario, seeds: u32, jobs: usize) -> Judgement {
     }
     let count = |is: fn(&Judged) -> bool| runs.iter().filter(|run| is(run)).count() as u32;
     let (recovered, good_without) = (count(|r| r.good), count(|r| r.good_without));
-    let verdict = match (recovered, good_without) {
-        (_, without) if 2 * without <= seeds => Verdict::Overloaded,
-        (recovered, _) if recovered == seeds => Verdict::Recovers,
-        (0, _) => Verdict::Metastable,
-        _ => Verdict::Vulnerable,
-    };
+    let verdict = verdict(recovered, good_without, seeds);
     let interval = wilson(recovered, seeds);
     let (width, buckets, total) = joined.map(|j| (j.width, j.buckets, j.total)).unwrap_or_default();
     Judgement { verdict, seeds, recovered, good_without, interval, runs, width, buckets, total }
+}
+
+fn verdict(recovered: u32, good_without: u32, seeds: u32) -> Verdict {
+    match recovered {
+        _ if 2 * good_without <= seeds => Verdict::Overloaded,
+        all if all == seeds => Verdict::Recovers,
+        0 => Verdict::Metastable,
+        _ => Verdict::Vulnerable,
+    }
 }
 
 /// `work` for each item, on these many threads; the results in the order of the items.
@@ -195,7 +199,8 @@ fn success(bucket: &Bucket) -> f64 {
     if ended == 0 { 1.0 } else { bucket.good() as f64 / ended as f64 }
 }
 
-/// Whether the system is good at the end of a run: tasks succeed, as many as begin, and soon enough.
+/// Whether the system is good at the end of a run: tasks succeed, as many end as begin, and they take
+/// no longer than they may.
 fn is_good(scenario: &Scenario, measured: &Measured) -> bool {
     let window = window(scenario, measured);
     !measured.cut_off && bucket_is_good(scenario, &window)
@@ -203,11 +208,11 @@ fn is_good(scenario: &Scenario, measured: &Measured) -> bool {
 
 fn bucket_is_good(scenario: &Scenario, bucket: &Bucket) -> bool {
     let judge = &scenario.judge;
-    let (offered, good, ended) = (bucket.offered(), bucket.good(), bucket.good() + bucket.bad());
-    // Of tasks that begin by chance, fewer end now and then: three deviations of a Poisson stream.
-    let least = judge.success * offered as f64 - 3.0 * (offered as f64).sqrt();
+    let (offered, ended) = (bucket.offered(), bucket.good() + bucket.bad());
+    // Both come by chance: three deviations of the difference of two Poisson streams.
+    let least = offered as f64 - 3.0 * (2.0 * offered as f64).sqrt();
     let keeps_up =
-        if offered == 0 { ended > 0 || bucket.in_progress == 0 } else { good as f64 >= least };
+        if offered == 0 { ended > 0 || bucket.in_progress == 0 } else { ended as f64 >= least };
     let soon = |limit| bucket.latency().percentile(0.99) <= limit;
     success(bucket) >= judge.success && keeps_up && judge.latency.is_none_or(soon)
 }
@@ -248,6 +253,16 @@ mod tests {
         near(wilson(10, 10), (0.722, 1.0));
         near(wilson(0, 10), (0.0, 0.278));
         near(wilson(5, 10), (0.237, 0.763));
+    }
+
+    #[test]
+    fn seeds_give_one_of_four_verdicts() {
+        assert_eq!(verdict(10, 10, 10), Verdict::Recovers);
+        assert_eq!(verdict(9, 10, 10), Verdict::Vulnerable);
+        assert_eq!(verdict(1, 6, 10), Verdict::Vulnerable);
+        assert_eq!(verdict(0, 6, 10), Verdict::Metastable);
+        assert_eq!(verdict(0, 5, 10), Verdict::Overloaded);
+        assert_eq!(verdict(1, 1, 1), Verdict::Recovers);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Queues whose waiting times are known.
 
+use retrial_lab::judge::{Verdict, judge};
 use retrial_lab::model::Scenario;
 use retrial_lab::world;
 
@@ -73,4 +74,17 @@ fn md1_waits_as_computed() {
     let total = world::run(&scenario(text), 5).total;
     let found = total.services[0].waited / total.services[0].begun as f64 / 1e6;
     assert!((found / 2.0 - 1.0).abs() < 0.02, "{found}");
+}
+
+/// A queue is stable just where its load is below 1: three per cent above are seen within an hour.
+#[test]
+fn a_load_above_one_is_overloaded_and_one_below_recovers() {
+    let verdict = |rate: u32| {
+        let text = format!(
+            "length = \"1h\"\n[clients.user]\narrivals = {{ poisson = {rate} }}\nto = \"s\"\n\
+             [services.s]\nworkers = 10\ntime = {{ exponential = \"100ms\" }}\n"
+        );
+        judge(&scenario(&text), 1, 1).verdict
+    };
+    assert_eq!((verdict(97), verdict(103)), (Verdict::Recovers, Verdict::Overloaded));
 }
