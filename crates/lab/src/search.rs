@@ -105,7 +105,7 @@ impl Bounds {
     /// Each combination with its words; those that are no policy are left out.
     #[must_use]
     pub fn policies(&self) -> Vec<(String, Policy)> {
-        let mut all = Vec::new();
+        let mut all: Vec<(String, Policy)> = Vec::new();
         for attempts in &self.attempts {
             for backoff in &self.backoffs {
                 for jitter in &self.jitters {
@@ -117,6 +117,9 @@ impl Bounds {
                 }
             }
         }
+        // One attempt needs no delay and no budget, so it comes up once a timeout.
+        let mut seen = std::collections::BTreeSet::new();
+        all.retain(|(words, _)| seen.insert(words.clone()));
         all
     }
 }
@@ -133,6 +136,7 @@ fn policy(
     let made = Policy::builder().attempts(attempts).backoff(backoff).build().ok()?;
     let mut parts = PolicyParts::from(made);
     parts.attempt_timeout = timeout;
+    let budget = budget.filter(|_| attempts > 1);
     parts.budget = budget.map(Budget::of_first_attempts).filter(|b| b.check().is_ok());
     let plural = if attempts == 1 { "" } else { "s" };
     let mut words = format!("{attempts} attempt{plural}");
@@ -229,7 +233,7 @@ mod tests {
             "attempts = [1, 3]\njitter = [\"none\", \"full\"]\nretry_budget = [0.1]\n",
         )
         .unwrap();
-        assert_eq!(read.policies().len(), 4);
+        assert_eq!(read.policies().len(), 3, "one attempt has no jitter");
         let said = |text: &str| bounds("b.toml", text).unwrap_err().to_string();
         assert_eq!(
             said("attempts = [0]"),
