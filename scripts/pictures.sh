@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Makes the pictures of README.md from real runs: the inspector of a service on a temporary store,
-# and the simulation's report of a world in which a planted bug strikes. Needs Chromium, curl and git.
+# Makes the pictures of README.md and docs from real runs: the inspector of a service on a temporary
+# store, the simulation's report of a world in which a planted bug strikes, and the laboratory's report
+# and map. Needs Chromium, curl and git.
 #
 #   scripts/pictures.sh [FOLDER]      (docs/pictures unless given)
 set -euo pipefail
@@ -46,6 +47,17 @@ picture() { # URL WIDTH,HEIGHT NAME
 }
 
 mkdir -p "$into"
+cargo build --locked --package retrial-lab --bin retrial-lab
+
+# The laboratory: a queue that stays bad beside the same one with a budget, and how far it is safe.
+lab="$target/debug/retrial-lab"
+sed 's/^latency = .*/&\nretry_budget = 0.1/' examples/lab/queue.toml >"$place/budget.toml"
+# It ends with 1: the first one does not recover.
+"$lab" run examples/lab/queue.toml --against "$place/budget.toml" --html "$place/lab.html" >"$place/log" || [ $? -eq 1 ]
+picture "file://$place/lab.html" 1200,900 laboratory
+"$lab" map examples/lab/queue.toml --sweep load=0.1..1.2/12,trigger=0..2/5 --html "$place/map.html" >"$place/log"
+picture "file://$place/map.html" 700,600 laboratory-map
+
 cargo build --locked --package retrial-service --bin retrial
 cargo build --locked --example flaky_server
 

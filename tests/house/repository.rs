@@ -31,7 +31,7 @@ fn d3_cargo_test_runs_the_simulation() {
     let root = manifest("Cargo.toml");
     assert_eq!(
         names(&root, &["workspace", "default-members"]),
-        [".", "crates/core", "crates/service", "sim"]
+        [".", "crates/core", "crates/lab", "crates/service", "sim"]
     );
     assert!(read(".cargo/config.toml").contains(r#"rustflags = ["--cfg", "madsim"]"#));
     let sweep = code(&read("sim/tests/seeds/sweep.rs"));
@@ -46,7 +46,12 @@ fn d3_cargo_test_runs_the_simulation() {
 #[test]
 fn d5_cargo_bench_measures_the_scheduler() {
     let mut scheduling = 0;
-    for (folder, path) in [("benches", "Cargo.toml"), ("sim/benches", "sim/Cargo.toml")] {
+    let folders = [
+        ("benches", "Cargo.toml"),
+        ("crates/lab/benches", "crates/lab/Cargo.toml"),
+        ("sim/benches", "sim/Cargo.toml"),
+    ];
+    for (folder, path) in folders {
         let manifest = manifest(path);
         let declared = manifest["bench"].as_array().unwrap();
         let files = rust_files(&[folder]);

@@ -8,6 +8,7 @@ mod drawn;
 mod findings;
 mod hosts;
 mod kit;
+mod laboratory;
 mod misuse;
 mod own_examples;
 mod parts;

@@ -1,5 +1,5 @@
-//! A room imports only rooms before it (docs/architecture.md, "Rooms" and "Rooms of the simulation"),
-//! and the files of some folders import each other in one direction only.
+//! A room imports only rooms before it (docs/architecture.md, "Rooms", "Rooms of the simulation" and
+//! "Rooms of the laboratory"), and the files of some folders import each other in one direction only.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,6 +58,24 @@ const SIM_ROOMS: Order = &[
     &["capsule"],
     &["page"],
     &["check"],
+    &["cli"],
+];
+
+/// The rooms of `crates/lab/src`.
+const LAB_ROOMS: Order = &[
+    &["numeric"],
+    &["histogram"],
+    &["model"],
+    &["read"],
+    &["measure"],
+    &["world"],
+    &["judge"],
+    &["change"],
+    &["summary"],
+    &["terminal"],
+    &["map"],
+    &["search"],
+    &["page"],
     &["cli"],
 ];
 
@@ -206,6 +224,7 @@ fn hold_order(order: Order, folders: &[&str]) {
 fn a_room_imports_only_rooms_before_it() {
     hold_order(ROOMS, &["crates/core/src", "src"]);
     hold_order(SIM_ROOMS, &["sim/src"]);
+    hold_order(LAB_ROOMS, &["crates/lab/src"]);
 }
 
 #[test]
@@ -221,7 +240,12 @@ fn files_of_these_folders_import_each_other_in_one_direction() {
 #[test]
 fn the_architecture_page_gives_the_same_order() {
     let page = read("docs/architecture.md");
-    for (title, order) in [("Rooms", ROOMS), ("Rooms of the simulation", SIM_ROOMS)] {
+    let tables = [
+        ("Rooms", ROOMS),
+        ("Rooms of the simulation", SIM_ROOMS),
+        ("Rooms of the laboratory", LAB_ROOMS),
+    ];
+    for (title, order) in tables {
         let (_, section) = page.split_once(&format!("\n## {title}\n")).expect(title);
         let section = section.split("\n## ").next().unwrap_or(section);
         let (_, table) = section.split_once("| room | decides |").expect(title);

@@ -10,10 +10,11 @@ use super::source::{read, root};
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// The packages of this workspace.
-const MEMBERS: [&str; 7] = [
+const MEMBERS: [&str; 8] = [
     "retrial",
     "retrial-core",
     "retrial-fuzz",
+    "retrial-lab",
     "retrial-service",
     "retrial-sim",
     "retrial-testkit",

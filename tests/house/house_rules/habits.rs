@@ -2,7 +2,8 @@
 
 use super::source::{code, hold, line_at, read, rust_files, words};
 
-const SIMULATED: [&str; 4] = ["src", "crates/core/src", "crates/service/src", "sim/src"];
+const SIMULATED: [&str; 5] =
+    ["src", "crates/core/src", "crates/lab/src", "crates/service/src", "sim/src"];
 const ROOT: [&str; 5] = ["src", "crates/core", "crates/service", "tests", "benches"];
 const ALL: [&str; 7] = ["src", "crates", "tests", "benches", "examples", "sim/src", "sim/tests"];
 

@@ -37,7 +37,9 @@ pub use tree::Format;
 pub use work_config::Environment;
 
 unstable! {
+    use file::{GUARD_KEYS, read_guards};
     use number::{millionths};
+    use policy::{KEYS as POLICY_KEYS, own as own_policy};
 }
 
 use crate::policy::{Policy, PolicyParts};

@@ -5,10 +5,13 @@ use super::{Diagnostic, execution, ir, preset, retry_config, settings, work_conf
 use crate::policy::{Dialect, Policy};
 
 /// The keys under which a step or a default gives its policy.
-pub(super) const KEYS: [&str; 5] = ["retry", "work_config", "execution", "retry_config", "preset"];
+pub const KEYS: [&str; 5] = ["retry", "work_config", "execution", "retry_config", "preset"];
 
-/// The policy among `fields`, in whichever dialect; more than one is an error.
-pub(super) fn own(fields: &Fields<'_>) -> Result<Option<Policy>, Diagnostic> {
+/// The policy among `fields`, in whichever dialect.
+///
+/// # Errors
+/// When there is more than one, or it is invalid.
+pub fn own(fields: &Fields<'_>) -> Result<Option<Policy>, Diagnostic> {
     let found = fields.at_most_one(&KEYS)?;
     found.map(|(key, node)| read(dialect_of(key), node)).transpose()
 }

@@ -61,7 +61,7 @@ pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
         target,
         idempotent: fields.get("idempotent").map(Node::boolean).transpose()?,
         inner_attempts: inner,
-        guard: guard::read(&fields)?,
+        guard: guard::read_guards(&fields)?,
         webhook: None,
     })
 }

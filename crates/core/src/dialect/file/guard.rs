@@ -19,8 +19,15 @@ const BREAKER: [&str; 6] = ["failures", "rate", "window", "min_calls", "open", "
 const ERROR_BUDGET: [&str; 5] = ["target", "window", "min_calls", "alerts", "webhook"];
 const RATE: [&str; 2] = ["calls", "per"];
 
+/// The keys of an action's guards.
+pub const GUARD_KEYS: [&str; 5] =
+    ["breaker", "concurrency", "rate", "retry_budget", "error_budget"];
+
 /// Reads the guards among an action's fields.
-pub(super) fn read(fields: &Fields<'_>) -> Result<GuardRules, Diagnostic> {
+///
+/// # Errors
+/// When one is invalid.
+pub fn read_guards(fields: &Fields<'_>) -> Result<GuardRules, Diagnostic> {
     Ok(GuardRules {
         breaker: fields.get("breaker").map(breaker).transpose()?,
         concurrency: fields.get("concurrency").map(many).transpose()?,

@@ -16,6 +16,7 @@ use serde_json::Value;
 pub(super) use action::KEYS as ACTION_KEYS;
 pub(super) use declarations::Named;
 pub use declarations::{Declarations, parse_actions};
+pub use guard::{GUARD_KEYS, read_guards};
 
 pub(super) use step::KEYS as STEP_KEYS;
 

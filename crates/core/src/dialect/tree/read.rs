@@ -37,7 +37,7 @@ impl<'n> Fields<'n> {
     ///
     /// # Errors
     /// When it is missing.
-    pub(crate) fn require(&self, key: &str, help: &str) -> Result<&'n Node, Diagnostic> {
+    pub fn require(&self, key: &str, help: &str) -> Result<&'n Node, Diagnostic> {
         self.get(key).ok_or_else(|| {
             self.place.child(key).error(format!("`{key}` is missing")).help_with(help)
         })
@@ -47,10 +47,7 @@ impl<'n> Fields<'n> {
     ///
     /// # Errors
     /// When two are there.
-    pub(crate) fn at_most_one(
-        &self,
-        keys: &[&str],
-    ) -> Result<Option<(&'n str, &'n Node)>, Diagnostic> {
+    pub fn at_most_one(&self, keys: &[&str]) -> Result<Option<(&'n str, &'n Node)>, Diagnostic> {
         let is_one = |e: &&Entry| keys.contains(&e.key.as_str()) && e.node.data != Data::Null;
         let mut found = self.entries.iter().filter(is_one);
         let first = found.next();
@@ -65,7 +62,7 @@ impl<'n> Fields<'n> {
 
     /// The table's place.
     #[must_use]
-    pub(crate) fn place(&self) -> &'n Place {
+    pub fn place(&self) -> &'n Place {
         self.place
     }
 }
@@ -129,7 +126,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub(crate) fn boolean(&self) -> Result<bool, Diagnostic> {
+    pub fn boolean(&self) -> Result<bool, Diagnostic> {
         match self.data {
             Data::Bool(b) => Ok(b),
             _ => Err(self.expected("true or false")),
@@ -140,7 +137,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub(crate) fn items(&self) -> Result<&[Node], Diagnostic> {
+    pub fn items(&self) -> Result<&[Node], Diagnostic> {
         match &self.data {
             Data::List(items) => Ok(items),
             _ => Err(self.expected("a list")),
@@ -210,7 +207,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub(crate) fn millionths(&self) -> Result<u64, Diagnostic> {
+    pub fn millionths(&self) -> Result<u64, Diagnostic> {
         let text = self.number("a number")?;
         number::scaled(text, 1_000_000).map_err(|fault| self.number_fault(text, fault))
     }
@@ -219,7 +216,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub(crate) fn share(&self) -> Result<Share, Diagnostic> {
+    pub fn share(&self) -> Result<Share, Diagnostic> {
         let share = u32::try_from(self.millionths()?).unwrap_or(u32::MAX);
         Share::from_millionths(share).map_err(|e| self.place.refuse(&e))
     }
@@ -228,7 +225,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub(crate) fn duration(&self, unit: u64) -> Result<Nanos, Diagnostic> {
+    pub fn duration(&self, unit: u64) -> Result<Nanos, Diagnostic> {
         match &self.data {
             Data::Number(text) => number::scaled(text, unit)
                 .map(Nanos::new)
@@ -258,7 +255,7 @@ impl Node {
     ///
     /// # Errors
     /// When it is anything else.
-    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
+    pub fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T, Diagnostic> {
         let all: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let word = self.text().map_err(|e| e.help_with(format!("use {}", all.join(", "))))?;
         choices.iter().find_map(|(name, value)| (*name == word).then_some(*value)).ok_or_else(

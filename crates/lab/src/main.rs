@@ -1,0 +1,7 @@
+//! The `retrial-lab` binary.
+
+mod cli;
+
+fn main() -> std::process::ExitCode {
+    cli::main()
+}

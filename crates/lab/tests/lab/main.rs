@@ -1,0 +1,18 @@
+//! Tests of the laboratory in one program.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
+
+mod bad_input;
+mod cli;
+mod determinism;
+mod examples;
+mod kit;
+mod layers;
+mod models;
+mod page;
+mod published;
+mod queueing;
