@@ -17,7 +17,7 @@ use super::super::seam::{
 };
 use super::error::Failed;
 use super::layout::{ROW, bits, length, nanos, need_text, read_need, read_row, run_at, time, uuid};
-use super::server::Server;
+use super::server::{NOW, Server};
 use super::session::{Session, Value};
 use crate::run::{Lapse, RunId, TaskId, Token};
 use crate::time::{Nanos, Timestamp};
@@ -32,7 +32,6 @@ const WALK: i64 = 64;
 const MOMENT: Nanos = Nanos::from_millis(10);
 
 const GIVEN: &str = "SELECT counter, answer, until FROM claims WHERE writer = $1 FOR UPDATE";
-const NOW: &str = "SELECT retrial_now($1)";
 const FORGET: &str = "DELETE FROM claims WHERE writer IN \
     (SELECT writer FROM claims WHERE until <= $1 FOR UPDATE SKIP LOCKED)";
 const GIVE: &str = "INSERT INTO claims (writer, counter, until, answer) VALUES ($1, $2, $3, $4) \

@@ -1,6 +1,8 @@
 //! Loads what requests read. Locks come first and always in the same order: runs by id, their rows by
 //! task, guards by name. So no two transactions wait for each other.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -11,6 +13,7 @@ use super::error::Failed;
 use super::layout::{
     Place, ROW, count, decode, nanos, read_row, run_at, sum, task_at, text, time, untext, uuid,
 };
+use super::server::NOW;
 use super::session::Session;
 use super::working_set::{Checked, Missing, ReadSet, WorkingSet};
 use crate::run::{Digest, RunId, Version};
@@ -29,7 +32,13 @@ const ORPHANS: &str = "SELECT r.run FROM unnest($1::uuid[]) r(run) \
 const KEYS: &str = "SELECT key, run, sum FROM submissions WHERE key = ANY($1)";
 const GUARDS: &str = "SELECT action, state, sum FROM guards WHERE action = ANY($1) ORDER BY action FOR NO KEY UPDATE";
 const HELD: &str = "SELECT held, count(*) FROM queue WHERE held = ANY($1) GROUP BY held";
-const NOW: &str = "SELECT retrial_now($1)";
+const SNAPSHOTS_OF: &str = "SELECT version, state, sum, run FROM snapshots WHERE run = ANY($1)";
+/// From the snapshot on.
+const EVENTS_OF: &str = "SELECT e.version, e.event, e.sum, e.run FROM unnest($1::uuid[]) w(run) \
+    JOIN events e ON e.run = w.run \
+    AND e.version >= coalesce((SELECT version FROM snapshots s WHERE s.run = w.run), 0)";
+const RESULTS_OF: &str = "SELECT place, at, step, item, attempt, result, sum, run FROM results \
+    WHERE run = ANY($1)";
 
 fn rows_named(lock: &str) -> String {
     format!(
@@ -266,6 +275,60 @@ impl WorkingSet {
         Ok(())
     }
 
+    /// Loads what [`Requests::load`](super::super::requests::Requests::load) reads of `runs`, and all
+    /// rows of the runs `queued`, with one statement for each table.
+    pub(super) async fn load_runs(
+        &mut self,
+        session: &Session,
+        runs: &[RunId],
+        queued: &[RunId],
+    ) -> Result<(), Failed> {
+        let all: Vec<RunId> = runs.iter().chain(queued).copied().collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let records = RUNS.replace("FOR NO KEY UPDATE", "");
+        let rows = rows_of_runs("");
+        let texts = [&*records, SNAPSHOTS_OF, EVENTS_OF, RESULTS_OF, &*rows];
+        let [records, snapshots, events, results, rows] = session.prepare(texts).await?;
+        let (ids, loads, queues) = (uuids(&all), uuids(runs), uuids(queued));
+        let (records, snapshots, events, results, rows) = tokio::try_join!(
+            biased;
+            session.query(&records, [&ids]),
+            session.query(&snapshots, [&loads]),
+            session.query(&events, [&loads]),
+            session.query(&results, [&loads]),
+            session.query(&rows, [&queues]),
+        )?;
+        self.take_records(&records);
+        self.mark_missing(session, &all).await?;
+        self.snapshots.extend(runs.iter().map(|run| (*run, Ok(None))));
+        for row in &snapshots {
+            let run = run_at(row, 3);
+            self.snapshots.insert(run, read_snapshot(run, row).map(Some));
+        }
+        for run in runs {
+            let from = match self.snapshots.get(run) {
+                Some(Ok(Some(snapshot))) => snapshot.version,
+                _ => Version::START,
+            };
+            self.events.insert(*run, (from, Ok(BTreeMap::new())));
+            self.results.insert(*run, (None, Ok(BTreeMap::new())));
+        }
+        for row in &events {
+            let run = run_at(row, 3);
+            take_row(self.events.get_mut(&run), read_event(run, row));
+        }
+        for row in &results {
+            let run = run_at(row, 7);
+            take_row(self.results.get_mut(&run), read_result(run, row));
+        }
+        self.take_rows(rows);
+        self.whole.extend(queued);
+        self.count_rows();
+        Ok(())
+    }
+
     async fn load_events(
         &mut self,
         session: &Session,
@@ -275,15 +338,7 @@ impl WorkingSet {
         const TEXT: &str = "SELECT version, event, sum FROM events \
             WHERE run = $1 AND version >= $2 ORDER BY version";
         let rows = session.ask(TEXT, [&uuid(run.to_bytes()), &count(from.0)]).await?;
-        let events = rows.iter().map(|row| {
-            let version: i64 = row.get(0);
-            let event: &[u8] = row.get(1);
-            let key = [&run.to_bytes()[..], &version.to_be_bytes()];
-            let is_whole = sum("events", &key, &[event]) == row.get::<_, i32>(2);
-            let version = Version(u64::try_from(version).unwrap_or_default());
-            let why = || format!("run {run}: an event is not what was written");
-            is_whole.then(|| (version, Bytes::copy_from_slice(event))).ok_or_else(why)
-        });
+        let events = rows.iter().map(|row| read_event(run, row));
         self.events.insert(run, (from, events.collect()));
         Ok(())
     }
@@ -300,21 +355,7 @@ impl WorkingSet {
             WHERE run = $1 AND at <= $2 ORDER BY place DESC LIMIT 1), 0) ORDER BY place";
         let at = after.map_or(-1, |after| count(after.0));
         let rows = session.ask(TEXT, [&uuid(run.to_bytes()), &at]).await?;
-        let results = rows.iter().map(|row| {
-            let (place, at): (i64, i64) = (row.get(0), row.get(1));
-            let (result, attempt): (&[u8], i64) = (row.get(5), row.get(4));
-            let task = task_at(row, 2);
-            let kept = ResultRow {
-                task,
-                attempt: u32::try_from(attempt).unwrap_or_default(),
-                result: Bytes::copy_from_slice(result),
-            };
-            let at = Version(u64::try_from(at).unwrap_or_default());
-            let place = u64::try_from(place).unwrap_or_default();
-            let is_whole = result_sum(run, place, at, &kept) == row.get::<_, i32>(6);
-            let why = || format!("run {run}: a result is not what was written");
-            is_whole.then_some((place, (at, kept))).ok_or_else(why)
-        });
+        let results = rows.iter().map(|row| read_result(run, row));
         self.results.insert(run, (after, results.collect()));
         Ok(())
     }
@@ -322,13 +363,7 @@ impl WorkingSet {
     async fn load_snapshot(&mut self, session: &Session, run: RunId) -> Result<(), Failed> {
         const TEXT: &str = "SELECT version, state, sum FROM snapshots WHERE run = $1";
         let rows = session.ask(TEXT, [&uuid(run.to_bytes())]).await?;
-        let snapshot = rows.first().map(|row| {
-            let version = Version(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default());
-            let snapshot = Snapshot { version, state: Bytes::copy_from_slice(row.get(1)) };
-            let is_whole = snapshot_sum(run, &snapshot) == row.get::<_, i32>(2);
-            let why = || format!("run {run}: its snapshot is not what was written");
-            is_whole.then_some(snapshot).ok_or_else(why)
-        });
+        let snapshot = rows.first().map(|row| read_snapshot(run, row));
         self.snapshots.insert(run, snapshot.transpose());
         Ok(())
     }
@@ -353,6 +388,53 @@ async fn select_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result
         true => Ok(vec![]),
         false => session.ask(&rows_of_runs(lock), [&uuids(runs)]).await,
     }
+}
+
+/// Adds a row to those of a run, or that one is damaged.
+fn take_row<K: Ord, V, F>(rows: Option<&mut (F, Checked<BTreeMap<K, V>>)>, come: Checked<(K, V)>) {
+    let Some((_, rows)) = rows else { return };
+    match (rows.as_mut(), come) {
+        (Ok(rows), Ok((key, value))) => drop(rows.insert(key, value)),
+        (Ok(_), Err(why)) => *rows = Err(why),
+        (Err(_), _) => {}
+    }
+}
+
+/// An event from `version, event, sum`.
+fn read_event(run: RunId, row: &Row) -> Checked<(Version, Bytes)> {
+    let version: i64 = row.get(0);
+    let event: &[u8] = row.get(1);
+    let key = [&run.to_bytes()[..], &version.to_be_bytes()];
+    let is_whole = sum("events", &key, &[event]) == row.get::<_, i32>(2);
+    let version = Version(u64::try_from(version).unwrap_or_default());
+    let why = || format!("run {run}: an event is not what was written");
+    is_whole.then(|| (version, Bytes::copy_from_slice(event))).ok_or_else(why)
+}
+
+/// A result from `place, at, step, item, attempt, result, sum`.
+fn read_result(run: RunId, row: &Row) -> Checked<(u64, (Version, ResultRow))> {
+    let (place, at): (i64, i64) = (row.get(0), row.get(1));
+    let (result, attempt): (&[u8], i64) = (row.get(5), row.get(4));
+    let task = task_at(row, 2);
+    let kept = ResultRow {
+        task,
+        attempt: u32::try_from(attempt).unwrap_or_default(),
+        result: Bytes::copy_from_slice(result),
+    };
+    let at = Version(u64::try_from(at).unwrap_or_default());
+    let place = u64::try_from(place).unwrap_or_default();
+    let is_whole = result_sum(run, place, at, &kept) == row.get::<_, i32>(6);
+    let why = || format!("run {run}: a result is not what was written");
+    is_whole.then_some((place, (at, kept))).ok_or_else(why)
+}
+
+/// A snapshot from `version, state, sum`.
+fn read_snapshot(run: RunId, row: &Row) -> Checked<Snapshot> {
+    let version = Version(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default());
+    let snapshot = Snapshot { version, state: Bytes::copy_from_slice(row.get(1)) };
+    let is_whole = snapshot_sum(run, &snapshot) == row.get::<_, i32>(2);
+    let why = || format!("run {run}: its snapshot is not what was written");
+    is_whole.then_some(snapshot).ok_or_else(why)
 }
 
 /// A record from `run, record, sum`.

@@ -1,15 +1,15 @@
 //! Requests that change nothing. Each sees the store at one instant and takes no lock.
 
 use super::super::guards::Guards;
-use super::super::records::Records as _;
 use super::super::requests::Requests;
 use super::super::run_index::RunIndex;
 use super::super::seam::{Answer, Request, StoreError};
 use super::error::Failed;
 use super::layout::{nanos, time};
 use super::lists;
+use super::reader::all_rows;
 use super::records::PgRecords;
-use super::server::Server;
+use super::server::{NOW, Server};
 use super::session::Session;
 use super::working_set::{Missing, WorkingSet};
 use crate::time::Timestamp;
@@ -27,7 +27,7 @@ impl<'s> ReadTransaction<'s> {
         const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let floor = server.last_time();
         let session = Session::of(&server.pool).await?;
-        let [clock] = session.prepare(["SELECT retrial_now($1)"]).await?;
+        let [clock] = session.prepare([NOW]).await?;
         let at = nanos(floor);
         let ((), now) = tokio::try_join!(biased; session.run(BEGIN), session.query(&clock, [&at]))?;
         let now = now.first().map_or(floor, |row| time(row.get(0)));
@@ -62,7 +62,7 @@ pub(super) async fn read(
 }
 
 /// Loads what the request is known to read, and then what it missed, until it can be answered.
-async fn load_and_answer(
+pub(super) async fn load_and_answer(
     session: &Session,
     now: Timestamp,
     request: &Request,
@@ -98,9 +98,8 @@ fn try_request(
 ) -> (Result<Answer, StoreError>, Vec<Missing>) {
     let (mut queue, mut guards) = (loaded.queue(), Guards::default());
     let mut records = PgRecords::new(loaded);
-    // Without the run's record it is unknown whether all its rows were found.
     let sound = match request {
-        Request::Queue(run) => records.record(*run).map(drop),
+        Request::Queue(run) => all_rows(&records, *run),
         _ => Ok(()),
     };
     let (queue, guards, run_index) = (&mut queue, &mut guards, &mut RunIndex::default());

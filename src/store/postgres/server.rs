@@ -10,6 +10,10 @@ use crate::time::{Nanos, Timestamp};
 /// How often the answered time is saved in the database.
 const SAVE_EVERY: Nanos = Nanos::from_secs(1);
 
+/// The store's time, never before `$1`. The same as `retrial_now`, which costs five times as much: a
+/// function that looks into a table is not made a part of the statement.
+pub(super) const NOW: &str =
+    "SELECT greatest(retrial_clock() + (SELECT ahead FROM clock), $1::bigint)";
 /// If the database's clock was set back, time continues from the last answered time.
 pub(super) const RAISE: &str = "UPDATE clock SET ahead = $1 - retrial_clock() \
     WHERE retrial_clock() + ahead < $1";
