@@ -11,7 +11,10 @@ use crate::time::{Nanos, Timestamp};
 use crate::workflow::Need;
 
 /// The most tasks asked for at once.
-const BATCH: usize = 64;
+const BATCH: usize = 256;
+/// How long a node that has more to do than places waits for more of them to be free, so that it asks
+/// seldom and for many.
+const GATHER: Nanos = Nanos::from_millis(2);
 
 /// Reserves due tasks while there are free places, and hands them to their lanes.
 pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
@@ -27,6 +30,11 @@ pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
         while !node.is_closing() {
             if !claim_once(&node, &mut unable).await {
                 break;
+            }
+            tokio::select! {
+                biased;
+                () = node.places.many_free() => {}
+                () = node.sleep(GATHER) => {}
             }
         }
         if node.is_closing() {
@@ -60,6 +68,7 @@ async fn claim_once<W: World>(node: &Arc<Node<W>>, unable: &mut Unable) -> bool 
     let claimed = ask(node, wanted, full).await;
     unable.notice(&claimed, node.config.lease);
     let more = claimed.tasks.len() >= wanted;
+    node.own_tokens.add(&claimed.tasks);
     for (task, place) in claimed.tasks.into_iter().zip(places) {
         let place = node.places.take(place, Arc::clone(&task.need.action));
         node.send(task.run, Message::Claimed(task, place)).await;

@@ -1,6 +1,7 @@
 //! What a lane looks after beside its messages: rows that a crash has left, and a long history.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::{Lane, LaneError};
 use crate::engine::World;
@@ -46,11 +47,12 @@ impl<W: World> Lane<W> {
             true => run::queue_of(&self.state),
             false => Vec::new(),
         };
-        leases.into_iter().filter_map(|(task, _, waits)| match waits {
-            Waits::Leased(token) => {
+        let node = Arc::clone(&self.node);
+        leases.into_iter().filter_map(move |(task, _, waits)| match waits {
+            Waits::Leased(token) if node.own_tokens.is_orphan(token) => {
                 Some(Message::Expired { task, token, lapse: Lapse::Lease, orphan: true })
             }
-            Waits::Due => None,
+            Waits::Leased(_) | Waits::Due => None,
         })
     }
 
