@@ -43,12 +43,8 @@ impl<W: World> Lane<W> {
     /// The ends of leases whose holder is known to be dead: that of a process before this one, on
     /// a store that only one process uses.
     pub(super) fn orphans(&self) -> impl Iterator<Item = Message> + use<W> {
-        let leases = match self.node.config.sole_owner {
-            true => run::queue_of(&self.state),
-            false => Vec::new(),
-        };
         let node = Arc::clone(&self.node);
-        leases.into_iter().filter_map(move |(task, _, waits)| match waits {
+        run::queue_of(&self.state).into_iter().filter_map(move |(task, _, waits)| match waits {
             Waits::Leased(token) if node.own_tokens.is_orphan(token) => {
                 Some(Message::Expired { task, token, lapse: Lapse::Lease, orphan: true })
             }

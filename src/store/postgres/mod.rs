@@ -21,8 +21,8 @@
 //! | --- | --- |
 //! | `options.rs`, `connect.rs`, `error.rs` | how to connect, how the tables are migrated, what a failure means |
 //! | `server.rs`, `session.rs` | the pool, the database's time, and one connection in use |
-//! | `layout.rs`, `definitions.rs` | how values become columns, and their checksums |
-//! | `working_set.rs`, `load.rs`, `pages.rs` | what is loaded for requests, in which order it is locked, and the SQL that loads it |
+//! | `layout.rs`, `event_rows.rs`, `definitions.rs` | how values become columns, and their checksums |
+//! | `working_set.rs`, `load.rs`, `load_history.rs`, `pages.rs` | what is loaded for requests, in which order it is locked, and the SQL that loads it |
 //! | `records.rs` | records as requests read and change them: the working set and the changes |
 //! | `writer.rs`, `write.rs`, `rows.rs` | which requests share a transaction, and the SQL that writes their changes |
 //! | `read.rs`, `reader.rs`, `lists.rs` | requests that change nothing, and which of them share a transaction |
@@ -33,9 +33,11 @@ mod claim;
 mod connect;
 mod definitions;
 mod error;
+mod event_rows;
 mod layout;
 mod lists;
 mod load;
+mod load_history;
 mod notify;
 mod options;
 mod pages;

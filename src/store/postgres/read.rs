@@ -1,17 +1,18 @@
 //! Requests that change nothing. Each sees the store at one instant and takes no lock.
 
 use super::super::guards::Guards;
+use super::super::records::Records as _;
 use super::super::requests::Requests;
 use super::super::run_index::RunIndex;
 use super::super::seam::{Answer, Request, StoreError};
 use super::error::Failed;
 use super::layout::{nanos, time};
 use super::lists;
-use super::reader::all_rows;
 use super::records::PgRecords;
 use super::server::{NOW, Server};
 use super::session::Session;
 use super::working_set::{Missing, WorkingSet};
+use crate::run::RunId;
 use crate::time::Timestamp;
 
 /// A read-only transaction in progress.
@@ -108,4 +109,10 @@ fn try_request(
     let answer = sound.and_then(|()| requests.answer(request));
     let missing = records.missing();
     (answer, missing)
+}
+
+/// # Errors
+/// When it is unknown whether all rows of `run` were found: its record is damaged.
+pub(super) fn all_rows(records: &PgRecords<'_>, run: RunId) -> Result<(), StoreError> {
+    records.record(run).map(drop)
 }

@@ -5,16 +5,14 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::guards::Guards;
-use super::super::records::Records as _;
 use super::super::requests::Requests;
 use super::super::run_index::RunIndex;
 use super::super::seam::{Answer, Request, StoreError};
 use super::error::Failed;
-use super::read::{ReadTransaction, load_and_answer};
+use super::read::{ReadTransaction, all_rows, load_and_answer};
 use super::records::PgRecords;
 use super::server::Server;
 use super::working_set::WorkingSet;
-use crate::run::RunId;
 use crate::runtime::Runtime;
 
 /// The most requests that are answered together.
@@ -43,7 +41,15 @@ impl<R: Runtime> Reader<R> {
     /// Answers loads until the last sender is dropped.
     pub(super) async fn serve(self, mut requests: mpsc::Receiver<Load>) {
         let mut batch = Vec::new();
+        let mut last = 0;
         while requests.recv_many(&mut batch, LARGEST_BATCH).await > 0 {
+            Server::gather(&self.runtime, last).await;
+            while batch.len() < LARGEST_BATCH
+                && let Ok(load) = requests.try_recv()
+            {
+                batch.push(load);
+            }
+            last = batch.len();
             batch.retain(|load| !load.is_given_up());
             match self.answer(&batch).await {
                 // What one request asks for must fail no other.
@@ -112,12 +118,6 @@ fn answers_from(loaded: &WorkingSet, batch: &[Load]) -> Vec<Option<Result<Answer
         records.missing().is_empty().then_some(answer)
     };
     batch.iter().map(answer).collect()
-}
-
-/// # Errors
-/// When it is unknown whether all rows of `run` were found: its record is damaged.
-pub(super) fn all_rows(records: &PgRecords<'_>, run: RunId) -> Result<(), StoreError> {
-    records.record(run).map(drop)
 }
 
 fn reply(batch: Vec<Load>, answers: Result<Vec<Result<Answer, StoreError>>, Failed>) {

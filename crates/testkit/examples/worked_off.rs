@@ -3,7 +3,7 @@
 //! on one private server that waits for the disk.
 //!
 //! ```text
-//! cargo bench --features postgres --bench worked_off -- [RUNS] [ROUNDS] [PLACES] [sole|shared]
+//! cargo run --release -p retrial-testkit --example worked_off -- [RUNS] [ROUNDS] [PLACES] [sole|shared]
 //! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 #![allow(clippy::print_stdout, clippy::disallowed_methods, reason = "a bench tells what it took")]
@@ -265,7 +265,7 @@ fn median(mut all: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let args: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with("--")).collect();
+    let args: Vec<String> = std::env::args().skip(1).collect();
     let number = |n: usize, or: u64| args.get(n).map_or(or, |arg| arg.parse().unwrap());
     let (runs, rounds, places) = (number(0, 5_000), number(1, 3), number(2, 256));
     let sole_owner = args.get(3).is_none_or(|arg| arg == "sole");
