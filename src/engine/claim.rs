@@ -11,7 +11,9 @@ use crate::time::{Nanos, Timestamp};
 use crate::workflow::Need;
 
 /// The most tasks asked for at once.
-const BATCH: usize = 64;
+const BATCH: usize = 256;
+/// The longest that a node which has more to do than places waits for more of them to be free.
+const GATHER: Nanos = Nanos::from_millis(10);
 
 /// Reserves due tasks while there are free places, and hands them to their lanes.
 pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
@@ -25,8 +27,12 @@ pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
             () = node.places.freed() => {}
         }
         while !node.is_closing() {
-            if !claim_once(&node, &mut unable).await {
-                break;
+            let Some(took) = claim_once(&node, &mut unable).await else { break };
+            // Where a claim takes long, the next one is worth a wait as long: it asks for more.
+            tokio::select! {
+                biased;
+                () = node.places.many_free() => {}
+                () = node.sleep(took.min(GATHER)) => {}
             }
         }
         if node.is_closing() {
@@ -53,13 +59,16 @@ impl Unable {
     }
 }
 
-/// One claim. Whether there may be more to claim at once.
-async fn claim_once<W: World>(node: &Arc<Node<W>>, unable: &mut Unable) -> bool {
-    let Some(Offer { places, full }) = node.places.offer(BATCH).await else { return false };
+/// One claim. Where there may be more to claim at once, how long the store took.
+async fn claim_once<W: World>(node: &Arc<Node<W>>, unable: &mut Unable) -> Option<Nanos> {
+    let Offer { places, full } = node.places.offer(BATCH).await?;
     let wanted = places.len();
+    let begun = node.runtime.now();
     let claimed = ask(node, wanted, full).await;
+    let took = node.runtime.now().since(begun);
     unable.notice(&claimed, node.config.lease);
     let more = claimed.tasks.len() >= wanted;
+    node.own_tokens.add(&claimed.tasks);
     for (task, place) in claimed.tasks.into_iter().zip(places) {
         let place = node.places.take(place, Arc::clone(&task.need.action));
         node.send(task.run, Message::Claimed(task, place)).await;
@@ -67,7 +76,7 @@ async fn claim_once<W: World>(node: &Arc<Node<W>>, unable: &mut Unable) -> bool 
     if let Some(next) = claimed.next_due {
         node.alarm.set(node.runtime.now().after(next.since(claimed.at)));
     }
-    more
+    more.then_some(took)
 }
 
 /// Claims with the same id until the store answers, so that a lost answer reserves nothing twice.

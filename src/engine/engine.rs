@@ -112,9 +112,8 @@ impl<W: World> Engine<W> {
         &self.0.node
     }
 
-    /// Starts an engine: reads the store's time, recovers the runs of an earlier process, and then
-    /// claims due tasks. When other nodes use the store too, it claims at once. Waits until the store
-    /// answers.
+    /// Starts an engine: reads the store's time, claims due tasks, and recovers the runs of an earlier
+    /// process meanwhile. Waits until the store answers.
     pub async fn start(
         runtime: W::Runtime,
         store: W::Store,
@@ -124,21 +123,9 @@ impl<W: World> Engine<W> {
     ) -> Self {
         let clock = first_answer(&runtime, &store).await;
         let node = Arc::new(Node::<W>::new(runtime, store, actions, config, observers, clock));
-        let begin = |node: &Arc<Node<W>>| {
-            let node = Arc::clone(node);
-            async move {
-                let recovered = recover::recover(Arc::clone(&node));
-                if node.config.sole_owner {
-                    recovered.await;
-                    claim::claim(node).await;
-                } else {
-                    // Others keep the work going, so what is due does not wait for what is not.
-                    tokio::join!(biased; recovered, claim::claim(node));
-                }
-            }
-        };
         let mut loops = vec![
-            node.runtime.spawn(begin(&node)),
+            node.runtime.spawn(recover::recover(Arc::clone(&node))),
+            node.runtime.spawn(claim::claim(Arc::clone(&node))),
             node.runtime.spawn(sweep::sweep(Arc::clone(&node))),
             node.runtime.spawn(renew::renew(Arc::clone(&node))),
         ];

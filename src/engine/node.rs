@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use super::clock::StoreClock;
 use super::lanes::Lanes;
 use super::places::Places;
+use super::recover::OwnTokens;
 use super::run_signals::RunSignals;
 use super::{Config, World};
 use crate::action::{Actions, Canceller, ContextRuntime, Reports};
@@ -37,6 +38,7 @@ pub(super) struct Node<W: World> {
     pub(super) places: Arc<Places>,
     pub(super) lanes: Lanes,
     held: Mutex<BTreeMap<(RunId, TaskId), Held>>,
+    pub(super) own_tokens: OwnTokens,
     /// Of the runs that were loaded of late.
     pub(super) definitions: Mutex<Definitions>,
     pub(super) alarm: Alarm,
@@ -88,6 +90,7 @@ impl<W: World> Node<W> {
             store,
             places: Places::new(&config, &able),
             able: Arc::new(able),
+            own_tokens: OwnTokens::new(config.sole_owner),
             actions,
             config,
             observers,

@@ -59,6 +59,13 @@ impl Places {
         Some(Offer { places, full })
     }
 
+    /// Waits until half of the places are free.
+    pub(super) async fn many_free(&self) {
+        let many = u32::try_from(self.all / 2).unwrap_or(u32::MAX).max(1);
+        // They go back at once: an offer takes them again.
+        drop(self.free.acquire_many(many).await);
+    }
+
     /// How many more places each action may have that does not have its share, and those that have.
     fn room(&self) -> (usize, BTreeSet<Arc<str>>) {
         let taken = self.taken();

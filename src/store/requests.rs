@@ -1,5 +1,8 @@
 //! What a store does with each request, whatever it keeps its records on.
 
+#[cfg(feature = "postgres")]
+mod record_bytes;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

@@ -111,7 +111,7 @@ pub(crate) struct Watched {
     sent: Mutex<Vec<Commit>>,
     trouble: Mutex<Option<Trouble>>,
     hides_active: AtomicBool,
-    never_tells_heads: AtomicBool,
+    hides_heads: AtomicBool,
     hides_expired: AtomicBool,
     unreadable: Mutex<BTreeSet<RunId>>,
     late: Mutex<Duration>,
@@ -148,7 +148,7 @@ impl Watched {
             sent: Mutex::default(),
             trouble: Mutex::default(),
             hides_active: AtomicBool::new(false),
-            never_tells_heads: AtomicBool::new(false),
+            hides_heads: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
             unreadable: Mutex::default(),
             late: Mutex::default(),
@@ -228,9 +228,9 @@ impl Watched {
         self.hides_active.store(true, Ordering::SeqCst);
     }
 
-    /// Heads are asked for in vain from here on.
-    pub(crate) fn never_tell_heads(&self) {
-        self.never_tells_heads.store(true, Ordering::SeqCst);
+    /// Whether heads are told from here on. Who asks before that waits.
+    pub(crate) fn tell_heads(&self, told: bool) {
+        self.hides_heads.store(!told, Ordering::SeqCst);
     }
 
     /// From now on these runs can't be read.
@@ -258,8 +258,11 @@ impl Store for Watched {
             Request::Load { run, .. } if self.unreadable.lock().unwrap().contains(run) => {
                 return Err(StoreError::Broken(format!("run {run} is rotten")));
             }
-            Request::Heads { .. } if self.never_tells_heads.load(Ordering::SeqCst) => {
-                return std::future::pending().await;
+            Request::Heads { .. } => {
+                while self.hides_heads.load(Ordering::SeqCst) {
+                    pass(10).await;
+                }
+                None
             }
             _ => None,
         };

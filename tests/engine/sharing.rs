@@ -56,7 +56,7 @@ async fn two_engines_share_the_work_of_one_store() {
 async fn a_node_that_shares_its_store_claims_while_it_recovers() {
     let store = Watched::new();
     let acts = Acts::new(|_| async { Ok(json!(1)) });
-    store.never_tell_heads();
+    store.tell_heads(false);
     let engine = start(&store, &acts, shared(4)).await;
     let run = submit(&engine, fan_out(3, patient(2))).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
@@ -186,4 +186,47 @@ async fn a_sole_owner_takes_its_own_work_up_at_once() {
     let history = history(&store, run).await;
     assert!(failed(&history, 1).since(dropped) <= Nanos::from_millis(100));
     assert_eq!(started(&history, 2).since(failed(&history, 1)), SECOND);
+}
+
+// It works meanwhile, and its own attempts are no dead process's.
+#[tokio::test(start_paused = true)]
+async fn a_sole_owner_that_recovers_ends_the_leases_of_the_dead_alone() {
+    let store = Watched::new();
+    let one_step = || workflow(vec![step("a", patient(3), &[], json!({}))]);
+    let hangs = Acts::new(|_: Call| std::future::pending());
+    let lost = start(&store, &hangs, Config::default()).await;
+    let left = submit(&lost, one_step()).await;
+    pass(100).await;
+    drop(lost);
+    let works = hangs.beside(|call: Call| async move {
+        pass(500).await;
+        Ok(json!(call.attempt))
+    });
+    store.tell_heads(false);
+    let next = start(&store, &works, Config::default()).await;
+    let fresh = submit(&next, one_step()).await;
+    pass(100).await;
+    assert_eq!(names(&history(&store, fresh).await).last(), Some(&"attempt_started"));
+    store.tell_heads(true);
+    for run in [left, fresh] {
+        assert_eq!(soon(next.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    }
+    let failures = |names: Vec<&str>| names.iter().filter(|n| **n == "attempt_failed").count();
+    assert_eq!(failures(names(&history(&store, left).await)), 1);
+    assert_eq!(failures(names(&history(&store, fresh).await)), 0);
+}
+
+// A node waits for more places to ask for more at once, but only for as long as that takes.
+#[tokio::test(start_paused = true)]
+async fn one_free_place_is_enough_to_go_on() {
+    let store = Watched::new();
+    let acts = Acts::new(|call: Call| async move {
+        pass(if call.task.item < 3 { 100_000 } else { 20 }).await;
+        Ok(json!(1))
+    });
+    let engine = start(&store, &acts, Config { action_share: 100, ..shared(4) }).await;
+    let run = submit(&engine, fan_out(23, patient(2))).await;
+    pass(10_000).await;
+    assert_eq!(acts.calls().len(), 23);
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
 }

@@ -5,6 +5,7 @@
 mod conformance;
 mod engines;
 pub(crate) mod kit;
+mod loads;
 mod model;
 mod news;
 mod own;

@@ -1,6 +1,7 @@
 //! What a lane looks after beside its messages: rows that a crash has left, and a long history.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::{Lane, LaneError};
 use crate::engine::World;
@@ -42,15 +43,12 @@ impl<W: World> Lane<W> {
     /// The ends of leases whose holder is known to be dead: that of a process before this one, on
     /// a store that only one process uses.
     pub(super) fn orphans(&self) -> impl Iterator<Item = Message> + use<W> {
-        let leases = match self.node.config.sole_owner {
-            true => run::queue_of(&self.state),
-            false => Vec::new(),
-        };
-        leases.into_iter().filter_map(|(task, _, waits)| match waits {
-            Waits::Leased(token) => {
+        let node = Arc::clone(&self.node);
+        run::queue_of(&self.state).into_iter().filter_map(move |(task, _, waits)| match waits {
+            Waits::Leased(token) if node.own_tokens.is_orphan(token) => {
                 Some(Message::Expired { task, token, lapse: Lapse::Lease, orphan: true })
             }
-            Waits::Due => None,
+            Waits::Leased(_) | Waits::Due => None,
         })
     }
 

@@ -2,8 +2,9 @@
 //!
 //! The index keeps the rows of each need together, so that a claim does not look at rows that the
 //! node can't run. The earliest rows of each need that it can run make up a window. Within the window
-//! the runs take turns, from the run after the one that was claimed last. If one run fills the window,
-//! a walk over the other runs adds the earliest row of each.
+//! the runs take turns, from the run after the one that was claimed last. If the window is full and a
+//! run has several rows in it, a walk over the other runs adds the earliest row of each. Rows are locked
+//! in the order of their turns, and no more of them than are taken.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use super::super::seam::{
 };
 use super::error::Failed;
 use super::layout::{ROW, bits, length, nanos, need_text, read_need, read_row, run_at, time, uuid};
-use super::server::Server;
+use super::server::{NOW, Server};
 use super::session::{Session, Value};
 use crate::run::{Lapse, RunId, TaskId, Token};
 use crate::time::{Nanos, Timestamp};
@@ -32,7 +33,6 @@ const WALK: i64 = 64;
 const MOMENT: Nanos = Nanos::from_millis(10);
 
 const GIVEN: &str = "SELECT counter, answer, until FROM claims WHERE writer = $1 FOR UPDATE";
-const NOW: &str = "SELECT retrial_now($1)";
 const FORGET: &str = "DELETE FROM claims WHERE writer IN \
     (SELECT writer FROM claims WHERE until <= $1 FOR UPDATE SKIP LOCKED)";
 const GIVE: &str = "INSERT INTO claims (writer, counter, until, answer) VALUES ($1, $2, $3, $4) \
@@ -62,26 +62,28 @@ fn take() -> String {
     const ABLE: &str = "($2 OR need = ANY($3) OR $4 AND left(need, 1) = 'h') AND need <> ALL($11)";
     format!(
         "WITH RECURSIVE {NEEDS}, \
-         near AS MATERIALIZED (SELECT q.* FROM needs n CROSS JOIN LATERAL \
+         near AS MATERIALIZED (SELECT q.*, \
+           row_number() OVER (PARTITION BY q.run ORDER BY q.due, q.turn) AS lap \
+           FROM needs n CROSS JOIN LATERAL \
            (SELECT run, step, item, due, turn FROM queue q \
             WHERE q.need = n.need AND q.due <= $1 ORDER BY q.due, q.turn LIMIT $5) q \
            WHERE n.due <= $1 AND {ABLE}), \
          walk AS ( \
            (SELECT run, 1 AS steps FROM queue WHERE run > $10 AND \
-            (SELECT count(*) FROM near) >= $5 ORDER BY run LIMIT 1) \
+            (SELECT count(*) >= $5 AND max(lap) > 1 FROM near) ORDER BY run LIMIT 1) \
            UNION ALL SELECT n.run, w.steps + 1 FROM walk w CROSS JOIN LATERAL \
            (SELECT q.run FROM queue q WHERE q.run > w.run ORDER BY q.run LIMIT 1) n \
            WHERE w.steps < {WALK}), \
          strays AS MATERIALIZED (SELECT q.* FROM walk w CROSS JOIN LATERAL \
-           (SELECT run, step, item, due, turn FROM queue q \
+           (SELECT run, step, item, due, turn, 1::bigint AS lap FROM queue q \
             WHERE q.run = w.run AND q.due <= $1 AND {ABLE} ORDER BY q.due, q.turn LIMIT 1) q \
            WHERE w.run NOT IN (SELECT run FROM near)), \
-         laps AS (SELECT *, row_number() OVER (PARTITION BY run ORDER BY due, turn) AS lap \
-           FROM (SELECT * FROM near UNION ALL SELECT * FROM strays) due), \
-         taken AS MATERIALIZED (SELECT q.run, q.step, q.item, l.lap FROM laps l \
-           JOIN queue q ON q.run = l.run AND q.step = l.step AND q.item = l.item \
-             AND q.due = l.due AND q.turn = l.turn \
-           ORDER BY l.lap, l.run <= $6, l.run LIMIT $7 FOR UPDATE OF q SKIP LOCKED), \
+         laps AS MATERIALIZED (SELECT * FROM near UNION ALL SELECT * FROM strays), \
+         taken AS MATERIALIZED (SELECT q.*, l.lap \
+           FROM (SELECT * FROM laps ORDER BY lap, run <= $6, run) l CROSS JOIN LATERAL \
+           (SELECT run, step, item FROM queue q WHERE q.run = l.run AND q.step = l.step \
+             AND q.item = l.item AND q.due = l.due AND q.turn = l.turn FOR UPDATE SKIP LOCKED) q \
+           LIMIT $7), \
          placed AS MATERIALIZED (SELECT run, step, item, \
            row_number() OVER (ORDER BY lap, run <= $6, run) AS place FROM taken), \
          turned AS MATERIALIZED (SELECT *, nextval('turns') AS turn \
@@ -203,8 +205,12 @@ impl Claims {
         if !answer.tasks.is_empty() {
             let bytes = to_vec(&answer).map_err(|e| Failed::Before(e.to_string()))?;
             let (writer, counter) = (bits(claim.id.writer), bits(claim.id.counter));
-            session.ask(FORGET, [&now_]).await?;
-            session.ask(GIVE, [&writer, &counter, &until_, &bytes]).await?;
+            let [forget, give] = session.prepare([FORGET, GIVE]).await?;
+            tokio::try_join!(
+                biased;
+                session.query(&forget, [&now_]),
+                session.query(&give, [&writer, &counter, &until_, &bytes]),
+            )?;
         }
         Ok(answer)
     }

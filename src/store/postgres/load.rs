@@ -1,25 +1,22 @@
 //! Loads what requests read. Locks come first and always in the same order: runs by id, their rows by
 //! task, guards by name. So no two transactions wait for each other.
 
-use bytes::Bytes;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::super::requests::Record;
-use super::super::seam::{ResultRow, Snapshot};
 use super::error::Failed;
-use super::layout::{
-    Place, ROW, count, decode, nanos, read_row, run_at, sum, task_at, text, time, untext, uuid,
-};
+use super::layout::{Place, ROW, decode, nanos, read_row, run_at, sum, text, time, untext, uuid};
+use super::server::NOW;
 use super::session::Session;
 use super::working_set::{Checked, Missing, ReadSet, WorkingSet};
-use crate::run::{Digest, RunId, Version};
+use crate::run::{Digest, RunId};
 use crate::time::Timestamp;
 
 /// The most held tasks of one action that one transaction lets through.
 const LET_THROUGH: i64 = 256;
 
-const RUNS: &str = "SELECT run, record, sum, updated FROM runs WHERE run = ANY($1) \
+pub(super) const RUNS: &str = "SELECT run, record, sum, updated FROM runs WHERE run = ANY($1) \
     ORDER BY run FOR NO KEY UPDATE";
 const PAGE: &str = "SELECT run, record, sum, updated FROM runs \
     WHERE run >= $1 AND run IS DISTINCT FROM $2 ORDER BY run LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
@@ -29,7 +26,6 @@ const ORPHANS: &str = "SELECT r.run FROM unnest($1::uuid[]) r(run) \
 const KEYS: &str = "SELECT key, run, sum FROM submissions WHERE key = ANY($1)";
 const GUARDS: &str = "SELECT action, state, sum FROM guards WHERE action = ANY($1) ORDER BY action FOR NO KEY UPDATE";
 const HELD: &str = "SELECT held, count(*) FROM queue WHERE held = ANY($1) GROUP BY held";
-const NOW: &str = "SELECT retrial_now($1)";
 
 fn rows_named(lock: &str) -> String {
     format!(
@@ -39,7 +35,7 @@ fn rows_named(lock: &str) -> String {
     )
 }
 
-fn rows_of_runs(lock: &str) -> String {
+pub(super) fn rows_of_runs(lock: &str) -> String {
     format!("SELECT {ROW} FROM queue q WHERE q.run = ANY($1) ORDER BY q.run, q.step, q.item {lock}")
 }
 
@@ -73,7 +69,7 @@ impl TaskColumns {
     }
 }
 
-fn uuids<'r>(runs: impl IntoIterator<Item = &'r RunId>) -> Vec<Uuid> {
+pub(super) fn uuids<'r>(runs: impl IntoIterator<Item = &'r RunId>) -> Vec<Uuid> {
     runs.into_iter().map(|run| uuid(run.to_bytes())).collect()
 }
 
@@ -122,7 +118,7 @@ impl WorkingSet {
         self.mark_missing(session, &reads.runs.iter().copied().collect::<Vec<_>>()).await
     }
 
-    fn take_records(&mut self, rows: &[Row]) {
+    pub(super) fn take_records(&mut self, rows: &[Row]) {
         for row in rows {
             let run = run_at(row, 0);
             self.updated = self.updated.max(time(row.get(3)));
@@ -131,7 +127,11 @@ impl WorkingSet {
     }
 
     /// Runs that were not found do not exist, unless they have events: then they are damaged.
-    async fn mark_missing(&mut self, session: &Session, runs: &[RunId]) -> Result<(), Failed> {
+    pub(super) async fn mark_missing(
+        &mut self,
+        session: &Session,
+        runs: &[RunId],
+    ) -> Result<(), Failed> {
         let missing: Vec<RunId> =
             runs.iter().filter(|run| !self.records.contains_key(run)).copied().collect();
         if missing.is_empty() {
@@ -145,7 +145,7 @@ impl WorkingSet {
         Ok(())
     }
 
-    fn take_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
+    pub(super) fn take_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
         for row in rows {
             let (place, full) = read_row(&row);
             match full {
@@ -265,73 +265,6 @@ impl WorkingSet {
         self.count_rows();
         Ok(())
     }
-
-    async fn load_events(
-        &mut self,
-        session: &Session,
-        run: RunId,
-        from: Version,
-    ) -> Result<(), Failed> {
-        const TEXT: &str = "SELECT version, event, sum FROM events \
-            WHERE run = $1 AND version >= $2 ORDER BY version";
-        let rows = session.ask(TEXT, [&uuid(run.to_bytes()), &count(from.0)]).await?;
-        let events = rows.iter().map(|row| {
-            let version: i64 = row.get(0);
-            let event: &[u8] = row.get(1);
-            let key = [&run.to_bytes()[..], &version.to_be_bytes()];
-            let is_whole = sum("events", &key, &[event]) == row.get::<_, i32>(2);
-            let version = Version(u64::try_from(version).unwrap_or_default());
-            let why = || format!("run {run}: an event is not what was written");
-            is_whole.then(|| (version, Bytes::copy_from_slice(event))).ok_or_else(why)
-        });
-        self.events.insert(run, (from, events.collect()));
-        Ok(())
-    }
-
-    async fn load_results(
-        &mut self,
-        session: &Session,
-        run: RunId,
-        after: Option<Version>,
-    ) -> Result<(), Failed> {
-        // Begins one before the first that is needed, so that a lost result after it is noticed.
-        const TEXT: &str = "SELECT place, at, step, item, attempt, result, sum FROM results \
-            WHERE run = $1 AND place >= coalesce((SELECT place FROM results \
-            WHERE run = $1 AND at <= $2 ORDER BY place DESC LIMIT 1), 0) ORDER BY place";
-        let at = after.map_or(-1, |after| count(after.0));
-        let rows = session.ask(TEXT, [&uuid(run.to_bytes()), &at]).await?;
-        let results = rows.iter().map(|row| {
-            let (place, at): (i64, i64) = (row.get(0), row.get(1));
-            let (result, attempt): (&[u8], i64) = (row.get(5), row.get(4));
-            let task = task_at(row, 2);
-            let kept = ResultRow {
-                task,
-                attempt: u32::try_from(attempt).unwrap_or_default(),
-                result: Bytes::copy_from_slice(result),
-            };
-            let at = Version(u64::try_from(at).unwrap_or_default());
-            let place = u64::try_from(place).unwrap_or_default();
-            let is_whole = result_sum(run, place, at, &kept) == row.get::<_, i32>(6);
-            let why = || format!("run {run}: a result is not what was written");
-            is_whole.then_some((place, (at, kept))).ok_or_else(why)
-        });
-        self.results.insert(run, (after, results.collect()));
-        Ok(())
-    }
-
-    async fn load_snapshot(&mut self, session: &Session, run: RunId) -> Result<(), Failed> {
-        const TEXT: &str = "SELECT version, state, sum FROM snapshots WHERE run = $1";
-        let rows = session.ask(TEXT, [&uuid(run.to_bytes())]).await?;
-        let snapshot = rows.first().map(|row| {
-            let version = Version(u64::try_from(row.get::<_, i64>(0)).unwrap_or_default());
-            let snapshot = Snapshot { version, state: Bytes::copy_from_slice(row.get(1)) };
-            let is_whole = snapshot_sum(run, &snapshot) == row.get::<_, i32>(2);
-            let why = || format!("run {run}: its snapshot is not what was written");
-            is_whole.then_some(snapshot).ok_or_else(why)
-        });
-        self.snapshots.insert(run, snapshot.transpose());
-        Ok(())
-    }
 }
 
 async fn select_rows(
@@ -357,7 +290,9 @@ async fn select_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result
 
 /// A record from `run, record, sum`.
 pub(super) fn read_record(run: RunId, row: &Row) -> Checked<Record> {
-    let record = decode("runs", &[&run.to_bytes()], row.get(1), row.get(2));
+    let bytes = row.get(1);
+    let is_whole = sum("runs", &[&run.to_bytes()], &[bytes]) == row.get::<_, i32>(2);
+    let record = is_whole.then(|| Record::from_bytes(bytes)).flatten();
     record.ok_or_else(|| format!("run {run}: its record is not what was written"))
 }
 
@@ -369,16 +304,4 @@ pub(super) fn read_guard<T: serde::de::DeserializeOwned>(
     let stored = row.get::<_, Option<i32>>(2);
     let state = stored.and_then(|stored| decode("guards", &[action.as_bytes()], state, stored));
     state.map(Some).ok_or_else(|| format!("the store: the guards of action `{action}`"))
-}
-
-pub(super) fn result_sum(run: RunId, place: u64, at: Version, row: &ResultRow) -> i32 {
-    let (step, item) = (row.task.step.0.to_be_bytes(), row.task.item.to_be_bytes());
-    let (at, attempt) = (at.0.to_be_bytes(), row.attempt.to_be_bytes());
-    let value = [&at[..], &step, &item, &attempt, &row.result];
-    sum("results", &[&run.to_bytes(), &place.to_be_bytes()], &value)
-}
-
-pub(super) fn snapshot_sum(run: RunId, snapshot: &Snapshot) -> i32 {
-    let version = snapshot.version.0.to_be_bytes();
-    sum("snapshots", &[&run.to_bytes()], &[&version, &snapshot.state])
 }

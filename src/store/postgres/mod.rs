@@ -21,11 +21,11 @@
 //! | --- | --- |
 //! | `options.rs`, `connect.rs`, `error.rs` | how to connect, how the tables are migrated, what a failure means |
 //! | `server.rs`, `session.rs` | the pool, the database's time, and one connection in use |
-//! | `layout.rs`, `definitions.rs` | how values become columns, and their checksums |
-//! | `working_set.rs`, `load.rs`, `pages.rs` | what is loaded for requests, in which order it is locked, and the SQL that loads it |
+//! | `layout.rs`, `event_rows.rs`, `definitions.rs` | how values become columns, and their checksums |
+//! | `working_set.rs`, `load.rs`, `load_history.rs`, `pages.rs` | what is loaded for requests, in which order it is locked, and the SQL that loads it |
 //! | `records.rs` | records as requests read and change them: the working set and the changes |
 //! | `writer.rs`, `write.rs`, `rows.rs` | which requests share a transaction, and the SQL that writes their changes |
-//! | `read.rs`, `lists.rs` | requests that change nothing |
+//! | `read.rs`, `reader.rs`, `lists.rs` | requests that change nothing, and which of them share a transaction |
 //! | `claim.rs` | claims and expired leases |
 //! | `notify.rs` | hints to other nodes that something is due |
 
@@ -33,13 +33,16 @@ mod claim;
 mod connect;
 mod definitions;
 mod error;
+mod event_rows;
 mod layout;
 mod lists;
 mod load;
+mod load_history;
 mod notify;
 mod options;
 mod pages;
 mod read;
+mod reader;
 mod records;
 mod rows;
 mod server;
@@ -64,11 +67,14 @@ use crate::runtime::{Runtime, Task};
 use crate::time::Nanos;
 use claim::Claims;
 use notify::Notifier;
+use reader::{Load, Reader};
 use server::Server;
 use writer::{Call, Writer};
 
 /// How many requests can wait for a writer. Further callers wait to send theirs.
 const WAITING: usize = 256;
+/// How many loads of runs are answered at once, each with those that wait meanwhile.
+const READERS: usize = 2;
 /// How much longer than a statement an answer may take.
 const GRACE: Nanos = Nanos::from_secs(5);
 
@@ -79,6 +85,7 @@ pub struct PostgresStore<R> {
     server: Arc<Server>,
     claims: Mutex<Claims>,
     writers: Vec<mpsc::Sender<Call>>,
+    readers: Vec<mpsc::Sender<Load>>,
     closed: Vec<oneshot::Receiver<()>>,
     news: Arc<Notify>,
     _listening: Task,
@@ -118,16 +125,24 @@ impl<R: Runtime> PostgresStore<R> {
             writers.push(requests);
             closed.push(told);
         }
+        let readers = std::iter::repeat_with(|| {
+            let (loads, waiting) = mpsc::channel(WAITING);
+            let reader = Reader { runtime: runtime.clone(), server: Arc::clone(&server) };
+            runtime.spawn(reader.serve(waiting)).detach();
+            loads
+        });
+        let readers = readers.take(READERS).collect();
         let news = Arc::new(Notify::new());
         let listening = notify::listen(runtime.clone(), options, tls, notifier, Arc::clone(&news));
         let _listening = runtime.spawn(listening);
-        Ok(Self { runtime, server, claims: Mutex::default(), writers, closed, news, _listening })
+        let claims = Mutex::default();
+        Ok(Self { runtime, server, claims, writers, readers, closed, news, _listening })
     }
 
     /// Finishes the requests in flight and closes the connections.
     pub async fn close(self) {
-        let Self { writers, closed, server, _listening: listening, .. } = self;
-        drop((writers, listening));
+        let Self { writers, readers, closed, server, _listening: listening, .. } = self;
+        drop((writers, readers, listening));
         for closed in closed {
             // The writer drops its end when it has finished.
             let _ = closed.await;
@@ -135,12 +150,19 @@ impl<R: Runtime> PostgresStore<R> {
         server.pool.close();
     }
 
+    /// Sends the request to a reader.
+    async fn load(&self, run: RunId, request: Request) -> Result<Answer, StoreError> {
+        let gone = || StoreError::NotDone("the store's reader has stopped".into());
+        let reader = one_of(&self.readers, run).ok_or_else(gone)?;
+        let (reply, answer) = oneshot::channel();
+        reader.send(Load { request, reply }).await.map_err(|_| gone())?;
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+
     /// Sends the request to the writer of `run`.
     async fn write(&self, run: RunId, request: Request) -> Result<Answer, StoreError> {
         let gone = || "the store's writer has stopped".to_owned();
-        let [.., last] = run.to_bytes();
-        let writer = self.writers.get(usize::from(last) % self.writers.len().max(1));
-        let writer = writer.ok_or_else(|| StoreError::NotDone(gone()))?;
+        let writer = one_of(&self.writers, run).ok_or_else(|| StoreError::NotDone(gone()))?;
         let (reply, answer) = oneshot::channel();
         let sent = writer.send(Call::new(request, reply)).await;
         sent.map_err(|_| StoreError::NotDone(gone()))?;
@@ -160,6 +182,12 @@ impl<R: Runtime> PostgresStore<R> {
             }
         }
     }
+}
+
+/// Always the same for a run.
+fn one_of<T>(all: &[T], run: RunId) -> Option<&T> {
+    let [.., last] = run.to_bytes();
+    all.get(usize::from(last) % all.len().max(1))
 }
 
 /// Stands for requests that concern no run: one writer does them all.
@@ -191,10 +219,9 @@ impl<R: Runtime> Store for PostgresStore<R> {
             Request::Expired { limit } => {
                 self.in_time(claim::expired(&self.server, *limit)).await.map(Answer::Expired)
             }
+            Request::Load { run, .. } | Request::Queue(run) => self.load(*run, request).await,
             Request::Clock
-            | Request::Load { .. }
             | Request::Heads { .. }
-            | Request::Queue(_)
             | Request::Letters(_)
             | Request::Letter(_)
             | Request::List(_)

@@ -9,9 +9,10 @@ use super::error::Failed;
 use super::layout::{nanos, time};
 use super::lists;
 use super::records::PgRecords;
-use super::server::Server;
+use super::server::{NOW, Server};
 use super::session::Session;
 use super::working_set::{Missing, WorkingSet};
+use crate::run::RunId;
 use crate::time::Timestamp;
 
 /// A read-only transaction in progress.
@@ -27,7 +28,7 @@ impl<'s> ReadTransaction<'s> {
         const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let floor = server.last_time();
         let session = Session::of(&server.pool).await?;
-        let [clock] = session.prepare(["SELECT retrial_now($1)"]).await?;
+        let [clock] = session.prepare([NOW]).await?;
         let at = nanos(floor);
         let ((), now) = tokio::try_join!(biased; session.run(BEGIN), session.query(&clock, [&at]))?;
         let now = now.first().map_or(floor, |row| time(row.get(0)));
@@ -62,7 +63,7 @@ pub(super) async fn read(
 }
 
 /// Loads what the request is known to read, and then what it missed, until it can be answered.
-async fn load_and_answer(
+pub(super) async fn load_and_answer(
     session: &Session,
     now: Timestamp,
     request: &Request,
@@ -98,9 +99,8 @@ fn try_request(
 ) -> (Result<Answer, StoreError>, Vec<Missing>) {
     let (mut queue, mut guards) = (loaded.queue(), Guards::default());
     let mut records = PgRecords::new(loaded);
-    // Without the run's record it is unknown whether all its rows were found.
     let sound = match request {
-        Request::Queue(run) => records.record(*run).map(drop),
+        Request::Queue(run) => all_rows(&records, *run),
         _ => Ok(()),
     };
     let (queue, guards, run_index) = (&mut queue, &mut guards, &mut RunIndex::default());
@@ -109,4 +109,10 @@ fn try_request(
     let answer = sound.and_then(|()| requests.answer(request));
     let missing = records.missing();
     (answer, missing)
+}
+
+/// # Errors
+/// When it is unknown whether all rows of `run` were found: its record is damaged.
+pub(super) fn all_rows(records: &PgRecords<'_>, run: RunId) -> Result<(), StoreError> {
+    records.record(run).map(drop)
 }

@@ -26,15 +26,16 @@ pub(super) struct Changes {
     pub(super) new_runs: BTreeSet<RunId>,
     pub(super) records: BTreeMap<RunId, Record>,
     pub(super) keys: BTreeMap<Digest, RunId>,
-    pub(super) events: BTreeMap<(RunId, Version), Bytes>,
+    /// Those of each commit, by the version of the first.
+    pub(super) events: BTreeMap<(RunId, Version), Vec<Bytes>>,
     /// By run and place, with the run's version after their commit.
     pub(super) results: BTreeMap<(RunId, u64), (Version, ResultRow)>,
     pub(super) snapshots: BTreeMap<RunId, Snapshot>,
     pub(super) letters: BTreeMap<LetterId, StoredLetter>,
     pub(super) guards: BTreeMap<String, State>,
     pub(super) definitions: Vec<StoredDefinition>,
-    /// Removes a run's events from the first version up to the second.
-    pub(super) trimmed: Vec<(RunId, Version, Version)>,
+    /// Removes a run's events up to the version.
+    pub(super) trimmed: Vec<(RunId, Version)>,
     /// Runs to remove, and their submission keys.
     pub(super) removed_runs: BTreeSet<RunId>,
     pub(super) removed_keys: BTreeSet<Digest>,
@@ -96,8 +97,9 @@ impl Records for PgRecords<'_> {
         from: Version,
         events: &[Bytes],
     ) -> Result<(), StoreError> {
-        let numbered = events.iter().enumerate().map(|(n, e)| ((run, from.after(n)), e.clone()));
-        self.changes.events.extend(numbered);
+        if !events.is_empty() {
+            self.changes.events.insert((run, from), events.to_vec());
+        }
         Ok(())
     }
 
@@ -128,8 +130,8 @@ impl Records for PgRecords<'_> {
         Ok(())
     }
 
-    fn remove_events(&mut self, run: RunId, from: Version, to: Version) -> Result<(), StoreError> {
-        self.changes.trimmed.push((run, from, to));
+    fn remove_events(&mut self, run: RunId, _: Version, to: Version) -> Result<(), StoreError> {
+        self.changes.trimmed.push((run, to));
         Ok(())
     }
 

@@ -5,8 +5,10 @@ use uuid::Uuid;
 use super::super::letters::LetterStatus;
 use super::definitions::define;
 use super::error::Failed;
+use super::event_rows::pack;
 use super::layout::{count, encode, nanos, phase_text, sum, text, uuid};
-use super::load::{TaskColumns, result_sum, snapshot_sum};
+use super::load::TaskColumns;
+use super::load_history::{result_sum, snapshot_sum};
 use super::pages::{body_sum, head_sum};
 use super::records::Changes;
 use super::rows::ChangedRows;
@@ -40,8 +42,10 @@ const LETTERS: &str = "INSERT INTO letters (run, step, item, head, head_sum, bod
 const GUARDS: &str = "UPDATE guards g SET state = u.state, sum = u.sum \
     FROM unnest($1::text[], $2::bytea[], $3::int[]) u(action, state, sum) \
     WHERE g.action = u.action";
-const TRIMMED: &str = "DELETE FROM events e USING unnest($1::uuid[], $2::bigint[], $3::bigint[]) \
-    u(run, low, high) WHERE e.run = u.run AND e.version >= u.low AND e.version < u.high";
+/// The row that holds the first event to be kept stays whole.
+const TRIMMED: &str = "DELETE FROM events e USING unnest($1::uuid[], $2::bigint[]) u(run, high) \
+    WHERE e.run = u.run AND e.version < \
+    (SELECT max(k.version) FROM events k WHERE k.run = u.run AND k.version <= u.high)";
 const REMOVE_RUNS: [&str; 6] = [
     "DELETE FROM events WHERE run = ANY($1)",
     "DELETE FROM results WHERE run = ANY($1)",
@@ -96,7 +100,7 @@ async fn runs(session: &Session, changes: &Changes, now: Timestamp) -> Result<()
         let (mut names, mut phases) = (Vec::new(), Vec::new());
         let (mut created, mut letters, mut folded) = (Vec::new(), Vec::new(), Vec::new());
         for (run, record) in chosen {
-            let bytes = encode(record)?;
+            let bytes = record.to_bytes();
             sums.push(sum("runs", &[&run.to_bytes()], &[&bytes]));
             ids.push(uuid(run.to_bytes()));
             records.push(bytes);
@@ -132,15 +136,18 @@ async fn keys(session: &Session, changes: &Changes) -> Result<(), Failed> {
 
 async fn events(session: &Session, changes: &Changes) -> Result<(), Failed> {
     let (mut runs, mut versions) = (Vec::new(), Vec::new());
-    let (mut events, mut sums) = (Vec::<&[u8]>::new(), Vec::new());
-    for ((run, version), event) in &changes.events {
+    let (mut packs, mut sums) = (Vec::new(), Vec::new());
+    for ((run, version), events) in &changes.events {
         let key = [&run.to_bytes()[..], &version.0.to_be_bytes()];
-        sums.push(sum("events", &key, &[event]));
+        let too_long = || Failed::Before("an event is too long to be stored".into());
+        let pack = pack(events).ok_or_else(too_long)?;
+        sums.push(sum("events", &key, &[&pack]));
         runs.push(uuid(run.to_bytes()));
         versions.push(count(version.0));
-        events.push(event);
+        packs.push(pack);
     }
-    session.write(runs.len(), EVENTS, [&runs, &versions, &events, &sums]).await.map(drop)
+    let packs: Vec<&[u8]> = packs.iter().map(|pack| &pack[..]).collect();
+    session.write(runs.len(), EVENTS, [&runs, &versions, &packs, &sums]).await.map(drop)
 }
 
 async fn results(session: &Session, changes: &Changes) -> Result<(), Failed> {
@@ -214,13 +221,12 @@ async fn guards(session: &Session, changes: &Changes) -> Result<(), Failed> {
 }
 
 async fn remove(session: &Session, changes: &Changes) -> Result<(), Failed> {
-    let (mut runs, mut low, mut high) = (Vec::new(), Vec::new(), Vec::new());
-    for (run, from, to) in &changes.trimmed {
+    let (mut runs, mut high) = (Vec::new(), Vec::new());
+    for (run, to) in &changes.trimmed {
         runs.push(uuid(run.to_bytes()));
-        low.push(count(from.0));
         high.push(count(to.0));
     }
-    session.write(runs.len(), TRIMMED, [&runs, &low, &high]).await?;
+    session.write(runs.len(), TRIMMED, [&runs, &high]).await?;
     let runs: Vec<Uuid> = changes.removed_runs.iter().map(|run| uuid(run.to_bytes())).collect();
     for text in REMOVE_RUNS {
         session.write(runs.len(), text, [&runs]).await?;

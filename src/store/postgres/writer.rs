@@ -93,10 +93,12 @@ impl<R: Runtime> Writer<R> {
     ) {
         let mut waiting = VecDeque::new();
         let mut come = Vec::new();
+        let mut last = 0;
         loop {
             if waiting.is_empty() && requests.recv_many(&mut come, LARGEST_BATCH).await == 0 {
                 break;
             }
+            Server::gather(&self.runtime, last).await;
             while come.len() + waiting.len() < LARGEST_BATCH
                 && let Ok(work) = requests.try_recv()
             {
@@ -104,6 +106,7 @@ impl<R: Runtime> Writer<R> {
             }
             waiting.extend(come.drain(..));
             let batch = gather(&mut waiting);
+            last = batch.len();
             self.do_all(batch).await;
         }
         drop(closed);

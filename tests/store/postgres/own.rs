@@ -72,7 +72,7 @@ fn claim(writer: u64, counter: u64, limit: usize) -> Claim {
 }
 
 /// A connection that looks into a store's tables.
-async fn inside(options: &PostgresOptions) -> Client {
+pub(super) async fn inside(options: &PostgresOptions) -> Client {
     let client = server().client("postgres").await;
     client.batch_execute(&format!("SET search_path TO {}", schema_of(options))).await.unwrap();
     client
@@ -83,8 +83,7 @@ async fn inside(options: &PostgresOptions) -> Client {
 async fn decision_19_damage_is_told_and_leaves_other_runs_be() {
     let damages = [
         "UPDATE runs SET record = set_byte(record, 9, 0)",
-        "UPDATE runs SET record = \
-         convert_to(replace(convert_from(record, 'UTF8'), '\"w\"', '\"v\"'), 'UTF8')",
+        "UPDATE runs SET record = overlay(record PLACING '\\x76' FROM position('\\x77' IN record))",
         "UPDATE events SET event = '\\x00' WHERE version = 1",
         "DELETE FROM events WHERE version = 0",
         "DELETE FROM runs",
