@@ -160,6 +160,8 @@ pub enum StoreAnswer {
 pub struct CommitRecord {
     /// Store time of the answer: exact, where it is the first to this.
     pub at: Timestamp,
+    /// The incarnation of the node that sent it.
+    pub writer: u64,
     /// The run.
     pub run: RunId,
     /// The number of the first event.

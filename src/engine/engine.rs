@@ -371,7 +371,13 @@ impl<W: World> Node<W> {
         run: RunId,
         after: Option<Version>,
     ) -> Result<Option<Loaded>, StoreError> {
-        let loaded = self.until_answered(|| self.store.load(run, after)).await?;
+        let loaded = match self.until_answered(|| self.store.load(run, after)).await {
+            // A snapshot only saves the replay: where it is damaged, the events say the same.
+            Err(StoreError::Broken(_)) if after.is_none() => {
+                self.until_answered(|| self.store.load(run, Some(Version::START))).await?
+            }
+            loaded => loaded?,
+        };
         if let Some(loaded) = &loaded {
             self.clock.hear(loaded.at, &self.runtime);
         }

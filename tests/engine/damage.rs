@@ -78,7 +78,26 @@ async fn leases_of_runs_that_cannot_be_read_hide_no_later_ones() {
     pass(1_000).await;
     assert_eq!(acts.calls().len(), 601);
     drop(first);
-    store.make_unreadable(rotten);
+    store.make_unreadable(rotten.into_iter().flat_map(|run| [(run, false), (run, true)]));
     let engine = start(&store, &acts, config).await;
     assert_eq!(soon(engine.outcome(last)).await.unwrap().outcome, Outcome::Completed);
+}
+
+/// A snapshot only saves the replay: a run whose snapshot rotted goes on from its events.
+#[tokio::test(start_paused = true)]
+async fn decision_19_a_run_goes_on_without_its_snapshot() {
+    let acts = Acts::new(|call: Call| async move {
+        match call.attempt {
+            1 => std::future::pending().await,
+            _ => Ok(json!(1)),
+        }
+    });
+    let store = Watched::new();
+    let first = start(&store, &acts, Config::default()).await;
+    let run = submit(&first, workflow(vec![step("a", patient(3), &[], json!({}))])).await;
+    pass(100).await;
+    drop(first);
+    store.make_unreadable([(run, false)]);
+    let engine = start(&store, &acts, Config::default()).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
 }

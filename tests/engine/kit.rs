@@ -113,7 +113,7 @@ pub(crate) struct Watched {
     hides_active: AtomicBool,
     hides_heads: AtomicBool,
     hides_expired: AtomicBool,
-    unreadable: Mutex<BTreeSet<RunId>>,
+    unreadable: Mutex<BTreeSet<(RunId, bool)>>,
     late: Mutex<Duration>,
     late_commits: Mutex<Option<(RunId, Duration)>>,
     loads: AtomicUsize,
@@ -233,9 +233,9 @@ impl Watched {
         self.hides_heads.store(!told, Ordering::SeqCst);
     }
 
-    /// From now on these runs can't be read.
-    pub(crate) fn make_unreadable(&self, runs: impl IntoIterator<Item = RunId>) {
-        self.unreadable.lock().unwrap().extend(runs);
+    /// From now on these runs can't be read: their snapshots (false), or their events alone (true).
+    pub(crate) fn make_unreadable(&self, loads: impl IntoIterator<Item = (RunId, bool)>) {
+        self.unreadable.lock().unwrap().extend(loads);
     }
 
     pub(crate) fn hide_expired(&self) {
@@ -255,7 +255,9 @@ impl Store for Watched {
                 let late = self.late_commits.lock().unwrap().filter(|(run, _)| *run == commit.run);
                 late.map(|(_, by)| by)
             }
-            Request::Load { run, .. } if self.unreadable.lock().unwrap().contains(run) => {
+            Request::Load { run, after }
+                if self.unreadable.lock().unwrap().contains(&(*run, after.is_some())) =>
+            {
                 return Err(StoreError::Broken(format!("run {run} is rotten")));
             }
             Request::Heads { .. } => {

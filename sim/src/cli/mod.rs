@@ -168,7 +168,11 @@ struct Report {
 }
 
 #[derive(Clone, Debug)]
-struct Seeds(Range<u64>);
+struct Seeds {
+    range: Range<u64>,
+    /// Whether a text says where the range begins.
+    of_text: bool,
+}
 
 impl FromStr for Seeds {
     type Err = String;
@@ -185,7 +189,10 @@ impl FromStr for Seeds {
             (None, Some((from, to))) => number(from)?..number(to)?,
             (None, None) => 0..number(text)?,
         };
-        if range.is_empty() { Err(format!("`{text}` holds no seeds")) } else { Ok(Self(range)) }
+        match range.is_empty() {
+            true => Err(format!("`{text}` holds no seeds")),
+            false => Ok(Self { range, of_text: text.contains('@') }),
+        }
     }
 }
 
@@ -215,7 +222,7 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Some(kind) => Source::More(kind),
         None => Source::read(run.scenario.as_deref())?,
     };
-    let range = run.seeds.0.clone();
+    let range = run.seeds.range.clone();
     let mine = |seed: &u64| run.shard.is_none_or(|shard| shard.has(*seed));
     let seeds: Vec<u64> = range.filter(mine).collect();
     let (jobs, watchdog) = (run.jobs.unwrap_or_else(cores), run.watchdog.max(1));
@@ -244,8 +251,8 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
         std::fs::write(file, junit::written(&reports, &source.repro_command())?)?;
     }
     let report = SweepReport::of(reports);
-    if run.seeds.0.start > 0 {
-        println!("{:<22} {}..{}", "range", run.seeds.0.start, run.seeds.0.end);
+    if run.seeds.of_text {
+        println!("{:<22} {}..{}", "range", run.seeds.range.start, run.seeds.range.end);
     }
     print!("{}", report.words(&source.repro_command()));
     let full = count >= FULL_SWEEP && run.shard.is_none() && !source.is_fault_free();
@@ -301,9 +308,9 @@ fn repro(
 }
 
 fn verify(asked: &Verify) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let bar = progress(asked.seeds.0.end - asked.seeds.0.start);
+    let bar = progress(asked.seeds.range.end - asked.seeds.range.start);
     let receipt = Receipt::of(
-        asked.seeds.0.clone(),
+        asked.seeds.range.clone(),
         asked.scenario.as_deref(),
         &std::env::current_exe()?,
         asked.jobs.unwrap_or_else(cores),

@@ -42,6 +42,7 @@ enum RecordedAnswer {
 #[derive(Debug)]
 struct Encoded {
     at: Timestamp,
+    writer: u64,
     run: RunId,
     first: Version,
     events: Vec<Bytes>,
@@ -50,9 +51,9 @@ struct Encoded {
 impl Encoded {
     /// `None` if an event can't be decoded: the run's own bytes show that too.
     fn read(&self) -> Option<CommitRecord> {
-        let Self { at, run, first, .. } = *self;
+        let Self { at, writer, run, first, .. } = *self;
         let events: Result<Vec<Recorded>, _> = self.events.iter().map(|b| run::decode(b)).collect();
-        Some(CommitRecord { at, run, first, events: events.ok()? })
+        Some(CommitRecord { at, writer, run, first, events: events.ok()? })
     }
 }
 
@@ -66,10 +67,10 @@ impl Seen {
         lock(&self.0).sent.iter().flatten().filter_map(Encoded::read).collect()
     }
 
-    fn record_sent(&self, run: RunId, first: Version, events: &[Bytes]) {
+    fn record_sent(&self, writer: u64, run: RunId, first: Version, events: &[Bytes]) {
         if let Some(sent) = &mut lock(&self.0).sent {
             let (at, events) = (Timestamp::default(), events.to_vec());
-            sent.push(Encoded { at, run, first, events });
+            sent.push(Encoded { at, writer, run, first, events });
         }
     }
 
@@ -140,16 +141,16 @@ impl<S: Store> RecordingStore<S> {
     async fn commit_and_record(&self, commit: Commit) -> Result<Committed, StoreError> {
         let (id, run, state) = (commit.id, commit.run, commit.snapshot.clone());
         let (first, events) = (commit.expect, commit.events.clone());
-        self.seen.record_sent(run, first, &events);
+        self.seen.record_sent(id.writer, run, first, &events);
         for birth in &commit.creates {
-            self.seen.record_sent(birth.run, Version::START, &birth.events);
+            self.seen.record_sent(id.writer, birth.run, Version::START, &birth.events);
         }
         let answer = self.store.commit(commit).await;
         if self.incarnation.is_over() {
             return answer;
         }
         let mut seen = lock(&self.seen.0);
-        seen.record(id, |at| Encoded { at, run, first, events }, &answer);
+        seen.record(id, |at| Encoded { at, writer: id.writer, run, first, events }, &answer);
         if let (
             Ok(Committed::Applied { version, .. } | Committed::Already { version, .. }),
             Some(state),
@@ -197,7 +198,7 @@ impl<S: Store> Store for RecordingStore<S> {
                 answer
             }
             Request::Create(create) => {
-                self.seen.record_sent(create.run, Version::START, &create.events);
+                self.seen.record_sent(create.id.writer, create.run, Version::START, &create.events);
                 self.store.ask(Request::Create(create)).await
             }
             Request::Commit(commit) => self.commit_and_record(commit).await.map(Answer::Commit),

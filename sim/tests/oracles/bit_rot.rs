@@ -19,7 +19,7 @@ fn rotten() -> Script {
 
 fn sent(script: &Script, first: u64, events: &[Recorded]) -> CommitRecord {
     let (run, events) = (script.run().id, events.to_vec());
-    CommitRecord { at: Default::default(), run, first: Version(first), events }
+    CommitRecord { at: Default::default(), writer: 0, run, first: Version(first), events }
 }
 
 fn reasons(script: &Script) -> Vec<&'static str> {

@@ -55,7 +55,7 @@ pub(crate) fn hold(script: &mut Script, task: TaskId, attempt: u32, by: HeldBy, 
     let retries_left = None;
     let event =
         Event::AttemptStarted { task, attempt, token, timeout: None, retries_left, retry: None };
-    let ask = CommitRecord { at, run, first, events: vec![Recorded { at, event }] };
+    let ask = CommitRecord { at, writer: 0, run, first, events: vec![Recorded { at, event }] };
     let attempt = Holder { run, task, token };
     let holds = vec![Hold { attempt, by, until: store(until) }];
     script.world.answers.push(StoreAnswer::Held(ask, holds));
@@ -172,6 +172,19 @@ fn c18_a_hold_that_nobody_said_is_found() {
     found(&judge(&script.world), HOLD_UNSAID);
 }
 
+/// The node that was held may still wait for the answer to what it says when another one starts.
+#[test]
+fn c18_a_hold_need_not_be_said_before_another_nodes_start() {
+    let mut script = held().without(|e| matches!(e, Event::TaskHeld { .. }));
+    for answer in &mut script.world.answers {
+        if let StoreAnswer::Landed(ask) = answer {
+            let starts = |r: &Recorded| matches!(r.event, Event::AttemptStarted { attempt: 2, .. });
+            ask.writer = u64::from(ask.events.iter().any(starts));
+        }
+    }
+    healthy(&judge(&script.world));
+}
+
 #[test]
 fn c18_a_hold_without_a_guard_is_found() {
     let mut script = fan(limit(3));
@@ -245,7 +258,8 @@ fn x6_a_start_in_doubt_takes_a_place_from_the_first() {
     script.world.answers.truncate(1);
     // Something was asked before the doubt.
     let (at, run) = (store(script.now), script.run().id);
-    let nothing = CommitRecord { at, run, first: script.run().version, events: Vec::new() };
+    let nothing =
+        CommitRecord { at, writer: 0, run, first: script.run().version, events: Vec::new() };
     script.world.answers.push(StoreAnswer::Held(nothing, Vec::new()));
     script.start(item(0), 1, Reply::SuccessTrue);
     script.world.answers.pop();

@@ -168,7 +168,7 @@ impl Script {
             recorded: recorded.clone(),
         });
         let (at, first) = (recorded.at, number);
-        let ask = CommitRecord { at, run: id, first, events: vec![recorded.clone()] };
+        let ask = CommitRecord { at, writer: 0, run: id, first, events: vec![recorded.clone()] };
         self.world.answers.push(StoreAnswer::Landed(ask));
         self.run_mut().events.push(recorded);
         self.run_mut().version = number.after(1);

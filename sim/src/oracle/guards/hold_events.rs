@@ -45,8 +45,9 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, run: &RunEvidence)
     denied(report, evidence, run);
 }
 
-/// If a breaker held an attempt that started later, there is an event of the hold, unless the node
-/// that knew of it may have died.
+/// If a breaker held an attempt that the same node started later, there is an event of the hold,
+/// unless a node may have died between. Where another node starts it, the first may have had no
+/// answer yet to what it said.
 fn unsaid(
     report: &mut Report,
     evidence: &Evidence,
@@ -56,9 +57,14 @@ fn unsaid(
     if evidence.lifespans.iter().any(|incarnation| incarnation.died.is_some()) {
         return;
     }
-    let started: BTreeSet<(TaskId, u32)> = entries(run)
-        .filter_map(|e| match e.event {
-            Event::AttemptStarted { task, attempt, .. } => Some((*task, *attempt)),
+    let landed = evidence.answers.iter().filter_map(|answer| match answer {
+        StoreAnswer::Landed(ask) if ask.run == run.id => Some(ask),
+        _ => None,
+    });
+    let started: BTreeSet<(u64, TaskId, u32)> = landed
+        .flat_map(|ask| ask.events.iter().map(|recorded| (ask.writer, &recorded.event)))
+        .filter_map(|(writer, event)| match event {
+            Event::AttemptStarted { task, attempt, .. } => Some((writer, *task, *attempt)),
             _ => None,
         })
         .collect();
@@ -70,9 +76,9 @@ fn unsaid(
             };
             let held =
                 |h: &&retrial::store::Hold| h.attempt.token == *token && h.by == HeldBy::Breaker;
-            let name = (*task, *attempt);
+            let name = (ask.writer, *task, *attempt);
             if holds.iter().any(|h| held(&h)) && started.contains(&name) {
-                report.check(said.contains(&name), run.id, HOLD_UNSAID, || {
+                report.check(said.contains(&(*task, *attempt)), run.id, HOLD_UNSAID, || {
                     format!("attempt {attempt} of task {task} was held back and started later")
                 });
             }

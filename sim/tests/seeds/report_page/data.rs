@@ -27,21 +27,21 @@ fn bars(page: &Page) -> String {
 #[test]
 fn a15_bars_are_the_attempts_and_delays_of_the_history() {
     let page = page();
-    insta::assert_snapshot!(bars(&page), @r#"
-    node-0 Due 0.5 Some(0.504) Well charge 1 [1, 2]
-    node-0 Attempt 0.504 Some(0.532) Badly charge 1 [2, 3]
-    /charge Arrival 0.521 Some(0.521) Badly charge 1 [2]
+    insta::assert_snapshot!(bars(&page), @"
+    node-0 Due 0.5 Some(0.506) Well charge 1 [1, 2]
+    node-0 Attempt 0.506 Some(0.532) Badly charge 1 [2, 3]
+    /charge Arrival 0.523 Some(0.523) Badly charge 1 [2]
     node-0 Delay 0.532 Some(1.032) Well charge 2 [4, 5]
-    node-0 Due 1.032 Some(1.033) Well charge 2 [4, 5]
-    node-0 Attempt 1.033 Some(1.054) Badly charge 2 [5, 6]
-    /charge Arrival 1.047 Some(1.047) Badly charge 2 [5]
-    node-0 Delay 1.054 Some(2.054) Well charge 3 [7, 8]
-    node-0 Due 2.054 Some(2.716) Well charge 3 [7, 8]
-    node-0 Attempt 2.716 Some(2.727) Badly charge 3 [8, 9]
-    node-0 Delay 2.727 Some(4.724) Well charge 4 [10, 11]
+    node-0 Due 1.032 Some(1.035) Well charge 2 [4, 5]
+    node-0 Attempt 1.035 Some(1.055) Badly charge 2 [5, 6]
+    /charge Arrival 1.049 Some(1.049) Badly charge 2 [5]
+    node-0 Delay 1.055 Some(2.055) Well charge 3 [7, 8]
+    node-0 Due 2.055 Some(2.716) Well charge 3 [7, 8]
+    node-0 Attempt 2.716 Some(2.728) Badly charge 3 [8, 9]
+    node-0 Delay 2.728 Some(4.724) Well charge 4 [10, 11]
     node-0 Attempt 4.724 Some(4.749) Well charge 4 [11, 12]
-    /charge Arrival 4.744 Some(4.744) Well charge 4 [11]
-    "#);
+    /charge Arrival 4.739 Some(4.739) Well charge 4 [11]
+    ");
     let lanes: Vec<&str> = page.lanes.iter().map(|lane| lane.name.as_str()).collect();
     assert_eq!(lanes, ["users", "node-0", "endpoints", "/charge"]);
 }
