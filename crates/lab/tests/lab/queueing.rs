@@ -30,6 +30,8 @@ fn erlang(workers: u32, load: f64) -> f64 {
 /// Compares the mean wait with the formula. What chance did to the load is taken out, or at high
 /// loads five times as many tasks would be needed: the busy share of the workers, whose mean is known
 /// exactly, is a control variate (Lavenberg and Welch, Management Science 27, 1981).
+/// What is left of chance at 0.95 is about 1.1 % of the wait: six other ranges of seeds were off by
+/// -1.6 % to 1.3 %, and by -0.3 % together.
 fn check(workers: u32, load: f64, tasks: f64, seeds: std::ops::Range<u64>) {
     let model = queue(workers, load, tasks);
     let measured = (model.length.get() - model.warmup.get()) as f64;
