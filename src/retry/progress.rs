@@ -71,14 +71,19 @@ impl Progress {
         self.last.as_ref()
     }
 
+    /// The time that an attempt which begins now may take.
+    pub(super) fn limit(&self, policy: &Policy, now: Mono) -> Option<Nanos> {
+        let limits = [policy.attempt_timeout(), self.time_left(policy, now)];
+        limits.into_iter().flatten().min()
+    }
+
     /// The attempt that begins now.
     pub(super) fn attempt(&self, policy: &Policy, now: Mono) -> Attempt {
-        let limits = [policy.attempt_timeout(), self.time_left(policy, now)];
         let most = policy.limit().count();
         Attempt {
             number: self.attempt,
             retries_left: most.map(|most| most.saturating_sub(self.attempt)),
-            timeout: limits.into_iter().flatten().min(),
+            timeout: self.limit(policy, now),
             last: self.last.clone(),
         }
     }

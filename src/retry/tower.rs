@@ -9,7 +9,7 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use http::Response;
 use http::header::{DATE, RETRY_AFTER};
@@ -152,7 +152,7 @@ impl<C> Shared<C> {
         let mut progress = Progress::new(runtime.now(), runtime.random());
         self.first(runtime.now());
         loop {
-            let limit = progress.attempt(&self.policy, runtime.now()).timeout;
+            let limit = progress.limit(&self.policy, runtime.now());
             let answer = within(runtime, limit, service.call(request.clone())).await;
             let failure = match &answer {
                 Ok(answer) => self.classify.failure(answer.as_ref(), runtime.wall()),
@@ -189,11 +189,7 @@ impl<C> Shared<C> {
     /// A success gives tokens back as the budget says.
     fn succeeded(&self, progress: &Progress, now: Mono) {
         let Some(budget) = self.policy.budget() else { return };
-        let tokens = match progress.last() {
-            None => budget.refill.first_success,
-            Some(last) if budget.refill.refund => budget.cost_of(last),
-            Some(_) => 0,
-        };
+        let tokens = budget.refill_of_success(progress.attempts(), progress.last());
         self.with_bucket(|bucket| bucket.refill(budget, tokens, stamp(now)));
     }
 
@@ -225,16 +221,11 @@ async fn within<F: Future>(
     answer: F,
 ) -> Result<F::Output, Nanos> {
     let Some(limit) = limit else { return Ok(answer.await) };
-    let time_up = runtime.sleep_until(runtime.now().after(limit));
-    let (mut answer, mut time_up) = (std::pin::pin!(answer), std::pin::pin!(time_up));
-    poll_fn(move |cx| match answer.as_mut().poll(cx) {
-        Poll::Ready(answer) => Poll::Ready(Ok(answer)),
-        Poll::Pending => {
-            ready!(time_up.as_mut().poll(cx));
-            Poll::Ready(Err(limit))
-        }
-    })
-    .await
+    tokio::select! {
+        biased;
+        answer = answer => Ok(answer),
+        () = runtime.sleep_until(runtime.now().after(limit)) => Err(limit),
+    }
 }
 
 impl<C> Clone for RetryLayer<C> {

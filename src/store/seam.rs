@@ -167,6 +167,17 @@ pub enum RunPhase {
 }
 
 impl RunPhase {
+    /// Each of them. A place here is part of the stored format: one more goes to the end.
+    #[cfg(feature = "postgres")]
+    pub(super) const ALL: [Self; 6] = [
+        Self::Running,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+        Self::Deactivated,
+    ];
+
     /// Whether nothing can happen any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {

@@ -6,6 +6,8 @@
 
 use std::f64::consts::{LN_2, SQRT_2};
 
+use retrial_core::run::mix;
+
 /// A stream of random numbers: `SplitMix64` (Steele, Lea, Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
@@ -51,15 +53,6 @@ impl Chance {
         let wide = u128::from(self.bits()) * u128::from(n);
         u64::try_from(wide >> 64).unwrap_or(0)
     }
-}
-
-/// Mixes 64 bits (`SplitMix64`'s finaliser).
-#[must_use]
-pub fn mix(n: u64) -> u64 {
-    let mut z = n.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// The natural logarithm of a positive normal number: the series of the inverse hyperbolic tangent

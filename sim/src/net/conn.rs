@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use madsim::net::TcpStream;
+use retrial::run::mix;
 use retrial::time::Mono;
 
-use super::mix;
 use super::plan::Direction;
 use crate::incarnation::Incarnation;
 

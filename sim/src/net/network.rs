@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use madsim::net::TcpStream;
+use retrial::run::mix;
 use retrial::time::{Mono, Nanos};
 use tokio::sync::Notify;
 
 use super::conn::{Conn, End, Ending};
 use super::plan::{Direction, Effect, NetPlan};
-use super::{SimConnector, SimListener, mix};
+use super::{SimConnector, SimListener};
 use crate::clock::true_now;
 use crate::fault::{FaultKind, Strikes};
 use crate::incarnation::Incarnation;

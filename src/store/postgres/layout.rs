@@ -118,15 +118,7 @@ pub(super) fn phase_text(phase: RunPhase) -> &'static str {
 }
 
 pub(super) fn read_phase(text: &str) -> Option<RunPhase> {
-    const ALL: [RunPhase; 6] = [
-        RunPhase::Running,
-        RunPhase::Paused,
-        RunPhase::Completed,
-        RunPhase::Failed,
-        RunPhase::Cancelled,
-        RunPhase::Deactivated,
-    ];
-    ALL.into_iter().find(|phase| phase_text(*phase) == text)
+    RunPhase::ALL.into_iter().find(|phase| phase_text(*phase) == text)
 }
 
 pub(super) fn encode(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {

@@ -168,20 +168,6 @@ impl<R: Runtime> PostgresStore<R> {
         sent.map_err(|_| StoreError::NotDone(gone()))?;
         answer.await.unwrap_or_else(|_| Err(StoreError::Unknown(gone())))
     }
-
-    /// Gives `doing` up if the server does not answer in time.
-    async fn in_time<T>(
-        &self,
-        doing: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        tokio::select! {
-            biased;
-            done = doing => done,
-            () = self.runtime.sleep_until(self.runtime.now().after(self.server.patience)) => {
-                Err(StoreError::NotDone("PostgreSQL did not answer in time".into()))
-            }
-        }
-    }
 }
 
 /// Always the same for a run.
@@ -214,11 +200,13 @@ impl<R: Runtime> Store for PostgresStore<R> {
             Request::Define(_) => self.write(no_run(), request).await,
             Request::Claim(claim) => {
                 let claimed = async { self.claims.lock().await.claim(&self.server, claim).await };
-                self.in_time(claimed).await.map(Answer::Claim)
+                self.server.in_time(&self.runtime, claimed).await.map(Answer::Claim)
             }
-            Request::Expired { limit } => {
-                self.in_time(claim::expired(&self.server, *limit)).await.map(Answer::Expired)
-            }
+            Request::Expired { limit } => self
+                .server
+                .in_time(&self.runtime, claim::expired(&self.server, *limit))
+                .await
+                .map(Answer::Expired),
             Request::Load { run, .. } | Request::Queue(run) => self.load(*run, request).await,
             Request::Clock
             | Request::Heads { .. }
@@ -229,7 +217,9 @@ impl<R: Runtime> Store for PostgresStore<R> {
             | Request::Guards
             | Request::Definition(_)
             | Request::Definitions { .. } => {
-                self.in_time(async { read::read(&self.server, &request).await? }).await
+                self.server
+                    .in_time(&self.runtime, async { read::read(&self.server, &request).await? })
+                    .await
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Requests that change nothing. Each sees the store at one instant and takes no lock.
 
 use super::super::guards::Guards;
+use super::super::queue::Queue;
 use super::super::records::Records as _;
 use super::super::requests::Requests;
 use super::super::run_index::RunIndex;
@@ -81,7 +82,7 @@ pub(super) async fn load_and_answer(
         {
             loaded.load_whole(session, *run).await?;
         }
-        let (answer, missing) = try_request(&loaded, request);
+        let (answer, missing) = try_request(&loaded, &mut loaded.queue(), request);
         if missing.is_empty() {
             return Ok(answer);
         }
@@ -93,17 +94,17 @@ pub(super) async fn load_and_answer(
 }
 
 /// The answer from what was loaded, and what was missing for it.
-fn try_request(
+pub(super) fn try_request(
     loaded: &WorkingSet,
+    queue: &mut Queue,
     request: &Request,
 ) -> (Result<Answer, StoreError>, Vec<Missing>) {
-    let (mut queue, mut guards) = (loaded.queue(), Guards::default());
     let mut records = PgRecords::new(loaded);
     let sound = match request {
         Request::Queue(run) => all_rows(&records, *run),
         _ => Ok(()),
     };
-    let (queue, guards, run_index) = (&mut queue, &mut guards, &mut RunIndex::default());
+    let (guards, run_index) = (&mut Guards::default(), &mut RunIndex::default());
     let mut requests =
         Requests { records: &mut records, queue, guards, run_index, now: loaded.now };
     let answer = sound.and_then(|()| requests.answer(request));
@@ -113,6 +114,6 @@ fn try_request(
 
 /// # Errors
 /// When it is unknown whether all rows of `run` were found: its record is damaged.
-pub(super) fn all_rows(records: &PgRecords<'_>, run: RunId) -> Result<(), StoreError> {
+fn all_rows(records: &PgRecords<'_>, run: RunId) -> Result<(), StoreError> {
     records.record(run).map(drop)
 }

@@ -4,13 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
-use super::super::guards::Guards;
-use super::super::requests::Requests;
-use super::super::run_index::RunIndex;
 use super::super::seam::{Answer, Request, StoreError};
 use super::error::Failed;
-use super::read::{ReadTransaction, all_rows, load_and_answer};
-use super::records::PgRecords;
+use super::read::{ReadTransaction, load_and_answer, try_request};
 use super::server::Server;
 use super::working_set::WorkingSet;
 use crate::runtime::Runtime;
@@ -66,14 +62,7 @@ impl<R: Runtime> Reader<R> {
 
     /// Answers a batch, unless the server takes too long.
     async fn answer(&self, batch: &[Load]) -> Result<Vec<Result<Answer, StoreError>>, Failed> {
-        let too_long = self.runtime.now().after(self.server.patience);
-        tokio::select! {
-            biased;
-            answers = self.transact(batch) => answers,
-            () = self.runtime.sleep_until(too_long) => {
-                Err(Failed::Away("PostgreSQL did not answer in time".into()))
-            }
-        }
+        self.server.in_time(&self.runtime, self.transact(batch)).await
     }
 
     async fn transact(&self, batch: &[Load]) -> Result<Vec<Result<Answer, StoreError>>, Failed> {
@@ -102,20 +91,10 @@ impl<R: Runtime> Reader<R> {
 
 /// The answers that what was loaded is enough for.
 fn answers_from(loaded: &WorkingSet, batch: &[Load]) -> Vec<Option<Result<Answer, StoreError>>> {
-    let (mut queue, mut guards) = (loaded.queue(), Guards::default());
-    let mut run_index = RunIndex::default();
+    let mut queue = loaded.queue();
     let answer = |load: &Load| {
-        let mut records = PgRecords::new(loaded);
-        let sound = match &load.request {
-            Request::Queue(run) => all_rows(&records, *run),
-            _ => Ok(()),
-        };
-        let answer = sound.and_then(|()| {
-            let (queue, guards, run_index) = (&mut queue, &mut guards, &mut run_index);
-            let now = loaded.now;
-            Requests { records: &mut records, queue, guards, run_index, now }.answer(&load.request)
-        });
-        records.missing().is_empty().then_some(answer)
+        let (answer, missing) = try_request(loaded, &mut queue, &load.request);
+        missing.is_empty().then_some(answer)
     };
     batch.iter().map(answer).collect()
 }

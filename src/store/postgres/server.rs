@@ -47,6 +47,21 @@ impl Server {
         }
     }
 
+    /// Gives `doing` up if the server does not answer in time.
+    pub(super) async fn in_time<T, E: From<Failed>>(
+        &self,
+        runtime: &impl Runtime,
+        doing: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, E> {
+        tokio::select! {
+            biased;
+            done = doing => done,
+            () = runtime.sleep_until(runtime.now().after(self.patience)) => {
+                Err(Failed::Away("PostgreSQL did not answer in time".into()).into())
+            }
+        }
+    }
+
     /// The latest time that this store has answered. No answer has an earlier one.
     pub(super) fn last_time(&self) -> Timestamp {
         Timestamp::from_nanos(self.seen.load(Ordering::Relaxed))

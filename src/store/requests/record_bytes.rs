@@ -11,14 +11,6 @@ use crate::time::Timestamp;
 use crate::workflow::StepIx;
 
 const FORMAT: u8 = 1;
-const PHASES: [RunPhase; 6] = [
-    RunPhase::Running,
-    RunPhase::Paused,
-    RunPhase::Completed,
-    RunPhase::Failed,
-    RunPhase::Cancelled,
-    RunPhase::Deactivated,
-];
 
 impl Record {
     pub(in crate::store) fn to_bytes(&self) -> Vec<u8> {
@@ -26,7 +18,7 @@ impl Record {
         out.text(&self.workflow);
         out.0.extend(self.digest.to_bytes());
         out.0.extend(self.creation.to_bytes());
-        let phase = PHASES.iter().position(|phase| *phase == self.phase);
+        let phase = RunPhase::ALL.iter().position(|phase| *phase == self.phase);
         out.number(phase.unwrap_or_default() as u64);
         out.number(self.created.as_nanos());
         out.number(self.version.0);
@@ -67,7 +59,7 @@ impl Record {
             workflow: from.text()?.into(),
             digest: Digest::from_bytes(from.array()?),
             creation: Digest::from_bytes(from.array()?),
-            phase: *PHASES.get(usize::try_from(from.number()?).ok()?)?,
+            phase: *RunPhase::ALL.get(usize::try_from(from.number()?).ok()?)?,
             created: from.time()?,
             version: Version(from.number()?),
             floor: Version(from.number()?),

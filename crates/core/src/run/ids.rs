@@ -122,7 +122,9 @@ impl TaskId {
     }
 }
 
-fn mix(n: u64) -> u64 {
+/// Mixes 64 bits (`SplitMix64`'s finaliser; Steele, Lea, Flood, OOPSLA 2014).
+#[must_use]
+pub fn mix(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

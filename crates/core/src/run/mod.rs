@@ -49,6 +49,7 @@ pub use timing::GroupTiming;
 
 unstable! {
     use view::{Prepared};
+    use ids::{mix};
     use state::{RollbackState};
     use queue::{Waits, queue_of, waits_for};
     use decide::{broken_ensures, decide};

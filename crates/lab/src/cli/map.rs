@@ -1,6 +1,5 @@
 //! `retrial-lab map`.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use retrial_lab::map::{self, values};
 use retrial_lab::model::MOST_SEEDS;
 use retrial_lab::page;
 
+use super::Output;
 use super::error::CliError;
 
 #[derive(Debug, Args)]
@@ -21,31 +21,16 @@ pub(super) struct Asked {
     /// How many seeds for each cell
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_SEEDS)))]
     seeds: u32,
-    /// Write the map to this file as a page
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// Write the map to this file as JSON
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// How many threads; it changes no figure
-    #[arg(long)]
-    jobs: Option<usize>,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// Draws the map; 0 whatever it shows.
 pub(super) fn run(asked: &Asked) -> Result<ExitCode, CliError> {
     let scenario = super::scenario(&asked.file)?;
     let (loads, triggers) = sweep(&asked.sweep)?;
-    let map = map::map(&scenario, &loads, &triggers, asked.seeds, super::jobs(asked.jobs));
-    if let Some(file) = &asked.html {
-        super::write(file, &page::map(&map))?;
-    }
-    if let Some(file) = &asked.json {
-        super::write(file, &(serde_json::to_string_pretty(&map).unwrap_or_default() + "\n"))?;
-    }
-    // A closed stdout is not an error.
-    let _ = std::io::stdout().write_all(map.text().as_bytes());
-    Ok(ExitCode::SUCCESS)
+    let map = map::map(&scenario, &loads, &triggers, asked.seeds, super::jobs(asked.output.jobs));
+    asked.output.show(&map, &map.text(), || page::map(&map))
 }
 
 /// The loads and the triggers; what is not named stays as it is.

@@ -8,12 +8,14 @@ mod map;
 mod run;
 mod search;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use retrial_core::policy::Policy;
 use retrial_lab::read;
+use serde::Serialize;
 
 use error::CliError;
 
@@ -78,6 +80,48 @@ fn policy(text: &str, step: Option<&str>) -> Result<Policy, CliError> {
         return Ok(read::policy(&name, &text, step)?);
     }
     Ok(read::policy("--policy", text, step)?)
+}
+
+/// Where what was found goes beside the terminal, and how it is worked out.
+#[derive(Debug, Args)]
+struct Output {
+    /// Write the result to this file as a page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Write the result to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// How many threads; it changes no figure
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+impl Output {
+    /// Writes the files and prints the text; 0 whatever it shows.
+    fn show(
+        &self,
+        result: &impl Serialize,
+        text: &str,
+        page: impl FnOnce() -> String,
+    ) -> Result<ExitCode, CliError> {
+        if let Some(file) = &self.html {
+            write(file, &page())?;
+        }
+        if let Some(file) = &self.json {
+            write(file, &json(result))?;
+        }
+        print(text);
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+fn print(text: &str) {
+    // A closed stdout is not an error.
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// Writes a report to a file.

@@ -1,7 +1,6 @@
 //! `retrial-lab run`.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -81,8 +80,7 @@ pub(super) fn run(asked: &Asked) -> Result<ExitCode, CliError> {
         super::write(file, &as_csv(&first, &sides))?;
     }
     let text = terminal::report(&first, &sides, tried.as_deref());
-    // A closed stdout is not an error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    super::print(&text);
     Ok(ExitCode::from(u8::from(worse)))
 }
 
@@ -140,8 +138,7 @@ fn as_json(own: &Summary, other: Option<&Summary>, tried: Option<&[Tried]>) -> S
         };
         all.iter().map(one).collect::<Vec<_>>()
     });
-    let all = json!({ "first": own, "second": other, "changes": tried });
-    serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+    super::json(&json!({ "first": own, "second": other, "changes": tried }))
 }
 
 /// A row for each stretch of time of each side.

@@ -3,7 +3,7 @@
 use retrial_core::failure::{Class, RetryKind};
 use retrial_core::guard::{Ended, HeldBy};
 use retrial_core::policy::{Denied, PolicyParts, Used, Verdict};
-use retrial_core::run::TaskId;
+use retrial_core::run::{TaskId, mix};
 use retrial_core::schedule::Key;
 use retrial_core::time::{Nanos, Timestamp};
 
@@ -11,7 +11,6 @@ use super::fault::Fault;
 use super::server_state::Request;
 use super::slab::Id;
 use super::{Event, World};
-use crate::numeric::mix;
 
 /// One call: a task at the first layer, and what a service does to serve a request at the next ones.
 #[derive(Debug)]

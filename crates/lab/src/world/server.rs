@@ -1,6 +1,7 @@
 //! Callees: queues, workers, and what a request meets there.
 
 use retrial_core::guard::{Ended, GuardInput};
+use retrial_core::run::mix;
 use retrial_core::time::Nanos;
 
 use super::calls::{Owner, Reply};
@@ -9,7 +10,6 @@ use super::server_state::{Phase, Request};
 use super::slab::Id;
 use super::{Event, World};
 use crate::model::{Row, scaled};
-use crate::numeric::mix;
 
 impl World<'_> {
     /// Adds what has waited and worked since the last time to the measures.
