@@ -62,8 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     actions.register("import_rows", import);
 
     let environment = Environment::default();
-    let read = parse_workflow("import.toml", WORKFLOW, Format::Toml, &environment);
-    let workflow = read.map_err(|errors| format!("{errors:?}"))?.workflow;
+    let workflow = parse_workflow("import.toml", WORKFLOW, Format::Toml, &environment)?.workflow;
 
     let runtime = TokioRuntime::current();
     let store = MemoryStore::new(runtime.clone());

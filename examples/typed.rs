@@ -56,8 +56,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
 
     let environment = Environment::default();
-    let read = parse_workflow("quote.toml", WORKFLOW, Format::Toml, &environment);
-    let workflow = read.map_err(|errors| format!("{errors:?}"))?.workflow;
+    let workflow = parse_workflow("quote.toml", WORKFLOW, Format::Toml, &environment)?.workflow;
 
     let runtime = TokioRuntime::current();
     let store = MemoryStore::new(runtime.clone());

@@ -35,8 +35,7 @@
 //!             n => Ok(format!("hello at attempt {n}")),
 //!         }
 //!     });
-//!     let read = parse_workflow("w.toml", WORKFLOW, Format::Toml, &Environment::default());
-//!     let workflow = read.map_err(|errors| format!("{errors:?}"))?.workflow;
+//!     let workflow = parse_workflow("w.toml", WORKFLOW, Format::Toml, &Environment::default())?.workflow;
 //!
 //!     let runtime = TokioRuntime::current();
 //!     let store = MemoryStore::new(runtime.clone());

@@ -4,7 +4,6 @@ use retrial::dialect::{self, Environment};
 use retrial::policy::Policy;
 use retrial::workflow::{Workflow, WorkflowParts};
 
-use super::user_workflow::lines;
 use crate::scenario::{Format, WorkflowText};
 
 /// The workflow that a text means, with the policies that were built in Rust. `place` is its place
@@ -36,5 +35,5 @@ fn read(place: usize, drawn: &WorkflowText) -> Result<Workflow, String> {
             })
         }
     };
-    Ok(document.map_err(|e| lines(&e))?.workflow)
+    Ok(document.map_err(|errors| errors.to_string())?.workflow)
 }

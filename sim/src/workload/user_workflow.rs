@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::dialect::tree::Node;
-use retrial::dialect::{self, Declarations, Diagnostic, Document, Environment, Format};
+use retrial::dialect::{
+    self, Declarations, Diagnostic, Diagnostics, Document, Environment, Format,
+};
 use retrial::net::Url;
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::{Action, Target, Webhook, Workflow, WorkflowParts};
@@ -39,18 +41,12 @@ struct Route {
 /// Why a workflow can't be simulated.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum UserPlanError {
-    /// Its text is wrong at these places. The message is a line for each.
-    #[error("{}", lines(.0))]
-    Text(Vec<Diagnostic>),
+    /// Its text is wrong at these places.
+    #[error(transparent)]
+    Text(#[from] Diagnostics),
     /// Its file can't be read, or it can't be stored.
     #[error("{0}")]
     Other(String),
-}
-
-impl From<Vec<Diagnostic>> for UserPlanError {
-    fn from(found: Vec<Diagnostic>) -> Self {
-        Self::Text(found)
-    }
 }
 
 impl UserPlan {
@@ -62,7 +58,7 @@ impl UserPlan {
         let read = Self::read(file, text)?;
         if !read.registered.is_empty() {
             let missing: Vec<_> = read.registered.into_iter().map(|r| r.missing).collect();
-            return Err(missing.into());
+            return Err(Diagnostics::from(missing).into());
         }
         Self::of_document(file, text, read, &BTreeSet::new())
     }
@@ -86,7 +82,7 @@ impl UserPlan {
         made.map_err(|e| UserPlanError::Other(e.to_string()))
     }
 
-    fn read(file: &str, text: &str) -> Result<Document, Vec<Diagnostic>> {
+    fn read(file: &str, text: &str) -> Result<Document, Diagnostics> {
         let environment = Environment::default();
         match Format::from_extension(file) {
             Some(format) => dialect::parse_workflow(file, text, format, &environment),
@@ -102,7 +98,7 @@ impl UserPlan {
     ) -> Result<Self, UserPlanError> {
         let Document { workflow, simulate, .. } = read;
         let table = match simulate {
-            Some(_) => table(file, text, &workflow).map_err(|e| vec![e])?,
+            Some(_) => table(file, text, &workflow).map_err(Diagnostics::from)?,
             None => Table::default(),
         };
         let made = Self::made(workflow, table, services);
@@ -243,11 +239,6 @@ fn table(file: &str, text: &str, workflow: &Workflow) -> Result<Table, Diagnosti
     let top = Node::parse(file, text, format)?;
     let found = top.entries()?.iter().find(|entry| entry.key == "simulate");
     found.map_or_else(|| Ok(Table::default()), |entry| Table::read(&entry.node, workflow))
-}
-
-pub(super) fn lines(diagnostics: &[Diagnostic]) -> String {
-    let each: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
-    each.join("\n")
 }
 
 fn routes(workflow: &Workflow, table: &Table) -> BTreeMap<String, Route> {

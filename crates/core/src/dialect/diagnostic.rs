@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 
 /// A text being read, and its name in messages.
@@ -243,6 +243,57 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
+/// Everything that is wrong with a text, in text order. It is shown as a line for each,
+/// also by `Debug`, so that a `main` that returns it prints what people can read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Diagnostics(Vec<Diagnostic>);
+
+impl fmt::Display for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().enumerate().try_for_each(|(n, one)| {
+            let line = if n == 0 { "" } else { "\n" };
+            write!(f, "{line}{one}")
+        })
+    }
+}
+
+impl fmt::Debug for Diagnostics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Diagnostics {}
+
+impl From<Diagnostic> for Diagnostics {
+    fn from(one: Diagnostic) -> Self {
+        Self(vec![one])
+    }
+}
+
+impl From<Vec<Diagnostic>> for Diagnostics {
+    fn from(all: Vec<Diagnostic>) -> Self {
+        Self(all)
+    }
+}
+
+impl Deref for Diagnostics {
+    type Target = [Diagnostic];
+
+    fn deref(&self) -> &[Diagnostic] {
+        &self.0
+    }
+}
+
+impl IntoIterator for Diagnostics {
+    type Item = Diagnostic;
+    type IntoIter = std::vec::IntoIter<Diagnostic>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
 /// The most diagnostics about one text.
 const MOST: usize = 100;
 
@@ -269,7 +320,7 @@ impl Errors {
     }
 
     /// `value` if nothing is wrong, else all that is, in text order.
-    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Vec<Diagnostic>> {
+    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Diagnostics> {
         if self.0.is_empty() {
             return Ok(value);
         }
@@ -279,6 +330,6 @@ impl Errors {
             let more = Place::whole(last.source()).error(message);
             self.0.push(more.help_with("correct these first"));
         }
-        Err(self.0)
+        Err(self.0.into())
     }
 }

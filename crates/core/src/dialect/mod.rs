@@ -25,7 +25,7 @@ pub mod tree;
 mod work_config;
 pub mod write;
 
-pub use diagnostic::{Diagnostic, Place, Source};
+pub use diagnostic::{Diagnostic, Diagnostics, Place, Source};
 pub(crate) use diagnostic::{Errors, brief};
 pub(crate) use execution::DEFAULT_RETRYABLE;
 pub use file::{Declarations, Document, EndpointPlace, Registered, parse_actions, parse_workflow};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::file::{Declarations, document};
 use super::tree::{Format, Node};
-use super::{Diagnostic, Environment, Place, Source, ir, policy, preset};
+use super::{Diagnostics, Environment, Place, Source, ir, policy, preset};
 use crate::policy::{Dialect, Origin, Policy, Preset};
 use crate::workflow::Action;
 
@@ -52,12 +52,12 @@ pub fn parse_policy(
     text: &str,
     dialect: Option<Dialect>,
     environment: &Environment,
-) -> Result<Policies, Vec<Diagnostic>> {
+) -> Result<Policies, Diagnostics> {
     let name = text.trim().trim_matches('"');
     match dialect {
         Some(Dialect::Preset) if !text.contains(['=', ':']) => {
             let place = Place::whole(&Source::new(file, text));
-            let preset = preset::named(&place, name).map_err(|e| vec![e])?;
+            let preset = preset::named(&place, name)?;
             Ok(Policies::One(preset.policy()))
         }
         None if Preset::named(name).is_some() => {
@@ -67,11 +67,11 @@ pub fn parse_policy(
         None if looks_like_ir(text) => ir_text(file, text, environment),
         _ => {
             let format = Format::from_extension(file).unwrap_or_else(|| Format::of_text(text));
-            let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
+            let top = Node::parse(file, text, format)?;
             if dialect.is_none() && top.has("steps") {
                 return document(&top, environment).map(Policies::of);
             }
-            policy::tree(&top, dialect).map(Policies::One).map_err(|e| vec![e])
+            policy::tree(&top, dialect).map(Policies::One).map_err(Diagnostics::from)
         }
     }
 }
@@ -108,7 +108,7 @@ fn looks_like_ir(text: &str) -> bool {
     first.starts_with('@') || called || bracket
 }
 
-fn ir_text(file: &str, text: &str, environment: &Environment) -> Result<Policies, Vec<Diagnostic>> {
+fn ir_text(file: &str, text: &str, environment: &Environment) -> Result<Policies, Diagnostics> {
     // Brackets may name an error with an `@` in it; no program begins with a bracket.
     let begins_with_bracket = text.trim_start().starts_with('[');
     let calls = || text.lines().any(|l| l.split('#').next().unwrap_or_default().contains('@'));
@@ -117,5 +117,5 @@ fn ir_text(file: &str, text: &str, environment: &Environment) -> Result<Policies
         return ir::parse_ir_program(file, text, &declared, environment).map(Policies::of);
     }
     let place = Place::whole(&Source::new(file, text));
-    ir::brackets(&place, text).map(Policies::One).map_err(|e| vec![e])
+    ir::brackets(&place, text).map(Policies::One).map_err(Diagnostics::from)
 }

@@ -10,8 +10,8 @@ use std::fmt::{Display, Write};
 
 use constructs::Kind;
 use retrial_core::dialect::{
-    Declarations, Diagnostic, Document, Environment, Policies, masked_program, masked_workflow,
-    parse_ir_program, parse_policy, parse_workflow, write,
+    Declarations, Diagnostic, Diagnostics, Document, Environment, Policies, masked_program,
+    masked_workflow, parse_ir_program, parse_policy, parse_workflow, write,
 };
 use retrial_core::explain::{explain, explain_all};
 use retrial_core::failure::sanitise;
@@ -58,7 +58,7 @@ fn write_down(kind: Kind, text: &str) -> usize {
     stored.map_or(0, |bytes| bytes.len())
 }
 
-fn said(document: Result<Document, Vec<Diagnostic>>) -> usize {
+fn said(document: Result<Document, Diagnostics>) -> usize {
     match document {
         Ok(document) => {
             let count = document.workflow.steps().len();

@@ -47,11 +47,11 @@ fn parse_all(text: &str) -> Vec<Diagnostic> {
     let environment = Environment::default();
     let mut errors = Vec::new();
     for format in [Format::Toml, Format::Json] {
-        errors.extend(parse_workflow("w", text, format, &environment).err().unwrap_or_default());
-        errors.extend(parse_actions("a", text, format).err().unwrap_or_default());
+        errors.extend(parse_workflow("w", text, format, &environment).err().into_iter().flatten());
+        errors.extend(parse_actions("a", text, format).err().into_iter().flatten());
     }
     let program = parse_ir_program("f.ir", text, &Declarations::default(), &environment);
-    errors.extend(program.err().unwrap_or_default());
+    errors.extend(program.err().into_iter().flatten());
     for dialect in [
         None,
         Some(Dialect::Ir),
@@ -59,11 +59,24 @@ fn parse_all(text: &str) -> Vec<Diagnostic> {
         Some(Dialect::Execution),
         Some(Dialect::RetryConfig),
     ] {
-        errors.extend(parse_policy("p", text, dialect, &environment).err().unwrap_or_default());
+        errors.extend(parse_policy("p", text, dialect, &environment).err().into_iter().flatten());
     }
     let lookup = |_: &str| Some(text.to_owned());
     errors.extend(Environment::read(lookup).err());
     errors
+}
+
+// As a `main` shows it that returns what `?` gave it.
+#[test]
+fn all_that_is_wrong_is_one_error_that_people_can_read() {
+    let text =
+        "workflow = \"w\"\nsteps = [{ id = \"a\" }, { id = \"b\", action = \"x\", retry = \"3\" }]";
+    let read = || Ok(parse_workflow("w.toml", text, Format::Toml, &Environment::default())?);
+    let read: Result<_, Box<dyn std::error::Error>> = read();
+    insta::assert_snapshot!(format!("{:?}", read.err().unwrap()), @"
+    w.toml:2:10: steps.0.action: `action` is missing (name what the step invokes)
+    w.toml:2:59: steps.1.retry: expected `[`, found `3` (write a policy such as [retry: 3, backoff: 60])
+    ");
 }
 
 /// A text made of the pieces that the grammars know.

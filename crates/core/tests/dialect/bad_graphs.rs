@@ -9,8 +9,7 @@ fn refused(rest: &str) -> String {
     let step = |id: &str| format!("[[steps]]\nid = \"{id}\"\naction = \"x\"\n");
     let text = format!("workflow = \"w\"\n{}{}{}{rest}", step("a"), step("b"), step("c"));
     let parsed = parse_workflow("w.toml", &text, Format::Toml, &Environment::default());
-    let errors = parsed.err().unwrap_or_default();
-    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    parsed.err().map(|errors| errors.to_string()).unwrap_or_default()
 }
 
 fn listed(texts: &[&str]) -> String {
@@ -130,7 +129,7 @@ fn c18_when_a_run_rolls_back() {
         let rollback = parse(when).unwrap().workflow.rollback();
         assert_eq!((rollback.on_failure(), rollback.on_cancel()), expected, "{when}");
     }
-    let wrong = |when: &str| parse(when).err().unwrap_or_default()[0].to_string();
+    let wrong = |when: &str| parse(when).err().unwrap()[0].to_string();
     insta::assert_snapshot!(wrong("\"on_error\""), @"w.toml:2:12: rollback: `on_error` is not known here (use never, on_failure, on_cancel, always)");
     insta::assert_snapshot!(wrong("true"), @"w.toml:2:12: rollback: expected a text, found true (use never, on_failure, on_cancel, always)");
 }

@@ -3,13 +3,13 @@
 use std::io::{IsTerminal as _, Write as _, stderr};
 
 use miette::{GraphicalReportHandler, GraphicalTheme, MietteDiagnostic};
-use retrial_core::dialect::{Diagnostic, report};
+use retrial_core::dialect::{Diagnostics, report};
 
 /// Why a command can't do what it was asked for.
 #[derive(Debug)]
 pub(super) enum CliError {
     /// Something is wrong with a text, here.
-    Text(Vec<Diagnostic>),
+    Text(Diagnostics),
     /// Anything else.
     Plain(Box<MietteDiagnostic>),
 }
@@ -46,8 +46,8 @@ impl CliError {
     }
 }
 
-impl From<Vec<Diagnostic>> for CliError {
-    fn from(found: Vec<Diagnostic>) -> Self {
+impl From<Diagnostics> for CliError {
+    fn from(found: Diagnostics) -> Self {
         Self::Text(found)
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use retrial_core::dialect::Diagnostics;
 use retrial_lab::model::MOST_SEEDS;
 use retrial_lab::page;
 use retrial_lab::search;
@@ -29,7 +30,7 @@ pub(super) struct Asked {
 pub(super) fn run(asked: &Asked) -> Result<ExitCode, CliError> {
     let scenario = super::scenario(&asked.file)?;
     let (name, text) = super::text_of(&asked.within)?;
-    let bounds = search::bounds(&name, &text).map_err(|found| vec![found])?;
+    let bounds = search::bounds(&name, &text).map_err(Diagnostics::from)?;
     let found = search::search(&scenario, &bounds, asked.seeds, super::jobs(asked.output.jobs));
     asked.output.show(&found, &found.text(), || page::search(&found))
 }

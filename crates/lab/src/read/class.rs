@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use retrial_core::dialect::tree::{Data, Entry, Fields, Node};
-use retrial_core::dialect::{Diagnostic, own_policy, read_guards};
+use retrial_core::dialect::{Diagnostic, Diagnostics, own_policy, read_guards};
 use retrial_core::guard::GuardRules;
 use retrial_core::policy::{Dialect, Policy};
 use retrial_core::time::Nanos;
@@ -59,10 +59,10 @@ pub(super) fn read(
     entry: &Entry,
     services: &BTreeMap<String, usize>,
     files: &Files,
-) -> Result<(Class, Edge), Vec<Diagnostic>> {
+) -> Result<(Class, Edge), Diagnostics> {
     let keys: Vec<&str> = CLASS_KEYS.into_iter().chain(EDGE_KEYS).collect();
     let edge = edge(&entry.key, &entry.node, &keys, services, files)?;
-    let class = alone(entry, &keys, files).map_err(|e| vec![e])?;
+    let class = alone(entry, &keys, files)?;
     Ok((class, edge))
 }
 
@@ -123,14 +123,13 @@ pub(super) fn edge(
     keys: &[&str],
     services: &BTreeMap<String, usize>,
     files: &Files,
-) -> Result<Edge, Vec<Diagnostic>> {
-    let one = |e: Diagnostic| vec![e];
-    let fields = node.fields(keys).map_err(one)?;
+) -> Result<Edge, Diagnostics> {
+    let fields = node.fields(keys)?;
     let (policy, guards) = policy(&fields, files)?;
-    let to = fields.require("to", "name a service: to = \"api\"").map_err(one)?;
-    let mut edge = bare(&fields, Names::find(services, to).map_err(one)?, files).map_err(one)?;
-    let own = read_guards(&fields).map_err(one)?;
-    edge.name = format!("{from} -> {}", to.text().map_err(one)?);
+    let to = fields.require("to", "name a service: to = \"api\"")?;
+    let mut edge = bare(&fields, Names::find(services, to)?, files)?;
+    let own = read_guards(&fields)?;
+    edge.name = format!("{from} -> {}", to.text()?);
     edge.guards = joined(own, guards);
     // A policy's own budget comes first, as in the engine.
     edge.guards.retry_budget = policy.budget().copied().or(edge.guards.retry_budget);
@@ -151,24 +150,23 @@ fn joined(own: GuardRules, others: GuardRules) -> GuardRules {
 
 /// The policy in any dialect, or that of a step of a workflow file, with the guards of its action.
 /// Without either nothing is retried.
-fn policy(fields: &Fields<'_>, files: &Files) -> Result<(Policy, GuardRules), Vec<Diagnostic>> {
-    let one = |e: Diagnostic| vec![e];
-    let own = own_policy(fields).map_err(one)?;
+fn policy(fields: &Fields<'_>, files: &Files) -> Result<(Policy, GuardRules), Diagnostics> {
+    let own = own_policy(fields)?;
     let Some(workflow) = fields.get("workflow") else {
         if let Some(step) = fields.get("step") {
             let error = step.place.error("a step needs its workflow");
-            return Err(vec![error.help_with("add workflow = \"file.toml\"")]);
+            return Err(error.help_with("add workflow = \"file.toml\"").into());
         }
         return Ok((own.unwrap_or(Policy::no_retries(Dialect::Builder)), GuardRules::default()));
     };
     if own.is_some() {
         let error = workflow.place.error("`workflow` is given beside a policy");
-        return Err(vec![error.help_with("keep one of them")]);
+        return Err(error.help_with("keep one of them").into());
     }
-    let text = files.text(workflow).map_err(one)?;
-    let step = fields.get("step").map(Node::name).transpose().map_err(one)?;
+    let text = files.text(workflow)?;
+    let step = fields.get("step").map(Node::name).transpose()?;
     let place = fields.get("step").unwrap_or(workflow).place.clone();
-    step_policy(workflow.name().map_err(one)?, &text, step, Some(&place))
+    step_policy(workflow.name()?, &text, step, Some(&place))
 }
 
 fn bare(fields: &Fields<'_>, to: usize, files: &Files) -> Result<Edge, Diagnostic> {

@@ -13,7 +13,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use retrial_core::dialect::tree::{Entry, Format, Node};
-use retrial_core::dialect::{Diagnostic, Environment, Place, Policies, Source, parse_policy};
+use retrial_core::dialect::{
+    Diagnostic, Diagnostics, Environment, Place, Policies, Source, parse_policy,
+};
 use retrial_core::policy::Policy;
 use retrial_core::time::Nanos;
 
@@ -49,22 +51,21 @@ impl Names {
 ///
 /// # Errors
 /// The first thing that is wrong with it.
-pub fn scenario(file: &str, text: &str, files: &Files) -> Result<Scenario, Vec<Diagnostic>> {
-    let top = Node::parse(file, text, Format::Toml).map_err(|e| vec![e])?;
+pub fn scenario(file: &str, text: &str, files: &Files) -> Result<Scenario, Diagnostics> {
+    let top = Node::parse(file, text, Format::Toml)?;
     read(&top, files)
 }
 
-fn read(top: &Node, files: &Files) -> Result<Scenario, Vec<Diagnostic>> {
-    let one = |e: Diagnostic| vec![e];
-    let fields = top.fields(&KEYS).map_err(one)?;
-    let needs = |key, help| fields.require(key, help).map_err(one);
+fn read(top: &Node, files: &Files) -> Result<Scenario, Diagnostics> {
+    let fields = top.fields(&KEYS)?;
+    let needs = |key, help| fields.require(key, help).map_err(Diagnostics::from);
     let run_length = fields.get("length").map_or(Ok(Nanos::from_secs(600)), |n| length(n, LONGEST));
-    let run_length = run_length.map_err(one)?;
+    let run_length = run_length?;
     let warmup = fields.get("warmup").map_or(Ok(Nanos::ZERO), |n| length(n, run_length));
     let services = needs("services", "write a table [services.api] with workers and time")?;
     let classes = needs("clients", "write a table [clients.web] with to and arrivals")?;
-    let services = parts(services).map_err(one)?;
-    let classes = parts(classes).map_err(one)?;
+    let services = parts(services)?;
+    let classes = parts(classes)?;
     let mut names = Names {
         services: (0..).zip(services).map(|(at, e)| (e.key.clone(), at)).collect(),
         classes: (0..).zip(classes).map(|(at, e)| (e.key.clone(), at)).collect(),
@@ -88,17 +89,17 @@ fn read(top: &Node, files: &Files) -> Result<Scenario, Vec<Diagnostic>> {
         }
         read_services.push(service);
     }
-    check_depth(services, &read_services, &edges).map_err(one)?;
+    check_depth(services, &read_services, &edges)?;
     let triggers = fields.get("triggers").map_or(Ok(Vec::new()), |node| {
         trigger::read(node, &names, &read_classes, run_length, files)
     });
-    let triggers = triggers.map_err(one)?;
-    let judge = judge(fields.get("judge"), run_length, &triggers).map_err(one)?;
-    let seeds = fields.get("seeds").map_or(Ok(10), |n| n.count(1, MOST_SEEDS)).map_err(one)?;
-    let seed = fields.get("seed").map_or(Ok(1), |n| n.count(0, u32::MAX)).map_err(one)?;
+    let triggers = triggers?;
+    let judge = judge(fields.get("judge"), run_length, &triggers)?;
+    let seeds = fields.get("seeds").map_or(Ok(10), |n| n.count(1, MOST_SEEDS))?;
+    let seed = fields.get("seed").map_or(Ok(1), |n| n.count(0, u32::MAX))?;
     Ok(Scenario {
         length: run_length,
-        warmup: warmup.map_err(one)?,
+        warmup: warmup?,
         seed: seed.into(),
         seeds,
         services: read_services,
@@ -171,7 +172,7 @@ fn judge(
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn policy(file: &str, text: &str, step: Option<&str>) -> Result<Policy, Vec<Diagnostic>> {
+pub fn policy(file: &str, text: &str, step: Option<&str>) -> Result<Policy, Diagnostics> {
     Ok(step_policy(file, text, step, None)?.0)
 }
 
@@ -181,11 +182,11 @@ fn step_policy(
     text: &str,
     step: Option<&str>,
     place: Option<&Place>,
-) -> Result<(Policy, retrial_core::guard::GuardRules), Vec<Diagnostic>> {
+) -> Result<(Policy, retrial_core::guard::GuardRules), Diagnostics> {
     let whole = || Place::whole(&Source::new(file, text));
     let refuse = |message: String, help: String| {
         let place = place.cloned().unwrap_or_else(whole);
-        vec![place.error(message).help_with(help)]
+        Diagnostics::from(place.error(message).help_with(help))
     };
     match parse_policy(file, text, None, &Environment::default())? {
         Policies::One(policy) => Ok((policy, Default::default())),

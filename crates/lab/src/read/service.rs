@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use retrial_core::dialect::tree::{Entry, Node};
-use retrial_core::dialect::{Diagnostic, read_guards};
+use retrial_core::dialect::{Diagnostic, Diagnostics, read_guards};
 use retrial_core::time::Nanos;
 
 use super::class::{EDGE_KEYS, edge};
@@ -39,19 +39,18 @@ pub(super) fn read(
     entry: &Entry,
     services: &BTreeMap<String, usize>,
     files: &Files,
-) -> Result<(Service, Vec<Edge>), Vec<Diagnostic>> {
-    let one = |e: Diagnostic| vec![e];
-    let mut service = alone(entry, files).map_err(one)?;
-    let fields = entry.node.fields(&KEYS).map_err(one)?;
+) -> Result<(Service, Vec<Edge>), Diagnostics> {
+    let mut service = alone(entry, files)?;
+    let fields = entry.node.fields(&KEYS)?;
     let mut edges = Vec::new();
     if let Some(calls) = fields.get("calls") {
-        let items = calls.items().map_err(one)?;
+        let items = calls.items()?;
         if items.len() > MOST_PARTS {
             let error = calls.place.error("there are too many calls");
-            return Err(vec![error.help_with(format!("use at most {MOST_PARTS}"))]);
+            return Err(error.help_with(format!("use at most {MOST_PARTS}")).into());
         }
         for item in items {
-            item.fields(&EDGE_KEYS).map_err(one)?;
+            item.fields(&EDGE_KEYS)?;
             edges.push(edge(&entry.key, item, &EDGE_KEYS, services, files)?);
         }
     }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anstream::{AutoStream, ColorChoice};
 use miette::{GraphicalReportHandler, GraphicalTheme, MietteDiagnostic};
-use retrial::dialect::{Diagnostic, report};
+use retrial::dialect::{Diagnostic, Diagnostics, report};
 
 /// Why a command fails.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ enum Kind {
 
 #[derive(Debug)]
 enum What {
-    Text(Vec<Diagnostic>),
+    Text(Diagnostics),
     Plain(Box<MietteDiagnostic>),
 }
 
@@ -85,15 +85,15 @@ impl CliError {
     }
 }
 
-impl From<Vec<Diagnostic>> for CliError {
-    fn from(found: Vec<Diagnostic>) -> Self {
+impl From<Diagnostics> for CliError {
+    fn from(found: Diagnostics) -> Self {
         Self { kind: Kind::Input, what: What::Text(found), note: None }
     }
 }
 
 impl From<Diagnostic> for CliError {
     fn from(found: Diagnostic) -> Self {
-        vec![found].into()
+        Diagnostics::from(found).into()
     }
 }
 

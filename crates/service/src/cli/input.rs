@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use retrial::dialect::{
-    Declarations, Diagnostic, Document, Environment, Format, Place, Source, parse_actions,
-    parse_ir_program, parse_workflow, tree,
+    Declarations, Diagnostic, Diagnostics, Document, Environment, Format, Place, Source,
+    parse_actions, parse_ir_program, parse_workflow, tree,
 };
 use retrial::workflow::{HeaderText, Target, Workflow};
 use serde_json::{Map, Value};
@@ -53,13 +53,14 @@ pub(super) fn workflow(
     };
     if !document.registered.is_empty() {
         let wanted = document.registered.iter().map(|r| r.missing.clone());
-        return Err(match format {
-            Some(_) => wanted.collect::<Vec<_>>().into(),
-            None => wanted.map(|d| d.help_with(IR_ACTIONS)).collect::<Vec<_>>().into(),
-        });
+        let wanted: Vec<_> = match format {
+            Some(_) => wanted.collect(),
+            None => wanted.map(|d| d.help_with(IR_ACTIONS)).collect(),
+        };
+        return Err(Diagnostics::from(wanted).into());
     }
     let unset = unset_variables(&document, &declared_in, lookup);
-    if unset.is_empty() { Ok(document) } else { Err(unset.into()) }
+    if unset.is_empty() { Ok(document) } else { Err(Diagnostics::from(unset).into()) }
 }
 
 const IR_ACTIONS: &str =

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 use super::Settings;
 use super::problem::{Kind, Problem};
 use retrial::dialect::{
-    Declarations, Diagnostic, Document, EndpointPlace, Format, Place, Policies, Source,
-    masked_program, masked_workflow, parse_actions, parse_ir_program, parse_workflow,
+    Declarations, Diagnostic, Diagnostics, Document, EndpointPlace, Format, Place, Policies,
+    Source, masked_program, masked_workflow, parse_actions, parse_ir_program, parse_workflow,
 };
 use retrial::explain::{Explained, Explanation, explain_all};
 use retrial::failure::sanitise::MASK;
@@ -70,7 +70,7 @@ impl DefinitionText<'_> {
     }
 
     /// The workflow, if the text is valid and the settings allow all that it uses.
-    pub(super) fn read(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
+    pub(super) fn read(&self, settings: &Settings) -> Result<Document, Diagnostics> {
         let document = self.parse(settings)?;
         let mut wrong: Vec<Diagnostic> = document
             .registered
@@ -83,12 +83,12 @@ impl DefinitionText<'_> {
             wrong.extend(place.into_iter().flat_map(|place| forbidden(action, place, settings)));
         }
         wrong.truncate(MOST);
-        if wrong.is_empty() { Ok(document) } else { Err(wrong) }
+        if wrong.is_empty() { Ok(document) } else { Err(wrong.into()) }
     }
 
     /// The same, if the workflow has this text's name: runs of an uploaded workflow must show the
     /// name that it was uploaded under.
-    pub(super) fn read_as(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
+    pub(super) fn read_as(&self, settings: &Settings) -> Result<Document, Diagnostics> {
         let document = self.read(settings)?;
         let is = document.workflow.name();
         if is == self.name {
@@ -102,7 +102,7 @@ impl DefinitionText<'_> {
         let wrong = place
             .error(format!("the workflow is called `{is}` here and `{}` in the path", self.name))
             .help_with("use the same name in both");
-        Err(vec![wrong])
+        Err(wrong.into())
     }
 
     /// The text with every value masked that may be a secret; `None` if it can't be read any more.
@@ -114,7 +114,7 @@ impl DefinitionText<'_> {
         }
     }
 
-    fn parse(&self, settings: &Settings) -> Result<Document, Vec<Diagnostic>> {
+    fn parse(&self, settings: &Settings) -> Result<Document, Diagnostics> {
         let environment = &settings.environment;
         let format = match self.syntax {
             Syntax::Toml => Format::Toml,

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::action::{self, KINDS};
 use super::{EndpointPlace, guard};
 use crate::dialect::tree::{Fields, Format, Node, did_you_mean_one_of};
-use crate::dialect::{Diagnostic, Environment, Errors, Place, brief, policy};
+use crate::dialect::{Diagnostic, Diagnostics, Environment, Errors, Place, brief, policy};
 use crate::policy::Defaults;
 use crate::workflow::{Action, MAX_VALUE, Webhook};
 
@@ -42,13 +42,9 @@ const KEYS: [&str; 4] = ["input", "actions", "defaults", "simulate"];
 ///
 /// # Errors
 /// Everything that is wrong with the text.
-pub fn parse_actions(
-    file: &str,
-    text: &str,
-    format: Format,
-) -> Result<Declarations, Vec<Diagnostic>> {
-    let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
-    let fields = top.fields(&KEYS).map_err(|e| vec![e])?;
+pub fn parse_actions(file: &str, text: &str, format: Format) -> Result<Declarations, Diagnostics> {
+    let top = Node::parse(file, text, format)?;
+    let fields = top.fields(&KEYS)?;
     let mut errors = Errors::default();
     let declared = Declarations::read(&fields, &mut errors);
     errors.or(declared)

@@ -21,7 +21,7 @@ pub use guard::{GUARD_KEYS, read_guards};
 pub(super) use step::KEYS as STEP_KEYS;
 
 use super::tree::{Data, Fields, Format, Node, did_you_mean};
-use super::{Diagnostic, Environment, Errors, Place, brief};
+use super::{Diagnostic, Diagnostics, Environment, Errors, Place, brief};
 use crate::workflow::{Rollback, Target, Transition, Workflow, WorkflowError, WorkflowParts};
 
 /// A parsed workflow text.
@@ -118,14 +118,14 @@ pub fn parse_workflow(
     text: &str,
     format: Format,
     environment: &Environment,
-) -> Result<Document, Vec<Diagnostic>> {
-    let top = Node::parse(file, text, format).map_err(|e| vec![e])?;
+) -> Result<Document, Diagnostics> {
+    let top = Node::parse(file, text, format)?;
     document(&top, environment)
 }
 
 /// Reads a workflow from a tree.
-pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document, Vec<Diagnostic>> {
-    let fields = top.fields(&KEYS).map_err(|e| vec![e])?;
+pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document, Diagnostics> {
+    let fields = top.fields(&KEYS)?;
     let mut errors = Errors::default();
     let name = errors.keep(name(&fields)).unwrap_or_default();
     let rollback = fields.get("rollback").map(|n| n.choice(&ROLLBACKS)).transpose();
@@ -161,13 +161,13 @@ pub(super) fn assemble(
     parts: WorkflowParts,
     places: Places<'_>,
     simulate: Option<Value>,
-) -> Result<Document, Vec<Diagnostic>> {
+) -> Result<Document, Diagnostics> {
     let ids = parts.steps.iter().map(|s| s.id.clone()).collect();
     let id = |at: usize| parts.steps.get(at).map(|s| s.id.clone()).unwrap_or_default();
     let edge = |t: &Transition| (id(t.from.index()), id(t.to.index()));
     let edges = parts.transitions.iter().map(edge).collect();
     let graph = Graph { ids, edges, places: &places };
-    let workflow = Workflow::try_from(parts).map_err(|e| vec![graph.locate(&e)])?;
+    let workflow = Workflow::try_from(parts).map_err(|e| graph.locate(&e))?;
     let is_http = |action: &str| {
         workflow.actions().get(action).is_some_and(|a| matches!(a.target, Target::Http(_)))
     };

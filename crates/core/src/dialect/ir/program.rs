@@ -11,7 +11,9 @@ use crate::dialect::file::{Declarations, Document, Places, StepPlace, assemble};
 use crate::dialect::scan::Input;
 use crate::dialect::tree::did_you_mean;
 use crate::dialect::tree::load::{Load, TABLE, TOO_MUCH};
-use crate::dialect::{Diagnostic, Environment, Errors, Place, Source, brief, policy_from};
+use crate::dialect::{
+    Diagnostic, Diagnostics, Environment, Errors, Place, Source, brief, policy_from,
+};
 use crate::policy::{Defaults, Dialect, Origin, Policy, PolicyParts};
 use crate::workflow::{self, MAX_STEPS, Root, Step, StepIx, Template};
 
@@ -30,7 +32,7 @@ pub fn parse_ir_program(
     text: &str,
     declared: &Declarations,
     environment: &Environment,
-) -> Result<Document, Vec<Diagnostic>> {
+) -> Result<Document, Diagnostics> {
     let source = Source::new(file, text);
     let statements = statements(&source)?;
     let ids = ids(&statements);
@@ -80,9 +82,9 @@ fn offset(line: &Place, span: &Range<usize>) -> Range<usize> {
 /// Every statement with the place of its line, or everything that is wrong with any line.
 pub(in crate::dialect) fn statements(
     source: &Arc<Source>,
-) -> Result<Vec<(Place, Statement)>, Vec<Diagnostic>> {
+) -> Result<Vec<(Place, Statement)>, Diagnostics> {
     let whole = Place::whole(source);
-    check_load(&whole).map_err(|e| vec![e])?;
+    check_load(&whole)?;
     let (mut found, mut errors, mut start) = (Vec::new(), Errors::default(), 0);
     for text in source.text.split('\n') {
         if errors.is_full() {
@@ -94,7 +96,7 @@ pub(in crate::dialect) fn statements(
         start += text.len() + 1;
         if found.len() > MAX_STEPS {
             let message = format!("the program has more than {MAX_STEPS} statements");
-            return Err(vec![whole.error(message).help_with("split the program")]);
+            return Err(whole.error(message).help_with("split the program").into());
         }
     }
     errors.or(found)

@@ -2,7 +2,7 @@
 
 use crate::dialect::ir::{self, Expr, Statement};
 use crate::dialect::scan::quote;
-use crate::dialect::{Diagnostic, Source};
+use crate::dialect::{Diagnostics, Source};
 use crate::failure::sanitise::MASK;
 use crate::policy::{Dialect, Policy, PolicyParts};
 
@@ -11,7 +11,7 @@ use crate::policy::{Dialect, Policy, PolicyParts};
 ///
 /// # Errors
 /// Every line that breaks the grammar.
-pub fn masked_program(file: &str, text: &str) -> Result<String, Vec<Diagnostic>> {
+pub fn masked_program(file: &str, text: &str) -> Result<String, Diagnostics> {
     let statements = ir::statements(&Source::new(file, text))?;
     let lines = statements.into_iter().enumerate().map(|(n, (_, s))| statement(n, s) + "\n");
     Ok(lines.collect())

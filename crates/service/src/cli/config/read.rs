@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
 use retrial::dialect::tree::{Data, Node};
-use retrial::dialect::{Diagnostic, Environment};
+use retrial::dialect::{Diagnostic, Diagnostics, Environment};
 use retrial::engine::{Config, Retention};
 use retrial::net::{Hosts, HostsError, Url};
 use retrial::time::Nanos;
@@ -86,7 +86,7 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
         (true, Some(listen)) => {
             Ok(Configuration { store, listen, log, traces, tokens_file, audit, node, service })
         }
-        _ => Err(reader.wrong.into()),
+        _ => Err(Diagnostics::from(reader.wrong).into()),
     }
 }
 
