@@ -16,7 +16,7 @@ use bench_support::{actions, complete, workflow};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use postgres_server::{Server, Setup};
 use retrial::action::Registry;
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{PostgresOptions, PostgresStore};
 use tokio::runtime::Runtime;
@@ -24,13 +24,7 @@ use tokio::runtime::Runtime;
 /// Runs of a batch, submitted together.
 const RUNS: u64 = 300;
 
-struct Database;
-
-impl World for Database {
-    type Runtime = TokioRuntime;
-    type Store = PostgresStore<TokioRuntime>;
-    type Actions = Registry;
-}
+type Database = (TokioRuntime, PostgresStore<TokioRuntime>, Registry);
 
 /// A node on an empty database.
 async fn node(server: &Server, concurrency: usize) -> Engine<Database> {

@@ -8,24 +8,13 @@
 
 use std::error::Error;
 use std::io::stdout;
-use std::sync::Arc;
 use std::time::Duration;
 
-use retrial::action::{Context, Registry};
+use retrial::action::Context;
 use retrial::dialect::{Environment, Format, parse_workflow};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Engine, Submission};
 use retrial::failure::{Failure, NetworkFault};
-use retrial::observe::{Observer, Output, Printer};
-use retrial::runtime::TokioRuntime;
-use retrial::store::MemoryStore;
-
-struct Importer;
-
-impl World for Importer {
-    type Runtime = TokioRuntime;
-    type Store = MemoryStore<TokioRuntime>;
-    type Actions = Registry;
-}
+use retrial::observe::{Output, Printer};
 
 const WORKFLOW: &str = r#"
 workflow = "import"
@@ -58,18 +47,15 @@ async fn import(context: Context) -> Result<u32, Failure> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut actions = Registry::new();
-    actions.register("import_rows", import);
-
     let environment = Environment::default();
     let workflow = parse_workflow("import.toml", WORKFLOW, Format::Toml, &environment)?.workflow;
 
-    let runtime = TokioRuntime::current();
-    let store = MemoryStore::new(runtime.clone());
-    let printer: Arc<dyn Observer> = Arc::new(Printer::new(stdout(), Output::Detailed));
-    let engine =
-        Engine::<Importer>::start(runtime, store, actions, Config::default(), vec![printer]).await;
-    let handle = engine.submit(Submission::new(Arc::new(workflow))).await?;
+    let engine = Engine::builder()
+        .action("import_rows", import)
+        .observer(Printer::new(stdout(), Output::Detailed))
+        .start()
+        .await;
+    let handle = engine.submit(Submission::new(workflow)).await?;
     let rows: u32 = handle.result("import").await?;
     println!("{rows} rows, cost {}", handle.state().await?.cost());
     engine.shutdown().await;

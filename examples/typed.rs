@@ -5,23 +5,12 @@
 //! ```
 
 use std::error::Error;
-use std::sync::Arc;
 
-use retrial::action::{Context, Registry};
+use retrial::action::{Args, Context};
 use retrial::dialect::{Environment, Format, parse_workflow};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Engine, Submission};
 use retrial::failure::{Failure, NetworkFault};
-use retrial::runtime::TokioRuntime;
-use retrial::store::MemoryStore;
 use serde::{Deserialize, Serialize};
-
-struct Shop;
-
-impl World for Shop {
-    type Runtime = TokioRuntime;
-    type Store = MemoryStore<TokioRuntime>;
-    type Actions = Registry;
-}
 
 #[derive(Serialize, Deserialize)]
 struct Order {
@@ -44,26 +33,22 @@ args = { item = "${input.item}", count = "${input.count}" }
 retry = "[retry: 3, backoff: 100ms]"
 "#;
 
+async fn price(call: Context, Args(order): Args<Order>) -> Result<Price, Failure> {
+    if call.attempt() == 1 {
+        return Err(Failure::network(NetworkFault::Reset, "the price list hung up"));
+    }
+    println!("pricing {} of {}", order.count, order.item);
+    Ok(Price { cents: order.count * 250 })
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut actions = Registry::new();
-    actions.register_typed("price", |call: Context, order: Order| async move {
-        if call.attempt() == 1 {
-            return Err(Failure::network(NetworkFault::Reset, "the price list hung up"));
-        }
-        println!("pricing {} of {}", order.count, order.item);
-        Ok(Price { cents: order.count * 250 })
-    });
-
     let environment = Environment::default();
     let workflow = parse_workflow("quote.toml", WORKFLOW, Format::Toml, &environment)?.workflow;
 
-    let runtime = TokioRuntime::current();
-    let store = MemoryStore::new(runtime.clone());
-    let engine =
-        Engine::<Shop>::start(runtime, store, actions, Config::default(), Vec::new()).await;
+    let engine = Engine::builder().action("price", price).start().await;
     let order = Order { item: "lamp".into(), count: 3 };
-    let handle = engine.submit(Submission::typed(Arc::new(workflow), &order)?).await?;
+    let handle = engine.submit(Submission::typed(workflow, &order)?).await?;
     let mut events = handle.events();
     while let Some(event) = events.next().await {
         let event = event?;

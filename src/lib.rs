@@ -4,45 +4,25 @@
 //! its result.
 //!
 //! ```
-//! use std::sync::Arc;
-//!
-//! use retrial::action::{Context, Registry};
-//! use retrial::dialect::{Environment, Format, parse_workflow};
-//! use retrial::engine::{Config, Engine, Submission, World};
+//! use retrial::action::Context;
+//! use retrial::engine::{Engine, Submission};
 //! use retrial::failure::Failure;
-//! use retrial::runtime::TokioRuntime;
-//! use retrial::store::MemoryStore;
+//! use retrial::workflow::Workflow;
 //!
-//! struct Here;
-//!
-//! impl World for Here {
-//!     type Runtime = TokioRuntime;
-//!     type Store = MemoryStore<TokioRuntime>;
-//!     type Actions = Registry;
+//! async fn greet(context: Context) -> Result<String, Failure> {
+//!     match context.attempt() {
+//!         1 => Err(Failure::http(503, "busy")),
+//!         n => Ok(format!("hello at attempt {n}")),
+//!     }
 //! }
-//!
-//! const WORKFLOW: &str = r#"
-//!     workflow = "greeting"
-//!     steps = [{ id = "greet", action = "greet", retry = "[retry: 2, backoff: 10ms]" }]
-//! "#;
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let mut actions = Registry::new();
-//!     actions.register("greet", |context: Context| async move {
-//!         match context.attempt() {
-//!             1 => Err(Failure::http(503, "busy")),
-//!             n => Ok(format!("hello at attempt {n}")),
-//!         }
-//!     });
-//!     let workflow = parse_workflow("w.toml", WORKFLOW, Format::Toml, &Environment::default())?.workflow;
-//!
-//!     let runtime = TokioRuntime::current();
-//!     let store = MemoryStore::new(runtime.clone());
-//!     let engine = Engine::<Here>::start(runtime, store, actions, Config::default(), vec![]).await;
-//!     let handle = engine.submit(Submission::new(Arc::new(workflow))).await?;
-//!     let greeting: String = handle.result("greet").await?;
-//!     assert_eq!(greeting, "hello at attempt 2");
+//!     let retry = "[retry: 2, backoff: 10ms]".parse()?;
+//!     let greeting = Workflow::builder("greeting").step("greet", "greet").retry(retry).build()?;
+//!     let engine = Engine::builder().action("greet", greet).start().await;
+//!     let handle = engine.submit(Submission::new(greeting)).await?;
+//!     assert_eq!(handle.result::<String>("greet").await?, "hello at attempt 2");
 //!     Ok(())
 //! }
 //! ```

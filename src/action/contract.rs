@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::registry::read;
+use super::function::{ActionError, written};
 use super::{Context, Outcome, Registry};
 use crate::failure::Failure;
 
@@ -66,30 +66,30 @@ impl<'r> Contract<'r> {
     /// permanent, whatever class the error has.
     ///
     /// If the node crashes before a renewal stores that the checks passed, they run again.
-    pub fn precondition<F, Fut, E>(mut self, check: F) -> Self
+    pub fn precondition<F, Fut, E, K>(mut self, check: F) -> Self
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Failure> + Send,
+        E: ActionError<K> + Send,
     {
         self.before.push(Arc::new(move |context| {
             let checked = check(context);
-            Box::pin(async move { checked.await.map_err(|error| unmet(&error.into())) })
+            Box::pin(async move { checked.await.map_err(|error| unmet(&error.into_failure())) })
         }));
         self
     }
 
     /// Sets the function.
-    pub fn run<F, Fut, T, E>(self, function: F) -> ActionBuilder<'r, T>
+    pub fn run<F, Fut, T, E, K>(self, function: F) -> ActionBuilder<'r, T>
     where
         F: Fn(Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, E>> + Send + 'static,
         T: Serialize + Send + Sync + 'static,
-        E: Into<Failure> + Send,
+        E: ActionError<K> + Send,
     {
         let act: Act<T> = Arc::new(move |context| {
             let done = function(context);
-            Box::pin(async move { done.await.map_err(Into::into) })
+            Box::pin(async move { done.await.map_err(E::into_failure) })
         });
         let Self { registry, name, before } = self;
         let (conditions, artifacts) = (Vec::new(), Vec::new());
@@ -101,30 +101,30 @@ impl<'r, T: Serialize + Send + Sync + 'static> ActionBuilder<'r, T> {
     /// Adds a check of the function's result. If it fails, the attempt fails with
     /// `POSTCONDITION_FAILED`, retryable, whatever class the error has. A retry runs the function,
     /// the postconditions and the artifacts again.
-    pub fn postcondition<F, Fut, E>(mut self, check: F) -> Self
+    pub fn postcondition<F, Fut, E, K>(mut self, check: F) -> Self
     where
         F: Fn(Context, Arc<T>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Failure> + Send,
+        E: ActionError<K> + Send,
     {
         self.stages.conditions.push(Arc::new(move |context, result| {
             let checked = check(context, result);
-            Box::pin(async move { checked.await.map_err(|error| broken(&error.into())) })
+            Box::pin(async move { checked.await.map_err(|error| broken(&error.into_failure())) })
         }));
         self
     }
 
     /// Adds a step that stores the function's artifacts, after all postconditions. If it fails, the
     /// attempt fails with `ARTIFACTS_FAILED`, retryable, whatever class the error has.
-    pub fn artifacts<F, Fut, E>(mut self, store: F) -> Self
+    pub fn artifacts<F, Fut, E, K>(mut self, store: F) -> Self
     where
         F: Fn(Context, Arc<T>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Failure> + Send,
+        E: ActionError<K> + Send,
     {
         self.stages.artifacts.push(Arc::new(move |context, result| {
             let stored = store(context, result);
-            Box::pin(async move { stored.await.map_err(|error| unstored(&error.into())) })
+            Box::pin(async move { stored.await.map_err(|error| unstored(&error.into_failure())) })
         }));
         self
     }
@@ -150,7 +150,7 @@ impl<T: Serialize> Stages<T> {
             context.reports().check();
         }
         let result = Arc::new((self.act)(context.clone()).await?);
-        let value = read::<&T, Failure>(Ok(&*result))?;
+        let value = written(&*result)?;
         for after in self.conditions.iter().chain(&self.artifacts) {
             after(context.clone(), Arc::clone(&result)).await?;
         }

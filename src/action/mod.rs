@@ -8,6 +8,7 @@ mod call;
 mod context;
 mod context_runtime;
 mod contract;
+mod function;
 #[cfg(feature = "http")]
 mod http;
 mod registry;
@@ -19,6 +20,7 @@ use std::future::Future;
 pub use call::{Call, Cancelled, Outcome};
 pub use context::Context;
 pub use contract::{ActionBuilder, Contract};
+pub use function::{ActionError, Args, Attempt, FromContext, Function};
 #[cfg(feature = "http")]
 pub use http::{ActionSet, Http, HttpActions, Request, Response};
 pub use registry::Registry;

@@ -1,30 +1,24 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-
 use super::context_runtime::Network;
-use super::result::{Measure, exception};
-use super::{Actions, Call, Context, Outcome};
+use super::{Actions, Attempt, Call, Context, Function, Outcome};
 use crate::failure::Failure;
 use crate::net::Connect;
 use crate::workflow::{Able, Target};
 
-pub(super) type Attempt = Pin<Box<dyn Future<Output = Outcome> + Send>>;
-type Function = Arc<dyn Fn(Context) -> Attempt + Send + Sync>;
+type Registered = Arc<dyn Fn(Context) -> Attempt + Send + Sync>;
 
 /// Async Rust functions by name, and the network that they use. A clone shares the functions but not
 /// later registrations.
 #[derive(Clone, Default)]
 pub struct Registry {
-    functions: BTreeMap<String, Function>,
+    functions: BTreeMap<String, Registered>,
     pub(super) network: Network,
 }
 
@@ -42,49 +36,27 @@ impl Registry {
         self
     }
 
-    /// Registers `function` under `name`. It replaces a function of the same name.
+    /// Registers an async function under `name`. It replaces a function of the same name.
     ///
     /// A panic of the function is the permanent failure `PANIC`. A result that is an exception object
     /// is a failure.
-    pub fn register<F, Fut, T, E>(&mut self, name: &str, function: F) -> &mut Self
-    where
-        F: Fn(Context) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize,
-        E: Into<Failure>,
-    {
-        self.register_raw(name, move |context| {
-            let attempt = function(context);
-            Box::pin(async move { read(attempt.await) })
-        });
-        self
-    }
-
-    /// Registers a function that takes its arguments deserialized. Arguments that do not fit its type
-    /// fail with `BAD_ARGUMENTS`, permanent.
     ///
     /// ```
-    /// # use retrial::action::{Context, Registry};
+    /// # use retrial::action::{Args, Context, Registry};
     /// #[derive(serde::Deserialize)]
     /// struct Order { item: String, count: u32 }
     ///
+    /// async fn ship(Args(order): Args<Order>, context: Context) -> Result<String, std::io::Error> {
+    ///     Ok(format!("{} of {} at attempt {}", order.count, order.item, context.attempt()))
+    /// }
+    ///
     /// let mut registry = Registry::new();
-    /// registry.register_typed("ship", |_: Context, order: Order| async move {
-    ///     Ok::<_, String>(format!("{} of {}", order.count, order.item))
-    /// });
+    /// registry.register("ship", ship);
+    /// registry.register("ping", || async { Ok::<_, String>("pong") });
     /// ```
-    pub fn register_typed<A, F, Fut, T, E>(&mut self, name: &str, function: F) -> &mut Self
-    where
-        A: DeserializeOwned,
-        F: Fn(Context, A) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize,
-        E: Into<Failure>,
-    {
-        self.register(name, move |context: Context| {
-            let begun = context.args::<A>().map(|args| function(context, args));
-            async move { begun?.await.map_err(Into::into) }
-        })
+    pub fn register<M>(&mut self, name: &str, function: impl Function<M>) -> &mut Self {
+        self.register_raw(name, move |context| function.begin(context));
+        self
     }
 
     pub(super) fn register_raw(
@@ -106,7 +78,7 @@ impl Registry {
         self.functions.keys().map(String::as_str)
     }
 
-    fn find(&self, call: &Call) -> Result<&Function, Failure> {
+    fn find(&self, call: &Call) -> Result<&Registered, Failure> {
         if let Some(Target::Http(_)) = call.action.as_ref().map(|a| &a.target) {
             let message =
                 format!("`{}` is an HTTP action; this node has no HTTP client", call.name);
@@ -139,20 +111,6 @@ impl Actions for Registry {
 
     fn able(&self) -> Able {
         Able::Only { http: false, functions: self.names().map(Arc::from).collect() }
-    }
-}
-
-pub(super) fn read<T: Serialize, E: Into<Failure>>(returned: Result<T, E>) -> Outcome {
-    let returned = returned.map_err(Into::into)?;
-    let measure = Measure::of(&returned);
-    measure.depth()?;
-    let value = serde_json::to_value(returned).map_err(|error| {
-        let message = format!("the result can't be written as JSON: {error}");
-        Failure::new("BAD_RESULT", &message).with_lineage(["BadResultError", "ValueError"])
-    })?;
-    match exception(&value) {
-        Some(failure) => Err(failure),
-        None => measure.size().map(|()| value),
     }
 }
 

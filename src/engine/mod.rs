@@ -10,6 +10,7 @@
 
 mod alerts;
 mod attempt;
+mod builder;
 mod claim;
 mod clock;
 mod config;
@@ -34,6 +35,7 @@ mod span;
 mod submit;
 mod sweep;
 
+pub use builder::Builder;
 pub use config::Config;
 pub use engine::{CommandError, Ended, Engine};
 pub use letters::DeadLetter;
@@ -57,4 +59,11 @@ pub trait World: 'static {
     type Store: Store;
     /// What steps invoke.
     type Actions: Actions;
+}
+
+/// The three of them side by side.
+impl<R: Runtime, S: Store, A: Actions> World for (R, S, A) {
+    type Runtime = R;
+    type Store = S;
+    type Actions = A;
 }

@@ -13,7 +13,8 @@ use tokio::sync::mpsc;
 use super::engine::Engine;
 use super::node::Node;
 use super::{CommandError, Ended, World};
-use crate::run::{self, Event, Recorded, RunId, RunState, StepPhase, Version};
+use crate::failure::ErrorContext;
+use crate::run::{self, Event, Outcome, Recorded, RunId, RunState, StepPhase, Version};
 use crate::runtime::{Runtime, Task};
 use crate::store::Store;
 
@@ -61,12 +62,14 @@ pub enum ResultError {
     #[error("the workflow has no step `{0}`")]
     UnknownStep(String),
     /// The run ended, and the step did not succeed.
-    #[error("step `{step}` did not succeed: it is {phase}")]
+    #[error("step `{step}` did not succeed: it is {phase}{}", because(cause.as_deref()))]
     NoResult {
         /// The step.
         step: String,
         /// The step's phase.
         phase: String,
+        /// The failure of the step, else the one that ended the run.
+        cause: Option<Box<ErrorContext>>,
     },
     /// The result has another type than the caller's.
     #[error("the result of step `{step}` can't be read as the type asked for")]
@@ -74,6 +77,10 @@ pub enum ResultError {
         /// The step.
         step: String,
     },
+}
+
+fn because(cause: Option<&ErrorContext>) -> String {
+    cause.map(|cause| format!("; {cause}")).unwrap_or_default()
 }
 
 impl<W: World> Handle<W> {
@@ -117,13 +124,18 @@ impl<W: World> Handle<W> {
     /// # Errors
     /// See [`ResultError`].
     pub async fn result<T: DeserializeOwned>(&self, step: &str) -> Result<T, ResultError> {
-        let state = self.outcome().await?.state;
+        let Ended { outcome, state } = self.outcome().await?;
         let unknown = || ResultError::UnknownStep(step.to_owned());
         let at = state.workflow().place_of(step).ok_or_else(unknown)?;
-        let phase = state.steps().get(at.index()).map(|s| s.phase);
-        if phase != Some(StepPhase::Succeeded) {
-            let phase = phase.map_or_else(String::new, |p| format!("{p:?}").to_lowercase());
-            return Err(ResultError::NoResult { step: step.to_owned(), phase });
+        let found = state.steps().get(at.index()).ok_or_else(unknown)?;
+        if found.phase != StepPhase::Succeeded {
+            let of_run = match outcome {
+                Outcome::Failed { error } => Some(error),
+                Outcome::Completed | Outcome::Cancelled { .. } => None,
+            };
+            let cause = found.error.clone().or(of_run).map(Box::new);
+            let phase = format!("{:?}", found.phase).to_lowercase();
+            return Err(ResultError::NoResult { step: step.to_owned(), phase, cause });
         }
         let mut left = state.left_by(at).unwrap_or_default();
         let result = left.get_mut("result").map(serde_json::Value::take).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::policy::Shape;
 use crate::run::{self, Digest, Letter, LetterId, NotRedrivable, Recorded, RunId, RunState};
 use crate::runtime::Runtime;
 use crate::store::{CommitId, Create, Created, Store, StoreError};
-use crate::workflow::Workflow;
+use crate::workflow::{Need, Workflow};
 
 /// A request for a new run.
 #[derive(Clone, Debug)]
@@ -27,20 +27,32 @@ pub struct Submission {
     /// The dead letter that the run redrives, which is marked with it: [`super::Engine::redrive`]
     /// fills the rest in from the letter.
     pub redrives: Option<LetterId>,
+    /// Whether it is refused where this node can't run one of the actions.
+    pub require_actions: bool,
 }
 
 impl Submission {
     /// A run of `workflow` on its default input.
     #[must_use]
-    pub fn new(workflow: Arc<Workflow>) -> Self {
-        Self { workflow, input: Map::new(), key: None, id: None, redrives: None }
+    pub fn new(workflow: impl Into<Arc<Workflow>>) -> Self {
+        Self {
+            workflow: workflow.into(),
+            input: Map::new(),
+            key: None,
+            id: None,
+            redrives: None,
+            require_actions: false,
+        }
     }
 
     /// A run of `workflow` with a typed input, which is serialised to JSON.
     ///
     /// # Errors
     /// [`SubmitError::BadInput`] where that is no JSON object.
-    pub fn typed(workflow: Arc<Workflow>, input: &impl Serialize) -> Result<Self, SubmitError> {
+    pub fn typed(
+        workflow: impl Into<Arc<Workflow>>,
+        input: &impl Serialize,
+    ) -> Result<Self, SubmitError> {
         match serde_json::to_value(input) {
             Ok(Value::Object(input)) => Ok(Self::new(workflow).with_input(input)),
             Ok(_) => Err(SubmitError::BadInput("it is not an object".to_owned())),
@@ -59,6 +71,15 @@ impl Submission {
     #[must_use]
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(key.into());
+        self
+    }
+
+    /// Refuses the submission where the node can't run one of the workflow's actions, instead of a run
+    /// that waits for a node that can. Where no other node is expected ([`Config::sole_owner`]) such a
+    /// run is logged as a warning.
+    #[must_use]
+    pub fn require_actions(mut self) -> Self {
+        self.require_actions = true;
         self
     }
 
@@ -99,6 +120,14 @@ pub enum SubmitError {
         step: String,
         /// The function.
         name: String,
+    },
+    /// The submission requires the workflow's actions, and the node can't run this one.
+    #[error("step `{step}` needs the {need}, which this node can't run; register it")]
+    MissingAction {
+        /// The step.
+        step: String,
+        /// The action.
+        need: Need,
     },
     /// The input can't be written as a JSON object.
     #[error("the input can't be written as a JSON object: {0}")]
@@ -179,7 +208,7 @@ impl<W: World> Node<W> {
     ) -> Result<Submitted, SubmitError> {
         self.check(&submission)?;
         let digest = submission.digest();
-        let Submission { workflow, input, key, id, redrives } = submission;
+        let Submission { workflow, input, key, id, redrives, require_actions: _ } = submission;
         let (id, seed) = id.unwrap_or_else(|| {
             let draw = || self.runtime.random();
             (RunId::from_random(draw(), draw()), draw())
@@ -247,6 +276,7 @@ impl<W: World> Node<W> {
         if size > most {
             return Err(SubmitError::InputTooLarge { size, most });
         }
+        self.check_actions(submission)?;
         let steps = submission.workflow.steps().iter().map(|step| (&*step.id, &step.policy));
         let actions = submission.workflow.actions().values();
         let webhooks = actions.filter_map(|a| a.webhook.as_ref()).map(|w| (w.name(), w.policy()));
@@ -259,6 +289,26 @@ impl<W: World> Node<W> {
                     return Err(SubmitError::UnknownFunction { step, name });
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// A run that waits for an action that nobody will have is refused, or said.
+    fn check_actions(&self, submission: &Submission) -> Result<(), SubmitError> {
+        let workflow = &submission.workflow;
+        let needs = workflow.places().filter_map(|at| Some((at, workflow.need(at)?)));
+        let missing = needs.into_iter().find(|(_, need)| !self.able.can(need));
+        let Some((at, need)) = missing else { return Ok(()) };
+        let step = workflow.step(at).map(|step| step.id.clone()).unwrap_or_default();
+        if submission.require_actions {
+            return Err(SubmitError::MissingAction { step, need });
+        }
+        if self.config.sole_owner {
+            let workflow = workflow.name();
+            tracing::warn!(
+                "step `{step}` of `{workflow}` will wait: it needs the {need}, which is not \
+                 registered on this node"
+            );
         }
         Ok(())
     }

@@ -6,12 +6,13 @@ use std::error::Error;
 use std::io;
 
 use crate::failure::{Failure, NetworkFault};
+use crate::net::ConnectError;
 
 /// The most sources that are followed.
 const DEEPEST: usize = 32;
 
-/// Reads an error by the first one that is known among it and its sources: a [`Failure`], an
-/// `io::Error`, and with their features an error of `hyper` or `reqwest`. Any other has the code
+/// Reads an error by the first one that is known among it and its sources: a [`Failure`], a
+/// [`ConnectError`], an `io::Error`, and with their features an error of `hyper` or `reqwest`. Any other has the code
 /// `ERROR` and is retryable, since whoever asks for retries wants them.
 #[must_use]
 pub fn error(error: &(dyn Error + 'static)) -> Failure {
@@ -21,7 +22,7 @@ pub fn error(error: &(dyn Error + 'static)) -> Failure {
 }
 
 /// As [`error`](fn@error), for an error of the type `name`, which heads the types of its failure.
-pub(super) fn named(wrong: &(dyn Error + 'static), name: &str) -> Failure {
+pub(crate) fn named(wrong: &(dyn Error + 'static), name: &str) -> Failure {
     let failure = error(wrong);
     let path = name.split('<').next().unwrap_or(name);
     let short = path.rsplit("::").next().unwrap_or(path);
@@ -36,6 +37,9 @@ pub(super) fn named(wrong: &(dyn Error + 'static), name: &str) -> Failure {
 fn known(error: &(dyn Error + 'static)) -> Option<Failure> {
     if let Some(failure) = error.downcast_ref::<Failure>() {
         return Some(failure.clone());
+    }
+    if let Some(error) = error.downcast_ref::<ConnectError>() {
+        return Some(error.clone().into());
     }
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref::<reqwest::Error>() {

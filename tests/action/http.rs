@@ -458,7 +458,7 @@ async fn c13_an_attempt_that_is_dropped_closes_its_connection() {
 #[tokio::test]
 async fn a_declared_http_action_hides_a_function_of_the_same_name() {
     let mut registry = Registry::new();
-    registry.register("act", |_| async { Ok::<_, Failure>("function") });
+    registry.register("act", || async { Ok::<_, Failure>("function") });
     let set = ActionSet::new(registry, actions());
     let server = serve(Script::Send(response("200 OK", "", "\"http\""))).await;
     let over_http = call(endpoint("POST", &server.url("/")));

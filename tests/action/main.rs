@@ -3,6 +3,7 @@
 
 mod action_support;
 mod context;
+mod functions;
 mod hosts;
 mod http;
 mod outcome;

@@ -3,7 +3,7 @@
 use crate::action_support;
 
 use action_support::call;
-use retrial::action::{Actions, Call, Canceller, Context, MAX_RESULT, Registry};
+use retrial::action::{Actions, Call, Canceller, Context, Function, MAX_RESULT, Registry};
 use retrial::failure::{Class, Failure, NetworkFault};
 use retrial::time::Nanos;
 use retrial::workflow::{Endpoint, Target};
@@ -14,13 +14,7 @@ fn act() -> Call {
     call(Target::Registered)
 }
 
-async fn run<F, Fut, T, E>(function: F) -> Result<Value, Failure>
-where
-    F: Fn(Context) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<T, E>> + Send + 'static,
-    T: serde::Serialize,
-    E: Into<Failure>,
-{
+async fn run<M>(function: impl Function<M>) -> Result<Value, Failure> {
     let mut registry = Registry::new();
     registry.register("act", function);
     registry.invoke(act()).await
@@ -83,8 +77,8 @@ async fn arguments_that_do_not_fit_fail_for_good() {
 #[tokio::test]
 async fn a_failure_is_passed_on_as_it_is() {
     let reset = || Failure::network(NetworkFault::Reset, "gone");
-    assert_eq!(run(move |_| async move { Err::<(), _>(reset()) }).await, Err(reset()));
-    check(run(|_| async { Err::<(), _>("no luck") }).await, "ERROR", Class::Permanent, "no luck");
+    assert_eq!(run(move || async move { Err::<(), _>(reset()) }).await, Err(reset()));
+    check(run(|| async { Err::<(), _>("no luck") }).await, "ERROR", Class::Permanent, "no luck");
 }
 
 #[tokio::test]
@@ -93,15 +87,15 @@ async fn a_panic_is_a_failure() {
         tokio::task::yield_now().await;
         panic!("late, token={}", "hunter2")
     }
-    let early = |_| -> std::future::Ready<Result<(), Failure>> { panic!("early") };
+    let early = || -> std::future::Ready<Result<(), Failure>> { panic!("early") };
     check(run(early).await, "PANIC", Class::Permanent, "early");
-    check(run(|_| late()).await, "PANIC", Class::Permanent, "late, token=***");
+    check(run(|| late()).await, "PANIC", Class::Permanent, "late, token=***");
 }
 
 // W7
 #[tokio::test]
 async fn w7_an_exception_object_is_a_failure() {
-    let got = run(|_| async {
+    let got = run(|| async {
         let mro = ["MyTimeout", "TimeoutError", "Exception"];
         Ok::<_, Failure>(json!({"type": "MyTimeout", "message": "late", "mro": mro}))
     });
@@ -111,14 +105,14 @@ async fn w7_an_exception_object_is_a_failure() {
     let harmless = json!({"type": "invoice", "message": 7});
     let returned = harmless.clone();
     assert_eq!(
-        run(move |_| std::future::ready(Ok::<_, Failure>(returned.clone()))).await,
+        run(move || std::future::ready(Ok::<_, Failure>(returned.clone()))).await,
         Ok(harmless)
     );
 }
 
 #[tokio::test]
 async fn a_result_may_be_256_kib_and_no_more() {
-    let sized = |n: usize| run(move |_| async move { Ok::<_, Failure>("x".repeat(n)) });
+    let sized = |n: usize| run(move || async move { Ok::<_, Failure>("x".repeat(n)) });
     assert!(sized(MAX_RESULT - 2).await.is_ok());
     check(sized(MAX_RESULT - 1).await, "RESULT_TOO_LARGE", Class::Permanent, "256 KiB");
 }
@@ -127,7 +121,7 @@ async fn a_result_may_be_256_kib_and_no_more() {
 #[tokio::test]
 async fn a_result_may_be_nested_as_deep_as_can_be_read_back() {
     let nested = |levels: usize| {
-        run(move |_| async move {
+        run(move || async move {
             let inside = Value::from("[[\"[");
             Ok::<_, Failure>((0..levels).fold(inside, |inside, _| Value::Array(vec![inside])))
         })
@@ -140,8 +134,8 @@ async fn a_result_may_be_nested_as_deep_as_can_be_read_back() {
 #[tokio::test]
 async fn an_action_that_is_not_here_fails_for_good() {
     let mut registry = Registry::new();
-    registry.register("b", |_| async { Ok::<_, Failure>(1) });
-    registry.register("a", |_| async { Ok::<_, Failure>(1) });
+    registry.register("b", || async { Ok::<_, Failure>(1) });
+    registry.register("a", || async { Ok::<_, Failure>(1) });
     check(registry.invoke(act()).await, "UNKNOWN_ACTION", Class::Permanent, "registered: a, b");
     assert!(registry.has("a") && !registry.has("act"));
     let http = Target::Http(Endpoint {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use retrial::action::{ActionSet, HttpActions, Registry};
 use retrial::dialect::{Environment, Format, parse_workflow};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::net::TcpConnect;
 use retrial::runtime::TokioRuntime;
 use retrial::store::MemoryStore;
@@ -23,13 +23,7 @@ use tracing::{Metadata, Subscriber};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
-struct Real;
-
-impl World for Real {
-    type Runtime = TokioRuntime;
-    type Store = MemoryStore<TokioRuntime>;
-    type Actions = ActionSet<TcpConnect>;
-}
+type Real = (TokioRuntime, MemoryStore<TokioRuntime>, ActionSet<TcpConnect>);
 
 /// A span that has closed.
 #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use retrial::action::{Context, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::run::Outcome;
 use retrial::runtime::TokioRuntime;
 use retrial::workflow::{Action, Endpoint, Step, Target, Via, Workflow, WorkflowParts};
@@ -12,13 +12,7 @@ use serde_json::json;
 use crate::kit::*;
 
 /// The world of registered functions.
-struct Plain;
-
-impl World for Plain {
-    type Runtime = TokioRuntime;
-    type Store = Arc<Watched>;
-    type Actions = Registry;
-}
+type Plain = (TokioRuntime, Arc<Watched>, Registry);
 
 /// An engine that has these functions, each of which gives its node's name.
 async fn node(store: &Arc<Watched>, name: &'static str, functions: &[&str]) -> Engine<Plain> {
@@ -52,6 +46,21 @@ async fn x12_a_task_is_claimed_only_where_its_action_is() {
         ended.state.tasks().map(|(t, _)| ended.state.result(t).unwrap().clone()).collect();
     assert_eq!(by, [Arc::new(json!("one")), Arc::new(json!("two"))]);
     assert!(ended.state.tasks().all(|(_, t)| t.attempt == 1));
+}
+
+// X12: who requires the actions is told at once, and nothing is stored.
+#[tokio::test(start_paused = true)]
+async fn x12_a_submission_may_require_its_actions() {
+    let store = Watched::new();
+    let one = node(&store, "one", &["a"]).await;
+    let of = |actions| Submission::new(calling(actions)).require_actions();
+    let refused = one.submit(of(&["a", "lost"]).with_key("k")).await.unwrap_err();
+    let says = "step `lost` needs the action `lost`, which this node can't run; register it";
+    assert_eq!(refused.to_string(), says);
+    // The key is free.
+    let handle = one.submit(of(&["a"]).with_key("k")).await.unwrap();
+    assert!(!handle.existing);
+    assert_eq!(soon(handle.outcome()).await.unwrap().outcome, Outcome::Completed);
 }
 
 // X12: a run that no node can go on with uses up no attempt, spins nowhere, and names the action.

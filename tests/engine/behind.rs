@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use retrial::action::{Context, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::failure::Failure;
 use retrial::run::Outcome;
 use retrial::runtime::TokioRuntime;
@@ -12,13 +12,7 @@ use serde_json::json;
 use crate::kit::*;
 
 /// The world of registered functions.
-struct Plain;
-
-impl World for Plain {
-    type Runtime = TokioRuntime;
-    type Store = Arc<Watched>;
-    type Actions = Registry;
-}
+type Plain = (TokioRuntime, Arc<Watched>, Registry);
 
 /// An engine on a store that others use too.
 async fn node(store: &Arc<Watched>, registry: Registry) -> Engine<Plain> {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use retrial::action::{Context, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::failure::Failure;
 use retrial::run::Outcome;
 use retrial::runtime::TokioRuntime;
@@ -11,13 +11,7 @@ use serde_json::json;
 
 use crate::kit::*;
 
-struct Contract;
-
-impl World for Contract {
-    type Runtime = TokioRuntime;
-    type Store = Arc<Watched>;
-    type Actions = Registry;
-}
+type Contract = (TokioRuntime, Arc<Watched>, Registry);
 
 /// What was called, in order.
 #[derive(Clone, Default)]

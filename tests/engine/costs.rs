@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use retrial::action::{Context, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::failure::Failure;
 use retrial::observe::{Inspection, Notice, Observer, Statistics};
 use retrial::run::{Cost, Event};
@@ -12,13 +12,7 @@ use serde_json::json;
 
 use crate::kit::*;
 
-struct Costly;
-
-impl World for Costly {
-    type Runtime = TokioRuntime;
-    type Store = Arc<Watched>;
-    type Actions = Registry;
-}
+type Costly = (TokioRuntime, Arc<Watched>, Registry);
 
 #[derive(Default)]
 struct Counts(std::sync::Mutex<Statistics>);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use retrial::action::{Call, Context, Registry, Reports};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::failure::{ErrorCode, Failure, RetryKind};
 use retrial::policy::Policy;
 use retrial::run::{Event, Outcome, RunId};
@@ -171,13 +171,7 @@ async fn x1_a_lease_ends_before_a_heartbeat_that_may_take_longer() {
 }
 
 /// The world of registered functions.
-struct Typed;
-
-impl World for Typed {
-    type Runtime = TokioRuntime;
-    type Store = Arc<Watched>;
-    type Actions = Registry;
-}
+type Typed = (TokioRuntime, Arc<Watched>, Registry);
 
 async fn registered(store: &Arc<Watched>, registry: Registry) -> Engine<Typed> {
     let runtime = TokioRuntime::current();

@@ -7,7 +7,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::runtime::TokioRuntime;
 use retrial::store::MemoryStore;
 use retrial::time::Nanos;
@@ -23,13 +23,7 @@ const RUNS: u64 = 200;
 /// Set in the process that callgrind runs.
 const CHILD: &str = "RETRIAL_COUNT_RUNS";
 
-struct Memory;
-
-impl World for Memory {
-    type Runtime = TokioRuntime;
-    type Store = MemoryStore<TokioRuntime>;
-    type Actions = retrial::action::Registry;
-}
+type Memory = (TokioRuntime, MemoryStore<TokioRuntime>, retrial::action::Registry);
 
 /// Callgrind counts only while this runs.
 #[inline(never)]

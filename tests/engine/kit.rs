@@ -295,13 +295,7 @@ impl Store for Watched {
 }
 
 /// The world of most tests.
-pub(crate) struct Test;
-
-impl World for Test {
-    type Runtime = TokioRuntime;
-    type Store = Arc<Watched>;
-    type Actions = Acts;
-}
+pub(crate) type Test = (TokioRuntime, Arc<Watched>, Acts);
 
 pub(crate) async fn start(store: &Arc<Watched>, acts: &Acts, config: Config) -> Engine<Test> {
     let runtime = TokioRuntime::current();

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use retrial::action::Call;
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::run::Outcome;
@@ -15,13 +15,7 @@ use serde_json::json;
 
 use crate::kit::*;
 
-pub(crate) struct OnFile;
-
-impl World for OnFile {
-    type Runtime = TokioRuntime;
-    type Store = Arc<RedbStore>;
-    type Actions = Acts;
-}
+pub(crate) type OnFile = (TokioRuntime, Arc<RedbStore>, Acts);
 
 pub(crate) async fn open(path: &Path) -> Arc<RedbStore> {
     Arc::new(RedbStore::open(TokioRuntime::current(), path).await.unwrap())

@@ -2,10 +2,8 @@
 
 use std::sync::Arc;
 
-use retrial::action::{Context, Registry};
-use retrial::engine::{
-    Config, Engine, EventsError, Handle, ResultError, Submission, SubmitError, World,
-};
+use retrial::action::{Args, Context, Registry};
+use retrial::engine::{Config, Engine, EventsError, Handle, ResultError, Submission, SubmitError};
 use retrial::failure::Failure;
 use retrial::run::{Outcome, Recorded, Version};
 use retrial::runtime::TokioRuntime;
@@ -15,13 +13,7 @@ use serde_json::json;
 
 use crate::kit::*;
 
-struct Typed;
-
-impl World for Typed {
-    type Runtime = TokioRuntime;
-    type Store = Arc<Watched>;
-    type Actions = Registry;
-}
+type Typed = (TokioRuntime, Arc<Watched>, Registry);
 
 #[derive(Serialize, Deserialize)]
 struct Order {
@@ -36,13 +28,13 @@ struct Charge {
 
 fn registry() -> Registry {
     let mut registry = Registry::new();
-    registry.register_typed("price", |call: Context, order: Order| async move {
+    registry.register("price", |call: Context, Args(order): Args<Order>| async move {
         if call.attempt() == 1 {
             return Err(Failure::http(503, "busy"));
         }
         Ok(Charge { cents: u64::from(order.count) * 250 })
     });
-    registry.register_typed("slow", |_: Context, order: Order| async move {
+    registry.register("slow", |_: Context, Args(order): Args<Order>| async move {
         pass(u64::from(order.count) * 1_000).await;
         Ok::<_, Failure>(order.item)
     });
@@ -104,9 +96,17 @@ async fn x11_a_failed_step_has_no_result() {
     let wrong = json!({ "item": "lamp", "count": "many" });
     let submission = Submission::typed(calling(&["price", "slow"]), &wrong).unwrap();
     let handle = engine.submit(submission).await.unwrap();
+    // Also of a step that never began: what ended the run.
     for (step, phase) in [("price", "failed"), ("slow", "waiting")] {
         let none = soon(handle.result::<Charge>(step)).await.unwrap_err();
-        assert!(matches!(none, ResultError::NoResult { phase: p, .. } if p == phase), "{step}");
+        assert_eq!(
+            none.to_string(),
+            format!(
+                "step `{step}` did not succeed: it is {phase}; step `price`: BAD_ARGUMENTS: \
+                 arguments of `price`: expected u32 (attempt 3)"
+            )
+        );
+        assert!(matches!(none, ResultError::NoResult { cause: Some(c), .. } if c.attempt == 3));
     }
     let Outcome::Failed { error } = handle.outcome().await.unwrap().outcome else { panic!() };
     assert_eq!(error.code.as_str(), "BAD_ARGUMENTS");

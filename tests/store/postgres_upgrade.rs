@@ -19,7 +19,7 @@ use std::time::Duration;
 use kit::{Store, connect, new_schema, options, server};
 use retrial::action::{Context, Registry};
 use retrial::dialect::{Environment, Format, parse_workflow};
-use retrial::engine::{Config, Engine, Handle, Submission, World};
+use retrial::engine::{Config, Engine, Handle, Submission};
 use retrial::failure::Failure;
 use retrial::run::{Outcome, RunState};
 use retrial::runtime::TokioRuntime;
@@ -38,13 +38,7 @@ const WORKFLOW: &str = r#"
     after = ["charge"]
 "#;
 
-struct Shop;
-
-impl World for Shop {
-    type Runtime = TokioRuntime;
-    type Store = Store;
-    type Actions = Registry;
-}
+type Shop = (TokioRuntime, Store, Registry);
 
 /// A node whose `charge` fails where the test wants it, and what it did.
 struct Node {

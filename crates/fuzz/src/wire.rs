@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use retrial::action::Registry;
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::observe::Observer;
 use retrial::runtime::TokioRuntime;
 use retrial::store::MemoryStore;
@@ -17,13 +17,7 @@ use tokio::time::{Duration, timeout};
 
 use super::block_on;
 
-struct Test;
-
-impl World for Test {
-    type Runtime = TokioRuntime;
-    type Store = MemoryStore<TokioRuntime>;
-    type Actions = Registry;
-}
+type Test = (TokioRuntime, MemoryStore<TokioRuntime>, Registry);
 
 /// What is read of one connection at most: event streams do not end.
 const MOST: usize = 256 * 1024;

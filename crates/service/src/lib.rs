@@ -12,30 +12,19 @@
 //! use std::sync::Arc;
 //!
 //! use retrial::action::{ActionSet, HttpActions, Registry};
-//! use retrial::engine::{Config, Engine, World};
+//! use retrial::engine::Engine;
 //! use retrial::net::TcpConnect;
-//! use retrial::observe::Observer;
 //! use retrial::runtime::TokioRuntime;
 //! use retrial::store::RedbStore;
 //! use retrial_service::server::{Monitor, Service, Settings};
 //!
-//! struct Production;
-//!
-//! impl World for Production {
-//!     type Runtime = TokioRuntime;
-//!     type Store = RedbStore;
-//!     type Actions = ActionSet<TcpConnect>;
-//! }
-//!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
-//! let runtime = TokioRuntime::current();
-//! let store = RedbStore::open(runtime.clone(), Path::new("retrial.redb")).await?;
+//! let store = RedbStore::open(TokioRuntime::current(), Path::new("retrial.redb")).await?;
 //! let http = HttpActions::new(TcpConnect::new(), |_: &str| None);
 //! let actions = ActionSet::new(Registry::new(), http);
 //! let monitor = Monitor::new()?;
-//! let observers = vec![Arc::clone(&monitor) as Arc<dyn Observer>];
-//! let config = Config::default();
-//! let engine = Engine::<Production>::start(runtime, store, actions, config, observers).await;
+//! let engine = Engine::builder().store(store).actions(actions).observer(Arc::clone(&monitor));
+//! let engine = engine.start().await;
 //!
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:7070").await?;
 //! let service = Service::new(engine, monitor, Settings::default());

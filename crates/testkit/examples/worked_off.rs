@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use retrial::action::Registry;
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{PostgresOptions, PostgresStore};
 use retrial_testkit::bench_support::{actions, workflow};
@@ -67,13 +67,7 @@ const FLOOR_CLIENTS: usize = 4;
 /// How many submit at once.
 const USERS: usize = 256;
 
-struct Database;
-
-impl World for Database {
-    type Runtime = TokioRuntime;
-    type Store = PostgresStore<TokioRuntime>;
-    type Actions = Registry;
-}
+type Database = (TokioRuntime, PostgresStore<TokioRuntime>, Registry);
 
 async fn store(url: &str) -> PostgresStore<TokioRuntime> {
     let options = PostgresOptions::from_url(url).unwrap();

@@ -20,12 +20,10 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use retrial::action::{Context, Registry};
-use retrial::failure::Failure;
+use retrial::action::{Function, Registry};
 use retrial::policy::Policy;
 use retrial::time::Nanos;
 use retrial::workflow::{Step, Workflow, WorkflowParts};
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 pub use crate::evidence::{RunEvidence, ServiceRequest};
@@ -128,13 +126,7 @@ impl Check {
     }
 
     /// Checks one function under a policy, as a workflow of one step, `work`.
-    pub fn retry<F, Fut, T, E>(mut self, policy: Policy, function: F) -> Self
-    where
-        F: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
-        Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize,
-        E: Into<Failure>,
-    {
+    pub fn retry<M>(mut self, policy: Policy, function: impl Function<M> + Clone) -> Self {
         let steps = vec![Step::new("work", "work", policy)];
         match Workflow::try_from(WorkflowParts {
             name: self.name.clone(),
@@ -151,13 +143,7 @@ impl Check {
 
     /// Registers `function` under `name`, as [`Registry::register`] does. All worlds share what it
     /// captures: use [`Check::functions`] for state.
-    pub fn function<F, Fut, T, E>(self, name: &str, function: F) -> Self
-    where
-        F: Fn(Context) -> Fut + Clone + Send + Sync + 'static,
-        Fut: Future<Output = Result<T, E>> + Send + 'static,
-        T: Serialize,
-        E: Into<Failure>,
-    {
+    pub fn function<M>(self, name: &str, function: impl Function<M> + Clone) -> Self {
         let name = name.to_owned();
         self.functions(move |registry| {
             registry.register(&name, function.clone());

@@ -102,6 +102,7 @@ impl Users {
             key: asked.key.clone(),
             id: Some((id, seed)),
             redrives: None,
+            require_actions: false,
         };
         let mut node = asked.node;
         let answer = loop {

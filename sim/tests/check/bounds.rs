@@ -145,7 +145,7 @@ fn what_a_total_timeout_ends() {
             for_each = [1, 2, 3]
             work_config = { max_retries = -1, backoff = 60000, attempt_timeout = 10, total_timeout = 3600 }
         "#;
-        let never = |_| std::future::ready(Err::<(), _>(Failure::new("NO", "no").retryable()));
+        let never = || std::future::ready(Err::<(), _>(Failure::new("NO", "no").retryable()));
         let check = Check::new("total").workflow_file("w.toml", &text.replace("GUARD", guard));
         let check = check.function("never", never).longest_attempt(Nanos::from_secs(1));
         let passed = held(calm(check));

@@ -26,16 +26,16 @@ fn shop(world: &World) -> impl Fn(Request) -> std::future::Ready<Response> + use
 fn holds(name: &str, seeds: u64, text: &str) {
     let check = Check::new(name).workflow_file("w.toml", text).service("shop.test", shop);
     let check = check.functions(|registry| {
-        registry.register("unsure", |_| {
+        registry.register("unsure", || {
             let failure = Failure::new("CARD_ERROR", "no answer").retryable();
             ready(Err::<Value, _>(failure.with_unknown_outcome()))
         });
-        registry.register("sure", |_| {
+        registry.register("sure", || {
             ready(Err::<Value, _>(Failure::new("TIMEOUT", "the card machine").retryable()))
         });
-        registry.register("hangs", |_| std::future::pending::<Result<(), Failure>>());
-        registry.register("well", |_| ready(Ok::<_, Failure>(1)));
-        registry.register("ill", |_| ready(Err::<Value, _>(Failure::new("ILL", "ill"))));
+        registry.register("hangs", std::future::pending::<Result<(), Failure>>);
+        registry.register("well", || ready(Ok::<_, Failure>(1)));
+        registry.register("ill", || ready(Err::<Value, _>(Failure::new("ILL", "ill"))));
     });
     held(check.seeds(seeds));
 }

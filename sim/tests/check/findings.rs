@@ -129,7 +129,7 @@ fn a_function_that_never_gives_control_back_is_given_up() {
 fn a_backoff_that_panics_is_told_with_its_place() {
     let policy = retrial::policy::Policy::builder();
     let policy = policy.attempts(3).backoff(custom("steep")).build().unwrap();
-    let check = Check::new("steep").retry(policy, |_| ready(Err::<(), _>("no")));
+    let check = Check::new("steep").retry(policy, || ready(Err::<(), _>("no")));
     let check = check.backoff("steep", |n| Nanos::from_secs(u64::from(n.checked_sub(2).unwrap())));
     let failed = check.seeds(1).tries(0).outcome().unwrap_err();
     let (oracle, reason, text) = first(&failed);
@@ -146,7 +146,7 @@ fn a_run_that_does_not_end_is_stuck() {
     // The policy's attempt timeout ends each attempt: it is the policy without one that hangs.
     assert!(failed.outcome().is_ok());
     let patient = retrial::policy::Policy::builder().attempts(2).build().unwrap();
-    let hangs = |_| std::future::pending::<Result<(), Failure>>();
+    let hangs = || std::future::pending::<Result<(), Failure>>();
     let failed = Check::new("hangs").retry(patient, hangs).seeds(1).tries(0).outcome();
     let failed = failed.unwrap_err();
     assert_eq!(first(&failed).0, "termination", "{failed}");

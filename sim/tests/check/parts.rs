@@ -239,7 +239,7 @@ impl UserFault for StoreGone {
 fn a_backoff_of_ones_own_is_used() {
     let policy = Policy::builder().attempts(3).exception_types(["503"]).backoff(custom("mine"));
     let check = Check::new("backoff")
-        .retry(policy.build().unwrap(), |_| ready(Err::<(), _>(Failure::http(503, "no"))))
+        .retry(policy.build().unwrap(), || ready(Err::<(), _>(Failure::http(503, "no"))))
         .faults([])
         .seeds(2);
     let refused = check.outcome().unwrap_err().to_string();
@@ -247,7 +247,7 @@ fn a_backoff_of_ones_own_is_used() {
 
     let policy = Policy::builder().attempts(3).exception_types(["503"]).backoff(custom("mine"));
     let check = Check::new("backoff")
-        .retry(policy.build().unwrap(), |_| ready(Err::<(), _>(Failure::http(503, "no"))))
+        .retry(policy.build().unwrap(), || ready(Err::<(), _>(Failure::http(503, "no"))))
         .backoff("mine", |n| Nanos::from_millis(70 * u64::from(n)))
         .holds("70 ms, 140 ms", |seen| {
             for run in seen.runs() {
@@ -324,7 +324,7 @@ fn functions_and_services_are_made_anew() {
     let check = check.functions(move |registry| {
         count.fetch_add(1, Ordering::Relaxed);
         let calls = Arc::new(AtomicU64::new(0));
-        registry.register("a", move |_| {
+        registry.register("a", move || {
             let calls = calls.fetch_add(1, Ordering::Relaxed);
             ready(Ok::<_, Failure>(calls))
         });

@@ -36,8 +36,8 @@ fn checked(name: &str, seeds: u64, text: &str) -> Check {
     let check = Check::new(name).workflow_file("w.toml", text);
     let check = check.service("shop.test", moody).service("other.test", moody);
     let check = check.functions(|registry| {
-        registry.register("local", |_| ready(Ok::<_, Failure>(7)));
-        registry.register("busy", |_| {
+        registry.register("local", || ready(Ok::<_, Failure>(7)));
+        registry.register("busy", || {
             let busy = Failure::new("ThrottlingException", "slow down");
             ready(Err::<Value, _>(busy))
         });

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use retrial::action::{Context, Registry};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::run::{self, Cost, Event, Recorded, RunId, RunState, TaskId, Version};
@@ -37,13 +37,7 @@ const SLACK: Nanos = Nanos::from_millis(300);
 /// Which functions each node has: every one is somewhere, `c` on one node alone.
 const NODES: [&[&str]; 3] = [&["a", "b"], &["b"], &["a", "b", "c"]];
 
-struct Simulated;
-
-impl World for Simulated {
-    type Runtime = SimRuntime;
-    type Store = Arc<MemoryStore<SimRuntime>>;
-    type Actions = Registry;
-}
+type Simulated = (SimRuntime, Arc<MemoryStore<SimRuntime>>, Registry);
 
 /// What attempts really did.
 #[derive(Clone, Default)]

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use retrial::action::{Actions, Call, Outcome};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::run::{self, Event, Phase, Recorded, RunId, RunState, TaskId, Version, Waits};
@@ -319,13 +319,7 @@ fn workflow(n: u64) -> Arc<Workflow> {
     Arc::new(Workflow::try_from(parts).unwrap())
 }
 
-struct OnDisk;
-
-impl World for OnDisk {
-    type Runtime = SimRuntime;
-    type Store = Arc<Booked>;
-    type Actions = Acts;
-}
+type OnDisk = (SimRuntime, Arc<Booked>, Acts);
 
 /// One life: opens, compares, and lets the engine work until everything has ended.
 async fn live(runtime: SimRuntime, incarnation: Incarnation, disk: SimDisk, book: Book) {

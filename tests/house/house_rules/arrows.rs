@@ -20,8 +20,8 @@ const ROOMS: Order = &[
     &["run"],
     &["schedule"],
     &["runtime"],
-    &["retry"],
     &["net"],
+    &["retry"],
     &["store", "action", "observe"],
     &["engine"],
 ];

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use retrial::action::{Actions, Call, Outcome};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::run::{self, Event, RunId, Version};
@@ -37,13 +37,7 @@ impl Actions for Flaky {
     }
 }
 
-struct OnPostgres;
-
-impl World for OnPostgres {
-    type Runtime = TokioRuntime;
-    type Store = PostgresStore<TokioRuntime>;
-    type Actions = Flaky;
-}
+type OnPostgres = (TokioRuntime, PostgresStore<TokioRuntime>, Flaky);
 
 async fn node(options: &PostgresOptions, actions: &Flaky) -> Engine<OnPostgres> {
     let lease = Nanos::from_secs(2);

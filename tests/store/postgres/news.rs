@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use retrial::action::{Actions, Call, Outcome};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::policy::{Dialect, Policy};
 use retrial::run;
 use retrial::runtime::{Runtime as _, TokioRuntime};
@@ -73,13 +73,7 @@ impl Actions for Node {
     }
 }
 
-struct OnPostgres;
-
-impl World for OnPostgres {
-    type Runtime = TokioRuntime;
-    type Store = PostgresStore<TokioRuntime>;
-    type Actions = Node;
-}
+type OnPostgres = (TokioRuntime, PostgresStore<TokioRuntime>, Node);
 
 async fn node(options: &PostgresOptions, able: bool) -> Engine<OnPostgres> {
     // Nobody would find anything by asking now and then.

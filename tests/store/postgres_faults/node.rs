@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use retrial::action::{ActionSet, HttpActions, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::net::TcpConnect;
 use retrial::observe::{Notice, Observer};
 use retrial::run::{Event, RunId};
@@ -64,13 +64,7 @@ fn say(said: &Said) {
     println!("{}", serde_json::to_string(said).unwrap());
 }
 
-struct Process;
-
-impl World for Process {
-    type Runtime = TokioRuntime;
-    type Store = Watched;
-    type Actions = ActionSet<TcpConnect>;
-}
+type Process = (TokioRuntime, Watched, ActionSet<TcpConnect>);
 
 /// A store that says which commits were refused and notes how long claims take.
 struct Watched {

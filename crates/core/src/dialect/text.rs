@@ -1,6 +1,7 @@
 //! A text about policies: a table, IR brackets or program, a preset's name or a workflow file.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use super::file::{Declarations, document};
@@ -72,6 +73,22 @@ pub fn parse_policy(
                 return document(&top, environment).map(Policies::of);
             }
             policy::tree(&top, dialect).map(Policies::One).map_err(Diagnostics::from)
+        }
+    }
+}
+
+/// Reads one policy in any dialect, as [`parse_policy`] does.
+impl FromStr for Policy {
+    type Err = Diagnostics;
+
+    fn from_str(text: &str) -> Result<Self, Diagnostics> {
+        match parse_policy("policy", text, None, &Environment::default())? {
+            Policies::One(policy) => Ok(policy),
+            Policies::Steps { .. } => {
+                let place = Place::whole(&Source::new("policy", text));
+                let error = place.error("this is a whole workflow, not one policy");
+                Err(error.help_with("give the policy of one step").into())
+            }
         }
     }
 }

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::{ErrorCode, Failure};
@@ -23,6 +25,16 @@ pub struct ErrorContext {
     /// The sanitised stack trace, if the action gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack_trace: Option<String>,
+}
+
+/// ``step `charge`: NETWORK_ERROR: connection refused (attempt 3)``.
+impl fmt::Display for ErrorContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { node_id, code, message, attempt, .. } = self;
+        write!(f, "step `{node_id}`: {code}: {message}")?;
+        // A step that failed before any attempt.
+        if *attempt == 0 { Ok(()) } else { write!(f, " (attempt {attempt})") }
+    }
 }
 
 impl ErrorContext {

@@ -1,3 +1,5 @@
+use super::TemplateError;
+
 /// Why a workflow is rejected. Places are indices into the text's lists, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -33,6 +35,19 @@ pub enum WorkflowError {
         step: usize,
         /// The id.
         id: String,
+    },
+    /// The default inputs of a builder are no object.
+    #[error("the input is no object; give it as json!({{ .. }})")]
+    InputNoObject,
+    /// A template of a builder can't be read.
+    #[error("`{field}` of step `{id}`: {error}")]
+    BadTemplate {
+        /// The step's id.
+        id: String,
+        /// `args` or `for_each`.
+        field: &'static str,
+        /// What is wrong with it.
+        error: TemplateError,
     },
     /// A dependency or transition points outside the list.
     #[error("{what} names a step that does not exist")]

@@ -4,6 +4,7 @@
 //! attempts, stores or text syntaxes. To add a condition, add a variant to [`Condition`] and its arm
 //! in `holds`; to add a source of values, add a variant to `Root` in `seen`.
 
+mod builder;
 mod condition;
 mod error;
 mod graph;
@@ -21,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Map, Value};
 
+pub use builder::{AtStep, AtTop, AtTransition, WorkflowBuilder};
 pub use condition::{Condition, Field};
 pub use error::WorkflowError;
 pub(crate) use graph::MAX_STEPS;

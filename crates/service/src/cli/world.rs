@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use retrial::action::{ActionSet, HttpActions, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::net::TcpConnect;
 use retrial::observe::Observer;
 use retrial::runtime::TokioRuntime;
@@ -13,13 +13,7 @@ use super::Lookup;
 use super::single_run_store::SingleRunStore;
 
 /// The world of the command line.
-pub(super) struct CliWorld;
-
-impl World for CliWorld {
-    type Runtime = TokioRuntime;
-    type Store = SingleRunStore<RedbStore>;
-    type Actions = ActionSet<TcpConnect>;
-}
+pub(super) type CliWorld = (TokioRuntime, SingleRunStore<RedbStore>, ActionSet<TcpConnect>);
 
 /// An engine on `store`. `lookup` gives the variables that headers name.
 pub(super) async fn start(

@@ -192,6 +192,7 @@ impl From<SubmitError> for Problem {
             }
             SubmitError::UnknownLetter(_) => Self::not_found(error.to_string()),
             SubmitError::UnknownFunction { .. }
+            | SubmitError::MissingAction { .. }
             | SubmitError::BadInput(_)
             | SubmitError::InputTooLarge { .. }
             | SubmitError::TooDeep { .. } => Self::invalid(error.to_string()),

@@ -102,7 +102,7 @@ async fn erratic(context: Context) -> Result<Value, Failure> {
 
 pub(super) fn functions(registry: &mut Registry) {
     registry.register("erratic", erratic);
-    registry.register("well", |_| std::future::ready(Ok::<_, Failure>(json!({ "rows": [1] }))));
+    registry.register("well", || std::future::ready(Ok::<_, Failure>(json!({ "rows": [1] }))));
     registry
         .action("closed")
         .precondition(|context: Context| async move {

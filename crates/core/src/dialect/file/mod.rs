@@ -207,6 +207,8 @@ impl Graph<'_> {
         let step = |n: &usize| self.places.step.get(*n);
         let place = match error {
             WorkflowError::NoSteps { .. }
+            | WorkflowError::InputNoObject
+            | WorkflowError::BadTemplate { .. }
             | WorkflowError::TooManySteps { .. }
             | WorkflowError::PoliciesTooLarge { .. }
             | WorkflowError::UnknownStep { .. } => None,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use retrial::action::{ActionSet, Context, HttpActions, Registry};
 use retrial::dialect::{Environment, Format, parse_workflow};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::failure::{ErrorContext, Failure};
 use retrial::net::TcpConnect;
 use retrial::observe::metrics::Metrics;
@@ -79,13 +79,7 @@ impl Write for Paper {
     }
 }
 
-struct Real;
-
-impl World for Real {
-    type Runtime = TokioRuntime;
-    type Store = Arc<MemoryStore<TokioRuntime>>;
-    type Actions = ActionSet<TcpConnect>;
-}
+type Real = (TokioRuntime, Arc<MemoryStore<TokioRuntime>>, ActionSet<TcpConnect>);
 
 /// Counts through a recorder of its own.
 struct Counted(Metrics, DebuggingRecorder);

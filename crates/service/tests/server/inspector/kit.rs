@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use retrial::action::{Context, Registry};
 use retrial::dialect::{Environment, Format, parse_workflow};
-use retrial::engine::{Config, Engine, Submission, World};
+use retrial::engine::{Config, Engine, Submission};
 use retrial::failure::Failure;
 use retrial::observe::Observer;
 use retrial::run::RunId;
@@ -20,13 +20,7 @@ use tokio::sync::Semaphore;
 
 use retrial_testkit::browser::Browser;
 
-struct Test;
-
-impl World for Test {
-    type Runtime = TokioRuntime;
-    type Store = Arc<MemoryStore<TokioRuntime>>;
-    type Actions = Registry;
-}
+type Test = (TokioRuntime, Arc<MemoryStore<TokioRuntime>>, Registry);
 
 /// A service at work, and a browser. Both end with the test.
 pub(crate) struct Inspected {

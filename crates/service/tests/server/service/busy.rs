@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex};
 
 use retrial::action::Registry;
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::runtime::{Runtime, Task, TokioRuntime, WorkLost};
 use retrial::time::{Mono, Timestamp};
 use retrial_service::server::{Monitor, Service, Settings};
@@ -80,13 +80,7 @@ impl Runtime for Gated {
     }
 }
 
-struct Busy;
-
-impl World for Busy {
-    type Runtime = Gated;
-    type Store = Memory;
-    type Actions = Registry;
-}
+type Busy = (Gated, Memory, Registry);
 
 /// A service on this thread alone, and the gate of its blocking work.
 async fn serve() -> (Client, Arc<Gate>) {
