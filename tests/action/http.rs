@@ -23,7 +23,7 @@ fn actions() -> HttpActions<TcpConnect> {
 }
 
 fn endpoint(method: &str, url: &str) -> Endpoint {
-    Endpoint { method: method.to_owned(), url: url.to_owned(), headers: BTreeMap::new() }
+    Endpoint::new(method, url)
 }
 
 fn call(to: Endpoint) -> Call {

@@ -6,8 +6,6 @@
 use crate::action_support;
 use crate::action_support::server;
 
-use std::collections::BTreeMap;
-
 use retrial::action::{Actions, HttpActions};
 use retrial::failure::{Failure, NetworkFault};
 use retrial::net::TcpConnect;
@@ -18,7 +16,7 @@ use server::{Script, serve};
 async fn failure(url: &str) -> Failure {
     let http = HttpActions::new(TcpConnect::new(), |_| None);
     let (method, url) = ("POST".to_owned(), url.to_owned());
-    let to = Target::Http(Endpoint { method, url, headers: BTreeMap::new() });
+    let to = Target::Http(Endpoint::new(method, url));
     match http.invoke(action_support::call(to)).await {
         Err(failure) => failure,
         Ok(value) => panic!("{value} is no failure"),

@@ -4,7 +4,6 @@
 
 use crate::action_support;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use retrial::action::{Actions, HttpActions};
@@ -54,7 +53,7 @@ async fn ask(
 ) -> Result<Value, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{host}:{}/", listener.local_addr().unwrap().port());
-    let endpoint = Endpoint { method: "POST".into(), url, headers: BTreeMap::new() };
+    let endpoint = Endpoint::new("POST", url);
     let actions = HttpActions::new(network, |_| None);
     let call = action_support::call(Target::Http(endpoint));
     tokio::join!(biased; actions.invoke(call), serve(listener, answer, polite)).0

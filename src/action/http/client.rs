@@ -138,7 +138,7 @@ impl Request<'_> {
         let url: Url = self.url.parse().map_err(|error| invalid(&format!("{error}")))?;
         let method = Method::from_bytes(self.method.as_bytes())
             .map_err(|_| invalid("the method is not an HTTP method"))?;
-        let mut headers = default_headers(&url, true)?;
+        let mut headers = default_headers(&url, None)?;
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
         for (name, value) in self.headers {
             let (name, value) = parse_header(&name, &HeaderText::Literal(value), &|_| None)?;

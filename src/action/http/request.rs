@@ -2,12 +2,11 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request};
-use serde_json::Value;
 
 use crate::action::Call;
 use crate::failure::Failure;
 use crate::net::{Authority, Url};
-use crate::workflow::{Endpoint, HeaderText};
+use crate::workflow::{BodyForm, Endpoint, HeaderText};
 
 /// A request without its headers.
 pub(super) struct Parts {
@@ -32,13 +31,15 @@ pub(super) fn build(
     call: &Call,
     environment: &dyn Fn(&str, &Authority) -> Option<String>,
 ) -> Result<(Authority, Request<Full<Bytes>>), Failure> {
-    let url: Url = endpoint.url.parse().map_err(|e| invalid(&format!("{e}")))?;
+    let filled = endpoint.fill(&call.args).map_err(|e| invalid(&e.to_string()))?;
+    let url: Url = filled.url.parse().map_err(|e| invalid(&format!("{e}")))?;
     let method = Method::from_bytes(endpoint.method.as_bytes())
         .map_err(|_| invalid("the method is not an HTTP method"))?;
-    let bare = method == Method::GET || method == Method::HEAD;
-    let body = if bare { Bytes::new() } else { body_of(&call.args) };
-
-    let mut headers = default_headers(&url, bare)?;
+    let content_type = endpoint.body_form().map(|form| match form {
+        BodyForm::Json => "application/json",
+        BodyForm::Form => "application/x-www-form-urlencoded",
+    });
+    let mut headers = default_headers(&url, content_type)?;
     for (name, text) in &endpoint.headers {
         let lookup = |name: &str| environment(name, url.authority());
         let (name, value) = parse_header(name, text, &lookup)?;
@@ -46,6 +47,7 @@ pub(super) fn build(
     }
     attempt_headers(&mut headers, call);
     let to = url.authority().clone();
+    let body = filled.body.unwrap_or_default().into();
     Ok((to, assemble(Parts { method, url, body }, headers)?))
 }
 
@@ -65,23 +67,20 @@ pub(super) fn invalid(what: &str) -> Failure {
         .with_lineage(["BadRequestError", "ValueError"])
 }
 
-/// The arguments as JSON; an empty object if there are none.
-fn body_of(args: &Value) -> Bytes {
-    if args.is_null() { Bytes::from_static(b"{}") } else { Bytes::from(args.to_string()) }
-}
-
 /// The headers that an endpoint's own headers may replace.
-pub(super) fn default_headers(url: &Url, bare: bool) -> Result<HeaderMap, Failure> {
-    const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) fn default_headers(
+    url: &Url,
+    content_type: Option<&'static str>,
+) -> Result<HeaderMap, Failure> {
     let mut headers = HeaderMap::new();
     let host = HeaderValue::try_from(url.authority().host_header())
         .map_err(|_| invalid("the URL's host is malformed"))?;
     headers.insert(header::HOST, host);
-    headers.insert(header::ACCEPT, JSON);
+    headers.insert(header::ACCEPT, HeaderValue::from_static("application/json, */*;q=0.5"));
     let agent = concat!("retrial/", env!("CARGO_PKG_VERSION"));
     headers.insert(header::USER_AGENT, HeaderValue::from_static(agent));
-    if !bare {
-        headers.insert(header::CONTENT_TYPE, JSON);
+    if let Some(content_type) = content_type {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     }
     if let Some(user) = url.user() {
         headers.insert(header::AUTHORIZATION, basic(user)?);
@@ -94,12 +93,16 @@ pub(super) fn parse_header(
     text: &HeaderText,
     environment: &dyn Fn(&str) -> Option<String>,
 ) -> Result<(HeaderName, HeaderValue), Failure> {
-    let value = match text {
-        HeaderText::Literal(value) => value.clone(),
-        HeaderText::Env(variable) => {
-            environment(variable).ok_or_else(|| missing(name, variable))?
+    let mut value = String::new();
+    for part in text.parts() {
+        match part {
+            HeaderText::Literal(text) => value.push_str(text),
+            HeaderText::Env(variable) => {
+                value += &environment(variable).ok_or_else(|| missing(name, variable))?;
+            }
+            HeaderText::Joined(_) => {}
         }
-    };
+    }
     let key = HeaderName::try_from(name)
         .map_err(|_| invalid(&format!("`{name}` is not a header name")))?;
     if FRAMING.contains(&key) {

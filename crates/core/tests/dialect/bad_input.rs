@@ -100,6 +100,8 @@ fn steps() {
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = { m = \"${steps.zz.result}\" } }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${steps.a.result}\" }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${nothing.x}\" }",
+        "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${env.KEY}\" }",
+        "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"of {{ input.x }}\" }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${input.x\" }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${item.x}\" }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nfor_each = \"input.x\"",
@@ -171,6 +173,16 @@ fn steps() {
     action = "x"
     args = { n = "${nothing.x}" }
       w.toml:11:14: steps.2.args.n: `nothing.x` has an unknown root (use input, steps.ID, item, index, _last_error or _errors)
+    [[steps]]
+    id = "c"
+    action = "x"
+    args = { n = "${env.KEY}" }
+      w.toml:11:14: steps.2.args.n: `env.KEY` would store a variable of the environment (send it in a header, as env:NAME)
+    [[steps]]
+    id = "c"
+    action = "x"
+    args = { n = "of {{ input.x }}" }
+      w.toml:11:14: steps.2.args.n: `{{input.x}}` is not a reference here (write ${input.x})
     [[steps]]
     id = "c"
     action = "x"
@@ -396,7 +408,7 @@ fn actions() {
       a.toml:2:8: actions.x.http: expected a method and a URL (write a method and a URL, such as POST http://host/path)
     [actions.x]
     http = "post http://host/"
-      a.toml:2:8: actions.x.http: "post" is not a method that an action can use (write a method and a URL, such as POST http://host/path)
+      a.toml:2:8: actions.x.http: `post` is not a method that an action can use (did you mean `POST`?)
     [actions.x]
     http = "POST /path"
       a.toml:2:8: actions.x.http: the URL does not begin with http:// or https:// (write a method and a URL, such as POST http://host/path)
@@ -414,13 +426,13 @@ fn actions() {
       a.toml:2:8: actions.x.http: the URL holds credentials (put them in a header from env:NAME)
     [actions.x]
     http = "POST http://host/${input.x}"
-      a.toml:2:8: actions.x.http: `{` can't stand in a URL (write it as %XX)
+      a.toml:2:8: actions.x.http: a URL reads only the step's arguments, not `${input.x}` (add x = "${input.x}" to the step's args, and write ${args.x})
     [actions.x]
     http = "POST http://[::1/"
       a.toml:2:8: actions.x.http: the IPv6 address has no `]` (write a method and a URL, such as POST http://host/path)
     [actions.x]
     url = "POST http://host/"
-      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, kind, idempotent, inner_attempts, breaker, concurrency, rate, retry_budget, error_budget, heartbeat_timeout)
+      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, body, answer, kind, idempotent, inner_attempts, breaker, concurrency, rate, retry_budget, error_budget, heartbeat_timeout)
     [actions.x]
     kind = "toolcall"
       a.toml:2:8: actions.x.kind: `toolcall` is not known here (did you mean `tool_call`?)

@@ -4,6 +4,7 @@
 mod any_text;
 mod bad_graphs;
 mod bad_input;
+mod endpoint;
 mod execution;
 mod ir;
 mod masked;
