@@ -189,7 +189,8 @@ impl<E> Settings<'_, E> {
         failure: Failure,
         error: Option<E>,
     ) -> GaveUp<E> {
-        GaveUp { attempts, reason, failure, error, as_error: self.as_error }
+        let max_retry_after = self.policy.max_retry_after();
+        GaveUp { attempts, reason, failure, error, max_retry_after, as_error: self.as_error }
     }
 }
 

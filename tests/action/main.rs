@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a failing test panics")]
 
 mod action_support;
+mod answers;
 mod context;
 mod hosts;
 mod http;

@@ -41,7 +41,8 @@ async fn h17_a_request_that_may_have_arrived_leaves_the_outcome_open() {
         sent("HTTP/1.1 200 OK\r\n\r\n{\"success\":").await,
         sent("HTTP/1.1 503 Busy\r\nContent-Length: 20\r\n\r\nbu").await,
         sent("nonsense\r\n\r\n").await,
-        sent("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnope").await,
+        sent("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Type: application/json\r\n\r\nnope")
+            .await,
         Failure::timeout(Nanos::from_secs(1)),
         Failure::lease_lost(),
     ] {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::{Instrument, Span};
 
-use super::exchange::{self, Answer, MAX_BODY};
+use super::exchange::{self, Answer};
 use super::request::{Parts, assemble, attempt_headers, default_headers, invalid, parse_header};
 use super::{answer, span};
 use crate::action::Context;
@@ -168,10 +168,7 @@ pub struct Response {
 
 impl Response {
     fn of(answer: Answer) -> Result<Self, Failure> {
-        if answer.too_long {
-            let message = format!("the body is longer than {} KiB", MAX_BODY / 1024);
-            return Err(Failure::bad_response(&message));
-        }
+        answer.whole()?;
         let Answer { status, headers, body, .. } = answer;
         Ok(Self { status: status.as_u16(), headers, body })
     }

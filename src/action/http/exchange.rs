@@ -12,6 +12,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::encoding;
 use crate::failure::{Failure, NetworkFault};
 use crate::net::{Authority, ConnectError};
 
@@ -22,12 +23,39 @@ pub(super) const MAX_BODY: usize = 1024 * 1024;
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
+    /// The body, unpacked; empty if it could not be.
     pub(super) body: Bytes,
-    /// The body is longer than [`MAX_BODY`]; the rest was not read.
-    pub(super) too_long: bool,
+    /// Why the body is not whole.
+    pub(super) lacks: Option<Lack>,
+}
+
+/// Why a body is not whole.
+pub(super) enum Lack {
+    /// It is longer than [`MAX_BODY`]; the rest was not read.
+    TooLong,
+    /// It could not be unpacked, and why.
+    Packed(String),
 }
 
 impl Answer {
+    /// The body.
+    ///
+    /// # Errors
+    /// If it is not whole.
+    pub(super) fn whole(&self) -> Result<&Bytes, Failure> {
+        Err(match &self.lacks {
+            None => return Ok(&self.body),
+            Some(Lack::TooLong) => {
+                let message = format!("the body is longer than {} KiB", MAX_BODY / 1024);
+                Failure::bad_response(&message)
+            }
+            Some(Lack::Packed(_)) if self.open_ended() => cut(),
+            Some(Lack::Packed(why)) => {
+                Failure::bad_response(&format!("the body can't be unpacked: {why}"))
+            }
+        })
+    }
+
     /// Whether only the end of the connection marks the end of the body, so that a cut looks complete.
     pub(super) fn open_ended(&self) -> bool {
         !self.headers.contains_key(header::CONTENT_LENGTH)
@@ -63,7 +91,37 @@ async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
         too_long = body.len() + data.len() > MAX_BODY;
         body.extend_from_slice(&data[..data.len().min(MAX_BODY - body.len())]);
     }
-    Ok(Answer { status: head.status, headers: head.headers, body: body.into(), too_long })
+    let lacks = too_long.then_some(Lack::TooLong);
+    let answer = Answer { status: head.status, headers: head.headers, body: body.into(), lacks };
+    Ok(unpacked(answer))
+}
+
+/// The answer with its body unpacked. A packed body that is too long stays out: its beginning may
+/// unpack to anything.
+fn unpacked(mut answer: Answer) -> Answer {
+    let encodings = encoding::of(&answer.headers);
+    if encodings.is_empty() || answer.body.is_empty() {
+        return answer;
+    }
+    answer.headers.remove(header::CONTENT_ENCODING);
+    let packed = std::mem::take(&mut answer.body);
+    if answer.lacks.is_none() {
+        match encoding::decoded(&packed, &encodings, MAX_BODY) {
+            Ok(mut body) => {
+                answer.lacks = (body.len() > MAX_BODY).then_some(Lack::TooLong);
+                body.truncate(MAX_BODY);
+                answer.body = body.into();
+            }
+            Err(why) => answer.lacks = Some(Lack::Packed(why)),
+        }
+    }
+    answer
+}
+
+/// The failure of an answer whose end only the end of the connection marks, and that is not whole.
+pub(super) fn cut() -> Failure {
+    let message = "the connection closed before the answer was whole";
+    Failure::network(NetworkFault::Cut, message).with_unknown_outcome()
 }
 
 /// Polls `connection` beside `work` in the same task until `work` ends. Hyper passes the

@@ -5,9 +5,12 @@
 mod action_set;
 mod answer;
 mod client;
+mod encoding;
 mod exchange;
 mod request;
 mod span;
+#[cfg(feature = "compression")]
+mod unpack;
 
 use std::fmt;
 use std::sync::Arc;
@@ -55,7 +58,7 @@ impl<C: Connect> HttpActions<C> {
     async fn call(&self, endpoint: &Endpoint, call: &Call) -> Outcome {
         let (to, request) = request::build(endpoint, call, &*self.environment)?;
         let span = span::of(&request, &to, call);
-        let outcome = self.exchange(&to, request, call).instrument(span.clone()).await;
+        let outcome = self.exchange(&to, request, endpoint, call).instrument(span.clone()).await;
         span::answered(&span, &outcome);
         outcome
     }
@@ -64,6 +67,7 @@ impl<C: Connect> HttpActions<C> {
         &self,
         to: &Authority,
         request: hyper::Request<Full<Bytes>>,
+        endpoint: &Endpoint,
         call: &Call,
     ) -> Outcome {
         let without_body = request.method() == hyper::Method::HEAD;
@@ -73,7 +77,7 @@ impl<C: Connect> HttpActions<C> {
             call.reports.spend(cost);
         }
         span::status(&Span::current(), answer.status);
-        answer::read(&answer, without_body, call.at)
+        answer::read(&answer, without_body, endpoint.answer, call.at)
     }
 }
 
