@@ -3,8 +3,12 @@
 //! Decides how URLs are parsed and how transport failures are classified. Must never know HTTP,
 //! actions or runs. To add a network, implement [`Connect`].
 
+mod basic;
+#[cfg(feature = "tls")]
+mod certificate;
 mod hosts;
 mod non_public;
+mod proxy;
 mod stream;
 mod tcp;
 #[cfg(feature = "tls")]
@@ -20,6 +24,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use hosts::{Hosts, HostsError};
+pub use proxy::{Proxy, ProxyError};
 pub use stream::{BoxStream, ByteStream};
 pub use tcp::TcpConnect;
 pub use url::{Authority, Url, UrlError};
@@ -65,7 +70,10 @@ impl ConnectError {
     /// An I/O error while `doing`.
     #[must_use]
     pub fn from_io(doing: &str, error: &io::Error) -> Self {
-        Self { cause: cause_of(error.kind()), message: format!("{doing}: {error}") }
+        match tls::refusal(error) {
+            Some(why) => Self::new(NetworkFault::Tls, format!("{doing}: {why}")),
+            None => Self { cause: cause_of(error.kind()), message: format!("{doing}: {error}") },
+        }
     }
 
     /// TLS is needed in a build without the feature `tls`.

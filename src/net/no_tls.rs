@@ -1,4 +1,5 @@
 use std::future::Future;
+use std::io;
 
 use tokio::net::TcpStream;
 
@@ -20,4 +21,9 @@ impl Tls {
     ) -> Result<BoxStream, ConnectError> {
         Err(ConnectError::no_tls(to))
     }
+}
+
+/// Nothing comes from TLS.
+pub(super) fn refusal(_: &io::Error) -> Option<String> {
+    None
 }

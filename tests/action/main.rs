@@ -7,6 +7,7 @@ mod context;
 mod hosts;
 mod http;
 mod outcome;
+mod proxy;
 mod registry;
 mod spans;
 mod tls;
