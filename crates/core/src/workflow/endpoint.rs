@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::url_template::{self, UrlTemplate, encode};
+use super::url_template::{self, ArgumentError, UrlTemplate, encode};
 
 /// The longest URL once its templates and its query are filled in, in bytes: 8 KiB.
 pub(crate) const MAX_URL: usize = 8 * 1024;
@@ -68,21 +68,6 @@ pub struct Filled {
     pub url: String,
     /// The body; `None` if the request has none.
     pub body: Option<String>,
-}
-
-/// An argument that the request can't carry.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the argument `{argument}` {why}")]
-pub struct ArgumentError {
-    /// Its name, or the path to what is wrong in it.
-    pub argument: String,
-    why: &'static str,
-}
-
-impl ArgumentError {
-    pub(super) fn new(argument: &str, why: &'static str) -> Self {
-        Self { argument: argument.to_owned(), why }
-    }
 }
 
 impl Endpoint {

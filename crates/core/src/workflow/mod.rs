@@ -40,7 +40,8 @@ pub use webhook::Webhook;
 use written::Written;
 
 unstable! {
-    use endpoint::{ArgumentError, Filled};
+    use endpoint::{Filled};
+    use url_template::{ArgumentError};
     use need::{Able, Need, Via};
 }
 

@@ -6,8 +6,6 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::ArgumentError;
-
 /// Why a URL's templates are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UrlTemplateError {
@@ -25,6 +23,21 @@ pub(crate) enum UrlTemplateError {
         "a URL reads only the step's arguments, not `${{{0}}}`; add {name} = \"${{{0}}}\" to the step's args, and write ${{args.{name}}}", name = name_for(.0)
     )]
     Root(String),
+}
+
+/// An argument that the request can't carry.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the argument `{argument}` {why}")]
+pub struct ArgumentError {
+    /// Its name, or the path to what is wrong in it.
+    pub argument: String,
+    why: &'static str,
+}
+
+impl ArgumentError {
+    pub(super) fn new(argument: &str, why: &'static str) -> Self {
+        Self { argument: argument.to_owned(), why }
+    }
 }
 
 /// A URL's pieces in order.

@@ -100,8 +100,6 @@ fn steps() {
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = { m = \"${steps.zz.result}\" } }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${steps.a.result}\" }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${nothing.x}\" }",
-        "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${env.KEY}\" }",
-        "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"of {{ input.x }}\" }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${input.x\" }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nargs = { n = \"${item.x}\" }",
         "[[steps]]\nid = \"c\"\naction = \"x\"\nfor_each = \"input.x\"",
@@ -173,16 +171,6 @@ fn steps() {
     action = "x"
     args = { n = "${nothing.x}" }
       w.toml:11:14: steps.2.args.n: `nothing.x` has an unknown root (use input, steps.ID, item, index, _last_error or _errors)
-    [[steps]]
-    id = "c"
-    action = "x"
-    args = { n = "${env.KEY}" }
-      w.toml:11:14: steps.2.args.n: `env.KEY` would store a variable of the environment (send it in a header, as env:NAME)
-    [[steps]]
-    id = "c"
-    action = "x"
-    args = { n = "of {{ input.x }}" }
-      w.toml:11:14: steps.2.args.n: `{{input.x}}` is not a reference here (write ${input.x})
     [[steps]]
     id = "c"
     action = "x"

@@ -229,6 +229,34 @@ fn x19_forms_are_read_and_kept() {
     assert_eq!(old, Endpoint::new("POST", "http://h/"));
 }
 
+/// Arguments hold no templates of other tools, which would be sent as they are, and no secrets.
+#[test]
+fn x19_what_looks_like_a_reference_and_is_none_is_refused() {
+    let check = |arg: &str| {
+        let text =
+            format!("workflow = 'w'\n[[steps]]\nid = 'a'\naction = 'x'\nargs = {{ n = '{arg}' }}");
+        let read = parse_workflow("w.toml", &text, Format::Toml, &Environment::default());
+        read.map(drop).map_err(|e| e[0].to_string())
+    };
+    for (arg, said) in [
+        (
+            "${env.KEY}",
+            "`env.KEY` would store a variable of the environment (send it in a header, as env:NAME)",
+        ),
+        ("of {{ input.x }}", "`{{input.x}}` is not a reference here (write ${input.x})"),
+        (
+            "{{steps.b.result}}",
+            "`{{steps.b.result}}` is not a reference here (write ${steps.b.result})",
+        ),
+    ] {
+        let whole = format!("w.toml:5:14: steps.0.args.n: {said}");
+        assert_eq!(check(arg), Err(whole), "{arg}");
+    }
+    for fine in ["{{name}}", "{{ name", "}} {{", "{\"a\": {}}", "$5"] {
+        assert_eq!(check(fine), Ok(()), "{fine}");
+    }
+}
+
 /// Arguments that a request can't carry are refused with their place, as far as a file says them.
 #[test]
 fn x19_a_step_is_refused_for_arguments_that_its_request_cannot_carry() {

@@ -211,8 +211,7 @@ fn c12_decision_7_retry_after_beyond_what_is_obeyed_fails_now() {
         Event::TaskFailed { error, .. } => Some(error.message.clone()),
         _ => None,
     });
-    let whole = "later (the endpoint asks for a longer wait than is allowed: 1h1s is more than max_retry_after, 1h)";
-    assert_eq!(said.as_deref(), Some(whole));
+    assert!(said.is_some_and(|said| said.ends_with(": 1h1s is more than max_retry_after, 1h)")));
     let total = change(3, |p| p.total_timeout = Some(Nanos::from_secs(60)));
     assert_snapshot!(history(&one(total, asks(59))), @"
     0s created
