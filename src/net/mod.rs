@@ -42,6 +42,25 @@ pub trait Connect: Clone + Send + Sync + 'static {
         &self,
         to: &Authority,
     ) -> impl Future<Output = Result<Self::Stream, ConnectError>> + Send;
+
+    /// Opens one stream for HTTP, and says in which version to speak. Unless a network can agree on
+    /// another, that is HTTP/1.1.
+    fn connect_http(
+        &self,
+        to: &Authority,
+    ) -> impl Future<Output = Result<(Self::Stream, HttpVersion), ConnectError>> + Send {
+        async move { Ok((self.connect(to).await?, HttpVersion::Http1)) }
+    }
+}
+
+/// A version of HTTP, as two sides agree on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
 }
 
 /// Why a stream could not be opened, or why it broke.

@@ -3,7 +3,7 @@ use std::io;
 
 use tokio::net::TcpStream;
 
-use super::{Authority, BoxStream, ConnectError};
+use super::{Authority, BoxStream, ConnectError, HttpVersion};
 
 /// Stands for `Tls` in a build without the feature `tls`: refuses every connection.
 #[derive(Clone, Debug)]
@@ -19,6 +19,14 @@ impl Tls {
         to: &Authority,
         _dial: impl Future<Output = Result<TcpStream, ConnectError>>,
     ) -> Result<BoxStream, ConnectError> {
+        Err(ConnectError::no_tls(to))
+    }
+
+    pub(super) async fn connect_http(
+        &self,
+        to: &Authority,
+        _dial: impl Future<Output = Result<TcpStream, ConnectError>>,
+    ) -> Result<(BoxStream, HttpVersion), ConnectError> {
         Err(ConnectError::no_tls(to))
     }
 }

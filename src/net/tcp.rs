@@ -4,7 +4,7 @@ use std::sync::Arc;
 use tokio::net::TcpStream;
 
 use super::tls::Tls;
-use super::{Authority, BoxStream, Connect, ConnectError, Hosts, Proxy};
+use super::{Authority, BoxStream, Connect, ConnectError, Hosts, HttpVersion, Proxy};
 use crate::failure::NetworkFault;
 
 /// The production network: the system's resolver and TCP, and TLS with the feature `tls`.
@@ -96,6 +96,13 @@ impl Connect for TcpConnect {
             return self.tls.connect(to, self.dial(to)).await;
         }
         Ok(Box::new(self.dial(to).await?))
+    }
+
+    async fn connect_http(&self, to: &Authority) -> Result<(BoxStream, HttpVersion), ConnectError> {
+        if to.tls {
+            return self.tls.connect_http(to, self.dial(to)).await;
+        }
+        Ok((Box::new(self.dial(to).await?), HttpVersion::Http1))
     }
 }
 

@@ -10,9 +10,10 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::certificate::{self, Explaining};
-use super::{Authority, BoxStream, ConnectError, TcpConnect};
+use super::{Authority, BoxStream, ConnectError, HttpVersion, TcpConnect};
 use crate::failure::NetworkFault;
 
 /// TLS by rustls with ring. The provider is set explicitly, so the process needs no default.
@@ -22,6 +23,8 @@ pub(super) struct Tls {
     /// What is shown to an endpoint that asks for a client's certificate.
     identity: Option<Identity>,
     connector: Result<TlsConnector, ConnectError>,
+    /// The same, which offers HTTP/2.
+    http_connector: Result<TlsConnector, ConnectError>,
 }
 
 /// A certificate, those between it and a root, and its key.
@@ -84,7 +87,8 @@ impl TcpConnect {
     }
 
     fn with_tls(mut self) -> Self {
-        self.tls.connector = connector(&self.tls.roots, self.tls.identity.as_ref());
+        let tls = self.tls;
+        self.tls = Tls::of(tls.roots, tls.identity);
         self
     }
 }
@@ -93,7 +97,13 @@ impl Tls {
     /// Trusts Mozilla's root certificates.
     pub(super) fn new() -> Self {
         let roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
-        Self { connector: connector(&roots, None), identity: None, roots }
+        Self::of(roots, None)
+    }
+
+    fn of(roots: RootCertStore, identity: Option<Identity>) -> Self {
+        let connector = |protocols: &[&[u8]]| connector(&roots, identity.as_ref(), protocols);
+        let (plain, http) = (connector(&[]), connector(&[HTTP2, HTTP1]));
+        Self { connector: plain, http_connector: http, identity, roots }
     }
 
     /// Waits for `dial` and agrees on TLS over its stream.
@@ -102,15 +112,38 @@ impl Tls {
         to: &Authority,
         dial: impl Future<Output = Result<TcpStream, ConnectError>>,
     ) -> Result<BoxStream, ConnectError> {
-        let tcp = dial.await?;
         let connector = self.connector.as_ref().map_err(Clone::clone)?;
-        let name = ServerName::try_from(to.host.clone()).map_err(|e| unusable(&e))?;
-        let doing = format!("agreeing on TLS with {to}");
-        match connector.connect(name, tcp).await {
-            Ok(stream) => Ok(Box::new(stream)),
-            Err(error) => Err(ConnectError::from_io(&doing, &error)),
-        }
+        Ok(Box::new(agree(connector, to, dial).await?))
     }
+
+    /// The same, and offers HTTP/2 (ALPN).
+    pub(super) async fn connect_http(
+        &self,
+        to: &Authority,
+        dial: impl Future<Output = Result<TcpStream, ConnectError>>,
+    ) -> Result<(BoxStream, HttpVersion), ConnectError> {
+        let connector = self.http_connector.as_ref().map_err(Clone::clone)?;
+        let stream = agree(connector, to, dial).await?;
+        let version = match stream.get_ref().1.alpn_protocol() {
+            Some(protocol) if protocol == HTTP2 => HttpVersion::Http2,
+            _ => HttpVersion::Http1,
+        };
+        Ok((Box::new(stream), version))
+    }
+}
+
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+async fn agree(
+    connector: &TlsConnector,
+    to: &Authority,
+    dial: impl Future<Output = Result<TcpStream, ConnectError>>,
+) -> Result<TlsStream<TcpStream>, ConnectError> {
+    let tcp = dial.await?;
+    let name = ServerName::try_from(to.host.clone()).map_err(|e| unusable(&e))?;
+    let doing = format!("agreeing on TLS with {to}");
+    connector.connect(name, tcp).await.map_err(|error| ConnectError::from_io(&doing, &error))
 }
 
 /// What TLS objects to, in words, if it is the cause of an I/O error.
@@ -131,6 +164,7 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConnectError
 fn connector(
     roots: &RootCertStore,
     identity: Option<&Identity>,
+    protocols: &[&[u8]],
 ) -> Result<TlsConnector, ConnectError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = verifier(roots, &provider)?;
@@ -140,12 +174,13 @@ fn connector(
         // Mozilla's and the user's roots decide as they would without it; it only explains.
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier));
-    let config = match identity.map(Arc::as_ref) {
+    let mut config = match identity.map(Arc::as_ref) {
         None => config.with_no_client_auth(),
         Some((chain, key)) => config
             .with_client_auth_cert(chain.clone(), key.clone_key())
             .map_err(|e| unusable(&format!("the client's certificate: {e}")))?,
     };
+    config.alpn_protocols = protocols.iter().map(|name| name.to_vec()).collect();
     Ok(TlsConnector::from(Arc::new(config)))
 }
 

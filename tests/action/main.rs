@@ -3,6 +3,7 @@
 
 mod action_support;
 mod answers;
+mod connections;
 mod context;
 mod hosts;
 mod http;

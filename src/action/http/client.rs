@@ -14,7 +14,7 @@ use super::request::{Parts, assemble, attempt_headers, default_headers, invalid,
 use super::{answer, span};
 use crate::action::Context;
 use crate::failure::Failure;
-use crate::net::Url;
+use crate::net::{HttpVersion, Url};
 use crate::workflow::HeaderText;
 
 /// Makes requests on behalf of one attempt. From [`Context::http`].
@@ -119,7 +119,8 @@ impl Request<'_> {
         let span = span::of(&request, &to, call);
         let exchanged = async {
             let stream = context.1.connect(&to).await?;
-            let answer = exchange::exchange(stream, request, &to).await?;
+            let version = HttpVersion::Http1;
+            let (answer, _) = exchange::exchange(stream, version, request, &to).await?;
             span::status(&Span::current(), answer.status);
             if any_status || answer.status.is_success() {
                 Response::of(answer)

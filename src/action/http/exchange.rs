@@ -1,20 +1,17 @@
 use std::error::Error;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1;
 use hyper::header::{self, HeaderMap};
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Request, Response, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::connection::{Connection, Unanswered};
 use super::encoding;
 use crate::failure::{Failure, NetworkFault};
-use crate::net::{Authority, ConnectError};
+use crate::net::{Authority, ConnectError, HttpVersion};
 
 /// The most bytes read of a body: 1 MiB.
 pub(super) const MAX_BODY: usize = 1024 * 1024;
@@ -23,6 +20,8 @@ pub(super) const MAX_BODY: usize = 1024 * 1024;
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
+    /// Whether the protocol itself marks the end of every body.
+    framed: bool,
     /// The body, unpacked; empty if it could not be.
     pub(super) body: Bytes,
     /// Why the body is not whole.
@@ -58,30 +57,44 @@ impl Answer {
 
     /// Whether only the end of the connection marks the end of the body, so that a cut looks complete.
     pub(super) fn open_ended(&self) -> bool {
-        !self.headers.contains_key(header::CONTENT_LENGTH)
+        !self.framed
+            && !self.headers.contains_key(header::CONTENT_LENGTH)
             && !self.headers.contains_key(header::TRANSFER_ENCODING)
     }
 }
 
-/// Sends `request` over `stream` and reads the answer. Dropping the future closes the stream.
+/// Sends `request` over a fresh `stream` and reads the answer. Dropping the future closes it.
 pub(super) async fn exchange<S>(
     stream: S,
+    version: HttpVersion,
     request: Request<Full<Bytes>>,
     to: &Authority,
-) -> Result<Answer, Failure>
+) -> Result<(Answer, Connection), Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |error: hyper::Error| transport(to, &error);
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    let talk = async {
-        let response = sender.send_request(request).await?;
-        collect(response).await
-    };
-    beside(connection, talk).await.map_err(broken)
+    let opened = Connection::open(stream, version, to).await;
+    let mut connection = opened.map_err(|error| transport(to, &error))?;
+    match connection.exchange(request).await {
+        Ok(answer) => Ok((answer, connection)),
+        Err(unanswered) => Err(unanswered.of(to)),
+    }
 }
 
-async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
+impl Unanswered {
+    /// The failure of a request to `to`.
+    pub(super) fn of(self, to: &Authority) -> Failure {
+        match self {
+            Self::Broken(error) => transport(to, &error),
+            Self::Unsent(_) => {
+                let message = format!("calling {to}: the connection closed before the request");
+                Failure::network(NetworkFault::Cut, &message)
+            }
+        }
+    }
+}
+
+pub(super) async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
     let (head, mut incoming) = response.into_parts();
     let mut body = Vec::new();
     let mut too_long = incoming.size_hint().lower() > MAX_BODY as u64;
@@ -91,8 +104,13 @@ async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
         too_long = body.len() + data.len() > MAX_BODY;
         body.extend_from_slice(&data[..data.len().min(MAX_BODY - body.len())]);
     }
-    let lacks = too_long.then_some(Lack::TooLong);
-    let answer = Answer { status: head.status, headers: head.headers, body: body.into(), lacks };
+    let answer = Answer {
+        status: head.status,
+        headers: head.headers,
+        framed: head.version == Version::HTTP_2,
+        body: body.into(),
+        lacks: too_long.then_some(Lack::TooLong),
+    };
     Ok(unpacked(answer))
 }
 
@@ -122,21 +140,6 @@ fn unpacked(mut answer: Answer) -> Answer {
 pub(super) fn cut() -> Failure {
     let message = "the connection closed before the answer was whole";
     Failure::network(NetworkFault::Cut, message).with_unknown_outcome()
-}
-
-/// Polls `connection` beside `work` in the same task until `work` ends. Hyper passes the
-/// connection's error to `work`.
-async fn beside<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
-    let mut connection = pin!(connection);
-    let mut work = pin!(work);
-    let mut open = true;
-    poll_fn(|cx| {
-        if open && connection.as_mut().poll(cx).is_ready() {
-            open = false;
-        }
-        work.as_mut().poll(cx)
-    })
-    .await
 }
 
 /// A connection that closed before the answer was complete is cut; an I/O error keeps its kind. The
