@@ -33,7 +33,7 @@ pub(super) const LISTS: [&str; 4] = ["allow_env", "allow_hosts", CA_FILE, "funct
 pub(super) const TRACES: &str = "traces";
 
 /// Every setting, in the order in which they are shown.
-pub(crate) const KEYS: [Key; 35] = [
+pub(crate) const KEYS: [Key; 37] = [
     key("store", Some(".retrial/service.redb"), "the store: a file, or postgres://..."),
     key("store_file", None, "the file that holds `store`, where that has a password in it"),
     key("listen", Some("127.0.0.1:7070"), "the address and port to answer on"),
@@ -82,6 +82,12 @@ pub(crate) const KEYS: [Key; 35] = [
     ),
     key(CLIENT_CERT_FILE, None, "the certificate (PEM) for endpoints that ask for a client's"),
     key(CLIENT_KEY_FILE, None, "its private key (PEM)"),
+    key(
+        "idle_connections",
+        Some("8"),
+        "connections that are kept open to a host between attempts; 0 for none",
+    ),
+    key("idle_within", Some("15s"), "how long such a connection stays open"),
     key("functions", None, "functions that are registered on other nodes of the store"),
     key("log", Some("warn"), "what is logged to stderr"),
     key(TRACES, None, "the OpenTelemetry collector to send traces to: http://127.0.0.1:4318"),

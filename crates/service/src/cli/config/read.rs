@@ -31,6 +31,8 @@ pub(crate) struct Configuration {
     pub(crate) audit: Option<String>,
     /// What HTTP actions connect with.
     pub(crate) network: TcpConnect,
+    /// How many connections to a host are kept between attempts, and for how long.
+    pub(crate) kept: (usize, Nanos),
     /// How the node works.
     pub(crate) node: Config,
     /// How it answers.
@@ -85,6 +87,8 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
         retention: r.retention(),
         ..Config::default()
     };
+    let kept = (r.count_or_none("idle_connections"), r.time("idle_within"));
+    let kept = (kept.0.map_or(0, |n| n.get() as usize), kept.1);
     let (tokens_file, audit) = (r.path("tokens_file"), r.path("audit"));
     let (store, log, traces) = (r.store(), r.text("log"), r.traces());
     match (reader.wrong.is_empty(), listen) {
@@ -96,6 +100,7 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
             tokens_file,
             audit,
             network,
+            kept,
             node,
             service,
         }),
