@@ -5,7 +5,6 @@ use std::fmt;
 
 use crate::failure::Failure;
 use crate::policy::GiveUp;
-use crate::time::Nanos;
 
 /// The work failed for good. Its source is the work's last error.
 #[non_exhaustive]
@@ -18,8 +17,6 @@ pub struct GaveUp<E> {
     pub failure: Failure,
     /// The work's own last error; `None` if the attempt timed out.
     pub error: Option<E>,
-    /// The longest wait that the policy grants an endpoint.
-    pub(super) max_retry_after: Nanos,
     pub(super) as_error: fn(&E) -> &(dyn Error + 'static),
 }
 
@@ -33,7 +30,7 @@ impl<E> GaveUp<E> {
 
 impl<E> fmt::Debug for GaveUp<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { attempts, reason, failure, error, as_error, .. } = self;
+        let Self { attempts, reason, failure, error, as_error } = self;
         f.debug_struct("GaveUp")
             .field("attempts", attempts)
             .field("reason", reason)
@@ -47,11 +44,7 @@ impl<E> fmt::Display for GaveUp<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { attempts, reason, failure, .. } = self;
         let plural = if *attempts == 1 { "" } else { "s" };
-        write!(f, "{failure} (after {attempts} attempt{plural}: {reason}")?;
-        if let (GiveUp::RetryAfter, Some(asked)) = (reason, failure.retry_after()) {
-            write!(f, ": {asked} is more than max_retry_after, {}", self.max_retry_after)?;
-        }
-        f.write_str(")")
+        write!(f, "{failure} (after {attempts} attempt{plural}: {reason})")
     }
 }
 

@@ -189,8 +189,14 @@ impl<E> Settings<'_, E> {
         failure: Failure,
         error: Option<E>,
     ) -> GaveUp<E> {
-        let max_retry_after = self.policy.max_retry_after();
-        GaveUp { attempts, reason, failure, error, max_retry_after, as_error: self.as_error }
+        let failure = match (reason, failure.retry_after()) {
+            (GiveUp::RetryAfter, Some(asked)) => {
+                let most = self.policy.max_retry_after();
+                failure.with_detail(&format!("{asked} is more than max_retry_after, {most}"))
+            }
+            _ => failure,
+        };
+        GaveUp { attempts, reason, failure, error, as_error: self.as_error }
     }
 }
 

@@ -110,7 +110,7 @@ async fn x10_the_error_says_how_often_and_why() {
     };
     let short = policy(|p| p);
     let error = short.retry(asked).on(Leaping::default()).await.unwrap_err();
-    let whole = "503: busy (after 1 attempt: the endpoint asks for a longer wait than is allowed: 2h is more than max_retry_after, 1h)";
+    let whole = "503: busy (2h is more than max_retry_after, 1h) (after 1 attempt: the endpoint asks for a longer wait than is allowed)";
     assert_eq!(error.to_string(), whole);
     let (seen, error) = failing(&policy(|p| p.exception_types(["Other"])), "E").await;
     assert_eq!((seen.len(), error.reason), (1, GiveUp::NotRetryable));
