@@ -3,8 +3,12 @@
 //! Decides how URLs are parsed and how transport failures are classified. Must never know HTTP,
 //! actions or runs. To add a network, implement [`Connect`].
 
+mod basic;
+#[cfg(feature = "tls")]
+mod certificate;
 mod hosts;
 mod non_public;
+mod proxy;
 mod stream;
 mod tcp;
 #[cfg(feature = "tls")]
@@ -20,6 +24,7 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use hosts::{Hosts, HostsError};
+pub use proxy::{Proxy, ProxyError};
 pub use stream::{BoxStream, ByteStream};
 pub use tcp::TcpConnect;
 pub use url::{Authority, Url, UrlError};
@@ -37,6 +42,25 @@ pub trait Connect: Clone + Send + Sync + 'static {
         &self,
         to: &Authority,
     ) -> impl Future<Output = Result<Self::Stream, ConnectError>> + Send;
+
+    /// Opens one stream for HTTP, and says in which version to speak. Unless a network can agree on
+    /// another, that is HTTP/1.1.
+    fn connect_http(
+        &self,
+        to: &Authority,
+    ) -> impl Future<Output = Result<(Self::Stream, HttpVersion), ConnectError>> + Send {
+        async move { Ok((self.connect(to).await?, HttpVersion::Http1)) }
+    }
+}
+
+/// A version of HTTP, as two sides agree on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HttpVersion {
+    /// HTTP/1.1.
+    Http1,
+    /// HTTP/2.
+    Http2,
 }
 
 /// Why a stream could not be opened, or why it broke.
@@ -65,7 +89,10 @@ impl ConnectError {
     /// An I/O error while `doing`.
     #[must_use]
     pub fn from_io(doing: &str, error: &io::Error) -> Self {
-        Self { cause: cause_of(error.kind()), message: format!("{doing}: {error}") }
+        match tls::refusal(error) {
+            Some(why) => Self::new(NetworkFault::Tls, format!("{doing}: {why}")),
+            None => Self { cause: cause_of(error.kind()), message: format!("{doing}: {error}") },
+        }
     }
 
     /// TLS is needed in a build without the feature `tls`.

@@ -1,6 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use super::basic;
+
 /// The address of a connection.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Authority {
@@ -104,6 +106,12 @@ impl Url {
     #[must_use]
     pub fn user(&self) -> Option<&str> {
         self.user.as_deref()
+    }
+
+    /// The user part as the value of an `Authorization` header: a secret.
+    #[must_use]
+    pub(crate) fn basic(&self) -> Option<String> {
+        self.user().map(basic::credentials)
     }
 }
 

@@ -204,10 +204,14 @@ impl TaskLines {
             GiveUp::Exhausted => {
                 lines.push(Line::new(Tone::Bad, format!("✖ {name} [EXHAUSTED all {made}]{total}")));
             }
-            why => lines.push(Line::new(
-                Tone::Bad,
-                format!("✖ {name} [FAILED after {made}]{total} - {why}"),
-            )),
+            why => {
+                // The message may go on with the numbers behind the reason.
+                let why = why.to_string();
+                let detail = message.split_once(&why).map_or("", |(_, detail)| detail);
+                let why = why + &clean(detail.trim_end_matches(')'));
+                let line = format!("✖ {name} [FAILED after {made}]{total} - {why}");
+                lines.push(Line::new(Tone::Bad, line));
+            }
         }
         TaskUpdate::End { well: false, lines }
     }

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 fn to(url: String, headers: BTreeMap<String, HeaderText>) -> Endpoint {
-    Endpoint { method: "POST".to_owned(), url, headers }
+    Endpoint { headers, ..Endpoint::new("POST", url) }
 }
 
 async fn ask(hosts: Hosts, url: String) -> Result<Value, Failure> {

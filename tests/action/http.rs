@@ -23,7 +23,7 @@ fn actions() -> HttpActions<TcpConnect> {
 }
 
 fn endpoint(method: &str, url: &str) -> Endpoint {
-    Endpoint { method: method.to_owned(), url: url.to_owned(), headers: BTreeMap::new() }
+    Endpoint::new(method, url)
 }
 
 fn call(to: Endpoint) -> Call {
@@ -110,7 +110,7 @@ async fn a3_a4_w7_decision_17_what_a_complete_200_means() {
         ("1e999", exception("BAD_RESPONSE")),
         (&big, exception("RESULT_TOO_LARGE")),
     ] {
-        let got = ask(response("200 OK", "", body)).await;
+        let got = ask(response("200 OK", "Content-Type: application/json\r\n", body)).await;
         let seen = got.as_ref().map_err(|f| (f.code().as_str(), f.class()));
         assert_eq!(seen, expected.as_ref().map_err(|e| *e), "{:.80}", body);
     }

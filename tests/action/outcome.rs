@@ -6,8 +6,6 @@
 use crate::action_support;
 use crate::action_support::server;
 
-use std::collections::BTreeMap;
-
 use retrial::action::{Actions, HttpActions};
 use retrial::failure::{Failure, NetworkFault};
 use retrial::net::TcpConnect;
@@ -18,7 +16,7 @@ use server::{Script, serve};
 async fn failure(url: &str) -> Failure {
     let http = HttpActions::new(TcpConnect::new(), |_| None);
     let (method, url) = ("POST".to_owned(), url.to_owned());
-    let to = Target::Http(Endpoint { method, url, headers: BTreeMap::new() });
+    let to = Target::Http(Endpoint::new(method, url));
     match http.invoke(action_support::call(to)).await {
         Err(failure) => failure,
         Ok(value) => panic!("{value} is no failure"),
@@ -43,7 +41,8 @@ async fn h17_a_request_that_may_have_arrived_leaves_the_outcome_open() {
         sent("HTTP/1.1 200 OK\r\n\r\n{\"success\":").await,
         sent("HTTP/1.1 503 Busy\r\nContent-Length: 20\r\n\r\nbu").await,
         sent("nonsense\r\n\r\n").await,
-        sent("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnope").await,
+        sent("HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Type: application/json\r\n\r\nnope")
+            .await,
         Failure::timeout(Nanos::from_secs(1)),
         Failure::lease_lost(),
     ] {

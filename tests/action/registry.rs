@@ -138,10 +138,6 @@ async fn an_action_that_is_not_here_fails_for_good() {
     registry.register("a", || async { Ok::<_, Failure>(1) });
     check(registry.invoke(act()).await, "UNKNOWN_ACTION", Class::Permanent, "registered: a, b");
     assert!(registry.has("a") && !registry.has("act"));
-    let http = Target::Http(Endpoint {
-        method: "POST".to_owned(),
-        url: "http://h/".to_owned(),
-        headers: Default::default(),
-    });
+    let http = Target::Http(Endpoint::new("POST", "http://h/"));
     check(registry.invoke(call(http)).await, "UNSUPPORTED_ACTION", Class::Permanent, "`act`");
 }

@@ -4,7 +4,6 @@
 
 use crate::action_support;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use retrial::action::{Actions, HttpActions};
@@ -13,6 +12,7 @@ use retrial::net::TcpConnect;
 use retrial::workflow::{Endpoint, Target};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -22,21 +22,43 @@ const ROOT: &[u8] = include_bytes!("../fixtures/tls/root.der");
 const LEAF: &[u8] = include_bytes!("../fixtures/tls/leaf.der");
 const KEY: &[u8] = include_bytes!("../fixtures/tls/leaf.key.der");
 
-fn acceptor() -> TlsAcceptor {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
+/// A certificate and its key.
+type Pair = (&'static [u8], &'static [u8]);
+
+const OF_LOCALHOST: Pair = (LEAF, KEY);
+
+fn provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}
+
+/// Shows this certificate, and asks for one of the client's where `asking`.
+fn acceptor((leaf, key): Pair, asking: bool) -> TlsAcceptor {
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from(ROOT)).unwrap();
+    let client = WebPkiClientVerifier::builder_with_provider(roots.into(), provider()).build();
+    let config = ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![CertificateDer::from(LEAF)], PrivatePkcs8KeyDer::from(KEY).into())
         .unwrap();
+    let config = match asking {
+        true => config.with_client_cert_verifier(client.unwrap()),
+        false => config.with_no_client_auth(),
+    };
+    let key = PrivatePkcs8KeyDer::from(key).into();
+    let config = config.with_single_cert(vec![CertificateDer::from(leaf)], key).unwrap();
     TlsAcceptor::from(Arc::new(config))
 }
 
 /// Answers one connection with `answer` and closes it, politely under TLS or by just hanging up.
-async fn serve(listener: TcpListener, answer: &str, polite: bool) {
+async fn serve(listener: TcpListener, acceptor: TlsAcceptor, answer: &str, polite: bool) {
     let (tcp, _) = listener.accept().await.unwrap();
-    let Ok(mut stream) = acceptor().accept(tcp).await else { return };
+    let mut stream = match acceptor.accept(tcp).into_fallible().await {
+        Ok(stream) => stream,
+        Err((_, mut refused)) => {
+            // Closing with unread bytes would reset before the refusal was read.
+            let _ = refused.read_to_end(&mut Vec::new()).await;
+            return;
+        }
+    };
     let mut request = [0; 4096];
     assert!(stream.read(&mut request).await.unwrap() > 0);
     stream.write_all(answer.as_bytes()).await.unwrap();
@@ -52,12 +74,21 @@ async fn ask(
     answer: &str,
     polite: bool,
 ) -> Result<Value, Failure> {
+    ask_of(network, host, acceptor(OF_LOCALHOST, false), answer, polite).await
+}
+
+async fn ask_of(
+    network: TcpConnect,
+    host: &str,
+    acceptor: TlsAcceptor,
+    answer: &str,
+    polite: bool,
+) -> Result<Value, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{host}:{}/", listener.local_addr().unwrap().port());
-    let endpoint = Endpoint { method: "POST".into(), url, headers: BTreeMap::new() };
     let actions = HttpActions::new(network, |_| None);
-    let call = action_support::call(Target::Http(endpoint));
-    tokio::join!(biased; actions.invoke(call), serve(listener, answer, polite)).0
+    let call = action_support::call(Target::Http(Endpoint::new("POST", url)));
+    tokio::join!(biased; actions.invoke(call), serve(listener, acceptor, answer, polite)).0
 }
 
 fn trusting() -> TcpConnect {
@@ -86,4 +117,118 @@ async fn a1_hanging_up_under_tls_is_a_cut() {
     assert_eq!(ask(trusting(), "localhost", answer, true).await, Ok(json!(7)));
     let failure = ask(trusting(), "localhost", answer, false).await.unwrap_err();
     assert_eq!(failure.lineage()[0], "IncompleteReadError", "{failure}");
+}
+
+/// The message of a failure says which certificate was refused and why.
+#[tokio::test]
+async fn x19_a_refused_certificate_is_named_with_the_reason() {
+    let expired: Pair = (
+        include_bytes!("../fixtures/tls/expired.der"),
+        include_bytes!("../fixtures/tls/expired.key.der"),
+    );
+    let early: Pair = (
+        include_bytes!("../fixtures/tls/early.der"),
+        include_bytes!("../fixtures/tls/early.key.der"),
+    );
+    let other: Pair = (
+        include_bytes!("../fixtures/tls/other.der"),
+        include_bytes!("../fixtures/tls/other.key.der"),
+    );
+    let by = "issued by `Retrial test root`,";
+    for (network, host, pair, said) in [
+        (
+            TcpConnect::new(),
+            "localhost",
+            OF_LOCALHOST,
+            format!(
+                "for localhost, {by} is signed by nobody that this node trusts; for a private CA, set its certificate (ca_file)"
+            ),
+        ),
+        (
+            trusting(),
+            "127.0.0.1",
+            OF_LOCALHOST,
+            format!("for localhost, {by} is not for the host 127.0.0.1"),
+        ),
+        (
+            trusting(),
+            "localhost",
+            other,
+            format!("for other.test, *.more.test, {by} is not for the host localhost"),
+        ),
+        (
+            trusting(),
+            "localhost",
+            expired,
+            format!("for localhost, {by} expired on Wed, 03 Feb 2021 00:00:00 GMT"),
+        ),
+        (
+            trusting(),
+            "localhost",
+            early,
+            format!(
+                "for localhost, {by} is valid only from Thu, 01 Jan 2099 00:00:00 GMT; is this machine's clock right?"
+            ),
+        ),
+    ] {
+        let got = ask_of(network, host, acceptor(pair, false), SEVEN, true).await;
+        let failure = got.unwrap_err();
+        let message = failure.message();
+        assert!(message.starts_with("agreeing on TLS with https://"), "{message}");
+        assert!(message.ends_with(&format!("its certificate {said}")), "{message}");
+        assert_eq!(failure.lineage()[0], "TlsError");
+    }
+}
+
+/// An endpoint that speaks HTTP without TLS is no riddle.
+#[tokio::test]
+async fn x19_an_endpoint_without_tls_is_named_as_one() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", listener.local_addr().unwrap());
+    let call = action_support::call(Target::Http(Endpoint::new("POST", url)));
+    let plain = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+        stream
+    };
+    let actions = HttpActions::new(trusting(), |_| None);
+    let (got, _stream) = tokio::join!(biased; actions.invoke(call), plain);
+    let got = got.unwrap_err();
+    assert!(got.message().contains("does not answer in TLS; is it an http:// endpoint?"), "{got}");
+}
+
+#[tokio::test]
+async fn x19_a_private_ca_is_trusted_where_it_is_named() {
+    let trusting = TcpConnect::new().with_ca(include_bytes!("../fixtures/tls/root.pem")).unwrap();
+    assert_eq!(ask(trusting, "localhost", SEVEN, true).await, Ok(json!(7)));
+    for wrong in
+        [&b""[..], b"no PEM", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"]
+    {
+        assert!(TcpConnect::new().with_ca(wrong).is_err());
+    }
+}
+
+#[tokio::test]
+async fn x19_a_client_certificate_is_shown_to_who_asks() {
+    let (chain, key) = (
+        include_bytes!("../fixtures/tls/client.pem"),
+        include_bytes!("../fixtures/tls/client.key.pem"),
+    );
+    let known = trusting().with_client_certificate(chain, key).unwrap();
+    let got = ask_of(known, "localhost", acceptor(OF_LOCALHOST, true), SEVEN, true).await;
+    assert_eq!(got, Ok(json!(7)));
+    let got = ask_of(trusting(), "localhost", acceptor(OF_LOCALHOST, true), SEVEN, true).await;
+    let failure = got.unwrap_err();
+    assert_eq!(failure.lineage()[0], "TlsError");
+    assert!(
+        failure.message().ends_with("it asks for a client's certificate, and none is set"),
+        "{failure}"
+    );
+    // Another's key is refused where it is set, and no error shows a key.
+    let root = include_bytes!("../fixtures/tls/root.pem");
+    for (chain, key) in [(&root[..], &key[..]), (&chain[..], b"PRIVATE hunter2"), (b"", key)] {
+        let error = trusting().with_client_certificate(chain, key).unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
 }

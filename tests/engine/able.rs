@@ -91,11 +91,7 @@ async fn x12_a_run_says_which_action_it_waits_for() {
 async fn x12_an_http_action_needs_a_client() {
     let store = Watched::new();
     let one = node(&store, "one", &["act"]).await;
-    let endpoint = Endpoint {
-        method: "POST".into(),
-        url: "http://localhost/".into(),
-        headers: Default::default(),
-    };
+    let endpoint = Endpoint::new("POST", "http://localhost/");
     let action = Action {
         kind: Default::default(),
         target: Target::Http(endpoint),

@@ -105,6 +105,13 @@ async fn x10_the_error_says_how_often_and_why() {
     assert_eq!(error.failure.code().as_str(), "E");
     assert!(error.error.is_some());
     assert_eq!(error.to_string(), "E: it went wrong (after 4 attempts: all attempts are used up)");
+    let asked = |_: Attempt| async {
+        Err::<(), _>(Failure::http(503, "busy").with_retry_after(secs(7_200)))
+    };
+    let short = policy(|p| p);
+    let error = short.retry(asked).on(Leaping::default()).await.unwrap_err();
+    let whole = "503: busy (2h is more than max_retry_after, 1h) (after 1 attempt: the endpoint asks for a longer wait than is allowed)";
+    assert_eq!(error.to_string(), whole);
     let (seen, error) = failing(&policy(|p| p.exception_types(["Other"])), "E").await;
     assert_eq!((seen.len(), error.reason), (1, GiveUp::NotRetryable));
 }

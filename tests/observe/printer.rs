@@ -1,6 +1,7 @@
 //! H14: compact on recovery, detailed on failure, in the document's layout.
 
 use insta::assert_snapshot;
+use retrial::failure::Failure;
 use retrial::observe::Output;
 use retrial::policy::GiveUp;
 use retrial::run::Event;
@@ -151,15 +152,25 @@ fn r12_a_permanent_failure_has_no_retry_line() {
 
 #[test]
 fn h14_other_reasons_to_give_up_are_said_in_words() {
-    let last = |reason| {
-        let t = task(FETCH);
-        let end = [(3_000, gave_up(t, 2, reason, &slow()))];
-        let text = printed(PIPE, &with(failing(t, Some(3), &[2_000]), end));
-        text.lines().last().unwrap().to_owned()
-    };
+    let last = |reason| last_of(reason, &slow());
     assert_snapshot!(last(GiveUp::TotalTimeout), @"✖ fetch_data [FAILED after 2 attempts] (3.0s total) - the total timeout leaves no time for another attempt");
     assert_snapshot!(last(GiveUp::TimeoutBudget), @"✖ fetch_data [FAILED after 2 attempts] (3.0s total) - the retries allowed for timeouts are used up");
     assert_snapshot!(last(GiveUp::RetryAfter), @"✖ fetch_data [FAILED after 2 attempts] (3.0s total) - the endpoint asks for a longer wait than is allowed");
+    let numbers = Failure::http(
+        503,
+        &format!("HTTP 503 ({}: 2h is more than max_retry_after, 1h)", GiveUp::RetryAfter),
+    );
+    assert_snapshot!(last_of(GiveUp::RetryAfter, &numbers), @r"
+    ✖ fetch_data [FAILED after 2 attempts] (3.0s total) - the endpoint asks for a longer wait than is allowed: 2h is more than max_retry_after, 1h
+    ");
+}
+
+/// The last line of a task that fails for this reason.
+fn last_of(reason: GiveUp, failure: &Failure) -> String {
+    let t = task(FETCH);
+    let end = [(3_000, gave_up(t, 2, reason, failure))];
+    let text = printed(PIPE, &with(failing(t, Some(3), &[2_000]), end));
+    text.lines().last().unwrap().to_owned()
 }
 
 #[test]

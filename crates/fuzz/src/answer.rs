@@ -33,11 +33,7 @@ impl Connect for Answers {
 }
 
 fn call() -> Call {
-    let endpoint = Endpoint {
-        method: "POST".to_owned(),
-        url: "http://endpoint.test/".to_owned(),
-        headers: Default::default(),
-    };
+    let endpoint = Endpoint::new("POST", "http://endpoint.test/");
     let action = Action {
         kind: Default::default(),
         target: Target::Http(endpoint),

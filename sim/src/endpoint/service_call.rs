@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use hyper::header::RETRY_AFTER;
+use hyper::header::{CONTENT_TYPE, RETRY_AFTER};
 use hyper::{HeaderMap, Method, Uri};
 use serde_json::Value;
 
@@ -76,7 +76,28 @@ pub(super) fn reads_like(method: &Method, answer: &Response) -> Reply {
     if answer.body.trim_ascii().is_empty() {
         return Reply::Ok(Value::Null);
     }
-    serde_json::from_slice(&answer.body).map_or(Reply::Malformed, Reply::Ok)
+    let json = serde_json::from_slice(&answer.body).ok();
+    let text = || String::from_utf8(answer.body.to_vec()).ok().map(Value::String);
+    let read = match json {
+        Some(body) if !is_text(answer) || says_it_failed(&body) => Some(body),
+        Some(_) => text(),
+        None if is_text(answer) => text(),
+        None => None,
+    };
+    read.map_or(Reply::Malformed, Reply::Ok)
+}
+
+/// Whether the answer's type is one of text. Without a type it is sent as JSON.
+fn is_text(answer: &Response) -> bool {
+    let sent = Answer::of(answer);
+    sent.header(&CONTENT_TYPE).is_some_and(|kind| kind.trim_ascii().starts_with("text/"))
+}
+
+fn says_it_failed(body: &Value) -> bool {
+    match body.get("success") {
+        Some(Value::Bool(success)) => !success,
+        _ => ["type", "message"].iter().all(|key| body.get(key).is_some_and(Value::is_string)),
+    }
 }
 
 /// The meaning of `Retry-After`: seconds, a date, or unreadable text.

@@ -179,7 +179,7 @@ impl DrawnFunction {
         let args = context.raw_args().clone();
         let path = args.get("to").and_then(|to| to.as_str()).unwrap_or_default();
         let url = format!("http://{ENDPOINT_HOST}{path}");
-        let endpoint = Endpoint { method: "POST".to_owned(), url, headers: BTreeMap::new() };
+        let endpoint = Endpoint::new("POST", url);
         let action = Action {
             kind: Default::default(),
             target: Target::Http(endpoint),

@@ -102,6 +102,16 @@ fn every_kind_of_answer_is_read_the_same_way() {
         (saying(r#"{"success": true, "type": "E", "message": "m"}"#), None),
         (Response::json(&[1]).with_header("x-cost", "250000"), None),
         (saying("rows: 3"), Some("BAD_RESPONSE")),
+        (saying("rows: 3").with_header("content-type", "text/plain"), None),
+        (saying("{\"rows\": 3}").with_header("content-type", "text/plain"), None),
+        (
+            saying(r#"{"success": false}"#).with_header("content-type", "text/plain"),
+            Some("WORK_FAILED"),
+        ),
+        (
+            saying("rows: 3").with_header("content-type", "application/octet-stream"),
+            Some("BAD_RESPONSE"),
+        ),
         (saying(r#"{"success": false, "error": "no"}"#), Some("WORK_FAILED")),
         (
             saying(r#"{"type": "RowsError", "message": "no", "mro": ["DataError"]}"#),

@@ -65,7 +65,7 @@ pub(crate) fn step(id: &str, policy: PolicyParts) -> Step {
 pub(crate) fn workflow(steps: Vec<Step>) -> WorkflowParts {
     let action = |s: &Step| {
         let url = format!("http://api.test/{}", s.id);
-        let endpoint = Endpoint { method: "POST".to_owned(), url, headers: BTreeMap::new() };
+        let endpoint = Endpoint::new("POST", url);
         let target = Target::Http(endpoint);
         let action = Action {
             kind: ActionKind::ToolCall,

@@ -9,12 +9,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tracing::{Instrument, Span};
 
-use super::exchange::{self, Answer, MAX_BODY};
+use super::exchange::{self, Answer};
 use super::request::{Parts, assemble, attempt_headers, default_headers, invalid, parse_header};
 use super::{answer, span};
 use crate::action::Context;
 use crate::failure::Failure;
-use crate::net::Url;
+use crate::net::{HttpVersion, Url};
 use crate::workflow::HeaderText;
 
 /// Makes requests on behalf of one attempt. From [`Context::http`].
@@ -119,7 +119,8 @@ impl Request<'_> {
         let span = span::of(&request, &to, call);
         let exchanged = async {
             let stream = context.1.connect(&to).await?;
-            let answer = exchange::exchange(stream, request, &to).await?;
+            let version = HttpVersion::Http1;
+            let (answer, _) = exchange::exchange(stream, version, request, &to).await?;
             span::status(&Span::current(), answer.status);
             if any_status || answer.status.is_success() {
                 Response::of(answer)
@@ -138,7 +139,7 @@ impl Request<'_> {
         let url: Url = self.url.parse().map_err(|error| invalid(&format!("{error}")))?;
         let method = Method::from_bytes(self.method.as_bytes())
             .map_err(|_| invalid("the method is not an HTTP method"))?;
-        let mut headers = default_headers(&url, true)?;
+        let mut headers = default_headers(&url, None)?;
         headers.insert(header::ACCEPT, HeaderValue::from_static("*/*"));
         for (name, value) in self.headers {
             let (name, value) = parse_header(&name, &HeaderText::Literal(value), &|_| None)?;
@@ -168,10 +169,7 @@ pub struct Response {
 
 impl Response {
     fn of(answer: Answer) -> Result<Self, Failure> {
-        if answer.too_long {
-            let message = format!("the body is longer than {} KiB", MAX_BODY / 1024);
-            return Err(Failure::bad_response(&message));
-        }
+        answer.whole()?;
         let Answer { status, headers, body, .. } = answer;
         Ok(Self { status: status.as_u16(), headers, body })
     }

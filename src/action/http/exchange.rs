@@ -1,19 +1,17 @@
 use std::error::Error;
-use std::future::{Future, poll_fn};
 use std::io;
-use std::pin::pin;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
-use hyper::client::conn::http1;
 use hyper::header::{self, HeaderMap};
-use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::{Request, Response, StatusCode, Version};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use super::connection::{Connection, Unanswered};
+use super::encoding;
 use crate::failure::{Failure, NetworkFault};
-use crate::net::{Authority, ConnectError};
+use crate::net::{Authority, ConnectError, HttpVersion};
 
 /// The most bytes read of a body: 1 MiB.
 pub(super) const MAX_BODY: usize = 1024 * 1024;
@@ -22,38 +20,81 @@ pub(super) const MAX_BODY: usize = 1024 * 1024;
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
+    /// Whether the protocol itself marks the end of every body.
+    framed: bool,
+    /// The body, unpacked; empty if it could not be.
     pub(super) body: Bytes,
-    /// The body is longer than [`MAX_BODY`]; the rest was not read.
-    pub(super) too_long: bool,
+    /// Why the body is not whole.
+    pub(super) lacks: Option<Lack>,
+}
+
+/// Why a body is not whole.
+pub(super) enum Lack {
+    /// It is longer than [`MAX_BODY`]; the rest was not read.
+    TooLong,
+    /// It could not be unpacked, and why.
+    Packed(String),
 }
 
 impl Answer {
+    /// The body.
+    ///
+    /// # Errors
+    /// If it is not whole.
+    pub(super) fn whole(&self) -> Result<&Bytes, Failure> {
+        Err(match &self.lacks {
+            None => return Ok(&self.body),
+            Some(Lack::TooLong) => {
+                let message = format!("the body is longer than {} KiB", MAX_BODY / 1024);
+                Failure::bad_response(&message)
+            }
+            Some(Lack::Packed(_)) if self.open_ended() => cut(),
+            Some(Lack::Packed(why)) => {
+                Failure::bad_response(&format!("the body can't be unpacked: {why}"))
+            }
+        })
+    }
+
     /// Whether only the end of the connection marks the end of the body, so that a cut looks complete.
     pub(super) fn open_ended(&self) -> bool {
-        !self.headers.contains_key(header::CONTENT_LENGTH)
+        !self.framed
+            && !self.headers.contains_key(header::CONTENT_LENGTH)
             && !self.headers.contains_key(header::TRANSFER_ENCODING)
     }
 }
 
-/// Sends `request` over `stream` and reads the answer. Dropping the future closes the stream.
+/// Sends `request` over a fresh `stream` and reads the answer. Dropping the future closes it.
 pub(super) async fn exchange<S>(
     stream: S,
+    version: HttpVersion,
     request: Request<Full<Bytes>>,
     to: &Authority,
-) -> Result<Answer, Failure>
+) -> Result<(Answer, Connection), Failure>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let broken = |error: hyper::Error| transport(to, &error);
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    let talk = async {
-        let response = sender.send_request(request).await?;
-        collect(response).await
-    };
-    beside(connection, talk).await.map_err(broken)
+    let opened = Connection::open(stream, version, to).await;
+    let mut connection = opened.map_err(|error| transport(to, &error))?;
+    match connection.exchange(request).await {
+        Ok(answer) => Ok((answer, connection)),
+        Err(unanswered) => Err(unanswered.of(to)),
+    }
 }
 
-async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
+impl Unanswered {
+    /// The failure of a request to `to`.
+    pub(super) fn of(self, to: &Authority) -> Failure {
+        match self {
+            Self::Broken(error) => transport(to, &error),
+            Self::Unsent(_) => {
+                let message = format!("calling {to}: the connection closed before the request");
+                Failure::network(NetworkFault::Cut, &message)
+            }
+        }
+    }
+}
+
+pub(super) async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
     let (head, mut incoming) = response.into_parts();
     let mut body = Vec::new();
     let mut too_long = incoming.size_hint().lower() > MAX_BODY as u64;
@@ -63,22 +104,42 @@ async fn collect(response: Response<Incoming>) -> Result<Answer, hyper::Error> {
         too_long = body.len() + data.len() > MAX_BODY;
         body.extend_from_slice(&data[..data.len().min(MAX_BODY - body.len())]);
     }
-    Ok(Answer { status: head.status, headers: head.headers, body: body.into(), too_long })
+    let answer = Answer {
+        status: head.status,
+        headers: head.headers,
+        framed: head.version == Version::HTTP_2,
+        body: body.into(),
+        lacks: too_long.then_some(Lack::TooLong),
+    };
+    Ok(unpacked(answer))
 }
 
-/// Polls `connection` beside `work` in the same task until `work` ends. Hyper passes the
-/// connection's error to `work`.
-async fn beside<T>(connection: impl Future, work: impl Future<Output = T>) -> T {
-    let mut connection = pin!(connection);
-    let mut work = pin!(work);
-    let mut open = true;
-    poll_fn(|cx| {
-        if open && connection.as_mut().poll(cx).is_ready() {
-            open = false;
+/// The answer with its body unpacked. A packed body that is too long stays out: its beginning may
+/// unpack to anything.
+fn unpacked(mut answer: Answer) -> Answer {
+    let encodings = encoding::of(&answer.headers);
+    if encodings.is_empty() || answer.body.is_empty() {
+        return answer;
+    }
+    answer.headers.remove(header::CONTENT_ENCODING);
+    let packed = std::mem::take(&mut answer.body);
+    if answer.lacks.is_none() {
+        match encoding::decoded(&packed, &encodings, MAX_BODY) {
+            Ok(mut body) => {
+                answer.lacks = (body.len() > MAX_BODY).then_some(Lack::TooLong);
+                body.truncate(MAX_BODY);
+                answer.body = body.into();
+            }
+            Err(why) => answer.lacks = Some(Lack::Packed(why)),
         }
-        work.as_mut().poll(cx)
-    })
-    .await
+    }
+    answer
+}
+
+/// The failure of an answer whose end only the end of the connection marks, and that is not whole.
+pub(super) fn cut() -> Failure {
+    let message = "the connection closed before the answer was whole";
+    Failure::network(NetworkFault::Cut, message).with_unknown_outcome()
 }
 
 /// A connection that closed before the answer was complete is cut; an I/O error keeps its kind. The

@@ -1,13 +1,18 @@
-//! HTTP actions: one request on one fresh connection for each attempt.
+//! HTTP actions: one request for each attempt, on a fresh connection or on one that was kept.
 //!
-//! There is no connection pool: a pooled client may resend a request without the engine knowing.
+//! The pool never sends a request again that may have left: the engine alone decides on retries.
 
 mod action_set;
 mod answer;
 mod client;
+mod connection;
+mod encoding;
 mod exchange;
+mod pool;
 mod request;
 mod span;
+#[cfg(feature = "compression")]
+mod unpack;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,9 +23,13 @@ pub use client::{Http, Request, Response};
 use http_body_util::Full;
 use tracing::{Instrument, Span};
 
+use self::connection::{Connection, Unanswered};
+use self::exchange::Answer;
+use self::pool::Pool;
 use super::{Actions, Call, Outcome};
 use crate::failure::Failure;
 use crate::net::{Authority, Connect};
+use crate::time::{Mono, Nanos};
 use crate::workflow::{Endpoint, Target};
 
 /// Looks up a variable of the environment for a request to a host.
@@ -31,6 +40,7 @@ type Environment = Arc<dyn Fn(&str, &Authority) -> Option<String> + Send + Sync>
 pub struct HttpActions<C> {
     network: C,
     environment: Environment,
+    pool: Option<Pool>,
 }
 
 impl<C: Connect> HttpActions<C> {
@@ -49,13 +59,23 @@ impl<C: Connect> HttpActions<C> {
         network: C,
         environment: impl Fn(&str, &Authority) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        Self { network, environment: Arc::new(environment) }
+        Self { network, environment: Arc::new(environment), pool: None }
+    }
+
+    /// The same, which keeps up to `per_host` connections to each host, at most 256 in all, open for
+    /// `idle` after an exchange. Without this each attempt has a fresh connection.
+    ///
+    /// An endpoint may close a kept connection just when a request is sent. Such a request may have
+    /// arrived, so an action that is declared as not idempotent always has a fresh connection.
+    #[must_use]
+    pub fn keeping(self, per_host: usize, idle: Nanos) -> Self {
+        Self { pool: (per_host > 0).then(|| Pool::new(per_host, idle)), ..self }
     }
 
     async fn call(&self, endpoint: &Endpoint, call: &Call) -> Outcome {
         let (to, request) = request::build(endpoint, call, &*self.environment)?;
         let span = span::of(&request, &to, call);
-        let outcome = self.exchange(&to, request, call).instrument(span.clone()).await;
+        let outcome = self.exchange(&to, request, endpoint, call).instrument(span.clone()).await;
         span::answered(&span, &outcome);
         outcome
     }
@@ -64,17 +84,62 @@ impl<C: Connect> HttpActions<C> {
         &self,
         to: &Authority,
         request: hyper::Request<Full<Bytes>>,
+        endpoint: &Endpoint,
         call: &Call,
     ) -> Outcome {
         let without_body = request.method() == hyper::Method::HEAD;
-        let stream = self.network.connect(to).await?;
-        let answer = exchange::exchange(stream, request, to).await?;
+        let answer = self.answer(to, request, call).await?;
         if let Some(cost) = answer::cost(&answer) {
             call.reports.spend(cost);
         }
         span::status(&Span::current(), answer.status);
-        answer::read(&answer, without_body, call.at)
+        answer::read(&answer, without_body, endpoint.answer, call.at)
     }
+}
+
+impl<C: Connect> HttpActions<C> {
+    /// Sends the request on a kept connection that is still open, else on a fresh one.
+    async fn answer(
+        &self,
+        to: &Authority,
+        mut request: hyper::Request<Full<Bytes>>,
+        call: &Call,
+    ) -> Result<Answer, Failure> {
+        let may_run_twice = call.action.as_ref().and_then(|a| a.idempotent) != Some(false);
+        let Some(pool) = self.pool.as_ref().filter(|_| may_run_twice) else {
+            let (stream, version) = self.network.connect_http(to).await?;
+            return Ok(exchange::exchange(stream, version, request, to).await?.0);
+        };
+        request.headers_mut().remove(hyper::header::CONNECTION);
+        let now = || call.context_runtime.now();
+        while let Some(mut kept) = pool.take(to, now()) {
+            if !kept.is_open().await {
+                continue;
+            }
+            match kept.exchange(request).await {
+                Ok(answer) => return Ok(keep(pool, to, kept, answer, now()).await),
+                Err(Unanswered::Unsent(unsent)) => request = *unsent,
+                Err(broken) => return Err(broken.of(to)),
+            }
+        }
+        let (stream, version) = self.network.connect_http(to).await?;
+        let (answer, connection) = exchange::exchange(stream, version, request, to).await?;
+        Ok(keep(pool, to, connection, answer, now()).await)
+    }
+}
+
+/// Keeps the connection, unless it is closing or has more of the answer to give.
+async fn keep(
+    pool: &Pool,
+    to: &Authority,
+    mut connection: Connection,
+    answer: Answer,
+    now: Mono,
+) -> Answer {
+    if connection.is_open().await {
+        pool.put(to, connection, now);
+    }
+    answer
 }
 
 impl<C: Connect> Actions for HttpActions<C> {

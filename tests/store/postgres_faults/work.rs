@@ -60,7 +60,7 @@ fn workflow(name: &str, url: &str, steps: Vec<Step>) -> Arc<Workflow> {
     let (method, url) = ("POST".to_owned(), url.to_owned());
     let action = Action {
         kind: ActionKind::default(),
-        target: Target::Http(Endpoint { method, url, headers: Default::default() }),
+        target: Target::Http(Endpoint::new(method, url)),
         idempotent: Some(true),
         inner_attempts: None,
         guard: Default::default(),

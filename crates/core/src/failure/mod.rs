@@ -183,6 +183,14 @@ impl Failure {
         &self.code
     }
 
+    /// The same failure, whose message ends with `detail` in brackets.
+    #[must_use]
+    pub fn with_detail(mut self, detail: &str) -> Self {
+        self.message =
+            sanitise::message(&format!("{} ({detail})", self.message), Self::MAX_MESSAGE);
+        self
+    }
+
     /// The sanitised message.
     #[must_use]
     pub fn message(&self) -> &str {

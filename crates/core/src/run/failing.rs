@@ -2,7 +2,7 @@
 
 use super::{Event, RunState, TaskId, TaskPhase, TaskState};
 use crate::failure::{Class, ErrorContext, Failure, sanitise};
-use crate::policy::{Functions, GiveUp, Used, Verdict};
+use crate::policy::{Functions, GiveUp, Policy, Used, Verdict};
 use crate::time::Timestamp;
 use crate::workflow::StepIx;
 
@@ -113,9 +113,9 @@ pub(super) fn failed(
             task,
             attempts: attempt,
             reason,
-            error: match reason {
-                GiveUp::RetryBudget => denied_retry(state, task, failure, attempt, now),
-                _ => error_context(state, task, failure, attempt, now),
+            error: {
+                let error = error_context(state, task, failure, attempt, now);
+                explained(error, reason, failure, &step.policy)
             },
             spent: found.watch.failed(now),
         },
@@ -123,17 +123,26 @@ pub(super) fn failed(
     vec![ended, follows]
 }
 
-/// The failure's own code, so that it is routed like any other; its message says what denied the
-/// retry.
-fn denied_retry(
-    state: &RunState,
-    task: TaskId,
+/// The failure keeps its own code, so that it is routed like any other; its message says what denied
+/// the retry.
+fn explained(
+    mut error: ErrorContext,
+    reason: GiveUp,
     failure: &Failure,
-    attempt: u32,
-    now: Timestamp,
+    policy: &Policy,
 ) -> ErrorContext {
-    let mut error = error_context(state, task, failure, attempt, now);
-    error.message = format!("{} (RETRY_BUDGET: {})", error.message, GiveUp::RetryBudget);
+    let message = &error.message;
+    match (reason, failure.retry_after()) {
+        (GiveUp::RetryBudget, _) => {
+            error.message = format!("{message} (RETRY_BUDGET: {reason})");
+        }
+        (GiveUp::RetryAfter, Some(asked)) => {
+            let most = policy.max_retry_after();
+            error.message =
+                format!("{message} ({reason}: {asked} is more than max_retry_after, {most})");
+        }
+        _ => {}
+    }
     error
 }
 

@@ -6,6 +6,7 @@
 
 mod builder;
 mod condition;
+mod endpoint;
 mod error;
 mod graph;
 mod need;
@@ -14,6 +15,7 @@ mod room;
 mod saga;
 mod seen;
 mod template;
+mod url_template;
 mod webhook;
 pub(crate) mod written;
 
@@ -24,6 +26,8 @@ use serde_json::{Map, Value};
 
 pub use builder::{AtStep, AtTop, AtTransition, WorkflowBuilder};
 pub use condition::{Condition, Field};
+pub(crate) use endpoint::MAX_URL;
+pub use endpoint::{AnswerForm, BodyForm, Endpoint, HeaderText};
 pub use error::WorkflowError;
 pub(crate) use graph::MAX_STEPS;
 pub use quorum::Quorum;
@@ -33,10 +37,13 @@ pub use saga::Rollback;
 pub(crate) use seen::{Many, Root, Seen, Values};
 pub(crate) use template::Path;
 pub use template::{Template, TemplateError};
+pub(crate) use url_template::UrlTemplate;
 pub use webhook::Webhook;
 use written::Written;
 
 unstable! {
+    use endpoint::{Filled};
+    use url_template::{ArgumentError};
     use need::{Able, Need, Via};
 }
 
@@ -90,28 +97,6 @@ pub enum Target {
     Registered,
     /// An HTTP endpoint.
     Http(Endpoint),
-}
-
-/// An HTTP endpoint, as text that a parser has accepted.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Endpoint {
-    /// `POST`, `GET`, and so on.
-    pub method: String,
-    /// An absolute `http` or `https` URL.
-    pub url: String,
-    /// Extra request headers by lower-case name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub headers: BTreeMap<String, HeaderText>,
-}
-
-/// The value of a request header.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HeaderText {
-    /// As written.
-    Literal(String),
-    /// Read from this environment variable when the request is sent; never stored.
-    Env(String),
 }
 
 /// One node of the graph.

@@ -26,6 +26,9 @@ pub enum TemplateError {
     /// The path has an unknown root.
     #[error("`{0}` has an unknown root; use input, steps.ID, item, index, _last_error or _errors")]
     Root(String),
+    /// The path would read the environment.
+    #[error("`{0}` would store a variable of the environment; send it in a header, as env:NAME")]
+    Env(String),
     /// A segment is empty.
     #[error("`{0}` has an empty part between its dots")]
     Empty(String),
@@ -59,6 +62,7 @@ impl Path {
                 rest = of_step;
                 Root::Step(id.to_owned())
             }
+            "env" => return Err(TemplateError::Env(text.to_owned())),
             _ => return Err(TemplateError::Root(text.to_owned())),
         };
         Ok(Self { root, rest: rest.into() })

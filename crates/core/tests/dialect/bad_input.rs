@@ -396,7 +396,7 @@ fn actions() {
       a.toml:2:8: actions.x.http: expected a method and a URL (write a method and a URL, such as POST http://host/path)
     [actions.x]
     http = "post http://host/"
-      a.toml:2:8: actions.x.http: "post" is not a method that an action can use (write a method and a URL, such as POST http://host/path)
+      a.toml:2:8: actions.x.http: `post` is not a method that an action can use (did you mean `POST`?)
     [actions.x]
     http = "POST /path"
       a.toml:2:8: actions.x.http: the URL does not begin with http:// or https:// (write a method and a URL, such as POST http://host/path)
@@ -414,13 +414,13 @@ fn actions() {
       a.toml:2:8: actions.x.http: the URL holds credentials (put them in a header from env:NAME)
     [actions.x]
     http = "POST http://host/${input.x}"
-      a.toml:2:8: actions.x.http: `{` can't stand in a URL (write it as %XX)
+      a.toml:2:8: actions.x.http: a URL reads only the step's arguments, not `${input.x}` (add x = "${input.x}" to the step's args, and write ${args.x})
     [actions.x]
     http = "POST http://[::1/"
       a.toml:2:8: actions.x.http: the IPv6 address has no `]` (write a method and a URL, such as POST http://host/path)
     [actions.x]
     url = "POST http://host/"
-      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, kind, idempotent, inner_attempts, breaker, concurrency, rate, retry_budget, error_budget, heartbeat_timeout)
+      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, body, answer, kind, idempotent, inner_attempts, breaker, concurrency, rate, retry_budget, error_budget, heartbeat_timeout)
     [actions.x]
     kind = "toolcall"
       a.toml:2:8: actions.x.kind: `toolcall` is not known here (did you mean `tool_call`?)

@@ -5,6 +5,7 @@ mod any_text;
 mod bad_graphs;
 mod bad_input;
 mod builder;
+mod endpoint;
 mod execution;
 mod ir;
 mod masked;

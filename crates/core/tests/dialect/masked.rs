@@ -48,9 +48,9 @@ date = 2091-08-08
 reply = "s3cr3t-09"
 [actions.call]
 http = "POST https://h.test/hooks/T0S3CR3T10/xs3cr3t11?key=s3cr3t-12"
-headers = { authorization = "Bearer s3cr3t-13", x-odd = 's3cr3t-14', x-env = "env:KEPT" }
+headers = { authorization = "Bearer s3cr3t-13", x-odd = 's3cr3t-14', x-env = "env:KEPT", x-both = "s3cr3t-38 env:ALSO s3cr3t-39" }
 [actions.slash]
-http = "GET https://h.test/%73ecret15/token/sixteen/v1/charges"
+http = "GET https://h.test/%73ecret15/token/sixteen/v1/charges/${args.kept}/${args.token}?x=${args.kept}"
 [[steps]]
 id = "s"
 action = "call"
@@ -87,8 +87,9 @@ fn c14_no_planted_secret_of_a_file_is_shown() {
         "[actions.call]",
         "id = \"s\"",
         "https://h.test/hooks/***/***?***",
-        "https://h.test/***/token/***/v1/charges",
+        "https://h.test/***/token/***/v1/charges/${args.kept}/${args.token}?***",
         "env:KEPT",
+        "\"*** env:ALSO***\"",
         "text = \"***${input.a}***\"",
         "whole = \"${input.a}\"",
         "state.result.x",

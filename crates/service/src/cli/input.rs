@@ -72,8 +72,7 @@ fn unset_variables(document: &Document, source: &Arc<Source>, lookup: Lookup) ->
     for (name, action) in document.workflow.actions() {
         let Target::Http(endpoint) = &action.target else { continue };
         for (header, text) in &endpoint.headers {
-            let HeaderText::Env(variable) = text else { continue };
-            if lookup(variable).is_none() {
+            for variable in text.variables().into_iter().filter(|v| lookup(v).is_none()) {
                 let field = format!("actions.{name}.headers.{header}");
                 found.push(unset(source, &field, variable));
             }
@@ -98,13 +97,11 @@ fn unset(source: &Arc<Source>, field: &str, variable: &str) -> Diagnostic {
 pub(super) fn check_variables(workflow: &Workflow, lookup: Lookup) -> Result<(), CliError> {
     for (name, action) in workflow.actions() {
         let Target::Http(endpoint) = &action.target else { continue };
-        for text in endpoint.headers.values() {
-            let HeaderText::Env(variable) = text else { continue };
-            if lookup(variable).is_none() {
-                let what = format!("the environment variable `{variable}` is not set");
-                return Err(CliError::input(format!("{what}, and action `{name}` sends it"))
-                    .help(format!("set it: export {variable}=...")));
-            }
+        let variables = endpoint.headers.values().flat_map(HeaderText::variables);
+        if let Some(variable) = variables.into_iter().find(|variable| lookup(variable).is_none()) {
+            let what = format!("the environment variable `{variable}` is not set");
+            return Err(CliError::input(format!("{what}, and action `{name}` sends it"))
+                .help(format!("set it: export {variable}=...")));
         }
     }
     Ok(())

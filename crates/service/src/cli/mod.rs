@@ -18,6 +18,7 @@ mod lint;
 mod list;
 mod log;
 mod man;
+mod network;
 mod output;
 mod prune;
 mod query;

@@ -21,7 +21,7 @@ use super::run_printer::{OutputStream, RunPrinter};
 use super::signals::{Signals, Stop};
 use super::single_run_store::SingleRunStore;
 use super::world::{self, CliWorld};
-use super::{Lookup, input, results, stores, target};
+use super::{Lookup, input, network, results, stores, target};
 
 /// Run a workflow file.
 ///
@@ -140,6 +140,7 @@ async fn run(
     let mut signals = Signals::listen()
         .map_err(|e| CliError::store(format!("signal handlers can't be installed: {e}")))?;
     let runtime = TokioRuntime::current();
+    let network = network::of_environment(lookup)?;
     let path = match &work {
         Work::Submit(submission) => store_path(place.as_deref(), submission.workflow.name())?,
         Work::Resume(_) => stores::file(place.as_deref())?,
@@ -172,7 +173,8 @@ async fn run(
     let config =
         Config { concurrency, action_share: 100, quarantine_after: None, ..Config::default() };
     let engine =
-        world::start(runtime, SingleRunStore::new(store, id), config, observers, lookup).await;
+        world::start(runtime, SingleRunStore::new(store, id), config, observers, network, lookup)
+            .await;
     if let (Work::Submit(submission), None) = (work, found.wanted) {
         printer.begin_with(first_line(id, &submission, &path, found.others));
         let submission = Submission { id: Some((id, seed)), ..*submission };

@@ -92,8 +92,8 @@ async fn serve<S: Store>(
     lookup: Lookup,
 ) -> Result<ExitCode, CliError> {
     let runtime = TokioRuntime::current();
-    let Configuration { listen, node, traces, tokens_file, audit, service: mut settings, .. } =
-        configuration;
+    let Configuration { listen, node, traces, tokens_file, audit, network, .. } = configuration;
+    let (mut settings, kept) = (configuration.service, configuration.kept);
     if let Some(place) = &audit {
         settings.audit = Some(Audit::new(open_audit(place)?));
     }
@@ -111,9 +111,8 @@ async fn serve<S: Store>(
     let variables = move |name: &str, to: &Authority| {
         allowed.get(name).filter(|hosts| hosts.name(to)).and_then(|_| lookup(name))
     };
-    let network = settings.hosts.clone();
-    let network = network.map_or_else(TcpConnect::new, |hosts| TcpConnect::new().only_to(hosts));
-    let actions = ActionSet::new(Registry::new(), HttpActions::by_host(network, variables));
+    let http = HttpActions::by_host(network, variables).keeping(kept.0, kept.1);
+    let actions = ActionSet::new(Registry::new(), http);
     let mut observers = vec![Arc::clone(&monitor) as Arc<dyn Observer>];
     let export = traces.map(|collector| traced(&collector, &runtime)).transpose()?;
     let exported = export.map(|(traces, exported)| {

@@ -15,15 +15,16 @@ use super::single_run_store::SingleRunStore;
 /// The world of the command line.
 pub(super) type CliWorld = (TokioRuntime, SingleRunStore<RedbStore>, ActionSet<TcpConnect>);
 
-/// An engine on `store`. `lookup` gives the variables that headers name.
+/// An engine on `store`, whose actions connect with `network`. `lookup` gives the variables that headers name.
 pub(super) async fn start(
     runtime: TokioRuntime,
     store: SingleRunStore<RedbStore>,
     config: Config,
     observers: Vec<Arc<dyn Observer>>,
+    network: TcpConnect,
     lookup: Lookup,
 ) -> Engine<CliWorld> {
-    let http = HttpActions::new(TcpConnect::new(), lookup);
+    let http = HttpActions::new(network, lookup);
     let actions = ActionSet::new(Registry::new(), http);
     Engine::start(runtime, store, actions, config, observers).await
 }

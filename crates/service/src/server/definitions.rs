@@ -142,21 +142,23 @@ fn forbidden(action: &Action, place: &EndpointPlace, settings: &Settings) -> Vec
     let mut wrong = Vec::new();
     for (header, text) in &endpoint.headers {
         let place = place.headers.get(header).unwrap_or(&place.http);
-        match text {
-            HeaderText::Env(variable) if !settings.allow_env.contains_key(variable) => wrong.push(
-                place
-                    .error(format!("definitions may not use the variable `{variable}`"))
-                    .help_with("ask the service's operator to add it to allow_env, with the host"),
-            ),
-            HeaderText::Env(variable) if !settings.may_have(variable, to) => wrong.push(
-                place
-                    .error(format!("the variable `{variable}` may not be sent to this host"))
-                    .help_with("ask the service's operator to add it to allow_env, with the host"),
-            ),
-            HeaderText::Literal(value) if value.contains(MASK) => {
-                wrong.push(masked_value(place).help_with("write the real value, or env:NAME"));
-            }
-            HeaderText::Env(_) | HeaderText::Literal(_) => {}
+        for part in text.parts() {
+            let error = match part {
+                HeaderText::Env(variable) if !settings.allow_env.contains_key(variable) => {
+                    place.error(format!("definitions may not use the variable `{variable}`"))
+                }
+                HeaderText::Env(variable) if !settings.may_have(variable, to) => {
+                    place.error(format!("the variable `{variable}` may not be sent to this host"))
+                }
+                HeaderText::Literal(value) if value.contains(MASK) => {
+                    wrong.push(masked_value(place).help_with("write the real value, or env:NAME"));
+                    continue;
+                }
+                _ => continue,
+            };
+            wrong.push(
+                error.help_with("ask the service's operator to add it to allow_env, with the host"),
+            );
         }
     }
     if endpoint.url.contains(MASK) {

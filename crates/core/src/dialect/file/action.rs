@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use super::{EndpointPlace, guard};
+use super::{EndpointPlace, guard, header};
 use crate::dialect::number::SECOND;
-use crate::dialect::tree::{Fields, Node};
+use crate::dialect::tree::{Fields, Node, did_you_mean};
 use crate::dialect::{Diagnostic, brief};
 use crate::policy::ActionKind;
 use crate::time::Nanos;
-use crate::workflow::{Action, Endpoint, HeaderText, Target};
+use crate::workflow::{Action, AnswerForm, BodyForm, Endpoint, MAX_URL, Target, UrlTemplate};
 
-pub(in crate::dialect) const KEYS: [&str; 11] = [
+pub(in crate::dialect) const KEYS: [&str; 13] = [
     "http",
     "headers",
+    "body",
+    "answer",
     "kind",
     "idempotent",
     "inner_attempts",
@@ -31,24 +33,16 @@ pub(super) const KINDS: [(&str, ActionKind); 3] = [
     ("agent_call", ActionKind::AgentCall),
 ];
 
-/// Headers that the HTTP client alone sets.
-const OWN_HEADERS: [&str; 12] = [
-    "receipt-token",
-    "idempotency-key",
-    "x-retry-attempt",
-    "x-retry-timeout-ms",
-    "host",
-    "connection",
-    "content-length",
-    "content-type",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
+/// The methods of HTTP that an action can use.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// What begins the value of a header that is read from the environment.
-const ENV: &str = "env:";
+const BODIES: [(&str, BodyForm); 2] = [("json", BodyForm::Json), ("form", BodyForm::Form)];
+
+const ANSWERS: [(&str, AnswerForm); 3] =
+    [("json", AnswerForm::Json), ("text", AnswerForm::Text), ("status", AnswerForm::Status)];
+
+/// The keys that only an action with an endpoint may have.
+const OF_HTTP: [&str; 3] = ["headers", "body", "answer"];
 
 pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
     let fields = node.fields(&KEYS)?;
@@ -83,17 +77,39 @@ pub(super) fn heartbeat_timeout(
 }
 
 fn target(fields: &Fields<'_>) -> Result<Target, Diagnostic> {
-    let headers = fields.get("headers");
-    match (fields.get("http"), headers) {
-        (Some(http), _) => {
-            let (method, url) = endpoint(http)?;
-            let headers = headers.map_or(Ok(BTreeMap::new()), read_headers)?;
-            Ok(Target::Http(Endpoint { method, url, headers }))
-        }
-        (None, None) => Ok(Target::Registered),
-        (None, Some(headers)) => {
-            Err(headers.place.error("headers without `http`").help_with("add http = \"POST URL\""))
-        }
+    let Some(http) = fields.get("http") else {
+        let lone = OF_HTTP.into_iter().find_map(|key| Some((key, fields.get(key)?)));
+        return lone.map_or(Ok(Target::Registered), |(key, node)| {
+            let error = node.place.error(format!("{key} without `http`"));
+            Err(error.help_with("add http = \"POST URL\""))
+        });
+    };
+    let (method, url) = endpoint(http)?;
+    let headers = fields.get("headers").map_or(Ok(BTreeMap::new()), header::read)?;
+    let body = fields.get("body").map(|node| body_of(node, method)).transpose()?;
+    let answer = fields.get("answer").map(|node| answer_to(node, method)).transpose()?;
+    let endpoint = Endpoint::new(method, url);
+    Ok(Target::Http(Endpoint { headers, body, answer, ..endpoint }))
+}
+
+fn body_of(node: &Node, method: &str) -> Result<BodyForm, Diagnostic> {
+    let form = node.choice(&BODIES)?;
+    match method {
+        "GET" | "HEAD" => Err(node
+            .place
+            .error(format!("a {method} request has no body: its arguments go into the query"))
+            .help_with("leave it out, or use POST")),
+        _ => Ok(form),
+    }
+}
+
+fn answer_to(node: &Node, method: &str) -> Result<AnswerForm, Diagnostic> {
+    match (node.choice(&ANSWERS)?, method) {
+        (AnswerForm::Json | AnswerForm::Text, "HEAD") => Err(node
+            .place
+            .error("the answer to a HEAD request has no body")
+            .help_with("use answer = \"status\", or GET")),
+        (form, _) => Ok(form),
     }
 }
 
@@ -107,7 +123,7 @@ pub(super) fn endpoint_place(action: &Node) -> Option<EndpointPlace> {
 }
 
 /// `POST http://host/path`: a method in capitals and an absolute URL.
-fn endpoint(node: &Node) -> Result<(String, String), Diagnostic> {
+fn endpoint(node: &Node) -> Result<(&str, &str), Diagnostic> {
     let error = |message: String| match message.contains("; ") {
         true => node.place.refuse(&message),
         false => node
@@ -118,21 +134,33 @@ fn endpoint(node: &Node) -> Result<(String, String), Diagnostic> {
     let Some((method, url)) = node.name()?.trim().split_once(char::is_whitespace) else {
         return Err(error("expected a method and a URL".into()));
     };
-    let is_method = !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase());
-    if !is_method || matches!(method, "CONNECT" | "TRACE") {
-        return Err(error(format!("{:?} is not a method that an action can use", brief(method))));
+    if !METHODS.contains(&method) {
+        let message = format!("`{}` is not a method that an action can use", brief(method));
+        return Err(node.place.error(message).help_with(did_you_mean(method, METHODS)));
     }
     let url = url.trim();
     check_url(url).map_err(error)?;
-    Ok((method.to_owned(), url.to_owned()))
+    Ok((method, url))
 }
 
 fn check_url(url: &str) -> Result<(), String> {
     let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
         return Err("the URL does not begin with http:// or https://".into());
     };
-    if let Some(c) = url.chars().find(|c| !is_url_char(*c)) {
-        return Err(format!("`{}` can't stand in a URL; write it as %XX", c.escape_debug()));
+    if url.len() > MAX_URL {
+        return Err("the URL is longer than 8 KiB; send large values in the body".into());
+    }
+    let template = UrlTemplate::parse(url).map_err(|e| e.to_string())?;
+    match template.plain().flat_map(str::chars).find(|c| !is_url_char(*c)) {
+        Some(c @ ('{' | '}')) => {
+            return Err(format!(
+                "`{c}` can't stand in a URL; write ${{args.NAME}} for an argument of the step"
+            ));
+        }
+        Some(c) => {
+            return Err(format!("`{}` can't stand in a URL; write it as %XX", c.escape_debug()));
+        }
+        None => {}
     }
     let authority = rest.split(['/', '?']).next().unwrap_or_default();
     if authority.contains('@') {
@@ -168,52 +196,4 @@ fn check_authority(authority: &str) -> Result<(), String> {
         Some(port) if port.parse::<u16>().is_ok_and(|p| p > 0) && !port.starts_with('+') => Ok(()),
         _ => Err("the URL's port is not from 1 to 65535".into()),
     }
-}
-
-/// Header names are lower-cased. What is wrong with a value never shows the value.
-fn read_headers(node: &Node) -> Result<BTreeMap<String, HeaderText>, Diagnostic> {
-    let mut headers = BTreeMap::new();
-    for entry in node.entries()? {
-        let name = entry.key.to_ascii_lowercase();
-        let error = |message: String| entry.place.error(message);
-        if name.is_empty() || !name.bytes().all(is_token_byte) {
-            return Err(error(format!("{:?} is not the name of a header", brief(&entry.key))));
-        }
-        if OWN_HEADERS.contains(&name.as_str()) {
-            return Err(
-                error(format!("only the HTTP client may set `{name}`")).help_with("leave it out")
-            );
-        }
-        let value = header_text(&entry.node)?;
-        if headers.insert(name.clone(), value).is_some() {
-            return Err(error(format!("`{}` is given twice", brief(&name)))
-                .help_with("header names ignore case; keep one"));
-        }
-    }
-    Ok(headers)
-}
-
-fn is_token_byte(b: u8) -> bool {
-    b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b)
-}
-
-fn header_text(node: &Node) -> Result<HeaderText, Diagnostic> {
-    let crate::dialect::tree::Data::Text(text) = &node.data else {
-        return Err(node.place.error(format!("expected a text, found {}", node.kind())));
-    };
-    if let Some(name) = text.strip_prefix(ENV) {
-        let is_name = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
-        if name.is_empty() || !name.bytes().all(is_name) {
-            let error = node.place.error("`env:` is not followed by the name of a variable");
-            return Err(error.help_with("write env:NAME"));
-        }
-        return Ok(HeaderText::Env(name.to_owned()));
-    }
-    if !text.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b)) {
-        return Err(node
-            .place
-            .error("the header's value has a character that can't be sent")
-            .help_with("use printable ASCII"));
-    }
-    Ok(HeaderText::Literal(text.as_ref().to_owned()))
 }

@@ -4,6 +4,7 @@ mod action;
 mod condition;
 mod declarations;
 mod guard;
+mod header;
 mod quorum;
 mod step;
 mod transition;
@@ -17,6 +18,7 @@ pub(super) use action::KEYS as ACTION_KEYS;
 pub(super) use declarations::Named;
 pub use declarations::{Declarations, parse_actions};
 pub use guard::{GUARD_KEYS, read_guards};
+pub(super) use header::parts as header_parts;
 
 pub(super) use step::KEYS as STEP_KEYS;
 
@@ -168,6 +170,7 @@ pub(super) fn assemble(
     let edges = parts.transitions.iter().map(edge).collect();
     let graph = Graph { ids, edges, places: &places };
     let workflow = Workflow::try_from(parts).map_err(|e| graph.locate(&e))?;
+    places.check_sendable(&workflow)?;
     let is_http = |action: &str| {
         workflow.actions().get(action).is_some_and(|a| matches!(a.target, Target::Http(_)))
     };
@@ -247,7 +250,30 @@ impl Graph<'_> {
     }
 }
 
+impl Places<'_> {
+    /// The arguments that the requests of HTTP actions can't carry.
+    fn check_sendable(&self, workflow: &Workflow) -> Result<(), Diagnostics> {
+        let mut errors = Errors::default();
+        for (step, place) in workflow.steps().iter().zip(&self.step) {
+            let target = workflow.actions().get(&step.action).map(|a| &a.target);
+            let Some(Target::Http(endpoint)) = target else { continue };
+            if let Err(error) = endpoint.check(step.args.raw()) {
+                errors.push(place.argument(&error.argument).refuse(&error));
+            }
+        }
+        errors.or(())
+    }
+}
+
 impl StepPlace<'_> {
+    /// Where an argument stands, or what stands for all of them.
+    fn argument(&self, name: &str) -> &Place {
+        let first = name.split('.').next().unwrap_or_default();
+        let args = self.texts.iter().filter_map(|node| node.entries().ok());
+        let found = args.flatten().find(|e| e.key == name || e.key == first);
+        found.map_or(&self.action, |entry| &entry.node.place)
+    }
+
     /// All of it in one place.
     pub(super) fn at(place: &Place) -> Self {
         let [id, after, policy, action] = [(); 4].map(|()| place.clone());

@@ -232,7 +232,19 @@ fn check_templates(node: &Node, scope: Scope) -> Result<(), Diagnostic> {
     }
 }
 
+/// `{{input.x}}`, as other tools write a reference: it would be sent as it is.
+fn foreign_reference(text: &str) -> Option<&str> {
+    let parts = text.split("{{").skip(1).filter_map(|after| after.split("}}").next());
+    parts
+        .map(str::trim)
+        .find(|path| Template::try_from(Value::from(format!("${{{path}}}"))).is_ok())
+}
+
 fn check_text(place: &Place, text: &str, scope: Scope) -> Result<(), Diagnostic> {
+    if let Some(path) = foreign_reference(text) {
+        let error = format!("`{{{{{}}}}}` is not a reference here", brief(path));
+        return Err(place.error(error).help_with(format!("write ${{{}}}", brief(path))));
+    }
     let template = Template::try_from(Value::String(text.to_owned()));
     let template = template.map_err(|e| place.refuse(&e))?;
     let is_item = |root: &Root| matches!(root, Root::Item | Root::Index);

@@ -8,13 +8,13 @@ mod program;
 
 use std::collections::BTreeSet;
 
-use super::file::{ACTION_KEYS, STEP_KEYS};
+use super::file::{ACTION_KEYS, STEP_KEYS, header_parts};
 use super::tree::print::print;
 use super::tree::{Data, Entry, Format, Node};
 use super::{Diagnostic, Place, ir, policy, write};
 use crate::failure::sanitise::{self, MASK};
 use crate::policy::{Policy, PolicyParts, Scope};
-use crate::workflow::Template;
+use crate::workflow::{HeaderText, Template};
 
 pub use program::masked_program;
 
@@ -81,14 +81,13 @@ impl Part {
 
     fn text(self, place: &Place, text: &str) -> String {
         match self {
-            Self::Header if text.starts_with("env:") => plain(text),
+            Self::Header => header(text),
             Self::Url => endpoint(text),
             Self::Brackets => {
                 let policy = ir::brackets(place, text).ok();
                 policy.and_then(brackets).unwrap_or_else(|| MASK.to_owned())
             }
             Self::Value => value(text),
-            Self::Header => MASK.to_owned(),
             _ => plain(text),
         }
     }
@@ -167,6 +166,18 @@ fn value(text: &str) -> String {
     shown
 }
 
+/// The names of a header's variables; all else is masked.
+fn header(text: &str) -> String {
+    let part = |part: &HeaderText| match part {
+        HeaderText::Env(name) => plain(&format!("env:{name}")),
+        // What stands before a variable shows where its name begins.
+        HeaderText::Literal(text) if text.ends_with(' ') => format!("{MASK} "),
+        HeaderText::Literal(_) | HeaderText::Joined(_) => MASK.to_owned(),
+    };
+    let read = header_parts(text);
+    read.map_or_else(|| MASK.to_owned(), |read| read.parts().into_iter().map(part).collect())
+}
+
 /// The longest part of a path that is shown.
 const WORD: usize = 20;
 
@@ -187,12 +198,19 @@ fn endpoint(text: &str) -> String {
     let mut shown = format!("{} {scheme}://{}", plain(method), host.as_deref().unwrap_or(MASK));
     let mut before = "";
     for part in parts {
-        let hidden = sanitise::names_a_secret(before) || !is_word(part);
+        let shown_as_is = is_word(part) || is_argument(part);
+        let hidden = sanitise::names_a_secret(before) || !shown_as_is;
         shown.push('/');
         shown.push_str(if hidden { MASK } else { part });
         before = part;
     }
     shown + &query
+}
+
+/// `${args.NAME}`.
+fn is_argument(part: &str) -> bool {
+    let name = part.strip_prefix("${args.").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(is_word)
 }
 
 /// A word of lower-case letters, or a version such as `v1`.

@@ -74,9 +74,8 @@ pub(super) fn workflow() -> Arc<Workflow> {
         ("authorization".to_owned(), HeaderText::Env("TOKEN".into())),
     ];
     let endpoint = Endpoint {
-        method: "POST".into(),
-        url: "https://example.org/list".into(),
         headers: headers.into_iter().collect(),
+        ..Endpoint::new("POST", "https://example.org/list")
     };
     let plain = Action {
         kind: retrial_core::policy::ActionKind::ToolCall,

@@ -207,6 +207,11 @@ fn c12_decision_7_retry_after_beyond_what_is_obeyed_fails_now() {
     1s step failed a 503
     1s ended failed 503 of a
     ");
+    let said = hour.log.iter().find_map(|record| match &record.event {
+        Event::TaskFailed { error, .. } => Some(error.message.clone()),
+        _ => None,
+    });
+    assert!(said.is_some_and(|said| said.ends_with(": 1h1s is more than max_retry_after, 1h)")));
     let total = change(3, |p| p.total_timeout = Some(Nanos::from_secs(60)));
     assert_snapshot!(history(&one(total, asks(59))), @"
     0s created

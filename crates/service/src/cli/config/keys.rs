@@ -1,5 +1,7 @@
 //! The settings of `retrial serve`: their names, defaults and meanings.
 
+use super::super::network::{CA_FILE, CLIENT_CERT_FILE, CLIENT_KEY_FILE};
+
 /// One setting.
 pub(crate) struct Key {
     /// In a file, where a dot means a table; upper case with `RETRIAL_` before it in the
@@ -25,13 +27,13 @@ const fn key(name: &'static str, default: Option<&'static str>, what: &'static s
 pub(super) const TOKEN: &str = "token";
 
 /// The settings that are lists.
-pub(super) const LISTS: [&str; 3] = ["allow_env", "allow_hosts", "functions"];
+pub(super) const LISTS: [&str; 4] = ["allow_env", "allow_hosts", CA_FILE, "functions"];
 
 /// Where traces go: a URL, which may have a secret in it.
 pub(super) const TRACES: &str = "traces";
 
 /// Every setting, in the order in which they are shown.
-pub(crate) const KEYS: [Key; 32] = [
+pub(crate) const KEYS: [Key; 37] = [
     key("store", Some(".retrial/service.redb"), "the store: a file, or postgres://..."),
     key("store_file", None, "the file that holds `store`, where that has a password in it"),
     key("listen", Some("127.0.0.1:7070"), "the address and port to answer on"),
@@ -73,6 +75,19 @@ pub(crate) const KEYS: [Key; 32] = [
         None,
         "the hosts that HTTP actions may call; if not set, public ones, and loopback where only loopback is listened on",
     ),
+    key(
+        CA_FILE,
+        None,
+        "files of certificates (PEM) that are trusted besides Mozilla's; `system` for the system's",
+    ),
+    key(CLIENT_CERT_FILE, None, "the certificate (PEM) for endpoints that ask for a client's"),
+    key(CLIENT_KEY_FILE, None, "its private key (PEM)"),
+    key(
+        "idle_connections",
+        Some("8"),
+        "connections that are kept open to a host between attempts; 0 for none",
+    ),
+    key("idle_within", Some("15s"), "how long such a connection stays open"),
     key("functions", None, "functions that are registered on other nodes of the store"),
     key("log", Some("warn"), "what is logged to stderr"),
     key(TRACES, None, "the OpenTelemetry collector to send traces to: http://127.0.0.1:4318"),

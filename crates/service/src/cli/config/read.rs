@@ -5,14 +5,15 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 
 use retrial::dialect::tree::{Data, Node};
-use retrial::dialect::{Diagnostic, Diagnostics, Environment};
+use retrial::dialect::{Diagnostic, Diagnostics, Environment, Place, Source};
 use retrial::engine::{Config, Retention};
-use retrial::net::{Hosts, HostsError, Url};
+use retrial::net::{Hosts, HostsError, TcpConnect, Url};
 use retrial::time::Nanos;
 use retrial_service::server::{AccessToken, Functions, Limits, Settings, Tokens};
 
 use super::super::Lookup;
 use super::super::error::CliError;
+use super::super::network::{self, CA_FILE, CLIENT_CERT_FILE, CLIENT_KEY_FILE, Unusable};
 use super::gather::Gathered;
 use super::keys::{TOKEN, TRACES};
 
@@ -28,6 +29,10 @@ pub(crate) struct Configuration {
     pub(crate) tokens_file: Option<String>,
     /// The file of the audit trail, or `stdout`.
     pub(crate) audit: Option<String>,
+    /// What HTTP actions connect with.
+    pub(crate) network: TcpConnect,
+    /// How many connections to a host are kept between attempts, and for how long.
+    pub(crate) kept: (usize, Nanos),
     /// How the node works.
     pub(crate) node: Config,
     /// How it answers.
@@ -58,13 +63,15 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
         keep_alive: r.time("limits.keep_alive"),
         grace,
     };
+    let hosts = r.hosts(listen);
+    let network = r.network(lookup).only_to(hosts.clone());
     let service = Settings {
         token: r.token(),
         tokens: r.tokens(),
         audit: None,
         writes: None,
         allow_env: r.allow_env(),
-        hosts: Some(r.hosts(listen)),
+        hosts: Some(hosts),
         functions: Functions::Only(r.names("functions").unwrap_or_default()),
         environment,
         limits,
@@ -80,12 +87,23 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
         retention: r.retention(),
         ..Config::default()
     };
+    let kept = (r.count_or_none("idle_connections"), r.time("idle_within"));
+    let kept = (kept.0.map_or(0, |n| n.get() as usize), kept.1);
     let (tokens_file, audit) = (r.path("tokens_file"), r.path("audit"));
     let (store, log, traces) = (r.store(), r.text("log"), r.traces());
     match (reader.wrong.is_empty(), listen) {
-        (true, Some(listen)) => {
-            Ok(Configuration { store, listen, log, traces, tokens_file, audit, node, service })
-        }
+        (true, Some(listen)) => Ok(Configuration {
+            store,
+            listen,
+            log,
+            traces,
+            tokens_file,
+            audit,
+            network,
+            kept,
+            node,
+            service,
+        }),
         _ => Err(Diagnostics::from(reader.wrong).into()),
     }
 }
@@ -176,6 +194,22 @@ impl Reader<'_> {
         let hosts =
             self.read("allow_hosts", |node| Hosts::new(names).map_err(|e| node.place.refuse(&e)));
         hosts.unwrap_or_default()
+    }
+
+    fn network(&mut self, lookup: Lookup) -> TcpConnect {
+        let files = self.names(CA_FILE).unwrap_or_default();
+        let files = files.into_iter().collect::<Vec<_>>().join(",");
+        let own = [CLIENT_CERT_FILE, CLIENT_KEY_FILE].map(|name| (name, self.path(name)));
+        let setting = |name| match own.iter().find(|(own, _)| *own == name) {
+            Some((_, path)) => path.clone(),
+            None => Some(files.clone()),
+        };
+        network::network(setting, lookup).unwrap_or_else(|Unusable { setting, why }| {
+            let at = self.given.get(setting).map(|given| given.node.place.clone());
+            let variable = || Place::whole(&Source::new("environment", setting)).child(setting);
+            self.wrong.push(at.unwrap_or_else(variable).refuse(&why));
+            TcpConnect::new()
+        })
     }
 
     /// Entries `NAME@HOST`, one for each host that may have the variable.

@@ -13,6 +13,7 @@ mod input;
 use crate::workspace;
 mod lint;
 mod manual;
+mod network;
 mod output;
 mod quarantine;
 mod resume;
