@@ -18,6 +18,8 @@ const GATHER: Nanos = Nanos::from_millis(10);
 /// Reserves due tasks while there are free places, and hands them to their lanes.
 pub(super) async fn claim<W: World>(node: Arc<Node<W>>) {
     let mut unable = Unable::default();
+    // Work may have been due for long.
+    node.alarm.ring();
     loop {
         let latest = node.runtime.now().after(node.config.poll);
         tokio::select! {

@@ -1,11 +1,14 @@
 //! Several engines on one store: they share the work, no attempt runs twice at once, and what a lost
 //! node held comes back when its lease ends.
 
+use std::sync::Arc;
+
 use retrial::action::Call;
-use retrial::engine::Config;
+use retrial::engine::{Config, Engine};
 use retrial::failure::{ErrorCode, RetryKind};
 use retrial::policy::Policy;
 use retrial::run::{Event, Outcome};
+use retrial::runtime::TokioRuntime;
 use retrial::store::Store as _;
 use retrial::time::Nanos;
 use serde_json::json;
@@ -229,4 +232,25 @@ async fn one_free_place_is_enough_to_go_on() {
     pass(10_000).await;
     assert_eq!(acts.calls().len(), 23);
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+}
+
+// What was due before the node started is claimed at once: nobody waits for its first poll.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_starts_claims_what_is_due_at_once() {
+    let store = Watched::new();
+    let acts = Acts::new(|_| async { Ok(json!(1)) });
+    let config = Config { poll: Nanos::from_secs(3_600), ..shared(4) };
+    let runtime = TokioRuntime::current();
+    let idle =
+        Engine::<Test>::idle(runtime, Arc::clone(&store), acts.clone(), config.clone()).await;
+    let run = submit(&idle, workflow(vec![step("a", patient(1), &[], json!({}))])).await;
+    drop(idle);
+    let begun = tokio::time::Instant::now();
+    let _engine = start(&store, &acts, config).await;
+    while acts.calls().is_empty() {
+        pass(1).await;
+    }
+    assert_eq!(acts.calls()[0].run, run);
+    let took = begun.elapsed().as_millis();
+    assert!(took < 100, "{took} ms");
 }

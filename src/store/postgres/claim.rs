@@ -123,7 +123,7 @@ impl Claims {
 
     async fn try_claim(&mut self, server: &Server, claim: &Claim) -> Result<Claimed, Failed> {
         let (floor, writer) = (server.last_time(), claim.id.writer);
-        let session = Session::of(&server.pool).await?;
+        let session = server.session().await?;
         let [given, clock] = session.prepare([GIVEN, NOW]).await?;
         let (name, at) = (bits(writer), nanos(floor));
         let ((), given, clock) = tokio::try_join!(
@@ -305,7 +305,7 @@ async fn try_expired(server: &Server, limit: usize) -> Result<Expired, Failed> {
          ORDER BY q.ends, q.run, q.step, q.item LIMIT $2 FOR UPDATE SKIP LOCKED"
     );
     let floor = server.last_time();
-    let session = Session::of(&server.pool).await?;
+    let session = server.session().await?;
     let clock = session.ask(NOW, [&nanos(floor)]).await?;
     let now = clock.first().map_or(floor, |row| time(row.get(0)));
     let at = nanos(now);

@@ -28,6 +28,7 @@
 //! | `read.rs`, `reader.rs`, `lists.rs` | requests that change nothing, and which of them share a transaction |
 //! | `claim.rs` | claims and expired leases |
 //! | `notify.rs` | hints to other nodes that something is due |
+//! | `measured.rs` | what was asked of the server, for benches |
 
 mod claim;
 mod connect;
@@ -38,6 +39,8 @@ mod layout;
 mod lists;
 mod load;
 mod load_history;
+#[cfg(feature = "unstable")]
+mod measured;
 mod notify;
 mod options;
 mod pages;
@@ -58,6 +61,8 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 
 pub use error::ConnectError;
+#[cfg(feature = "unstable")]
+pub use measured::ServerUse;
 pub use options::PostgresOptions;
 
 use super::guards::Guards;

@@ -28,7 +28,7 @@ impl<'s> ReadTransaction<'s> {
     pub(super) async fn begin(server: &'s Server) -> Result<Self, Failed> {
         const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
         let floor = server.last_time();
-        let session = Session::of(&server.pool).await?;
+        let session = server.session().await?;
         let [clock] = session.prepare([NOW]).await?;
         let at = nanos(floor);
         let ((), now) = tokio::try_join!(biased; session.run(BEGIN), session.query(&clock, [&at]))?;

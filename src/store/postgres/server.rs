@@ -32,11 +32,25 @@ pub(super) struct Server {
     pub(super) patience: Nanos,
     seen: AtomicU64,
     saved: AtomicU64,
+    /// The transactions of this store so far.
+    pub(super) transactions: AtomicU64,
 }
 
 impl Server {
     pub(super) fn new(pool: Pool, patience: Nanos) -> Self {
-        Self { pool, patience, seen: AtomicU64::new(0), saved: AtomicU64::new(0) }
+        Self {
+            pool,
+            patience,
+            seen: AtomicU64::new(0),
+            saved: AtomicU64::new(0),
+            transactions: AtomicU64::new(0),
+        }
+    }
+
+    /// A connection for one transaction.
+    pub(super) async fn session(&self) -> Result<Session, Failed> {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        Session::of(&self.pool).await
     }
 
     /// Lets requests arrive that may share the next transaction, if `last` shared the one before. A
@@ -84,7 +98,7 @@ impl Server {
         if !save && !raise {
             return Ok(());
         }
-        let session = Session::of(&self.pool).await?;
+        let session = self.session().await?;
         let now = nanos(now);
         session.write(usize::from(raise), RAISE, [&now]).await?;
         session.write(usize::from(save), SAVE, [&now]).await?;

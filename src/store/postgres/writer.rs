@@ -164,7 +164,7 @@ impl<R: Runtime> Writer<R> {
     async fn transact(&mut self, works: &mut Works, committing: &AtomicBool) -> Result<(), Failed> {
         let mut reads = ReadSet::default();
         works.iter().for_each(|work| reads.merge(work.reads()));
-        let session = Session::of(&self.server.pool).await?;
+        let session = self.server.session().await?;
         self.begin_guards(&session, &reads).await?;
         let floor = self.server.last_time();
         let mut loaded = WorkingSet::load(&session, &reads, floor).await?;

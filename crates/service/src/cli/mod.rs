@@ -4,6 +4,7 @@
 //! what happens to a run. To add a command, write a module with its arguments and its function,
 //! and add a variant to [`Command`].
 
+mod bench;
 mod client;
 mod completions;
 mod config;
@@ -74,6 +75,7 @@ enum Command {
     Serve(serve::Arguments),
     Config(config::Arguments),
     Token(token::Arguments),
+    Bench(bench::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
 }
@@ -106,6 +108,7 @@ pub(crate) fn main(lookup: Lookup) -> ExitCode {
         Command::Serve(arguments) => serve::main(&arguments, lookup),
         Command::Config(arguments) => config::main(&arguments, lookup),
         Command::Token(arguments) => token::main(&arguments),
+        Command::Bench(arguments) => bench::main(&arguments),
         Command::Completions(arguments) => completions::main(&arguments),
         Command::Man(arguments) => man::main(&arguments),
     });

@@ -92,7 +92,7 @@ fn h9_h14_h15_success_after_retries() {
     ├─ Total retry attempts: 2
     └─ Avg retries per event: 2.0
     ⏱ TIME OF TASKS
-    ├─ Working: 1.1s
+    ├─ Working: 1.2s
     ├─ In attempts that failed: 1.0s
     └─ Waiting to retry: 3.0s
     ");

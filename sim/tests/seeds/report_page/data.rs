@@ -29,17 +29,17 @@ fn a15_bars_are_the_attempts_and_delays_of_the_history() {
     let page = page();
     insta::assert_snapshot!(bars(&page), @"
     node-0 Due 0.5 Some(0.506) Well charge 1 [1, 2]
-    node-0 Attempt 0.506 Some(0.532) Badly charge 1 [2, 3]
-    /charge Arrival 0.523 Some(0.523) Badly charge 1 [2]
-    node-0 Delay 0.532 Some(1.032) Well charge 2 [4, 5]
-    node-0 Due 1.032 Some(1.035) Well charge 2 [4, 5]
-    node-0 Attempt 1.035 Some(1.055) Badly charge 2 [5, 6]
-    /charge Arrival 1.049 Some(1.049) Badly charge 2 [5]
-    node-0 Delay 1.055 Some(2.055) Well charge 3 [7, 8]
-    node-0 Due 2.055 Some(2.716) Well charge 3 [7, 8]
-    node-0 Attempt 2.716 Some(2.728) Badly charge 3 [8, 9]
-    node-0 Delay 2.728 Some(4.724) Well charge 4 [10, 11]
-    node-0 Attempt 4.724 Some(4.749) Well charge 4 [11, 12]
+    node-0 Attempt 0.506 Some(0.529) Badly charge 1 [2, 3]
+    /charge Arrival 0.521 Some(0.521) Badly charge 1 [2]
+    node-0 Delay 0.529 Some(1.029) Well charge 2 [4, 5]
+    node-0 Due 1.029 Some(1.031) Well charge 2 [4, 5]
+    node-0 Attempt 1.031 Some(1.051) Badly charge 2 [5, 6]
+    /charge Arrival 1.045 Some(1.045) Badly charge 2 [5]
+    node-0 Delay 1.051 Some(2.051) Well charge 3 [7, 8]
+    node-0 Due 2.051 Some(2.711) Well charge 3 [7, 8]
+    node-0 Attempt 2.711 Some(2.722) Badly charge 3 [8, 9]
+    node-0 Delay 2.722 Some(4.719) Well charge 4 [10, 11]
+    node-0 Attempt 4.719 Some(4.743) Well charge 4 [11, 12]
     /charge Arrival 4.739 Some(4.739) Well charge 4 [11]
     ");
     let lanes: Vec<&str> = page.lanes.iter().map(|lane| lane.name.as_str()).collect();
