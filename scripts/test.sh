@@ -74,7 +74,7 @@ export -f run
 
 # Cargo would run one after the other, and the cores would be idle while tests wait. Here as many run
 # at once as there are cores, those that take the longest first.
-long="store seeds check bounds server"
+long="store seeds check bounds server world"
 in_order() {
   for name in $long; do grep "/$name-[0-9a-f]*$" <<<"$programs"; done
   grep -vE "/(${long// /|})-[0-9a-f]*$" <<<"$programs"
