@@ -120,6 +120,10 @@ async fn x19_promise_8_a_bad_response_says_what_came() {
     assert!(message.contains("it begins with \"<html>password=*** yyy"), "{message}");
     assert!(!message.contains("hunter2") && message.len() < 250, "{message}");
     assert_eq!((failure.class(), failure.is_outcome_unknown()), (Class::Permanent, true));
+    // It is masked before it is cut: no part of a secret remains.
+    let split = format!("{} ghp_AbCd1234EfGh5678IjKl9012MnOp3456QrSt", "y".repeat(68));
+    let failure = ask(json, "200 OK", "", &split).await.unwrap_err();
+    assert!(!failure.message().contains("AbCd"), "{failure}");
     let failure = ask(None, "200 OK", "", b"\xff\xfe").await.unwrap_err();
     let message = failure.message();
     assert!(message.starts_with("the answer 200 without a Content-Type is not text"), "{message}");

@@ -6,6 +6,7 @@ use crate::action_support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
@@ -23,6 +24,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 /// How many connections were opened, and how many of them the server has closed.
@@ -30,17 +32,28 @@ use tokio_rustls::TlsAcceptor;
 struct Connections {
     opened: AtomicUsize,
     closed: AtomicUsize,
+    close: Notify,
 }
 
 impl Connections {
     fn opened(&self) -> usize {
         self.opened.load(Ordering::SeqCst)
     }
+
+    /// Waits until the server has closed so many.
+    async fn closed(&self, many: usize) {
+        while self.closed.load(Ordering::SeqCst) < many {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // Let the end of the connection arrive.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
 }
 
 /// Answers each request with the number of its connection, from 1, and whether it asks to close it.
-/// After `last` answers the server closes a connection, without saying so before.
-async fn numbering(last: usize) -> (String, Arc<Connections>) {
+/// After `last` answers the server closes a connection when it is told to. With `says` it says
+/// so in each answer instead, and waits for the client to close.
+async fn numbering(last: usize, says: bool) -> (String, Arc<Connections>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let all = Arc::new(Connections::default());
@@ -58,9 +71,15 @@ async fn numbering(last: usize) -> (String, Arc<Connections>) {
                     stream.read_exact(&mut [0; 2]).await?;
                     let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
                     let body = json!([number, head.contains("connection: close")]).to_string();
-                    let answer =
-                        format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
-                    stream.write_all(answer.as_bytes()).await?;
+                    let close = if says { "connection: close\r\n" } else { "" };
+                    let length = body.len();
+                    let head =
+                        format!("HTTP/1.1 200 OK\r\n{close}content-length: {length}\r\n\r\n");
+                    stream.write_all((head + &body).as_bytes()).await?;
+                }
+                match says {
+                    true => drop(stream.read_to_end(&mut Vec::new()).await),
+                    false => counted.close.notified().await,
                 }
                 drop(stream);
                 counted.closed.fetch_add(1, Ordering::SeqCst);
@@ -92,7 +111,7 @@ fn said(got: Result<Value, Failure>) -> (u64, bool) {
 
 #[tokio::test]
 async fn x19_a_kept_connection_carries_the_next_attempt() {
-    let (url, all) = numbering(usize::MAX).await;
+    let (url, all) = numbering(usize::MAX, false).await;
     let actions = keeping(2, LONG);
     for _ in 0..3 {
         assert_eq!(said(actions.invoke(call(&url, None)).await), (1, false));
@@ -106,15 +125,21 @@ async fn x19_a_kept_connection_carries_the_next_attempt() {
     );
     let numbers = [both.0, both.1, both.2].map(|got| said(got).0);
     assert_eq!(numbers, [1, 2, 3]);
-    let next = said(actions.invoke(call(&url, None)).await).0;
-    assert!(next == 2 || next == 3, "the two that were used last are kept, not {next}");
-    assert_eq!(all.opened(), 3);
+    let again = tokio::join!(
+        biased;
+        actions.invoke(call(&url, None)),
+        actions.invoke(call(&url, None)),
+        actions.invoke(call(&url, None))
+    );
+    let numbers = [again.0, again.1, again.2].map(|got| said(got).0);
+    assert_eq!(numbers[2], 4, "two are kept: {numbers:?}");
+    assert_eq!(all.opened(), 4);
 }
 
 /// Without a pool, or where an attempt may not run twice, each attempt has a connection of its own.
 #[tokio::test]
 async fn x19_an_action_that_is_not_idempotent_has_a_fresh_connection() {
-    let (url, all) = numbering(usize::MAX).await;
+    let (url, all) = numbering(usize::MAX, false).await;
     let fresh = HttpActions::new(TcpConnect::new(), |_| None);
     let none = keeping(0, LONG);
     for (actions, idempotent) in [(fresh, None), (none, None), (keeping(9, LONG), Some(false))] {
@@ -128,7 +153,7 @@ async fn x19_an_action_that_is_not_idempotent_has_a_fresh_connection() {
 
 #[tokio::test]
 async fn x19_a_connection_that_was_idle_for_too_long_is_not_used() {
-    let (url, _) = numbering(usize::MAX).await;
+    let (url, _) = numbering(usize::MAX, false).await;
     let actions = keeping(2, Nanos::ZERO);
     let first = call(&url, None);
     for n in 1..=3 {
@@ -136,20 +161,29 @@ async fn x19_a_connection_that_was_idle_for_too_long_is_not_used() {
     }
 }
 
-/// The other side's end of a kept connection shows when it is taken, and costs no attempt.
+/// The other side's end of a kept connection costs no attempt.
 #[tokio::test]
 async fn x19_a_kept_connection_that_has_closed_costs_no_attempt() {
-    let (url, all) = numbering(2).await;
+    let (url, all) = numbering(2, false).await;
     let actions = keeping(2, LONG);
-    let mut answers = 0;
-    for n in [1, 1, 2, 2, 3] {
-        assert_eq!(said(actions.invoke(call(&url, None)).await).0, n);
-        // After its second answer the server closes the connection; let that arrive.
-        answers += 1;
-        while all.closed.load(Ordering::SeqCst) < answers / 2 {
-            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+    for n in 1..=3 {
+        for _ in 0..2 {
+            assert_eq!(said(actions.invoke(call(&url, None)).await).0, n as u64);
         }
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        all.close.notify_one();
+        all.closed(n).await;
+    }
+}
+
+/// A connection that is to be closed is not kept.
+#[tokio::test]
+async fn x19_a_connection_that_the_endpoint_ends_is_closed() {
+    let (url, all) = numbering(1, true).await;
+    let actions = keeping(2, LONG);
+    for n in 1..=2 {
+        assert_eq!(said(actions.invoke(call(&url, None)).await).0, n as u64);
+        let long = Duration::from_secs(60);
+        assert!(tokio::time::timeout(long, all.closed(n)).await.is_ok(), "it stays open");
     }
 }
 

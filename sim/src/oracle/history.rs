@@ -91,17 +91,17 @@ pub(super) fn carried(
     arrival: &Arrival,
     args: Option<&Value>,
 ) -> bool {
-    let Some(endpoint) = endpoint_of(workflow, step) else { return false };
     if is_bare(workflow, step) {
         return arrival.body.is_empty();
     }
-    if endpoint.body == Some(BodyForm::Form) {
-        // A form loses which values were numbers: a service sees more than can be judged here.
+    let endpoint = endpoint_of(workflow, step);
+    // A form does not say which of its texts were numbers.
+    if endpoint.is_some_and(|endpoint| endpoint.body == Some(BodyForm::Form)) {
         return true;
     }
     let sent: Option<Value> = serde_json::from_slice(&arrival.body).ok();
     let mut args = args.cloned();
-    if let Some(Value::Object(args)) = &mut args {
+    if let (Some(endpoint), Some(Value::Object(args))) = (endpoint, &mut args) {
         args.retain(|name, _| !endpoint.url.contains(&format!("${{args.{name}}}")));
     }
     sent == args

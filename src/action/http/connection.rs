@@ -3,7 +3,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -34,7 +34,7 @@ enum Sender {
 /// Why there is no answer.
 pub(super) enum Unanswered {
     /// Nothing of the request was sent: the connection had closed.
-    Unsent(Box<Sent>),
+    Unsent,
     /// The request may have arrived.
     Broken(hyper::Error),
 }
@@ -80,25 +80,11 @@ impl Connection {
         };
         driver.beside(talk).await
     }
-
-    /// Whether another request can be sent. Takes what has arrived meanwhile, such as the other side's
-    /// end of the connection, and waits for nothing.
-    pub(super) async fn is_open(&mut self) -> bool {
-        poll_fn(|cx| {
-            self.driver.poll(cx);
-            Poll::Ready(match &self.sender {
-                Sender::Http1(sender) => sender.is_ready(),
-                #[cfg(feature = "tls")]
-                Sender::Http2(sender, _) => sender.is_ready(),
-            })
-        })
-        .await
-    }
 }
 
 fn unanswered(mut error: TrySendError<Sent>) -> Unanswered {
     match error.take_message() {
-        Some(request) => Unanswered::Unsent(Box::new(request)),
+        Some(_) => Unanswered::Unsent,
         None => Unanswered::Broken(error.into_error()),
     }
 }
@@ -112,7 +98,6 @@ fn for_http2(mut request: Sent, to: &Authority) -> Sent {
         *request.uri_mut() = uri;
     }
     request.headers_mut().remove(header::HOST);
-    request.headers_mut().remove(header::CONNECTION);
     request
 }
 
@@ -152,19 +137,14 @@ impl Driver {
         Self { running: vec![connection], spawned }
     }
 
+    /// Polls all, and what they spawn meanwhile.
     fn poll(&mut self, cx: &mut Context<'_>) {
-        self.running.retain_mut(|task| task.as_mut().poll(cx).is_pending());
-        self.poll_spawned(cx);
-    }
-
-    fn poll_spawned(&mut self, cx: &mut Context<'_>) {
-        loop {
-            let mut new = self.spawned.take();
-            if new.is_empty() {
-                return;
-            }
+        let mut new = std::mem::take(&mut self.running);
+        new.extend(self.spawned.take());
+        while !new.is_empty() {
             new.retain_mut(|task| task.as_mut().poll(cx).is_pending());
             self.running.append(&mut new);
+            new = self.spawned.take();
         }
     }
 
@@ -173,9 +153,7 @@ impl Driver {
         let mut work = pin!(work);
         poll_fn(|cx| {
             self.poll(cx);
-            let polled = work.as_mut().poll(cx);
-            self.poll_spawned(cx);
-            polled
+            work.as_mut().poll(cx)
         })
         .await
     }

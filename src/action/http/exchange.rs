@@ -86,7 +86,7 @@ impl Unanswered {
     pub(super) fn of(self, to: &Authority) -> Failure {
         match self {
             Self::Broken(error) => transport(to, &error),
-            Self::Unsent(_) => {
+            Self::Unsent => {
                 let message = format!("calling {to}: the connection closed before the request");
                 Failure::network(NetworkFault::Cut, &message)
             }

@@ -23,13 +23,13 @@ pub use client::{Http, Request, Response};
 use http_body_util::Full;
 use tracing::{Instrument, Span};
 
-use self::connection::{Connection, Unanswered};
+use self::connection::Unanswered;
 use self::exchange::Answer;
 use self::pool::Pool;
 use super::{Actions, Call, Outcome};
 use crate::failure::Failure;
 use crate::net::{Authority, Connect};
-use crate::time::{Mono, Nanos};
+use crate::time::Nanos;
 use crate::workflow::{Endpoint, Target};
 
 /// Looks up a variable of the environment for a request to a host.
@@ -113,33 +113,17 @@ impl<C: Connect> HttpActions<C> {
         request.headers_mut().remove(hyper::header::CONNECTION);
         let now = || call.context_runtime.now();
         while let Some(mut kept) = pool.take(to, now()) {
-            if !kept.is_open().await {
-                continue;
-            }
-            match kept.exchange(request).await {
-                Ok(answer) => return Ok(keep(pool, to, kept, answer, now()).await),
-                Err(Unanswered::Unsent(unsent)) => request = *unsent,
+            // If it has closed meanwhile, that shows before anything is sent.
+            match kept.exchange(request.clone()).await {
+                Ok(answer) => return Ok(pool.keep(to, kept, answer, now())),
+                Err(Unanswered::Unsent) => {}
                 Err(broken) => return Err(broken.of(to)),
             }
         }
         let (stream, version) = self.network.connect_http(to).await?;
         let (answer, connection) = exchange::exchange(stream, version, request, to).await?;
-        Ok(keep(pool, to, connection, answer, now()).await)
+        Ok(pool.keep(to, connection, answer, now()))
     }
-}
-
-/// Keeps the connection, unless it is closing or has more of the answer to give.
-async fn keep(
-    pool: &Pool,
-    to: &Authority,
-    mut connection: Connection,
-    answer: Answer,
-    now: Mono,
-) -> Answer {
-    if connection.is_open().await {
-        pool.put(to, connection, now);
-    }
-    answer
 }
 
 impl<C: Connect> Actions for HttpActions<C> {

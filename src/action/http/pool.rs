@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::connection::Connection;
+use super::exchange::{Answer, Lack};
 use crate::net::Authority;
 use crate::time::{Mono, Nanos};
 
 /// The most idle connections of all hosts.
 const MOST: usize = 256;
 
-/// Idle connections by host. Nothing polls them: whether one has closed shows when it is taken.
+/// Idle connections by host. Nothing polls them: that one has closed shows when it is used again,
+/// before anything is sent.
 #[derive(Clone)]
 pub(super) struct Pool {
     per_host: usize,
@@ -39,8 +41,22 @@ impl Pool {
         found.filter(|found| found.since.after(self.idle) > now).map(|found| found.connection)
     }
 
-    /// Keeps `connection`, and closes those that were idle for too long, of any host.
-    pub(super) fn put(&self, to: &Authority, connection: Connection, now: Mono) {
+    /// Keeps the connection that `answer` came over, unless more of the answer is to come.
+    pub(super) fn keep(
+        &self,
+        to: &Authority,
+        connection: Connection,
+        answer: Answer,
+        now: Mono,
+    ) -> Answer {
+        if !matches!(answer.lacks, Some(Lack::TooLong)) {
+            self.put(to, connection, now);
+        }
+        answer
+    }
+
+    /// Closes those that were idle for too long, of any host.
+    fn put(&self, to: &Authority, connection: Connection, now: Mono) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|_, of_host| {
             of_host.retain(|kept| kept.since.after(self.idle) > now);

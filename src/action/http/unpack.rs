@@ -61,3 +61,44 @@ fn zstd_window(frame: &[u8]) -> Option<u64> {
     let low = field.iter().rev().fold(0, |size, b| size << 8 | u64::from(*b));
     Some(if size == 2 { low + 256 } else { low })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each would unpack to 64 MiB.
+    #[test]
+    fn x19_no_more_is_unpacked_than_is_asked_for() {
+        let bombs: [(&str, &[u8]); 3] = [
+            ("gzip", include_bytes!("../../../tests/fixtures/packed/bomb.gz")),
+            ("br", include_bytes!("../../../tests/fixtures/packed/bomb.br")),
+            ("zstd", include_bytes!("../../../tests/fixtures/packed/bomb.zst")),
+        ];
+        for (name, bomb) in bombs {
+            let unpacked = unpack(name, bomb, 1_000).and_then(Result::ok);
+            assert_eq!(unpacked.map(|unpacked| unpacked.len()), Some(1_001), "{name}");
+        }
+        let wide = include_bytes!("../../../tests/fixtures/packed/wide.zst");
+        assert!(unpack("zstd", wide, 1_000).is_some_and(|unpacked| unpacked.is_err()));
+    }
+
+    #[test]
+    fn x19_the_window_of_a_zstd_frame_is_read() {
+        const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+        for (header, window) in [
+            (&[0x00, 0x00][..], Some(1 << 10)),
+            (&[0x04, 0x68], Some(8 << 20)),
+            (&[0x00, 0x69], Some((8 << 20) + (1 << 20))),
+            (&[0x00, 0xff], Some((1 << 41) + (7 << 38))),
+            (&[0x20, 0x07], Some(7)),
+            (&[0x21, 0xff, 0x07], Some(7)),
+            (&[0x60, 0x01, 0x00], Some(257)),
+            (&[0xa0, 0x01, 0x02, 0x00, 0x00], Some(513)),
+            (&[0xe0, 1, 0, 0, 0, 0, 0, 0, 1], Some((1 << 56) + 1)),
+            (&[0x00], None),
+            (&[0x60, 0x01], None),
+        ] {
+            assert_eq!(zstd_window(&[&MAGIC[..], header].concat()), window, "{header:?}");
+        }
+    }
+}
