@@ -111,7 +111,7 @@ async fn attempt<W: World>(
     let (run, task, reports) = (call.run, call.task, call.reports.clone());
     let end = {
         #[cfg(feature = "metrics")]
-        let _in_progress = crate::observe::metrics::InProgress::of(&call.name);
+        let _in_progress = crate::observe::metrics::InProgress::of(node.labels.of(&call.name));
         invoke(&node, call, token, &canceller).await
     };
     match &end {
