@@ -72,7 +72,6 @@ impl<W: World> Node<W> {
             heartbeat_timeout: state.workflow().heartbeat_timeout(task.step),
             progress: before.as_ref().and_then(|p| serde_json::from_str(p.json.as_ref()?).ok()),
             reports: Reports::after(before),
-            receipt: task.receipt(state.id()),
             at: self.clock.now(&self.runtime),
             cancelled,
             context_runtime: self.context_runtime.clone(),
@@ -111,7 +110,7 @@ async fn attempt<W: World>(
     let (run, task, reports) = (call.run, call.task, call.reports.clone());
     let end = {
         #[cfg(feature = "metrics")]
-        let _in_progress = crate::observe::metrics::InProgress::of(&call.name);
+        let _in_progress = crate::observe::metrics::InProgress::of(node.labels.of(&call.name));
         invoke(&node, call, token, &canceller).await
     };
     match &end {

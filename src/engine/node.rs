@@ -31,6 +31,8 @@ pub(super) struct Node<W: World> {
     pub(super) able: Arc<Able>,
     pub(super) config: Config,
     pub(super) observers: Vec<Arc<dyn Observer>>,
+    #[cfg(feature = "metrics")]
+    pub(super) labels: crate::observe::metrics::Labels,
     pub(super) clock: StoreClock,
     /// The id of this process in commit receipts.
     pub(super) writer: u64,
@@ -94,6 +96,8 @@ impl<W: World> Node<W> {
             actions,
             config,
             observers,
+            #[cfg(feature = "metrics")]
+            labels: Default::default(),
             clock,
             counter: AtomicU64::new(0),
             lanes: Lanes::default(),

@@ -5,8 +5,8 @@
 //! values: action names from definitions, codes from [`KNOWN_CODES`] and HTTP statuses, `other` for
 //! all else. Counts start at zero with the process, as Prometheus expects.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use metrics::{
     Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
@@ -145,7 +145,28 @@ const MOST_NAMES: usize = 1_000;
 #[derive(Debug, Default)]
 pub struct Metrics {
     codes: BTreeSet<String>,
-    names: Mutex<BTreeSet<String>>,
+    labels: Labels,
+}
+
+/// The labels of names from definitions. Each name is masked once. Users can submit any name, so
+/// their number is limited.
+#[derive(Debug, Default)]
+pub(crate) struct Labels(Mutex<BTreeMap<String, Arc<str>>>);
+
+impl Labels {
+    /// The label of a name.
+    pub(crate) fn of(&self, name: &str) -> Arc<str> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(label) = known.get(name) {
+            return Arc::clone(label);
+        }
+        if known.len() >= MOST_NAMES {
+            return OTHER.into();
+        }
+        let label: Arc<str> = clean(name).into();
+        known.insert(name.to_owned(), Arc::clone(&label));
+        label
+    }
 }
 
 impl Metrics {
@@ -177,38 +198,31 @@ impl Metrics {
         if known { clean(code) } else { OTHER.to_owned() }
     }
 
-    /// The label of a name from a definition. Users can submit any name, so their number is limited.
-    fn name(&self, name: &str) -> String {
-        let name = clean(name);
-        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
-        if names.contains(&name) || names.len() < MOST_NAMES {
-            names.insert(name.clone());
-            name
-        } else {
-            OTHER.to_owned()
-        }
+    /// The label of a task's action.
+    fn action(&self, notice: &Notice<'_>, task: TaskId) -> Arc<str> {
+        let step = notice.workflow.step(task.step);
+        self.labels.of(step.map_or("", |step| step.action.as_str()))
     }
 
     fn about_task(&self, notice: &Notice<'_>, task: TaskId) {
-        let step = notice.workflow.step(task.step);
-        let action = self.name(step.map_or("", |step| step.action.as_str()));
+        let action = self.action(notice, task);
         match notice.event {
-            Event::AttemptFailed { failure, took, .. } => self.failed(&action, failure, *took),
+            Event::AttemptFailed { failure, took, .. } => self.failed(action, failure, *took),
             Event::RetryScheduled { delay, kind, .. } => scheduled(action, *delay, *kind),
             Event::TaskQuarantined { .. } => counter!(QUARANTINED, "action" => action).increment(1),
-            Event::TaskSucceeded { attempt, spent, .. } => succeeded(&action, *attempt, *spent),
-            Event::TaskFailed { spent, .. } => ended(&action, "failed", *spent),
-            Event::TaskCancelled { .. } => ended(&action, "cancelled", TaskTime::default()),
+            Event::TaskSucceeded { attempt, spent, .. } => succeeded(action, *attempt, *spent),
+            Event::TaskFailed { spent, .. } => ended(action, "failed", *spent),
+            Event::TaskCancelled { .. } => ended(action, "cancelled", TaskTime::default()),
             _ => {}
         }
     }
 
-    fn failed(&self, action: &str, failure: &Failure, took: Nanos) {
-        let (action, code) = (action.to_owned(), self.code(failure));
+    fn failed(&self, action: Arc<str>, failure: &Failure, took: Nanos) {
+        let code = self.code(failure);
         if failure.kind() == RetryKind::Timeout {
-            counter!(TIMEOUTS, "action" => action.clone()).increment(1);
+            counter!(TIMEOUTS, "action" => Arc::clone(&action)).increment(1);
         }
-        histogram!(DURATION, "action" => action.clone(), "outcome" => "failure")
+        histogram!(DURATION, "action" => Arc::clone(&action), "outcome" => "failure")
             .record(seconds(took));
         counter!(ATTEMPTS, "action" => action, "outcome" => "failure", "code" => code).increment(1);
     }
@@ -220,9 +234,7 @@ impl Observer for Metrics {
             return self.about_task(notice, task);
         }
         if let Event::ErrorBudgetBurnt { task, .. } = notice.event {
-            let step = notice.workflow.step(task.step);
-            let action = self.name(step.map_or("", |step| step.action.as_str()));
-            counter!(ALERTS, "action" => action).increment(1);
+            counter!(ALERTS, "action" => self.action(notice, *task)).increment(1);
         }
         if let Event::RunEnded { outcome, .. } = notice.event {
             let outcome = match outcome {
@@ -230,31 +242,31 @@ impl Observer for Metrics {
                 Outcome::Failed { .. } => "failed",
                 Outcome::Cancelled { .. } => "cancelled",
             };
-            let workflow = self.name(notice.workflow.name());
+            let workflow = self.labels.of(notice.workflow.name());
             counter!(RUNS, "workflow" => workflow, "outcome" => outcome).increment(1);
         }
     }
 }
 
-fn scheduled(action: String, delay: Nanos, kind: RetryKind) {
-    histogram!(DELAY, "action" => action.clone()).record(seconds(delay));
+fn scheduled(action: Arc<str>, delay: Nanos, kind: RetryKind) {
+    histogram!(DELAY, "action" => Arc::clone(&action)).record(seconds(delay));
     counter!(RETRIES, "action" => action, "kind" => kind_name(kind)).increment(1);
 }
 
-fn succeeded(action: &str, attempts: u32, spent: TaskTime) {
-    let name = || action.to_owned();
+fn succeeded(action: Arc<str>, attempts: u32, spent: TaskTime) {
+    let name = || Arc::clone(&action);
     counter!(ATTEMPTS, "action" => name(), "outcome" => "success", "code" => NONE).increment(1);
     histogram!(DURATION, "action" => name(), "outcome" => "success").record(seconds(spent.working));
     histogram!(UNTIL_SUCCESS, "action" => name()).record(f64::from(attempts));
     ended(action, "succeeded", spent);
 }
 
-fn ended(action: &str, outcome: &'static str, spent: TaskTime) {
-    counter!(TASKS, "action" => action.to_owned(), "outcome" => outcome).increment(1);
+fn ended(action: Arc<str>, outcome: &'static str, spent: TaskTime) {
+    counter!(TASKS, "action" => Arc::clone(&action), "outcome" => outcome).increment(1);
     let parts =
         [("working", spent.working), ("failing", spent.failing), ("waiting", spent.waiting)];
     for (part, length) in parts.into_iter().filter(|(_, length)| *length > Nanos::ZERO) {
-        histogram!(TIME, "action" => action.to_owned(), "spent" => part).record(seconds(length));
+        histogram!(TIME, "action" => Arc::clone(&action), "spent" => part).record(seconds(length));
     }
 }
 
@@ -262,9 +274,9 @@ fn ended(action: &str, outcome: &'static str, spent: TaskTime) {
 pub(crate) struct InProgress(metrics::Gauge);
 
 impl InProgress {
-    /// Counts an attempt of `action`.
-    pub(crate) fn of(action: &str) -> Self {
-        let gauge = gauge!(IN_PROGRESS, "action" => clean(action));
+    /// Counts an attempt of the action with this label.
+    pub(crate) fn of(action: Arc<str>) -> Self {
+        let gauge = gauge!(IN_PROGRESS, "action" => action);
         gauge.increment(1.0);
         Self(gauge)
     }

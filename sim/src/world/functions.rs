@@ -123,7 +123,7 @@ impl Actions for SimActions {
     async fn invoke(&self, call: Call) -> Outcome {
         match &self.owner {
             Owner::Drawn(dispatched) => {
-                lock(dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
+                lock(dispatched).insert((call.receipt().as_u128(), call.attempt), call.at);
                 self.set.invoke(call).await
             }
             Owner::User(log) => {
