@@ -203,7 +203,6 @@ impl DrawnFunction {
             heartbeat_timeout: None,
             progress: None,
             reports: Reports::default(),
-            receipt,
             at: lock(&self.dispatched)
                 .get(&(receipt.as_u128(), attempt))
                 .copied()
