@@ -9,7 +9,7 @@ total=0
 for package in retrial-core retrial retrial-service retrial-sim; do
   case $package in
     retrial-core) features=(--features report) ;;
-    retrial) features=(--features http,metrics,otlp,postgres,tls) ;;
+    retrial) features=(--features compression,http,metrics,otlp,postgres,tls) ;;
     retrial-service) features=() ;;
     # Its binary needs `unstable`.
     retrial-sim) features=(--no-default-features) ;;

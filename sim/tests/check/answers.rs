@@ -4,7 +4,7 @@ use std::future::ready;
 
 use bytes::Bytes;
 use retrial::run::Outcome;
-use retrial_sim::check::{Check, Response};
+use retrial_sim::check::{Check, Request, Response};
 use serde_json::json;
 
 use super::kit::held;
@@ -207,5 +207,56 @@ fn headers_that_frame_the_message_are_the_servers() {
     ] {
         let answer = Response::json(&"fine").with_header(name, value);
         assert_eq!(answered("POST", answer), None, "{name}: {value}");
+    }
+}
+
+/// What the URL, the query and the body of a request carry is judged, and a text is a result.
+#[test]
+fn x19_requests_carry_what_their_urls_name() {
+    for (http, more, args, path, query, body) in [
+        (
+            "GET http://data.test/o/${args.id}",
+            "",
+            "id = 'a/b', k = 'x y'",
+            "/o/a%2Fb",
+            "k=x%20y",
+            "",
+        ),
+        ("DELETE http://data.test/o?q=${args.id}", "", "id = 7", "/o", "q=7", ""),
+        (
+            "PUT http://data.test/o/${args.id}",
+            "answer = 'text'",
+            "id = 7, n = 1",
+            "/o/7",
+            "",
+            "{\"n\":1}",
+        ),
+        ("POST http://data.test/o", "body = 'form'\nanswer = 'status'", "n = 1", "/o", "", "n=1"),
+    ] {
+        let file = format!(
+            "workflow = 'w'\n[actions.x]\nhttp = '{http}'\n{more}\n[[steps]]\nid = 'a'\naction = 'x'\nargs = {{ {args} }}\nretry = '[retry: 3]'\n"
+        );
+        let service = move |_: &_| {
+            move |request: Request| {
+                let got = (request.path.as_str(), request.query.as_str(), &request.body[..]);
+                let right = got == (path, query, body.as_bytes());
+                let answer = Response { body: "three rows".into(), ..Response::status(200) };
+                let answer = answer.with_header("content-type", "text/plain");
+                ready(if right { answer } else { Response::status(404) })
+            }
+        };
+        let check = Check::new("carried").workflow_file("w.toml", &file);
+        let check = check.service("data.test", service).runs(1..=2).seeds(12);
+        let passed = check.holds("completed", move |seen| {
+            let ended = seen.runs().iter().map(|run| seen.outcome(run.id));
+            let failed = ended.into_iter().find_map(|outcome| match outcome {
+                Some(Outcome::Failed { error }) if error.code.as_str() == "404" => {
+                    Some(error.message.clone())
+                }
+                _ => None,
+            });
+            failed.map_or(Ok(()), Err)
+        });
+        held(passed);
     }
 }

@@ -82,7 +82,7 @@ impl Endpoint {
     /// there; the others go into the query or into the body.
     ///
     /// # Errors
-    /// [`ArgumentError`] for an argument that has no form where it must go.
+    /// For an argument that has no form where it must go.
     pub fn fill(&self, args: &Value) -> Result<Filled, ArgumentError> {
         let template = UrlTemplate::of_accepted(&self.url);
         let mut url = template.fill(args)?;
