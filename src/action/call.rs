@@ -41,14 +41,20 @@ pub struct Call {
     pub progress: Option<Value>,
     /// Collects what the attempt reports.
     pub reports: Reports,
-    /// The task's idempotency key, the same on every attempt.
-    pub receipt: Uuid,
     /// When the attempt was dispatched, in store time as the node knows it.
     pub at: Timestamp,
     /// Fires when the attempt is cancelled.
     pub cancelled: Cancelled,
     /// The node's clocks, timers and chance.
     pub context_runtime: ContextRuntime,
+}
+
+impl Call {
+    /// The task's idempotency key, the same on every attempt.
+    #[must_use]
+    pub fn receipt(&self) -> Uuid {
+        self.task.receipt(self.run)
+    }
 }
 
 /// The receiving end of a cancellation.

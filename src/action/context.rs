@@ -137,7 +137,7 @@ impl Context {
     /// The task's idempotency key, the same on every attempt.
     #[must_use]
     pub fn receipt_token(&self) -> Uuid {
-        self.0.receipt
+        self.0.receipt()
     }
 
     /// Fires when the attempt is cancelled.

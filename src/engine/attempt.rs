@@ -72,7 +72,6 @@ impl<W: World> Node<W> {
             heartbeat_timeout: state.workflow().heartbeat_timeout(task.step),
             progress: before.as_ref().and_then(|p| serde_json::from_str(p.json.as_ref()?).ok()),
             reports: Reports::after(before),
-            receipt: task.receipt(state.id()),
             at: self.clock.now(&self.runtime),
             cancelled,
             context_runtime: self.context_runtime.clone(),

@@ -99,7 +99,7 @@ async fn a_request_arrives_as_it_was_made() {
     );
     assert_eq!(request.all("x-own"), ["mine"]);
     assert_eq!(request.all("content-type"), ["application/json"]);
-    let receipt = action_support::call(Target::Registered).receipt.to_string();
+    let receipt = action_support::call(Target::Registered).receipt().to_string();
     assert_eq!(request.all("receipt-token"), [receipt.as_str()]);
     assert_eq!(request.all("idempotency-key"), [receipt.as_str()]);
     assert_eq!(request.all("x-retry-attempt"), ["0"]);

@@ -319,7 +319,7 @@ async fn a14_h17_the_request_and_its_headers_are_as_the_contract_says() {
     call.args = json!({"b": [1, 2], "a": "ü"});
     call.attempt = 3;
     call.timeout = Some(Nanos::from_millis(1_500));
-    let token = call.receipt.to_string();
+    let token = call.receipt().to_string();
     assert_eq!(actions().invoke(call).await, Ok(json!(1)));
 
     let seen = server.request().await;

@@ -81,7 +81,7 @@ async fn a14_w15_an_attempt_knows_what_it_is() {
     let told: Vec<_> = calls.iter().map(|c| (c.attempt, c.retries_left, c.timeout)).collect();
     let limit = Some(Nanos::from_secs(7));
     assert_eq!(told, [(1, Some(2), limit), (2, Some(1), limit), (3, Some(0), limit)]);
-    assert!(calls.iter().all(|c| c.receipt == calls[0].receipt && c.run == run));
+    assert!(calls.iter().all(|c| c.receipt() == calls[0].receipt() && c.run == run));
 }
 
 // C4, W14: the node itself cuts an attempt at its timeout, whatever the store says of leases.

@@ -57,7 +57,7 @@ async fn c18_a_failed_run_is_rolled_back_by_its_compensations_with_their_retries
     let refund = |n: u32| format!("refund {n} {{\"undoes\":7}}");
     let expected = ["charge 1 {}".to_owned(), "ship 1 {}".to_owned(), refund(1), refund(2)];
     assert_eq!(steps(&acts), expected);
-    let receipts: Vec<_> = acts.calls().iter().map(|c| c.receipt).collect();
+    let receipts: Vec<_> = acts.calls().iter().map(|c| c.receipt()).collect();
     assert!(receipts[2] == receipts[3] && receipts[2] != receipts[0], "a key of its own");
 }
 

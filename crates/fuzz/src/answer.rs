@@ -61,7 +61,6 @@ fn call() -> Call {
         heartbeat_timeout: None,
         progress: None,
         reports: Reports::default(),
-        receipt: task.receipt(run),
         at: Timestamp::from_nanos(1_700_000_000_000_000_000),
         cancelled: Canceller::pair().1,
         context_runtime: ContextRuntime::by(TokioRuntime::current()),

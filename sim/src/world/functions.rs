@@ -123,7 +123,7 @@ impl Actions for SimActions {
     async fn invoke(&self, call: Call) -> Outcome {
         match &self.owner {
             Owner::Drawn(dispatched) => {
-                lock(dispatched).insert((call.receipt.as_u128(), call.attempt), call.at);
+                lock(dispatched).insert((call.receipt().as_u128(), call.attempt), call.at);
                 self.set.invoke(call).await
             }
             Owner::User(log) => {
@@ -203,7 +203,6 @@ impl DrawnFunction {
             heartbeat_timeout: None,
             progress: None,
             reports: Reports::default(),
-            receipt,
             at: lock(&self.dispatched)
                 .get(&(receipt.as_u128(), attempt))
                 .copied()

@@ -121,7 +121,7 @@ fn missing(header: &str, variable: &str) -> Failure {
 
 /// Sets the headers that every attempt carries. An endpoint's own headers can't replace them.
 pub(super) fn attempt_headers(headers: &mut HeaderMap, call: &Call) {
-    let token = call.receipt.to_string();
+    let token = call.receipt().to_string();
     set(headers, "receipt-token", &token);
     set(headers, "idempotency-key", &token);
     set(headers, "x-retry-attempt", &call.attempt.saturating_sub(1).to_string());

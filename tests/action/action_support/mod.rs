@@ -38,7 +38,6 @@ pub(crate) fn call(target: Target) -> Call {
         heartbeat_timeout: None,
         progress: None,
         reports: Reports::default(),
-        receipt: task.receipt(run),
         at: Timestamp::from_nanos(Nanos::from_secs(1_000).get()),
         cancelled,
         context_runtime: ContextRuntime::by(TokioRuntime::current()),
