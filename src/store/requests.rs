@@ -28,8 +28,8 @@ const RECEIPTS: usize = 16;
 pub(super) struct Record {
     pub(super) workflow: Arc<str>,
     pub(super) digest: Digest,
-    /// The digest of the creation's id and of a checksum of its events. It tells a creation that is
-    /// sent again from another creation of the same run.
+    /// The creation's id and a checksum of its events. They tell a creation that is sent again from
+    /// another creation of the same run.
     pub(super) creation: Digest,
     pub(super) phase: RunPhase,
     pub(super) created: Timestamp,
@@ -68,8 +68,11 @@ enum Decided {
 fn creation_of(create: &Create) -> Digest {
     let CommitId { writer, counter } = create.id;
     let events = create.events.iter().fold(0, |sum, event| crc32c::crc32c_append(sum, event));
-    let id = [writer.to_be_bytes(), counter.to_be_bytes()].concat();
-    Digest::of(&[&id[..], &events.to_be_bytes()].concat())
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&writer.to_be_bytes());
+    bytes[8..16].copy_from_slice(&counter.to_be_bytes());
+    bytes[16..20].copy_from_slice(&events.to_be_bytes());
+    Digest::from_bytes(bytes)
 }
 
 impl Record {

@@ -203,8 +203,13 @@ impl fmt::Debug for Digest {
 
 impl From<Digest> for String {
     fn from(digest: Digest) -> Self {
-        let digit = |half: u8| char::from_digit(u32::from(half), 16);
-        digest.0.iter().flat_map(|b| [b >> 4, b & 15]).filter_map(digit).collect()
+        const DIGITS: [char; 16] =
+            ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+        let mut text = Self::with_capacity(2 * digest.0.len());
+        for byte in digest.0 {
+            text.extend([DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+        }
+        text
     }
 }
 
