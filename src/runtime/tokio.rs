@@ -65,7 +65,8 @@ impl Runtime for TokioRuntime {
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {
-        let abort = self.handle.spawn(future).abort_handle();
+        // Tokio moves a future several times before it runs: a box is cheaper to move.
+        let abort = self.handle.spawn(Box::pin(future)).abort_handle();
         Task::new(move || abort.abort())
     }
 

@@ -20,6 +20,11 @@ pub enum Gap {
     EndpointDrawn,
 }
 
+impl Gap {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::NoRunSucceeded, Self::ServiceNotAsked, Self::EndpointDrawn];
+}
+
 /// What the worlds of a check met.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Met {

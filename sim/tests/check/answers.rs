@@ -48,7 +48,7 @@ fn asked(method: &str, idempotent: bool, answer: &Response) -> Option<String> {
         move |_| ready(answer.clone())
     };
     let file = FILE.replace("METHOD", method).replace("IDEMPOTENT", &idempotent.to_string());
-    let check = Check::new("answers").workflow_file("fetch.toml", &file);
+    let check = Check::new("answers").allow([Gap::NoRunSucceeded]).workflow_file("fetch.toml", &file);
     let check = check.service("data.test", service).faults([]).runs(1..=1).seeds(1);
     let passed = check.holds("told", move |seen| {
         let run = seen.runs().first().ok_or("no run")?;
