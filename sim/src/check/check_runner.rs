@@ -1,10 +1,11 @@
 //! Runs scenarios with user code, one after another, and judges them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
+use super::gap::{Gap, Met};
 use super::history_lines;
 use super::invariant::{Invariant, Seen};
 use super::replay::{Selection, Test};
@@ -35,6 +36,7 @@ pub(super) struct CheckRunner {
     pub(super) own: Arc<UserCode>,
     pub(super) invariants: Vec<Arc<dyn Invariant>>,
     pub(super) panics_are_failures: bool,
+    pub(super) allowed: BTreeSet<Gap>,
     pub(super) watchdog: Duration,
 }
 
@@ -42,7 +44,7 @@ pub(super) struct CheckRunner {
 struct WorldRun {
     report: SeedReport,
     history: Option<History>,
-    struck: BTreeMap<String, u64>,
+    met: Met,
 }
 
 impl CheckRunner {
@@ -57,7 +59,7 @@ impl CheckRunner {
 
     fn sweep(&self, seeds: Vec<u64>, tries: u64) -> Result<Passed, Failed> {
         let mut reports = Vec::new();
-        let (mut drawn, mut struck) = (BTreeMap::new(), BTreeMap::new());
+        let (mut drawn, mut met) = (BTreeMap::new(), Met::default());
         for seed in seeds {
             let scenario = self.plan.scenario(seed);
             for strike in scenario.own.iter().flat_map(|own| &own.faults) {
@@ -67,16 +69,18 @@ impl CheckRunner {
             if world.report.verdict.is_failure() {
                 return Err(self.shrunk(scenario, world, tries));
             }
-            for (name, count) in world.struck {
-                *struck.entry(name).or_insert(0_u64) += count;
-            }
+            met.add(world.met);
             reports.push(world.report);
         }
-        let passed = Passed::new(&self.name, SweepReport::of(reports), drawn, struck);
-        match passed.untested() {
-            gaps if gaps.is_empty() => Ok(passed),
-            gaps => Err(Failed::untested(&self.name, &gaps)),
+        let gaps = met.gaps(self.own.services.keys(), self.plan.user.drawn());
+        let passed = Passed::new(&self.name, SweepReport::of(reports), drawn, met.struck);
+        let mut untested = passed.untested();
+        // Without an attempt nothing else says anything.
+        if untested.is_empty() {
+            let gaps = gaps.into_iter().filter(|(gap, _)| !self.allowed.contains(gap));
+            untested.extend(gaps.map(|(gap, text)| format!("{text} (or: .allow([Gap::{gap:?}]))")));
         }
+        if untested.is_empty() { Ok(passed) } else { Err(Failed::untested(&self.name, &untested)) }
     }
 
     /// Runs one scenario and shows its history, whether or not it fails.
@@ -130,27 +134,24 @@ impl CheckRunner {
             }
             None => given_up(seed, self.watchdog),
         };
-        WorldRun { report, history: None, struck: BTreeMap::new() }
+        WorldRun { report, history: None, met: Met::default() }
     }
 
     fn judged(&self, ran: ScenarioRun) -> WorldRun {
         let ScenarioRun { mut report, history, evidence } = ran;
         let mut found = Vec::new();
-        let mut struck = BTreeMap::new();
+        let met = evidence.as_ref().map(Met::of).unwrap_or_default();
         // A livelock explains everything else that did not end.
         report.breaches.sort_by_key(|breach| breach.oracle != HARNESS);
         match &evidence {
-            Some(evidence) => {
-                found = self.findings(evidence);
-                struck.clone_from(&evidence.own.struck);
-            }
+            Some(evidence) => found = self.findings(evidence),
             None => report.breaches.iter_mut().for_each(name_misuse),
         }
         if !found.is_empty() {
             report.verdict = report.verdict.max(Verdict::Wrong);
             report.breaches.splice(0..0, found);
         }
-        WorldRun { report, history: Some(history), struck }
+        WorldRun { report, history: Some(history), met }
     }
 
     /// The faults of the user's code, the root cause first.

@@ -126,6 +126,12 @@ impl UserPlan {
         serde_json::from_str(&self.text).ok()
     }
 
+    /// The HTTP actions that no service and no script answers for.
+    pub(crate) fn drawn(&self) -> impl Iterator<Item = &str> {
+        let drawn = self.endpoints.iter().filter(|(_, route)| route.script.is_none());
+        drawn.map(|(name, _)| name.as_str())
+    }
+
     /// Draws no other kinds of faults.
     pub(super) fn limit_faults(&mut self, kinds: BTreeSet<FaultKind>) {
         self.table.faults = Some(kinds);

@@ -4,7 +4,7 @@ use std::future::ready;
 
 use bytes::Bytes;
 use retrial::run::Outcome;
-use retrial_sim::check::{Check, Request, Response};
+use retrial_sim::check::{Check, Gap, Request, Response};
 use serde_json::json;
 
 use super::kit::held;
@@ -48,7 +48,8 @@ fn asked(method: &str, idempotent: bool, answer: &Response) -> Option<String> {
         move |_| ready(answer.clone())
     };
     let file = FILE.replace("METHOD", method).replace("IDEMPOTENT", &idempotent.to_string());
-    let check = Check::new("answers").allow([Gap::NoRunSucceeded]).workflow_file("fetch.toml", &file);
+    let check =
+        Check::new("answers").allow([Gap::NoRunSucceeded]).workflow_file("fetch.toml", &file);
     let check = check.service("data.test", service).faults([]).runs(1..=1).seeds(1);
     let passed = check.holds("told", move |seen| {
         let run = seen.runs().first().ok_or("no run")?;

@@ -2,7 +2,7 @@
 
 use retrial::failure::Failure;
 use retrial::time::Nanos;
-use retrial_sim::check::{Check, FaultKind, Request, Response, World};
+use retrial_sim::check::{Check, FaultKind, Gap, Request, Response, World};
 use serde_json::json;
 
 use super::kit::held;
@@ -31,7 +31,10 @@ fn calm(check: Check) -> Check {
 }
 
 fn holds(name: &str, text: &str, input: serde_json::Value) {
-    let check = Check::new(name).allow([Gap::NoRunSucceeded]).workflow_file("w.toml", text).service("rows.test", rows);
+    let check = Check::new(name)
+        .allow([Gap::NoRunSucceeded])
+        .workflow_file("w.toml", text)
+        .service("rows.test", rows);
     held(calm(check.input(input)));
 }
 
@@ -146,7 +149,9 @@ fn what_a_total_timeout_ends() {
             work_config = { max_retries = -1, backoff = 60000, attempt_timeout = 10, total_timeout = 3600 }
         "#;
         let never = || std::future::ready(Err::<(), _>(Failure::new("NO", "no").retryable()));
-        let check = Check::new("total").allow([Gap::NoRunSucceeded]).workflow_file("w.toml", &text.replace("GUARD", guard));
+        let check = Check::new("total")
+            .allow([Gap::NoRunSucceeded])
+            .workflow_file("w.toml", &text.replace("GUARD", guard));
         let check = check.function("never", never).longest_attempt(Nanos::from_secs(1));
         let passed = held(calm(check));
         let shown = format!("{passed:?}");

@@ -5,7 +5,7 @@ use std::future::ready;
 use retrial::dialect::{Environment, Format, parse_workflow};
 use retrial::failure::Failure;
 use retrial::workflow::{HeaderText, Target, Workflow, WorkflowParts};
-use retrial_sim::check::{Check, Request, Response, World};
+use retrial_sim::check::{Check, Gap, Request, Response, World};
 use serde_json::Value;
 
 use super::kit::held;
@@ -24,7 +24,8 @@ fn shop(world: &World) -> impl Fn(Request) -> std::future::Ready<Response> + use
 
 #[track_caller]
 fn holds(name: &str, seeds: u64, text: &str) {
-    let check = Check::new(name).allow(Gap::ALL).workflow_file("w.toml", text).service("shop.test", shop);
+    let check =
+        Check::new(name).allow(Gap::ALL).workflow_file("w.toml", text).service("shop.test", shop);
     let check = check.functions(|registry| {
         registry.register("unsure", || {
             let failure = Failure::new("CARD_ERROR", "no answer").retryable();
@@ -235,6 +236,10 @@ fn a_request_that_can_not_be_made() {
     let Target::Http(at) = &mut parts.actions.get_mut("ask").unwrap().target else { panic!() };
     at.headers.insert("te".to_owned(), HeaderText::Literal("trailers".to_owned()));
     let workflow = Workflow::try_from(parts).unwrap();
-    let check = Check::new("request").allow(Gap::ALL).workflow(workflow).service("shop.test", shop).seeds(10);
+    let check = Check::new("request")
+        .allow(Gap::ALL)
+        .workflow(workflow)
+        .service("shop.test", shop)
+        .seeds(10);
     held(check);
 }

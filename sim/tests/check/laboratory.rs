@@ -10,7 +10,7 @@ use retrial::time::{Mono, Nanos};
 use retrial_lab::numeric::Chance;
 use retrial_lab::read::{self, Files};
 use retrial_lab::world::run;
-use retrial_sim::check::{Check, Response};
+use retrial_sim::check::{Check, Gap, Response};
 
 use super::kit::held;
 
@@ -125,8 +125,10 @@ impl Drawn {
             }
         };
         let (said, heard) = std::sync::mpsc::channel();
-        let check =
-            Check::new("agree").allow([Gap::NoRunSucceeded]).workflow_file("w.toml", &file).service("data.test", service);
+        let check = Check::new("agree")
+            .allow([Gap::NoRunSucceeded])
+            .workflow_file("w.toml", &file)
+            .service("data.test", service);
         let check = check.faults([]).nodes(1).runs(runs..=runs).seeds(1);
         let check = check.holds("counted", move |seen| {
             let mut counted = Counted::default();

@@ -4,7 +4,7 @@ use std::future::ready;
 
 use retrial::action::Context;
 use retrial::failure::Failure;
-use retrial_sim::check::{Check, Request, Response, World};
+use retrial_sim::check::{Check, Gap, Request, Response, World};
 use serde_json::{Value, json};
 
 use super::kit::held;
@@ -33,7 +33,7 @@ fn holds(name: &str, seeds: u64, text: &str) {
 }
 
 fn checked(name: &str, seeds: u64, text: &str) -> Check {
-    let check = Check::new(name).workflow_file("w.toml", text);
+    let check = Check::new(name).allow(Gap::ALL).workflow_file("w.toml", text);
     let check = check.service("shop.test", moody).service("other.test", moody);
     let check = check.functions(|registry| {
         registry.register("local", || ready(Ok::<_, Failure>(7)));
@@ -64,7 +64,7 @@ fn addresses() {
         http = "PUT http://SHOP.test:80/items/"
         headers = { "Authorization" = "env:SHOP_TOKEN" }
         [actions.c]
-        http = "GET http://other.test"
+        http = "POST http://other.test"
         [actions.d]
         http = "DELETE http://other.test/items/%20a//b/"
         [[steps]]
@@ -143,7 +143,7 @@ fn handlers_joins_and_conditions() {
         [actions.ask]
         http = "POST http://shop.test/ask"
         [actions.pick]
-        http = "GET http://other.test/pick"
+        http = "POST http://other.test/pick"
         [[steps]]
         id = "ask_a"
         action = "ask"

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use retrial::time::Nanos;
-use retrial_sim::check::{Check, Failed, FaultKind, Passed};
+use retrial_sim::check::{Check, Failed, FaultKind, Gap, Passed};
 use retrial_sim::unstable::report::SweepReport;
 use serde_json::json;
 
@@ -60,7 +60,8 @@ fn asked(first: u64) -> Range<u64> {
 
 fn checked(number: u64, text: &str) -> Result<Passed, Failed> {
     let mut dice = Dice(number ^ 0xD1CE);
-    let check = Check::new(&format!("drawn {number}")).allow(Gap::ALL).workflow_file("w.toml", text);
+    let check =
+        Check::new(&format!("drawn {number}")).allow(Gap::ALL).workflow_file("w.toml", text);
     let runs = u32::try_from(1 + dice.below(3)).unwrap();
     let check = check.functions(services::functions).tries(0).runs(runs..=runs + 1);
     let check = check.seeds(1 + dice.below(6));
