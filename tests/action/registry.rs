@@ -89,7 +89,7 @@ async fn a_panic_is_a_failure() {
     }
     let early = || -> std::future::Ready<Result<(), Failure>> { panic!("early") };
     check(run(early).await, "PANIC", Class::Permanent, "early");
-    check(run(|| late()).await, "PANIC", Class::Permanent, "late, token=***");
+    check(run(late).await, "PANIC", Class::Permanent, "late, token=***");
 }
 
 // W7

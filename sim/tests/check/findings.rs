@@ -255,5 +255,10 @@ fn a_misspelt_host_is_found() {
     assert!(text.contains("no run succeeded in any world; one failed at step `work`"), "{text}");
     assert!(text.contains("(or: .allow([Gap::NoRunSucceeded]))"), "{text}");
     assert!(check().allow([Gap::ServiceNotAsked]).outcome().is_err());
+    let http = "workflow = \"w\"\nsteps = [{ id = \"a\", action = \"a\", retry = \"[retry: 9]\" }]\n\
+                actions = { a = { http = \"POST http://bnak.test/\" } }";
+    let check_http = Check::new("misspelt").workflow_file("w.toml", http).seeds(3);
+    let text = check_http.service("bank.test", bank).outcome().unwrap_err().to_string();
+    assert!(text.contains("the answers of action `a` were drawn"), "{text}");
     assert!(check().allow(Gap::ALL).outcome().is_ok());
 }

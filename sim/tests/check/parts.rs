@@ -293,10 +293,8 @@ fn http_actions_reach_services() {
             })
         }
     };
-    let check = || Check::new("relay").workflow_file("relay.toml", FILE);
-    let unnamed = check().service("data.test", data).seeds(2).outcome().unwrap_err().to_string();
-    assert!(unnamed.contains("the answers of action `elsewhere` were drawn"), "{unnamed}");
-    let passed = check()
+    let passed = Check::new("relay")
+        .workflow_file("relay.toml", FILE)
         .allow([Gap::EndpointDrawn])
         .service("data.test", data)
         .holds("rows", |seen| {
