@@ -14,7 +14,7 @@ if ! command -v cargo >/dev/null; then
 fi
 
 # What tests drive, ask or start: the browser of the tests of pages, systemd and groff for what is
-# installed with the service, valgrind, which counts instructions, the programs of PostgreSQL servers of their own.
+# installed with the service, valgrind, which counts instructions, curl, the programs of PostgreSQL servers of their own.
 missing=()
 needs() {
   command -v "$1" >/dev/null || missing+=("$2")
@@ -24,6 +24,7 @@ needs chromedriver chromium-driver
 needs systemd-analyze systemd
 needs groff groff-base
 needs valgrind valgrind
+needs curl curl
 if ! [ -x "$(pg_config --bindir 2>/dev/null)/initdb" ] && ! compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; then
   missing+=(postgresql)
 fi

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 #[allow(dead_code, reason = "its `main` is for whoever runs it")]
+#[path = "../../../examples/start/own_check.rs"]
+mod own_check;
+#[allow(dead_code, reason = "its `main` is for whoever runs it")]
 #[path = "../../../examples/simulated/payment_check.rs"]
 mod payment_check;
 #[allow(dead_code, reason = "its `main` is for whoever runs it")]
@@ -18,6 +21,15 @@ fn found(failed: &Failed) -> (&str, &str, usize, usize) {
 
 fn lines_with<'f>(failed: &'f Failed, text: &'f str) -> usize {
     failed.history.iter().filter(|line| line.contains(text)).count()
+}
+
+/// It holds where some attempts fail.
+#[test]
+fn the_first_check_of_ones_own() {
+    let held = own_check::check("[retry: 5, backoff: 200ms] [timeout: 5s]".parse().unwrap());
+    let passed = held.outcome().unwrap();
+    assert_eq!(passed.report.seeds, 100);
+    assert!(passed.report.attempts > passed.report.runs, "{passed}");
 }
 
 #[test]

@@ -95,3 +95,22 @@ fn every_dialect_has_its_example() {
         assert!(page.contains(text.trim_end()), "docs/dialects.md does not show {file} as it is");
     }
 }
+
+/// The script starts a service, submits a run to it and sees the run's end.
+#[test]
+#[ignore = "needs curl: apt-get install curl; scripts/test.sh installs it and runs this"]
+fn the_script_of_a_newcomer_drives_a_service() {
+    let folder = workspace(server());
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let done =
+        std::process::Command::new(retrial_testkit::root().join("examples/start/service.sh"))
+            .arg(folder.path("examples/hello.toml"))
+            .env("RETRIAL", env!("CARGO_BIN_EXE_retrial"))
+            .env("LISTEN", free.to_string())
+            .output()
+            .unwrap();
+    let out = String::from_utf8_lossy(&done.stdout);
+    assert!(done.status.success(), "{out}\n{}", String::from_utf8_lossy(&done.stderr));
+    let named = |event: &str| out.matches(&format!("event: {event}\n")).count();
+    assert_eq!((named("attempt_failed"), named("run_ended")), (2, 1), "{out}");
+}
