@@ -296,10 +296,9 @@ impl<W: World> Node<W> {
     /// A run that waits for an action that nobody will have is refused, or said.
     fn check_actions(&self, submission: &Submission) -> Result<(), SubmitError> {
         let workflow = &submission.workflow;
-        let needs = workflow.places().filter_map(|at| Some((at, workflow.need(at)?)));
-        let missing = needs.into_iter().find(|(_, need)| !self.able.can(need));
-        let Some((at, need)) = missing else { return Ok(()) };
-        let step = workflow.step(at).map(|step| step.id.clone()).unwrap_or_default();
+        let Some(step) = workflow.beyond(&self.able) else { return Ok(()) };
+        let need = Need { action: step.action.as_str().into(), via: workflow.via(&step.action) };
+        let step = step.id.clone();
         if submission.require_actions {
             return Err(SubmitError::MissingAction { step, need });
         }

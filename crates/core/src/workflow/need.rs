@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{StepIx, Target, Workflow};
+use super::{Step, StepIx, Target, Workflow};
 
 /// What a node must have to run a task: the action, as a function or over HTTP.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -55,10 +55,14 @@ impl Able {
     /// Whether the node can run a task that needs `need`.
     #[must_use]
     pub fn can(&self, need: &Need) -> bool {
-        match (self, need.via) {
+        self.has(&need.action, need.via)
+    }
+
+    fn has(&self, action: &str, via: Via) -> bool {
+        match (self, via) {
             (Self::Anything, _) => true,
             (Self::Only { http, .. }, Via::Http) => *http,
-            (Self::Only { functions, .. }, Via::Function) => functions.contains(&need.action),
+            (Self::Only { functions, .. }, Via::Function) => functions.contains(action),
         }
     }
 }
@@ -68,11 +72,21 @@ impl Workflow {
     #[must_use]
     pub fn need(&self, at: StepIx) -> Option<Need> {
         let action = self.step(at)?.action.as_str();
-        let target = self.actions().get(action).map(|a| &a.target);
-        let via = match target {
+        Some(Need { action: action.into(), via: self.via(action) })
+    }
+
+    /// The first step that a node can't run.
+    #[must_use]
+    pub fn beyond(&self, able: &Able) -> Option<&Step> {
+        self.steps().iter().find(|step| !able.has(&step.action, self.via(&step.action)))
+    }
+
+    /// How a step's action is reached.
+    #[must_use]
+    pub fn via(&self, action: &str) -> Via {
+        match self.actions().get(action).map(|declared| &declared.target) {
             Some(Target::Http(_)) => Via::Http,
             Some(Target::Registered) | None => Via::Function,
-        };
-        Some(Need { action: action.into(), via })
+        }
     }
 }
