@@ -296,8 +296,9 @@ impl<W: World> Node<W> {
     /// A run that waits for an action that nobody will have is refused, or said.
     fn check_actions(&self, submission: &Submission) -> Result<(), SubmitError> {
         let workflow = &submission.workflow;
-        let Some(step) = workflow.beyond(&self.able) else { return Ok(()) };
-        let need = Need { action: step.action.as_str().into(), via: workflow.via(&step.action) };
+        let missing = workflow.beyond(&self.able);
+        let missing = missing.and_then(|at| Some((workflow.step(at)?, workflow.need(at)?)));
+        let Some((step, need)) = missing else { return Ok(()) };
         let step = step.id.clone();
         if submission.require_actions {
             return Err(SubmitError::MissingAction { step, need });

@@ -12,8 +12,8 @@ use crate::net::ConnectError;
 const DEEPEST: usize = 32;
 
 /// Reads an error by the first one that is known among it and its sources: a [`Failure`], a
-/// [`ConnectError`], an `io::Error`, and with their features an error of `hyper` or `reqwest`. Any other has the code
-/// `ERROR` and is retryable, since whoever asks for retries wants them.
+/// [`ConnectError`], an `io::Error`, and with their features an error of `hyper` or `reqwest`. Any
+/// other has the code `ERROR` and is retryable, since whoever asks for retries wants them.
 #[must_use]
 pub fn error(error: &(dyn Error + 'static)) -> Failure {
     let chain = std::iter::successors(Some(error), |&error| error.source());

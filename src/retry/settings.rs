@@ -189,12 +189,9 @@ impl<E> Settings<'_, E> {
         failure: Failure,
         error: Option<E>,
     ) -> GaveUp<E> {
-        let failure = match (reason, failure.retry_after()) {
-            (GiveUp::RetryAfter, Some(asked)) => {
-                let most = self.policy.max_retry_after();
-                failure.with_detail(&format!("{asked} is more than max_retry_after, {most}"))
-            }
-            _ => failure,
+        let failure = match reason.numbers(self.policy, &failure) {
+            Some(numbers) => failure.with_detail(&numbers),
+            None => failure,
         };
         GaveUp { attempts, reason, failure, error, as_error: self.as_error }
     }

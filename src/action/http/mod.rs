@@ -95,9 +95,7 @@ impl<C: Connect> HttpActions<C> {
         span::status(&Span::current(), answer.status);
         answer::read(&answer, without_body, endpoint.answer, call.at)
     }
-}
 
-impl<C: Connect> HttpActions<C> {
     /// Sends the request on a kept connection that is still open, else on a fresh one.
     async fn answer(
         &self,

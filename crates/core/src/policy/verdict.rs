@@ -128,6 +128,15 @@ impl fmt::Display for GiveUp {
     }
 }
 
+impl GiveUp {
+    /// The numbers behind the reason, where it has any.
+    #[must_use]
+    pub fn numbers(self, policy: &Policy, failure: &Failure) -> Option<String> {
+        let asked = failure.retry_after().filter(|_| self == Self::RetryAfter)?;
+        Some(format!("{asked} is more than max_retry_after, {}", policy.max_retry_after()))
+    }
+}
+
 impl Policy {
     /// The shortest delay that chance or a custom function may choose under unlimited retries (spec
     /// decision 10).

@@ -131,18 +131,12 @@ fn explained(
     failure: &Failure,
     policy: &Policy,
 ) -> ErrorContext {
-    let message = &error.message;
-    match (reason, failure.retry_after()) {
-        (GiveUp::RetryBudget, _) => {
-            error.message = format!("{message} (RETRY_BUDGET: {reason})");
-        }
-        (GiveUp::RetryAfter, Some(asked)) => {
-            let most = policy.max_retry_after();
-            error.message =
-                format!("{message} ({reason}: {asked} is more than max_retry_after, {most})");
-        }
-        _ => {}
-    }
+    let why = match (reason, reason.numbers(policy, failure)) {
+        (GiveUp::RetryBudget, _) => format!("RETRY_BUDGET: {reason}"),
+        (_, Some(numbers)) => format!("{reason}: {numbers}"),
+        (_, None) => return error,
+    };
+    error.message = format!("{} ({why})", error.message);
     error
 }
 

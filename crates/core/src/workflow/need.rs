@@ -77,13 +77,12 @@ impl Workflow {
 
     /// The first step that a node can't run.
     #[must_use]
-    pub fn beyond(&self, able: &Able) -> Option<&Step> {
-        self.steps().iter().find(|step| !able.has(&step.action, self.via(&step.action)))
+    pub fn beyond(&self, able: &Able) -> Option<StepIx> {
+        let is_beyond = |step: &Step| !able.has(&step.action, self.via(&step.action));
+        self.places().zip(self.steps()).find(|(_, step)| is_beyond(step)).map(|(at, _)| at)
     }
 
-    /// How a step's action is reached.
-    #[must_use]
-    pub fn via(&self, action: &str) -> Via {
+    fn via(&self, action: &str) -> Via {
         match self.actions().get(action).map(|declared| &declared.target) {
             Some(Target::Http(_)) => Via::Http,
             Some(Target::Registered) | None => Via::Function,
