@@ -99,6 +99,12 @@ impl<W: Write> Printer<W> {
         self.lock().print(&[line]);
     }
 
+    /// Prints a line of text as it is, however long. For what has passed the sanitiser.
+    pub fn say_all(&self, text: &str) {
+        let line = Line::new(Tone::Plain, text.to_owned());
+        self.lock().print(&[line]);
+    }
+
     /// Prints and clears the held lines of tasks that have not ended. For the end of a process.
     pub fn release(&self) {
         let mut state = self.lock();

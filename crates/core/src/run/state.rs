@@ -173,6 +173,12 @@ impl RunState {
         &self.workflow
     }
 
+    /// The input of the run.
+    #[must_use]
+    pub fn input(&self) -> &Value {
+        &self.input
+    }
+
     /// How many events are folded in.
     #[must_use]
     pub fn version(&self) -> Version {

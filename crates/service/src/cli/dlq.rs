@@ -7,7 +7,7 @@ use retrial::run::{LetterId, RunId};
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::output::{field, print, print_json, table, text};
+use super::output::{field, json_line, print, print_json, table, text};
 use super::query::Query;
 use super::run_text::{counted, failure, last_error};
 use super::target::{self, Refusal, Target, TargetArgs};
@@ -42,6 +42,10 @@ enum Command {
     Show {
         /// The letter's id, or a unique prefix of it
         letter: String,
+
+        /// Print the payload as it is stored. A service notes it in its audit trail
+        #[arg(long)]
+        reveal: bool,
 
         /// Print JSON
         #[arg(long)]
@@ -109,8 +113,10 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
             let query = which.query(!all);
             target::at(at, lookup, async |target: &Target| list(target, query, *json).await)
         }
-        Command::Show { letter, json } => {
-            target::at(at, lookup, async |target: &Target| show(target, letter, *json).await)
+        Command::Show { letter, reveal, json } => {
+            target::at(at, lookup, async |target: &Target| {
+                show(target, letter, *reveal, *json).await
+            })
         }
         Command::Redrive { letters, which, run: now, .. } => {
             let query = which.query(true);
@@ -158,17 +164,26 @@ fn status(letter: &Value) -> String {
     by.or(because).unwrap_or(status)
 }
 
-async fn show(target: &Target, named: &str, json: bool) -> Result<ExitCode, CliError> {
+async fn show(
+    target: &Target,
+    named: &str,
+    reveal: bool,
+    json: bool,
+) -> Result<ExitCode, CliError> {
     let id = target.letter(named).await?;
-    let letter = target.get(&format!("/v1/letters/{id}")).await?;
-    if json {
-        return print_json(&letter);
+    let path = format!("/v1/letters/{id}");
+    let mut letter = target.get(&path).await?;
+    if reveal && letter.get("payload").is_some() {
+        letter["payload"] = target.get(&format!("{path}/payload")).await?["payload"].take();
     }
-    print(&(lines(&letter).join("\n") + "\n"))
+    match json {
+        true => print_json(&letter),
+        false => print(&(lines(&letter, reveal).join("\n") + "\n")),
+    }
 }
 
 /// A dead letter as lines of text.
-fn lines(letter: &Value) -> Vec<String> {
+fn lines(letter: &Value, revealed: bool) -> Vec<String> {
     let name = |name: &str| field(letter, name);
     let (id, of, status) = (name("letter"), name("workflow"), status(letter));
     let mut lines = vec![
@@ -186,6 +201,7 @@ fn lines(letter: &Value) -> Vec<String> {
         }
     }
     lines.push(match letter.get("payload") {
+        Some(payload) if revealed => format!("Arguments: {}", json_line(payload)),
         Some(payload) => format!("Arguments (masked): {payload}"),
         None => "Its arguments were too large or too deeply nested to keep.".to_owned(),
     });

@@ -18,6 +18,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     target: TargetArgs,
 
+    /// Also print the run's input and its tasks' results, as they are stored. A service notes it in
+    /// its audit trail
+    #[arg(long)]
+    reveal: bool,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -26,7 +31,11 @@ pub(super) struct Arguments {
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     target::at(&arguments.target, lookup, async |target: &Target| {
         let run = target.run(&arguments.run).await?;
-        let shown = target.get(&format!("/v1/runs/{run}")).await?;
+        let mut shown = target.get(&format!("/v1/runs/{run}")).await?;
+        if arguments.reveal {
+            let (input, results) = target.values(run).await?;
+            (shown["input"], shown["results"]) = (input, results);
+        }
         match arguments.json {
             true => print_json(&shown),
             false => print(&(run_text::run(&shown).join("\n") + "\n")),

@@ -56,5 +56,22 @@ pub(super) fn print(text: &str) -> Result<ExitCode, CliError> {
 
 /// Prints JSON, indented.
 pub(super) fn print_json(value: &Value) -> Result<ExitCode, CliError> {
-    print(&format!("{value:#}\n"))
+    print(&escaped(&format!("{value:#}\n")))
+}
+
+/// JSON on one line.
+pub(super) fn json_line(value: &Value) -> String {
+    escaped(&value.to_string())
+}
+
+/// JSON may hold control characters beyond ASCII, which some terminals obey.
+fn escaped(json: &str) -> String {
+    let moves = |c: char| c.is_control() && c != '\n';
+    json.chars().fold(String::with_capacity(json.len()), |mut shown, c| {
+        match moves(c) {
+            true => shown.push_str(&format!("\\u{:04x}", u32::from(c))),
+            false => shown.push(c),
+        }
+        shown
+    })
 }

@@ -1,6 +1,7 @@
 //! Finds the unfinished run that a repeated command resumes, and describes its progress.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use retrial::observe::Notice;
 use retrial::run::{
@@ -8,6 +9,7 @@ use retrial::run::{
 };
 use retrial::store::{Loaded, QueueState, RunHead, RunPhase, Store, StoreError};
 use retrial::time::{Nanos, Timestamp};
+use serde_json::Value;
 
 use super::error::CliError;
 use super::target;
@@ -71,6 +73,36 @@ pub(super) async fn find_run(store: &impl Store, text: &str) -> Result<RunHead, 
 /// `--store PATH`, the option that selects this store in another command.
 pub(super) fn option(path: &Path) -> String {
     format!("--store {}", path.display())
+}
+
+/// Fails for a run that the engine would not execute.
+pub(super) fn may_run(head: &RunHead, path: &Path) -> Result<(), CliError> {
+    let (run, store) = (head.run, option(path));
+    match head.phase {
+        RunPhase::Running => Ok(()),
+        RunPhase::Paused => Err(CliError::input(format!("the retries of run {run} are paused"))
+            .help(format!("resume them: retrial resume {run} {store}"))),
+        RunPhase::Deactivated => Err(CliError::input(format!("run {run} is deactivated"))
+            .help(format!("activate it: retrial activate {run} {store}"))),
+        RunPhase::Completed | RunPhase::Failed | RunPhase::Cancelled => {
+            let phase = phase(head.phase);
+            Err(CliError::input(format!("run {run} has ended ({phase})"))
+                .help(format!("show it: retrial inspect {run} {store}")))
+        }
+    }
+}
+
+/// Fails for a run with tasks in quarantine.
+pub(super) fn nothing_held(left: &UnfinishedRun, path: &Path) -> Result<(), CliError> {
+    match left.state().quarantined().count() {
+        0 => Ok(()),
+        held => {
+            let (run, store) = (left.run(), option(path));
+            let what = format!("run {run} has tasks in quarantine: {held}");
+            Err(CliError::input(what)
+                .help(format!("let them go on: retrial release {run} {store}")))
+        }
+    }
 }
 
 /// The phase's name in output.
@@ -183,12 +215,18 @@ fn tenths(wait: Nanos) -> Nanos {
 fn read(run: RunId, loaded: &Loaded) -> Result<(RunState, Vec<Recorded>), String> {
     let events = loaded.tail.events.iter().map(|bytes| run::decode(bytes));
     let events: Vec<Recorded> = events.collect::<Result<_, _>>().map_err(|e| e.to_string())?;
-    let Some(snapshot) = &loaded.snapshot else {
-        let state = RunState::replay(run, &events).map_err(|e| e.to_string())?;
-        return Ok((state, events));
+    let mut state = match &loaded.snapshot {
+        None => RunState::replay(run, &events).map_err(|e| e.to_string())?,
+        Some(snapshot) => {
+            let mut state = run::decode_snapshot(&snapshot.state).map_err(|e| e.to_string())?;
+            events.iter().try_for_each(|event| state.apply(event)).map_err(|e| e.to_string())?;
+            state
+        }
     };
-    let mut state = run::decode_snapshot(&snapshot.state).map_err(|e| e.to_string())?;
-    events.iter().try_for_each(|event| state.apply(event)).map_err(|e| e.to_string())?;
+    for row in &loaded.tail.results {
+        let value: Value = serde_json::from_slice(&row.result).map_err(|e| e.to_string())?;
+        state.restore_result(row.task, Arc::new(value));
+    }
     Ok((state, events))
 }
 

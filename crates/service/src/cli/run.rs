@@ -11,17 +11,17 @@ use retrial::engine::{CommandError, Config, Engine, Submission, SubmitError};
 use retrial::observe::Observer;
 use retrial::run::{Digest, Outcome, RunId, RunState};
 use retrial::runtime::{Runtime, TokioRuntime};
-use retrial::store::{RedbStore, RunHead, RunPhase};
+use retrial::store::RedbStore;
 
 use super::error::CliError;
 use super::events::Events;
-use super::output::print;
+use super::results::{self, Shown};
 use super::resume::{self, FoundRun, UnfinishedRun};
 use super::run_printer::{OutputStream, RunPrinter};
 use super::signals::{Signals, Stop};
 use super::single_run_store::SingleRunStore;
 use super::world::{self, CliWorld};
-use super::{Lookup, input, network, results, stores, target};
+use super::{Lookup, input, network, stores, target};
 
 /// Run a workflow file.
 ///
@@ -80,6 +80,10 @@ struct RunOptions {
     #[arg(long, value_name = "FILE")]
     events: Option<String>,
 
+    /// Print only the shape of results, with every value masked
+    #[arg(long)]
+    mask: bool,
+
     /// The most attempts in progress at once
     #[arg(long, value_name = "N", default_value = "64")]
     concurrency: NonZeroU16,
@@ -96,7 +100,13 @@ enum OutputName {
 impl Default for RunOptions {
     fn default() -> Self {
         let concurrency = NonZeroU16::MIN.saturating_add(63);
-        Self { output: OutputName::Auto, events: None, concurrency }
+        Self { output: OutputName::Auto, events: None, mask: false, concurrency }
+    }
+}
+
+impl RunOptions {
+    fn shown(&self) -> Shown {
+        if self.mask { Shown::Shape } else { Shown::Values }
     }
 }
 
@@ -150,9 +160,13 @@ async fn run(
     if let (Work::Submit(_), Some(head)) = (&work, &found.wanted)
         && head.phase.is_terminal()
     {
-        return submitted_before(&UnfinishedRun::load(&store, head.run).await?, head);
+        return results::of_ended(
+            &UnfinishedRun::load(&store, head.run).await?,
+            head,
+            options.shown(),
+        );
     }
-    found.wanted.iter().try_for_each(|head| may_run(head, &path))?;
+    found.wanted.iter().try_for_each(|head| resume::may_run(head, &path))?;
 
     let events = options.events.as_deref().map(Events::open).transpose()?;
     let printer = Arc::new(new_printer(options, lookup));
@@ -160,7 +174,7 @@ async fn run(
     if found.wanted.is_some() {
         let left = UnfinishedRun::load(&store, id).await?;
         input::check_variables(left.state().workflow(), lookup)?;
-        nothing_held(&left, &path)?;
+        resume::nothing_held(&left, &path)?;
         announce_resumed(&left, &printer, events.as_ref());
     }
     let seed = runtime.random();
@@ -187,7 +201,7 @@ async fn run(
             )));
         }
     }
-    let code = finish(&engine, id, &printer, &mut signals).await;
+    let code = finish(&engine, id, (&printer, options.shown()), &mut signals).await;
     events.iter().for_each(Events::close);
     code
 }
@@ -228,49 +242,6 @@ fn id_of_key(key: &str) -> RunId {
     let digest = Digest::of(format!("retrial key {key}").as_bytes()).to_string();
     let half = |n: usize| u64::from_str_radix(&digest[16 * n..16 * (n + 1)], 16).unwrap_or(0);
     RunId::from_random(half(0), half(1))
-}
-
-/// Prints the outcome of the ended run that the key belongs to.
-fn submitted_before(left: &UnfinishedRun, head: &RunHead) -> Result<ExitCode, CliError> {
-    let (run, name, phase) = (left.run(), left.workflow(), resume::phase(head.phase));
-    print(&format!("Run {run} of {name} was submitted under this key before: {phase}.\n"))?;
-    if head.phase != RunPhase::Completed {
-        return Ok(ExitCode::FAILURE);
-    }
-    results::lines(left.state())
-        .iter()
-        .try_for_each(|line| print(&format!("{line}\n")).map(drop))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Fails for a run that the engine would not execute.
-fn may_run(head: &RunHead, path: &Path) -> Result<(), CliError> {
-    let (run, store) = (head.run, resume::option(path));
-    match head.phase {
-        RunPhase::Running => Ok(()),
-        RunPhase::Paused => Err(CliError::input(format!("the retries of run {run} are paused"))
-            .help(format!("resume them: retrial resume {run} {store}"))),
-        RunPhase::Deactivated => Err(CliError::input(format!("run {run} is deactivated"))
-            .help(format!("activate it: retrial activate {run} {store}"))),
-        RunPhase::Completed | RunPhase::Failed | RunPhase::Cancelled => {
-            let phase = resume::phase(head.phase);
-            Err(CliError::input(format!("run {run} has ended ({phase})"))
-                .help(format!("show it: retrial inspect {run} {store}")))
-        }
-    }
-}
-
-/// Fails for a run with tasks in quarantine.
-fn nothing_held(left: &UnfinishedRun, path: &Path) -> Result<(), CliError> {
-    match left.state().quarantined().count() {
-        0 => Ok(()),
-        held => {
-            let (run, store) = (left.run(), resume::option(path));
-            let what = format!("run {run} has tasks in quarantine: {held}");
-            Err(CliError::input(what)
-                .help(format!("let them go on: retrial release {run} {store}")))
-        }
-    }
 }
 
 fn new_printer(options: &RunOptions, lookup: Lookup) -> RunPrinter {
@@ -324,7 +295,7 @@ fn store_path(given: Option<&Path>, workflow: &str) -> Result<PathBuf, CliError>
 async fn finish(
     engine: &Engine<CliWorld>,
     id: RunId,
-    printer: &RunPrinter,
+    (printer, shown): (&RunPrinter, Shown),
     signals: &mut Signals,
 ) -> Result<ExitCode, CliError> {
     let stop = tokio::select! {
@@ -335,7 +306,7 @@ async fn finish(
             // The store knows of the end before the observers do.
             printer.ended().await;
             deliver_alerts(engine, signals).await?;
-            return Ok(summarise(printer, &ended.state, &ended.outcome));
+            return Ok(summarise(printer, shown, (&ended.state, &ended.outcome)));
         }
     };
     printer
@@ -348,7 +319,7 @@ async fn finish(
     }
     let state = engine.state(id).await.map_err(lost)?;
     match state.outcome() {
-        Some(outcome) => Ok(summarise(printer, &state, outcome)),
+        Some(outcome) => Ok(summarise(printer, shown, (&state, outcome))),
         None => Ok(leave(printer, id, stop)),
     }
 }
@@ -374,9 +345,13 @@ fn leave(printer: &RunPrinter, id: RunId, stop: Stop) -> ExitCode {
     stop.code()
 }
 
-fn summarise(printer: &RunPrinter, state: &RunState, outcome: &Outcome) -> ExitCode {
+fn summarise(
+    printer: &RunPrinter,
+    shown: Shown,
+    (state, outcome): (&RunState, &Outcome),
+) -> ExitCode {
     if *outcome == Outcome::Completed {
-        results::lines(state).iter().for_each(|line| printer.printer().say(line));
+        results::lines(state, shown).iter().for_each(|line| printer.printer().say_all(line));
     }
     printer.printer().summarise();
     match outcome {

@@ -3,7 +3,7 @@
 use retrial::run::Cost;
 use serde_json::Value;
 
-use super::output::{clean, field, list, text};
+use super::output::{clean, field, json_line, list, text};
 
 /// A run's graph with phases, its last error, and why each retry happened.
 pub(super) fn run(run: &Value) -> Vec<String> {
@@ -31,7 +31,19 @@ pub(super) fn run(run: &Value) -> Vec<String> {
     if !letters.is_empty() {
         lines.push(format!("Dead letters: {}", letters.join(", ")));
     }
+    lines.extend(run.get("input").map(|input| format!("Input: {}", json_line(input))));
+    lines.extend(list(run, "results").iter().map(|of| result(of, steps)));
     lines
+}
+
+/// What a task gave, as it is stored.
+fn result(of: &Value, steps: &[Value]) -> String {
+    let (name, item) = (field(of, "step"), number(&of["item"]));
+    let step = steps.iter().find(|step| field(step, "step") == name);
+    let task =
+        step.and_then(|step| list(step, "tasks").iter().find(|task| number(&task["item"]) == item));
+    let name = task.map_or(name, |task| field(task, "task"));
+    format!("Result of {name}: {}", json_line(&of["result"]))
 }
 
 /// The steps before it, or the steps that it may lead to.

@@ -229,6 +229,14 @@ impl Target {
         Ok((letters, damaged))
     }
 
+    /// The run's input and its tasks' results, as they are stored.
+    pub(super) async fn values(&self, run: RunId) -> Result<(Value, Value), CliError> {
+        let path = format!("/v1/runs/{run}/values");
+        let mut first = self.get(&Query::new().number("limit", 1).of(&path)).await?;
+        let (results, _) = self.pages(&path, Query::new(), ("results", "after")).await?;
+        Ok((first["input"].take(), results.into()))
+    }
+
     /// All pages of a list. `entries` is the field of the entries, `place` the parameter that
     /// continues after a page.
     async fn pages(

@@ -23,7 +23,7 @@ enum Command {
         /// Who it is for; the audit trail shows it
         name: String,
 
-        /// What it may do: read, submit, operate or admin. Each may do what those before it may
+        /// What it may do: read, submit, reveal, operate or admin. Each may do what those before it may
         #[arg(long, value_name = "ROLE")]
         role: Role,
 

@@ -1,4 +1,4 @@
-//! The audit trail: a line of JSON for each request that may change something.
+//! The audit trail: a line of JSON for each request that may change or reveal something.
 
 use std::fmt;
 use std::io::{self, Write};

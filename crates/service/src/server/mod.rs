@@ -2,8 +2,8 @@
 //!
 //! Decides who may send requests, how many and how large, and the status and shape of each answer.
 //! Must never decide what happens to a run (the engine does) nor know which store it uses. Every
-//! text in an answer passes the sanitiser, and inputs and results are masked. Everything in a
-//! request is bounded.
+//! text in an answer passes the sanitiser, and inputs and results are masked; only the routes of
+//! `values` give them out. Everything in a request is bounded.
 //!
 //! To add a route, write its handler in the module of its subject and add a row to `routes::table`,
 //! from which the router and the OpenAPI document are built; describe its answer in
@@ -38,6 +38,7 @@ mod stream_workflows;
 mod strict_heads;
 mod submit;
 mod tokens;
+mod values;
 mod workflows;
 mod write_timeout;
 mod writes;

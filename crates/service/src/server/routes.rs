@@ -5,7 +5,8 @@ use axum::routing::{MethodRouter, get, post, put};
 use super::service::SharedState;
 use super::tokens::Role;
 use super::{
-    actions, commands, events, health, letters, listing, openapi, prune, runs, submit, workflows,
+    actions, commands, events, health, letters, listing, openapi, prune, runs, submit, values,
+    workflows,
 };
 use retrial::engine::World;
 
@@ -66,6 +67,7 @@ const fn route(
 const OPEN: Option<Role> = None;
 const READ: Option<Role> = Some(Role::Read);
 const SUBMIT: Option<Role> = Some(Role::Submit);
+const REVEAL: Option<Role> = Some(Role::Reveal);
 const OPERATE: Option<Role> = Some(Role::Operate);
 const ADMIN: Option<Role> = Some(Role::Admin);
 
@@ -178,6 +180,16 @@ fn of_runs<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
             get(runs::show::<W>),
         ),
         (
+            route(REVEAL, "GET", "/v1/runs/{run}/values", "revealRun")
+                .says("Reveal a run's input and its tasks' results, as they are stored")
+                .takes(&[
+                    ("query", "after", "string", "The `next` value of the previous page"),
+                    LIMIT,
+                ])
+                .answers(&[(200, Json("Values")), (404, Problem)]),
+            get(values::of_run::<W>),
+        ),
+        (
             route(READ, "GET", "/v1/runs/{run}/events", "runEvents")
                 .says("Read a run's durable events, without gaps or repeats")
                 .takes(&EVENT_PLACE)
@@ -241,6 +253,12 @@ fn of_letters<W: World>() -> Vec<(Route, MethodRouter<SharedState<W>>)> {
                 .says("Show one dead letter, with its payload masked")
                 .answers(&[(200, Json("Letter")), (404, Problem)]),
             get(letters::show::<W>),
+        ),
+        (
+            route(REVEAL, "GET", "/v1/letters/{run}/{step}/{item}/payload", "revealLetter")
+                .says("Reveal the arguments with which a task failed, as they are stored")
+                .answers(&[(200, Json("Payload")), (404, Problem)]),
+            get(values::of_letter::<W>),
         ),
         (
             route(OPERATE, "POST", "/v1/letters/{run}/{step}/{item}/redrive", "redriveLetter")

@@ -13,6 +13,8 @@ pub enum Role {
     Read,
     /// Submit runs.
     Submit,
+    /// Read inputs, results and the payloads of letters as they are stored.
+    Reveal,
     /// Send commands to runs, redrive and discard letters, upload workflows.
     Operate,
     /// Remove runs.
@@ -21,9 +23,10 @@ pub enum Role {
 
 impl Role {
     /// Every role with its name, from the least.
-    pub const ALL: [(&str, Self); 4] = [
+    pub const ALL: [(&str, Self); 5] = [
         ("read", Self::Read),
         ("submit", Self::Submit),
+        ("reveal", Self::Reveal),
         ("operate", Self::Operate),
         ("admin", Self::Admin),
     ];
@@ -259,7 +262,7 @@ mod tests {
         assert_eq!(tokens.find(b"another-token-1234"), None);
         for (line, why) in [
             ("ci submit".to_owned(), "NAME ROLE DIGEST"),
-            (format!("ci root {DIGEST}"), "read, submit, operate, admin"),
+            (format!("ci root {DIGEST}"), "read, submit, reveal, operate, admin"),
             (format!("c/i submit {DIGEST}"), "letters"),
             ("ci submit 0123456789abcdef".to_owned(), "SHA-256"),
             (format!("ci submit {DIGEST} most=3"), "unfinished or bytes"),

@@ -148,9 +148,12 @@ export function letter(root, app, signal) {
   let id = null;
   let found = null;
   let refusal = null;
+  /// The payload as it is stored, once it was asked for.
+  let revealed = null;
 
   clicks(root, {
     again: load,
+    reveal,
     redrive: () => redrive(id, app, load),
     discard: () => discard(id, app, load),
   }, signal);
@@ -167,6 +170,16 @@ export function letter(root, app, signal) {
     } catch (error) {
       if (signal.aborted) return;
       refusal = error;
+    }
+    draw();
+  }
+
+  async function reveal() {
+    try {
+      revealed = await get(`/v1/letters/${id}/payload`, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      app.tell(error.message, true);
     }
     draw();
   }
@@ -193,8 +206,15 @@ export function letter(root, app, signal) {
       h("section", { class: "callout bad" }, h("h2", {}, "Error"), failure(found.error)),
       found.first_error ? h("section", {}, h("h2", {}, "First failure"), failure(found.first_error)) : null,
       found.last_error ? h("section", {}, h("h2", {}, "Last failure"), failure(found.last_error)) : null,
-      h("section", {}, h("h2", {}, "Arguments, masked"),
-        found.payload_kept ? h("pre", { tabindex: 0 }, JSON.stringify(found.payload, null, 2)) : h("p", { class: "dim" }, "They were too large or too deeply nested to keep.")));
+      h("section", {}, h("h2", {}, revealed ? "Arguments" : "Arguments, masked"), payload()));
+  }
+
+  function payload() {
+    if (!found.payload_kept) return h("p", { class: "dim" }, "They were too large or too deeply nested to keep.");
+    return [
+      h("pre", { tabindex: 0 }, JSON.stringify((revealed ?? found).payload, null, 2)),
+      revealed ? null : h("p", { class: "dim" }, "The audit trail notes who reveals them. ", h("button", { type: "button", "data-do": "reveal" }, "Reveal")),
+    ];
   }
 
   const looking = setInterval(() => document.hidden || load(), LOOK);

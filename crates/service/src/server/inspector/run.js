@@ -8,6 +8,8 @@ import { ago, clock, count, cut, length, many, now, phase } from "./words.js";
 
 /// The newest events that are shown.
 const EVENTS = 60;
+/// The results that are shown at once.
+const VALUES = 50;
 const OVER = ["completed", "failed", "cancelled"];
 
 export function run(root, app, signal) {
@@ -17,6 +19,8 @@ export function run(root, app, signal) {
   let events = [];
   let from = 0;
   let narrow = false;
+  /// The input and the results, once they were asked for.
+  let values = null;
 
   const again = often(400, async () => {
     try {
@@ -31,7 +35,9 @@ export function run(root, app, signal) {
   clicks(root, {
     again,
     copy: () => navigator.clipboard?.writeText(id).then(() => app.tell("The run's id is copied."), () => {}),
-    step: (element) => reveal(element.dataset.step),
+    step: (element) => look_at(element.dataset.step),
+    reveal: () => reveal(null),
+    "more-values": () => reveal(values.next),
     "more-tasks": () => { from += PAGE; draw(); },
     "less-tasks": () => { from = Math.max(0, from - PAGE); draw(); },
     pause: () => command("pause", { title: "Hold this run's retries?", word: "Pause", reason: true }),
@@ -43,7 +49,7 @@ export function run(root, app, signal) {
     const step = event.target.closest?.("[data-do=step]");
     if (step && (event.key === "Enter" || event.key === " ")) {
       event.preventDefault();
-      reveal(step.dataset.step);
+      look_at(step.dataset.step);
     }
   }, { signal });
   const wide = new ResizeObserver(([box]) => {
@@ -65,7 +71,7 @@ export function run(root, app, signal) {
     }
   }
 
-  function reveal(step) {
+  function look_at(step) {
     const all = tasks(run.steps);
     const at = all.findIndex((one) => one.step.step === step);
     if (at < 0) return app.tell(`No task of ${cut(step, 40)} has begun.`);
@@ -75,6 +81,17 @@ export function run(root, app, signal) {
     details.open = true;
     details.querySelector("summary").focus();
     details.scrollIntoView({ block: "nearest" });
+  }
+
+  async function reveal(after) {
+    try {
+      const page = await get(`/v1/runs/${id}/values?limit=${VALUES}${after ? `&after=${after}` : ""}`, signal);
+      values = { ...page, results: [...(after ? values.results : []), ...page.results] };
+    } catch (error) {
+      if (signal.aborted) return;
+      app.tell(error.message, true);
+    }
+    draw();
   }
 
   async function open(route) {
@@ -116,7 +133,7 @@ export function run(root, app, signal) {
     show(root, back(), header(), refusal ? app.refused(refusal) : null, last_error(), waits(),
       section("Graph", graph(run.steps, narrow), legend(run.steps)),
       section("Attempts and delays", timeline(all, span(run), from), more(all)),
-      queue(), history());
+      queue(), given(), history());
   }
 
   function back() {
@@ -201,6 +218,22 @@ export function run(root, app, signal) {
           cell(row.max_retries ?? "unlimited"), cell(row.backoff_kind), cell(row.retry_kind),
           cell(row.scheduled_at && ago(row.scheduled_at)), cell(row.timeout_at && ago(row.timeout_at))))))),
     run.queue.length > 20 ? h("p", { class: "dim" }, `and ${count(run.queue.length - 20)} more`) : null);
+  }
+
+  /// What went into the run and what came out of it.
+  function given() {
+    const button = (name, word) => h("button", { type: "button", "data-do": name, "data-key": name }, word);
+    const value = (name, of) => [h("h3", {}, name), h("pre", { tabindex: 0 }, JSON.stringify(of, null, 2))];
+    return section("Input and results",
+      h("p", { class: "dim" }, "As they are stored; the audit trail notes who reveals them. ", button("reveal", values ? "Reveal again" : "Reveal")),
+      values && value("Input", values.input),
+      values?.results.map((one) => value(one.item || fans_out(one.step) ? `${one.step}[${one.item}]` : one.step, one.result)),
+      values && !values.results.length ? h("p", { class: "dim" }, "No task has a result yet.") : null,
+      values?.next ? button("more-values", "More results") : null);
+  }
+
+  function fans_out(step) {
+    return (run.steps.find((one) => one.step === step)?.tasks?.length ?? 0) > 1;
   }
 
   function history() {

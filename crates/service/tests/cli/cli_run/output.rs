@@ -48,7 +48,7 @@ fn h14_recovery_is_short() {
     ✔ fetch [COMPLETED after 3 attempts] (#s total)
       ↻ Recovered after 2 retries
     ✔ w [RUN COMPLETED] (#s total)
-    Result of fetch: {"rows":["***","***"],"success":"***"}
+    Result of fetch: {"rows":[7,8],"success":true}
     📊 RETRY STATISTICS
     ├─ Total events with retries: 1
     ├─ Succeeded after retry: 1 (100%)
@@ -103,7 +103,7 @@ fn h14_detailed_prints_all() {
     ✔ fetch [COMPLETED after 2 attempts] (#s total)
       ↻ Recovered after 1 retry
     ✔ w [RUN COMPLETED] (#s total)
-    Result of fetch: {"rows":["***","***"],"success":"***"}
+    Result of fetch: {"rows":[7,8],"success":true}
     📊 RETRY STATISTICS
     ├─ Total events with retries: 1
     ├─ Succeeded after retry: 1 (100%)
@@ -154,7 +154,7 @@ fn a_routed_failure_reads_as_a_tale() {
     🔧 handle [STARTED]
     ✔ handle [COMPLETED] (#s)
     ✔ w [RUN COMPLETED] (#s total)
-    Result of handle: {"paged":"***"}
+    Result of handle: {"paged":true}
     📊 RETRY STATISTICS
     ├─ Total events with retries: 0
     ├─ Succeeded after retry: 0 (0%)
@@ -191,7 +191,7 @@ fn ir_text_runs() {
     ✔ put [COMPLETED after 2 attempts] (#s total)
       ↻ Recovered after 1 retry
     ✔ p [RUN COMPLETED] (#s total)
-    Result of put: {"rows":["***","***"],"success":"***"}
+    Result of put: {"rows":[7,8],"success":true}
     📊 RETRY STATISTICS
     ├─ Total events with retries: 2
     ├─ Succeeded after retry: 2 (100%)

@@ -7,7 +7,8 @@ const HEADER: &str = "hdr5ecretA1b2C3d4";
 const VARIABLE: &str = "env5ecretA1b2C3d4";
 const QUERY: &str = "qry5ecretA1b2C3d4";
 const INPUT: &str = "inp5ecretA1b2C3d4";
-const REPLY: &str = r#"{"success":true,"token":"rep5ecretA1b2C3d4","rows":["rep5ecretA1b2C3d4"]}"#;
+const REPLY: &str =
+    r#"{"success":true,"token":"rep5ecretA1b2C3d4","rows":["Bearer rep5ecretA1b2C3d4"]}"#;
 const ERROR: &str =
     r#"{"error":"denied for Bearer rep5ecretA1b2C3d4","password":"rep5ecretA1b2C3d4"}"#;
 
@@ -61,6 +62,72 @@ fn c14_no_secret_is_printed_or_logged() {
     assert_eq!(seen[0].header("authorization"), format!("Bearer {VARIABLE}"));
     assert_eq!(seen[0].header("x-api-key"), HEADER);
     assert!(seen[0].path.contains(QUERY) && seen[0].body.contains(INPUT), "they were sent");
+}
+
+/// Results are for use: what looks like a secret is masked, all else is shown, on one line.
+#[test]
+fn decision_20_results_are_printed_and_only_their_shape_on_request() {
+    let endpoint = Endpoint::new(|_| {
+        Answer::Status(
+            200,
+            r#"{"id":"ord-7","sum":12.5,"token":"x","says":"a\nb\u001b[2J","paid":true}"#,
+        )
+    });
+    let workspace = Workspace::new();
+    workspace.write("w.toml", workflow(&endpoint.url("/ok")));
+    let said = |more: &[&str]| {
+        let mut command =
+            workspace.command(&[&["run", "w.toml", "--input", r#"{"password":1}"#], more].concat());
+        command.env("SECRET", "Bearer x");
+        let done = done(command);
+        assert_eq!(done.code, Some(0), "{done:?}");
+        done.out.lines().find(|line| line.starts_with("Result of")).unwrap().to_owned()
+    };
+    let shown =
+        r#"Result of fetch: {"id":"ord-7","paid":true,"says":"a\nb","sum":12.5,"token":"***"}"#;
+    let shape =
+        r#"Result of fetch: {"id":"***","paid":"***","says":"***","sum":"***","token":"***"}"#;
+    assert_eq!(said(&["--key", "a"]), shown);
+    assert_eq!(said(&["--new", "--mask"]), shape);
+    // The run of the key has ended: nothing is asked again, and its result is read from the store.
+    assert_eq!(said(&["--key", "a"]), shown);
+    assert_eq!(said(&["--key", "a", "--mask"]), shape);
+    assert_eq!(endpoint.seen().len(), 2);
+}
+
+#[test]
+fn decision_20_values_are_revealed_as_they_are_stored() {
+    let endpoint = Endpoint::new(|seen| match seen.path.starts_with("/ends") {
+        true => Answer::Status(400, ERROR),
+        false => Answer::Status(200, REPLY),
+    });
+    let workspace = Workspace::new();
+    let input = format!(r#"{{"password":"{INPUT}"}}"#);
+    for path in ["/ok", "/ends"] {
+        workspace.write("w.toml", workflow(&endpoint.url(path)));
+        let mut command = workspace.command(&["run", "w.toml", "--new", "--input", &input]);
+        command.env("SECRET", "Bearer x");
+        done(command);
+        let run = workspace.newest();
+        let said = workspace.well(&["inspect", &run, "--reveal"]);
+        assert!(said.contains(&format!("Input: {input}\n")), "{said}");
+        assert_eq!(said.contains("Result of fetch: "), path == "/ok", "{said}");
+        assert_eq!(
+            said.matches("rep5ecretA1b2C3d4").count(),
+            if path == "/ok" { 2 } else { 0 },
+            "{said}"
+        );
+        let json = workspace.json(&["inspect", &run, "--reveal"]);
+        assert_eq!(json["input"]["password"], INPUT);
+        silent(&workspace.run(&["inspect", &run]));
+    }
+    let run = workspace.newest();
+    let letter = format!("{run}/0/0");
+    let said = workspace.well(&["dlq", "show", &letter, "--reveal"]);
+    assert!(said.contains(&format!("Arguments: {input}\n")), "{said}");
+    let json = workspace.json(&["dlq", "show", &letter, "--reveal"]);
+    assert_eq!(json["payload"]["password"], INPUT);
+    silent(&workspace.run(&["dlq", "show", &letter]));
 }
 
 #[test]

@@ -11,13 +11,13 @@ const ONCE: &str =
 const SLOW: &str = "work_config = { max_retries = 3, backoff = 60000 }";
 
 impl Workspace {
-    fn well(&self, args: &[&str]) -> String {
+    pub(super) fn well(&self, args: &[&str]) -> String {
         let done = self.run(args);
         assert_eq!(done.code, Some(0), "{args:?}: {done:?}");
         done.out
     }
 
-    fn json(&self, args: &[&str]) -> Value {
+    pub(super) fn json(&self, args: &[&str]) -> Value {
         serde_json::from_str(&self.well(&[args, &["--json"]].concat())).unwrap()
     }
 
@@ -29,7 +29,7 @@ impl Workspace {
     }
 
     /// The id of the only run, or of the newest.
-    fn newest(&self) -> String {
+    pub(super) fn newest(&self) -> String {
         let runs = self.json(&["list"])["runs"].as_array().unwrap().clone();
         runs.last().unwrap()["run"].as_str().unwrap().to_owned()
     }

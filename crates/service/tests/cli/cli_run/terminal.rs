@@ -105,7 +105,7 @@ fn h14_on_a_terminal_lines_are_live_and_folded_on_recovery() {
     ✔ fetch [COMPLETED after 3 attempts] (#s total)
       ↻ Recovered after 2 retries
     ✔ w [RUN COMPLETED] (#s total)
-    Result of fetch: {"rows":["***","***"],"success":"***"}
+    Result of fetch: {"rows":[7,8],"success":true}
     📊 RETRY STATISTICS
     ├─ Total events with retries: 1
     ├─ Succeeded after retry: 1 (100%)

@@ -51,6 +51,10 @@ fn c18_a_letter_is_shown_and_put_aside() {
     page.browser.click(".letters .row");
     page.says(".callout", "card declined");
     page.says("pre", "***");
+    page.browser.click("[data-do=reveal]");
+    page.says("pre", "card declined");
+    page.finds("[data-do=reveal]", 0);
+    page.browser.run("scrollTo(0, 0)");
     page.says(".facts", &run);
     page.browser.click("[data-do=discard]");
     page.browser.write("#reason", "nobody <b>needs</b> it");

@@ -83,6 +83,30 @@ fn h16_a_run_is_followed_until_it_ends() {
 
 #[test]
 #[ignore = "needs Chromium and ChromeDriver: scripts/test.sh installs them"]
+fn decision_20_input_and_results_are_shown_on_request() {
+    let page = Inspected::new();
+    let items: Vec<String> = (0..60).map(|n| format!("item {n} of {n}")).collect();
+    let text = "workflow = \"each\"\n[[steps]]\nid = \"s\"\naction = \"echo\"\n\
+                for_each = \"${input.of}\"\nargs = { got = \"${item}\" }\n";
+    let run = page.work_off(text, &json!({ "of": items, "secret": "hunter2 <b>" }));
+    page.open(&format!("#/runs/{run}"));
+    page.says(".run-head .phase", "completed");
+    let hidden = page.value("!document.body.textContent.includes('hunter2')");
+    assert_eq!(hidden, true);
+    page.browser.click("[data-do=reveal]");
+    page.says("pre", "hunter2 <b>");
+    // The input and a page of results, then the rest.
+    page.finds("pre", 51);
+    page.browser.click("[data-do=more-values]");
+    page.finds("pre", 61);
+    page.finds("[data-do=more-values]", 0);
+    assert_eq!(page.texts("h3")[60], "s[59]");
+    assert!(page.texts("pre")[60].contains("item 59 of 59"));
+    page.is_sound();
+}
+
+#[test]
+#[ignore = "needs Chromium and ChromeDriver: scripts/test.sh installs them"]
 fn h17_a_run_is_paused_resumed_and_cancelled() {
     let page = Inspected::new();
     let run = page.submit(&one("gatehouse", "gated", ""), &nothing());

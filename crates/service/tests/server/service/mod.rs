@@ -23,5 +23,6 @@ mod runs;
 mod secrets;
 mod shutdown;
 mod trouble;
+mod values;
 mod watch;
 mod workflows;

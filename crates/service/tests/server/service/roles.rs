@@ -10,7 +10,7 @@ use super::client::Client;
 use super::kit::{Memory, Served, memory, one, serve_with, submission};
 
 /// What each role may do beside what those before it may. `None`: everybody, without a token.
-const TABLE: [(Option<Role>, &[&str]); 5] = [
+const TABLE: [(Option<Role>, &[&str]); 6] = [
     (None, &["GET /healthz", "GET /openapi.json", "GET /readyz"]),
     (
         Some(Role::Read),
@@ -30,6 +30,10 @@ const TABLE: [(Option<Role>, &[&str]); 5] = [
         ],
     ),
     (Some(Role::Submit), &["POST /v1/runs"]),
+    (
+        Some(Role::Reveal),
+        &["GET /v1/letters/{run}/{step}/{item}/payload", "GET /v1/runs/{run}/values"],
+    ),
     (
         Some(Role::Operate),
         &[
@@ -71,8 +75,13 @@ fn of(served: &Served<Memory>, name: &str) -> Client {
     served.client.with("authorization", &format!("Bearer {}", secret(name)))
 }
 
-const ONE_EACH: [(&str, &str); 4] =
-    [("reader", "read"), ("ci", "submit"), ("ops", "operate"), ("root", "admin")];
+const ONE_EACH: [(&str, &str); 5] = [
+    ("reader", "read"),
+    ("ci", "submit"),
+    ("support", "reveal"),
+    ("ops", "operate"),
+    ("root", "admin"),
+];
 
 /// The table of the service is the one above, and is in the document.
 #[tokio::test]
@@ -181,6 +190,8 @@ async fn x17_the_trail_says_who_did_what() {
     of(&served, "ci").post(&path("cancel"), &json!({})).await.expect(403);
     served.client.post(&path("cancel"), &json!({})).await.expect(401);
     of(&served, "ops").post(&path("cancel"), &json!({})).await.expect(200);
+    of(&served, "support").get(&path("values")).await.expect(200);
+    of(&served, "ci").get(&path("values")).await.expect(403);
     // Whoever only reads leaves no line.
     of(&served, "reader").get(&path("events?from=0&limit=1")).await;
     let lines = paper.lines();
@@ -197,6 +208,8 @@ async fn x17_the_trail_says_who_did_what() {
         ("ci", "submit", "cancelRun", 403),
         ("-", "-", "cancelRun", 401),
         ("ops", "operate", "cancelRun", 200),
+        ("support", "reveal", "revealRun", 200),
+        ("ci", "submit", "revealRun", 403),
     ];
     let wanted = wanted.map(|(who, role, did, n)| (who.into(), role.into(), did.into(), n));
     assert_eq!(told, wanted);
