@@ -1,5 +1,39 @@
 #!/usr/bin/env bash
 # Compiles as rustc does, and lints on the way: RUSTC_WORKSPACE_WRAPPER=scripts/lint.sh cargo test.
-# `cargo clippy` would check every crate once more, the dependencies too.
+# `cargo clippy` and `cargo doc` would check every crate once more, the dependencies too.
+#
+# Where DOCS names a folder, each library is documented there as well: in `whole` with everything that
+# it has, and in `promised` without the feature `unstable`.
 set -euo pipefail
-exec clippy-driver "$@" -D warnings
+
+document() {
+  local to=$1
+  shift
+  local said=()
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --crate-name | --check-cfg | --extern | -L) said+=("$1" "$2") && shift ;;
+      --cfg)
+        if [ "$to" = whole ] || [ "$2" != 'feature="unstable"' ]; then said+=("$1" "$2"); fi
+        shift
+        ;;
+      -C | --crate-type | --out-dir) shift ;;
+      --edition=* | *.rs) said+=("$1") ;;
+    esac
+    shift
+  done
+  rustdoc "${said[@]}" --error-format=human -D warnings --out-dir "$DOCS/$to" >&2
+}
+
+if [ -n "${DOCS:-}" ] && [[ " $* " == *" --crate-type lib "* ]]; then
+  # The first argument is the compiler.
+  document whole "${@:2}" &
+  whole=$!
+  document promised "${@:2}" &
+  promised=$!
+  clippy-driver "$@" -D warnings
+  wait "$whole"
+  wait "$promised"
+else
+  exec clippy-driver "$@" -D warnings
+fi

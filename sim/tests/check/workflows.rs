@@ -122,13 +122,13 @@ fn an_order_that_is_rolled_back() {
         compensates = "charge"
         action = "refund"
         args = { charge = "${result.id}", why = "${_last_error.code}" }
-        retry = "[retry: 10, backoff: 5s]"
+        retry = "[retry: 6, backoff: 1s]"
         [[steps]]
         id = "release"
         compensates = "reserve"
         action = "release"
         args = { item = "${item}", undone = "${result}" }
-        retry = "[retry: 10, backoff: 5s]"
+        retry = "[retry: 6, backoff: 1s]"
     "#,
     );
 }

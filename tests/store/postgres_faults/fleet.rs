@@ -99,6 +99,8 @@ impl Fleet {
                 "--exact",
                 "--include-ignored",
                 "--nocapture",
+                // With one, the harness would begin the node's first line.
+                "--test-threads=2",
             ])
             .env(PLAN, serde_json::to_string(&self.plan).unwrap())
             .stdin(Stdio::piped())

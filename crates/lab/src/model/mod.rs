@@ -90,7 +90,12 @@ pub enum GiveUpAction {
     /// The same, and the task is kept as a dead letter.
     DeadLetter,
     /// It begins the same task anew after a while; the latency counts from the first begin.
-    Again(Nanos),
+    Again {
+        /// How long after.
+        wait: Nanos,
+        /// In which share of cases, in millionths; else the task is dropped.
+        millionths: u32,
+    },
     /// The client begins no more tasks.
     Leave,
 }
@@ -128,7 +133,7 @@ pub struct Tokens {
     pub capacity: u64,
     /// What it holds at first.
     pub initial: u64,
-    /// What each failed attempt takes, as far as there is some.
+    /// What each failed attempt takes, as far as there is some or `debt` allows it.
     pub per_failure: u64,
     /// What each retry takes. It is denied where there is less.
     pub per_retry: u64,
@@ -140,6 +145,8 @@ pub struct Tokens {
     pub per_second: u64,
     /// A retry is denied where the bucket holds no more than this.
     pub threshold: Option<u64>,
+    /// How far below zero failures may take it.
+    pub debt: u64,
 }
 
 /// A callee.
@@ -184,8 +191,10 @@ pub struct Service {
 pub struct Queue {
     /// Which is next.
     pub order: Order,
-    /// The most that wait; others get a 503.
+    /// The most that wait.
     pub capacity: u32,
+    /// Whether others are dropped without an answer; else they get a 503.
+    pub drops: bool,
     /// The longest that one waits; then it gets a 503.
     pub timeout: Option<Nanos>,
 }

@@ -38,7 +38,7 @@ pub(super) const EDGE_KEYS: [&str; 19] = [
 ];
 const CLASS_KEYS: [&str; 5] = ["count", "arrivals", "tasks_per_client", "give_up", "deadline"];
 const ARRIVALS: [&str; 4] = ["constant", "poisson", "closed", "burst"];
-const TOKENS: [&str; 8] = [
+const TOKENS: [&str; 9] = [
     "capacity",
     "initial",
     "per_failure",
@@ -47,6 +47,7 @@ const TOKENS: [&str; 8] = [
     "per_first",
     "per_second",
     "threshold",
+    "debt",
 ];
 const GIVE_UPS: [(&str, GiveUpAction); 3] = [
     ("drop", GiveUpAction::Drop),
@@ -108,9 +109,10 @@ fn arrivals(node: &Node, help: &str, files: &Files) -> Result<Arrivals, Diagnost
 
 fn give_up(node: &Node) -> Result<GiveUpAction, Diagnostic> {
     if let Data::Table(_) = node.data {
-        let fields = node.fields(&["again"])?;
-        let wait = fields.require("again", "write give_up = { again = \"10s\" }")?;
-        return wait.timeout(SECOND).map(GiveUpAction::Again);
+        let fields = node.fields(&["again", "share"])?;
+        let wait = time(fields.require("again", "write give_up = { again = \"10s\" }")?)?;
+        let share = fields.get("share").map_or(Ok(1.0), share)?;
+        return Ok(GiveUpAction::Again { wait, millionths: (share * 1e6).round() as u32 });
     }
     node.choice(&GIVE_UPS)
         .map_err(|e| e.help_with("use \"drop\", \"dead_letter\", \"leave\" or { again = \"10s\" }"))
@@ -205,10 +207,15 @@ fn tokens(node: &Node) -> Result<Tokens, Diagnostic> {
         per_first: count("per_first")?.unwrap_or(0),
         per_second: count("per_second")?.unwrap_or(0),
         threshold: count("threshold")?,
+        debt: count("debt")?.unwrap_or(0),
     };
     if tokens.per_failure == 0 && tokens.per_retry == 0 {
         let error = node.place.error("nothing takes tokens, so they limit nothing");
         return Err(error.help_with("add per_retry = 1 or per_failure = 1"));
+    }
+    if let Some(node) = fields.get("debt").filter(|_| tokens.per_failure == 0) {
+        let error = node.place.error("this has no effect, as failures take no tokens");
+        return Err(error.help_with("add per_failure = 1, or leave it out"));
     }
     Ok(tokens)
 }

@@ -240,7 +240,7 @@ pub fn usual(policy: &Policy, outage: Nanos) -> Scenario {
         name: "service".into(),
         workers: 10,
         time: Distribution::Exponential(Nanos::from_millis(100)),
-        queue: Queue { order: Order::Fifo, capacity: 1_000, timeout: None },
+        queue: Queue { order: Order::Fifo, capacity: 1_000, drops: false, timeout: None },
         work_for_gone: true,
         slower: None,
         errors: Series::constant(0.0),

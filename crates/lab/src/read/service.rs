@@ -30,7 +30,7 @@ const KEYS: [&str; 16] = [
     "calls",
     "holds_worker",
 ];
-const QUEUE: [&str; 4] = ["order", "capacity", "timeout", "lifo_over"];
+const QUEUE: [&str; 5] = ["order", "capacity", "full", "timeout", "lifo_over"];
 const ROWS: [(&str, Row); 2] =
     [("transaction", Row::Transaction), ("read_then_write", Row::ReadThenWrite)];
 
@@ -88,7 +88,8 @@ fn alone(entry: &Entry, files: &Files) -> Result<Service, Diagnostic> {
     })
 }
 
-const UNBOUNDED: Queue = Queue { order: Order::Fifo, capacity: u32::MAX, timeout: None };
+const UNBOUNDED: Queue =
+    Queue { order: Order::Fifo, capacity: u32::MAX, drops: false, timeout: None };
 
 fn queue(node: &Node) -> Result<Queue, Diagnostic> {
     let fields = node.fields(&QUEUE)?;
@@ -113,7 +114,13 @@ fn queue(node: &Node) -> Result<Queue, Diagnostic> {
     }
     let capacity = fields.get("capacity").map_or(Ok(u32::MAX), |n| n.count(0, u32::MAX))?;
     let timeout = fields.get("timeout").map(|n| n.timeout(SECOND)).transpose()?;
-    Ok(Queue { order, capacity, timeout })
+    let full = [("refuse", false), ("drop", true)];
+    let drops = fields.get("full").map_or(Ok(false), |n| n.choice(&full))?;
+    if let Some(node) = fields.get("full").filter(|_| capacity == u32::MAX) {
+        let error = node.place.error("this has no effect, as the queue is never full");
+        return Err(error.help_with("add capacity = 100, or leave it out"));
+    }
+    Ok(Queue { order, capacity, drops, timeout })
 }
 
 fn slower(node: &Node) -> Result<Slower, Diagnostic> {

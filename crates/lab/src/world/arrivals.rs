@@ -15,6 +15,8 @@ pub(super) struct Clients {
     chance: Chance,
     /// Which client gets the next task of an open stream.
     whose: Chance,
+    /// Whether a task that failed begins anew.
+    persists: Chance,
     /// The rate of an open stream, spikes included.
     rate: Option<(Series, bool)>,
     begun: u64,
@@ -34,6 +36,7 @@ impl Clients {
         Self {
             chance: Chance::of(seed, 1_000 + number),
             whose: Chance::of(seed, 2_000 + number),
+            persists: Chance::of(seed, 6_000 + number),
             rate: match &class.arrivals {
                 Arrivals::Open { rate, poisson } => Some((rate.clone(), *poisson)),
                 _ => None,
@@ -173,7 +176,11 @@ impl World<'_> {
             *busy -= 1;
         }
         let again = match model.give_up {
-            GiveUpAction::Again(wait) if !well => Some(wait),
+            GiveUpAction::Again { wait, millionths } if !well => {
+                let again = millionths == 1_000_000
+                    || clients.persists.unit() * 1e6 < f64::from(millionths);
+                again.then_some(wait)
+            }
             _ => None,
         };
         clients.in_progress -= u64::from(again.is_none());

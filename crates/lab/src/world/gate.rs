@@ -105,13 +105,13 @@ impl Gate {
 
     /// What the policy's budget and the bucket hold, in tokens.
     pub(super) fn tokens(&self, edge: &Edge, now: Timestamp) -> Option<f64> {
-        let own = edge.tokens.map(|_| self.bucket.holds);
+        let own = edge.tokens.map(|t| self.bucket.holds as f64 - t.debt as f64);
         let budget = edge.guards.retry_budget.as_ref();
         let of_budget = budget.map(|b| {
             let held = self.guards.standing(now).tokens_millionths;
-            held.unwrap_or(u64::from(b.initial) * 1_000_000)
+            held.unwrap_or(u64::from(b.initial) * 1_000_000) as f64
         });
-        own.or(of_budget).map(|millionths| millionths as f64 / 1e6)
+        own.or(of_budget).map(|millionths| millionths / 1e6)
     }
 }
 
@@ -119,13 +119,18 @@ impl Gate {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     rules: Tokens,
+    /// Counted from the lowest that it may hold, so `debt` stands for an empty bucket.
     holds: u64,
     at: Timestamp,
 }
 
 impl Bucket {
     pub(super) fn new(rules: Tokens) -> Self {
-        Self { rules, holds: rules.initial.min(rules.capacity), at: Timestamp::default() }
+        Self {
+            rules,
+            holds: rules.debt + rules.initial.min(rules.capacity),
+            at: Timestamp::default(),
+        }
     }
 
     fn add(&mut self, millionths: u64, now: Timestamp) {
@@ -138,7 +143,7 @@ impl Bucket {
             self.at = self.at.after(Nanos::new(u64::try_from(used).unwrap_or(u64::MAX)));
         }
         let all = self.holds.saturating_add(by_time).saturating_add(millionths);
-        self.holds = all.min(self.rules.capacity);
+        self.holds = all.min(self.rules.debt + self.rules.capacity);
     }
 
     pub(super) fn first(&mut self, now: Timestamp) {
@@ -157,10 +162,11 @@ impl Bucket {
     /// Whether a retry may be made; then it is paid for.
     pub(super) fn retry(&mut self, now: Timestamp) -> bool {
         self.add(0, now);
-        let enough = self.holds >= self.rules.per_retry
-            && self.rules.threshold.is_none_or(|threshold| self.holds > threshold);
+        let Tokens { debt, per_retry, threshold, .. } = self.rules;
+        let enough = self.holds >= debt + per_retry
+            && threshold.is_none_or(|threshold| self.holds > debt + threshold);
         if enough {
-            self.holds -= self.rules.per_retry;
+            self.holds -= per_retry;
         }
         enough
     }

@@ -39,7 +39,11 @@ impl World<'_> {
         let server = &self.servers[service];
         if !server.has_worker() && server.queued >= model.queue.capacity {
             self.measure.rejected(service);
-            self.reply(id, Reply::Failed(Fault::Overloaded));
+            if model.queue.drops {
+                self.drop_unanswered(id);
+            } else {
+                self.reply(id, Reply::Failed(Fault::Overloaded));
+            }
             return;
         }
         self.sum_up(service);
@@ -248,6 +252,13 @@ impl World<'_> {
         self.answered(call, id);
         if let Some(wait) = wait.filter(|_| self.waits(call, attempt)) {
             self.later(wait, Event::Answer { call, attempt, reply });
+        }
+    }
+
+    /// Forgets a request; its caller notices by its timeout.
+    fn drop_unanswered(&mut self, id: Id) {
+        if let Some(request) = self.requests.take(id) {
+            self.answered(request.call, id);
         }
     }
 

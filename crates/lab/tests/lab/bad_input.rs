@@ -104,6 +104,16 @@ fn each_mistake_is_named_with_its_line_its_field_and_what_to_write() {
     );
     check(
         "retry = \"[retry: 3]\"",
+        "tokens = { capacity = 10, per_retry = 1, debt = 5 }",
+        "5:49: clients.web.tokens.debt: this has no effect, as failures take no tokens (add per_failure = 1, or leave it out)",
+    );
+    check(
+        "retry = \"[retry: 3]\"",
+        "give_up = { again = \"1s\", share = 2 }",
+        "5:35: clients.web.give_up.share: the share is above 1 (use 0 to 1)",
+    );
+    check(
+        "retry = \"[retry: 3]\"",
         "step = \"a\"",
         "5:8: clients.web.step: a step needs its workflow (add workflow = \"file.toml\")",
     );
@@ -131,6 +141,11 @@ fn each_mistake_is_named_with_its_line_its_field_and_what_to_write() {
         "time = \"100ms\"",
         "time = \"1s\"\nqueue = { order = \"adaptive_lifo\" }",
         "9:19: services.api.queue.order: an adaptive queue needs the length at which it turns (add lifo_over = 10)",
+    );
+    check(
+        "time = \"100ms\"",
+        "time = \"1s\"\nqueue = { full = \"drop\" }",
+        "9:18: services.api.queue.full: this has no effect, as the queue is never full (add capacity = 100, or leave it out)",
     );
     check(
         "time = \"100ms\"",

@@ -14,5 +14,6 @@ mod kit;
 mod layers;
 mod models;
 mod page;
+mod programs;
 mod published;
 mod queueing;

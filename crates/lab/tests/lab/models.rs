@@ -88,6 +88,11 @@ fn queues_are_bounded_in_length_and_time() {
     assert_eq!((seen.good(), seen.bad(), seen.services[0].rejected), (3, 2, 2));
     let seen = burst(5, "", &format!("{ONE}\nqueue = {{ timeout = \"15s\" }}"), "");
     assert_eq!((seen.good(), seen.bad()), (2, 3));
+    // Where nobody answers a caller, only its timeout tells it.
+    let full = format!("{ONE}\nqueue = {{ capacity = 2, full = \"drop\" }}");
+    let seen = burst(5, "retry = \"[retry: 1, backoff: 5s] [timeout: 40s]\"", &full, "");
+    assert_eq!((seen.good(), seen.services[0].rejected, seen.edges[0].timeouts), (5, 2, 2));
+    assert_eq!(seen.latency().most(), Nanos::from_secs(65), "40 s, 5 s and two others' work");
 }
 
 #[test]
@@ -144,6 +149,11 @@ fn clients_wait_for_their_own_and_do_what_they_are_told_after_a_failure() {
         (seen.good(), seen.classes[0].begun_anew, mean(&seen)),
         (2, 6, Nanos::from_secs(12))
     );
+    // Each failure is tried again in a quarter of cases: the sum of (0.8 / 4)^k calls for each task.
+    let share = "give_up = { again = \"1s\", share = 0.25 }";
+    let seen = burst(20_000, share, "workers = 9\ntime = \"0s\"\nerrors = 0.8", "");
+    let calls = seen.services[0].arrived as f64 / 20_000.0;
+    assert!((calls / 1.25 - 1.0).abs() < 0.01, "{calls}");
     let seen = burst(2, "give_up = \"dead_letter\"", failing, "");
     assert_eq!((seen.classes[0].failed, seen.classes[0].dead_letters), (2, 2));
     let closed = |more: &str| {
@@ -221,4 +231,14 @@ fn more_load_and_longer_triggers_stay_within_bounds() {
     );
     let none = model.with_trigger(0.0);
     assert_eq!((none.length, none.triggers.len()), (Nanos::from_secs(100), 0));
+}
+
+#[test]
+fn tokens_come_back_with_time() {
+    // Most looks come after less than a millionth of a token has.
+    let text = "length = \"20s\"\n[clients.c]\narrivals = { poisson = 20000 }\nto = \"s\"\nretry = \"[retry: 1]\"\n\
+                tokens = { capacity = 1, initial = 0, per_retry = 0.001, per_second = 0.01 }\n\
+                [services.s]\nworkers = 9\ntime = \"0s\"\nerrors = 1\n";
+    let edge = &run(text).total.edges[0];
+    assert!((edge.attempts - edge.calls).abs_diff(200) <= 1, "{}", edge.attempts - edge.calls);
 }

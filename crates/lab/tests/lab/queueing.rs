@@ -4,7 +4,7 @@ use retrial_lab::judge::{Verdict, judge};
 use retrial_lab::model::Scenario;
 use retrial_lab::world;
 
-use super::kit::scenario;
+use super::kit::{run, scenario};
 
 fn queue(workers: u32, load: f64, tasks: f64) -> Scenario {
     // The service time is 1 ms.
@@ -89,4 +89,23 @@ fn a_load_above_one_is_overloaded_and_one_below_recovers() {
         judge(&scenario(&text), 1, 1).verdict
     };
     assert_eq!((verdict(97), verdict(103)), (Verdict::Recovers, Verdict::Overloaded));
+}
+
+/// A queue of M/M/1/K turns away (1 - u) u^K / (1 - u^(K + 1)) of what comes (Kleinrock, Queueing
+/// Systems I, 3.6), whether it says so or not.
+#[test]
+fn a_bounded_queue_turns_away_as_computed() {
+    for (load, places, full) in [(0.8_f64, 5, "refuse"), (1.2, 10, "drop")] {
+        let rate = load * 1_000.0;
+        let text = format!(
+            "length = \"500s\"\n[clients.user]\narrivals = {{ poisson = {rate} }}\nto = \"s\"\n\
+             [services.s]\nworkers = 1\ntime = {{ exponential = \"1ms\" }}\n\
+             queue = {{ capacity = {}, full = \"{full}\" }}\n",
+            places - 1
+        );
+        let total = run(&text).total.services[0].clone();
+        let found = total.rejected as f64 / total.arrived as f64;
+        let wanted = (1.0 - load) * load.powi(places) / (1.0 - load.powi(places + 1));
+        assert!((found / wanted - 1.0).abs() < 0.02, "{load}: {found}, not {wanted}");
+    }
 }

@@ -18,10 +18,10 @@ const BUILT_WITH: [&str; 5] =
     [".cargo/config.toml", "Cargo.toml", "Cargo.lock", "crates/core/Cargo.toml", "sim/Cargo.toml"];
 
 /// The folders of the suites.
-const TESTS: [&str; 2] = ["crates/core/tests/", "tests/"];
+const TESTS: [&str; 3] = ["crates/core/tests/", "crates/lab/tests/", "tests/"];
 
 /// The folders of what is built.
-const CODE: [&str; 3] = ["crates/core/src/", "sim/src/", "src/"];
+const CODE: [&str; 4] = ["crates/core/src/", "crates/lab/src/", "sim/src/", "src/"];
 
 /// Rooms that no seed and no suite enters.
 const NOT_ENTERED: [&str; 3] = ["sim/src/cli/", "src/observe/otlp/", "src/store/postgres/"];
@@ -118,7 +118,8 @@ impl Cache {
     /// The result of `patch`, if it is known.
     #[must_use]
     pub fn outcome(&self, patch: &Patch) -> Option<Outcome> {
-        let swept = self.swept(patch)?;
+        let unseen = (!patch.is_simulated()).then_some(Swept { seeds: 0, found: None });
+        let swept = unseen.or_else(|| self.swept(patch))?;
         let seeds = swept.seeds;
         if let Some(found) = swept.found {
             return Some(Outcome::Seed(found));

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+/// The room of the laboratory.
+const LABORATORY: &str = "lab";
+
 /// A mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
@@ -76,6 +79,12 @@ impl Patch {
         Ok(patch)
     }
 
+    /// Whether a simulated world runs its code.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.room != LABORATORY
+    }
+
     /// The same for a control: its name says nothing about its room, and it needs no source.
     ///
     /// # Errors
@@ -93,7 +102,7 @@ impl Patch {
         let seen = head(heads, "Seen")?.unwrap_or_default();
         let survives = head(heads, "Survives")?;
         let file = file(diff)?;
-        let room = room(&file).ok_or(PatchError::NoDiff("it changes a file outside src"))?;
+        let room = room(&file).ok_or(PatchError::NoDiff("it changes a file of no room"))?;
         let places = places(diff)?;
         Ok(Self {
             name: name.to_owned(),
@@ -140,8 +149,12 @@ fn file(diff: &str) -> Result<String, PatchError> {
     }
 }
 
-/// The room of a file: `src/store/memory.rs` and `crates/core/src/time.rs`.
+/// The room of a file: `src/store/memory.rs` and `crates/core/src/time.rs`. All of the laboratory is
+/// one.
 fn room(file: &str) -> Option<String> {
+    if file.starts_with("crates/lab/src/") {
+        return Some(LABORATORY.to_owned());
+    }
     let inner = file.strip_prefix("crates/core/src/").or_else(|| file.strip_prefix("src/"))?;
     let room = inner.split('/').next()?;
     Some(room.trim_end_matches(".rs").to_owned())

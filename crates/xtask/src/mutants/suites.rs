@@ -15,13 +15,14 @@ const fn suite(name: &'static str, rooms: &'static [&'static str]) -> Suite {
 
 /// The core beside its models, the policies' tables, and the suites of the seams, which reach what
 /// no simulated world does.
-pub const SUITES: [Suite; 6] = [
+pub const SUITES: [Suite; 7] = [
     suite("run", &["run", "workflow"]),
     suite("policy", &["failure", "guard", "policy", "schedule", "time"]),
     suite("dialect", &["dialect"]),
     suite("store", &["store"]),
     suite("action", &["action"]),
     suite("engine", &["engine", "runtime"]),
+    suite("lab", &["lab"]),
 ];
 
 /// In the order in which a mutant of `room` meets them: the room's own, then the others. Each of the

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use xtask::mutants::{Patch, Processes, Scratch, Set, Tree, WorkspaceError};
 
-const ROOMS: [&str; 8] =
-    ["action", "engine", "failure", "guard", "policy", "run", "runtime", "store"];
+const ROOMS: [&str; 9] =
+    ["action", "engine", "failure", "guard", "lab", "policy", "run", "runtime", "store"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
@@ -53,7 +53,7 @@ fn the_page_is_about_these_mutants() {
 }
 
 /// Where the test programs of the packages lie.
-const PROGRAMS: [&str; 3] = ["tests", "crates/core/tests", "sim/tests"];
+const PROGRAMS: [&str; 4] = ["tests", "crates/core/tests", "crates/lab/tests", "sim/tests"];
 
 /// Whether there is a test `PROGRAM: module::name`: a file of the module, or the program's `main.rs`,
 /// with a function of that name.
