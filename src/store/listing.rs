@@ -34,6 +34,12 @@ pub struct RunHead {
     pub redrives: Option<LetterId>,
     /// How many of its dead letters wait.
     pub letters: u64,
+    /// The key that it was submitted with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The error code of its newest dead letter, whatever became of the letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
 }
 
 /// A page of runs.
@@ -59,14 +65,38 @@ pub struct RunFilter {
     pub text: Option<String>,
     /// Only runs with dead letters that wait.
     pub letters: bool,
+    /// Submitted with this key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// With this error code in their newest dead letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// Created at this time or later, store time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Created before this time, store time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+}
+
+/// What a list knows of a run without reading its record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marks<'a> {
+    pub(super) at: RunCursor,
+    pub(super) workflow: &'a str,
+    pub(super) phase: RunPhase,
+    pub(super) letters: u64,
+    pub(super) code: Option<&'a str>,
 }
 
 impl RunFilter {
     /// Whether the run matches.
     #[must_use]
     pub fn wants(&self, head: &RunHead) -> bool {
-        let RunHead { run, ref workflow, phase, letters, .. } = *head;
-        self.fits(self.ids().as_ref(), run, workflow, phase, letters)
+        let RunHead { run, created, ref workflow, phase, letters, .. } = *head;
+        let (at, code) = (RunCursor { created, run }, head.code.as_deref());
+        let is_its_key = self.key.is_none() || self.key == head.key;
+        is_its_key && self.fits(self.ids().as_ref(), Marks { at, workflow, phase, letters, code })
     }
 
     /// The ids that begin with the text; `None` if no id does.
@@ -83,18 +113,15 @@ impl RunFilter {
         Some(id(above)..=id(above | rest))
     }
 
-    /// Whether a run matches. `ids` are those that begin with the text.
-    pub(super) fn fits(
-        &self,
-        ids: Option<&RangeInclusive<RunId>>,
-        run: RunId,
-        workflow: &str,
-        phase: RunPhase,
-        letters: u64,
-    ) -> bool {
+    /// Whether a run matches, whatever its key. `ids` are those that begin with the text.
+    pub(super) fn fits(&self, ids: Option<&RangeInclusive<RunId>>, marks: Marks<'_>) -> bool {
+        let Marks { at: RunCursor { created, run }, workflow, phase, letters, code } = marks;
         self.phase.is_none_or(|wanted| wanted == phase)
             && self.workflow.as_ref().is_none_or(|wanted| wanted == workflow)
             && (!self.letters || letters > 0)
+            && self.code.as_ref().is_none_or(|wanted| code == Some(wanted))
+            && self.since.is_none_or(|since| created >= since)
+            && self.until.is_none_or(|until| created < until)
             && self.text.as_ref().is_none_or(|text| {
                 ids.is_some_and(|ids| ids.contains(&run)) || holds(workflow, text)
             })

@@ -47,6 +47,9 @@ pub(super) struct Record {
     pub(super) redrives: Option<LetterId>,
     pub(super) ended: Option<Timestamp>,
     pub(super) archived: Option<Timestamp>,
+    /// The error code of the newest dead letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) code: Option<Box<str>>,
     receipts: Vec<Receipt>,
 }
 
@@ -94,6 +97,7 @@ impl Record {
             redrives: create.redrives,
             ended: create.phase.is_terminal().then_some(now),
             archived: None,
+            code: None,
             receipts: Vec::new(),
         }
     }
@@ -123,6 +127,8 @@ impl Record {
             archived: self.archived,
             redrives: self.redrives,
             letters: self.waiting,
+            key: self.key.as_deref().map(Into::into),
+            code: self.code.as_deref().map(Into::into),
         }
     }
 }

@@ -62,6 +62,7 @@ impl<S: Records> Requests<'_, S> {
     ) -> Result<(), StoreError> {
         record.letters += rows.len() as u64;
         record.waiting += rows.len() as u64;
+        record.code = rows.last().map(|row| row.code.as_str().into()).or(record.code.take());
         rows.iter().try_for_each(|row| {
             let head = LetterHead {
                 id: LetterId { run, task: row.task },

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::listing::{AskRuns, Listed, RunCursor, RunFilter, Tally};
+use super::listing::{AskRuns, Listed, Marks, RunCursor, RunFilter, Tally};
 use super::records::Records;
 use super::requests::{Record, Requests};
 use super::seam::{RunPhase, StoreError};
@@ -27,13 +27,22 @@ struct Entry {
     phase: RunPhase,
     workflow: Arc<str>,
     waiting: u64,
+    code: Option<Box<str>>,
+}
+
+impl Entry {
+    fn marks(&self, at: RunCursor) -> Marks<'_> {
+        let Self { phase, workflow, waiting, code } = self;
+        Marks { at, workflow, phase: *phase, letters: *waiting, code: code.as_deref() }
+    }
 }
 
 impl RunIndex {
     /// Adds a run or replaces its entry.
     pub(super) fn put(&mut self, run: RunId, record: &Record) {
-        let Record { created, phase, waiting, .. } = *record;
-        let entry = Entry { phase, waiting, workflow: Arc::clone(&record.workflow) };
+        let Record { created, phase, waiting, ref code, .. } = *record;
+        let workflow = Arc::clone(&record.workflow);
+        let entry = Entry { phase, waiting, workflow, code: code.clone() };
         let before = self.runs.insert(RunCursor { created, run }, entry);
         *self.phases.entry(phase).or_default() += 1;
         self.waiting += waiting;
@@ -75,15 +84,25 @@ impl RunIndex {
         before: Option<RunCursor>,
         filter: &RunFilter,
     ) -> impl Iterator<Item = RunCursor> {
-        let older = match before {
-            Some(before) => self.runs.range(..before),
-            None => self.runs.range(..),
+        let first = |created| RunCursor { created, run: RunId::from_bytes([0; 16]) };
+        let since = first(filter.since.unwrap_or_default());
+        let until = filter.until.map(first).into_iter().chain(before).min();
+        let older = match until {
+            // A range whose end lies before its start would panic.
+            Some(until) => self.runs.range(since.min(until)..until),
+            None => self.runs.range(since..),
         };
         let ids = filter.ids();
-        let fits = move |(at, entry): &(&RunCursor, &Entry)| {
-            filter.fits(ids.as_ref(), at.run, &entry.workflow, entry.phase, entry.waiting)
-        };
+        let fits =
+            move |(at, entry): &(&RunCursor, &Entry)| filter.fits(ids.as_ref(), entry.marks(**at));
         older.rev().filter(fits).map(|(at, _)| *at)
+    }
+
+    /// The same of one run.
+    fn is_wanted(&self, run: RunId, record: &Record, ask: &AskRuns) -> bool {
+        let at = RunCursor { created: record.created, run };
+        let entry = self.runs.get(&at).filter(|_| ask.before.is_none_or(|before| at < before));
+        entry.is_some_and(|e| ask.filter.fits(ask.filter.ids().as_ref(), e.marks(at)))
     }
 }
 
@@ -99,6 +118,18 @@ impl<S: Records> Requests<'_, S> {
         let all_damaged = self.run_index.damaged.iter().copied();
         let damaged = if ask.before.is_none() { all_damaged.collect() } else { Vec::new() };
         let mut page = Listed { at: self.now, runs: Vec::new(), next: None, damaged };
+        if let Some(key) = &ask.filter.key {
+            if let Some(run) = self.records.run_with_key(key)? {
+                match self.existing(run) {
+                    Ok(record) if self.run_index.is_wanted(run, &record, ask) => {
+                        page.runs.push(record.head(run));
+                    }
+                    Ok(_) | Err(StoreError::Broken(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            return Ok(page);
+        }
         let mut last = None;
         for at in self.run_index.wanted(ask.before, &ask.filter) {
             if page.runs.len() >= ask.limit.max(1) {

@@ -3,6 +3,7 @@
 //! This room reads no clock. `std::time::Instant` lives only in the tokio runtime.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -191,6 +192,22 @@ impl fmt::Display for Timestamp {
     }
 }
 
+/// A text that is no [`Timestamp`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a time since 1970, such as 2026-01-31T12:00:00Z")]
+pub struct NoTimestamp(String);
+
+/// Reads RFC 3339.
+impl FromStr for Timestamp {
+    type Err = NoTimestamp;
+
+    fn from_str(text: &str) -> Result<Self, NoTimestamp> {
+        let read = text.parse::<jiff::Timestamp>().ok();
+        let nanos = read.and_then(|time| u64::try_from(time.as_nanosecond()).ok());
+        nanos.map(Self).ok_or_else(|| NoTimestamp(text.chars().take(40).collect()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -211,5 +228,16 @@ mod tests {
         assert_eq!(Nanos::MAX.saturating_add(Nanos::new(1)), Nanos::MAX);
         assert_eq!(Nanos::from_secs(u64::MAX), Nanos::MAX);
         assert_eq!(Timestamp::from_nanos(5).since(Timestamp::from_nanos(9)), Nanos::ZERO);
+    }
+
+    #[test]
+    fn a_timestamp_is_read_as_it_is_written() {
+        for nanos in [0, 1_000_000_000, 1_769_860_800_000_000_001] {
+            let time = Timestamp::from_nanos(nanos);
+            assert_eq!(time.to_string().parse(), Ok(time));
+        }
+        for wrong in ["", "yesterday", "7", "1969-12-31T23:59:59Z", "2700-01-01T00:00:00Z"] {
+            assert!(wrong.parse::<Timestamp>().is_err(), "{wrong}");
+        }
     }
 }

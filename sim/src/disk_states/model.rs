@@ -138,6 +138,8 @@ impl Model {
                 archived: None,
                 redrives: create.redrives,
                 letters: 0,
+                key: create.key.clone(),
+                code: None,
             },
             floor: Version::START,
             events: create.events.clone(),
@@ -182,7 +184,10 @@ impl Model {
 
     fn keep(&mut self, run: RunId, row: &LetterRow, at: Timestamp) {
         let id = LetterId { run, task: row.task };
-        self.page(run, |page| page.head.letters += 1);
+        self.page(run, |page| {
+            page.head.letters += 1;
+            page.head.code = Some(row.code.clone());
+        });
         let Some(page) = self.runs.get(&run) else { return };
         let head = LetterHead {
             id,

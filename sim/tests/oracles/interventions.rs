@@ -207,6 +207,8 @@ fn head(n: u8, ended: u64, letters: u64) -> RunHead {
         archived: None,
         redrives: None,
         letters,
+        key: None,
+        code: None,
     }
 }
 

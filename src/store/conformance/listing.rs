@@ -161,6 +161,61 @@ pub(super) async fn lists_hold_only_what_is_wanted<H: Harness>(mut b: Bench<'_, 
     Ok(())
 }
 
+pub(super) async fn runs_are_found_by_key_code_and_time<H: Harness>(mut b: Bench<'_, H>) -> Held {
+    for n in 1..=4 {
+        let key = (n != 3).then(|| format!("key {n}"));
+        let new = crate::store::Create { key, ..create(n, vec![]) };
+        matched!(b.store().create(new).await?, Created::New { .. } => ());
+        b.sleep(SOON).await;
+    }
+    let born: Vec<_> = b.page(None, 9).await?.runs.iter().rev().map(|head| head.created).collect();
+    b.turn(1, 2, RunPhase::Running, 1).await?;
+    b.turn(2, 2, RunPhase::Failed, 2).await?;
+    let mut other = b.next_commit(4, 2);
+    other.letters = vec![LetterRow {
+        task: task(0),
+        action: "act".into(),
+        code: "TIMEOUT".into(),
+        body: Bytes::from_static(b"letter"),
+    }];
+    b.land(&other).await?;
+    // What became of a letter does not change what was wrong.
+    b.store().discard(LetterId { run: run(4), task: task(0) }, "no use".into()).await?;
+    b.harness.reopen().await;
+    let all = RunFilter::default();
+    let key = |key: &str| RunFilter { key: Some(key.into()), ..RunFilter::default() };
+    same!(b.found(key("key 2")).await?, runs(&[2]));
+    same!(b.found(key("key")).await?, vec![]);
+    let failed = RunFilter { phase: Some(RunPhase::Failed), ..key("key 1") };
+    same!(b.found(failed).await?, vec![]);
+    let code = |code: &str| RunFilter { code: Some(code.into()), ..RunFilter::default() };
+    same!(b.found(code("503")).await?, runs(&[2, 1]));
+    same!(b.found(code("TIMEOUT")).await?, runs(&[4]));
+    same!(b.found(code("50")).await?, vec![]);
+    let since = RunFilter { since: Some(born[2]), ..all.clone() };
+    same!(b.found(since.clone()).await?, runs(&[4, 3]));
+    same!(b.found(RunFilter { until: Some(born[2]), ..all.clone() }).await?, runs(&[2, 1]));
+    same!(b.found(RunFilter { until: Some(born[3]), ..since.clone() }).await?, runs(&[3]));
+    same!(b.found(RunFilter { until: Some(born[1]), ..since }).await?, vec![]);
+    let shown: Vec<_> = b.page(None, 9).await?.runs.into_iter().map(|h| (h.key, h.code)).collect();
+    let text = |text: &str| Some(text.to_owned());
+    let wanted = [
+        (text("key 4"), text("TIMEOUT")),
+        (None, None),
+        (text("key 2"), text("503")),
+        (text("key 1"), text("503")),
+    ];
+    same!(shown, wanted.to_vec());
+    // A page goes on where one of them stopped.
+    let ask = |before| AskRuns { before, limit: 1, filter: code("503") };
+    let first = b.store().list(ask(None)).await?;
+    same!(ids(&first.runs), runs(&[2]));
+    same!(ids(&b.store().list(ask(first.next)).await?.runs), runs(&[1]));
+    let ask = AskRuns { before: first.next, limit: 1, filter: key("key 2") };
+    same!(ids(&b.store().list(ask).await?.runs), vec![]);
+    Ok(())
+}
+
 pub(super) async fn text_finds_ids_and_workflows<H: Harness>(b: Bench<'_, H>) -> Held {
     for (n, workflow) in [(0x1a2b, "Pay_order"), (2, "ship%order"), (3, "00000000-0000 pay")] {
         b.add_of(n, workflow).await?;

@@ -21,7 +21,10 @@ use super::server::RAISE;
 use crate::runtime::Runtime;
 
 /// The migrations, in order. A released one never changes; add another.
-const MIGRATIONS: [(&str, &str); 1] = [("V1__init", include_str!("migrations/V1__init.sql"))];
+const MIGRATIONS: [(&str, &str); 2] = [
+    ("V1__init", include_str!("migrations/V1__init.sql")),
+    ("V2__codes", include_str!("migrations/V2__codes.sql")),
+];
 /// The table of the migrations that were applied.
 const DONE: &str = "retrial_migrations";
 /// Marks our advisory locks: `retr`.

@@ -9,16 +9,22 @@ use super::layout::{count, nanos, phase_text, read_phase, run_at, text, time, un
 use super::load::{read_guard, read_record};
 use super::session::Session;
 use super::working_set::WorkingSet;
-use crate::run::RunId;
+use crate::run::{Digest, RunId};
 use crate::time::Timestamp;
 
 /// Each filter gets the statement that its index can serve.
 fn list_text(filter: &RunFilter) -> String {
     let phase = if filter.phase.is_some() { "phase = $3" } else { "$3::text IS NULL" };
     let letters = if filter.letters { "letters > 0 AND $5" } else { "NOT $5" };
+    let code = if filter.code.is_some() { "code = $12" } else { "$12::text IS NULL" };
+    let key = match filter.key {
+        Some(_) => "run = (SELECT s.run FROM submissions s WHERE s.key = $13)",
+        None => "$13::text IS NULL",
+    };
     format!(
-        "SELECT run, record, sum, created FROM runs WHERE (created, run) < ($1, $2) \
-         AND {phase} AND {letters} AND ($4::text IS NULL OR workflow = $4) \
+        "SELECT run, record, sum, created, code FROM runs WHERE (created, run) < ($1, $2) \
+         AND created >= $10 AND ($11::bigint IS NULL OR created < $11) \
+         AND {phase} AND {letters} AND {code} AND {key} AND ($4::text IS NULL OR workflow = $4) \
          AND ($6::text IS NULL OR run BETWEEN $7 AND $8 OR strpos(folded, $6) > 0) \
          ORDER BY created DESC, run DESC LIMIT $9"
     )
@@ -43,6 +49,10 @@ pub(super) async fn list(
     let [first, last] = ids.unwrap_or([[u8::MAX; 16], [0; 16]]).map(uuid);
     let (created, run) = (Timestamp::from_nanos(u64::MAX), RunId::from_bytes([u8::MAX; 16]));
     let mut at = ask.before.unwrap_or(RunCursor { created, run });
+    let since = nanos(filter.since.unwrap_or_default());
+    let until = filter.until.map(nanos);
+    let code = filter.code.as_deref().map(text);
+    let key = filter.key.as_ref().map(|key| Digest::of(key.as_bytes()).to_string());
     let (limit, statement) = (ask.limit.max(1), list_text(filter));
     let mut page = Listed { at: now, runs: Vec::new(), next: None, damaged: Vec::new() };
     loop {
@@ -52,7 +62,21 @@ pub(super) async fn list(
         let rows = session
             .ask(
                 &statement,
-                [&created, &run, &phase, &workflow, &filter.letters, &part, &first, &last, &most],
+                [
+                    &created,
+                    &run,
+                    &phase,
+                    &workflow,
+                    &filter.letters,
+                    &part,
+                    &first,
+                    &last,
+                    &most,
+                    &since,
+                    &until,
+                    &code,
+                    &key,
+                ],
             )
             .await?;
         for row in &rows {

@@ -16,9 +16,9 @@ use crate::time::Timestamp;
 /// The most held tasks of one action that one transaction lets through.
 const LET_THROUGH: i64 = 256;
 
-pub(super) const RUNS: &str = "SELECT run, record, sum, updated FROM runs WHERE run = ANY($1) \
+pub(super) const RUNS: &str = "SELECT run, record, sum, updated, code FROM runs WHERE run = ANY($1) \
     ORDER BY run FOR NO KEY UPDATE";
-const PAGE: &str = "SELECT run, record, sum, updated FROM runs \
+const PAGE: &str = "SELECT run, record, sum, updated, code FROM runs \
     WHERE run >= $1 AND run IS DISTINCT FROM $2 ORDER BY run LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
 const ORPHANS: &str = "SELECT r.run FROM unnest($1::uuid[]) r(run) \
     WHERE EXISTS (SELECT FROM events e WHERE e.run = r.run) \
@@ -288,12 +288,15 @@ async fn select_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result
     }
 }
 
-/// A record from `run, record, sum`.
+/// A record from `run, record, sum` and, as the fifth, `code`.
 pub(super) fn read_record(run: RunId, row: &Row) -> Checked<Record> {
     let bytes = row.get(1);
     let is_whole = sum("runs", &[&run.to_bytes()], &[bytes]) == row.get::<_, i32>(2);
     let record = is_whole.then(|| Record::from_bytes(bytes)).flatten();
-    record.ok_or_else(|| format!("run {run}: its record is not what was written"))
+    let mut record =
+        record.ok_or_else(|| format!("run {run}: its record is not what was written"))?;
+    record.code = row.get::<_, Option<&str>>(4).map(|code| untext(code).into());
+    Ok(record)
 }
 
 pub(super) fn read_guard<T: serde::de::DeserializeOwned>(

@@ -16,12 +16,13 @@ use super::session::{Session, Value};
 use crate::run::LetterId;
 use crate::time::Timestamp;
 
-const NEW_RUNS: &str = "INSERT INTO runs (run, record, sum, updated, workflow, phase, created, letters, folded) \
-    SELECT r, b, s, $4, w, p, c, l, f FROM unnest($1::uuid[], $2::bytea[], $3::int[], $5::text[], \
-    $6::text[], $7::bigint[], $8::bigint[], $9::text[]) u(r, b, s, w, p, c, l, f)";
+const NEW_RUNS: &str = "INSERT INTO runs (run, record, sum, updated, workflow, phase, created, letters, folded, code) \
+    SELECT r, b, s, $4, w, p, c, l, f, e FROM unnest($1::uuid[], $2::bytea[], $3::int[], $5::text[], \
+    $6::text[], $7::bigint[], $8::bigint[], $9::text[], $10::text[]) u(r, b, s, w, p, c, l, f, e)";
 const RUNS: &str = "UPDATE runs SET record = b, sum = s, updated = $4, workflow = w, phase = p, \
-    created = c, letters = l, folded = f FROM unnest($1::uuid[], $2::bytea[], $3::int[], $5::text[], \
-    $6::text[], $7::bigint[], $8::bigint[], $9::text[]) u(r, b, s, w, p, c, l, f) WHERE run = r";
+    created = c, letters = l, folded = f, code = e FROM unnest($1::uuid[], $2::bytea[], $3::int[], \
+    $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[], $10::text[]) \
+    u(r, b, s, w, p, c, l, f, e) WHERE run = r";
 const KEYS: &str = "INSERT INTO submissions (key, run, sum) \
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[])";
 const EVENTS: &str = "INSERT INTO events (run, version, event, sum) \
@@ -97,7 +98,7 @@ async fn runs(session: &Session, changes: &Changes, now: Timestamp) -> Result<()
         let chosen = changes.records.iter();
         let chosen = chosen.filter(|(run, _)| changes.new_runs.contains(run) == new);
         let (mut ids, mut records, mut sums) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut names, mut phases) = (Vec::new(), Vec::new());
+        let (mut names, mut phases, mut codes) = (Vec::new(), Vec::new(), Vec::new());
         let (mut created, mut letters, mut folded) = (Vec::new(), Vec::new(), Vec::new());
         for (run, record) in chosen {
             let bytes = record.to_bytes();
@@ -109,12 +110,13 @@ async fn runs(session: &Session, changes: &Changes, now: Timestamp) -> Result<()
             phases.push(phase_text(record.phase));
             created.push(nanos(record.created));
             letters.push(count(record.waiting));
+            codes.push(record.code.as_deref().map(text));
         }
         let now = nanos(now);
         let written = session.write(
             ids.len(),
             statement,
-            [&ids, &records, &sums, &now, &names, &phases, &created, &letters, &folded],
+            [&ids, &records, &sums, &now, &names, &phases, &created, &letters, &folded, &codes],
         );
         if written.await? != ids.len() as u64 {
             return Err(Failed::Before("a run's record was gone while it was locked".into()));

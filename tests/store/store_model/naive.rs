@@ -67,6 +67,7 @@ struct Run {
     ended: Option<Timestamp>,
     archived: Option<Timestamp>,
     redrives: Option<LetterId>,
+    code: Option<String>,
     events: Vec<Bytes>,
     floor: usize,
     results: Vec<(usize, ResultRow)>,
@@ -200,6 +201,7 @@ impl Naive {
             ended: create.phase.is_terminal().then_some(at),
             archived: None,
             redrives: create.redrives,
+            code: None,
             events: create.events.clone(),
             floor: 0,
             results: vec![],
@@ -400,6 +402,7 @@ impl Naive {
             run.archived = None;
         }
         let (workflow, redrives) = (run.workflow.clone(), run.redrives);
+        commit.letters.iter().for_each(|letter| run.code = Some(letter.code.clone()));
         run.decided.push((commit.id, Ok(version)));
         if !awake(commit.phase) {
             let rows = self.rows.iter_mut().filter(|row| row.run == commit.run);

@@ -361,14 +361,19 @@ impl Script {
     fn ask_runs(&self, d: [u64; 12]) -> AskRuns {
         let phase = [RunPhase::Running, RunPhase::Failed, RunPhase::Paused][d[0] as usize % 3];
         let texts = ["w", "WORK", "0", "00000000-0000", "x"];
+        let cursor = |n: u64| self.cursors.get(n as usize % (self.cursors.len() + 1)).copied();
+        let time = |n: u64| cursor(n).map(|at| at.created);
         let filter = RunFilter {
             phase: d[1].is_multiple_of(3).then_some(phase),
             workflow: d[2].is_multiple_of(5).then(|| "w".to_owned()),
             text: d[3].is_multiple_of(3).then(|| texts[d[4] as usize % 5].to_owned()),
             letters: d[5].is_multiple_of(5),
+            key: d[8].is_multiple_of(9).then(|| format!("key {}", d[9] % 3)),
+            code: d[8].is_multiple_of(7).then(|| format!("E{}", d[9] % 3)),
+            since: time(d[10]).filter(|_| d[8].is_multiple_of(5)),
+            until: time(d[11]).filter(|_| d[9].is_multiple_of(5)),
         };
-        let before = self.cursors.get(d[6] as usize % (self.cursors.len() + 1)).copied();
-        AskRuns { before, limit: d[7] as usize % 4, filter }
+        AskRuns { before: cursor(d[6]), limit: d[7] as usize % 4, filter }
     }
 
     fn definition(d: [u64; 12]) -> Definition {

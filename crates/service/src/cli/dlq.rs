@@ -7,6 +7,7 @@ use retrial::run::{LetterId, RunId};
 use serde_json::{Value, json};
 
 use super::error::CliError;
+use super::filters::so_many;
 use super::output::{field, json_line, print, print_json, table, text};
 use super::query::Query;
 use super::run_text::{counted, failure, last_error};
@@ -64,6 +65,10 @@ enum Command {
         #[command(flatten)]
         which: LetterFilters,
 
+        /// With --all, only say how many there are
+        #[arg(long, requires = "all")]
+        count: bool,
+
         /// Run them now, one after the other
         #[arg(long)]
         run: bool,
@@ -71,8 +76,19 @@ enum Command {
     /// Discard letters: they can't be redriven any more
     Discard {
         /// The letters' ids, or unique prefixes of them
-        #[arg(required = true)]
+        #[arg(required_unless_present = "all")]
         letters: Vec<String>,
+
+        /// Discard every waiting letter that matches the filters
+        #[arg(long, conflicts_with = "letters")]
+        all: bool,
+
+        #[command(flatten)]
+        which: LetterFilters,
+
+        /// With --all, only say how many there are
+        #[arg(long, requires = "all")]
+        count: bool,
 
         /// The reason, stored with the letter
         #[arg(long, value_name = "TEXT", default_value = "discarded by hand")]
@@ -118,18 +134,29 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
                 show(target, letter, *reveal, *json).await
             })
         }
-        Command::Redrive { letters, which, run: now, .. } => {
+        Command::Redrive { letters, which, count, run: now, .. } => {
             let query = which.query(true);
             let (file, runs) = target::at(at, lookup, async |target: &Target| {
-                redrive(target, letters, query, *now).await
+                if *now && target.file.is_none() {
+                    return Err(CliError::input(
+                        "--run needs a store in a file; here the store's nodes run the redriven tasks",
+                    )
+                    .help("leave --run out"));
+                }
+                let letters = chosen(target, letters, query, *count).await?;
+                redrive(target, &letters, *now).await
             })?;
             match file.filter(|_| *now) {
                 Some(path) => run_all(&path, &runs, lookup),
                 None => Ok(ExitCode::SUCCESS),
             }
         }
-        Command::Discard { letters, reason } => {
-            target::at(at, lookup, async |target: &Target| discard(target, letters, reason).await)
+        Command::Discard { letters, which, count, reason, .. } => {
+            let query = which.query(true);
+            target::at(at, lookup, async |target: &Target| {
+                let letters = chosen(target, letters, query, *count).await?;
+                discard(target, &letters, reason).await
+            })
         }
     }
 }
@@ -208,31 +235,36 @@ fn lines(letter: &Value, revealed: bool) -> Vec<String> {
     lines
 }
 
-/// Redrives every letter that can be redriven and returns the runs with their store's file. Reports
-/// the others on stderr.
-async fn redrive(
+/// The letters that are named, or else those that wait and match, which it counts. None of them where
+/// only their number is asked for.
+async fn chosen(
     target: &Target,
     named: &[String],
     query: Query,
-    now: bool,
-) -> Result<(Option<PathBuf>, Vec<RunId>), CliError> {
-    if now && target.file.is_none() {
-        return Err(CliError::input(
-            "--run needs a store in a file; here the store's nodes run the redriven tasks",
-        )
-        .help("leave --run out"));
-    }
-    let mut letters: Vec<LetterId> = Vec::new();
+    only_count: bool,
+) -> Result<Vec<LetterId>, CliError> {
+    let mut letters = Vec::new();
     for text in named {
         letters.push(target.letter(text).await?);
     }
     if named.is_empty() {
         let (waiting, _) = target.letters(query).await?;
-        letters
-            .extend(waiting.iter().filter_map(|l| l["letter"].as_str()?.parse::<LetterId>().ok()));
+        print(&so_many(waiting.len(), "waiting letter", "waiting letters"))?;
+        let ids = waiting.iter().filter_map(|l| l["letter"].as_str()?.parse::<LetterId>().ok());
+        letters.extend(ids.filter(|_| !only_count));
     }
+    Ok(letters)
+}
+
+/// Redrives every letter that can be redriven and returns the runs with their store's file. Reports
+/// the others on stderr.
+async fn redrive(
+    target: &Target,
+    letters: &[LetterId],
+    now: bool,
+) -> Result<(Option<PathBuf>, Vec<RunId>), CliError> {
     let (mut runs, mut refused) = (Vec::new(), None);
-    for letter in &letters {
+    for letter in letters {
         match target.post(&format!("/v1/letters/{letter}/redrive"), &json!({})).await? {
             Ok(redriven) => {
                 let run = field(&redriven, "run");
@@ -247,7 +279,6 @@ async fn redrive(
     match refused {
         Some(trouble) if runs.is_empty() => return Err(trouble),
         Some(trouble) => trouble.show(),
-        None if letters.is_empty() => print("No dead letters.\n").map(drop)?,
         None => {}
     }
     Ok((target.file.clone(), runs))
@@ -282,9 +313,12 @@ fn run_all(path: &Path, runs: &[RunId], lookup: Lookup) -> Result<ExitCode, CliE
     Ok(worst)
 }
 
-async fn discard(target: &Target, named: &[String], reason: &str) -> Result<ExitCode, CliError> {
-    for text in named {
-        let id = target.letter(text).await?;
+async fn discard(
+    target: &Target,
+    letters: &[LetterId],
+    reason: &str,
+) -> Result<ExitCode, CliError> {
+    for id in letters {
         let asked = json!({ "reason": reason });
         target.post(&format!("/v1/letters/{id}/discard"), &asked).await??;
         print(&format!("Letter {id} is discarded.\n"))?;

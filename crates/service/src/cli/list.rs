@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::Lookup;
 use super::error::CliError;
-use super::output::{field, print, print_json, table};
-use super::query::Query;
+use super::filters::RunFilters;
+use super::output::{field, print, print_json, table, text};
 use super::target::{self, Target, TargetArgs};
 
 /// List runs, oldest first.
@@ -23,9 +23,8 @@ pub(super) struct Arguments {
     #[arg(long, value_enum)]
     phase: Option<PhaseName>,
 
-    /// Only runs of this workflow
-    #[arg(long, value_name = "NAME")]
-    workflow: Option<String>,
+    #[command(flatten)]
+    which: RunFilters,
 
     /// Print JSON
     #[arg(long)]
@@ -50,9 +49,7 @@ impl PhaseName {
 
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     target::at(&arguments.target, lookup, async |target: &Target| {
-        let query = Query::new()
-            .text("phase", arguments.phase.and_then(PhaseName::name))
-            .text("workflow", arguments.workflow.clone());
+        let query = arguments.which.query(arguments.phase.and_then(PhaseName::name));
         let (runs, damaged) = target.runs(query).await?;
         for run in &damaged {
             CliError::store(format!("run {run} in the store is damaged")).show();
@@ -63,7 +60,9 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
         if runs.is_empty() {
             return print("No runs.\n");
         }
-        let names = ["RUN", "WORKFLOW", "PHASE", "CREATED", "LETTERS"].map(str::to_owned).to_vec();
+        let names = ["RUN", "WORKFLOW", "PHASE", "CREATED", "LETTERS", "ERROR", "KEY"]
+            .map(str::to_owned)
+            .to_vec();
         let rows: Vec<_> = std::iter::once(names).chain(runs.iter().map(row)).collect();
         print(&table(&rows))
     })
@@ -77,5 +76,7 @@ fn row(run: &Value) -> Vec<String> {
         format!("{}{archived}", field(run, "phase")),
         field(run, "created"),
         run["letters"].as_u64().filter(|n| *n > 0).map_or("-".to_owned(), |n| n.to_string()),
+        text(run, "code").unwrap_or_else(|| "-".to_owned()),
+        text(run, "key").unwrap_or_else(|| "-".to_owned()),
     ]
 }

@@ -12,6 +12,7 @@ mod dlq;
 mod error;
 mod events;
 mod explain;
+mod filters;
 mod fsck;
 mod input;
 mod inspect;

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::Lookup;
 use super::error::CliError;
+use super::filters::{RunFilters, so_many};
 use super::output::{clean, print};
 use super::target::{self, Target, TargetArgs};
 
@@ -27,8 +28,23 @@ pub(super) struct Pause {
 /// Resume a paused run: retries that are due start now, the others wait for the rest of their delay.
 #[derive(Debug, clap::Args)]
 pub(super) struct Resume {
+    /// The run's id, or a unique prefix of it
+    #[arg(required_unless_present = "all")]
+    run: Option<String>,
+
+    /// Resume every paused run that matches the filters
+    #[arg(long, conflicts_with = "run")]
+    all: bool,
+
+    /// With --all, only say how many there are
+    #[arg(long, requires = "all")]
+    count: bool,
+
     #[command(flatten)]
-    run: RunArgs,
+    which: RunFilters,
+
+    #[command(flatten)]
+    target: TargetArgs,
 }
 
 /// Fail the waiting tasks of a step now. The failures are routed like any final failure.
@@ -157,9 +173,26 @@ impl Pause {
 
 impl Resume {
     pub(super) fn main(&self, lookup: Lookup) -> Result<ExitCode, CliError> {
-        self.run.command(lookup, "resume", None, |target, run, _| {
-            format!("Run {run}: retries resume. {}", who_executes(target, run))
+        target::at(&self.target, lookup, async |target: &Target| {
+            let runs = match &self.run {
+                Some(named) => vec![target.run(named).await?],
+                None => self.all(target).await?,
+            };
+            for run in runs {
+                target.command(run, "resume", None).await?;
+                let executes = who_executes(target, run);
+                print(&format!("Run {run}: retries resume. {executes}\n"))?;
+            }
+            Ok(ExitCode::SUCCESS)
         })
+    }
+
+    /// The paused runs that match; says how many there are.
+    async fn all(&self, target: &Target) -> Result<Vec<RunId>, CliError> {
+        let (runs, _) = target.runs(self.which.query(Some("paused".to_owned()))).await?;
+        print(&so_many(runs.len(), "paused run", "paused runs"))?;
+        let ids = runs.iter().filter_map(|run| run["run"].as_str()?.parse().ok());
+        Ok(ids.filter(|_| !self.count).collect())
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) fn run_head(head: &RunHead) -> Value {
         "archived": head.archived.map(|at| at.to_string()),
         "redrives": head.redrives.map(|id| id.to_string()),
         "letters": head.letters,
+        "key": head.key.as_deref().map(clean),
+        "code": head.code.as_deref().map(clean),
     })
 }
 

@@ -41,6 +41,10 @@ fn wanted(mut asked: QueryParameters, most: usize) -> Result<AskRuns, Problem> {
             workflow: asked.take("workflow"),
             text: asked.take("q"),
             letters: asked.read("letters")?.unwrap_or(false),
+            key: asked.take("key"),
+            code: asked.take("code"),
+            since: asked.read("since")?,
+            until: asked.read("until")?,
         },
     };
     asked.end()?;

@@ -91,11 +91,20 @@ impl Route {
 
 const LIMIT: Parameter = ("query", "limit", "integer", "The most entries of the page");
 
-const RUN_FILTERS: [Parameter; 6] = [
+const RUN_FILTERS: [Parameter; 10] = [
     ("query", "phase", "string", "Only runs in this phase"),
     ("query", "workflow", "string", "Only runs of this workflow"),
     ("query", "q", "string", "A prefix of the run's id, or part of its workflow's name"),
     ("query", "letters", "boolean", "Only runs with waiting dead letters"),
+    ("query", "key", "string", "Only the run that was submitted with this key"),
+    ("query", "code", "string", "Only runs with this error code in their newest dead letter"),
+    (
+        "query",
+        "since",
+        "string",
+        "Only runs created at this time or later, such as 2026-01-31T12:00:00Z",
+    ),
+    ("query", "until", "string", "Only runs created before this time"),
     ("query", "before", "string", "The `next` value of the previous page"),
     LIMIT,
 ];

@@ -23,6 +23,8 @@ impl Naive {
             archived: run.archived,
             redrives: run.redrives,
             letters: self.waiting(id) as u64,
+            key: self.keys.iter().find(|(_, run)| **run == id).map(|(key, _)| key.clone()),
+            code: run.code.clone(),
         });
         Heads { at: self.now, runs: heads.collect(), damaged: vec![] }
     }

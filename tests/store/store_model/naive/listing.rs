@@ -18,6 +18,10 @@ impl Naive {
         heads.retain(|head| filter.phase.is_none_or(|phase| head.phase == phase));
         heads.retain(|head| filter.workflow.as_ref().is_none_or(|w| head.workflow == *w));
         heads.retain(|head| !filter.letters || head.letters > 0);
+        heads.retain(|head| filter.key.is_none() || head.key == filter.key);
+        heads.retain(|head| filter.code.is_none() || head.code == filter.code);
+        heads.retain(|head| filter.since.is_none_or(|since| head.created >= since));
+        heads.retain(|head| filter.until.is_none_or(|until| head.created < until));
         heads.retain(|head| {
             let lower = |text: &str| text.to_ascii_lowercase();
             filter.text.as_ref().map(|text| lower(text)).is_none_or(|text| {

@@ -6,7 +6,10 @@ import { ago, count, length, now, phase, short, store_time } from "./words.js";
 
 const PAGE = 50;
 const PHASES = ["running", "paused", "failed", "completed", "cancelled", "deactivated"];
-const KNOWN = ["phase", "workflow", "q", "letters", "before"];
+const KNOWN = ["phase", "workflow", "q", "letters", "key", "code", "since", "until", "before"];
+
+/// The filters that stand for themselves: whoever set one can take it away.
+const NAMED = [["workflow", "Workflow"], ["key", "Key"], ["code", "Error"], ["since", "Since"], ["until", "Before"]];
 
 export function runs(root, app, signal) {
   let query = {};
@@ -21,7 +24,7 @@ export function runs(root, app, signal) {
   clicks(root, {
     phase: (element) => go({ phase: element.dataset.phase || null, letters: null, before: null }),
     letters: () => go({ letters: query.letters ? null : "true", phase: null, before: null }),
-    workflow: () => go({ workflow: null, before: null }),
+    without: (element) => go({ [element.dataset.filter]: null, before: null }),
     older: () => older(),
     newer: () => fewer(),
     again: () => open(query),
@@ -110,10 +113,11 @@ export function runs(root, app, signal) {
           chip(phase(name), query.phase === name, { "data-do": "phase", "data-phase": name, "data-key": name },
             tally ? tally.phases[name] ?? 0 : null)),
         chip("With dead letters", query.letters, { "data-do": "letters" })),
-      query.workflow
-        ? h("button", { type: "button", class: "filter", "data-do": "workflow", "aria-pressed": "true" },
-          `Workflow ${query.workflow} ×`)
-        : null);
+      NAMED.filter(([name]) => query[name]).map(([name, label]) =>
+        h("button", {
+          type: "button", class: "filter", "data-do": "without", "data-filter": name, "data-key": name,
+          "aria-pressed": "true",
+        }, `${label} ${query[name]} ×`)));
   }
 
   function table() {
@@ -132,7 +136,7 @@ export function runs(root, app, signal) {
     }
     const head = (name, extra) => h("th", { scope: "col", class: extra }, name);
     return [damaged, h("table", { class: "list runs", "data-key": "runs" },
-      h("thead", {}, h("tr", {}, head("Phase"), head("Workflow"), head("Run"), head("Created"), head("Took", "end"), head("Letters", "end"))),
+      h("thead", {}, h("tr", {}, head("Phase"), head("Workflow"), head("Run"), head("Created"), head("Took", "end"), head("Error"), head("Letters", "end"))),
       h("tbody", {}, page.runs.map(row)))];
   }
 
@@ -143,9 +147,11 @@ export function runs(root, app, signal) {
     return h("tr", { "data-key": run.run, class: fresh ? "fresh" : null },
       h("td", { class: "c-phase" }, phase(run.phase), run.archived ? h("span", { class: "dim" }, " archived") : null),
       h("td", { class: "c-name" }, h("a", { class: "row", href: `#/runs/${run.run}` }, run.workflow)),
-      h("td", { class: "c-id" }, short(run.run), run.redrives ? h("span", { class: "dim", title: `It redrives letter ${run.redrives}` }, " redrive") : null),
+      h("td", { class: "c-id" }, short(run.run), run.key ? h("span", { class: "dim", title: `Submitted with this key` }, ` ${run.key}`) : null, run.redrives ? h("span", { class: "dim", title: `It redrives letter ${run.redrives}` }, " redrive") : null),
       h("td", { class: "c-when" }, ago(run.created)),
       h("td", { class: "c-took end" }, took),
+      h("td", { class: "c-error" }, run.code
+        ? h("a", { class: "code", href: `#/runs${app.query({ ...query, code: run.code, before: null })}` }, run.code) : h("span", { class: "dim" }, "–")),
       h("td", { class: "c-letters end" }, run.letters
         ? h("a", { class: "count bad", href: `#/runs/${run.run}`, title: "Dead letters that wait" }, count(run.letters)) : h("span", { class: "dim" }, "–")));
   }

@@ -136,7 +136,10 @@ fn c18_letters_are_listed_shown_redriven_once_and_discarded() {
     let all = workspace.json(&["dlq", "list", "--all"]);
     let status = |n: usize| all["letters"][n]["status"].as_str().unwrap().to_owned();
     assert_eq!([status(0), status(1)], ["redriven", "discarded"]);
-    assert_eq!(workspace.well(&["dlq", "redrive", "--all"]), "No dead letters.\n");
+    assert_eq!(
+        workspace.well(&["dlq", "redrive", "--all"]),
+        "0 waiting letters match the filters.\n"
+    );
 }
 
 /// What a redriving left unfinished is taken up by its id.
@@ -311,4 +314,54 @@ fn decision_19_a_damaged_run_is_named_and_the_others_are_listed() {
     assert!(listed.err.contains(&format!("run {bad} in the store is damaged")), "{}", listed.err);
     workspace.refused(&["inspect", bad, "--store", "s.redb"], 3, "is damaged");
     workspace.well(&["inspect", runs[0]["run"].as_str().unwrap(), "--store", "s.redb"]);
+}
+
+#[test]
+fn runs_are_found_by_key_code_and_time_and_dealt_with_together() {
+    let (endpoint, _) = broken();
+    let workspace = with_card(&endpoint);
+    for key in ["order 7", "order 8"] {
+        workspace.run(&["run", "w.toml", "--key", key]);
+    }
+    let found = |filters: &[&str]| {
+        let listed = workspace.json(&[&["list"], filters].concat());
+        let keys = listed["runs"].as_array().unwrap().iter();
+        keys.map(|run| run["key"].as_str().unwrap_or("none").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&["--key", "order 8"]), ["order 8"]);
+    assert_eq!(found(&["--key", "order"]), [""; 0]);
+    assert_eq!(found(&["--code", "503"]), ["none", "order 7", "order 8"]);
+    assert_eq!(found(&["--code", "404"]), [""; 0]);
+    assert_eq!(found(&["--since", "1h"]).len(), 3);
+    assert_eq!(found(&["--until", "1h"]), [""; 0]);
+    assert_eq!(found(&["--since", "2100-01-01T00:00:00Z"]), [""; 0]);
+    let table = workspace.well(&["list", "--key", "order 7"]);
+    assert!(table.lines().next().unwrap().ends_with("LETTERS  ERROR  KEY"), "{table}");
+    assert!(table.trim_end().ends_with("503    order 7"), "{table}");
+    workspace.refused(&["list", "--since", "lately"], 2, "such as 2h, or a time such as");
+
+    let all = ["dlq", "discard", "--all", "--code", "503"];
+    let said = workspace.well(&[&all[..], &["--count"]].concat());
+    assert_eq!(said, "3 waiting letters match the filters.\n");
+    let said = workspace.well(&all);
+    assert!(said.starts_with("3 waiting letters match the filters.\nLetter "), "{said}");
+    assert_eq!(said.matches(" is discarded.\n").count(), 3);
+    assert_eq!(workspace.well(&all), "0 waiting letters match the filters.\n");
+    workspace.refused(&["dlq", "discard"], 2, "required");
+}
+
+#[test]
+fn paused_runs_that_match_are_resumed_together() {
+    let (endpoint, _) = broken();
+    let workspace = Workspace::with_step(&endpoint.url("/x"), SLOW);
+    let run = workspace.left_waiting();
+    workspace.well(&["pause", &run]);
+    let none = workspace.well(&["resume", "--all", "--workflow", "other"]);
+    assert_eq!(none, "0 paused runs match the filters.\n");
+    let count = workspace.well(&["resume", "--all", "--count"]);
+    assert_eq!(count, "1 paused run matches the filters.\n");
+    assert!(workspace.well(&["list", "--phase", "paused"]).contains(&run));
+    let said = workspace.well(&["resume", "--all", "--since", "1h"]);
+    assert!(said.contains(&format!("Run {run}: retries resume. ")), "{said}");
+    assert!(workspace.well(&["list", "--phase", "running"]).contains(&run));
 }

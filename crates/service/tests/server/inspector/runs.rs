@@ -76,6 +76,16 @@ fn filters_hold_what_was_asked() {
     page.says("#waiting", "1");
     page.browser.run("history.back()");
     page.says(".empty", "No run is like that.");
+    // An error code leads to the runs that have it, until it is taken away.
+    page.open("");
+    page.finds(ROWS, 2);
+    let code = page.texts(".c-error .code").remove(0);
+    page.browser.click(".c-error .code");
+    page.finds(ROWS, 1);
+    assert_eq!(page.texts(NAMES), ["bad"]);
+    page.says("[data-filter=code]", &format!("Error {code} ×"));
+    page.browser.click("[data-filter=code]");
+    page.finds(ROWS, 2);
     page.is_sound();
 }
 

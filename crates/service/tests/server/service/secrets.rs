@@ -12,9 +12,10 @@ const IN_INPUT: &str = "plantedinput4711";
 const IN_ERROR: &str = "plantederror4711";
 const IN_HEADER: &str = "plantedheader4711";
 const IN_REASON: &str = "plantedreason4711";
-const IN_KEY: &str = "plantedkey4711";
+/// Lists show it: runs are found by it.
+const KEY: &str = "order-4711";
 
-const NEEDLES: [&str; 6] = [TOKEN, IN_INPUT, IN_ERROR, IN_HEADER, IN_REASON, IN_KEY];
+const NEEDLES: [&str; 5] = [TOKEN, IN_INPUT, IN_ERROR, IN_HEADER, IN_REASON];
 
 #[tokio::test]
 async fn promise_8_no_answer_shows_a_secret() {
@@ -29,7 +30,7 @@ async fn promise_8_no_answer_shows_a_secret() {
     let definition = one("broken", "");
     let input = json!({ "says": format!("password={IN_ERROR}"), "card": IN_INPUT });
     let body = json!({ "definition": definition, "format": "toml", "input": input });
-    let keyed = client.with("idempotency-key", IN_KEY);
+    let keyed = client.with("idempotency-key", KEY);
     let first = keyed.post("/v1/runs", &body).await.expect(201);
     let run = first["run"].as_str().unwrap().to_owned();
     served.engine.outcome(run.parse().unwrap()).await.unwrap();

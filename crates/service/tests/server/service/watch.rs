@@ -43,8 +43,23 @@ async fn runs_are_filtered() {
     assert_eq!(ask("q=pay").await, [&*bad]);
     assert_eq!(ask(&format!("q={}", &good[..10])).await, [&*good]);
     assert_eq!(ask("letters=true&phase=").await, [&*bad]);
-    for wrong in ["phase=done", "letters=perhaps", "limit=-1", "before=x", "fase=failed", "q=a&q=b"]
-    {
+    let definition = one("echo", "");
+    let body = json!({ "definition": definition, "format": "toml", "input": { "nth": 2 } });
+    let keyed = served.client.with("idempotency-key", "order 7").post("/v1/runs", &body).await;
+    let keyed = keyed.expect(201)["run"].as_str().unwrap().to_owned();
+    served.ended(&keyed).await;
+    assert_eq!(ask("key=order%207").await, [&*keyed]);
+    assert_eq!(ask("key=order").await, [""; 0]);
+    assert_eq!(ask("code=404").await, [""; 0]);
+    let shown = served.client.get("/v1/runs").await.expect(200)["runs"].take();
+    assert_eq!((&shown[0]["key"], &shown[0]["code"]), (&json!("order 7"), &Value::Null));
+    assert!(shown[1]["code"].is_string() && shown[1]["key"].is_null(), "{shown}");
+    assert_eq!(ask(&format!("code={}", shown[1]["code"].as_str().unwrap())).await, [&*bad]);
+    let born = shown[1]["created"].as_str().unwrap();
+    assert_eq!(ask(&format!("since={born}")).await, [&*keyed, &*bad]);
+    assert_eq!(ask(&format!("until={born}")).await, [&*good]);
+    let wrong = ["phase=done", "letters=perhaps", "limit=-1", "before=x", "fase=failed", "q=a&q=b"];
+    for wrong in wrong.into_iter().chain(["since=yesterday", "until=7"]) {
         let refused = served.client.get(&format!("/v1/runs?{wrong}")).await;
         assert_eq!(refused.status, 400, "{wrong}");
     }
