@@ -212,7 +212,7 @@ fn refused() -> std::io::Error {
 
 /// An error of any kind comes back whole, as the source of what says that the policy gave up.
 #[tokio::test]
-async fn x10_any_error_is_taken_and_given_back() {
+async fn x10_x18_any_error_is_taken_and_given_back() {
     let thrice = policy(|p| p.attempts(3));
     let work = |_| async { Err::<(), _>(refused()) };
     let gave_up = thrice.retry(work).on(Leaping::default()).await.unwrap_err();
@@ -258,7 +258,7 @@ async fn x10_what_is_permanent_is_not_retried_unasked() {
 }
 
 #[tokio::test]
-async fn x10_a_condition_a_classifier_and_who_is_told() {
+async fn x10_x18_a_condition_a_classifier_and_who_is_told() {
     let plain = policy(|p| p);
     let numbered = |attempt: Attempt| async move {
         Err::<(), _>(std::io::Error::other(format!("number {}", attempt.number)))

@@ -129,7 +129,7 @@ async fn x10_a_layer_of_tower_keeps_the_policys_time() {
 }
 
 #[test]
-fn x10_errors_of_io_are_read_by_their_kind() {
+fn x10_x18_errors_of_io_are_read_by_their_kind() {
     let read = |kind: io::ErrorKind| classify::io(&kind.into());
     let reset = read(io::ErrorKind::ConnectionReset);
     assert!(reset.is_a("NETWORK_ERROR") && reset.is_a("ConnectionResetError"));
@@ -146,7 +146,7 @@ fn x10_errors_of_io_are_read_by_their_kind() {
 }
 
 #[tokio::test]
-async fn x10_errors_of_reqwest_are_read() {
+async fn x10_x18_errors_of_reqwest_are_read() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let refused = reqwest::get(format!("http://{gone}/?token=hush")).await.unwrap_err();
     let failure = classify::reqwest(&refused);
