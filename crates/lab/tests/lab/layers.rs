@@ -2,7 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::kit::run;
+use retrial_lab::change::{changes, tried};
+use retrial_lab::judge::{Verdict, judge};
+
+use super::kit::{run, scenario};
 
 /// `layers` layers, each with `tries` attempts, above a service that always fails; `tasks` tasks.
 fn failing(layers: usize, tries: usize, tasks: usize) -> String {
@@ -52,4 +55,30 @@ fn the_load_of_independent_failures_is_a_geometric_sum() {
         let off = ((found.0 / load - 1.0).abs(), (found.1 / success - 1.0).abs());
         assert!(off.0 < 0.01 && off.1 < 0.01, "f {f}: {found:?}, not {load} and {success}");
     }
+}
+
+/// The users' own calls are not retried; those of the service in the middle are, and they keep the
+/// database busy for nobody after a pause. So only a setting of the inner layer mends it.
+#[test]
+fn the_setting_that_mends_it_is_found_in_its_layer() {
+    let scenario = scenario(
+        "length = \"5m\"\n[clients.user]\narrivals = { constant = 60 }\nto = \"api\"\nretry = \"[timeout: 5s]\"\n\
+         [services.api]\nworkers = 100000\ntime = \"0s\"\ncalls = [{ to = \"db\", retry = \"[retry: 3] [timeout: 200ms]\" }]\n\
+         [services.db]\nworkers = 1\ntime = \"10ms\"\n\
+         [[triggers]]\nkind = \"pause\"\non = \"db\"\nat = \"60s\"\nlength = \"5s\"\n",
+    );
+    assert_eq!(judge(&scenario, 1, 1).verdict, Verdict::Metastable);
+    let all: Vec<String> = changes(&scenario).into_iter().map(|change| change.words).collect();
+    for part in ["retry_budget", "jitter", "breaker", "attempts", "1 attempt ", "100ms", "800ms"] {
+        let of_layer = |words: &&String| words.contains(part) && words.ends_with("(api -> db)");
+        assert!(all.iter().any(|words| of_layer(&words)), "{part}: {all:#?}");
+    }
+    assert!(all.iter().any(|words| words.ends_with("(user -> api)")), "{all:#?}");
+    let mending = tried(&scenario, 1, 1).into_iter().filter(|t| t.verdict == Verdict::Recovers);
+    let mending: Vec<String> = mending.map(|tried| tried.words).collect();
+    assert!(
+        mending.iter().any(|words| words.starts_with("make at most 1 attempt (api")),
+        "{mending:?}"
+    );
+    assert!(mending.iter().all(|words| words.ends_with("(api -> db)")), "{mending:?}");
 }

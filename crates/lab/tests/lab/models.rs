@@ -242,3 +242,17 @@ fn tokens_come_back_with_time() {
     let edge = &run(text).total.edges[0];
     assert!((edge.attempts - edge.calls).abs_diff(200) <= 1, "{}", edge.attempts - edge.calls);
 }
+
+#[test]
+fn classes_with_policies_of_their_own_share_a_service() {
+    // The first request of each second fails; the one that retries comes back within it.
+    let text = "length = \"99500ms\"\n\
+                [clients.patient]\narrivals = { constant = 1 }\nto = \"s\"\nretry = \"[retry: 1, backoff: 500ms]\"\n\
+                [clients.hasty]\narrivals = { constant = 1 }\nto = \"s\"\n\
+                [services.s]\nworkers = 2\ntime = \"0s\"\nrate_limit = { calls = 1, per = \"400ms\" }\nretry_after = false\n";
+    let total = run(text).total;
+    let done: Vec<_> = total.classes.iter().map(|class| (class.good, class.failed)).collect();
+    assert_eq!(total.services[0].arrived, total.edges[0].attempts + total.edges[1].attempts);
+    assert_eq!((total.edges[0].attempts, total.edges[1].attempts), (99, 99), "{done:?}");
+    assert_eq!(done, [(99, 0), (0, 99)]);
+}

@@ -1,5 +1,6 @@
 //! Figures that simulators of others print, each run as it was published.
 
+use retrial_lab::judge::{Verdict, judge};
 use retrial_lab::measure::Bucket;
 use retrial_lab::world;
 
@@ -156,4 +157,11 @@ fn an_open_system_collapses_as_in_brookers_program() {
         near(name, succeeded[50] as f64, succeed, 0.03);
         assert!(good.contains(&recovered), "{name}: {recovered} recover");
     }
+
+    // As a trigger, the same spike leaves some seeds bad and others not.
+    let text = "length = \"80s\"\n[clients.c]\narrivals = { poisson = 40 }\nto = \"s\"\n\
+                latency = { exponential = \"100ms\" }\nretry = \"[retry: 2] [timeout: 3s]\"\n\
+                [services.s]\nworkers = 1000000\ntime = \"1s\"\nslower = { from = 0, by = 0.01 }\n\
+                [[triggers]]\nkind = \"spike\"\non = \"c\"\nat = \"20s\"\nlength = \"5s\"\nfactor = 2\n";
+    assert_eq!(judge(&scenario(text), 20, 2).verdict, Verdict::Vulnerable);
 }
