@@ -17,3 +17,4 @@ mod page;
 mod programs;
 mod published;
 mod queueing;
+mod walk;
