@@ -40,7 +40,7 @@ answers() { # waits until an address does
 
 picture() { # URL WIDTH,HEIGHT NAME
   # A headless browser prefers light colours.
-  chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+  chromium --headless --no-sandbox --disable-gpu --run-all-compositor-stages-before-draw --disable-quic --no-first-run --disable-background-networking \
     --disable-component-update --disable-sync --hide-scrollbars --user-data-dir="$place/browser" \
     --virtual-time-budget=4000 --window-size="$2" --screenshot="$into/$3.png" "$1" >"$place/log" 2>&1 || { cat "$place/log" >&2 && exit 1; }
   [ "$(stat -c %s "$into/$3.png")" -le 150000 ] || { echo "$3.png has more than 150 kB" >&2 && exit 1; }
