@@ -97,13 +97,6 @@ impl RunIndex {
             move |(at, entry): &(&RunCursor, &Entry)| filter.fits(ids.as_ref(), entry.marks(**at));
         older.rev().filter(fits).map(|(at, _)| *at)
     }
-
-    /// The same of one run.
-    fn is_wanted(&self, run: RunId, record: &Record, ask: &AskRuns) -> bool {
-        let at = RunCursor { created: record.created, run };
-        let entry = self.runs.get(&at).filter(|_| ask.before.is_none_or(|before| at < before));
-        entry.is_some_and(|e| ask.filter.fits(ask.filter.ids().as_ref(), e.marks(at)))
-    }
 }
 
 impl<S: Records> Requests<'_, S> {
@@ -119,12 +112,17 @@ impl<S: Records> Requests<'_, S> {
         let damaged = if ask.before.is_none() { all_damaged.collect() } else { Vec::new() };
         let mut page = Listed { at: self.now, runs: Vec::new(), next: None, damaged };
         if let Some(key) = &ask.filter.key {
-            if let Some(run) = self.records.run_with_key(key)? {
+            let run = self.records.run_with_key(key)?;
+            if let Some(run) = run.filter(|run| !self.run_index.damaged.contains(run)) {
                 match self.existing(run) {
-                    Ok(record) if self.run_index.is_wanted(run, &record, ask) => {
-                        page.runs.push(record.head(run));
+                    Ok(record) => {
+                        let (at, head) =
+                            (RunCursor { created: record.created, run }, record.head(run));
+                        if ask.before.is_none_or(|before| at < before) && ask.filter.wants(&head) {
+                            page.runs.push(head);
+                        }
                     }
-                    Ok(_) | Err(StoreError::Broken(_)) => {}
+                    Err(StoreError::Broken(_)) => {}
                     Err(error) => return Err(error),
                 }
             }

@@ -17,7 +17,7 @@ fn id(n: u64, item: u32) -> LetterId {
     LetterId { run: run(n), task: task(item) }
 }
 
-fn row(item: u32, code: &str) -> LetterRow {
+pub(super) fn row(item: u32, code: &str) -> LetterRow {
     let body = Bytes::from(format!("letter {item}"));
     LetterRow { task: task(item), action: format!("action {item}"), code: code.to_owned(), body }
 }

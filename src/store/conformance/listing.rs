@@ -1,12 +1,11 @@
 //! Lists of runs, newest first, and their counts.
 
-use bytes::Bytes;
-
 use super::Harness;
 use super::kit::{Bench, SOON, Wrong, create, due, matched, run, same, task};
+use super::letters::row;
 use crate::run::LetterId;
 use crate::store::{
-    AskRuns, Created, LetterRow, Listed, Prune, RunCursor, RunFilter, RunHead, RunPhase, Store,
+    AskRuns, Created, Listed, Prune, RunCursor, RunFilter, RunHead, RunPhase, Store,
 };
 use crate::time::{Nanos, Timestamp};
 
@@ -48,14 +47,7 @@ impl<H: Harness> Bench<'_, H> {
     async fn turn(&mut self, n: u64, at: u64, phase: RunPhase, letters: u32) -> Held {
         let mut commit = self.next_commit(n, at);
         commit.phase = phase;
-        commit.letters = (0..letters)
-            .map(|item| LetterRow {
-                task: task(item),
-                action: "act".into(),
-                code: "503".into(),
-                body: Bytes::from_static(b"letter"),
-            })
-            .collect();
+        commit.letters = (0..letters).map(|item| row(item, "503")).collect();
         self.land(&commit).await?;
         Ok(())
     }
@@ -172,12 +164,7 @@ pub(super) async fn runs_are_found_by_key_code_and_time<H: Harness>(mut b: Bench
     b.turn(1, 2, RunPhase::Running, 1).await?;
     b.turn(2, 2, RunPhase::Failed, 2).await?;
     let mut other = b.next_commit(4, 2);
-    other.letters = vec![LetterRow {
-        task: task(0),
-        action: "act".into(),
-        code: "TIMEOUT".into(),
-        body: Bytes::from_static(b"letter"),
-    }];
+    other.letters = vec![row(0, "TIMEOUT")];
     b.land(&other).await?;
     // What became of a letter does not change what was wrong.
     b.store().discard(LetterId { run: run(4), task: task(0) }, "no use".into()).await?;

@@ -292,9 +292,9 @@ async fn select_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result
 pub(super) fn read_record(run: RunId, row: &Row) -> Checked<Record> {
     let bytes = row.get(1);
     let is_whole = sum("runs", &[&run.to_bytes()], &[bytes]) == row.get::<_, i32>(2);
-    let record = is_whole.then(|| Record::from_bytes(bytes)).flatten();
-    let mut record =
-        record.ok_or_else(|| format!("run {run}: its record is not what was written"))?;
+    let found = is_whole.then(|| Record::from_bytes(bytes)).flatten();
+    let wrong = || format!("run {run}: its record is not what was written");
+    let mut record = found.ok_or_else(wrong)?;
     record.code = row.get::<_, Option<&str>>(4).map(|code| untext(code).into());
     Ok(record)
 }

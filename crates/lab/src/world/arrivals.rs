@@ -177,9 +177,7 @@ impl World<'_> {
         }
         let again = match model.give_up {
             GiveUpAction::Again { wait, millionths } if !well => {
-                let again = millionths == 1_000_000
-                    || clients.persists.unit() * 1e6 < f64::from(millionths);
-                again.then_some(wait)
+                (clients.persists.unit() * 1e6 < f64::from(millionths)).then_some(wait)
             }
             _ => None,
         };

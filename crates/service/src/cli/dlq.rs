@@ -54,20 +54,8 @@ enum Command {
     },
     /// Redrive letters: run each task again, once, in a new run of that step alone
     Redrive {
-        /// The letters' ids, or unique prefixes of them
-        #[arg(required_unless_present = "all")]
-        letters: Vec<String>,
-
-        /// Redrive every waiting letter that matches the filters
-        #[arg(long, conflicts_with = "letters")]
-        all: bool,
-
         #[command(flatten)]
-        which: LetterFilters,
-
-        /// With --all, only say how many there are
-        #[arg(long, requires = "all")]
-        count: bool,
+        letters: Chosen,
 
         /// Run them now, one after the other
         #[arg(long)]
@@ -75,25 +63,32 @@ enum Command {
     },
     /// Discard letters: they can't be redriven any more
     Discard {
-        /// The letters' ids, or unique prefixes of them
-        #[arg(required_unless_present = "all")]
-        letters: Vec<String>,
-
-        /// Discard every waiting letter that matches the filters
-        #[arg(long, conflicts_with = "letters")]
-        all: bool,
-
         #[command(flatten)]
-        which: LetterFilters,
-
-        /// With --all, only say how many there are
-        #[arg(long, requires = "all")]
-        count: bool,
+        letters: Chosen,
 
         /// The reason, stored with the letter
         #[arg(long, value_name = "TEXT", default_value = "discarded by hand")]
         reason: String,
     },
+}
+
+/// Letters by name, or all that a filter selects.
+#[derive(Debug, clap::Args)]
+struct Chosen {
+    /// The letters' ids, or unique prefixes of them
+    #[arg(required_unless_present = "all")]
+    letters: Vec<String>,
+
+    /// Every waiting letter that matches the filters
+    #[arg(long, conflicts_with = "letters")]
+    all: bool,
+
+    #[command(flatten)]
+    which: LetterFilters,
+
+    /// With --all, only say how many there are
+    #[arg(long, requires = "all")]
+    count: bool,
 }
 
 /// Selects letters.
@@ -134,8 +129,7 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
                 show(target, letter, *reveal, *json).await
             })
         }
-        Command::Redrive { letters, which, count, run: now, .. } => {
-            let query = which.query(true);
+        Command::Redrive { letters, run: now } => {
             let (file, runs) = target::at(at, lookup, async |target: &Target| {
                 if *now && target.file.is_none() {
                     return Err(CliError::input(
@@ -143,7 +137,7 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
                     )
                     .help("leave --run out"));
                 }
-                let letters = chosen(target, letters, query, *count).await?;
+                let letters = letters.ids(target).await?;
                 redrive(target, &letters, *now).await
             })?;
             match file.filter(|_| *now) {
@@ -151,13 +145,10 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
                 None => Ok(ExitCode::SUCCESS),
             }
         }
-        Command::Discard { letters, which, count, reason, .. } => {
-            let query = which.query(true);
-            target::at(at, lookup, async |target: &Target| {
-                let letters = chosen(target, letters, query, *count).await?;
-                discard(target, &letters, reason).await
-            })
-        }
+        Command::Discard { letters, reason } => target::at(at, lookup, async |target: &Target| {
+            let letters = letters.ids(target).await?;
+            discard(target, &letters, reason).await
+        }),
     }
 }
 
@@ -235,25 +226,22 @@ fn lines(letter: &Value, revealed: bool) -> Vec<String> {
     lines
 }
 
-/// The letters that are named, or else those that wait and match, which it counts. None of them where
-/// only their number is asked for.
-async fn chosen(
-    target: &Target,
-    named: &[String],
-    query: Query,
-    only_count: bool,
-) -> Result<Vec<LetterId>, CliError> {
-    let mut letters = Vec::new();
-    for text in named {
-        letters.push(target.letter(text).await?);
+impl Chosen {
+    /// The letters that are named, or else those that wait and match, which it counts. None of them
+    /// where only their number is asked for.
+    async fn ids(&self, target: &Target) -> Result<Vec<LetterId>, CliError> {
+        let mut letters = Vec::new();
+        for text in &self.letters {
+            letters.push(target.letter(text).await?);
+        }
+        if self.all {
+            let (waiting, _) = target.letters(self.which.query(true)).await?;
+            print(&so_many(waiting.len(), "waiting letter", "waiting letters"))?;
+            let ids = waiting.iter().filter_map(|l| l["letter"].as_str()?.parse::<LetterId>().ok());
+            letters.extend(ids.filter(|_| !self.count));
+        }
+        Ok(letters)
     }
-    if named.is_empty() {
-        let (waiting, _) = target.letters(query).await?;
-        print(&so_many(waiting.len(), "waiting letter", "waiting letters"))?;
-        let ids = waiting.iter().filter_map(|l| l["letter"].as_str()?.parse::<LetterId>().ok());
-        letters.extend(ids.filter(|_| !only_count));
-    }
-    Ok(letters)
 }
 
 /// Redrives every letter that can be redriven and returns the runs with their store's file. Reports

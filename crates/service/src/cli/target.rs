@@ -21,7 +21,7 @@ use retrial::net::TcpConnect;
 use retrial::run::{LetterId, RunId};
 use retrial::runtime::TokioRuntime;
 use retrial::store::Store;
-use retrial::time::Nanos;
+use retrial::time::{Nanos, Timestamp};
 use retrial_service::server::{Limits, Monitor, Service, Settings};
 use serde_json::{Value, json};
 
@@ -327,7 +327,7 @@ async fn in_process<S: Store>(
 }
 
 /// The sort key of letters: the time of the failure, then the id.
-fn order(letter: &Value) -> (Option<jiff::Timestamp>, Option<LetterId>) {
+fn order(letter: &Value) -> (Option<Timestamp>, Option<LetterId>) {
     let read = |name: &str| letter[name].as_str();
     let at = read("failed_at").and_then(|at| at.parse().ok());
     (at, read("letter").and_then(|id| id.parse().ok()))

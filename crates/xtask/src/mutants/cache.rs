@@ -118,8 +118,7 @@ impl Cache {
     /// The result of `patch`, if it is known.
     #[must_use]
     pub fn outcome(&self, patch: &Patch) -> Option<Outcome> {
-        let unseen = (!patch.is_simulated()).then_some(Swept { seeds: 0, found: None });
-        let swept = unseen.or_else(|| self.swept(patch))?;
+        let swept = self.swept(patch)?;
         let seeds = swept.seeds;
         if let Some(found) = swept.found {
             return Some(Outcome::Seed(found));
@@ -130,9 +129,12 @@ impl Cache {
         })
     }
 
-    /// The result of its seeds.
+    /// The result of its seeds. No seed meets what is not simulated.
     #[must_use]
     pub fn swept(&self, patch: &Patch) -> Option<Swept> {
+        if !patch.is_simulated() {
+            return Some(Swept { seeds: 0, found: None });
+        }
         Keyed::under(self.kept(patch).swept.as_ref(), &self.keys.sweep(patch))
     }
 

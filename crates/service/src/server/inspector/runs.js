@@ -147,7 +147,7 @@ export function runs(root, app, signal) {
     return h("tr", { "data-key": run.run, class: fresh ? "fresh" : null },
       h("td", { class: "c-phase" }, phase(run.phase), run.archived ? h("span", { class: "dim" }, " archived") : null),
       h("td", { class: "c-name" }, h("a", { class: "row", href: `#/runs/${run.run}` }, run.workflow)),
-      h("td", { class: "c-id" }, short(run.run), run.key ? h("span", { class: "dim", title: `Submitted with this key` }, ` ${run.key}`) : null, run.redrives ? h("span", { class: "dim", title: `It redrives letter ${run.redrives}` }, " redrive") : null),
+      h("td", { class: "c-id" }, short(run.run), run.key ? h("span", { class: "dim", title: "Submitted with this key" }, ` ${run.key}`) : null, run.redrives ? h("span", { class: "dim", title: `It redrives letter ${run.redrives}` }, " redrive") : null),
       h("td", { class: "c-when" }, ago(run.created)),
       h("td", { class: "c-took end" }, took),
       h("td", { class: "c-error" }, run.code
