@@ -19,6 +19,11 @@ kept=crates/fuzz/corpus
 # Only the code of this workspace is instrumented: the crates beneath it stay those of the tests.
 build=(cargo test --workspace --locked --no-run --profile "${PROFILE:-mutant}"
   --features retrial-fuzz/libfuzzer --test fuzz --message-format json-render-diagnostics)
+if [ "${PROFILE:-mutant}" = dev ]; then
+  # It takes longer to optimise them than two seconds of fuzzing gain.
+  build+=(--config profile.dev.package.retrial-core.opt-level=0
+    --config profile.dev.package.retrial-sim.opt-level=0)
+fi
 program=$(RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/instrument.sh "${build[@]}" |
   sed -n 's/.*"executable":"\([^"]*\/fuzz-[^"]*\)".*/\1/p')
 echo "fuzz: $program"

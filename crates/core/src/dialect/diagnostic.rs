@@ -111,8 +111,14 @@ impl Place {
     /// A diagnostic here.
     #[must_use]
     pub fn error(&self, message: impl Into<String>) -> Diagnostic {
-        let message = short(message.into());
-        Diagnostic { place: self.clone(), field: self.field(), message, help: None }
+        let message = short(message.into()).into();
+        Diagnostic {
+            place: self.clone(),
+            field: self.field().into(),
+            message,
+            help: None,
+            about: About::Whole,
+        }
     }
 }
 
@@ -149,16 +155,62 @@ fn short(mut message: String) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
     place: Place,
-    field: String,
-    message: String,
-    help: Option<String>,
+    field: Box<str>,
+    message: Box<str>,
+    help: Option<Box<str>>,
+    about: About,
+}
+
+/// What a diagnostic depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum About {
+    /// This value alone: it holds whatever else is written.
+    Value,
+    /// A key that is not known, and the one that seems to be meant.
+    Key(Option<Box<str>>),
+    /// A key that is not there.
+    Missing,
+    /// How values go together.
+    Whole,
 }
 
 impl Diagnostic {
+    /// The same diagnostic, which is about this value alone.
+    pub(crate) fn of_value(self) -> Self {
+        Self { about: About::Value, ..self }
+    }
+
+    /// The same diagnostic, which is about a key that is not there.
+    pub(crate) fn of_missing(self) -> Self {
+        Self { about: About::Missing, ..self }
+    }
+
+    /// The same diagnostic, which is about an unknown key where `meant` seems to be meant.
+    pub(crate) fn of_key(self, meant: Option<&str>) -> Self {
+        Self { about: About::Key(meant.map(Into::into)), ..self }
+    }
+
+    /// Whether it holds whatever else is written.
+    pub(crate) fn stands_alone(&self) -> bool {
+        matches!(self.about, About::Value | About::Key(_))
+    }
+
+    /// The key that seems to be meant where an unknown one is written.
+    pub(crate) fn meant_key(&self) -> Option<&str> {
+        match &self.about {
+            About::Key(meant) => meant.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_of_missing(&self) -> bool {
+        self.about == About::Missing
+    }
+
     /// The same diagnostic with what to do about it.
     #[must_use]
     pub fn help_with(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(short(help.into()));
+        self.help = Some(short(help.into()).into());
         self
     }
 
@@ -291,45 +343,5 @@ impl IntoIterator for Diagnostics {
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
-    }
-}
-
-/// The most diagnostics about one text.
-const MOST: usize = 100;
-
-/// What is wrong with a text, as it is being read. Once it is full, no more is read: each diagnostic
-/// takes time and memory.
-#[derive(Debug, Default)]
-pub(crate) struct Errors(Vec<Diagnostic>);
-
-impl Errors {
-    /// Whether there are so many that no more are looked for.
-    pub(crate) fn is_full(&self) -> bool {
-        self.0.len() >= MOST
-    }
-
-    pub(crate) fn push(&mut self, error: Diagnostic) {
-        if !self.is_full() {
-            self.0.push(error);
-        }
-    }
-
-    /// Keeps the value, or collects what is wrong.
-    pub(crate) fn keep<T>(&mut self, result: Result<T, Diagnostic>) -> Option<T> {
-        result.map_err(|e| self.push(e)).ok()
-    }
-
-    /// `value` if nothing is wrong, else all that is, in text order.
-    pub(crate) fn or<T>(mut self, value: T) -> Result<T, Diagnostics> {
-        if self.0.is_empty() {
-            return Ok(value);
-        }
-        self.0.sort_by_key(|e| e.span().start);
-        if let Some(last) = self.0.last().filter(|_| self.is_full()) {
-            let message = format!("there may be more errors: reading ended after {MOST}");
-            let more = Place::whole(last.source()).error(message);
-            self.0.push(more.help_with("correct these first"));
-        }
-        Err(self.0.into())
     }
 }

@@ -7,6 +7,7 @@
 
 mod budget;
 mod diagnostic;
+mod errors;
 mod execution;
 mod file;
 mod growth;
@@ -25,8 +26,9 @@ pub mod tree;
 mod work_config;
 pub mod write;
 
+pub(crate) use diagnostic::brief;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, Source};
-pub(crate) use diagnostic::{Errors, brief};
+pub(crate) use errors::Errors;
 pub(crate) use execution::DEFAULT_RETRYABLE;
 pub use file::{Declarations, Document, EndpointPlace, Registered, parse_actions, parse_workflow};
 pub use ir::parse_ir_program;
@@ -39,6 +41,7 @@ pub use work_config::Environment;
 unstable! {
     use file::{GUARD_KEYS, read_guards};
     use number::{millionths};
+    use text::{looks_like_ir};
     use policy::{KEYS as POLICY_KEYS, own as own_policy};
 }
 

@@ -1,7 +1,9 @@
 //! A policy in a tree, in any dialect; the dialect is guessed where it is not given.
 
 use super::tree::{Data, Fields, Node};
-use super::{Diagnostic, execution, ir, preset, retry_config, settings, work_config};
+use super::{
+    Diagnostic, Diagnostics, Errors, execution, ir, preset, retry_config, settings, work_config,
+};
 use crate::policy::{Dialect, Policy};
 
 /// The keys under which a step or a default gives its policy.
@@ -41,26 +43,28 @@ fn read(dialect: Dialect, node: &Node) -> Result<Policy, Diagnostic> {
 }
 
 /// A table alone, bare or under its dialect's key.
-pub(super) fn tree(top: &Node, dialect: Option<Dialect>) -> Result<Policy, Diagnostic> {
-    let wrapped = match &top.data {
-        Data::Table(entries) if entries.iter().any(|e| KEYS.contains(&e.key.as_str())) => {
-            own(&top.fields(&KEYS)?)?
-        }
-        _ => None,
-    };
-    if let Some(policy) = wrapped {
-        return match dialect {
-            Some(wanted) if wanted != policy.dialect() => Err(top
-                .place
-                .error(format!("the text is {}, not {}", policy.dialect().name(), wanted.name()))
-                .help_with("give the dialect that it is written in, or none")),
-            _ => Ok(policy),
-        };
+pub(super) fn tree(top: &Node, dialect: Option<Dialect>) -> Result<Policy, Diagnostics> {
+    let given = |key: &&str| top.any_fields().is_ok_and(|fields| fields.get(key).is_some());
+    if let Some(key) = KEYS.into_iter().find(given) {
+        return Errors::of(top, |top| wrapped(top, key, dialect));
     }
     let dialect = dialect.map_or_else(|| guess(top), Ok)?;
     match dialect {
-        Dialect::Execution if is_bare_policy(top) => execution::read_policy(top),
-        dialect => read(dialect, top),
+        Dialect::Execution if is_bare_policy(top) => Errors::of(top, execution::read_policy),
+        dialect => Errors::of(top, |top| read(dialect, top)),
+    }
+}
+
+fn wrapped(top: &Node, key: &str, wanted: Option<Dialect>) -> Result<Policy, Diagnostic> {
+    let fields = top.fields(&KEYS)?;
+    fields.at_most_one(&KEYS)?;
+    let (dialect, node) = (dialect_of(key), fields.require(key, "give the policy")?);
+    match wanted.filter(|wanted| *wanted != dialect) {
+        Some(wanted) => Err(top
+            .place
+            .error(format!("the text is {}, not {}", dialect.name(), wanted.name()))
+            .help_with("give the dialect that it is written in, or none")),
+        None => read(dialect, node),
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::file::{Declarations, document};
 use super::tree::{Format, Node};
-use super::{Diagnostics, Environment, Place, Source, ir, policy, preset};
+use super::{Diagnostic, Diagnostics, Environment, Place, Source, ir, policy, preset};
 use crate::policy::{Dialect, Origin, Policy, Preset};
 use crate::workflow::Action;
 
@@ -54,6 +54,38 @@ pub fn parse_policy(
     dialect: Option<Dialect>,
     environment: &Environment,
 ) -> Result<Policies, Diagnostics> {
+    policies(file, text, dialect, environment).map_err(|found| match program(file, text) {
+        Some(program) => program.into(),
+        None => found,
+    })
+}
+
+/// Calls in which the source documents give a policy in Python, and what to write instead.
+const PYTHON: [(&str, &str); 2] = [
+    (
+        "RetryPolicy(",
+        "write it in brackets, such as [NetworkError -> retry: 2, backoff: 60s] [timeout: 2m], where `retry` does not count the first try",
+    ),
+    (
+        "RetryConfig(",
+        "write its fields as TOML or JSON, such as retry_config = { max_attempts = 5, initial_delay = 2.0 }",
+    ),
+];
+
+/// What is wrong with a text that is a program in Python.
+fn program(file: &str, text: &str) -> Option<Diagnostic> {
+    let (at, call, help) =
+        PYTHON.iter().find_map(|(call, help)| Some((text.find(call)?, call, help)))?;
+    let place = Place::whole(&Source::new(file, text)).at(at..at + call.len() - 1);
+    Some(place.error("a policy in Python is not read").help_with(*help))
+}
+
+fn policies(
+    file: &str,
+    text: &str,
+    dialect: Option<Dialect>,
+    environment: &Environment,
+) -> Result<Policies, Diagnostics> {
     let name = text.trim().trim_matches('"');
     match dialect {
         Some(Dialect::Preset) if !text.contains(['=', ':']) => {
@@ -72,7 +104,7 @@ pub fn parse_policy(
             if dialect.is_none() && top.has("steps") {
                 return document(&top, environment).map(Policies::of);
             }
-            policy::tree(&top, dialect).map(Policies::One).map_err(Diagnostics::from)
+            policy::tree(&top, dialect).map(Policies::One)
         }
     }
 }
@@ -114,7 +146,8 @@ impl Policies {
 }
 
 /// Whether the first line that says anything is a call or a bracket with a colon or an arrow.
-fn looks_like_ir(text: &str) -> bool {
+#[must_use]
+pub fn looks_like_ir(text: &str) -> bool {
     let lines = text.lines().map(str::trim);
     let Some(first) = lines.into_iter().find(|l| !l.is_empty() && !l.starts_with('#')) else {
         return false;

@@ -106,6 +106,7 @@ fn retries(node: &Node) -> Result<Limit, Diagnostic> {
             node.place
                 .error(format!("`{n}` is not a number of retries"))
                 .help_with("use 0 for none, a number for at most that many, or -1 for unlimited")
+                .of_value()
         }),
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::delays;
-use crate::dialect::{Diagnostic, Named, Place};
+use crate::dialect::{Diagnostic, Named, Place, tree};
+use crate::failure::OWN_NAMES;
 use crate::policy::{Functions, Jitter, Limit, Policy, Rule, Scope, Shape};
 use crate::time::Nanos;
 
@@ -47,6 +48,7 @@ pub(super) fn of(policy: &Policy, step: Option<&Named>, functions: &Functions) -
         [
             never_retries(rule),
             names_nothing(rule),
+            misspelt(rule),
             never_governs(rules, at),
             grows_without_cap(rule),
             capped_from_start(rule, functions),
@@ -83,6 +85,25 @@ fn names_nothing(rule: &Rule) -> Found {
             "take the names out of one of the two lists",
         )
     })
+}
+
+/// The most names of a rule that are looked at.
+const NAMES: usize = 256;
+
+/// A name that no failure has unless an action gives it, and that is nearly one that failures have.
+fn misspelt(rule: &Rule) -> Found {
+    let named = match &rule.matcher.scope {
+        Scope::Names(names) | Scope::Retryable(names) => Some(names),
+        Scope::Any => None,
+    };
+    let names = named.into_iter().flatten().chain(&rule.matcher.except).take(NAMES);
+    let unknown = names.filter(|name| !OWN_NAMES.contains(&name.as_str()));
+    let (name, meant) =
+        unknown.filter_map(|name| Some((name, tree::misspelt(name, OWN_NAMES)?))).next()?;
+    Some((
+        format!("`{name}` names no error of Retrial's own; `{meant}` does"),
+        "correct it, unless an action gives this name",
+    ))
 }
 
 /// Of the rules that match, the one with the most attempts governs, on a tie the first.

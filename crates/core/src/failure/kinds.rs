@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorCode, Failure};
+use super::{ErrorCode, Failure, is_type};
 use crate::time::Nanos;
 
 /// What triggered a retry.
@@ -61,6 +61,42 @@ impl NetworkFault {
         })
     }
 }
+
+/// The codes and types of the failures that the engine and its HTTP client create, besides statuses.
+pub(crate) const OWN_NAMES: [&str; 32] = [
+    ErrorCode::TIMEOUT,
+    ErrorCode::HEARTBEAT_TIMEOUT,
+    ErrorCode::NETWORK_ERROR,
+    ErrorCode::LEASE_LOST,
+    ErrorCode::WORK_FAILED,
+    ErrorCode::BAD_RESPONSE,
+    ErrorCode::PRECONDITION_FAILED,
+    ErrorCode::POSTCONDITION_FAILED,
+    ErrorCode::TOO_FEW_SUCCEEDED,
+    ErrorCode::ARGUMENTS_TOO_LARGE,
+    "ArgumentsTooLargeError",
+    "BadResponseError",
+    "ClientError",
+    "ConnectionAbortedError",
+    "ConnectionError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "DnsError",
+    "HTTPError",
+    "HeartbeatTimeoutError",
+    "IncompleteReadError",
+    "LeaseLostError",
+    "NetworkError",
+    "PostconditionError",
+    "PreconditionError",
+    "RateLimitError",
+    "ServerError",
+    "TimeoutError",
+    "TlsError",
+    "ValidationError",
+    "ValueError",
+    "WorkFailedError",
+];
 
 /// The types whose descendants are retryable when only a lineage is known.
 const TRANSIENT_TYPES: [&str; 5] =
@@ -194,8 +230,40 @@ impl Failure {
     pub fn exception(kind: &str, message: &str, mro: &[String]) -> Self {
         let mut lineage = vec![kind.to_owned()];
         lineage.extend(mro.iter().filter(|t| *t != kind).cloned());
-        let retryable = lineage.iter().any(|t| TRANSIENT_TYPES.contains(&t.as_str()));
+        let transient = |t: &String| TRANSIENT_TYPES.iter().any(|name| is_type(t, name));
+        let retryable = lineage.iter().any(transient);
         let failure = Self::new(kind, message).with_lineage(lineage);
         if retryable { failure.retryable() } else { failure }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn own_names_are_those_that_failures_have() {
+        use NetworkFault::{Aborted, Cut, Dns, Other, Refused, Reset, Tls};
+        let networks = [Refused, Reset, Aborted, Dns, Cut, Tls, Other];
+        let mut all: Vec<Failure> =
+            networks.into_iter().map(|fault| Failure::network(fault, "m")).collect();
+        all.extend([200, 404, 429, 503].map(|status| Failure::http(status, "m")));
+        all.extend([
+            Failure::precondition("m"),
+            Failure::postcondition("m"),
+            Failure::too_few(1, 2),
+            Failure::arguments_too_large(),
+            Failure::timeout(Nanos::ZERO),
+            Failure::heartbeat_missed(Nanos::ZERO),
+            Failure::lease_lost(),
+            Failure::work_failed("m"),
+            Failure::bad_response("m"),
+        ]);
+        let codes = all.iter().filter(|f| f.status().is_none()).map(|f| f.code().as_str());
+        let types = all.iter().flat_map(|f| f.lineage().iter().map(String::as_str));
+        let had: BTreeSet<&str> = codes.chain(types).collect();
+        assert_eq!(had, BTreeSet::from(OWN_NAMES));
     }
 }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use context::ErrorContext;
+pub(crate) use kinds::OWN_NAMES;
 pub use kinds::{NetworkFault, RetryKind};
 
 unstable! {
@@ -221,7 +222,8 @@ impl Failure {
         self.stack_trace.as_deref()
     }
 
-    /// Whether `name` is this failure's code, its type or an ancestor of its type, or stands
+    /// Whether `name` is this failure's code, its type or an ancestor of its type, with or without
+    /// its module (`asyncio.TimeoutError` is `TimeoutError`), or stands
     /// for HTTP statuses among which its code is, as `5xx` and `500-599` do.
     #[must_use]
     pub fn is_a(&self, name: &str) -> bool {
@@ -245,11 +247,21 @@ impl Failure {
     }
 }
 
+/// Whether two names of types mean the same. A name may have its module before it:
+/// `asyncio.TimeoutError` is `TimeoutError`.
+fn is_type(one: &str, other: &str) -> bool {
+    let ends_with = |long: &str, short: &str| {
+        let module = long.strip_suffix(short);
+        module.is_some_and(|module| module.ends_with('.')) && !short.contains('.')
+    };
+    one == other || ends_with(one, other) || ends_with(other, one)
+}
+
 /// As [`Failure::is_a`], where a failure's code and lineage are at hand.
 pub(crate) fn is_named(code: &ErrorCode, lineage: &[String], name: &str) -> bool {
     let status = || statuses::status(code.as_str());
     code.as_str() == name
-        || lineage.iter().any(|t| t == name)
+        || lineage.iter().any(|t| is_type(t, name))
         || statuses(name).is_some_and(|among| status().is_some_and(|s| among.contains(&s)))
 }
 

@@ -1,4 +1,4 @@
-//! Which policy a task gets: its own, else its kind's, else the global one, else the built-in. The
+//! Which policy a task gets: its own, else its action's, else its kind's, else the global one, else the built-in. The
 //! most specific wins whole; nothing is merged.
 
 use std::collections::BTreeMap;
@@ -28,6 +28,8 @@ pub enum ActionKind {
 pub enum Origin {
     /// The step itself.
     Task,
+    /// The action that the step invokes.
+    Action,
     /// The default for the action's kind.
     Kind,
     /// The global default.
@@ -40,6 +42,7 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Task => "the step",
+            Self::Action => "the action",
             Self::Kind => "the action kind's default",
             Self::Global => "the global default",
             Self::BuiltIn => "the built-in default",
@@ -50,6 +53,8 @@ impl fmt::Display for Origin {
 /// The policies that apply where a step has none of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Defaults {
+    /// By the action's name.
+    pub by_action: BTreeMap<String, Policy>,
     /// By action kind.
     pub by_kind: BTreeMap<ActionKind, Policy>,
     /// For everything else.
@@ -57,11 +62,15 @@ pub struct Defaults {
 }
 
 impl Defaults {
-    /// The policy of a task of `kind` whose step sets `own`, and where it came from.
+    /// The policy of a task whose step sets `own` and invokes `action`, which is of `kind`; and where
+    /// it came from.
     #[must_use]
-    pub fn resolve(&self, own: Option<Policy>, kind: ActionKind) -> (Policy, Origin) {
+    pub fn resolve(&self, own: Option<Policy>, action: &str, kind: ActionKind) -> (Policy, Origin) {
         if let Some(policy) = own {
             return (policy, Origin::Task);
+        }
+        if let Some(policy) = self.by_action.get(action) {
+            return (policy.clone(), Origin::Action);
         }
         if let Some(policy) = self.by_kind.get(&kind) {
             return (policy.clone(), Origin::Kind);

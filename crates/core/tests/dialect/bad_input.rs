@@ -420,7 +420,7 @@ fn actions() {
       a.toml:2:8: actions.x.http: the IPv6 address has no `]` (write a method and a URL, such as POST http://host/path)
     [actions.x]
     url = "POST http://host/"
-      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, body, answer, kind, idempotent, inner_attempts, breaker, concurrency, rate, retry_budget, error_budget, heartbeat_timeout)
+      a.toml:2:1: actions.x.url: unknown key `url` (use http, headers, body, answer, kind, idempotent, inner_attempts, breaker, concurrency, rate, retry_budget, error_budget, heartbeat_timeout, retry, work_config, execution, retry_config, preset)
     [actions.x]
     kind = "toolcall"
       a.toml:2:8: actions.x.kind: `toolcall` is not known here (did you mean `tool_call`?)
@@ -503,7 +503,7 @@ fn json() {
 
       w.json:1:1: expected a JSON value, found the end of the text
     {
-      w.json:1:2: expected a key in double quotes, found the end of the text
+      w.json:1:2: expected a key in double quotes, found the end of the text (JSON has its keys and texts in double quotes)
     {"workflow": }
       w.json:1:14: expected a JSON value, found `}`
     {"workflow": "a", "workflow": "b"}
@@ -511,11 +511,11 @@ fn json() {
     {"input": {"a": 1, "a": 2}}
       w.json:1:20: input.a: the key is given twice (keep one of them)
     {"workflow": "a",}
-      w.json:1:18: expected a key in double quotes, found `}`
+      w.json:1:18: expected a key in double quotes, found `}` (JSON has its keys and texts in double quotes)
     {"workflow": "a" "steps": []}
       w.json:1:18: expected `,` or `}`, found `"`
     {workflow: "a"}
-      w.json:1:2: expected a key in double quotes, found `w`
+      w.json:1:2: expected a key in double quotes, found `w` (JSON has its keys and texts in double quotes)
     {"workflow": "a
     "}
       w.json:1:14: the text has no end (close it with " on the same line)

@@ -194,7 +194,6 @@ fn programs_that_make_no_sense() {
         "x = @fetch(a=input..b)",
         "x = @fetch(a=1, a=2)",
         "x = @fetch(a='open)",
-        "x = @a()\nx = @b()",
         "input = @a()",
         "usr = @a()\n@b(a=user)",
         "@b(a=later)\nlater = @a()",
@@ -258,9 +257,6 @@ fn programs_that_make_no_sense() {
       f.ir:1:17: `a` is given twice (keep one of them)
     x = @fetch(a='open)
       f.ir:1:14: the text has no end (close it with ' on the same line)
-    x = @a()
-    x = @b()
-      f.ir:2:1: x: `x` already names a result (give each result its own name)
     input = @a()
       f.ir:1:1: input: `input` is a reserved word (choose another name for the result)
     usr = @a()

@@ -152,9 +152,10 @@ fn decision_10_the_shortest_delay() {
 fn the_words_for_limits_origins_and_reasons() {
     let limits = [Limit::attempts(3).unwrap(), Limit::Unlimited].map(|l| l.to_string());
     assert_eq!(limits, ["3", "unlimited"]);
-    let origins = [Origin::Task, Origin::Kind, Origin::Global, Origin::BuiltIn];
+    let origins = [Origin::Task, Origin::Action, Origin::Kind, Origin::Global, Origin::BuiltIn];
     insta::assert_snapshot!(origins.map(|o| o.to_string()).join("\n"), @"
     the step
+    the action
     the action kind's default
     the global default
     the built-in default

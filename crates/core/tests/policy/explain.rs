@@ -250,6 +250,9 @@ fn warnings() {
         r#"{"retry_policy": {"max_attempts": 2, "retryable_errors": []}}"#,
         r#"{"backoff_strategy": "custom:mine"}"#,
         "[A -> retry: 5, backoff: 1] [retry: 2, backoff: 3]",
+        r#"{"retry_policy": {"max_attempts": 2, "retryable_errors": ["TIMEOT", "CARD_DECLINED"]}}"#,
+        "[HttpError -> retry: 2] [(TIMEOUT, UserError) -> retry: 3]",
+        r#"{"retry_config": {"exclude_exceptions": ["SeverError"]}}"#,
     ];
     let shown: Vec<String> = all
         .iter()
@@ -274,6 +277,12 @@ fn warnings() {
       ["rule 1: its backoff function `mine` is not registered here; its delays are shown as 0; run it in the program that registers the function"]
     [A -> retry: 5, backoff: 1] [retry: 2, backoff: 3]
       []
+    {"retry_policy": {"max_attempts": 2, "retryable_errors": ["TIMEOT", "CARD_DECLINED"]}}
+      ["rule 1: `TIMEOT` names no error of Retrial's own; `TIMEOUT` does; correct it, unless an action gives this name"]
+    [HttpError -> retry: 2] [(TIMEOUT, UserError) -> retry: 3]
+      ["rule 1: `HttpError` names no error of Retrial's own; `HTTPError` does; correct it, unless an action gives this name"]
+    {"retry_config": {"exclude_exceptions": ["SeverError"]}}
+      ["rule 1: `SeverError` names no error of Retrial's own; `ServerError` does; correct it, unless an action gives this name"]
     "#);
 }
 

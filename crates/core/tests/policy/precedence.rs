@@ -14,25 +14,28 @@ fn attempts(n: u32) -> Policy {
 
 #[test]
 fn h7_the_most_specific_wins_whole() {
-    let kind = [(ActionKind::LlmCall, attempts(4))].into();
-    let all = Defaults { by_kind: kind, global: Some(attempts(5)) };
-    let check = |own: Option<Policy>, kind: ActionKind, origin: Origin, count: u32| {
-        let (policy, from) = all.resolve(own, kind);
-        assert_eq!((from, policy.limit().count()), (origin, Some(count)));
-    };
-    check(Some(attempts(2)), ActionKind::LlmCall, Origin::Task, 2);
-    check(None, ActionKind::LlmCall, Origin::Kind, 4);
-    check(None, ActionKind::ToolCall, Origin::Global, 5);
-    let (policy, from) = Defaults::default().resolve(None, ActionKind::ToolCall);
+    let by_action = [("ask".to_owned(), attempts(3))].into();
+    let by_kind = [(ActionKind::LlmCall, attempts(4))].into();
+    let all = Defaults { by_action, by_kind, global: Some(attempts(5)) };
+    let check =
+        |own: Option<Policy>, action: &str, kind: ActionKind, origin: Origin, count: u32| {
+            let (policy, from) = all.resolve(own, action, kind);
+            assert_eq!((from, policy.limit().count()), (origin, Some(count)));
+        };
+    check(Some(attempts(2)), "ask", ActionKind::LlmCall, Origin::Task, 2);
+    check(None, "ask", ActionKind::LlmCall, Origin::Action, 3);
+    check(None, "other", ActionKind::LlmCall, Origin::Kind, 4);
+    check(None, "other", ActionKind::ToolCall, Origin::Global, 5);
+    let (policy, from) = Defaults::default().resolve(None, "ask", ActionKind::ToolCall);
     assert_eq!((from, policy.limit().count()), (Origin::BuiltIn, Some(3)));
 }
 
 /// A winner that is disabled means no retries; nothing is merged from below.
 #[test]
 fn h7_a_disabled_winner_retries_nothing() {
-    let defaults = Defaults { by_kind: [].into(), global: Some(attempts(5)) };
+    let defaults = Defaults { global: Some(attempts(5)), ..Defaults::default() };
     let off = Policy::no_retries(Dialect::RetryConfig);
-    let (policy, _) = defaults.resolve(Some(off), ActionKind::ToolCall);
+    let (policy, _) = defaults.resolve(Some(off), "ask", ActionKind::ToolCall);
     assert!(policy.rule_for(&Failure::http(503, "x")).is_none());
 }
 

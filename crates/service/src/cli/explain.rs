@@ -18,7 +18,7 @@ use super::{Lookup, input};
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
     /// A policy, a preset (aws-standard-2.1, google-sre, none), an IR program or a workflow: the
-    /// text itself, or a file
+    /// text itself, a file, or - for standard input
     #[arg(value_name = "TEXT-or-FILE", allow_hyphen_values = true)]
     subject: String,
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use retrial::dialect::{
     Declarations, Diagnostic, Diagnostics, Document, Environment, Format, Place, Source,
-    parse_actions, parse_ir_program, parse_workflow, tree,
+    looks_like_ir, parse_actions, parse_ir_program, parse_workflow, tree,
 };
 use retrial::workflow::{HeaderText, Target, Workflow};
 use serde_json::{Map, Value};
@@ -13,14 +13,21 @@ use serde_json::{Map, Value};
 use super::Lookup;
 use super::error::CliError;
 
-/// The text of the file at `path`.
+/// The name that stands for standard input.
+pub(super) const STDIN: &str = "-";
+
+/// The text of the file at `path`, or of standard input.
 pub(super) fn read(path: &str) -> Result<String, CliError> {
-    std::fs::read_to_string(path)
-        .map_err(|e| CliError::input(format!("`{path}` can't be read: {e}")))
+    let text = if path == STDIN {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    text.map_err(|e| CliError::input(format!("`{path}` can't be read: {e}")))
 }
 
 /// The workflow in `file`: TOML or JSON by its extension, else IR text with its actions in
-/// `actions`. Every action must be an HTTP endpoint, and the variables of its headers must be set:
+/// `actions`. Standard input has no extension: its text tells. Every action must be an HTTP endpoint, and the variables of its headers must be set:
 /// the command line has no registered functions, and a missing variable is missing on every
 /// attempt.
 pub(super) fn workflow(
@@ -30,7 +37,9 @@ pub(super) fn workflow(
     lookup: Lookup,
 ) -> Result<Document, CliError> {
     let text = read(file)?;
+    let is_ir = || file != STDIN || actions.is_some() || looks_like_ir(&text);
     let format = Format::from_extension(file);
+    let format = format.or_else(|| (!is_ir()).then(|| Format::of_text(&text)));
     let (document, declared_in) = match (format, actions) {
         (Some(format), None) => {
             (parse_workflow(file, &text, format, environment)?, Source::new(file, &text))
@@ -116,6 +125,9 @@ pub(super) fn input(text: Option<&str>) -> Result<Map<String, Value>, CliError> 
 
 /// Whether `text` can only have been meant as the path of a file.
 pub(super) fn is_path(text: &str) -> bool {
+    if text == STDIN {
+        return true;
+    }
     let is_plain = !text.contains(['\n', '[', '{', '=', '@', '"', ':']);
     let known = ["toml", "json", "ir"];
     let extension = Path::new(text).extension().and_then(|e| e.to_str());

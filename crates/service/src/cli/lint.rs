@@ -19,7 +19,7 @@ use super::{Lookup, explain, input};
 /// there are none, with 1 if there are some, with 2 if the text is invalid.
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// A workflow, an IR program or a policy: a file, or the text itself
+    /// A workflow, an IR program or a policy: a file, the text itself, or - for standard input
     #[arg(value_name = "FILE", allow_hyphen_values = true)]
     subject: String,
 

@@ -31,7 +31,7 @@ use super::{Lookup, input, network, stores, target};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 completed, 1 failed, 2 bad input, 3 store unavailable.")]
 pub(super) struct Arguments {
-    /// The workflow: .toml, .json, or IR text
+    /// The workflow: .toml, .json, or IR text; - reads standard input
     #[arg(required_unless_present = "resume")]
     file: Option<String>,
 

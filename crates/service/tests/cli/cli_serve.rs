@@ -278,6 +278,28 @@ fn a_mistake_is_told_with_its_place() {
     // All of them at once.
     let done = check("concurrency = 0\ngrace = \"soon\"\n");
     assert!(done.err.contains("c.toml:1:") && done.err.contains("c.toml:2:"), "{}", done.err);
+    let file = "concurency = 1\ntoken = \"0123456789abcdef\"\n[limits]\nbdy = 1\nuri = 0\n";
+    workspace.write("c.toml", format!("listen = \"0.0.0.0:80\"\n{file}"));
+    let sets = ["--set", "nope=1", "--set", "pole=2s", "--set", "poll=never"];
+    let mut command =
+        workspace.command(&[&["config", "check", "--config", "c.toml"], &sets[..]].concat());
+    command.env("RETRIAL_GRACE", "soon").env("RETRY_MAX_RETRIES", "many");
+    let done = crate::workspace::done(command);
+    for told in [
+        "`concurency`",
+        "must not be in this file",
+        "`bdy`",
+        "`0`",
+        "`nope`",
+        "`pole`",
+        "never",
+        "soon",
+        "many",
+        "a bearer token is required",
+    ] {
+        assert!(done.err.contains(told), "{told}: {}", done.err);
+    }
+    assert!(!done.err.contains("0123456789abcdef"), "{}", done.err);
     for args in [
         &["config", "check", "--set", "nope=1"][..],
         &["config", "check", "--set", "token=0123456789abcdef"],

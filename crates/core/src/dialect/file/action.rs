@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::{EndpointPlace, guard, header};
 use crate::dialect::number::SECOND;
 use crate::dialect::tree::{Fields, Node, did_you_mean};
-use crate::dialect::{Diagnostic, brief};
-use crate::policy::ActionKind;
+use crate::dialect::{Diagnostic, brief, policy};
+use crate::policy::{ActionKind, Policy};
 use crate::time::Nanos;
 use crate::workflow::{Action, AnswerForm, BodyForm, Endpoint, MAX_URL, Target, UrlTemplate};
 
@@ -44,12 +44,19 @@ const ANSWERS: [(&str, AnswerForm); 3] =
 /// The keys that only an action with an endpoint may have.
 const OF_HTTP: [&str; 3] = ["headers", "body", "answer"];
 
-pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
-    let fields = node.fields(&KEYS)?;
+/// The action, and the policy of its steps that set none.
+pub(super) fn read(node: &Node) -> Result<(Action, Option<Policy>), Diagnostic> {
+    if let Some(entry) = node.entries()?.iter().find(|e| e.key == "implementation") {
+        let error = entry.place.error("an action's implementation is not written here");
+        let help = "write http = \"POST URL\", or register a function under the action's name";
+        return Err(error.help_with(help).of_value());
+    }
+    let known: Vec<&str> = KEYS.into_iter().chain(policy::KEYS).collect();
+    let fields = node.fields(&known)?;
     let kind = fields.get("kind").map_or(Ok(ActionKind::default()), |n| n.choice(&KINDS))?;
     let inner = fields.get("inner_attempts").map(|n| n.count(1, u32::MAX)).transpose()?;
     let target = target(&fields)?;
-    Ok(Action {
+    let action = Action {
         kind,
         heartbeat_timeout: heartbeat_timeout(&fields, Some(&target))?,
         target,
@@ -57,7 +64,8 @@ pub(super) fn read(node: &Node) -> Result<Action, Diagnostic> {
         inner_attempts: inner,
         guard: guard::read_guards(&fields)?,
         webhook: None,
-    })
+    };
+    Ok((action, policy::own(&fields)?))
 }
 
 /// The longest time an attempt may run without a heartbeat. `target` is what it calls.

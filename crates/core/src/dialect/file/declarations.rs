@@ -8,7 +8,7 @@ use super::action::{self, KINDS};
 use super::{EndpointPlace, guard};
 use crate::dialect::tree::{Fields, Format, Node, did_you_mean_one_of};
 use crate::dialect::{Diagnostic, Diagnostics, Environment, Errors, Place, brief, policy};
-use crate::policy::Defaults;
+use crate::policy::{Defaults, Policy};
 use crate::workflow::{Action, MAX_VALUE, Webhook};
 
 /// What a file declares beside its steps.
@@ -44,8 +44,8 @@ const KEYS: [&str; 4] = ["input", "actions", "defaults", "simulate"];
 /// Everything that is wrong with the text.
 pub fn parse_actions(file: &str, text: &str, format: Format) -> Result<Declarations, Diagnostics> {
     let top = Node::parse(file, text, format)?;
-    let fields = top.fields(&KEYS)?;
     let mut errors = Errors::default();
+    let fields = errors.fields(&top, &KEYS)?;
     let declared = Declarations::read(&fields, &mut errors);
     errors.or(declared)
 }
@@ -55,13 +55,13 @@ impl Declarations {
     pub(super) fn read(fields: &Fields<'_>, errors: &mut Errors) -> Self {
         let input = fields.get("input").map(Node::to_json_object).unwrap_or_else(|| Ok(Map::new()));
         let simulate = fields.get("simulate").map(|n| n.to_json_object().map(Value::Object));
-        let actions = actions(fields, errors);
+        let (actions, by_action) = actions(fields, errors);
         let declared = Self {
             input: errors.keep(input).unwrap_or_default(),
             webhooks: webhooks(fields, errors),
             actions,
             endpoints: endpoints(fields),
-            defaults: defaults(fields, errors),
+            defaults: Defaults { by_action, ..defaults(fields, errors) },
             simulate: errors.keep(simulate.transpose()).flatten(),
         };
         errors.keep(declared.bounded());
@@ -92,7 +92,7 @@ impl Declarations {
     /// A webhook has the policy of a step that sets none.
     fn webhook(&self, named: &Named, defaults: &Defaults) -> Option<Webhook> {
         let action = self.actions.get(&named.name)?;
-        let (policy, origin) = defaults.resolve(None, action.kind);
+        let (policy, origin) = defaults.resolve(None, &named.name, action.kind);
         Some(Webhook::new(named.name.as_str(), action.clone(), policy, origin))
     }
 
@@ -123,18 +123,23 @@ impl Declarations {
     }
 }
 
-fn actions(fields: &Fields<'_>, errors: &mut Errors) -> BTreeMap<String, Action> {
-    let Some(node) = fields.get("actions") else { return BTreeMap::new() };
-    let Some(entries) = errors.keep(node.entries()) else { return BTreeMap::new() };
-    let mut actions = BTreeMap::new();
+/// The actions by name, and the policies of those that have one.
+fn actions(
+    fields: &Fields<'_>,
+    errors: &mut Errors,
+) -> (BTreeMap<String, Action>, BTreeMap<String, Policy>) {
+    let (mut actions, mut policies) = (BTreeMap::new(), BTreeMap::new());
+    let entries = fields.get("actions").map_or(Ok([].as_slice()), Node::entries);
+    let entries = errors.keep(entries).unwrap_or_default();
     for entry in entries {
         if errors.is_full() {
             break;
         }
-        let action = errors.keep(action::read(&entry.node));
-        actions.extend(action.map(|action| (entry.key.clone(), action)));
+        let Some((action, policy)) = errors.read(&entry.node, action::read) else { continue };
+        actions.insert(entry.key.clone(), action);
+        policies.extend(policy.map(|policy| (entry.key.clone(), policy)));
     }
-    actions
+    (actions, policies)
 }
 
 fn endpoints(fields: &Fields<'_>) -> BTreeMap<String, EndpointPlace> {
@@ -175,13 +180,13 @@ fn webhooks(fields: &Fields<'_>, errors: &mut Errors) -> BTreeMap<String, Named>
 fn defaults(fields: &Fields<'_>, errors: &mut Errors) -> Defaults {
     let Some(node) = fields.get("defaults") else { return Defaults::default() };
     let known: Vec<&str> = policy::KEYS.into_iter().chain(KINDS.map(|(name, _)| name)).collect();
-    let Some(fields) = errors.keep(node.fields(&known)) else { return Defaults::default() };
-    let mut defaults =
-        Defaults { global: errors.keep(policy::own(&fields)).flatten(), by_kind: BTreeMap::new() };
+    let own = |node: &Node, known: &[&str]| node.fields(known).and_then(|f| policy::own(&f));
+    let global = errors.read(node, |node| own(node, &known)).flatten();
+    let Ok(fields) = node.any_fields() else { return Defaults::default() };
+    let mut defaults = Defaults { global, ..Defaults::default() };
     for (name, kind) in KINDS {
         let Some(node) = fields.get(name) else { continue };
-        let own = node.fields(&policy::KEYS).and_then(|f| policy::own(&f));
-        if let Some(policy) = errors.keep(own).flatten() {
+        if let Some(policy) = errors.read(node, |node| own(node, &policy::KEYS)).flatten() {
             defaults.by_kind.insert(kind, policy);
         }
     }

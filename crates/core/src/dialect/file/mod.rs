@@ -127,8 +127,8 @@ pub fn parse_workflow(
 
 /// Reads a workflow from a tree.
 pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document, Diagnostics> {
-    let fields = top.fields(&KEYS)?;
     let mut errors = Errors::default();
+    let fields = errors.fields(top, &KEYS)?;
     let name = errors.keep(name(&fields)).unwrap_or_default();
     let rollback = fields.get("rollback").map(|n| n.choice(&ROLLBACKS)).transpose();
     let rollback = errors.keep(rollback).flatten().unwrap_or_default();

@@ -100,9 +100,13 @@ pub(super) fn read<'n>(
         if errors.is_full() {
             break;
         }
-        let Some((step, place)) = errors.keep(reader.step(node)) else { continue };
-        steps.push(step);
-        places.push(place);
+        match reader.step(node) {
+            Ok((step, place)) => {
+                steps.push(step);
+                places.push(place);
+            }
+            Err(first) => errors.rest(node, first, |rest| reader.step(rest).map(drop)),
+        }
     }
     (steps, places)
 }
@@ -123,7 +127,7 @@ impl Reader<'_> {
         let action = fields.require("action", "name what the step invokes")?;
         let declared = self.declared.actions.get(action.name()?);
         let kind = declared.map(|a| a.kind).unwrap_or_default();
-        let (policy, origin) = self.defaults.resolve(policy::own(&fields)?, kind);
+        let (policy, origin) = self.defaults.resolve(policy::own(&fields)?, action.name()?, kind);
         let flag = |key: &str| fields.get(key).map_or(Ok(false), Node::boolean);
         let (args, for_each) = (fields.get("args"), fields.get("for_each"));
         let quorum = |key: &str| fields.get(key).map_or(Ok(Quorum::All), quorum::read);
@@ -194,7 +198,8 @@ fn step_id(node: &Node) -> Result<String, Diagnostic> {
     Err(node
         .place
         .error(format!("{:?} is not an id", brief(id)))
-        .help_with("use up to 100 letters, digits, `_` and `-`"))
+        .help_with("use up to 100 letters, digits, `_` and `-`")
+        .of_value())
 }
 
 fn arguments(node: Option<&Node>, scope: Scope) -> Result<Template, Diagnostic> {

@@ -9,7 +9,8 @@ use crate::dialect::tree::{Data, Fields, Node};
 use crate::dialect::{Diagnostic, Errors, Place};
 use crate::workflow::Transition;
 
-const KEYS: [&str; 5] = ["from", "to", "priority", "on_error", "condition"];
+const KEYS: [&str; 7] =
+    ["from", "from_node_id", "to", "to_node_id", "priority", "on_error", "condition"];
 
 /// The transitions and where they stand.
 pub(super) fn read(
@@ -24,7 +25,7 @@ pub(super) fn read(
         if errors.is_full() {
             break;
         }
-        let Some(read) = errors.keep(transition(node, ids)) else { continue };
+        let Some(read) = errors.read(node, |node| transition(node, ids)) else { continue };
         transitions.push(read);
         places.push(node.place.clone());
     }
@@ -33,9 +34,14 @@ pub(super) fn read(
 
 fn transition(node: &Node, ids: &Ids<'_>) -> Result<Transition, Diagnostic> {
     let fields = node.fields(&KEYS)?;
+    // The second is what Capability 5 calls it.
+    let end = |key, other, help| match fields.at_most_one(&[key, other])? {
+        Some((_, step)) => ids.place_of(step),
+        None => ids.place_of(fields.require(key, help)?),
+    };
     Ok(Transition {
-        from: ids.place_of(fields.require("from", "name the step it leads from")?)?,
-        to: ids.place_of(fields.require("to", "name the step it leads to")?)?,
+        from: end("from", "from_node_id", "name the step it leads from")?,
+        to: end("to", "to_node_id", "name the step it leads to")?,
         priority: fields.get("priority").map_or(Ok(0), Node::whole)?,
         on_error: fields.get("on_error").map(errors_of).transpose()?,
         condition: fields

@@ -24,6 +24,7 @@ const RESERVED: [&str; 7] = ["input", "true", "True", "false", "False", "null", 
 /// `declared` does not hold are registered functions.
 ///
 /// A call without brackets is not retried, unless `declared` or `environment` set a default for it.
+/// A name that is given again means the later result from then on; the id of its step is numbered.
 ///
 /// # Errors
 /// Everything that is wrong with the program, by line.
@@ -36,9 +37,10 @@ pub fn parse_ir_program(
     let source = Source::new(file, text);
     let statements = statements(&source)?;
     let ids = ids(&statements);
-    let first = ids.iter().enumerate().rev().map(|(n, id)| (id.clone(), n)).collect();
+    let of_id = ids.iter().enumerate().map(|(n, id)| (id.clone(), n)).collect();
     let defaults = declared.defaults_in(environment);
-    let mut program = Program { declared, defaults, ids, first, steps: Vec::new() };
+    let named = BTreeMap::new();
+    let mut program = Program { declared, defaults, ids, of_id, named, steps: Vec::new() };
     let mut errors = Errors::default();
     let mut places = Vec::new();
     for (n, (place, statement)) in statements.into_iter().enumerate() {
@@ -142,13 +144,16 @@ fn ids(statements: &[(Place, Statement)]) -> Vec<String> {
     let named = statements.iter().filter_map(|(_, s)| s.name.as_ref().map(|n| n.text.to_string()));
     let mut taken: BTreeSet<String> = named.collect();
     let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
-    let mut ids = Vec::new();
+    let (mut ids, mut given) = (Vec::new(), BTreeSet::new());
     for (_, statement) in statements {
-        if let Some(name) = &statement.name {
-            ids.push(name.text.to_string());
-            continue;
-        }
-        let base = statement.action.text.replace('.', "_");
+        let base = match &statement.name {
+            Some(name) if given.insert(&name.text) => {
+                ids.push(name.text.to_string());
+                continue;
+            }
+            Some(name) => name.text.to_string(),
+            None => statement.action.text.replace('.', "_"),
+        };
         let number = numbers.entry(base.clone()).or_insert(1);
         let mut id = base.clone();
         while !taken.insert(id.clone()) {
@@ -160,12 +165,22 @@ fn ids(statements: &[(Place, Statement)]) -> Vec<String> {
     ids
 }
 
+fn check_name(name: &Word) -> Result<(), (String, String)> {
+    if RESERVED.contains(&&*name.text) {
+        let message = format!("`{}` is a reserved word", name.text);
+        return Err((message, "choose another name for the result".into()));
+    }
+    Ok(())
+}
+
 struct Program<'d> {
     declared: &'d Declarations,
     defaults: Defaults,
     ids: Vec<String>,
-    /// The first statement of each id.
-    first: BTreeMap<String, usize>,
+    /// The statement of each id.
+    of_id: BTreeMap<String, usize>,
+    /// The latest statement of each name among those before.
+    named: BTreeMap<Box<str>, usize>,
     steps: Vec<Step>,
 }
 
@@ -173,7 +188,7 @@ impl Program<'_> {
     fn add(&mut self, n: usize, line: &Place, statement: Statement) -> Result<(), Diagnostic> {
         let at = |word: &Word| line.child(&word.text).at(offset(line, &word.span));
         if let Some(name) = &statement.name {
-            self.check_name(n, name).map_err(|e| at(name).error(e.0).help_with(e.1))?;
+            check_name(name).map_err(|e| at(name).error(e.0).help_with(e.1))?;
         }
         let id = self.ids[n].clone();
         let place = line.child(&id).at(offset(line, &statement.span));
@@ -185,18 +200,7 @@ impl Program<'_> {
             origin,
             ..Step::new(id, statement.action.text, policy)
         });
-        Ok(())
-    }
-
-    fn check_name(&self, n: usize, name: &Word) -> Result<(), (String, String)> {
-        if RESERVED.contains(&&*name.text) {
-            let message = format!("`{}` is a reserved word", name.text);
-            return Err((message, "choose another name for the result".into()));
-        }
-        if self.first.get(&*name.text).is_some_and(|first| *first < n) {
-            let message = format!("`{}` already names a result", brief(&name.text));
-            return Err((message, "give each result its own name".into()));
-        }
+        self.named.extend(statement.name.map(|name| (name.text, n)));
         Ok(())
     }
 
@@ -208,7 +212,7 @@ impl Program<'_> {
     ) -> Result<(Policy, Origin), Diagnostic> {
         let Some(brackets) = brackets else {
             let kind = self.declared.actions.get(action).map(|a| a.kind).unwrap_or_default();
-            let resolved = self.defaults.resolve(None, kind);
+            let resolved = self.defaults.resolve(None, action, kind);
             return Ok(match resolved {
                 (_, Origin::BuiltIn) => (Policy::no_retries(Dialect::Ir), Origin::Task),
                 given => given,
@@ -223,7 +227,7 @@ impl Program<'_> {
     fn dependencies(&self, args: &Template) -> Vec<StepIx> {
         let paths = args.paths();
         let read = paths.iter().filter_map(|path| match path.root() {
-            Root::Step(id) => self.first.get(id).copied(),
+            Root::Step(id) => self.of_id.get(id).copied(),
             _ => None,
         });
         let read: BTreeSet<usize> = read.collect();
@@ -301,12 +305,16 @@ impl Program<'_> {
         if root == "input" {
             return Ok(format!("${{input{rest}}}"));
         }
-        self.check_earlier(n, &place, root)?;
-        Ok(format!("${{steps.{root}.result{rest}}}"))
+        let id = match self.named.get(root) {
+            Some(latest) => &self.ids[*latest],
+            None => root,
+        };
+        self.check_earlier(n, &place, id)?;
+        Ok(format!("${{steps.{id}.result{rest}}}"))
     }
 
     fn check_earlier(&self, n: usize, place: &Place, id: &str) -> Result<(), Diagnostic> {
-        let found = self.first.get(id);
+        let found = self.of_id.get(id);
         if found.is_some_and(|first| *first < n) {
             return Ok(());
         }

@@ -154,7 +154,8 @@ fn entry(input: &mut Input<'_>, parent: &Place, depth: usize, load: &mut Load) -
     space(input);
     let start = input.current_token_start();
     if !eat(input, "\"") {
-        return Err(expected(input, "a key in double quotes").into());
+        let fault = expected(input, "a key in double quotes");
+        return Err(fault.help_with("JSON has its keys and texts in double quotes").into());
     }
     load.take(1).ok_or_else(|| Fault::new(start..start, TOO_MUCH.0).help_with(TOO_MUCH.1))?;
     let key = quoted(input, '"')?;

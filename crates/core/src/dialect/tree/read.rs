@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::suggest::nearest;
 use super::{Data, Entry, Node, did_you_mean};
 use crate::dialect::number::{self, NumberFault};
 use crate::dialect::{Diagnostic, Place, brief};
@@ -39,7 +40,8 @@ impl<'n> Fields<'n> {
     /// When it is missing.
     pub fn require(&self, key: &str, help: &str) -> Result<&'n Node, Diagnostic> {
         self.get(key).ok_or_else(|| {
-            self.place.child(key).error(format!("`{key}` is missing")).help_with(help)
+            let error = self.place.child(key).error(format!("`{key}` is missing"));
+            error.help_with(help).of_missing()
         })
     }
 
@@ -84,12 +86,27 @@ impl Node {
     /// # Errors
     /// When it is not a table or has another key.
     pub fn fields(&self, known: &[&str]) -> Result<Fields<'_>, Diagnostic> {
-        let entries = self.entries()?;
-        if let Some(e) = entries.iter().find(|e| !known.contains(&e.key.as_str())) {
-            let help = did_you_mean(&e.key, known.iter().copied());
-            return Err(e.place.error(format!("unknown key `{}`", brief(&e.key))).help_with(help));
+        let fields = self.any_fields()?;
+        match self.unknown_keys(known).next() {
+            Some(unknown) => Err(unknown),
+            None => Ok(fields),
         }
-        Ok(Fields { place: &self.place, entries })
+    }
+
+    /// The table's fields, whatever its keys.
+    pub(crate) fn any_fields(&self) -> Result<Fields<'_>, Diagnostic> {
+        Ok(Fields { place: &self.place, entries: self.entries()? })
+    }
+
+    /// A diagnostic for each of the table's keys that is not in `known`.
+    pub fn unknown_keys(&self, known: &[&str]) -> impl Iterator<Item = Diagnostic> {
+        let entries = self.entries().unwrap_or_default().iter();
+        entries.filter(|e| !known.contains(&e.key.as_str())).map(|e| {
+            let known = known.iter().copied();
+            let error = e.place.error(format!("unknown key `{}`", brief(&e.key)));
+            let meant = nearest(&e.key, known.clone());
+            error.help_with(did_you_mean(&e.key, known)).of_key(meant)
+        })
     }
 
     /// Whether the table has `key`.
@@ -116,7 +133,7 @@ impl Node {
     pub fn name(&self) -> Result<&str, Diagnostic> {
         match self.text()? {
             text if text.trim().is_empty() => {
-                Err(self.place.error("the text is empty").help_with("write a name"))
+                Err(self.fault("the text is empty").help_with("write a name"))
             }
             text => Ok(text),
         }
@@ -166,7 +183,7 @@ impl Node {
         let names = self.names()?;
         let wrong = |n: &&Self| n.text().is_ok_and(|name| !makes_sense(name));
         match self.items()?.iter().find(wrong) {
-            Some(wrong) => Err(wrong.place.error(NO_STATUSES.0).help_with(NO_STATUSES.1)),
+            Some(wrong) => Err(wrong.fault(NO_STATUSES.0).help_with(NO_STATUSES.1)),
             None => Ok(names),
         }
     }
@@ -179,12 +196,11 @@ impl Node {
         let text = self.number("a whole number")?;
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            let error = self.place.error(format!("`{}` is not a whole number", brief(text)));
+            let error = self.fault(format!("`{}` is not a whole number", brief(text)));
             return Err(error.help_with("use digits alone, such as 3"));
         }
         text.parse().map_err(|_| {
-            self.place
-                .error(format!("`{}` is too large", brief(text)))
+            self.fault(format!("`{}` is too large", brief(text)))
                 .help_with("whole numbers have at most 64 bits")
         })
     }
@@ -197,9 +213,7 @@ impl Node {
         let n = self.whole()?;
         let within = |n: &u32| (least..=most).contains(n);
         u32::try_from(n).ok().filter(within).ok_or_else(|| {
-            self.place
-                .error(format!("`{n}` is out of range"))
-                .help_with(format!("use {least} to {most}"))
+            self.fault(format!("`{n}` is out of range")).help_with(format!("use {least} to {most}"))
         })
     }
 
@@ -218,7 +232,7 @@ impl Node {
     /// When it is anything else.
     pub fn share(&self) -> Result<Share, Diagnostic> {
         let share = u32::try_from(self.millionths()?).unwrap_or(u32::MAX);
-        Share::from_millionths(share).map_err(|e| self.place.refuse(&e))
+        Share::from_millionths(share).map_err(|e| self.place.refuse(&e).of_value())
     }
 
     /// A length of time: a number of `unit` nanoseconds, or a text with a suffix such as `2m`.
@@ -244,8 +258,7 @@ impl Node {
     pub fn timeout(&self, unit: u64) -> Result<Nanos, Diagnostic> {
         match self.duration(unit)? {
             Nanos::ZERO => Err(self
-                .place
-                .error("a timeout of zero lets no attempt run")
+                .fault("a timeout of zero lets no attempt run")
                 .help_with("leave it out for no timeout")),
             limit => Ok(limit),
         }
@@ -261,7 +274,7 @@ impl Node {
         choices.iter().find_map(|(name, value)| (*name == word).then_some(*value)).ok_or_else(
             || {
                 let help = did_you_mean(word, all);
-                self.place.error(format!("`{}` is not known here", brief(word))).help_with(help)
+                self.fault(format!("`{}` is not known here", brief(word))).help_with(help)
             },
         )
     }
@@ -280,10 +293,15 @@ impl Node {
             Data::Bool(b) => b.to_string(),
             _ => self.kind().to_owned(),
         };
-        self.place.error(format!("expected {what}, found {shown}"))
+        self.fault(format!("expected {what}, found {shown}"))
     }
 
     fn number_fault(&self, text: &str, fault: NumberFault) -> Diagnostic {
-        self.place.error(format!("`{}` {fault}", brief(text))).help_with(fault.help())
+        self.fault(format!("`{}` {fault}", brief(text))).help_with(fault.help())
+    }
+
+    /// A diagnostic about this value alone.
+    fn fault(&self, message: impl Into<String>) -> Diagnostic {
+        self.place.error(message).of_value()
     }
 }

@@ -6,6 +6,8 @@ use crate::dialect::brief;
 const COMPARED: usize = 256;
 /// The most characters of a name that are compared.
 const LONGEST: usize = 64;
+/// How most types of errors end.
+const ERROR: &str = "error";
 /// The most names that are listed.
 const LISTED: usize = 20;
 
@@ -25,6 +27,28 @@ pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) 
         }
     };
     let all = known.into_iter().take(COMPARED).filter_map(|k| Some((away(k)?, k)));
+    all.min_by_key(|(d, _)| *d).map(|(_, k)| k)
+}
+
+/// The one of `known` that `word` is, but for its case or a slip of the pen.
+pub(crate) fn misspelt<'k>(
+    word: &str,
+    known: impl IntoIterator<Item = &'k str>,
+) -> Option<&'k str> {
+    // Most types end alike.
+    let stem = |name: &str| {
+        let name = compared(name);
+        let end = name.len().saturating_sub(ERROR.len());
+        if name[end..].iter().copied().eq(ERROR.chars()) { name[..end].to_vec() } else { name }
+    };
+    let own = stem(word);
+    let most = (own.len() / 3).min(2);
+    let away = |k: &str| {
+        let known = stem(k);
+        let is_near = known.len().abs_diff(own.len()) <= most;
+        is_near.then(|| distance(&own, &known)).filter(|d| *d <= most)
+    };
+    let all = known.into_iter().filter_map(|k| Some((away(k)?, k)));
     all.min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
 
@@ -98,5 +122,23 @@ mod tests {
         assert_eq!(nearest("Max_Backoff", known), Some("max_backoff"));
         assert_eq!(nearest("backoff_ms", known), Some("backoff"));
         assert_eq!(nearest("colour", known), None);
+    }
+
+    #[test]
+    fn a_slip_of_the_pen_is_not_another_word() {
+        let known = ["TIMEOUT", "HTTPError", "TlsError", "ServerError", "ConnectionError"];
+        for (word, meant) in [
+            ("TIMEOT", "TIMEOUT"),
+            ("Timeout", "TIMEOUT"),
+            ("HttpError", "HTTPError"),
+            ("SeverError", "ServerError"),
+            ("ConnectonErorr", "ConnectionError"),
+        ] {
+            let found = misspelt(word, known);
+            assert_eq!(found, if word == "ConnectonErorr" { None } else { Some(meant) }, "{word}");
+        }
+        for other in ["OSError", "UserError", "ServiceError", "KeyError", "Error", "", "E"] {
+            assert_eq!(misspelt(other, known), None, "{other}");
+        }
     }
 }

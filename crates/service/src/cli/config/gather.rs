@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use retrial::dialect::tree::{Data, Node};
 use retrial::dialect::{Diagnostic, Format, Place, Source};
@@ -73,14 +73,23 @@ pub(crate) struct SettingValue {
 /// The settings that have a value.
 pub(crate) type Gathered = BTreeMap<&'static str, SettingValue>;
 
-/// Every setting, from its strongest source.
-pub(crate) fn gather(flags: &Flags, lookup: Lookup) -> Result<Gathered, CliError> {
+/// Every setting, from its strongest source, and what is wrong where settings are given. A file that
+/// can't be read is an error.
+pub(crate) fn gather(
+    flags: &Flags,
+    lookup: Lookup,
+) -> Result<(Gathered, Vec<Diagnostic>), CliError> {
+    let mut wrong = Vec::new();
     let mut all: Gathered = KEYS
         .iter()
         .filter_map(|key| Some((key.name, default_value(key.name, key.default?))))
         .collect();
     if let Some(path) = file(flags, lookup) {
-        from_file(&path, &mut all)?;
+        let name = path.display().to_string();
+        match Node::parse(&name, &input::read(&name)?, Format::Toml) {
+            Ok(top) => wrong.extend(from_file(&top, &name, &mut all)),
+            Err(unreadable) => wrong.push(unreadable),
+        }
     }
     for key in &KEYS {
         let variable = key.variable();
@@ -92,8 +101,8 @@ pub(crate) fn gather(flags: &Flags, lookup: Lookup) -> Result<Gathered, CliError
             all.insert(key.name, SettingValue { node, origin: Origin::Variable(variable) });
         }
     }
-    from_flags(flags, &mut all)?;
-    Ok(all)
+    wrong.extend(from_flags(flags, &mut all));
+    Ok((all, wrong))
 }
 
 fn default_value(name: &'static str, text: &str) -> SettingValue {
@@ -114,33 +123,31 @@ fn file(flags: &Flags, lookup: Lookup) -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|path| path.is_file()))
 }
 
-fn from_file(path: &Path, all: &mut Gathered) -> Result<(), CliError> {
-    let name = path.display().to_string();
-    let top = Node::parse(&name, &input::read(&name)?, Format::Toml)?;
+/// Keeps what the file `name` sets, and says what is wrong there.
+fn from_file(top: &Node, name: &str, all: &mut Gathered) -> Vec<Diagnostic> {
     let heads: Vec<&str> =
         KEYS.iter().map(|key| key.name.split('.').next().unwrap_or_default()).collect();
-    top.fields(&heads)?;
-    for entry in top.entries()? {
-        if entry.key == TOKEN {
-            return Err(entry
-                .place
-                .error("the token must not be in this file")
-                .help_with("put it in a separate file and name that file in token_file")
-                .into());
-        }
-        match entry.key.as_str() {
-            "limits" => {
+    let mut wrong: Vec<_> = top.unknown_keys(&heads).collect();
+    for entry in top.entries().unwrap_or_default() {
+        match (entry.key.as_str(), entry.node.entries()) {
+            (TOKEN, _) => {
+                let error = entry.place.error("the token must not be in this file");
+                let help = "put it in a separate file and name that file in token_file";
+                wrong.push(error.help_with(help));
+            }
+            ("limits", Ok(limits)) => {
                 let known: Vec<&str> =
                     KEYS.iter().filter_map(|key| key.name.strip_prefix("limits.")).collect();
-                entry.node.fields(&known)?;
-                for limit in entry.node.entries()? {
-                    keep(&format!("limits.{}", limit.key), &limit.node, &name, all);
+                wrong.extend(entry.node.unknown_keys(&known));
+                for limit in limits {
+                    keep(&format!("limits.{}", limit.key), &limit.node, name, all);
                 }
             }
-            key => keep(key, &entry.node, &name, all),
+            ("limits", Err(no_table)) => wrong.push(no_table),
+            (key, _) => keep(key, &entry.node, name, all),
         }
     }
-    Ok(())
+    wrong
 }
 
 fn keep(name: &str, node: &Node, file: &str, all: &mut Gathered) {
@@ -150,7 +157,8 @@ fn keep(name: &str, node: &Node, file: &str, all: &mut Gathered) {
     all.insert(key.name, SettingValue { node: node.clone(), origin });
 }
 
-fn from_flags(flags: &Flags, all: &mut Gathered) -> Result<(), CliError> {
+fn from_flags(flags: &Flags, all: &mut Gathered) -> Vec<Diagnostic> {
+    let mut wrong = Vec::new();
     let Flags { store, listen, token_file, concurrency, .. } = flags;
     let own = [
         ("store", "--store", store),
@@ -165,12 +173,16 @@ fn from_flags(flags: &Flags, all: &mut Gathered) -> Result<(), CliError> {
         }
     }
     for text in &flags.set {
-        let (name, value) = parse_set(text)?;
-        let flag = format!("--set {name}");
-        let node = written("command line", &flag, name, value, value);
-        all.insert(name, SettingValue { node, origin: Origin::Flag(flag) });
+        match parse_set(text) {
+            Ok((name, value)) => {
+                let flag = format!("--set {name}");
+                let node = written("command line", &flag, name, value, value);
+                all.insert(name, SettingValue { node, origin: Origin::Flag(flag) });
+            }
+            Err(unreadable) => wrong.push(unreadable),
+        }
     }
-    Ok(())
+    wrong
 }
 
 /// The setting and the value of `--set NAME=VALUE`.

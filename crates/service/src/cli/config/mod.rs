@@ -7,7 +7,6 @@ mod gather;
 mod keys;
 mod read;
 
-use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use retrial::dialect::tree::{Data, Node};
@@ -43,8 +42,8 @@ enum Command {
 
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let Command::Check { flags, json } = &arguments.command;
-    let given = gather(flags, lookup)?;
-    check(&read::read(&given, lookup)?)?;
+    let (given, wrong) = gather(flags, lookup)?;
+    read::read(&given, wrong, lookup)?;
     if *json {
         return output::print_json(&object(&given));
     }
@@ -64,25 +63,8 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
 
 /// The configuration from flags, environment and file, if it is valid.
 pub(super) fn resolve(flags: &Flags, lookup: Lookup) -> Result<Configuration, CliError> {
-    let configuration = read::read(&gather(flags, lookup)?, lookup)?;
-    check(&configuration)?;
-    Ok(configuration)
-}
-
-/// Refuses a service that other machines can reach without a token.
-fn check(configuration: &Configuration) -> Result<(), CliError> {
-    let service = &configuration.service;
-    match (service.token.is_some() || service.tokens.is_some(), configuration.listen) {
-        (false, address) if !is_loopback(address) => Err(CliError::input(format!(
-            "{address} can be reached from other machines, so a bearer token is required"
-        ))
-        .help("make one (openssl rand -hex 32 > token) and name it: --token-file token; or make named ones (retrial token new NAME --role submit) and set tokens_file")),
-        _ => Ok(()),
-    }
-}
-
-fn is_loopback(address: SocketAddr) -> bool {
-    address.ip().is_loopback()
+    let (given, wrong) = gather(flags, lookup)?;
+    read::read(&given, wrong, lookup)
 }
 
 /// A setting's value as it may be shown, and where it comes from.

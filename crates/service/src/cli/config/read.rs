@@ -39,14 +39,21 @@ pub(crate) struct Configuration {
     pub(crate) service: Settings,
 }
 
+const NO_TOKEN: &str = "make one (openssl rand -hex 32 > token) and name it: --token-file token; or make named ones (retrial token new NAME --role submit) and set tokens_file";
+
 /// A number without a unit is a length in milliseconds.
 const MILLISECOND: u64 = 1_000_000;
 
-/// The configuration, or everything that is wrong with the settings.
-pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, CliError> {
-    let environment = Environment::read(lookup)?;
-    let mut reader = Reader { given, wrong: Vec::new() };
+/// The configuration, or everything that is wrong with the settings: what is `wrong` already, and
+/// what else is.
+pub(crate) fn read(
+    given: &Gathered,
+    wrong: Vec<Diagnostic>,
+    lookup: Lookup,
+) -> Result<Configuration, CliError> {
+    let mut reader = Reader { given, wrong };
     let r = &mut reader;
+    let environment = Environment::read(lookup).map_err(|e| r.wrong.push(e)).unwrap_or_default();
     let (grace, listen) = (r.time("grace"), r.listen());
     let limits = Limits {
         body: r.count("limits.body"),
@@ -91,6 +98,7 @@ pub(crate) fn read(given: &Gathered, lookup: Lookup) -> Result<Configuration, Cl
     let kept = (kept.0.map_or(0, |n| n.get() as usize), kept.1);
     let (tokens_file, audit) = (r.path("tokens_file"), r.path("audit"));
     let (store, log, traces) = (r.store(), r.text("log"), r.traces());
+    listen.into_iter().for_each(|address| r.guarded(address));
     match (reader.wrong.is_empty(), listen) {
         (true, Some(listen)) => Ok(Configuration {
             store,
@@ -249,6 +257,21 @@ impl Reader<'_> {
                     .help_with("write one such as 127.0.0.1:7070 or [::1]:7070")
             })
         })
+    }
+
+    /// Refuses a service that other machines can reach without a token.
+    fn guarded(&mut self, address: SocketAddr) {
+        let is_guarded =
+            [TOKEN, "token_file", "tokens_file"].iter().any(|name| self.given.contains_key(name));
+        if is_guarded || address.ip().is_loopback() {
+            return;
+        }
+        if let Some(listen) = self.given.get("listen") {
+            let message = format!(
+                "{address} can be reached from other machines, so a bearer token is required"
+            );
+            self.wrong.push(listen.node.place.error(message).help_with(NO_TOKEN));
+        }
     }
 
     fn traces(&mut self) -> Option<String> {

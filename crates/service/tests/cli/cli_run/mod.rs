@@ -20,6 +20,7 @@ mod resume;
 mod rollback;
 mod secrets;
 mod service;
+mod stdin;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;

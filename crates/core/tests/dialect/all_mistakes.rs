@@ -1,0 +1,88 @@
+//! All that is wrong with a text is told at once, also in one table.
+
+use retrial_core::dialect::{Environment, Format, parse_policy, parse_workflow};
+
+fn refused(text: &str) -> String {
+    let parsed = parse_workflow("w.toml", text, Format::Toml, &Environment::default());
+    parsed.err().map(|errors| errors.to_string()).unwrap_or_default()
+}
+
+/// What is wrong with a workflow of two steps and `rest`.
+fn with(rest: &str) -> String {
+    let step = |id: &str| format!("[[steps]]\nid = \"{id}\"\naction = \"x\"\n");
+    refused(&format!("workflow = \"w\"\n{}{}{rest}", step("a"), step("b")))
+}
+
+/// A reader ends at the first mistake; all of a table's are told nevertheless.
+#[test]
+fn every_mistake_of_a_table_is_told_at_once() {
+    let workflow = with(
+        r#"
+[actions.x]
+http = "POST http://localhost"
+kind = "tol_call"
+idempotent = 1
+concurency = 2
+[[steps]]
+id = "c d"
+actoin = "x"
+fail_fast = "yes"
+goal = 3
+[steps.work_config]
+max_retries = -2
+backoff = "1 parsec"
+backoff_type = "linar"
+backoff_step = "1s"
+max_backof = 3
+[[transitions]]
+from = "a"
+too = "b"
+priority = "high"
+"#,
+    );
+    insta::assert_snapshot!(workflow, @r#"
+    w.toml:11:8: actions.x.kind: `tol_call` is not known here (did you mean `tool_call`?)
+    w.toml:12:14: actions.x.idempotent: expected true or false, found the number 1
+    w.toml:13:1: actions.x.concurency: unknown key `concurency` (did you mean `concurrency`?)
+    w.toml:15:6: steps.2.id: "c d" is not an id (use up to 100 letters, digits, `_` and `-`)
+    w.toml:16:1: steps.2.actoin: unknown key `actoin` (did you mean `action`?)
+    w.toml:20:15: steps.2.work_config.max_retries: `-2` is not a number of retries (use 0 for none, a number for at most that many, or -1 for unlimited)
+    w.toml:21:11: steps.2.work_config.backoff: `1 parsec` has an unknown unit (use ms, s, m, h or d, such as 30s)
+    w.toml:22:16: steps.2.work_config.backoff_type: `linar` is not known here (did you mean `linear`?)
+    w.toml:24:1: steps.2.work_config.max_backof: unknown key `max_backof` (did you mean `max_backoff`?)
+    w.toml:27:1: transitions.0.too: unknown key `too` (did you mean `to`?)
+    w.toml:28:12: transitions.0.priority: expected a whole number, found the text "high"
+    "#);
+    let policy = |text: &str| {
+        parse_policy("p", text, None, &Environment::default()).unwrap_err().to_string()
+    };
+    insta::assert_snapshot!(
+        policy(r#"{"retry_config": {"max_attempts": 0, "max_delya": 3, "jitter": "loud", "enabled": "no"}}"#),
+        @r#"
+    p:1:35: retry_config.max_attempts: `0` is out of range (use 1 to 4294967295)
+    p:1:38: retry_config.max_delya: unknown key `max_delya` (did you mean `max_delay`?)
+    p:1:64: retry_config.jitter: `loud` is not known here (use none, proportional, full, equal, decorrelated)
+    p:1:83: retry_config.enabled: expected true or false, found the text "no"
+    "#
+    );
+    insta::assert_snapshot!(policy("max_retries = \"x\"\nbackoff = \"y\"\nbackof = 1"), @r#"
+    p:1:15: max_retries: expected a whole number, found the text "x"
+    p:2:11: backoff: `y` is not a number (use a number with a unit, such as 30s)
+    p:3:1: backof: unknown key `backof` (did you mean `backoff`?)
+    "#);
+    // What is missing may be misspelt.
+    insta::assert_snapshot!(refused("workflwo = \"w\"\n[[step]]\nid = \"a\"\n[inputs]\n"), @"
+    w.toml:1:1: workflwo: unknown key `workflwo` (did you mean `workflow`?)
+    w.toml:2:3: step: unknown key `step` (did you mean `steps`?)
+    w.toml:4:2: inputs: unknown key `inputs` (did you mean `input`?)
+    ");
+}
+
+/// So that a text of mistakes takes no more time than another.
+#[test]
+fn only_so_many_mistakes_are_told() {
+    let keys: String = (0..500).map(|n| format!("key{n} = 1\n")).collect();
+    let told = with(&format!("[[steps]]\n{keys}"));
+    assert_eq!(told.lines().count(), 101);
+    assert!(told.ends_with("(correct these first)"), "{told}");
+}
