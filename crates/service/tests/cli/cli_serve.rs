@@ -296,6 +296,7 @@ fn a_mistake_is_told_with_its_place() {
         "soon",
         "many",
         "a bearer token is required",
+        "set `token_file` to its path",
     ] {
         assert!(done.err.contains(told), "{told}: {}", done.err);
     }

@@ -39,7 +39,7 @@ pub(crate) struct Configuration {
     pub(crate) service: Settings,
 }
 
-const NO_TOKEN: &str = "make one (openssl rand -hex 32 > token) and name it: --token-file token; or make named ones (retrial token new NAME --role submit) and set tokens_file";
+const NO_TOKEN: &str = "write one to a file of its own (openssl rand -hex 32) and set `token_file` to its path; or make named ones (retrial token new NAME --role submit) and set `tokens_file`";
 
 /// A number without a unit is a length in milliseconds.
 const MILLISECOND: u64 = 1_000_000;
