@@ -223,8 +223,8 @@ impl Failure {
     }
 
     /// Whether `name` is this failure's code, its type or an ancestor of its type, with or without
-    /// its module (`asyncio.TimeoutError` is `TimeoutError`), or stands
-    /// for HTTP statuses among which its code is, as `5xx` and `500-599` do.
+    /// its module (`asyncio.TimeoutError` is `TimeoutError`), or stands for HTTP statuses among which
+    /// its code is, as `5xx` and `500-599` do.
     #[must_use]
     pub fn is_a(&self, name: &str) -> bool {
         is_named(&self.code, &self.lineage, name)

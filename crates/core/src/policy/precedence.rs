@@ -1,5 +1,5 @@
-//! Which policy a task gets: its own, else its action's, else its kind's, else the global one, else the built-in. The
-//! most specific wins whole; nothing is merged.
+//! Which policy a task gets: its own, else its action's, else its kind's, else the global one, else
+//! the built-in. The most specific wins whole; nothing is merged.
 
 use std::collections::BTreeMap;
 use std::fmt;

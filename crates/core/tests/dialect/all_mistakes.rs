@@ -1,17 +1,8 @@
 //! All that is wrong with a text is told at once, also in one table.
 
-use retrial_core::dialect::{Environment, Format, parse_policy, parse_workflow};
+use retrial_core::dialect::{Environment, parse_policy};
 
-fn refused(text: &str) -> String {
-    let parsed = parse_workflow("w.toml", text, Format::Toml, &Environment::default());
-    parsed.err().map(|errors| errors.to_string()).unwrap_or_default()
-}
-
-/// What is wrong with a workflow of two steps and `rest`.
-fn with(rest: &str) -> String {
-    let step = |id: &str| format!("[[steps]]\nid = \"{id}\"\naction = \"x\"\n");
-    refused(&format!("workflow = \"w\"\n{}{}{rest}", step("a"), step("b")))
-}
+use super::bad_input::{refused, with};
 
 /// A reader ends at the first mistake; all of a table's are told nevertheless.
 #[test]

@@ -15,13 +15,13 @@ fn shown(errors: &[Diagnostic]) -> String {
     errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-fn refused(text: &str) -> String {
+pub(super) fn refused(text: &str) -> String {
     let parsed = parse_workflow("w.toml", text, Format::Toml, &Environment::default());
     parsed.err().map(|errors| errors.to_string()).unwrap_or_default()
 }
 
 /// What is wrong with a workflow of two steps and `rest`.
-fn with(rest: &str) -> String {
+pub(super) fn with(rest: &str) -> String {
     refused(&format!("workflow = \"w\"\n{STEPS}{rest}"))
 }
 

@@ -37,9 +37,8 @@ pub(super) fn workflow(
     lookup: Lookup,
 ) -> Result<Document, CliError> {
     let text = read(file)?;
-    let is_ir = || file != STDIN || actions.is_some() || looks_like_ir(&text);
-    let format = Format::from_extension(file);
-    let format = format.or_else(|| (!is_ir()).then(|| Format::of_text(&text)));
+    let is_tree = file == STDIN && actions.is_none() && !looks_like_ir(&text);
+    let format = Format::from_extension(file).or(is_tree.then(|| Format::of_text(&text)));
     let (document, declared_in) = match (format, actions) {
         (Some(format), None) => {
             (parse_workflow(file, &text, format, environment)?, Source::new(file, &text))
