@@ -290,7 +290,7 @@ impl<W: World> Engine<W> {
     pub async fn queue(&self, state: &RunState) -> Result<Vec<QueueView>, CommandError> {
         let node = &self.0.node;
         let rows = node.queue_rows(state.id()).await.map_err(LaneError::from)?;
-        Ok(queue_view(state, &rows, &node.config.functions))
+        Ok(queue_view(state, &rows, &node.config))
     }
 
     /// The engine's runtime.

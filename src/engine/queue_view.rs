@@ -1,7 +1,8 @@
 use serde::Serialize;
 
+use super::config::Config;
 use crate::failure::RetryKind;
-use crate::policy::{Functions, Policy, Rule};
+use crate::policy::{Policy, Rule};
 use crate::run::{RunState, TaskId, TaskState, Token};
 use crate::store::{QueueRow, QueueState};
 use crate::time::Timestamp;
@@ -17,7 +18,8 @@ pub struct QueueView {
     pub max_retries: Option<u32>,
     /// The attempt to come or in progress, from 0.
     pub attempt_number: u32,
-    /// The time for each attempt in seconds, rounded up; absent without one.
+    /// The time for each attempt in seconds, rounded up: its policy's, or the operator's default.
+    /// Absent without either.
     pub timeout_seconds: Option<u64>,
     /// Retries that timeouts may still cause; absent where only the limit bounds them.
     pub timeout_retry_limit: Option<u32>,
@@ -50,13 +52,13 @@ pub enum QueueStatus {
 }
 
 /// The rows of a run's queue as `state` and the store's `rows` give them. Rows of tasks that the
-/// state does not know are left out: the events win.
+/// state does not know are left out: the events win. `config` is that of the node that shows them.
 #[must_use]
-pub fn queue_view(state: &RunState, rows: &[QueueRow], functions: &Functions) -> Vec<QueueView> {
+pub fn queue_view(state: &RunState, rows: &[QueueRow], config: &Config) -> Vec<QueueView> {
     let columns = |row: &QueueRow| {
         let step = state.workflow().step(row.task.step)?;
         let task = state.task(row.task)?;
-        let mut columns = columns(&step.policy, task, row, functions);
+        let mut columns = columns(&step.policy, task, row, config);
         if state.holds_back(row.attempt) || task.quarantined {
             columns.scheduled_at = None;
         }
@@ -65,7 +67,7 @@ pub fn queue_view(state: &RunState, rows: &[QueueRow], functions: &Functions) ->
     rows.iter().filter_map(columns).collect()
 }
 
-fn columns(policy: &Policy, task: &TaskState, row: &QueueRow, functions: &Functions) -> QueueView {
+fn columns(policy: &Policy, task: &TaskState, row: &QueueRow, config: &Config) -> QueueView {
     let rule = governing(policy, task);
     let limit = rule.map_or(Some(1), |r| r.limit.count());
     let (scheduled_at, timeout_at, delivery_token, status) = match row.state {
@@ -75,16 +77,18 @@ fn columns(policy: &Policy, task: &TaskState, row: &QueueRow, functions: &Functi
         }
     };
     let failure = task.failure.as_ref().filter(|_| task.attempt > 1);
+    let timeout = policy.attempt_timeout().or(config.attempt_timeout);
     QueueView {
         task: row.task,
         max_retries: limit.map(|n| n.saturating_sub(1)),
         attempt_number: row.attempt.saturating_sub(1),
-        timeout_seconds: policy.attempt_timeout().map(|t| t.as_millis_ceil().div_ceil(1_000)),
+        timeout_seconds: timeout.map(|t| t.as_millis_ceil().div_ceil(1_000)),
         timeout_retry_limit: policy
             .timeout_retries()
             .map(|n| n.saturating_sub(task.timeout_retries)),
         backoff_kind: rule.map_or("none", |r| r.backoff.shape.kind()),
-        backoff_base_delay_ms: rule.map_or(0, |r| r.backoff.nominal(1, functions).as_millis()),
+        backoff_base_delay_ms: rule
+            .map_or(0, |r| r.backoff.nominal(1, &config.functions).as_millis()),
         retry_kind: failure.map(|f| f.kind()),
         scheduled_at,
         timeout_at,

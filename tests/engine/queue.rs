@@ -95,6 +95,20 @@ async fn r5_decision_15_a_queue_row_on_redb_has_rappels_columns() {
     soon(crate::restart::stop(engine, store)).await;
 }
 
+/// The operator's default timeout ends an attempt whose policy has none, so its row says it.
+#[tokio::test(start_paused = true)]
+async fn r5_a_row_without_a_timeout_of_its_own_shows_the_operators() {
+    let config = Config { attempt_timeout: Some(Nanos::from_millis(3_200)), ..Config::default() };
+    let engine = alone(&acts(), config).await;
+    let plain = Policy::builder().attempts(2).build().unwrap();
+    let steps = vec![step("a", plain, &[], json!({})), step("b", policy(), &[], json!({}))];
+    let run = submit(&engine, workflow(steps)).await;
+    pass(1_000).await;
+    let rows = engine.queue(&engine.state(run).await.unwrap()).await.unwrap();
+    let shown: Vec<_> = rows.iter().map(|row| row.timeout_seconds).collect();
+    assert_eq!(shown, [Some(4), Some(7)]);
+}
+
 const TASK: TaskId = TaskId { step: StepIx(0), item: 0 };
 
 fn commit(run: RunId, writer: u64, expect: u64, fence: Fence, queue: QueueChange) -> Commit {

@@ -4,18 +4,20 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::num::NonZeroU32;
 use std::panic::{set_hook, take_hook};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock};
 
 use bytes::Bytes;
 use redb::{Database, ReadableTable as _, StorageBackend, TableDefinition, TableHandle as _};
+use retrial::guard::{GuardInput, GuardRules};
 use retrial::run::{Digest, LetterId, RunId, TaskId, Token, Version};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{
     Answer, AskLetters, AskRuns, Claim, ClaimId, Commit, CommitId, Create, Definition, Expired,
-    LetterRow, Loaded, Prune, QueueChange, RedbStore, Request, ResultRow, RunPhase, Store,
-    StoreError,
+    Guarding, Holder, LetterRow, Loaded, Prune, QueueChange, RedbStore, Request, ResultRow,
+    RunPhase, Store, StoreError,
 };
 use retrial::time::Nanos;
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -117,10 +119,18 @@ fn commit(n: u64) -> Commit {
         letters: vec![LetterRow { task: TASK, action: "act".into(), code: "503".into(), body }],
         phase: RunPhase::Running,
         snapshot: (n == 1).then(|| Bytes::from_static(b"state")),
-        guards: vec![],
+        guards: vec![starts(n)],
         raised: vec![],
         creates: vec![],
     }
+}
+
+/// The one action's guards count the attempt that this run starts.
+fn starts(n: u64) -> Guarding {
+    let attempt = Holder { run: run(n), task: TASK, token: Token::from_random(n, n) };
+    let rules = GuardRules { concurrency: NonZeroU32::new(10), ..GuardRules::default() };
+    let inputs = vec![GuardInput::Admit { attempt, first: true, tokens: 0 }];
+    Guarding { action: "act".into(), rules: Arc::new(rules), inputs }
 }
 
 /// A store with a few of everything, as its file's bytes.
@@ -260,4 +270,33 @@ pub(crate) fn store(bytes: &[u8]) {
         store.close().await;
     });
     assert!(!PANICKED.load(Ordering::Relaxed), "the store panicked");
+}
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use redb::ReadableDatabase as _;
+
+    use super::*;
+
+    /// An input's name says which table it changes.
+    #[test]
+    fn every_table_has_an_input_named_for_it() {
+        let disk = Disk::holding(template().to_vec());
+        let database = Database::builder().create_with_backend(disk).unwrap();
+        let transaction = database.begin_read().unwrap();
+        let mut tables: Vec<String> =
+            transaction.list_tables().unwrap().map(|table| table.name().to_owned()).collect();
+        tables.sort();
+        let mut changed = BTreeMap::new();
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/store");
+        for input in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = input.file_name().unwrap().to_string_lossy().into_owned();
+            let picked = &tables[usize::from(fs::read(&input).unwrap()[0]) % tables.len()];
+            assert_eq!(name.rsplit_once('_').unwrap().0, picked, "{name}");
+            *changed.entry(picked.clone()).or_insert(0) += 1;
+        }
+        assert_eq!(changed.into_keys().collect::<Vec<_>>(), tables);
+    }
 }

@@ -24,6 +24,7 @@ fn die(seed: u64, each: usize) -> usize {
 }
 
 #[test]
+#[ignore = "a long sweep: scripts/test.sh runs it"]
 fn nothing_is_lost_whenever_the_one_node_dies() {
     // Only the very last poll may come too late.
     let worlds = Points::of(draw(3)).unwrap().scenarios().count();

@@ -17,6 +17,7 @@ use retrial_sim::unstable::disk_states::{
 const JOBS: NonZeroUsize = NonZeroUsize::new(2).unwrap();
 
 #[test]
+#[ignore = "a long sweep: scripts/test.sh runs it"]
 fn every_state_of_a_short_workload_holds() {
     let tape = record(Length::Short, |disk| disk).unwrap();
     let judged = Mutex::new(0);
@@ -121,6 +122,7 @@ fn saying(report: &Report, what: &str) -> usize {
 }
 
 #[test]
+#[ignore = "a long sweep: scripts/test.sh runs it"]
 fn a_disk_that_never_syncs_is_found_out() {
     let report = on_a_spoilt_disk(How::Never, 1);
     assert_eq!(report.counts.syncs, 0);

@@ -464,6 +464,7 @@ fn all_right(tried: impl Iterator<Item = (String, Result<Done, String>)>) -> Vec
 }
 
 #[test]
+#[ignore = "a long sweep: scripts/test.sh runs it"]
 fn a_crash_at_any_disk_call_loses_nothing_acknowledged() {
     let calm = undisturbed();
     let outcomes = |op: u64| {
@@ -501,6 +502,7 @@ fn a_crash_at_any_disk_call_loses_nothing_acknowledged() {
 }
 
 #[test]
+#[ignore = "a long sweep: scripts/test.sh runs it"]
 fn a_crash_while_recovering_from_a_crash_loses_nothing_acknowledged() {
     let calm = undisturbed();
     let pairs = calm.syncs.iter().flat_map(|first| [2, 9, 17, 30].map(|later| (*first, later)));
@@ -514,6 +516,7 @@ fn a_crash_while_recovering_from_a_crash_loses_nothing_acknowledged() {
 }
 
 #[test]
+#[ignore = "a long sweep: scripts/test.sh runs it"]
 fn eio_at_any_disk_call_loses_nothing_and_does_nothing_twice() {
     let calm = undisturbed();
     let after = |failed_sync, op| {

@@ -22,6 +22,7 @@ fn sized(text: fn(usize) -> String, size: usize) -> String {
 }
 
 #[test]
+#[ignore = "a long sweep: scripts/test.sh runs it"]
 fn reading_any_definition_takes_little_memory() {
     let mut too_much = Vec::new();
     for (name, kind, text) in ALL.iter().filter(|(_, kind, _)| !matches!(kind, Kind::Masked)) {

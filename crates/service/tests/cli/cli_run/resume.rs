@@ -7,7 +7,7 @@ use retrial::time::Nanos;
 use super::endpoint::{Answer, Endpoint};
 use super::workspace::{Stored, Workspace};
 
-const FIXED: &str = "work_config = { max_retries = 3, backoff = 4000 }";
+const FIXED: &str = "work_config = { max_retries = 3, backoff = 2000 }";
 const STORE: &str = ".retrial/w.redb";
 
 fn id(line: &str) -> String {
@@ -20,7 +20,7 @@ fn w13_a10_killed_in_a_delay_it_resumes_when_the_attempt_is_due() {
     let endpoint = Endpoint::failing(1);
     let workspace = Workspace::with_step(&endpoint.url("/x"), FIXED);
     let mut first = workspace.start(&["run", "w.toml"]);
-    let begun = first.until("Retrying (attempt 2/4) in 4.0s");
+    let begun = first.until("Retrying (attempt 2/4) in 2.0s");
     first.kill();
     assert_eq!(endpoint.seen().len(), 1);
 
@@ -113,7 +113,7 @@ fn new_starts_another_and_leaves_the_first_alone() {
     let endpoint = Endpoint::failing(1);
     let workspace = Workspace::with_step(
         &endpoint.url("/x"),
-        "work_config = { max_retries = 1, backoff = 2000 }",
+        "work_config = { max_retries = 1, backoff = 1000 }",
     );
     let mut first = workspace.start(&["run", "w.toml"]);
     let begun = first.until("Retrying");
@@ -142,7 +142,7 @@ fn new_starts_another_and_leaves_the_first_alone() {
 fn only_the_same_workflow_and_input_are_resumed() {
     let endpoint = Endpoint::failing(1);
     let policy = "args = { day = \"${input.day}\" }\n\
-                  work_config = { max_retries = 1, backoff = 2000 }";
+                  work_config = { max_retries = 1, backoff = 1000 }";
     let workspace = Workspace::with_step(&endpoint.url("/x"), policy);
     let mut first = workspace.start(&["run", "w.toml", "--input", r#"{"day": 1}"#]);
     let begun = first.until("Retrying");
