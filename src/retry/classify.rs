@@ -45,6 +45,10 @@ fn known(error: &(dyn Error + 'static)) -> Option<Failure> {
     if let Some(error) = error.downcast_ref::<reqwest::Error>() {
         return Some(self::reqwest(error));
     }
+    #[cfg(feature = "reqwest-middleware")]
+    if let Some(error) = error.downcast_ref::<reqwest_middleware::Error>() {
+        return Some(self::reqwest_middleware(error));
+    }
     #[cfg(feature = "http")]
     if let Some(error) = error.downcast_ref::<hyper::Error>() {
         return Some(self::hyper(error));
@@ -151,6 +155,16 @@ pub fn reqwest(error: &reqwest::Error) -> Failure {
     let cause = cause.take(DEEPEST).find_map(|error| error.downcast_ref::<io::Error>().map(io));
     let fault = cause.unwrap_or_else(|| Failure::network(NetworkFault::Other, &message));
     if error.is_connect() { fault } else { fault.with_unknown_outcome() }
+}
+
+/// Reads an error of `reqwest-middleware`: that of `reqwest`, or a middleware's by [`error`](fn@error).
+#[cfg(feature = "reqwest-middleware")]
+#[must_use]
+pub fn reqwest_middleware(error: &reqwest_middleware::Error) -> Failure {
+    match error {
+        reqwest_middleware::Error::Reqwest(error) => self::reqwest(error),
+        reqwest_middleware::Error::Middleware(error) => self::error(error.as_ref()),
+    }
 }
 
 /// The innermost cause, which says most, and no address.

@@ -13,14 +13,20 @@
 //! | `classify.rs`, `as_error.rs` | what an error of somebody else's means |
 //! | `gave_up.rs` | the error of a call that failed for good |
 //! | `retry_after.rs` | the wait that an HTTP answer asks for |
+//! | `layer.rs` | what follows an answer to a request, for the two that follow |
 //! | `tower.rs` | the same for the requests of a service of `tower` (feature `tower`) |
+//! | `reqwest_middleware.rs` | and for those of a client of `reqwest` (feature `reqwest-middleware`) |
 
 mod as_error;
 mod blocking;
 pub mod classify;
 mod future;
 mod gave_up;
+#[cfg(any(feature = "reqwest-middleware", feature = "tower"))]
+mod layer;
 mod progress;
+#[cfg(feature = "reqwest-middleware")]
+pub mod reqwest_middleware;
 pub(crate) mod retry_after;
 mod settings;
 #[cfg(feature = "tower")]

@@ -66,7 +66,7 @@ impl Progress {
     }
 
     /// The failure of the previous attempt.
-    #[cfg(feature = "tower")]
+    #[cfg(any(feature = "reqwest-middleware", feature = "tower"))]
     pub(super) fn last(&self) -> Option<&Failure> {
         self.last.as_ref()
     }

@@ -32,6 +32,7 @@ mod queue;
 mod restart;
 mod retry;
 mod retry_layers;
+mod retry_middleware;
 mod rollback;
 mod runtime_conformance;
 mod sharing;
