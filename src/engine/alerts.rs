@@ -9,9 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tokio::sync::oneshot;
 
-use super::lanes::Message;
+use super::lanes::{Expectation, Message};
 use super::node::Node;
 use super::submit::{Submission, creation};
 use super::{Config, World};
@@ -29,7 +28,7 @@ pub(super) struct NewRun {
 }
 
 /// The lanes of runs that a commit may add. Each waits for its run's state.
-pub(super) type Expected = BTreeMap<RunId, oneshot::Sender<RunState>>;
+pub(super) type Expected = BTreeMap<RunId, Arc<Expectation>>;
 
 /// Whether `raised` is about the attempt whose end `message` brings.
 pub(super) fn is_about(raised: &Raised, message: &Message) -> bool {
@@ -105,9 +104,9 @@ impl<W: World> Node<W> {
     pub(super) fn expect_all(self: &Arc<Self>, new_runs: &[NewRun], expected: &mut Expected) {
         for id in new_runs.iter().map(|new_run| new_run.state.id()) {
             if !expected.contains_key(&id)
-                && let Some(known) = self.expect(id)
+                && let Some(expectation) = self.expect(id)
             {
-                expected.insert(id, known);
+                expected.insert(id, expectation);
             }
         }
     }
@@ -117,9 +116,8 @@ impl<W: World> Node<W> {
         for NewRun { state, events, create } in new_runs {
             let (id, workflow) = (state.id(), Arc::clone(state.workflow()));
             self.tell(id, &workflow, Version::START, &events);
-            if let Some(known) = expected.remove(&id) {
-                // Only the end of the node takes the lane away before that.
-                let _ = known.send(state);
+            if let Some(expectation) = expected.remove(&id) {
+                self.fulfil(&expectation, state);
             }
             self.wake_for(&create.queue);
         }

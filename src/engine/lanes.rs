@@ -1,7 +1,7 @@
 //! The lanes of one node: where messages for a run go.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -86,7 +86,13 @@ struct LaneEntry {
     inbox: mpsc::Sender<Message>,
     task: Task,
     touched: Mono,
+    /// Of a lane that waits for its run to be created.
+    expected: Option<Weak<Expectation>>,
 }
+
+/// What a lane waits for whose run is about to be created. All who may hear that it is share it; once
+/// they have let go of it without a state, the lane loads the run, if there is one.
+pub(super) struct Expectation(Mutex<Option<oneshot::Sender<RunState>>>);
 
 impl Lanes {
     fn map(&self) -> MutexGuard<'_, BTreeMap<RunId, LaneEntry>> {
@@ -149,7 +155,7 @@ impl<W: World> Node<W> {
     pub(super) async fn send(self: &Arc<Self>, run: RunId, message: Message) {
         let mut message = message;
         // A lane that has just ended gives the message back; the next one takes it.
-        while let Err(back) = self.lane(run, None).send(message).await {
+        while let Err(back) = self.lane(run).send(message).await {
             self.lanes.forget(run);
             message = back.0;
         }
@@ -165,33 +171,56 @@ impl<W: World> Node<W> {
     }
 
     /// Begins the lane of a run that is about to be created. It waits for the state: what reaches
-    /// it before the creation is known of and told comes after that. `None` where there is a lane.
-    pub(super) fn expect(self: &Arc<Self>, run: RunId) -> Option<oneshot::Sender<RunState>> {
-        if self.lanes.has(run) {
-            return None;
+    /// it before the creation is known of and told comes after that. `None` where a lane has begun.
+    pub(super) fn expect(self: &Arc<Self>, run: RunId) -> Option<Arc<Expectation>> {
+        let mut lanes = self.lanes.map();
+        if let Some(lane) = lanes.get(&run) {
+            let shared = lane.expected.as_ref()?.upgrade();
+            if shared.is_some() {
+                return shared;
+            }
         }
         let (known, created) = oneshot::channel();
-        self.lane(run, Some(created));
-        Some(known)
+        let expectation = Arc::new(Expectation(Mutex::new(Some(known))));
+        let lane = self.begin_lane(run, Some(created));
+        let expected = Some(Arc::downgrade(&expectation));
+        // One that nobody lets begin any more gives this one its messages.
+        if let Some(left) = lanes.insert(run, LaneEntry { expected, ..lane }) {
+            left.task.detach();
+        }
+        Some(expectation)
     }
 
-    /// The inbox of `run`'s lane; a new one waits for `created`, if given, else loads the run.
-    fn lane(
+    /// Lets the lane of a run begin whose creation is known of and told.
+    pub(super) fn fulfil(&self, expectation: &Expectation, state: RunState) {
+        if let Some(lane) = self.lanes.map().get_mut(&state.id()) {
+            lane.expected = None;
+        }
+        let known = expectation.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(known) = known {
+            // Only the end of the node takes the lane away before that.
+            let _ = known.send(state);
+        }
+    }
+
+    /// The inbox of `run`'s lane. A new one loads the run.
+    fn lane(self: &Arc<Self>, run: RunId) -> mpsc::Sender<Message> {
+        let mut lanes = self.lanes.map();
+        let lane = lanes.entry(run).or_insert_with(|| self.begin_lane(run, None));
+        lane.touched = self.runtime.now();
+        lane.inbox.clone()
+    }
+
+    /// A lane of `run`, which waits for `created`, if given, else loads the run.
+    fn begin_lane(
         self: &Arc<Self>,
         run: RunId,
         created: Option<oneshot::Receiver<RunState>>,
-    ) -> mpsc::Sender<Message> {
-        let mut lanes = self.lanes.map();
-        let now = self.runtime.now();
-        if let Some(lane) = lanes.get_mut(&run) {
-            lane.touched = now;
-            return lane.inbox.clone();
-        }
+    ) -> LaneEntry {
         let (inbox, receive) = mpsc::channel(INBOX);
         let lane = lane::run_lane(Arc::clone(self), run, created, receive);
         let task = self.runtime.spawn(lane.instrument(span::of_run(run)));
-        lanes.insert(run, LaneEntry { inbox: inbox.clone(), task, touched: now });
-        inbox
+        LaneEntry { inbox, task, touched: self.runtime.now(), expected: None }
     }
 }
 

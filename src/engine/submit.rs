@@ -229,14 +229,13 @@ impl<W: World> Node<W> {
             return Err(SubmitError::TooDeep { depth, most: run::MAX_NESTING });
         }
         let queue = create.queue.clone();
-        let known = self.expect(id);
+        let expectation = self.expect(id);
         match self.create(create).await? {
             Created::New { at } => {
                 self.clock.hear(at, &self.runtime);
                 self.tell(id, &workflow, run::Version::START, &events);
-                if let Some(known) = known {
-                    // Only the end of the node takes the lane away before that.
-                    let _ = known.send(state);
+                if let Some(expectation) = expectation {
+                    self.fulfil(&expectation, state);
                 }
                 self.wake_for(&queue);
                 Ok(Submitted { run: id, existing: false })

@@ -1,7 +1,7 @@
 //! What the engine's tests share: actions written as closures that note what they see, a store that
 //! is watched, and small workflows.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -114,7 +114,7 @@ pub(crate) struct Watched {
     hides_heads: AtomicBool,
     hides_expired: AtomicBool,
     unreadable: Mutex<BTreeSet<(RunId, bool)>>,
-    late: Mutex<Duration>,
+    creations: Mutex<VecDeque<(Duration, Duration)>>,
     late_commits: Mutex<Option<(RunId, Duration)>>,
     loads: AtomicUsize,
 }
@@ -151,7 +151,7 @@ impl Watched {
             hides_heads: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
             unreadable: Mutex::default(),
-            late: Mutex::default(),
+            creations: Mutex::default(),
             late_commits: Mutex::default(),
             loads: AtomicUsize::new(0),
         })
@@ -162,9 +162,9 @@ impl Watched {
         &self.store
     }
 
-    /// From now on a creation's answer takes this long.
-    pub(crate) fn answer_creations_late(&self, by: Duration) {
-        *self.late.lock().unwrap() = by;
+    /// How long each of the next creations takes to arrive, and then its answer.
+    pub(crate) fn delay_creations(&self, each: impl IntoIterator<Item = (Duration, Duration)>) {
+        self.creations.lock().unwrap().extend(each);
     }
 
     /// From now on the answers to this run's commits take this long.
@@ -249,7 +249,12 @@ impl Store for Watched {
             self.loads.fetch_add(1, Ordering::SeqCst);
         }
         let late = match &request {
-            Request::Create(_) => Some(*self.late.lock().unwrap()),
+            Request::Create(_) => {
+                let next = self.creations.lock().unwrap().pop_front();
+                let (arrives, answered) = next.unwrap_or_default();
+                tokio::time::sleep(arrives).await;
+                Some(answered)
+            }
             Request::Commit(commit) => {
                 self.sent.lock().unwrap().push(commit.clone());
                 let late = self.late_commits.lock().unwrap().filter(|(run, _)| *run == commit.run);

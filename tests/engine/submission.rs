@@ -1,6 +1,8 @@
 //! What is accepted, and what is refused with nothing added.
 
+use std::future::Future as _;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use retrial::action::Call;
@@ -111,7 +113,7 @@ async fn observed(store: &Arc<Watched>, acts: &Acts) -> (Engine<Test>, Arc<Histo
 #[tokio::test(start_paused = true)]
 async fn a15_a_runs_creation_is_told_before_all_else() {
     let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
-    store.answer_creations_late(Duration::from_secs(5));
+    store.delay_creations([(Duration::ZERO, Duration::from_secs(5)); 2]);
     let (engine, history) = observed(&store, &acts).await;
     let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
     let submitted = engine.submit(Submission::new(w)).await.unwrap();
@@ -126,7 +128,7 @@ async fn a15_a_runs_creation_is_told_before_all_else() {
 #[tokio::test(start_paused = true)]
 async fn a15_a_run_that_is_submitted_twice_at_once_is_reported_once() {
     let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
-    store.answer_creations_late(Duration::from_secs(5));
+    store.delay_creations([(Duration::ZERO, Duration::from_secs(5)); 2]);
     let (engine, history) = observed(&store, &acts).await;
     let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
     let run = RunId::from_random(1, 2);
@@ -136,6 +138,43 @@ async fn a15_a_run_that_is_submitted_twice_at_once_is_reported_once() {
         [one.unwrap(), two.unwrap()].map(|handle| (handle.run, handle.existing)),
         [(run, false), (run, true)]
     );
+    soon(engine.outcome(run)).await.unwrap();
+    let told: Vec<u64> = history.of(run).iter().map(|(number, _)| number.0).collect();
+    assert_eq!(told, (0..6).collect::<Vec<_>>());
+}
+
+// A15: of two submissions at once the one that made the run may hear of it last. Observers hear of the
+// creation first all the same, and once.
+#[tokio::test(start_paused = true)]
+async fn a15_a_run_whose_maker_hears_of_it_last_is_reported_in_order() {
+    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
+    let seconds = Duration::from_secs;
+    store.delay_creations([(seconds(1), seconds(0)), (seconds(0), seconds(5))]);
+    let (engine, history) = observed(&store, &acts).await;
+    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    let run = RunId::from_random(1, 2);
+    let asked = Submission { id: Some((run, 3)), ..Submission::new(w) };
+    let (one, two) = tokio::join!(engine.submit(asked.clone()), engine.submit(asked));
+    assert_eq!([one.unwrap(), two.unwrap()].map(|handle| handle.existing), [true, false]);
+    soon(engine.outcome(run)).await.unwrap();
+    let told: Vec<u64> = history.of(run).iter().map(|(number, _)| number.0).collect();
+    assert_eq!(told, (0..6).collect::<Vec<_>>());
+}
+
+// A15: as before, but the submission that was first is called off before the other begins.
+#[tokio::test(start_paused = true)]
+async fn a15_a_run_that_is_submitted_again_after_a_hang_up_is_reported_in_order() {
+    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
+    let seconds = Duration::from_secs;
+    store.delay_creations([(seconds(9), seconds(0)), (seconds(0), seconds(5))]);
+    let (engine, history) = observed(&store, &acts).await;
+    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    let run = RunId::from_random(1, 2);
+    let asked = Submission { id: Some((run, 3)), ..Submission::new(w) };
+    let mut first = Box::pin(engine.submit(asked.clone()));
+    assert!(std::future::poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
+    drop(first);
+    assert!(!engine.submit(asked).await.unwrap().existing);
     soon(engine.outcome(run)).await.unwrap();
     let told: Vec<u64> = history.of(run).iter().map(|(number, _)| number.0).collect();
     assert_eq!(told, (0..6).collect::<Vec<_>>());
