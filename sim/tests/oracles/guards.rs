@@ -6,7 +6,7 @@ use retrial::policy::Share;
 use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
 use retrial::workflow::{Template, WorkflowParts};
-use retrial_sim::unstable::evidence::{CommitRecord, StoreAnswer};
+use retrial_sim::unstable::evidence::{CommitRecord, ObservedEvent, StoreAnswer};
 use retrial_sim::unstable::oracle::event_refs::named;
 use retrial_sim::unstable::oracle::guards::{
     HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID, MORE_THAN_ITS_SHARE,
@@ -339,4 +339,38 @@ fn x15_more_than_its_share_is_found() {
     healthy(&together(half, "elsewhere"));
     // At least one place is an action's share.
     found(&together(Places { all: 1, share: 75 }, "later"), MORE_THAN_ITS_SHARE);
+}
+
+/// An attempt whose start is told long after it was made may end by the store's time while its node
+/// has its answer already.
+#[test]
+fn x15_an_attempt_that_ran_out_of_time_counts_only_while_it_surely_went_on() {
+    let after_a_timeout = |change: fn(&mut Script)| {
+        let mut script = fan(GuardRules::default());
+        script.world.places = Some(Places { all: 2, share: 50 });
+        script.start(item(0), 1, Reply::Hang);
+        script.world.ledger[0].ended_at = None;
+        let timed = |told: &mut ObservedEvent| {
+            if let Event::AttemptStarted { timeout, .. } = &mut told.recorded.event {
+                *timeout = Some(ms(1_000));
+            }
+        };
+        script.world.observed.iter_mut().for_each(timed);
+        change(&mut script);
+        script.pass(20).start(item(1), 1, Reply::SuccessTrue).pass(1).succeed(item(1), 1);
+        if script.run().events.iter().all(|r| r.event.name() != "attempt_failed") {
+            script.pass(1_000).retry(item(0), 1, &Failure::timeout(ms(1_000)));
+        }
+        judge(&script.world)
+    };
+    found(&after_a_timeout(|_| ()), MORE_THAN_ITS_SHARE);
+    healthy(&after_a_timeout(|script| {
+        script.world.ledger[0].ended_at = Some(script.world.ledger[0].at);
+    }));
+    healthy(&after_a_timeout(|script| {
+        script.pass(10).retry(item(0), 1, &Failure::timeout(ms(1_000)));
+        let ends = |told: &&mut ObservedEvent| told.recorded.event.name() == "attempt_failed";
+        script.world.observed.iter_mut().find(ends).unwrap().node = "n1".to_owned();
+        script.world.ledger[0].ended_at = None;
+    }));
 }

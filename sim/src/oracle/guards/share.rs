@@ -7,7 +7,7 @@ use retrial::run::{Event, RunId, TaskId};
 use retrial::time::{Mono, Nanos};
 
 use super::{MORE_THAN_ITS_SHARE, SHARE};
-use crate::evidence::{Evidence, ObservedEvent};
+use crate::evidence::{Arrival, Evidence, ObservedEvent};
 use crate::oracle::Report;
 use crate::oracle::attempt_records::AttemptRecords;
 
@@ -18,8 +18,9 @@ type Life<'e> = (&'e str, u32);
 
 /// Counts the attempts of each action that a node surely had in progress, by what it told: from the
 /// start that it told to the end that it told. How an attempt ended that was cut or lost its lease
-/// may be told after its place was free, so of these only the first half of its time counts, and only
-/// where it did something.
+/// may be told after its place was free, so of these only the first half of its time counts, only
+/// where it did something, and not beyond the end of its requests or what is told of its own: a start
+/// may be told long after the store's time for it began.
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     let Some(places) = evidence.places else { return };
     let most = (places.all as usize * places.share as usize / 100).max(1);
@@ -40,8 +41,12 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
             || !ledger.function_records(run, task, number).is_empty();
         let until = match ends.get(&attempt) {
             Some(End::Own(end)) if *end == life => None,
-            Some(End::TimeUp) if acted => {
-                timeout.map(|limit| told.at.after(Nanos::new(limit.get() / 2)))
+            Some(End::TimeUp(end)) if acted => {
+                let half = timeout.map(|limit| told.at.after(Nanos::new(limit.get() / 2)));
+                [half, Some(*end), answered(ledger.arrivals(run, task, number))]
+                    .into_iter()
+                    .flatten()
+                    .min()
             }
             _ => continue,
         };
@@ -60,12 +65,18 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     }
 }
 
+/// When the last of an attempt's requests had ended, if all have.
+fn answered(arrivals: &[&Arrival]) -> Option<Mono> {
+    let ends: Option<Vec<Mono>> = arrivals.iter().map(|arrival| arrival.ended_at).collect();
+    ends?.into_iter().max()
+}
+
 /// How an attempt ended.
 enum End<'e> {
     /// By its own outcome, told by this life of a node.
     Own(Life<'e>),
-    /// Its time was up.
-    TimeUp,
+    /// Its time was up, as was told then.
+    TimeUp(Mono),
     Lost,
 }
 
@@ -76,7 +87,7 @@ fn ends(evidence: &Evidence) -> BTreeMap<Attempt, End<'_>> {
         let end = match &told.recorded.event {
             Event::TaskSucceeded { .. } => own,
             Event::AttemptFailed { failure, .. } => match failure.code().as_str() {
-                ErrorCode::TIMEOUT => End::TimeUp,
+                ErrorCode::TIMEOUT => End::TimeUp(told.at),
                 ErrorCode::LEASE_LOST | ErrorCode::HEARTBEAT_TIMEOUT => End::Lost,
                 _ => own,
             },
