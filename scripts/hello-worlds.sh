@@ -9,9 +9,15 @@ target=$(mktemp -d)
 trap 'rm -rf "$target"' EXIT
 cargo fetch --quiet
 
+programs=${*:-retrial-future backon tower retrial restate temporal}
+if [[ " $programs " == *" temporal "* ]] && ! command -v protoc >/dev/null; then
+  echo "temporal needs protoc to build (Debian: protobuf-compiler, libprotobuf-dev)" >&2
+  exit 1
+fi
+
 echo "| program | lines | crates | a build, processor time |"
 echo "| --- | --- | --- | --- |"
-for program in ${*:-retrial-future backon tower retrial restate temporal}; do
+for program in $programs; do
   # Lines that are neither blank nor a comment.
   lines=$(grep -cvE '^\s*(//.*)?$' "$program/src/main.rs")
   crates=$(cargo tree -p "hello-$program" -e normal,build --prefix none --no-dedupe --format '{p}' | sort -u | wc -l)
