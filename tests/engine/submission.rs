@@ -98,84 +98,72 @@ async fn an_input_that_is_too_large_is_refused() {
     assert_eq!(store.heads(None, 9).await.unwrap().runs, []);
 }
 
-/// An engine, and what its observers hear.
-async fn observed(store: &Arc<Watched>, acts: &Acts) -> (Engine<Test>, Arc<History>) {
+fn run() -> RunId {
+    RunId::from_random(1, 2)
+}
+
+/// An engine on a store to which creations and their answers take so many seconds, what its observers
+/// hear, and a submission.
+async fn observed<const N: usize>(
+    creations: [(u64, u64); N],
+) -> (Engine<Test>, Arc<History>, Submission) {
+    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
+    let seconds = Duration::from_secs;
+    store.delay_creations(creations.map(|(arrives, answer)| (seconds(arrives), seconds(answer))));
     let history = Arc::new(History::new(100));
     let observers: Vec<Arc<dyn Observer>> = vec![Arc::clone(&history) as _];
     let (runtime, config) = (TokioRuntime::current(), Config::default());
-    let engine: Engine<Test> =
-        Engine::start(runtime, Arc::clone(store), acts.clone(), config, observers).await;
-    (engine, history)
+    let engine = Engine::start(runtime, store, acts, config, observers).await;
+    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    (engine, history, Submission { id: Some((run(), 3)), ..Submission::new(w) })
+}
+
+/// Each event of the run is told, once and in order.
+async fn check_told(engine: &Engine<Test>, history: &History, run: RunId) {
+    soon(engine.outcome(run)).await.unwrap();
+    let told: Vec<u64> = history.of(run).iter().map(|(number, _)| number.0).collect();
+    assert_eq!(told, (0..6).collect::<Vec<_>>());
 }
 
 // A15: the store may answer long after it made the run, and this node may have claimed its tasks by
 // then. Observers hear of the creation first all the same.
 #[tokio::test(start_paused = true)]
 async fn a15_a_runs_creation_is_told_before_all_else() {
-    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
-    store.delay_creations([(Duration::ZERO, Duration::from_secs(5)); 2]);
-    let (engine, history) = observed(&store, &acts).await;
-    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
-    let submitted = engine.submit(Submission::new(w)).await.unwrap();
-    soon(engine.outcome(submitted.run)).await.unwrap();
-    let told: Vec<u64> = history.of(submitted.run).iter().map(|(number, _)| number.0).collect();
-    assert_eq!(told, (0..told.len() as u64).collect::<Vec<_>>());
-    assert_eq!(told.len(), 6);
+    let (engine, history, asked) = observed([(0, 5)]).await;
+    let submitted = engine.submit(Submission { id: None, ..asked }).await.unwrap();
+    check_told(&engine, &history, submitted.run).await;
 }
 
 // A15: whoever hears no answer asks again, and both may be asked at the same instant. Observers hear
 // of the creation once.
 #[tokio::test(start_paused = true)]
 async fn a15_a_run_that_is_submitted_twice_at_once_is_reported_once() {
-    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
-    store.delay_creations([(Duration::ZERO, Duration::from_secs(5)); 2]);
-    let (engine, history) = observed(&store, &acts).await;
-    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
-    let run = RunId::from_random(1, 2);
-    let asked = Submission { id: Some((run, 3)), ..Submission::new(w) };
+    let (engine, history, asked) = observed([(0, 5), (0, 5)]).await;
     let (one, two) = tokio::join!(engine.submit(asked.clone()), engine.submit(asked));
     assert_eq!(
         [one.unwrap(), two.unwrap()].map(|handle| (handle.run, handle.existing)),
-        [(run, false), (run, true)]
+        [(run(), false), (run(), true)]
     );
-    soon(engine.outcome(run)).await.unwrap();
-    let told: Vec<u64> = history.of(run).iter().map(|(number, _)| number.0).collect();
-    assert_eq!(told, (0..6).collect::<Vec<_>>());
+    check_told(&engine, &history, run()).await;
 }
 
 // A15: of two submissions at once the one that made the run may hear of it last. Observers hear of the
 // creation first all the same, and once.
 #[tokio::test(start_paused = true)]
 async fn a15_a_run_whose_maker_hears_of_it_last_is_reported_in_order() {
-    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
-    let seconds = Duration::from_secs;
-    store.delay_creations([(seconds(1), seconds(0)), (seconds(0), seconds(5))]);
-    let (engine, history) = observed(&store, &acts).await;
-    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
-    let run = RunId::from_random(1, 2);
-    let asked = Submission { id: Some((run, 3)), ..Submission::new(w) };
+    let (engine, history, asked) = observed([(1, 0), (0, 5)]).await;
     let (one, two) = tokio::join!(engine.submit(asked.clone()), engine.submit(asked));
     assert_eq!([one.unwrap(), two.unwrap()].map(|handle| handle.existing), [true, false]);
-    soon(engine.outcome(run)).await.unwrap();
-    let told: Vec<u64> = history.of(run).iter().map(|(number, _)| number.0).collect();
-    assert_eq!(told, (0..6).collect::<Vec<_>>());
+    check_told(&engine, &history, run()).await;
 }
 
 // A15: as before, but the submission that was first is called off before the other begins.
 #[tokio::test(start_paused = true)]
 async fn a15_a_run_that_is_submitted_again_after_a_hang_up_is_reported_in_order() {
-    let (store, acts) = (Watched::new(), Acts::new(|_: Call| async { Ok(json!(1)) }));
-    let seconds = Duration::from_secs;
-    store.delay_creations([(seconds(9), seconds(0)), (seconds(0), seconds(5))]);
-    let (engine, history) = observed(&store, &acts).await;
-    let w = workflow(vec![step("a", patient(1), &[], json!({}))]);
-    let run = RunId::from_random(1, 2);
-    let asked = Submission { id: Some((run, 3)), ..Submission::new(w) };
+    let (engine, history, asked) = observed([(9, 0), (0, 5)]).await;
     let mut first = Box::pin(engine.submit(asked.clone()));
     assert!(std::future::poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
     drop(first);
     assert!(!engine.submit(asked).await.unwrap().existing);
-    soon(engine.outcome(run)).await.unwrap();
-    let told: Vec<u64> = history.of(run).iter().map(|(number, _)| number.0).collect();
-    assert_eq!(told, (0..6).collect::<Vec<_>>());
+    check_told(&engine, &history, run()).await;
 }
