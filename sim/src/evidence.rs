@@ -71,6 +71,8 @@ pub struct Evidence {
     pub function_records: Vec<FunctionRecord>,
     /// The answers of the store to commits of runs with guarded actions.
     pub answers: Vec<StoreAnswer>,
+    /// True time at which a node first asked the store to write an event of this number.
+    pub asked: BTreeMap<(RunId, Version), Mono>,
     /// How many polls and disk calls each node had made when everything healed.
     pub steps: BTreeMap<String, Steps>,
     /// The record of the user's code.
@@ -153,6 +155,9 @@ pub enum StoreAnswer {
     Landed(CommitRecord),
     /// Guards held something back, so nothing landed.
     Held(CommitRecord, Vec<Hold>),
+    /// No answer: the commit was sent here, and the store was [unsure](Self::Unsure) before it
+    /// answered. Until then it may have held others back by what it has lost.
+    Asked(CommitRecord),
 }
 
 /// A commit to one run.

@@ -3,7 +3,7 @@
 
 use retrial::failure::RetryKind;
 use retrial::policy::{Dialect, Shape};
-use retrial::run::Event;
+use retrial::run::{Event, Version};
 use retrial::time::{Mono, Nanos};
 
 use super::attempt_records::AttemptRecords;
@@ -183,7 +183,8 @@ impl Answered for retrial::failure::Failure {
 }
 
 /// Whether the attempt may have been given up before its request arrived: its node stood still, or
-/// the network was slow. The retry does not wait for that.
+/// the network was slow. The retry does not wait for that. It may be given up long before the store
+/// says so.
 fn given_up_before(
     evidence: &Evidence,
     task: &TaskHistory<'_>,
@@ -193,9 +194,8 @@ fn given_up_before(
     if !GIVEN_UP.contains(&retry.failure.code().as_str()) {
         return false;
     }
-    let (run, number) = (task.run.id, retry.scheduled.number);
-    let observed = evidence.observed.iter().filter(|t| t.run == run && t.number.0 == number);
-    observed.map(|t| t.at).min().is_none_or(|first| first < arrived)
+    let asked = evidence.asked.get(&(task.run.id, Version(retry.scheduled.number)));
+    asked.is_none_or(|asked| *asked < arrived)
 }
 
 fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {

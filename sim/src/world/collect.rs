@@ -103,6 +103,7 @@ pub(super) async fn collect(
         missing_functions: scenario.missing_functions.iter().map(|l| l.function.clone()).collect(),
         function_records: lock(&observed.function_records).clone(),
         answers: if guarded { observed.seen.answers() } else { Vec::new() },
+        asked: observed.seen.asked(),
         steps: lock(&users.steps).clone(),
         own: UserEvidence::default(),
         requests: asked_of_services.into_iter().filter_map(asked).collect(),

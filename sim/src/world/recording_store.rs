@@ -1,6 +1,6 @@
 //! A store that records what the oracles need, in front of the real one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -9,9 +9,10 @@ use retrial::run::{self, Recorded, RunId, Version};
 use retrial::store::{
     Answer, Commit, CommitId, Committed, Hold, Request, Snapshot, Store, StoreError,
 };
-use retrial::time::Timestamp;
+use retrial::time::{Mono, Timestamp};
 use tokio::sync::Notify;
 
+use crate::clock::true_now;
 use crate::evidence::{CommitRecord, StoreAnswer};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
@@ -25,10 +26,19 @@ struct Inner {
     snapshots: Vec<(RunId, Snapshot)>,
     fenced: u64,
     answers: Vec<RecordedAnswer>,
+    /// How many of `answers` there were when the store was last unsure.
+    unsure: usize,
+    /// The commits that were sent and not answered before the store was unsure, in that order, each
+    /// with how many answers there were.
+    in_doubt: BTreeMap<u64, (usize, Encoded)>,
+    /// How many commits were sent.
+    commits: u64,
+    /// When the store was first asked to write an event of this number.
+    asked: BTreeMap<(RunId, Version), Mono>,
     /// Every write that was sent, landed or not; recorded only after [`Seen::keep_sent`].
     sent: Option<Vec<Encoded>>,
     /// The commits in `answers`, by whether they landed.
-    recorded: BTreeSet<(RunId, CommitId, bool)>,
+    recorded: BTreeSet<((RunId, CommitId), bool)>,
 }
 
 /// An answer of the store. Its events are decoded when an oracle asks.
@@ -89,7 +99,39 @@ impl Seen {
             RecordedAnswer::Landed(ask) => ask.read().map(StoreAnswer::Landed),
             RecordedAnswer::Held(ask, holds) => Some(StoreAnswer::Held(ask.read()?, holds.clone())),
         };
-        lock(&self.0).answers.iter().filter_map(read).collect()
+        let inner = lock(&self.0);
+        let mut in_doubt = inner.in_doubt.values().peekable();
+        let mut found = Vec::new();
+        for before in 0..=inner.answers.len() {
+            while let Some((_, ask)) = in_doubt.next_if(|(at, _)| *at == before) {
+                found.extend(ask.read().map(StoreAnswer::Asked));
+            }
+            found.extend(inner.answers.get(before).and_then(read));
+        }
+        found
+    }
+
+    pub(super) fn asked(&self) -> BTreeMap<(RunId, Version), Mono> {
+        lock(&self.0).asked.clone()
+    }
+
+    /// The number of the call.
+    fn ask(&self, commit: &Commit) -> u64 {
+        let (id, run, first) = (commit.id, commit.run, commit.expect);
+        self.record_sent(id.writer, run, first, &commit.events);
+        for birth in &commit.creates {
+            self.record_sent(id.writer, birth.run, Version::START, &birth.events);
+        }
+        let (at, writer, events) = (Timestamp::default(), id.writer, commit.events.clone());
+        let mut inner = lock(&self.0);
+        for n in 0..events.len() {
+            inner.asked.entry((run, first.after(n))).or_insert_with(true_now);
+        }
+        let before = inner.answers.len();
+        inner.commits += 1;
+        let call = inner.commits;
+        inner.in_doubt.insert(call, (before, Encoded { at, writer, run, first, events }));
+        call
     }
 }
 
@@ -97,27 +139,37 @@ impl Inner {
     /// Records the answer to a commit. A repeated answer to the same commit is recorded once.
     fn record(
         &mut self,
-        id: CommitId,
+        key: (RunId, CommitId),
         ask: impl FnOnce(Timestamp) -> Encoded,
         answer: &Result<Committed, StoreError>,
     ) {
         match answer {
             Ok(Committed::Applied { at, .. }) => {
-                let ask = ask(*at);
-                if self.recorded.insert((ask.run, id, true)) {
-                    self.answers.push(RecordedAnswer::Landed(ask));
+                if self.recorded.insert((key, true)) {
+                    self.answers.push(RecordedAnswer::Landed(ask(*at)));
                 }
             }
             Ok(Committed::Held { at, holds }) => {
-                let ask = ask(*at);
-                if self.recorded.insert((ask.run, id, false)) {
-                    self.answers.push(RecordedAnswer::Held(ask, holds.clone()));
+                if self.recorded.insert((key, false)) {
+                    self.answers.push(RecordedAnswer::Held(ask(*at), holds.clone()));
                 }
             }
             Ok(Committed::Fenced { .. }) => self.fenced += 1,
             Ok(_) => {}
-            Err(_) => self.answers.push(RecordedAnswer::Unsure),
+            Err(_) => self.unsure(),
         }
+    }
+
+    /// The call has its answer.
+    fn answered(&mut self, call: u64) {
+        if self.in_doubt.get(&call).is_some_and(|(before, _)| *before >= self.unsure) {
+            self.in_doubt.remove(&call);
+        }
+    }
+
+    fn unsure(&mut self) {
+        self.answers.push(RecordedAnswer::Unsure);
+        self.unsure = self.answers.len();
     }
 }
 
@@ -132,7 +184,7 @@ pub(super) struct RecordingStore<S> {
 
 impl<S> RecordingStore<S> {
     pub(super) fn new(store: S, seen: Seen, lost: Lost, incarnation: Incarnation) -> Self {
-        lock(&seen.0).answers.push(RecordedAnswer::Unsure);
+        lock(&seen.0).unsure();
         Self { store, seen, incarnation, lost }
     }
 }
@@ -141,16 +193,15 @@ impl<S: Store> RecordingStore<S> {
     async fn commit_and_record(&self, commit: Commit) -> Result<Committed, StoreError> {
         let (id, run, state) = (commit.id, commit.run, commit.snapshot.clone());
         let (first, events) = (commit.expect, commit.events.clone());
-        self.seen.record_sent(id.writer, run, first, &events);
-        for birth in &commit.creates {
-            self.seen.record_sent(id.writer, birth.run, Version::START, &birth.events);
-        }
+        let call = self.seen.ask(&commit);
         let answer = self.store.commit(commit).await;
         if self.incarnation.is_over() {
             return answer;
         }
         let mut seen = lock(&self.seen.0);
-        seen.record(id, |at| Encoded { at, writer: id.writer, run, first, events }, &answer);
+        let ask = |at| Encoded { at, writer: id.writer, run, first, events };
+        seen.record((run, id), ask, &answer);
+        seen.answered(call);
         if let (
             Ok(Committed::Applied { version, .. } | Committed::Already { version, .. }),
             Some(state),

@@ -52,7 +52,7 @@ fn a_request_that_comes_after_its_attempt_was_given_up_moves_no_retry() {
             false => healthy(&judge(&script.world)),
         }
         // An attempt that arrived before it was given up is waited for.
-        script.world.observed.iter_mut().for_each(|told| told.at = told.at.max(at(91)));
+        script.world.asked.values_mut().for_each(|asked| *asked = (*asked).max(at(91)));
         found(&judge(&script.world), ARRIVED_EARLY);
     }
 }

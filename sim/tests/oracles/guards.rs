@@ -1,16 +1,16 @@
 use std::num::NonZeroU32;
 
 use retrial::failure::Failure;
-use retrial::guard::{Breaker, FailureRate, GuardRules, HeldBy, Pace};
+use retrial::guard::{Breaker, FailureRate, GuardRules, HeldBy};
 use retrial::policy::Share;
-use retrial::run::{Event, Outcome, Recorded, TaskId, Token};
+use retrial::run::{Event, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
 use retrial::workflow::{Template, WorkflowParts};
 use retrial_sim::unstable::evidence::{CommitRecord, ObservedEvent, StoreAnswer};
 use retrial_sim::unstable::oracle::event_refs::named;
 use retrial_sim::unstable::oracle::guards::{
     HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID, MORE_THAN_ITS_SHARE,
-    STARTED_WHILE_OPEN, TOO_FAST, TOO_MANY_AT_ONCE, TOO_MANY_PROBES, WRONG_HOLD, judge,
+    STARTED_WHILE_OPEN, TOO_MANY_PROBES, WRONG_HOLD, judge,
 };
 use retrial_sim::unstable::scenario::{Places, Reply};
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::kit::{
     Script, found, healthy, ms, policy, server_error, status, step, store, task, workflow,
 };
 
-fn many(n: u32) -> NonZeroU32 {
+pub(crate) fn many(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).unwrap()
 }
 
@@ -44,21 +44,32 @@ fn breaker(failures: u32, probes: u32) -> GuardRules {
     GuardRules { breaker, ..GuardRules::default() }
 }
 
-fn limit(n: u32) -> GuardRules {
-    GuardRules { concurrency: Some(many(n)), ..GuardRules::default() }
-}
-
 /// The store holds a start back until then.
 pub(crate) fn hold(script: &mut Script, task: TaskId, attempt: u32, by: HeldBy, until: u64) {
+    hold_last(script, &[task], attempt, by, until);
+}
+
+/// The store holds a commit of starts back, for the last of them.
+pub(crate) fn hold_last(
+    script: &mut Script,
+    tasks: &[TaskId],
+    attempt: u32,
+    by: HeldBy,
+    until: u64,
+) {
     let (at, run, first) = (store(script.now), script.run().id, script.run().version);
-    let token = Token::from_random(7, u64::from(attempt) + u64::from(task.item) * 100);
-    let retries_left = None;
-    let event =
-        Event::AttemptStarted { task, attempt, token, timeout: None, retries_left, retry: None };
-    let ask = CommitRecord { at, writer: 0, run, first, events: vec![Recorded { at, event }] };
-    let attempt = Holder { run, task, token };
-    let holds = vec![Hold { attempt, by, until: store(until) }];
-    script.world.answers.push(StoreAnswer::Held(ask, holds));
+    let token = |t: TaskId| Token::from_random(7, u64::from(attempt) + u64::from(t.item) * 100);
+    let start = |&task: &TaskId| {
+        let (token, timeout, retries_left) = (token(task), None, None);
+        let event =
+            Event::AttemptStarted { task, attempt, token, timeout, retries_left, retry: None };
+        Recorded { at, event }
+    };
+    let events = tasks.iter().map(start).collect();
+    let ask = CommitRecord { at, writer: 0, run, first, events };
+    let held = tasks.last().map(|&task| Holder { run, task, token: token(task) });
+    let holds = held.map(|attempt| Hold { attempt, by, until: store(until) });
+    script.world.answers.push(StoreAnswer::Held(ask, holds.into_iter().collect()));
 }
 
 fn say(script: &mut Script, attempt: u32, until: u64) {
@@ -187,113 +198,9 @@ fn c18_a_hold_need_not_be_said_before_another_nodes_start() {
 
 #[test]
 fn c18_a_hold_without_a_guard_is_found() {
-    let mut script = fan(limit(3));
+    let mut script = fan(GuardRules { concurrency: Some(many(3)), ..GuardRules::default() });
     say(&mut script, 1, 1_000);
     found(&judge(&script.world), HELD_BY_NOTHING);
-}
-
-/// A node may die before it hears that its start has landed, and hear before that of another start
-/// that this one held back: the store decided both in one batch.
-#[test]
-fn x6_a_hold_by_a_start_in_doubt_has_a_reason() {
-    let script = |starts: bool| {
-        let mut script = fan(limit(1));
-        if starts {
-            script.start(item(0), 1, Reply::SuccessTrue);
-            script.world.answers.pop();
-        }
-        hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
-        script.world.answers.push(StoreAnswer::Unsure);
-        if starts {
-            script.succeed(item(0), 1);
-        }
-        judge(&script.world)
-    };
-    healthy(&script(true));
-    found(&script(false), HELD_WITHOUT_NEED);
-}
-
-#[test]
-fn x6_more_at_once_than_allowed_is_found() {
-    let mut script = fan(limit(2));
-    script.start(item(0), 1, Reply::SuccessTrue).start(item(1), 1, Reply::SuccessTrue);
-    hold(&mut script, item(2), 1, HeldBy::Concurrency, 1_000);
-    healthy(&judge(&script.world));
-    script.start(item(2), 1, Reply::SuccessTrue);
-    found(&judge(&script.world), TOO_MANY_AT_ONCE);
-}
-
-#[test]
-fn x6_a_place_that_is_free_again_holds_nothing_back() {
-    let mut script = fan(limit(1));
-    script.start(item(0), 1, Reply::SuccessTrue).succeed(item(0), 1);
-    hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
-    found(&judge(&script.world), HELD_WITHOUT_NEED);
-}
-
-#[test]
-fn x6_the_end_of_a_run_frees_its_places() {
-    let mut script = fan(limit(1));
-    script.start(item(0), 1, Reply::Hang).end(Outcome::Cancelled { reason: String::new() });
-    healthy(&judge(&script.world));
-    hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
-    found(&judge(&script.world), HELD_WITHOUT_NEED);
-}
-
-/// What undoes the run begins with none of its attempts in progress.
-#[test]
-fn x6_the_beginning_of_a_rollback_frees_a_runs_places() {
-    let mut script = fan(limit(1));
-    let outcome = Outcome::Cancelled { reason: "undone".into() };
-    script.start(item(0), 1, Reply::Hang).event(Event::RollbackStarted { outcome });
-    healthy(&judge(&script.world));
-    hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
-    found(&judge(&script.world), HELD_WITHOUT_NEED);
-}
-
-/// The run's first commit after its creation was in doubt, and landed.
-#[test]
-fn x6_a_start_in_doubt_takes_a_place_from_the_first() {
-    let mut script = fan(limit(1));
-    script.world.answers.truncate(1);
-    // Something was asked before the doubt.
-    let (at, run) = (store(script.now), script.run().id);
-    let nothing =
-        CommitRecord { at, writer: 0, run, first: script.run().version, events: Vec::new() };
-    script.world.answers.push(StoreAnswer::Held(nothing, Vec::new()));
-    script.start(item(0), 1, Reply::SuccessTrue);
-    script.world.answers.pop();
-    script.world.answers.push(StoreAnswer::Unsure);
-    script.pass(10);
-    hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
-    script.pass(10).succeed(item(0), 1);
-    healthy(&judge(&script.world));
-    hold(&mut script, item(2), 1, HeldBy::Concurrency, 1_000);
-    found(&judge(&script.world), HELD_WITHOUT_NEED);
-}
-
-#[test]
-fn x6_starts_that_are_too_fast_are_found() {
-    let rate = Pace::new(many(2), ms(1_000)).ok();
-    let mut script = fan(GuardRules { rate, ..GuardRules::default() });
-    script.start(item(0), 1, Reply::SuccessTrue).start(item(1), 1, Reply::SuccessTrue);
-    hold(&mut script, item(2), 1, HeldBy::Rate, 500);
-    script.pass(499);
-    let mut early = script;
-    early.start(item(2), 1, Reply::SuccessTrue);
-    found(&judge(&early.world), TOO_FAST);
-}
-
-#[test]
-fn x6_a_rate_that_has_room_holds_nothing_back() {
-    let rate = Pace::new(many(2), ms(1_000)).ok();
-    let mut script = fan(GuardRules { rate, ..GuardRules::default() });
-    script.start(item(0), 1, Reply::SuccessTrue).start(item(1), 1, Reply::SuccessTrue);
-    script.pass(500).start(item(2), 1, Reply::SuccessTrue);
-    healthy(&judge(&script.world));
-    script.pass(510);
-    hold(&mut script, item(2), 2, HeldBy::Rate, 1_500);
-    found(&judge(&script.world), HELD_WITHOUT_NEED);
 }
 
 #[test]

@@ -99,8 +99,8 @@ impl Script {
         run.acknowledged = true;
         let mut world = Evidence { runs: vec![run], ..Evidence::default() };
         world.answers.push(StoreAnswer::Unsure);
-        let node = "n0".to_owned();
-        world.lifespans.push(Lifespan { node, incarnation: 0, born: at(0), died: None });
+        let (node, born) = ("n0".to_owned(), at(0));
+        world.lifespans.push(Lifespan { node, incarnation: 0, born, died: None });
         world.phases.healed_at = at(10_000);
         let mut script = Self { world, now: 0, tokens: 0, backoff: BTreeMap::new() };
         let input = Map::from_iter([("items".to_owned(), json!([1, 2, 3]))]);
@@ -167,8 +167,9 @@ impl Script {
             number,
             recorded: recorded.clone(),
         });
-        let (at, first) = (recorded.at, number);
-        let ask = CommitRecord { at, writer: 0, run: id, first, events: vec![recorded.clone()] };
+        self.world.asked.insert((id, number), at(self.now));
+        let (events, at, first) = (vec![recorded.clone()], recorded.at, number);
+        let ask = CommitRecord { at, writer: 0, run: id, first, events };
         self.world.answers.push(StoreAnswer::Landed(ask));
         self.run_mut().events.push(recorded);
         self.run_mut().version = number.after(1);
@@ -369,8 +370,7 @@ pub(crate) fn fanned() -> Script {
     let mut fan = step("a", policy(3));
     fan.for_each = Some(Template::try_from(json!("${input.items}")).unwrap());
     let mut script = Script::new(workflow(vec![fan]));
-    script.enter(0, 3);
-    script.start(task(0, 0), 1, status(500));
+    script.enter(0, 3).start(task(0, 0), 1, status(500));
     script.start(task(0, 1), 1, Reply::SuccessTrue);
     script.start(task(0, 2), 1, Reply::Ok(json!({"ok": true})));
     script.succeed(task(0, 1), 1).succeed(task(0, 2), 1);

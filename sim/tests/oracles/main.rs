@@ -13,6 +13,7 @@ mod guards;
 mod interventions;
 mod isolation;
 mod kit;
+mod limits;
 mod ownership;
 mod quarantine;
 mod replay;

@@ -168,6 +168,8 @@ impl State {
         let now = moment.from;
         self.fill(rules, now);
         let until = hold.until;
+        // Whether something else may have taken from the buckets.
+        let unknown = self.vague || !moment.exact;
         let need = match hold.by {
             HeldBy::Breaker => {
                 let probes = rules.breaker.map_or(usize::MAX, |b| b.probes().get() as usize);
@@ -188,10 +190,10 @@ impl State {
             }
             HeldBy::Rate => rules.rate.is_some_and(|rate| {
                 let per = u128::from(rate.per().get());
-                self.vague || self.pace.holds < per + per / 1_000
+                unknown || self.pace.holds < per + per / 1_000
             }),
             HeldBy::RetryBudget => {
-                tokens > 0 && (self.vague || self.tokens.holds < tokens + TOKEN / 1_000)
+                tokens > 0 && (unknown || self.tokens.holds < tokens + TOKEN / 1_000)
             }
         };
         if need && until > now {

@@ -1,7 +1,8 @@
 //! The events of one action, in the order of the store's answers. The store may have decided
 //! answers of one instant in another order, and commits without an answer landed where the store
 //! restarted, perhaps in one batch with the last answers before. There every order is tried, and one
-//! must be right.
+//! must be right. While a commit waits for an answer and the store is then unsure, no hold is
+//! judged: what the store lost may be its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -70,14 +71,27 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
         Some(Entry { at: ask.at, run: ask.run, first, end, events, holds })
     };
     let mut parts: Vec<Vec<Entry<'e>>> = Vec::new();
+    // Whether the store may know of something that it loses before anybody hears of it.
+    let mut in_doubt = false;
     for answer in &evidence.answers {
         match answer {
-            StoreAnswer::Unsure if parts.last().is_none_or(|part| !part.is_empty()) => {
-                parts.push(Vec::new());
+            StoreAnswer::Unsure => {
+                in_doubt = false;
+                if parts.last().is_none_or(|part| !part.is_empty()) {
+                    parts.push(Vec::new());
+                }
             }
-            StoreAnswer::Unsure => {}
+            StoreAnswer::Asked(ask) => {
+                in_doubt |= entry(ask, None).is_some_and(|entry| !entry.events.is_empty());
+            }
             StoreAnswer::Landed(ask) => parts.last_mut()?.extend(entry(ask, None)),
-            StoreAnswer::Held(ask, holds) => parts.last_mut()?.extend(entry(ask, Some(holds))),
+            StoreAnswer::Held(ask, holds) => {
+                let mut hold = entry(ask, Some(holds));
+                if let Some(hold) = hold.as_mut().filter(|_| in_doubt) {
+                    hold.events.clear();
+                }
+                parts.last_mut()?.extend(hold);
+            }
         }
     }
     let mut missing: Vec<Vec<Entry<'e>>> = parts.iter().map(|_| Vec::new()).collect();
