@@ -15,6 +15,7 @@ use retrial_sim::unstable::source::Source;
 use retrial_sim::unstable::sweep::Sweep;
 use retrial_sim::unstable::world::{self, ScenarioRun};
 
+use super::output::print;
 use super::{Report, Shrink};
 
 /// The most scenarios tried while one is shrunk, unless set.
@@ -71,7 +72,7 @@ pub(crate) fn compared(capsule: &Capsule, report: &SeedReport) -> String {
 pub(crate) fn shrink(asked: &Shrink) -> Result<ExitCode, Box<dyn Error>> {
     let (scenario, _) = scenario_of(&asked.what, asked.scenario.as_deref())?;
     let sweep = Sweep::new(std::env::current_exe()?, 1, WATCHDOG);
-    println!("{}", pack(&sweep, scenario, asked.tries, &asked.into)?);
+    print(format_args!("{}\n", pack(&sweep, scenario, asked.tries, &asked.into)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -96,7 +97,7 @@ pub(crate) fn of_failures(
     for (scenario, report) in failures {
         let Some(cause) = Cause::of(report) else { continue };
         if causes.len() < MOST && causes.insert(cause) {
-            println!("{}", pack(sweep, scenario.clone(), TRIES, folder)?);
+            print(format_args!("{}\n", pack(sweep, scenario.clone(), TRIES, folder)?))?;
         }
     }
     Ok(())
@@ -113,7 +114,7 @@ pub(crate) fn report(asked: &Report) -> Result<ExitCode, Box<dyn Error>> {
     std::fs::create_dir_all(&asked.into)?;
     let file = asked.into.join(format!("{name}.html"));
     std::fs::write(&file, Page::of(&scenario, &lived).html())?;
-    println!("{}: {}", file.display(), lived.report.verdict.words());
+    print(format_args!("{}: {}\n", file.display(), lived.report.verdict.words()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -10,6 +10,7 @@ use retrial_sim::unstable::report::SeedReport;
 use retrial_sim::unstable::scenario::Scenario;
 use retrial_sim::unstable::sweep::{Sweep, cores};
 
+use super::output::print;
 use super::{CrashPoints, capsules, progress};
 
 /// The real seconds after which one world is called stuck.
@@ -45,17 +46,17 @@ fn of_world(
     let died = ran.iter().filter(|(_, report)| !report.struck.is_empty()).count();
     let (failing, held): (Vec<_>, Vec<_>) =
         ran.into_iter().partition(|(_, report)| report.verdict.is_failure());
-    println!("{}", named(what));
+    print(format_args!("{}\n", named(what)))?;
     for (place, steps) in points.steps() {
         let place = place.node();
-        println!("  {place:<8} {} polls, {} disk calls", steps.polls, steps.calls);
+        print(format_args!("  {place:<8} {} polls, {} disk calls\n", steps.polls, steps.calls))?;
     }
-    println!("  {count} worlds, in {died} of them a node died: {} held", held.len());
+    print(format_args!("  {count} worlds, in {died} of them a node died: {} held\n", held.len()))?;
     for (scenario, report) in &failing {
         let fault = serde_json::to_string(&scenario.faults)?;
-        println!("  {} {fault}", report.verdict.words());
+        print(format_args!("  {} {fault}\n", report.verdict.words()))?;
         for breach in &report.breaches {
-            println!("    {} ({}): {}", breach.oracle, breach.reason, breach.text);
+            print(format_args!("    {} ({}): {}\n", breach.oracle, breach.reason, breach.text))?;
         }
     }
     Ok(failing)

@@ -8,6 +8,8 @@ use clap::Args;
 use indicatif::ProgressBar;
 use retrial_sim::unstable::disk_states::{self, LARGEST_WINDOW, Length, WINDOW};
 
+use super::output::print;
+
 /// The arguments of the command.
 #[derive(Args)]
 pub(crate) struct DiskStates {
@@ -34,6 +36,6 @@ pub(crate) fn disk_states(asked: &DiskStates) -> Result<ExitCode, Box<dyn Error>
     let bar = ProgressBar::new(disk_states::count(&tape, window).distinct);
     let report = disk_states::examine(&tape, window, jobs, || bar.inc(1));
     bar.finish_and_clear();
-    print!("{}", report.words());
+    print(format_args!("{}", report.words()))?;
     Ok(ExitCode::from(u8::from(!report.held())))
 }

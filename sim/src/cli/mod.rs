@@ -9,6 +9,7 @@ mod crash_points;
 mod disk_states;
 mod error;
 mod junit;
+mod output;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::ops::Range;
@@ -20,6 +21,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use output::print;
 use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::report::{SeedReport, SweepReport, Verdict};
 use retrial_sim::unstable::source::Source;
@@ -252,12 +254,15 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
     }
     let report = SweepReport::of(reports);
     if run.seeds.of_text {
-        println!("{:<22} {}..{}", "range", run.seeds.range.start, run.seeds.range.end);
+        print(format_args!(
+            "{:<22} {}..{}\n",
+            "range", run.seeds.range.start, run.seeds.range.end
+        ))?;
     }
-    print!("{}", report.words(&source.repro_command()));
+    print(format_args!("{}", report.words(&source.repro_command())))?;
     let full = count >= FULL_SWEEP && run.shard.is_none() && !source.is_fault_free();
     for gap in report.untested() {
-        println!("{}: {gap}", if full { "nothing tested" } else { "note" });
+        print(format_args!("{}: {gap}\n", if full { "nothing tested" } else { "note" }))?;
     }
     if let Some(folder) = &run.capsules {
         capsules::of_sweep(&source, &sweep, &report, folder)?;
@@ -289,15 +294,14 @@ fn repro(
     };
     let seed = scenario.seed;
     let (report, history) = world::run_scenario(scenario, true);
-    let mut out = io::stdout().lock();
-    write!(out, "{}", history.words())?;
+    print(format_args!("{}", history.words()))?;
     for breach in &report.breaches {
-        writeln!(out, "{} ({}): {}", breach.oracle, breach.reason, breach.text)?;
+        print(format_args!("{} ({}): {}\n", breach.oracle, breach.reason, breach.text))?;
     }
-    writeln!(out, "seed {seed}: {}", report.verdict.words())?;
-    writeln!(out, "fingerprint {}", report.fingerprint)?;
+    print(format_args!("seed {seed}: {}\n", report.verdict.words()))?;
+    print(format_args!("fingerprint {}\n", report.fingerprint))?;
     if let Some(capsule) = before {
-        writeln!(out, "{}", capsules::compared(&capsule, &report))?;
+        print(format_args!("{}\n", capsules::compared(&capsule, &report)))?;
     }
     Ok(ExitCode::from(match report.verdict {
         Verdict::Held | Verdict::Unbounded => 0,
@@ -317,7 +321,7 @@ fn verify(asked: &Verify) -> Result<ExitCode, Box<dyn std::error::Error>> {
         |seeds| bar.inc(seeds),
     )?;
     bar.finish_and_clear();
-    print!("{}", receipt.words());
+    print(format_args!("{}", receipt.words()))?;
     Ok(ExitCode::from(u8::from(!receipt.differing.is_empty())))
 }
 

@@ -359,3 +359,16 @@ fn a_text_makes_a_range_of_its_own() {
     assert_eq!(none.code, 2);
     assert!(none.err.contains("holds no seeds"), "{none:?}");
 }
+
+/// Who reads the output may have enough of it, as `head` does.
+#[test]
+fn output_that_nobody_reads_is_no_error() {
+    for arguments in ["repro 3", "run --seeds 3..4"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
+        let ran = command.args(arguments.split(' ')).stdout(writer).output().unwrap();
+        assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+        assert_eq!(String::from_utf8(ran.stderr).unwrap(), "");
+    }
+}
