@@ -10,8 +10,9 @@ use super::source::{read, root};
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// The packages of this workspace.
-const MEMBERS: [&str; 8] = [
+const MEMBERS: [&str; 9] = [
     "retrial",
+    "retrial-bench",
     "retrial-core",
     "retrial-fuzz",
     "retrial-lab",
