@@ -92,11 +92,11 @@ async fn ask<W: World>(node: &Node<W>, limit: usize, full: BTreeSet<Arc<str>>) -
         able: Arc::clone(&node.able),
         full,
     };
-    let mut failures = 0;
+    let (asked, mut failures) = (node.runtime.now(), 0);
     loop {
         match node.store.claim(claim.clone()).await {
             Ok(claimed) => {
-                node.clock.hear(claimed.at, &node.runtime);
+                node.clock.hear(claimed.at, asked, &node.runtime);
                 return claimed;
             }
             Err(error) => node.store_pause(failures, &error).await,

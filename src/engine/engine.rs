@@ -353,8 +353,9 @@ impl<W: World> Node<W> {
     /// Whether the run's head is that of one that has ended. True where it can't be read: the run says
     /// more.
     async fn head_has_ended(&self, run: RunId) -> Result<bool, LaneError> {
+        let asked = self.runtime.now();
         let page = self.until_answered(|| self.store.heads(Some(run.before()), 1)).await?;
-        self.clock.hear(page.at, &self.runtime);
+        self.clock.hear(page.at, asked, &self.runtime);
         let head = page.runs.iter().find(|head| head.run == run);
         Ok(head.is_none_or(|head| head.phase.is_terminal()))
     }
@@ -371,6 +372,7 @@ impl<W: World> Node<W> {
         run: RunId,
         after: Option<Version>,
     ) -> Result<Option<Loaded>, StoreError> {
+        let asked = self.runtime.now();
         let loaded = match self.until_answered(|| self.store.load(run, after)).await {
             // A snapshot only saves the replay: where it is damaged, the events say the same.
             Err(StoreError::Broken(_)) if after.is_none() => {
@@ -379,7 +381,7 @@ impl<W: World> Node<W> {
             loaded => loaded?,
         };
         if let Some(loaded) = &loaded {
-            self.clock.hear(loaded.at, &self.runtime);
+            self.clock.hear(loaded.at, asked, &self.runtime);
         }
         Ok(loaded)
     }

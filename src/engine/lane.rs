@@ -240,6 +240,7 @@ impl<W: World> Lane<W> {
     async fn send(&mut self, commit: Commit) -> Result<Committed, LaneError> {
         let bytes = commit.events.iter().map(Bytes::len).sum::<usize>();
         let snapshot = commit.snapshot.as_ref().map(Bytes::len);
+        let asked = self.node.runtime.now();
         let answer = self.node.until_answered(|| self.node.store.commit(commit.clone())).await?;
         let (Committed::Applied { at, .. }
         | Committed::Already { at, .. }
@@ -248,7 +249,7 @@ impl<W: World> Lane<W> {
         | Committed::Held { at, .. }
         | Committed::Untold { at, .. }
         | Committed::Fenced { at, .. }) = &answer;
-        self.node.clock.hear(*at, &self.node.runtime);
+        self.node.clock.hear(*at, asked, &self.node.runtime);
         if matches!(answer, Committed::Applied { .. } | Committed::Already { .. }) {
             match snapshot {
                 Some(size) => (self.tail_bytes, self.snapshot_bytes) = (0, size),

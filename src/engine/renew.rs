@@ -20,7 +20,7 @@ pub(super) async fn renew<W: World>(node: Arc<Node<W>>) {
             continue;
         }
         match node.store.renew(held.clone()).await {
-            Ok(renewed) => accept(&node, &held, &renewed),
+            Ok(renewed) => accept(&node, last, &held, &renewed),
             // The next round comes before the lease ends; a commit's fence is what decides.
             Err(error) => tracing::warn!(%error, "leases could not be renewed"),
         }
@@ -67,8 +67,8 @@ fn heartbeat<W: World>(node: &Node<W>, held: &Held) -> Option<Heartbeat> {
     Some(Heartbeat { within: within.unwrap_or(node.config.lease), progress })
 }
 
-fn accept<W: World>(node: &Node<W>, held: &[Holding], renewed: &Renewed) {
-    node.clock.hear(renewed.at, &node.runtime);
+fn accept<W: World>(node: &Node<W>, asked: Mono, held: &[Holding], renewed: &Renewed) {
+    node.clock.hear(renewed.at, asked, &node.runtime);
     for holding in renewed.lost(held) {
         node.call_off(holding.run, holding.task, holding.token);
     }

@@ -230,9 +230,10 @@ impl<W: World> Node<W> {
         }
         let queue = create.queue.clone();
         let expectation = self.expect(id);
+        let asked = self.runtime.now();
         match self.create(create).await? {
             Created::New { at } => {
-                self.clock.hear(at, &self.runtime);
+                self.clock.hear(at, asked, &self.runtime);
                 self.tell(id, &workflow, run::Version::START, &events);
                 if let Some(expectation) = expectation {
                     self.fulfil(&expectation, state);
@@ -241,7 +242,7 @@ impl<W: World> Node<W> {
                 Ok(Submitted { run: id, existing: false })
             }
             Created::Existing { run, at } => {
-                self.clock.hear(at, &self.runtime);
+                self.clock.hear(at, asked, &self.runtime);
                 Ok(Submitted { run, existing: true })
             }
             Created::KeyConflict { run } => {

@@ -19,10 +19,11 @@ pub(super) async fn sweep<W: World>(node: Arc<Node<W>>) {
     loop {
         // What the last pass found as well comes on top: the leases of runs that can't be loaded
         // stay where they are, and must not hide the others.
+        let asked = node.runtime.now();
         let pause = match node.store.expired(BATCH.saturating_add(left)).await {
             Ok(expired) => {
                 failures = 0;
-                node.clock.hear(expired.at, &node.runtime);
+                node.clock.hear(expired.at, asked, &node.runtime);
                 let found: BTreeSet<_> =
                     expired.tasks.iter().map(|t| (t.run, t.task, t.token)).collect();
                 left = found.intersection(&last).count();

@@ -34,27 +34,30 @@ fn x6_a_hold_by_a_start_in_doubt_has_a_reason() {
     found(&script(false), HELD_WITHOUT_NEED);
 }
 
-/// The store may hold one start back for another, and lose that one before it is answered.
+/// The store may hold one start back for another, and lose that one before it is answered. The
+/// answer of the one that is held may come after the other's error.
 #[test]
 fn x6_a_hold_by_what_was_lost_unanswered_has_a_reason() {
-    let script = |asked: bool, lost_before: bool| {
-        let (mut script, mut lost) = (fan(limit(1)), fan(limit(1)));
-        lost.start(item(0), 1, Reply::SuccessTrue);
-        let Some(StoreAnswer::Landed(ask)) = lost.world.answers.pop() else { panic!("no start") };
-        if asked {
-            script.world.answers.push(StoreAnswer::Asked(ask));
-        }
-        if lost_before {
-            script.world.answers.push(StoreAnswer::Unsure);
-        }
-        hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
-        script.world.answers.push(StoreAnswer::Unsure);
+    use StoreAnswer::{Asked, Held, Landed, Unsure};
+    let mut lost = fan(limit(1));
+    lost.start(item(0), 1, Reply::SuccessTrue);
+    let Some(Landed(start)) = lost.world.answers.pop() else { panic!("no start") };
+    let mut held = fan(limit(1));
+    hold(&mut held, item(1), 1, HeldBy::Concurrency, 1_000);
+    let Some(Held(ask, holds)) = held.world.answers.pop() else { panic!("no hold") };
+    let (start, asked, held) = (Asked(start), Asked(ask.clone()), Held(ask, holds));
+    let judged = |answers: &[&StoreAnswer]| {
+        let mut script = fan(limit(1));
+        script.world.answers.extend(answers.iter().copied().cloned());
+        script.world.answers.push(Unsure);
         script.start(item(2), 1, Reply::SuccessTrue);
         judge(&script.world)
     };
-    healthy(&script(true, false));
-    found(&script(false, false), HELD_WITHOUT_NEED);
-    found(&script(true, true), HELD_WITHOUT_NEED);
+    healthy(&judged(&[&start, &held]));
+    healthy(&judged(&[&start, &asked, &Unsure, &held]));
+    found(&judged(&[&held]), HELD_WITHOUT_NEED);
+    found(&judged(&[&start, &Unsure, &held]), HELD_WITHOUT_NEED);
+    found(&judged(&[&start, &asked, &Unsure, &held, &held]), HELD_WITHOUT_NEED);
 }
 
 #[test]

@@ -33,8 +33,9 @@ impl<W: World> Lane<W> {
         if held.is_empty() || self.node.runtime.now().since(begun) < soon {
             return Ok(());
         }
+        let asked = self.node.runtime.now();
         let renewed = self.node.until_answered(|| self.node.store.renew(held.clone())).await?;
-        self.node.clock.hear(renewed.at, &self.node.runtime);
+        self.node.clock.hear(renewed.at, asked, &self.node.runtime);
         for holding in renewed.lost(&held) {
             draft.started.retain(|token| *token != holding.token);
         }

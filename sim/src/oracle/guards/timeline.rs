@@ -2,7 +2,7 @@
 //! answers of one instant in another order, and commits without an answer landed where the store
 //! restarted, perhaps in one batch with the last answers before. There every order is tried, and one
 //! must be right. While a commit waits for an answer and the store is then unsure, no hold is
-//! judged: what the store lost may be its reason.
+//! judged that may have been decided then: what the store lost may be its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,8 +71,9 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
         Some(Entry { at: ask.at, run: ask.run, first, end, events, holds })
     };
     let mut parts: Vec<Vec<Entry<'e>>> = Vec::new();
-    // Whether the store may know of something that it loses before anybody hears of it.
-    let mut in_doubt = false;
+    // Whether the store may know of something that it loses before anybody hears of it, and what was
+    // asked for before it was last unsure, and so perhaps decided then.
+    let (mut in_doubt, mut asked) = (false, Vec::<&CommitRecord>::new());
     for answer in &evidence.answers {
         match answer {
             StoreAnswer::Unsure => {
@@ -83,11 +84,14 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
             }
             StoreAnswer::Asked(ask) => {
                 in_doubt |= entry(ask, None).is_some_and(|entry| !entry.events.is_empty());
+                asked.push(ask);
             }
             StoreAnswer::Landed(ask) => parts.last_mut()?.extend(entry(ask, None)),
             StoreAnswer::Held(ask, holds) => {
+                let same = |a: &&CommitRecord| a.run == ask.run && a.events == ask.events;
+                let before = asked.iter().position(same).map(|at| asked.swap_remove(at));
                 let mut hold = entry(ask, Some(holds));
-                if let Some(hold) = hold.as_mut().filter(|_| in_doubt) {
+                if let Some(hold) = hold.as_mut().filter(|_| in_doubt || before.is_some()) {
                     hold.events.clear();
                 }
                 parts.last_mut()?.extend(hold);
