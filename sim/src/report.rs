@@ -160,12 +160,46 @@ impl SweepReport {
             hash.update(seed.fingerprint.as_bytes());
             sum.add(seed);
         }
-        let digest = hash.finalize();
-        sum.fingerprint = digest[..16].iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        });
+        sum.fingerprint = digits(hash);
         sum
+    }
+
+    /// Adds up the parts of a sweep, which are in the order of their seeds. Its fingerprint is over
+    /// those of the parts.
+    #[must_use]
+    pub fn total(parts: Vec<Self>) -> Self {
+        let mut sum = Self::default();
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update(part.fingerprint.as_bytes());
+            sum.seeds += part.seeds;
+            sum.simulated = sum.simulated.saturating_add(part.simulated);
+            sum.runs += part.runs;
+            sum.attempts += part.attempts;
+            merge(&mut sum.retries, &part.retries);
+            merge(&mut sum.drawn, &part.drawn);
+            merge(&mut sum.struck, &part.struck);
+            merge(&mut sum.judged, &part.judged);
+            merge(&mut sum.features, &part.features);
+            merge(&mut sum.found, &part.found);
+            merge(&mut sum.verdicts, &part.verdicts);
+            sum.failing.extend(part.failing);
+        }
+        sum.fingerprint = digits(hash);
+        sum
+    }
+
+    /// What was met how often, the rarest first: faults that were drawn, features, causes of retries.
+    #[must_use]
+    pub fn rarest(&self) -> Vec<(u64, String)> {
+        let struck = |kind: &FaultKind| self.struck.get(kind).copied().unwrap_or(0);
+        let faults = self.drawn.keys().map(|kind| (struck(kind), format!("fault {kind}")));
+        let judged = |feature: &str| self.features.get(feature).copied().unwrap_or(0);
+        let features = FEATURES.iter().map(|name| (judged(name), (*name).to_owned()));
+        let causes = self.retries.iter().map(|(cause, n)| (*n, format!("retry after {cause}")));
+        let mut met: Vec<(u64, String)> = faults.chain(features).chain(causes).collect();
+        met.sort();
+        met
     }
 
     fn add(&mut self, seed: SeedReport) {
@@ -279,6 +313,14 @@ impl SweepReport {
 /// The names of the oracles that must judge something in a sweep.
 fn oracles() -> impl Iterator<Item = String> {
     Promise::ALL.iter().map(Promise::to_string)
+}
+
+/// The first half of a digest, as hexadecimal digits.
+fn digits(hash: Sha256) -> String {
+    hash.finalize()[..16].iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 fn line(out: &mut String, name: &str, value: &str) {

@@ -10,6 +10,7 @@ mod disk_states;
 mod error;
 mod junit;
 mod output;
+mod total;
 
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::ops::Range;
@@ -70,6 +71,9 @@ enum Command {
     /// Opens the store on every state in which a power failure may leave its disk, and judges it. Exit
     /// 0: all are right. 1: wrong. 2: bad usage.
     DiskStates(disk_states::DiskStates),
+    /// Adds up the summaries that `run --json` wrote of the parts of a sweep, and lists what was met, the
+    /// rarest first. Exit codes as of `run`; 2 also where a file can't be read.
+    Total(total::Total),
     /// Reads seeds and scenarios from standard input and writes reports, as a sweep's worker.
     #[command(hide = true)]
     Worker {
@@ -211,6 +215,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Verify(asked) => verify(&asked),
         Command::CrashPoints(asked) => crash_points::crash(&asked),
         Command::DiskStates(asked) => disk_states::disk_states(&asked),
+        Command::Total(asked) => total::total(&asked),
         Command::Worker { scenario, histories } => worker(scenario, histories.as_deref()),
     };
     done.unwrap_or_else(|error| {

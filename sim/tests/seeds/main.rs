@@ -14,6 +14,7 @@ mod determinism;
 mod documents;
 mod guide;
 mod history;
+mod million;
 mod report_page;
 mod shrink;
 mod sweep;
