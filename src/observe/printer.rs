@@ -3,6 +3,7 @@ use std::fmt;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::format::fans_out;
 use super::line::{Line, Tone};
 use super::line_writer::LineWriter;
 use super::task_lines::{TaskLines, TaskUpdate};
@@ -10,6 +11,7 @@ use super::{Notice, Observer, Statistics, run_lines};
 use crate::failure::sanitise::clean;
 use crate::run::{Event, RunId, TaskId};
 use crate::time::Timestamp;
+use crate::workflow::StepIx;
 
 /// How much of a task is printed, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +40,8 @@ struct PrinterState<W> {
     name_runs: bool,
     began: BTreeMap<RunId, Timestamp>,
     tasks: BTreeMap<(RunId, TaskId), TaskLines>,
+    /// Of each step that has fanned out: how many of its tasks have ended, and how many there are.
+    fans: BTreeMap<(RunId, StepIx), (u32, u32)>,
     statistics: Statistics,
 }
 
@@ -50,6 +54,7 @@ impl<W: Write> Printer<W> {
             name_runs: false,
             began: BTreeMap::new(),
             tasks: BTreeMap::new(),
+            fans: BTreeMap::new(),
             statistics: Statistics::default(),
         }))
     }
@@ -180,22 +185,41 @@ impl<W: Write> PrinterState<W> {
     fn follow_task(&mut self, notice: &Notice<'_>, task: TaskId) -> Effect {
         let key = (notice.run, task);
         if matches!(notice.event, Event::TaskCancelled { .. }) && !self.tasks.contains_key(&key) {
+            self.count(notice.run, task.step, &mut []);
             return Effect::Nothing;
         }
         let prefix = self.prefix(notice.run);
         let new = || TaskLines::new(notice.workflow, task, &prefix);
         match self.tasks.entry(key).or_insert_with(new).take(notice) {
             TaskUpdate::On(lines) => Effect::TaskLines(lines),
-            end => match self.tasks.remove(&key) {
-                Some(task) => Effect::TaskEnded(Box::new(task), end),
-                None => Effect::Nothing,
-            },
+            TaskUpdate::End { well, mut lines } => {
+                self.count(notice.run, task.step, &mut lines);
+                match self.tasks.remove(&key) {
+                    Some(task) => {
+                        Effect::TaskEnded(Box::new(task), TaskUpdate::End { well, lines })
+                    }
+                    None => Effect::Nothing,
+                }
+            }
+        }
+    }
+
+    /// Counts a task of a fan-out that has ended with these lines, and says so in the first.
+    fn count(&mut self, run: RunId, step: StepIx, lines: &mut [Line]) {
+        let Some((ended, tasks)) = self.fans.get_mut(&(run, step)) else { return };
+        *ended += 1;
+        if let Some(line) = lines.first_mut() {
+            line.text += &format!(" · {ended} of {tasks}");
         }
     }
 
     fn follow_run(&mut self, notice: &Notice<'_>) -> Effect {
-        if matches!(notice.event, Event::RunCreated { .. }) {
-            self.began.insert(notice.run, notice.at);
+        match *notice.event {
+            Event::RunCreated { .. } => drop(self.began.insert(notice.run, notice.at)),
+            Event::StepEntered { step, tasks } if fans_out(notice.workflow, step) => {
+                self.fans.insert((notice.run, step), (0, tasks));
+            }
+            _ => {}
         }
         let began = self.began.get(&notice.run).copied();
         let Some(line) = run_lines::line(notice, began, &self.prefix(notice.run)) else {
@@ -204,6 +228,7 @@ impl<W: Write> PrinterState<W> {
         let mut lines = match notice.event {
             Event::RunEnded { .. } => {
                 self.began.remove(&notice.run);
+                self.fans.retain(|(run, _), _| *run != notice.run);
                 self.cancel_tasks(notice.run, notice.at)
             }
             Event::RollbackStarted { .. } => self.cancel_tasks(notice.run, notice.at),

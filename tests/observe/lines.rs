@@ -34,6 +34,38 @@ fn a_run_is_printed_from_its_start_to_its_end() {
     ");
 }
 
+/// Each task of a fan-out that ends says how many have; those that are called off unseen count, too.
+#[test]
+fn h14_a_fan_out_says_how_many_of_its_tasks_have_ended() {
+    let once =
+        |n, at| [(at, started(item(EACH, n), 1, None)), (at + 500, succeeded(item(EACH, n), 1))];
+    let entered = |at| (at, Event::StepEntered { step: EACH, tasks: 4 });
+    let call_off = |n, at| (at, Event::TaskCancelled { task: item(EACH, n) });
+    let mut events = vec![(0, created(json!({}))), entered(0)];
+    events.extend(once(2, 0));
+    events.extend([call_off(1, 600), (700, started(item(EACH, 0), 1, None)), call_off(0, 900)]);
+    events.extend(once(3, 1_000));
+    // Entered again, it begins anew. A step without items counts nothing.
+    events.push(entered(2_000));
+    events.extend(once(0, 2_000));
+    events.extend([(3_000, started(task(FETCH), 1, None)), (3_500, succeeded(task(FETCH), 1))]);
+    assert_snapshot!(printed(PIPE, &events), @"
+    ▶ etl [RUN STARTED] 00000001-0000-4000-8000-000000000001
+    🔧 each [FANNED OUT into 4 tasks]
+    🔧 each[2] [STARTED]
+    ✔ each[2] [COMPLETED] (0.5s) · 1 of 4
+    🔧 each[0] [STARTED]
+    ⊘ each[0] [CANCELLED] (0.2s total) · 3 of 4
+    🔧 each[3] [STARTED]
+    ✔ each[3] [COMPLETED] (0.5s) · 4 of 4
+    🔧 each [FANNED OUT into 4 tasks]
+    🔧 each[0] [STARTED]
+    ✔ each[0] [COMPLETED] (0.5s) · 1 of 4
+    🔧 fetch_data [STARTED]
+    ✔ fetch_data [COMPLETED] (0.5s)
+    ");
+}
+
 #[test]
 fn other_ends_and_turns_of_a_run() {
     let line = |event| printed(PIPE, &[(0, created(json!({}))), (2_000, event)]);

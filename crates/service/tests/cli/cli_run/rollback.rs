@@ -62,9 +62,9 @@ fn c18_a_rollback_is_printed_as_it_goes_and_the_run_ends_failed() {
     ✔ charge [COMPLETED] (#s)
     🔧 reserve [FANNED OUT into 2 tasks]
     🔧 reserve[0] [STARTED]
-    ✔ reserve[0] [COMPLETED] (#s)
+    ✔ reserve[0] [COMPLETED] (#s) · 1 of 2
     🔧 reserve[1] [STARTED]
-    ✔ reserve[1] [COMPLETED] (#s)
+    ✔ reserve[1] [COMPLETED] (#s) · 2 of 2
     🔧 ship [STARTED]
     ✖ ship [FAILED] (#s) - HTTP 409 Conflict: sold out
     ↺ order [ROLLING BACK] - ship: 409: HTTP 409 Conflict: sold out
