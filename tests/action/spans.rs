@@ -74,14 +74,8 @@ impl<S: Subscriber + for<'l> LookupSpan<'l>> Layer<S> for Spans {
     }
 }
 
-/// The spans of a run whose endpoint, at a URL with a secret, is busy twice.
-async fn spans() -> (Vec<Seen>, String) {
-    let busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
-    let server = serve(Script::Send(busy.to_vec())).await;
-    let spans = Spans::default();
-    let subscriber = tracing_subscriber::Registry::default().with(spans.clone());
-    let guard = tracing::subscriber::set_default(subscriber);
-    let (url, host) = (server.url("/work?key=hunter2"), server.host());
+/// A run whose endpoint, at a URL with a secret, is busy twice.
+async fn run_against(url: &str) {
     let text = format!(
         "workflow = \"w\"\n[actions.get]\nhttp = \"POST {url}\"\n[[steps]]\nid = \"fetch\"\n\
          action = \"get\"\nwork_config = {{ max_retries = 1, backoff = 1 }}\n"
@@ -95,6 +89,20 @@ async fn spans() -> (Vec<Seen>, String) {
     let submitted = engine.submit(Submission::new(Arc::new(document.workflow))).await.unwrap();
     engine.outcome(submitted.run).await.unwrap();
     engine.shutdown().await;
+}
+
+/// The spans of such a run.
+async fn spans() -> (Vec<Seen>, String) {
+    let busy = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy";
+    let server = serve(Script::Send(busy.to_vec())).await;
+    let (url, host) = (server.url("/work?key=hunter2"), server.host());
+    // tracing asks who is interested in a span when its code first runs. If another test did that at
+    // the moment at which the subscriber comes, it would get none of them.
+    run_against(&url).await;
+    let spans = Spans::default();
+    let subscriber = tracing_subscriber::Registry::default().with(spans.clone());
+    let guard = tracing::subscriber::set_default(subscriber);
+    run_against(&url).await;
     drop(guard);
     let seen = spans.0.lock().unwrap().clone();
     (seen, host)

@@ -49,7 +49,9 @@ impl Programs {
         command.args(arguments).current_dir(folder);
         // The flags of the simulation are not for the peers.
         command.env("RUSTFLAGS", "").env("CARGO_TARGET_DIR", &self.target);
-        let made = command.status().with_context(|| format!("{program} does not start"))?;
+        let made = command.status().with_context(|| {
+            format!("{program} does not start: install it, or name the cases without it")
+        })?;
         ensure!(made.success(), "{program} {} failed", arguments.join(" "));
         Ok(())
     }

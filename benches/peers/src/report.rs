@@ -168,7 +168,7 @@ mod tests {
             round("retrial", 0, 100.0),
             round("floor", 0, 200.0),
             round("retrial-retry", 0, 40.0),
-            round("awa-retry", 0, 10.0),
+            round("apalis-retry", 0, 10.0),
             round("floor", 1, 100.0),
             round("retrial", 1, 300.0),
         ];
@@ -182,7 +182,7 @@ mod tests {
         | retrial | 200 (100 to 300) |  | 200 | 1.00 | 2000 B | 200 us |
         | floor | 150 (100 to 200) | 1.75 (0.50 to 3.00) |  | 0.50 | 1000 B | 100 us |
         | retrial-retry | 40 (40 to 40) | 0.40 (0.40 to 0.40) | 40 | 1.00 | 2000 B | 200 us |
-        | awa-retry | 10 (10 to 10) | 4.00 (4.00 to 4.00) | 10 | 1.00 | 2000 B | 200 us |
+        | apalis-retry | 10 (10 to 10) | 4.00 (4.00 to 4.00) | 10 | 1.00 | 2000 B | 200 us |
         ");
     }
 }
