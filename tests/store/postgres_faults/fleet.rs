@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use retrial::run::RunId;
 use retrial::store::{AskRuns, RunFilter, RunPhase, Store};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
 use tokio::sync::mpsc;
@@ -182,9 +182,13 @@ impl Fleet {
         self.waiting.extend(dead.given.into_iter().filter(open));
     }
 
-    /// Stops the node at `place` where it stands.
+    /// Stops the node at `place` where it stands. Its threads stop one after the other: returns when
+    /// all have.
     pub(crate) fn stop(&self, place: usize) {
-        self.signal(place, Signal::STOP);
+        let node = self.signal(place, Signal::STOP);
+        // One that has ended is left for its own `wait`.
+        let change = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(node), change).unwrap();
     }
 
     /// Has the runs with the numbers below `runs` submitted and waits until they have ended, while
@@ -268,9 +272,10 @@ impl Fleet {
         self.nodes[place].child.id().unwrap()
     }
 
-    fn signal(&self, place: usize, signal: Signal) {
+    fn signal(&self, place: usize, signal: Signal) -> Pid {
         let pid = i32::try_from(self.pid(place)).ok().and_then(Pid::from_raw).unwrap();
         kill_process(pid, signal).unwrap();
+        pid
     }
 }
 
