@@ -158,7 +158,7 @@ impl SweepReport {
         for seed in seeds {
             hash.update(seed.seed.to_be_bytes());
             hash.update(seed.fingerprint.as_bytes());
-            sum.add(seed);
+            sum.add(Self::of_one(seed));
         }
         sum.fingerprint = digits(hash);
         sum
@@ -172,18 +172,7 @@ impl SweepReport {
         let mut hash = Sha256::new();
         for part in parts {
             hash.update(part.fingerprint.as_bytes());
-            sum.seeds += part.seeds;
-            sum.simulated = sum.simulated.saturating_add(part.simulated);
-            sum.runs += part.runs;
-            sum.attempts += part.attempts;
-            merge(&mut sum.retries, &part.retries);
-            merge(&mut sum.drawn, &part.drawn);
-            merge(&mut sum.struck, &part.struck);
-            merge(&mut sum.judged, &part.judged);
-            merge(&mut sum.features, &part.features);
-            merge(&mut sum.found, &part.found);
-            merge(&mut sum.verdicts, &part.verdicts);
-            sum.failing.extend(part.failing);
+            sum.add(part);
         }
         sum.fingerprint = digits(hash);
         sum
@@ -202,23 +191,44 @@ impl SweepReport {
         met
     }
 
-    fn add(&mut self, seed: SeedReport) {
-        self.seeds += 1;
-        self.simulated = self.simulated.saturating_add(seed.simulated);
-        self.runs += seed.runs;
-        self.attempts += seed.attempts;
-        merge(&mut self.retries, &seed.retries);
-        merge(&mut self.drawn, &seed.drawn);
-        merge(&mut self.struck, &seed.struck);
-        merge(&mut self.judged, &seed.judged);
-        merge(&mut self.features, &seed.features);
-        for breach in &seed.breaches {
-            *self.found.entry(breach.oracle.clone()).or_default() += 1;
+    /// The sums of one seed, without a fingerprint.
+    fn of_one(seed: SeedReport) -> Self {
+        let failing = seed.verdict.is_failure().then(|| seed.clone());
+        let mut found = BTreeMap::new();
+        for breach in seed.breaches {
+            *found.entry(breach.oracle).or_default() += 1;
         }
-        *self.verdicts.entry(seed.verdict).or_default() += 1;
-        if seed.verdict.is_failure() {
-            self.failing.push(seed);
+        Self {
+            seeds: 1,
+            simulated: seed.simulated,
+            runs: seed.runs,
+            attempts: seed.attempts,
+            retries: seed.retries,
+            drawn: seed.drawn,
+            struck: seed.struck,
+            judged: seed.judged,
+            features: seed.features,
+            found,
+            verdicts: BTreeMap::from([(seed.verdict, 1)]),
+            failing: failing.into_iter().collect(),
+            fingerprint: String::new(),
         }
+    }
+
+    /// Adds everything but the fingerprint.
+    fn add(&mut self, part: Self) {
+        self.seeds += part.seeds;
+        self.simulated = self.simulated.saturating_add(part.simulated);
+        self.runs += part.runs;
+        self.attempts += part.attempts;
+        merge(&mut self.retries, part.retries);
+        merge(&mut self.drawn, part.drawn);
+        merge(&mut self.struck, part.struck);
+        merge(&mut self.judged, part.judged);
+        merge(&mut self.features, part.features);
+        merge(&mut self.found, part.found);
+        merge(&mut self.verdicts, part.verdicts);
+        self.failing.extend(part.failing);
     }
 
     /// The gaps of the sweep: no fault struck, or an oracle never judged.
@@ -337,8 +347,8 @@ fn verdict_words(map: &BTreeMap<Verdict, u64>) -> String {
     each.join(", ")
 }
 
-fn merge<K: Ord + Clone>(into: &mut BTreeMap<K, u64>, from: &BTreeMap<K, u64>) {
+fn merge<K: Ord>(into: &mut BTreeMap<K, u64>, from: BTreeMap<K, u64>) {
     for (key, count) in from {
-        *into.entry(key.clone()).or_default() += count;
+        *into.entry(key).or_default() += count;
     }
 }
