@@ -191,6 +191,7 @@ pub(super) fn creation(
         digest,
         id: CommitId::default(),
         workflow: state.workflow().name().to_owned(),
+        fields: state.workflow().search().values(state.input()),
         events: events.iter().map(run::encode).collect(),
         queue: queue_changes(state, events, config, None),
         phase: phase_of(state),

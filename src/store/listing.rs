@@ -40,6 +40,9 @@ pub struct RunHead {
     /// The error code of its newest dead letter, whatever became of the letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// The searchable fields of its input.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fields: BTreeMap<String, String>,
 }
 
 /// A page of runs.
@@ -71,6 +74,9 @@ pub struct RunFilter {
     /// With this error code in their newest dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
+    /// With these values of searchable fields in their input.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fields: BTreeMap<String, String>,
     /// Created at this time or later, store time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
@@ -87,16 +93,18 @@ pub(super) struct Marks<'a> {
     pub(super) phase: RunPhase,
     pub(super) letters: u64,
     pub(super) code: Option<&'a str>,
+    pub(super) fields: &'a BTreeMap<String, String>,
 }
 
 impl RunFilter {
     /// Whether the run matches.
     #[must_use]
     pub fn wants(&self, head: &RunHead) -> bool {
-        let RunHead { run, created, ref workflow, phase, letters, .. } = *head;
+        let RunHead { run, created, ref workflow, phase, letters, ref fields, .. } = *head;
         let (at, code) = (RunCursor { created, run }, head.code.as_deref());
         let is_its_key = self.key.is_none() || self.key == head.key;
-        is_its_key && self.fits(self.ids().as_ref(), Marks { at, workflow, phase, letters, code })
+        let marks = Marks { at, workflow, phase, letters, code, fields };
+        is_its_key && self.fits(self.ids().as_ref(), marks)
     }
 
     /// The ids that begin with the text; `None` if no id does.
@@ -115,11 +123,13 @@ impl RunFilter {
 
     /// Whether a run matches, whatever its key. `ids` are those that begin with the text.
     pub(super) fn fits(&self, ids: Option<&RangeInclusive<RunId>>, marks: Marks<'_>) -> bool {
-        let Marks { at: RunCursor { created, run }, workflow, phase, letters, code } = marks;
+        let Marks { at: RunCursor { created, run }, workflow, phase, letters, code, fields } =
+            marks;
         self.phase.is_none_or(|wanted| wanted == phase)
             && self.workflow.as_ref().is_none_or(|wanted| wanted == workflow)
             && (!self.letters || letters > 0)
             && self.code.as_ref().is_none_or(|wanted| code == Some(wanted))
+            && self.fields.iter().all(|(name, value)| fields.get(name) == Some(value))
             && self.since.is_none_or(|since| created >= since)
             && self.until.is_none_or(|until| created < until)
             && self.text.as_ref().is_none_or(|text| {

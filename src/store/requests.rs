@@ -3,6 +3,7 @@
 #[cfg(feature = "postgres")]
 mod record_bytes;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,14 @@ pub(super) struct Record {
     /// The error code of the newest dead letter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) code: Option<Box<str>>,
+    /// The searchable fields of the input.
+    #[serde(default, skip_serializing_if = "no_fields")]
+    pub(super) fields: Arc<BTreeMap<String, String>>,
     receipts: Vec<Receipt>,
+}
+
+fn no_fields(fields: &BTreeMap<String, String>) -> bool {
+    fields.is_empty()
 }
 
 /// One writer's newest commit that landed or was refused by a fence.
@@ -98,6 +106,7 @@ impl Record {
             ended: create.phase.is_terminal().then_some(now),
             archived: None,
             code: None,
+            fields: Arc::new(create.fields.clone()),
             receipts: Vec::new(),
         }
     }
@@ -129,6 +138,7 @@ impl Record {
             letters: self.waiting,
             key: self.key.as_deref().map(Into::into),
             code: self.code.as_deref().map(Into::into),
+            fields: BTreeMap::clone(&self.fields),
         }
     }
 }

@@ -28,12 +28,14 @@ struct Entry {
     workflow: Arc<str>,
     waiting: u64,
     code: Option<Box<str>>,
+    fields: Arc<BTreeMap<String, String>>,
 }
 
 impl Entry {
     fn marks(&self, at: RunCursor) -> Marks<'_> {
-        let Self { phase, workflow, waiting, code } = self;
-        Marks { at, workflow, phase: *phase, letters: *waiting, code: code.as_deref() }
+        let Self { phase, workflow, waiting, code, fields } = self;
+        let (phase, letters, code) = (*phase, *waiting, code.as_deref());
+        Marks { at, workflow, phase, letters, code, fields }
     }
 }
 
@@ -41,8 +43,8 @@ impl RunIndex {
     /// Adds a run or replaces its entry.
     pub(super) fn put(&mut self, run: RunId, record: &Record) {
         let Record { created, phase, waiting, ref code, .. } = *record;
-        let workflow = Arc::clone(&record.workflow);
-        let entry = Entry { phase, waiting, workflow, code: code.clone() };
+        let (workflow, fields) = (Arc::clone(&record.workflow), Arc::clone(&record.fields));
+        let entry = Entry { phase, waiting, workflow, code: code.clone(), fields };
         let before = self.runs.insert(RunCursor { created, run }, entry);
         *self.phases.entry(phase).or_default() += 1;
         self.waiting += waiting;

@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +48,9 @@ pub struct Create {
     pub id: CommitId,
     /// The workflow's name, for lists.
     pub workflow: String,
+    /// The fields of the input by which lists find the run, with their values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub fields: BTreeMap<String, String>,
     /// The first events, encoded.
     pub events: Vec<Bytes>,
     /// The first queue rows.

@@ -147,6 +147,7 @@ async fn check_timeout_at(store: &impl Store) {
         queue: vec![due(1)],
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     };
     store.create(create).await.unwrap();
     let id = ClaimId { writer: 1, counter: 1 };

@@ -69,6 +69,7 @@ fn create(n: u64) -> Create {
             .collect(),
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     }
 }
 

@@ -30,6 +30,7 @@ fn create(n: u64) -> Create {
         queue: vec![],
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     }
 }
 

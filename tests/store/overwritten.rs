@@ -47,6 +47,7 @@ fn create(n: u64) -> Create {
         }],
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     }
 }
 

@@ -149,7 +149,7 @@ async fn a_node_goes_on_while_a_later_release_adds_to_the_tables() {
     let refused = PostgresStore::connect(TokioRuntime::current(), options.clone()).await;
     let words = refused.map(drop).unwrap_err().to_string();
     assert!(
-        words.contains("knows 1000, and this one knows 2") && words.contains("use a newer"),
+        words.contains("knows 1000, and this one knows 3") && words.contains("use a newer"),
         "{words}"
     );
     // The one that works goes on.

@@ -45,6 +45,7 @@ fn create(n: u64) -> Create {
         }],
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     }
 }
 

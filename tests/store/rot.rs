@@ -48,6 +48,7 @@ impl Kept {
                 queue: vec![],
                 phase: RunPhase::Running,
                 redrives: None,
+                fields: Default::default(),
             };
             assert!(matches!(store.create(create).await, Ok(Created::New { .. })));
         }

@@ -98,6 +98,7 @@ fn create(n: u64) -> Create {
         queue: vec![due(0, Nanos::MAX), due(1, Nanos::from_secs(1))],
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     }
 }
 

@@ -112,6 +112,7 @@ impl CommitBuilder {
             digest: Digest::of(&n.to_be_bytes()),
             id: Default::default(),
             workflow: name,
+            fields: [("n".to_owned(), n.to_string())].into(),
             events: events.iter().map(run::encode).collect(),
             queue: changes(&[], &state, &events),
             phase: phase_of(&state),

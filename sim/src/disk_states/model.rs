@@ -140,6 +140,7 @@ impl Model {
                 letters: 0,
                 key: create.key.clone(),
                 code: None,
+                fields: create.fields.clone(),
             },
             floor: Version::START,
             events: create.events.clone(),

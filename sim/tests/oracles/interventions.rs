@@ -209,6 +209,7 @@ fn head(n: u8, ended: u64, letters: u64) -> RunHead {
         letters,
         key: None,
         code: None,
+        fields: Default::default(),
     }
 }
 

@@ -411,6 +411,7 @@ async fn each_method(store: &impl Store) -> Vec<String> {
         queue: vec![QueueChange::Remove { task: TASK }],
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     };
     let id = ClaimId { writer: u64::MAX, counter: 1 };
     let claim = Claim {

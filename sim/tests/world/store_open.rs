@@ -60,6 +60,7 @@ fn create(n: u64) -> Create {
         queue: Vec::new(),
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     }
 }
 

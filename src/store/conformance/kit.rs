@@ -124,6 +124,7 @@ pub(super) fn create(n: u64, queue: Vec<QueueChange>) -> Create {
         queue,
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     }
 }
 

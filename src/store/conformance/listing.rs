@@ -1,5 +1,7 @@
 //! Lists of runs, newest first, and their counts.
 
+use std::collections::BTreeMap;
+
 use super::Harness;
 use super::kit::{Bench, SOON, Wrong, create, due, matched, run, same, task};
 use super::letters::row;
@@ -200,6 +202,40 @@ pub(super) async fn runs_are_found_by_key_code_and_time<H: Harness>(mut b: Bench
     same!(ids(&b.store().list(ask(first.next)).await?.runs), runs(&[1]));
     let ask = AskRuns { before: first.next, limit: 1, filter: key("key 2") };
     same!(ids(&b.store().list(ask).await?.runs), vec![]);
+    Ok(())
+}
+
+pub(super) async fn x20_runs_are_found_by_fields<H: Harness>(mut b: Bench<'_, H>) -> Held {
+    let fields = |pairs: &[(&str, &str)]| {
+        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        pairs.iter().map(pair).collect::<BTreeMap<_, _>>()
+    };
+    let odd = "\0 \u{1} \"=\" %";
+    let runs_fields = [
+        fields(&[("customer", "ada"), ("order.id", "7")]),
+        fields(&[("customer", "ada"), ("order.id", "8")]),
+        fields(&[]),
+        fields(&[("customer", odd), ("order.id", "")]),
+    ];
+    for (n, fields) in (1..).zip(&runs_fields) {
+        let new = crate::store::Create { fields: fields.clone(), ..create(n, vec![]) };
+        matched!(b.store().create(new).await?, Created::New { .. } => ());
+        b.sleep(SOON).await;
+    }
+    // What happens to a run leaves its fields as they were.
+    b.turn(1, 2, RunPhase::Failed, 0).await?;
+    b.harness.reopen().await;
+    let with = |pairs: &[(&str, &str)]| RunFilter { fields: fields(pairs), ..RunFilter::default() };
+    same!(b.found(with(&[("customer", "ada")])).await?, runs(&[2, 1]));
+    same!(b.found(with(&[("customer", "ada"), ("order.id", "7")])).await?, runs(&[1]));
+    same!(b.found(with(&[("customer", "ad")])).await?, vec![]);
+    same!(b.found(with(&[("customer", odd)])).await?, runs(&[4]));
+    same!(b.found(with(&[("order.id", "")])).await?, runs(&[4]));
+    same!(b.found(with(&[("order", "7")])).await?, vec![]);
+    let failed = RunFilter { phase: Some(RunPhase::Failed), ..with(&[("customer", "ada")]) };
+    same!(b.found(failed).await?, runs(&[1]));
+    let shown = b.page(None, 9).await?.runs.into_iter().rev().map(|head| head.fields);
+    same!(shown.collect::<Vec<_>>(), runs_fields.to_vec());
     Ok(())
 }
 

@@ -126,6 +126,7 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         listing::lists_go_on_where_they_stopped,
         listing::lists_hold_only_what_is_wanted,
         listing::runs_are_found_by_key_code_and_time,
+        listing::x20_runs_are_found_by_fields,
         listing::text_finds_ids_and_workflows,
         listing::a_tally_follows_the_runs,
         definitions::definitions_keep_revisions,

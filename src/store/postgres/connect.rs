@@ -21,9 +21,10 @@ use super::server::RAISE;
 use crate::runtime::Runtime;
 
 /// The migrations, in order. A released one never changes; add another.
-const MIGRATIONS: [(&str, &str); 2] = [
+const MIGRATIONS: [(&str, &str); 3] = [
     ("V1__init", include_str!("migrations/V1__init.sql")),
     ("V2__codes", include_str!("migrations/V2__codes.sql")),
+    ("V3__fields", include_str!("migrations/V3__fields.sql")),
 ];
 /// The table of the migrations that were applied.
 const DONE: &str = "retrial_migrations";

@@ -1,9 +1,11 @@
 //! How values become columns, and their checksums. Part of the stored format.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -85,6 +87,20 @@ pub(super) fn untext(text: &str) -> Cow<'_, str> {
         true => text.replace("\u{1}0", "\0").replace("\u{1}1", "\u{1}").into(),
         false => text.into(),
     }
+}
+
+/// Searchable fields as a JSON object.
+pub(super) fn fields_text(fields: &BTreeMap<String, String>) -> String {
+    let pair = |(name, value): (&String, &String)| (text(name).into_owned(), text(value).into());
+    Value::Object(fields.iter().map(pair).collect()).to_string()
+}
+
+/// The fields that the text has; none if there is no text.
+pub(super) fn read_fields(stored: Option<&str>) -> BTreeMap<String, String> {
+    let stored: BTreeMap<String, String> =
+        stored.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let pair = |(name, value): (String, String)| (untext(&name).into(), untext(&value).into());
+    stored.into_iter().map(pair).collect()
 }
 
 /// A need as one text, which claims compare with what a node can run.

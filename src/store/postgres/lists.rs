@@ -5,7 +5,9 @@ use tokio_postgres::Row;
 use super::super::guards::{GuardRow, Guards};
 use super::super::listing::{AskRuns, Listed, RunCursor, RunFilter, Tally};
 use super::error::Failed;
-use super::layout::{count, nanos, phase_text, read_phase, run_at, text, time, untext, uuid};
+use super::layout::{
+    count, fields_text, nanos, phase_text, read_phase, run_at, text, time, untext, uuid,
+};
 use super::load::{read_guard, read_record};
 use super::session::Session;
 use super::working_set::WorkingSet;
@@ -17,14 +19,18 @@ fn list_text(filter: &RunFilter) -> String {
     let phase = if filter.phase.is_some() { "phase = $3" } else { "$3::text IS NULL" };
     let letters = if filter.letters { "letters > 0 AND $5" } else { "NOT $5" };
     let code = if filter.code.is_some() { "code = $12" } else { "$12::text IS NULL" };
+    let fields = match filter.fields.is_empty() {
+        true => "$14::text IS NOT NULL",
+        false => "fields @> $14::text::jsonb",
+    };
     let key = match filter.key {
         Some(_) => "run = (SELECT s.run FROM submissions s WHERE s.key = $13)",
         None => "$13::text IS NULL",
     };
     format!(
-        "SELECT run, record, sum, created, code FROM runs WHERE (created, run) < ($1, $2) \
+        "SELECT run, record, sum, created, code, fields::text FROM runs WHERE (created, run) < ($1, $2) \
          AND created >= $10 AND ($11::bigint IS NULL OR created < $11) \
-         AND {phase} AND {letters} AND {code} AND {key} AND ($4::text IS NULL OR workflow = $4) \
+         AND {phase} AND {letters} AND {code} AND {fields} AND {key} AND ($4::text IS NULL OR workflow = $4) \
          AND ($6::text IS NULL OR run BETWEEN $7 AND $8 OR strpos(folded, $6) > 0) \
          ORDER BY created DESC, run DESC LIMIT $9"
     )
@@ -52,6 +58,7 @@ pub(super) async fn list(
     let since = nanos(filter.since.unwrap_or_default());
     let until = filter.until.map(nanos);
     let code = filter.code.as_deref().map(text);
+    let fields = fields_text(&filter.fields);
     let key = filter.key.as_ref().map(|key| Digest::of(key.as_bytes()).to_string());
     let (limit, statement) = (ask.limit.max(1), list_text(filter));
     let mut page = Listed { at: now, runs: Vec::new(), next: None, damaged: Vec::new() };
@@ -76,6 +83,7 @@ pub(super) async fn list(
                     &until,
                     &code,
                     &key,
+                    &fields,
                 ],
             )
             .await?;

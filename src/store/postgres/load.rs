@@ -6,7 +6,9 @@ use uuid::Uuid;
 
 use super::super::requests::Record;
 use super::error::Failed;
-use super::layout::{Place, ROW, decode, nanos, read_row, run_at, sum, text, time, untext, uuid};
+use super::layout::{
+    Place, ROW, decode, nanos, read_fields, read_row, run_at, sum, text, time, untext, uuid,
+};
 use super::server::NOW;
 use super::session::Session;
 use super::working_set::{Checked, Missing, ReadSet, WorkingSet};
@@ -16,9 +18,9 @@ use crate::time::Timestamp;
 /// The most held tasks of one action that one transaction lets through.
 const LET_THROUGH: i64 = 256;
 
-pub(super) const RUNS: &str = "SELECT run, record, sum, updated, code FROM runs WHERE run = ANY($1) \
+pub(super) const RUNS: &str = "SELECT run, record, sum, updated, code, fields::text FROM runs WHERE run = ANY($1) \
     ORDER BY run FOR NO KEY UPDATE";
-const PAGE: &str = "SELECT run, record, sum, updated, code FROM runs \
+const PAGE: &str = "SELECT run, record, sum, updated, code, fields::text FROM runs \
     WHERE run >= $1 AND run IS DISTINCT FROM $2 ORDER BY run LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED";
 const ORPHANS: &str = "SELECT r.run FROM unnest($1::uuid[]) r(run) \
     WHERE EXISTS (SELECT FROM events e WHERE e.run = r.run) \
@@ -288,7 +290,7 @@ async fn select_rows_of(session: &Session, runs: &[RunId], lock: &str) -> Result
     }
 }
 
-/// A record from `run, record, sum` and, as the fifth, `code`.
+/// A record from `run, record, sum` and, after another, `code, fields`.
 pub(super) fn read_record(run: RunId, row: &Row) -> Checked<Record> {
     let bytes = row.get(1);
     let is_whole = sum("runs", &[&run.to_bytes()], &[bytes]) == row.get::<_, i32>(2);
@@ -296,6 +298,7 @@ pub(super) fn read_record(run: RunId, row: &Row) -> Checked<Record> {
     let wrong = || format!("run {run}: its record is not what was written");
     let mut record = found.ok_or_else(wrong)?;
     record.code = row.get::<_, Option<&str>>(4).map(|code| untext(code).into());
+    record.fields = read_fields(row.get(5)).into();
     Ok(record)
 }
 

@@ -6,7 +6,7 @@ use super::super::letters::LetterStatus;
 use super::definitions::define;
 use super::error::Failed;
 use super::event_rows::pack;
-use super::layout::{count, encode, nanos, phase_text, sum, text, uuid};
+use super::layout::{count, encode, fields_text, nanos, phase_text, sum, text, uuid};
 use super::load::TaskColumns;
 use super::load_history::{result_sum, snapshot_sum};
 use super::pages::{body_sum, head_sum};
@@ -16,13 +16,15 @@ use super::session::{Session, Value};
 use crate::run::LetterId;
 use crate::time::Timestamp;
 
-const NEW_RUNS: &str = "INSERT INTO runs (run, record, sum, updated, workflow, phase, created, letters, folded, code) \
-    SELECT r, b, s, $4, w, p, c, l, f, e FROM unnest($1::uuid[], $2::bytea[], $3::int[], $5::text[], \
-    $6::text[], $7::bigint[], $8::bigint[], $9::text[], $10::text[]) u(r, b, s, w, p, c, l, f, e)";
+const NEW_RUNS: &str = "INSERT INTO runs (run, record, sum, updated, workflow, phase, created, \
+    letters, folded, code, fields) \
+    SELECT r, b, s, $4, w, p, c, l, f, e, i::jsonb FROM unnest($1::uuid[], $2::bytea[], $3::int[], \
+    $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[], $10::text[], $11::text[]) \
+    u(r, b, s, w, p, c, l, f, e, i)";
 const RUNS: &str = "UPDATE runs SET record = b, sum = s, updated = $4, workflow = w, phase = p, \
-    created = c, letters = l, folded = f, code = e FROM unnest($1::uuid[], $2::bytea[], $3::int[], \
-    $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[], $10::text[]) \
-    u(r, b, s, w, p, c, l, f, e) WHERE run = r";
+    created = c, letters = l, folded = f, code = e, fields = i::jsonb FROM unnest($1::uuid[], \
+    $2::bytea[], $3::int[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::text[], \
+    $10::text[], $11::text[]) u(r, b, s, w, p, c, l, f, e, i) WHERE run = r";
 const KEYS: &str = "INSERT INTO submissions (key, run, sum) \
     SELECT * FROM unnest($1::text[], $2::uuid[], $3::int[])";
 const EVENTS: &str = "INSERT INTO events (run, version, event, sum) \
@@ -99,6 +101,7 @@ async fn runs(session: &Session, changes: &Changes, now: Timestamp) -> Result<()
         let chosen = chosen.filter(|(run, _)| changes.new_runs.contains(run) == new);
         let (mut ids, mut records, mut sums) = (Vec::new(), Vec::new(), Vec::new());
         let (mut names, mut phases, mut codes) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fields = Vec::new();
         let (mut created, mut letters, mut folded) = (Vec::new(), Vec::new(), Vec::new());
         for (run, record) in chosen {
             let bytes = record.to_bytes();
@@ -111,13 +114,14 @@ async fn runs(session: &Session, changes: &Changes, now: Timestamp) -> Result<()
             created.push(nanos(record.created));
             letters.push(count(record.waiting));
             codes.push(record.code.as_deref().map(text));
+            fields.push((!record.fields.is_empty()).then(|| fields_text(&record.fields)));
         }
         let now = nanos(now);
-        let written = session.write(
-            ids.len(),
-            statement,
-            [&ids, &records, &sums, &now, &names, &phases, &created, &letters, &folded, &codes],
-        );
+        let values: [Value<'_>; _] = [
+            &ids, &records, &sums, &now, &names, &phases, &created, &letters, &folded, &codes,
+            &fields,
+        ];
+        let written = session.write(ids.len(), statement, values);
         if written.await? != ids.len() as u64 {
             return Err(Failed::Before("a run's record was gone while it was locked".into()));
         }

@@ -1,4 +1,4 @@
-//! A run's record as bytes, without its code, which has a column. Part of the stored format.
+//! A run's record as bytes, without its code and its fields, which have columns. Part of the stored format.
 //!
 //! The first byte is the format. A record that begins with another byte is from before there were
 //! formats: it is JSON. Numbers have seven bits in a byte, the lowest first, and the eighth says that
@@ -75,6 +75,7 @@ impl Record {
             ended: from.option(In::time)?,
             archived: from.option(In::time)?,
             code: None,
+            fields: Default::default(),
             receipts: Vec::new(),
         };
         while !from.0.is_empty() {
@@ -196,6 +197,7 @@ mod tests {
             ended: Some(Timestamp::from_nanos(9)),
             archived: None,
             code: None,
+            fields: Default::default(),
             receipts: vec![
                 receipt(u64::MAX, Decided::Landed(Version(300))),
                 receipt(2, Decided::Refused(task)),

@@ -45,6 +45,7 @@ pub(super) fn create(n: u64, tasks: u32) -> Create {
         queue: (0..tasks).map(due).collect(),
         phase: RunPhase::Running,
         redrives: None,
+        fields: Default::default(),
     }
 }
 

@@ -71,6 +71,7 @@ impl Story {
             queue: vec![due(0, Nanos::ZERO), due(1, LONG)],
             phase: RunPhase::Running,
             redrives: None,
+            fields: Default::default(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is asked: small worlds, so that ids, tokens and versions meet again and again.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
@@ -91,6 +92,15 @@ fn place_of(named: RunId) -> usize {
 
 fn name(n: u64) -> String {
     ["a", "b", "ab"][n as usize % 3].to_owned()
+}
+
+/// None, one or two; PostgreSQL's text can't contain every character.
+fn fields(n: u64) -> BTreeMap<String, String> {
+    let values = ["ada", "a\0\u{1}", "ada = \"1\"", ""];
+    let field = |(name, n): (&str, u64)| {
+        (n % 3 > 0).then(|| (name.to_owned(), values[n as usize / 3 % 4].to_owned()))
+    };
+    [("customer", n), ("order.id", n / 12)].into_iter().filter_map(field).collect()
 }
 
 fn task(n: u64) -> TaskId {
@@ -228,6 +238,7 @@ impl Script {
             queue: (0..d[4] % 4).map(|n| self.change(d[5].rotate_left(n as u32), n)).collect(),
             phase: RunPhase::Running,
             redrives: d[6].is_multiple_of(3).then(|| self.letter(d[7])),
+            fields: fields(d[11]),
         }
     }
 
@@ -370,6 +381,7 @@ impl Script {
             letters: d[5].is_multiple_of(5),
             key: d[8].is_multiple_of(9).then(|| format!("key {}", d[9] % 3)),
             code: d[8].is_multiple_of(7).then(|| format!("E{}", d[9] % 3)),
+            fields: fields(if d[8].is_multiple_of(4) { d[9] } else { 0 }),
             since: time(d[10]).filter(|_| d[8].is_multiple_of(5)),
             until: time(d[11]).filter(|_| d[9].is_multiple_of(5)),
         };

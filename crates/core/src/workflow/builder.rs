@@ -6,8 +6,8 @@ use std::marker::PhantomData;
 use serde_json::Value;
 
 use super::{
-    Action, Condition, Quorum, Rollback, Step, StepIx, Template, Transition, Workflow,
-    WorkflowError, WorkflowParts,
+    Action, Condition, Quorum, Rollback, SearchFields, Step, StepIx, Template, Transition,
+    Workflow, WorkflowError, WorkflowParts,
 };
 use crate::policy::{Dialect, Policy};
 use crate::time::Nanos;
@@ -154,6 +154,15 @@ impl WorkflowBuilder<AtTop> {
     /// When a run rolls back by itself; never, unless said.
     pub fn rollback(mut self, rollback: Rollback) -> Self {
         self.parts.rollback = rollback;
+        self
+    }
+
+    /// The fields of the input by which runs are found, such as `customer` and `order.id`.
+    pub fn search<S: Into<String>>(mut self, fields: impl IntoIterator<Item = S>) -> Self {
+        match SearchFields::new(fields) {
+            Ok(fields) => self.parts.search = fields,
+            Err(error) => self.wrong = self.wrong.or(Some(WorkflowError::BadSearch(error))),
+        }
         self
     }
 

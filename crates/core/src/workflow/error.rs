@@ -1,4 +1,4 @@
-use super::TemplateError;
+use super::{SearchFieldsError, TemplateError};
 
 /// Why a workflow is rejected. Places are indices into the text's lists, from 0.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +39,9 @@ pub enum WorkflowError {
     /// The default inputs of a builder are no object.
     #[error("the input is no object; give it as json!({{ .. }})")]
     InputNoObject,
+    /// The searchable fields of a builder can't be used.
+    #[error("`search`: {0}")]
+    BadSearch(SearchFieldsError),
     /// A template of a builder can't be read.
     #[error("`{field}` of step `{id}`: {error}")]
     BadTemplate {

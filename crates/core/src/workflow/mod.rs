@@ -13,6 +13,7 @@ mod need;
 mod quorum;
 mod room;
 mod saga;
+mod search;
 mod seen;
 mod template;
 mod url_template;
@@ -34,6 +35,7 @@ pub use quorum::Quorum;
 pub use room::MAX_VALUE;
 pub(crate) use room::TooLarge;
 pub use saga::Rollback;
+pub use search::{SearchFields, SearchFieldsError};
 pub(crate) use seen::{Many, Root, Seen, Values};
 pub(crate) use template::Path;
 pub use template::{Template, TemplateError};
@@ -217,6 +219,9 @@ pub struct WorkflowParts {
     /// When a run rolls back by itself.
     #[serde(default, skip_serializing_if = "Rollback::is_never")]
     pub rollback: Rollback,
+    /// The fields of the input by which runs are found.
+    #[serde(default, skip_serializing_if = "SearchFields::is_empty")]
+    pub search: SearchFields,
 }
 
 impl Serialize for Workflow {
@@ -274,6 +279,12 @@ impl Workflow {
     #[must_use]
     pub fn rollback(&self) -> Rollback {
         self.0.rollback
+    }
+
+    /// The fields of the input by which runs are found.
+    #[must_use]
+    pub fn search(&self) -> &SearchFields {
+        &self.0.search
     }
 
     /// The step that undoes `at`, if there is one.

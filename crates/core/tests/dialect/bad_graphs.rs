@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
-use retrial_core::dialect::{Environment, Format, parse_workflow};
+use retrial_core::dialect::{Environment, Format, parse_actions, parse_workflow};
+use retrial_core::workflow::Workflow;
 
 /// What is wrong with a step `c` of which `rest` is said, behind two that make sense.
 fn refused(rest: &str) -> String {
@@ -132,6 +133,31 @@ fn c18_when_a_run_rolls_back() {
     let wrong = |when: &str| parse(when).err().unwrap()[0].to_string();
     insta::assert_snapshot!(wrong("\"on_error\""), @"w.toml:2:12: rollback: `on_error` is not known here (use never, on_failure, on_cancel, always)");
     insta::assert_snapshot!(wrong("true"), @"w.toml:2:12: rollback: expected a text, found true (use never, on_failure, on_cancel, always)");
+}
+
+#[test]
+fn x20_which_fields_runs_are_found_by() {
+    let parse = |search: &str| {
+        let text =
+            format!("workflow = \"w\"\nsearch = {search}\n[[steps]]\nid = \"a\"\naction = \"x\"");
+        parse_workflow("w.toml", &text, Format::Toml, &Environment::default())
+    };
+    let input = serde_json::json!({ "customer": "ada", "order": { "id": 7 }, "other": 1 });
+    let workflow = parse(r#"["customer", "order.id", "absent"]"#).unwrap().workflow;
+    let found = workflow.search().values(&input).into_iter().collect::<Vec<_>>();
+    let expected = [("customer", "ada"), ("order.id", "7")];
+    assert_eq!(found, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    // Runs that were stored have it with their definition.
+    let stored = serde_json::to_string(&workflow).unwrap();
+    assert_eq!(serde_json::from_str::<Workflow>(&stored).unwrap(), workflow);
+    let wrong = |search: &str| parse(search).err().unwrap()[0].to_string();
+    insta::assert_snapshot!(wrong(r#"["customer", "order..id"]"#), @r#"w.toml:2:23: search.1: "order..id" names no field of the input (write names joined by dots, such as `order.id`)"#);
+    insta::assert_snapshot!(wrong("\"customer\""), @r#"w.toml:2:10: search: expected a list, found the text "customer""#);
+    insta::assert_snapshot!(wrong("[1]"), @r#"w.toml:2:11: search.0: expected a text, found the number 1 (write "1")"#);
+    let nine = (0..9).map(|n| format!("f{n}")).collect::<Vec<_>>();
+    insta::assert_snapshot!(wrong(&serde_json::to_string(&nine).unwrap()), @"w.toml:2:10: search: 9 searchable fields are more than the 8 allowed (leave some out)");
+    let actions = parse_actions("a.toml", "search = [\"customer\"]", Format::Toml).unwrap();
+    assert_eq!(actions.search.values(&input).len(), 1);
 }
 
 /// Every example of the page about workflow files is one.

@@ -10,6 +10,7 @@ use serde_json::json;
 const FILE: &str = r#"
 workflow = "order"
 rollback = "on_failure"
+search = ["customer", "order.id"]
 input = { items = ["lamp"] }
 
 [[steps]]
@@ -56,6 +57,7 @@ fn built() -> Result<Workflow, Box<dyn std::error::Error>> {
     let none: Policy = "[retry: 0]".parse()?;
     Ok(Workflow::builder("order")
         .rollback(Rollback::OnFailure)
+        .search(["order.id", "customer"])
         .input(json!({ "items": ["lamp"] }))
         .step("charge", "charge_card")
         .args(json!({ "item": "${item}" }))

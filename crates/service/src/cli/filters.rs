@@ -21,6 +21,10 @@ pub(super) struct RunFilters {
     #[arg(long)]
     code: Option<String>,
 
+    /// Only runs whose input has this value in a field that their workflow declares as searchable; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = field)]
+    field: Vec<String>,
+
     /// Only runs created at this time or later: a length of time ago, such as 2h, or a time such as 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = when)]
     since: Option<When>,
@@ -38,8 +42,20 @@ enum When {
 }
 
 impl RunFilters {
+    /// What to look at where no run was found.
+    pub(super) fn hint(&self) -> &'static str {
+        match self.field.is_empty() {
+            true => "",
+            false => {
+                " Fields are found that the workflow declared when the run was submitted: search = [\"NAME\"]."
+            }
+        }
+    }
+
     pub(super) fn query(&self, phase: Option<String>) -> Query {
-        Query::new()
+        let fields = self.field.iter().cloned().map(Some);
+        let query = fields.fold(Query::new(), |query, field| query.text("field", field));
+        query
             .text("phase", phase)
             .text("workflow", self.workflow.clone())
             .text("key", self.key.clone())
@@ -63,6 +79,11 @@ fn when(text: &str) -> Result<When, String> {
     let ago = || parse_duration(text).map(When::Ago).ok();
     let wrong = || "write a length such as 2h, or a time such as 2026-01-31T12:00:00Z".to_owned();
     at().or_else(ago).ok_or_else(wrong)
+}
+
+fn field(text: &str) -> Result<String, String> {
+    let is_whole = text.split_once('=').is_some_and(|(name, _)| !name.is_empty());
+    is_whole.then(|| text.to_owned()).ok_or_else(|| "write NAME=VALUE".to_owned())
 }
 
 /// So many match the filters.

@@ -58,7 +58,7 @@ pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, Cl
             return print_json(&json!({ "runs": runs, "damaged": damaged }));
         }
         if runs.is_empty() {
-            return print("No runs.\n");
+            return print(&format!("No runs.{}\n", arguments.which.hint()));
         }
         let names = ["RUN", "WORKFLOW", "PHASE", "CREATED", "LETTERS", "ERROR", "KEY"]
             .map(str::to_owned)

@@ -27,7 +27,11 @@ pub(super) struct LetterPath(pub(super) LetterId);
 pub(super) struct NamePath(pub(super) String);
 
 /// The query's parameters. Handlers take the known ones; [`QueryParameters::end`] refuses the rest.
-pub(super) struct QueryParameters(BTreeMap<String, String>);
+pub(super) struct QueryParameters {
+    once: BTreeMap<String, String>,
+    /// The values of `field`, the one parameter that may be given several times.
+    fields: Vec<String>,
+}
 
 impl<S: Send + Sync> FromRequestParts<S> for RunPath {
     type Rejection = Problem;
@@ -69,20 +73,22 @@ impl<S: Send + Sync> FromRequestParts<S> for QueryParameters {
         let read = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri);
         let Query(pairs) =
             read.map_err(|_| Problem::bad_request("the query string is malformed"))?;
-        let mut all = BTreeMap::new();
+        let (mut once, mut fields) = (BTreeMap::new(), Vec::new());
         for (name, value) in pairs {
-            if all.insert(name, value).is_some() {
+            if name == "field" {
+                fields.push(value);
+            } else if once.insert(name, value).is_some() {
                 return Err(Problem::bad_request("a query parameter is given twice; give it once"));
             }
         }
-        Ok(Self(all))
+        Ok(Self { once, fields })
     }
 }
 
 impl QueryParameters {
     /// Takes a parameter's text; an empty one counts as absent.
     pub(super) fn take(&mut self, name: &str) -> Option<String> {
-        self.0.remove(name).filter(|text| !text.is_empty())
+        self.once.remove(name).filter(|text| !text.is_empty())
     }
 
     /// Takes a parameter and parses it.
@@ -92,6 +98,21 @@ impl QueryParameters {
         self.take(name).map(|text| text.parse().map_err(wrong)).transpose()
     }
 
+    /// Takes the values of searchable fields, each written `NAME=VALUE`.
+    pub(super) fn fields(&mut self) -> Result<BTreeMap<String, String>, Problem> {
+        let mut fields = BTreeMap::new();
+        for text in std::mem::take(&mut self.fields) {
+            let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+            let (name, value) = pair.ok_or_else(|| {
+                Problem::bad_request("a `field` has no name or no `=`; write NAME=VALUE")
+            })?;
+            if fields.insert(name.to_owned(), value.to_owned()).is_some() {
+                return Err(Problem::bad_request("a `field` is given twice; give each once"));
+            }
+        }
+        Ok(fields)
+    }
+
     /// The number of entries of a page, at most `most`.
     pub(super) fn limit(&mut self, most: usize) -> Result<usize, Problem> {
         Ok(self.read::<usize>("limit")?.unwrap_or(100).clamp(1, most))
@@ -99,7 +120,8 @@ impl QueryParameters {
 
     /// Refuses parameters that no one has taken.
     pub(super) fn end(self) -> Result<(), Problem> {
-        match self.0.into_keys().next() {
+        let untaken = self.fields.first().map(|_| "field".to_owned());
+        match self.once.into_keys().next().or(untaken) {
             Some(name) => Err(Problem::bad_request(format!(
                 "the query parameter `{name}` is unknown; /openapi.json lists the parameters"
             ))),

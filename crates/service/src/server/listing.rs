@@ -43,6 +43,7 @@ fn wanted(mut asked: QueryParameters, most: usize) -> Result<AskRuns, Problem> {
             letters: asked.read("letters")?.unwrap_or(false),
             key: asked.take("key"),
             code: asked.take("code"),
+            fields: asked.fields()?,
             since: asked.read("since")?,
             until: asked.read("until")?,
         },

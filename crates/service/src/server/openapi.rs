@@ -54,7 +54,11 @@ fn operation(route: &Route) -> Value {
         )
     });
     let taken = route.takes.iter().map(|(place, name, kind, what): &Parameter| {
-        json!({ "in": place, "name": name, "description": what, "schema": { "type": kind } })
+        let schema = match *kind {
+            "array" => json!({ "type": "array", "items": { "type": "string" } }),
+            kind => json!({ "type": kind }),
+        };
+        json!({ "in": place, "name": name, "description": what, "schema": schema })
     });
     let answers: Map<String, Value> = route
         .answers

@@ -91,13 +91,19 @@ impl Route {
 
 const LIMIT: Parameter = ("query", "limit", "integer", "The most entries of the page");
 
-const RUN_FILTERS: [Parameter; 10] = [
+const RUN_FILTERS: [Parameter; 11] = [
     ("query", "phase", "string", "Only runs in this phase"),
     ("query", "workflow", "string", "Only runs of this workflow"),
     ("query", "q", "string", "A prefix of the run's id, or part of its workflow's name"),
     ("query", "letters", "boolean", "Only runs with waiting dead letters"),
     ("query", "key", "string", "Only the run that was submitted with this key"),
     ("query", "code", "string", "Only runs with this error code in their newest dead letter"),
+    (
+        "query",
+        "field",
+        "array",
+        "Only runs with this value of a searchable field, written NAME=VALUE; several are given one by one",
+    ),
     (
         "query",
         "since",

@@ -25,6 +25,7 @@ impl Naive {
             letters: self.waiting(id) as u64,
             key: self.keys.iter().find(|(_, run)| **run == id).map(|(key, _)| key.clone()),
             code: run.code.clone(),
+            fields: run.fields.clone(),
         });
         Heads { at: self.now, runs: heads.collect(), damaged: vec![] }
     }

@@ -20,6 +20,8 @@ impl Naive {
         heads.retain(|head| !filter.letters || head.letters > 0);
         heads.retain(|head| filter.key.is_none() || head.key == filter.key);
         heads.retain(|head| filter.code.is_none() || head.code == filter.code);
+        let has = |head: &RunHead, (name, value)| head.fields.get(name) == Some(value);
+        heads.retain(|head| filter.fields.iter().all(|field| has(head, field)));
         heads.retain(|head| filter.since.is_none_or(|since| head.created >= since));
         heads.retain(|head| filter.until.is_none_or(|until| head.created < until));
         heads.retain(|head| {

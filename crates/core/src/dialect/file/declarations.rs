@@ -9,13 +9,15 @@ use super::{EndpointPlace, guard};
 use crate::dialect::tree::{Fields, Format, Node, did_you_mean_one_of};
 use crate::dialect::{Diagnostic, Diagnostics, Environment, Errors, Place, brief, policy};
 use crate::policy::{Defaults, Policy};
-use crate::workflow::{Action, MAX_VALUE, Webhook};
+use crate::workflow::{Action, MAX_VALUE, SearchFields, Webhook};
 
 /// What a file declares beside its steps.
 #[derive(Clone, Debug, Default)]
 pub struct Declarations {
     /// Default inputs.
     pub input: Map<String, Value>,
+    /// The fields of the input by which runs are found.
+    pub search: SearchFields,
     /// The actions by name.
     pub actions: BTreeMap<String, Action>,
     /// The policies for steps without their own.
@@ -35,10 +37,10 @@ pub(in crate::dialect) struct Named {
     pub(in crate::dialect) place: Place,
 }
 
-const KEYS: [&str; 4] = ["input", "actions", "defaults", "simulate"];
+const KEYS: [&str; 5] = ["input", "search", "actions", "defaults", "simulate"];
 
-/// Parses a file of actions for an IR program: `[actions.NAME]`, `[input]`, `[defaults]` and
-/// `[simulate]` as in a workflow file.
+/// Parses a file of actions for an IR program: `[actions.NAME]`, `[input]`, `search`, `[defaults]`
+/// and `[simulate]` as in a workflow file.
 ///
 /// # Errors
 /// Everything that is wrong with the text.
@@ -58,6 +60,7 @@ impl Declarations {
         let (actions, by_action) = actions(fields, errors);
         let declared = Self {
             input: errors.keep(input).unwrap_or_default(),
+            search: errors.keep(search(fields)).unwrap_or_default(),
             webhooks: webhooks(fields, errors),
             actions,
             endpoints: endpoints(fields),
@@ -121,6 +124,16 @@ impl Declarations {
         defaults.global = defaults.global.or_else(|| environment.global().cloned());
         defaults
     }
+}
+
+/// The fields by which runs are found; a name that can't be one is shown where it stands.
+fn search(fields: &Fields<'_>) -> Result<SearchFields, Diagnostic> {
+    let Some(node) = fields.get("search") else { return Ok(SearchFields::default()) };
+    let names = node.names()?;
+    for item in node.items()? {
+        SearchFields::new([item.name()?]).map_err(|wrong| item.place.refuse(&wrong))?;
+    }
+    SearchFields::new(names).map_err(|wrong| node.place.refuse(&wrong))
 }
 
 /// The actions by name, and the policies of those that have one.

@@ -101,8 +101,17 @@ pub(super) struct StepPlace<'n> {
     pub(super) texts: Vec<&'n Node>,
 }
 
-const KEYS: [&str; 8] =
-    ["workflow", "input", "actions", "defaults", "steps", "transitions", "rollback", "simulate"];
+const KEYS: [&str; 9] = [
+    "workflow",
+    "input",
+    "actions",
+    "defaults",
+    "steps",
+    "transitions",
+    "rollback",
+    "search",
+    "simulate",
+];
 
 const ROLLBACKS: [(&str, Rollback); 4] = [
     ("never", Rollback::Never),
@@ -140,9 +149,13 @@ pub(super) fn document(top: &Node, environment: &Environment) -> Result<Document
     let actions = declared.actions_in(environment);
     let whole = fields.get("steps").map_or(&top.place, |n| &n.place).clone();
     let webhooks = declared.webhooks().cloned().collect();
-    let Declarations { input, simulate, endpoints, .. } = declared;
+    let Declarations { input, search, simulate, endpoints, .. } = declared;
     let places = Places { steps: whole, step: places, transition: edges, webhooks, endpoints };
-    assemble(WorkflowParts { name, input, actions, steps, transitions, rollback }, places, simulate)
+    assemble(
+        WorkflowParts { name, input, actions, steps, transitions, rollback, search },
+        places,
+        simulate,
+    )
 }
 
 fn name(fields: &Fields<'_>) -> Result<String, Diagnostic> {
@@ -211,6 +224,7 @@ impl Graph<'_> {
         let place = match error {
             WorkflowError::NoSteps { .. }
             | WorkflowError::InputNoObject
+            | WorkflowError::BadSearch(_)
             | WorkflowError::BadTemplate { .. }
             | WorkflowError::TooManySteps { .. }
             | WorkflowError::PoliciesTooLarge { .. }

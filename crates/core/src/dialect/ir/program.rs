@@ -59,6 +59,7 @@ pub fn parse_ir_program(
         steps: program.steps,
         transitions: Vec::new(),
         rollback: workflow::Rollback::Never,
+        search: declared.search.clone(),
     };
     let places = Places {
         steps: Place::whole(&source),

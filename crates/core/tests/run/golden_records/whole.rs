@@ -134,6 +134,7 @@ pub(super) fn workflow() -> Arc<Workflow> {
             edge(2, -1, Some(&["HTTPError", "KeyError"]), None),
             edge(3, 5, None, Some(serde_json::from_value(condition).expect("a condition"))),
         ],
+        search: workflow::SearchFields::default(),
     };
     Arc::new(Workflow::try_from(parts).expect("a workflow that makes sense"))
 }

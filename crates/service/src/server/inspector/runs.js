@@ -58,6 +58,11 @@ export function runs(root, app, signal) {
     const mine = AbortSignal.any([stream.signal, signal]);
     seen = new Set();
     const parameters = new URLSearchParams({ ...query, limit: String(PAGE) });
+    // No id and no workflow's name has a `=`.
+    if (query.q?.includes("=")) {
+      parameters.delete("q");
+      parameters.append("field", query.q);
+    }
     const field = root.querySelector("#search");
     if (field && field !== document.activeElement) field.value = query.q ?? "";
     try {
@@ -104,7 +109,7 @@ export function runs(root, app, signal) {
         h("span", { class: "unseen" }, "Search"),
         h("input", {
           id: "search", type: "search", "data-keep": "", value: query.q, autocomplete: "off",
-          spellcheck: "false", maxlength: 200, placeholder: "Run id or workflow", "aria-keyshortcuts": "/",
+          spellcheck: "false", maxlength: 200, placeholder: "Run id, workflow or field=value", "aria-keyshortcuts": "/",
         }),
         h("kbd", { "aria-hidden": "true" }, "/")),
       h("div", { class: "chips", role: "group", "aria-label": "Phase" },

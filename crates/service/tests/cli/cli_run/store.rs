@@ -338,14 +338,23 @@ fn runs_are_found_by_key_code_and_time_and_dealt_with_together() {
     let table = workspace.well(&["list", "--key", "order 7"]);
     assert!(table.lines().next().unwrap().ends_with("LETTERS  ERROR  KEY"), "{table}");
     assert!(table.trim_end().ends_with("503    order 7"), "{table}");
+    let plain = std::fs::read_to_string(workspace.path("w.toml")).unwrap();
+    workspace.write("s.toml", format!("search = [\"card\"]\n{plain}"));
+    let input = ["--input", r#"{"card":"4111"}"#];
+    workspace.run(&[&["run", "s.toml", "--store", STORE, "--key", "order 9"], &input[..]].concat());
+    assert_eq!(found(&["--field", "card=4111"]), ["order 9"]);
+    assert_eq!(found(&["--field", "card=4111-1111"]), [""; 0]);
+    let none = workspace.well(&["list", "--field", "card=4"]);
+    assert!(none.starts_with("No runs. Fields are found that the workflow declared"), "{none}");
+    workspace.refused(&["list", "--field", "card"], 2, "write NAME=VALUE");
     workspace.refused(&["list", "--since", "lately"], 2, "such as 2h, or a time such as");
 
     let all = ["dlq", "discard", "--all", "--code", "503"];
     let said = workspace.well(&[&all[..], &["--count"]].concat());
-    assert_eq!(said, "3 waiting letters match the filters.\n");
+    assert_eq!(said, "4 waiting letters match the filters.\n");
     let said = workspace.well(&all);
-    assert!(said.starts_with("3 waiting letters match the filters.\nLetter "), "{said}");
-    assert_eq!(said.matches(" is discarded.\n").count(), 3);
+    assert!(said.starts_with("4 waiting letters match the filters.\nLetter "), "{said}");
+    assert_eq!(said.matches(" is discarded.\n").count(), 4);
     assert_eq!(workspace.well(&all), "0 waiting letters match the filters.\n");
     workspace.refused(&["dlq", "discard"], 2, "required");
 }

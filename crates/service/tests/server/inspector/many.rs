@@ -25,6 +25,7 @@ fn a_hundred_thousand_runs_are_a_page_and_a_search() {
                 queue: vec![],
                 phase: if n % 10 == 0 { RunPhase::Failed } else { RunPhase::Completed },
                 redrives: None,
+                fields: Default::default(),
             };
             page.store.create(create).await.unwrap();
         }

@@ -48,6 +48,13 @@ fn search_finds_by_id_and_by_workflow() {
     page.finds(ROWS, 1);
     assert_eq!(page.texts(NAMES), ["nightly"]);
     assert_eq!(page.value("document.activeElement.id"), "search", "one goes on typing");
+    let declared =
+        one("nightly", "echo", "").replace("[[steps]]", "search = [\"says\"]\n[[steps]]");
+    page.work_off(&declared, &nothing());
+    page.browser.run("document.getElementById('search').value = ''");
+    page.browser.write("#search", "says=no");
+    page.finds(ROWS, 1);
+    assert_eq!(page.texts(NAMES), ["nightly"]);
     page.browser.write("#search", "zzz");
     page.says(".empty", "No run is like that.");
     // A search is an address.

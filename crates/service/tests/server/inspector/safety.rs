@@ -37,6 +37,7 @@ fn c14_hostile_markup_is_text_and_secrets_never_show() {
             queue: vec![],
             phase: RunPhase::Completed,
             redrives: None,
+            fields: Default::default(),
         };
         page.store.create(create).await.unwrap();
         let text = format!("workflow = \"w\" # {MARKUP} password={SECRET}").into();

@@ -27,6 +27,7 @@ async fn guard(page: &Inspected) {
         queue: vec![],
         phase: RunPhase::Completed,
         redrives: None,
+        fields: Default::default(),
     };
     page.store.create(create).await.unwrap();
     let breaker = Breaker::new(NonZeroU32::new(2), None, Nanos::from_secs(9_000), NonZeroU32::MIN);

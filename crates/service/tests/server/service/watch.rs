@@ -55,11 +55,20 @@ async fn runs_are_filtered() {
     assert_eq!((&shown[0]["key"], &shown[0]["code"]), (&json!("order 7"), &Value::Null));
     assert!(shown[1]["code"].is_string() && shown[1]["key"].is_null(), "{shown}");
     assert_eq!(ask(&format!("code={}", shown[1]["code"].as_str().unwrap())).await, [&*bad]);
+    let found = definition.replace("[[steps]]", "search = [\"nth\", \"to\"]\n[[steps]]");
+    let found = served.submit(&found, &json!({ "nth": 3, "to": "a=b" })).await;
+    served.ended(&found).await;
+    assert_eq!(ask("field=nth%3D3").await, [&*found]);
+    assert_eq!(ask("field=to=a%3Db&field=nth=3").await, [&*found]);
+    // No other run declares it.
+    assert_eq!(ask("field=nth=2").await, [""; 0]);
+    assert_eq!(ask("field=nth=3&field=to=c").await, [""; 0]);
     let born = shown[1]["created"].as_str().unwrap();
-    assert_eq!(ask(&format!("since={born}")).await, [&*keyed, &*bad]);
+    assert_eq!(ask(&format!("since={born}")).await, [&*found, &*keyed, &*bad]);
     assert_eq!(ask(&format!("until={born}")).await, [&*good]);
     let wrong = ["phase=done", "letters=perhaps", "limit=-1", "before=x", "fase=failed", "q=a&q=b"];
-    for wrong in wrong.into_iter().chain(["since=yesterday", "until=7"]) {
+    let more = ["since=yesterday", "until=7", "field=nth", "field==3", "field=a=1&field=a=2"];
+    for wrong in wrong.into_iter().chain(more) {
         let refused = served.client.get(&format!("/v1/runs?{wrong}")).await;
         assert_eq!(refused.status, 400, "{wrong}");
     }
