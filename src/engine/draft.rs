@@ -9,6 +9,7 @@ use super::alerts::{self, NewRun};
 use super::guarding::{GuardInputs, Guarded};
 use super::lane::Batch;
 use super::lanes::{Command, Message, queue_changes};
+use crate::failure::sanitise;
 use crate::run::{
     self, Event, Impossible, Input, Letter, Outcome, Phase, Recorded, RunState, Token,
 };
@@ -136,7 +137,8 @@ impl Draft {
                 let code = error.code.as_str().to_owned();
                 self.letters.extend(Letter::left_by(&self.state, event).map(|(task, letter)| {
                     let body = run::encode_letter(&letter);
-                    LetterRow { task, action: letter.action, code, body }
+                    let message = sanitise::message(&letter.error.message, LetterRow::MAX_MESSAGE);
+                    LetterRow { task, action: letter.action, code, message, body }
                 }));
             }
             (Event::AttemptStarted { token, .. }, _) => self.started.push(*token),

@@ -11,11 +11,11 @@ use crate::failure::sanitise::clean;
 use crate::failure::{Class, ErrorContext, Failure, RetryKind};
 use crate::policy::GiveUp;
 use crate::run::{
-    Cost, Event, Letter, Outcome, Phase, Recorded, RunState, StepState, TaskId, TaskPhase,
-    TaskState,
+    Cost, Event, Letter, Outcome, Phase, Recorded, RunState, StepPhase, StepState, TaskId,
+    TaskPhase, TaskState,
 };
 use crate::time::{Nanos, Timestamp};
-use crate::workflow::StepIx;
+use crate::workflow::{Step, StepIx};
 
 /// A run's state and the kept part of its history.
 pub struct Inspection<'r> {
@@ -143,7 +143,8 @@ impl<'r> Inspection<'r> {
         present(json!({
             "step": clean(&step.id),
             "action": clean(&step.action),
-            "phase": found.phase,
+            "phase": self.step_phase(step, found),
+            "compensates": step.compensates.and_then(name),
             "after": (!after.is_empty()).then_some(after),
             "transitions_to": (!to.is_empty()).then_some(to),
             "error": found.error.as_ref().map(error_json),
@@ -151,6 +152,16 @@ impl<'r> Inspection<'r> {
             "args": masked(step.args.raw()),
             "tasks": tasks,
         }))
+    }
+
+    /// A compensation waits for nothing before the rollback that it is for.
+    fn step_phase(&self, step: &Step, found: &StepState) -> Value {
+        let is_compensation = step.compensates.is_some() && found.phase == StepPhase::Waiting;
+        match self.state.outcome() {
+            Some(_) if is_compensation => "not_needed".into(),
+            None if is_compensation && self.state.rollback().is_none() => "standby".into(),
+            _ => json!(found.phase),
+        }
     }
 
     fn task(&self, id: TaskId, task: &TaskState) -> Value {

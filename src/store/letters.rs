@@ -15,8 +15,16 @@ pub struct LetterRow {
     pub action: String,
     /// Its error's code, for lists.
     pub code: String,
+    /// The beginning of its error's message, for lists.
+    #[serde(default)]
+    pub message: String,
     /// The letter, encoded.
     pub body: Bytes,
+}
+
+impl LetterRow {
+    /// The longest message, in characters.
+    pub const MAX_MESSAGE: usize = 200;
 }
 
 /// The status of a dead letter.
@@ -48,6 +56,9 @@ pub struct LetterHead {
     pub action: String,
     /// Its error's code.
     pub code: String,
+    /// The beginning of its error's message, sanitised.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
     /// When the task failed, store time.
     pub at: Timestamp,
     /// The letter that its run redrives: the same task's earlier failure.
@@ -76,6 +87,12 @@ pub struct LetterFilter {
     pub code: Option<String>,
     /// Only letters that wait.
     pub waiting: bool,
+    /// Of tasks that failed at this time or later, store time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Timestamp>,
+    /// Of tasks that failed before this time, store time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 impl LetterFilter {
@@ -86,6 +103,8 @@ impl LetterFilter {
         fits(&self.workflow, &head.workflow)
             && fits(&self.action, &head.action)
             && fits(&self.code, &head.code)
+            && self.since.is_none_or(|since| head.at >= since)
+            && self.until.is_none_or(|until| head.at < until)
             && (!self.waiting || head.status == LetterStatus::Waiting)
     }
 }

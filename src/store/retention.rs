@@ -69,6 +69,7 @@ impl<S: Records> Requests<'_, S> {
                 workflow: record.workflow.to_string(),
                 action: row.action.clone(),
                 code: row.code.clone(),
+                message: row.message.clone(),
                 at: self.now,
                 redrives: record.redrives,
                 status: LetterStatus::Waiting,

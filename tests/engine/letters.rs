@@ -16,7 +16,14 @@ use crate::kit::*;
 const ALL: AskLetters = AskLetters {
     after: None,
     limit: 99,
-    filter: LetterFilter { workflow: None, action: None, code: None, waiting: false },
+    filter: LetterFilter {
+        workflow: None,
+        action: None,
+        code: None,
+        waiting: false,
+        since: None,
+        until: None,
+    },
 };
 
 /// The first item of the first step.

@@ -100,7 +100,8 @@ fn commit(n: u64, version: u64) -> Commit {
 }
 
 fn letter(n: u64) -> LetterRow {
-    LetterRow { task: task(0), action: "act".into(), code: "503".into(), body: text("letter", n) }
+    let (action, code, message) = ("act".into(), "503".into(), "no".into());
+    LetterRow { task: task(0), action, code, message, body: text("letter", n) }
 }
 
 /// Everything that can be read, without the times of reading.

@@ -64,6 +64,7 @@ fn commit(n: u64) -> Commit {
             task: TASK,
             action: "act".into(),
             code: "503".into(),
+            message: "no".into(),
             body: text("letter", n),
         }],
         phase: RunPhase::Running,

@@ -158,7 +158,8 @@ impl CommitBuilder {
             }
             commit.letters.extend(Letter::left_by(state, event).map(|(task, letter)| {
                 let code = letter.error.code.as_str().to_owned();
-                LetterRow { task, body: run::encode_letter(&letter), action: letter.action, code }
+                let (body, message) = (run::encode_letter(&letter), letter.error.message);
+                LetterRow { task, action: letter.action, code, message, body }
             }));
         }
         Ok(Call::Commit(commit))

@@ -195,6 +195,7 @@ impl Model {
             workflow: page.head.workflow.clone(),
             action: row.action.clone(),
             code: row.code.clone(),
+            message: row.message.clone(),
             at,
             redrives: page.head.redrives,
             status: LetterStatus::Waiting,

@@ -29,6 +29,7 @@ fn lettered() -> Script {
         workflow: "w".to_owned(),
         action: "do_a".to_owned(),
         code: "503".to_owned(),
+        message: String::new(),
         at: store(script.now),
         redrives: None,
         status: LetterStatus::Waiting,

@@ -19,7 +19,8 @@ fn id(n: u64, item: u32) -> LetterId {
 
 pub(super) fn row(item: u32, code: &str) -> LetterRow {
     let body = Bytes::from(format!("letter {item}"));
-    LetterRow { task: task(item), action: format!("action {item}"), code: code.to_owned(), body }
+    let (action, message) = (format!("action {item}"), format!("{code} it was"));
+    LetterRow { task: task(item), action, code: code.to_owned(), message, body }
 }
 
 const PRUNE: Prune = Prune {
@@ -63,6 +64,7 @@ impl<H: Harness> Bench<'_, H> {
 
 pub(super) async fn c18_letters_land_with_their_commit<H: Harness>(mut b: Bench<'_, H>) -> Held {
     b.fail(1, vec![row(0, "503"), row(1, "404")]).await?;
+    b.sleep(SOON).await;
     b.fail(2, vec![row(0, "503")]).await?;
     let mut refused = b.next_commit(2, 2);
     refused.letters = vec![row(9, "503")];
@@ -78,8 +80,16 @@ pub(super) async fn c18_letters_land_with_their_commit<H: Harness>(mut b: Bench<
     same!(ids(&b.letters(None, code).await?), vec![id(1, 0), id(2, 0)]);
     let action = LetterFilter { action: Some("action 1".into()), ..all.clone() };
     same!(ids(&b.letters(None, action).await?), vec![id(1, 1)]);
-    let workflow = LetterFilter { workflow: Some("workflow 2".into()), ..all };
+    let workflow = LetterFilter { workflow: Some("workflow 2".into()), ..all.clone() };
     same!(ids(&b.letters(None, workflow).await?), vec![id(2, 0)]);
+    let later = b.letters(Some(id(1, 1)), all.clone()).await?;
+    same!((&*first[0].message, &*first[1].message), ("503 it was", "404 it was"));
+    same!(later[0].at > first[0].at, true);
+    let since = LetterFilter { since: Some(later[0].at), ..all.clone() };
+    same!(ids(&b.letters(None, since.clone()).await?), vec![id(2, 0)]);
+    let until = LetterFilter { until: Some(later[0].at), ..all };
+    same!(ids(&b.letters(None, until.clone()).await?), vec![id(1, 0), id(1, 1)]);
+    same!(b.letters(None, LetterFilter { since: since.since, ..until }).await?, vec![]);
     let letter = matched!(b.store().letter(id(1, 1)).await?, Some(letter) => letter);
     same!(letter.body, Bytes::from_static(b"letter 1"));
     same!((letter.head.status, letter.head.redrives), (LetterStatus::Waiting, None));

@@ -24,7 +24,7 @@ use crate::runtime::Runtime;
 const MIGRATIONS: [(&str, &str); 3] = [
     ("V1__init", include_str!("migrations/V1__init.sql")),
     ("V2__codes", include_str!("migrations/V2__codes.sql")),
-    ("V3__fields", include_str!("migrations/V3__fields.sql")),
+    ("V3__search", include_str!("migrations/V3__search.sql")),
 ];
 /// The table of the migrations that were applied.
 const DONE: &str = "retrial_migrations";

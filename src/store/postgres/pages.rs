@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::records::Page;
 use super::error::Failed;
-use super::layout::{decode, run_at, sum, task_at, text, time, uuid};
+use super::layout::{decode, nanos, run_at, sum, task_at, text, time, uuid};
 use super::load::read_record;
 use super::session::Session;
 use super::working_set::WorkingSet;
@@ -19,7 +19,9 @@ const LETTERED: &str = "SELECT run, step, item FROM letters WHERE run = $1 ORDER
 const LETTERS: &str = "SELECT run, step, item, head, head_sum FROM letters \
     WHERE (run, step, item) > ($1, $2, $3) AND ($4::text IS NULL OR workflow = $4) \
     AND ($5::text IS NULL OR action = $5) AND ($6::text IS NULL OR code = $6) \
-    AND (waiting OR NOT $7) ORDER BY run, step, item LIMIT $8";
+    AND (waiting OR NOT $7) \
+    AND ($9::bigint IS NULL OR coalesce(failed, $9) >= $9) \
+    AND ($10::bigint IS NULL OR failed IS NULL OR failed < $10) ORDER BY run, step, item LIMIT $8";
 
 impl WorkingSet {
     /// Loads a page of records. A damaged record does not count towards the limit.
@@ -96,6 +98,8 @@ impl WorkingSet {
         let (mut found, mut damaged) = (Vec::new(), Vec::new());
         let [workflow, action, code] = [&filter.workflow, &filter.action, &filter.code]
             .map(|wanted| wanted.as_deref().map(text));
+        // Letters of the release before have no time there; the filter looks at theirs.
+        let [since, until] = [filter.since, filter.until].map(|time| time.map(nanos));
         let mut last = after.map_or((Uuid::nil(), -1, -1), place_of);
         'more: loop {
             let wanted = limit + 1 - found.len();
@@ -112,6 +116,8 @@ impl WorkingSet {
                         &code.as_deref(),
                         &filter.waiting,
                         &rows(wanted),
+                        &since,
+                        &until,
                     ],
                 )
                 .await?;

@@ -37,9 +37,9 @@ const SNAPSHOTS: &str = "INSERT INTO snapshots (run, version, state, sum) \
     ON CONFLICT (run) DO UPDATE SET version = excluded.version, state = excluded.state, \
     sum = excluded.sum";
 const LETTERS: &str = "INSERT INTO letters (run, step, item, head, head_sum, body, body_sum, \
-    workflow, action, code, waiting) \
+    workflow, action, code, waiting, failed) \
     SELECT * FROM unnest($1::uuid[], $2::int[], $3::bigint[], $4::bytea[], $5::int[], \
-    $6::bytea[], $7::int[], $8::text[], $9::text[], $10::text[], $11::boolean[]) \
+    $6::bytea[], $7::int[], $8::text[], $9::text[], $10::text[], $11::boolean[], $12::bigint[]) \
     ON CONFLICT (run, step, item) DO UPDATE SET head = excluded.head, \
     head_sum = excluded.head_sum, waiting = excluded.waiting";
 const GUARDS: &str = "UPDATE guards g SET state = u.state, sum = u.sum \
@@ -189,7 +189,7 @@ async fn letters(session: &Session, changes: &Changes) -> Result<(), Failed> {
     let (mut names, mut heads, mut head_sums) = (TaskColumns::default(), Vec::new(), Vec::new());
     let (mut bodies, mut body_sums) = (Vec::<&[u8]>::new(), Vec::new());
     let (mut workflows, mut actions) = (Vec::new(), Vec::new());
-    let (mut codes, mut waiting) = (Vec::new(), Vec::new());
+    let (mut codes, mut waiting, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     for (&id, letter) in &changes.letters {
         let LetterId { run, task } = id;
         let head = encode(&letter.head)?;
@@ -202,11 +202,12 @@ async fn letters(session: &Session, changes: &Changes) -> Result<(), Failed> {
         actions.push(text(&letter.head.action));
         codes.push(text(&letter.head.code));
         waiting.push(letter.head.status == LetterStatus::Waiting);
+        failed.push(nanos(letter.head.at));
     }
     let TaskColumns { runs, steps, items } = &names;
     let values: [Value<'_>; _] = [
         runs, steps, items, &heads, &head_sums, &bodies, &body_sums, &workflows, &actions, &codes,
-        &waiting,
+        &waiting, &failed,
     ];
     session.write(heads.len(), LETTERS, values).await.map(drop)
 }

@@ -153,6 +153,7 @@ impl Story {
             task: task(1),
             action: "act".into(),
             code: "503".into(),
+            message: "no".into(),
             body: format!("letter of {:09}", self.number).into(),
         };
         let queue = vec![due(0, LONG)];

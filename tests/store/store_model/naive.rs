@@ -413,8 +413,9 @@ impl Naive {
         for row in &commit.letters {
             let id = LetterId { run: commit.run, task: row.task };
             let (action, code) = (row.action.clone(), row.code.clone());
+            let message = row.message.clone();
             let (workflow, status) = (workflow.clone(), LetterStatus::Waiting);
-            let head = LetterHead { id, workflow, action, code, at, redrives, status };
+            let head = LetterHead { id, workflow, action, code, message, at, redrives, status };
             self.letters.insert(id, StoredLetter { head, body: row.body.clone() });
         }
         if wakes {

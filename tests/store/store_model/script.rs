@@ -350,7 +350,8 @@ impl Script {
     fn letter_row(&self, d: [u64; 12]) -> LetterRow {
         let task = TaskId { step: StepIx(0), item: self.asked as u32 };
         let body = format!("letter {}", self.asked).into();
-        LetterRow { task, action: "a".into(), code: format!("E{}", d[1] % 2), body }
+        let (code, message) = (format!("E{}", d[1] % 2), format!("went wrong {}", self.asked));
+        LetterRow { task, action: "a".into(), code, message, body }
     }
 
     /// Mostly one that was written.
@@ -364,7 +365,14 @@ impl Script {
 
     fn ask_letters(&self, d: [u64; 12]) -> AskLetters {
         let code = d[1].is_multiple_of(3).then(|| "E1".to_owned());
-        let filter = LetterFilter { code, waiting: d[2].is_multiple_of(2), ..Default::default() };
+        let time = |n: u64| self.cursors.get(n as usize % (self.cursors.len() + 1));
+        let filter = LetterFilter {
+            code,
+            waiting: d[2].is_multiple_of(2),
+            since: time(d[6]).filter(|_| d[7].is_multiple_of(4)).map(|at| at.created),
+            until: time(d[8]).filter(|_| d[9].is_multiple_of(4)).map(|at| at.created),
+            ..Default::default()
+        };
         let after = d[3].is_multiple_of(2).then(|| self.letter(d[4]));
         AskLetters { after, limit: d[5] as usize % 4, filter }
     }

@@ -3,16 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use retrial::failure::sanitise;
 use retrial::run::{LetterId, RunId};
 use serde_json::{Value, json};
 
 use super::error::CliError;
-use super::filters::so_many;
+use super::filters::{When, so_many, when};
 use super::output::{field, json_line, print, print_json, table, text};
 use super::query::Query;
 use super::run_text::{counted, failure, last_error};
 use super::target::{self, Refusal, Target, TargetArgs};
 use super::{Lookup, run};
+
+/// The most characters of a message in a table.
+const SHOWN: usize = 60;
 
 /// List, show, redrive or discard dead letters: the tasks that failed for good.
 #[derive(Debug, clap::Args)]
@@ -105,6 +109,14 @@ struct LetterFilters {
     /// Only letters with this error code
     #[arg(long, value_name = "CODE")]
     code: Option<String>,
+
+    /// Only letters of tasks that failed at this time or later: a length of time ago, such as 2h, or a time such as 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    since: Option<When>,
+
+    /// Only letters of tasks that failed before this time, written as for --since
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    until: Option<When>,
 }
 
 impl LetterFilters {
@@ -113,6 +125,8 @@ impl LetterFilters {
             .text("workflow", self.workflow.clone())
             .text("action", self.action.clone())
             .text("code", self.code.clone())
+            .text("since", self.since.map(When::text))
+            .text("until", self.until.map(When::text))
             .flag("waiting", waiting)
     }
 }
@@ -120,10 +134,9 @@ impl LetterFilters {
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let at = &arguments.target;
     match &arguments.command {
-        Command::List { which, all, json } => {
-            let query = which.query(!all);
-            target::at(at, lookup, async |target: &Target| list(target, query, *json).await)
-        }
+        Command::List { which, all, json } => target::at(at, lookup, async |target: &Target| {
+            list(target, which.query(!all), *json).await
+        }),
         Command::Show { letter, reveal, json } => {
             target::at(at, lookup, async |target: &Target| {
                 show(target, letter, *reveal, *json).await
@@ -163,12 +176,13 @@ async fn list(target: &Target, query: Query, json: bool) -> Result<ExitCode, Cli
     if letters.is_empty() {
         return print("No dead letters.\n");
     }
-    let names = ["LETTER", "WORKFLOW", "ACTION", "CODE", "FAILED", "STATUS"];
+    let names = ["LETTER", "WORKFLOW", "ACTION", "CODE", "FAILED", "STATUS", "MESSAGE"];
     let names = names.map(str::to_owned).to_vec();
     let row = |letter: &Value| {
         let shown = ["letter", "workflow", "action", "code", "failed_at"];
         let mut cells = shown.map(|name| field(letter, name)).to_vec();
         cells.push(status(letter));
+        cells.push(sanitise::message(&field(letter, "message"), SHOWN));
         cells
     };
     let rows: Vec<_> = std::iter::once(names).chain(letters.iter().map(row)).collect();

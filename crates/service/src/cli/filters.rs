@@ -36,7 +36,7 @@ pub(super) struct RunFilters {
 
 /// A time, or how long ago.
 #[derive(Clone, Copy, Debug)]
-enum When {
+pub(super) enum When {
     Ago(Nanos),
     At(Timestamp),
 }
@@ -66,7 +66,7 @@ impl RunFilters {
 }
 
 impl When {
-    fn text(self) -> String {
+    pub(super) fn text(self) -> String {
         match self {
             Self::Ago(length) => TokioRuntime::current().wall().before(length).to_string(),
             Self::At(time) => time.to_string(),
@@ -74,7 +74,7 @@ impl When {
     }
 }
 
-fn when(text: &str) -> Result<When, String> {
+pub(super) fn when(text: &str) -> Result<When, String> {
     let at = || text.parse().map(When::At).ok();
     let ago = || parse_duration(text).map(When::Ago).ok();
     let wrong = || "write a length such as 2h, or a time such as 2026-01-31T12:00:00Z".to_owned();

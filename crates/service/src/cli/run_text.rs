@@ -20,8 +20,10 @@ pub(super) fn run(run: &Value) -> Vec<String> {
     let steps = list(run, "steps");
     let width = steps.iter().map(|step| field(step, "step").chars().count()).max().unwrap_or(0);
     for step in steps {
+        let undoes = text(step, "compensates").map(|of| format!("  compensates {of}"));
         let edges = names(step, "after", "after") + &names(step, "transitions_to", "->");
-        let (name, phase) = (field(step, "step"), field(step, "phase"));
+        let edges = undoes.unwrap_or_default() + &edges;
+        let (name, phase) = (field(step, "step"), field(step, "phase").replace('_', " "));
         lines.push(format!("  {name:width$}  {phase}{edges}"));
         lines.extend(list(step, "tasks").iter().flat_map(task));
     }

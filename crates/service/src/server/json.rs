@@ -37,6 +37,7 @@ pub(super) fn letter_head(head: &LetterHead) -> Value {
         "workflow": clean(&head.workflow),
         "action": clean(&head.action),
         "code": clean(&head.code),
+        "message": clean(&head.message),
         "failed_at": head.at.to_string(),
         "status": status,
         "redriven_by": run,

@@ -32,6 +32,8 @@ pub(super) async fn list<W: World>(
         action: asked.take("action"),
         code: asked.take("code"),
         waiting: asked.read("waiting")?.unwrap_or(false),
+        since: asked.read("since")?,
+        until: asked.read("until")?,
     };
     let limit = asked.limit(service.settings.limits.page)?;
     let after = asked.read("after")?;

@@ -115,11 +115,18 @@ const RUN_FILTERS: [Parameter; 11] = [
     LIMIT,
 ];
 
-const LETTER_FILTERS: [Parameter; 6] = [
+const LETTER_FILTERS: [Parameter; 8] = [
     ("query", "workflow", "string", "Only letters of this workflow"),
     ("query", "action", "string", "Only letters of this action"),
     ("query", "code", "string", "Only letters with this error code"),
     ("query", "waiting", "boolean", "Only waiting letters"),
+    (
+        "query",
+        "since",
+        "string",
+        "Only letters of tasks that failed at this time or later, such as 2026-01-31T12:00:00Z",
+    ),
+    ("query", "until", "string", "Only letters of tasks that failed before this time"),
     ("query", "after", "string", "The `next` value of the previous page"),
     LIMIT,
 ];

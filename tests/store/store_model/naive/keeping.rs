@@ -41,7 +41,12 @@ impl Naive {
         let waiting =
             |head: &LetterHead| !ask.filter.waiting || head.status == LetterStatus::Waiting;
         let coded = |head: &LetterHead| ask.filter.code.as_ref().is_none_or(|c| *c == head.code);
-        let letters = later.filter(|head| waiting(head) && coded(head)).take(ask.limit).collect();
+        let (since, until) = (ask.filter.since, ask.filter.until);
+        let timed = |head: &LetterHead| {
+            since.is_none_or(|since| head.at >= since) && until.is_none_or(|until| head.at < until)
+        };
+        let wanted = later.filter(|head| waiting(head) && coded(head) && timed(head));
+        let letters = wanted.take(ask.limit).collect();
         Letters { at: self.now, letters, damaged: vec![] }
     }
 

@@ -1,7 +1,7 @@
 // A workflow's graph: steps in columns by what they come after, coloured by phase and told in words.
 
 import { h } from "./dom.js";
-import { cut, many, tone } from "./words.js";
+import { cut, many, tone, words } from "./words.js";
 
 /// A graph with more steps is not drawn.
 const MOST = 150;
@@ -28,7 +28,7 @@ export function graph(steps, narrow) {
 
 function node(step, { x, y }, box) {
   const made = step.tasks.reduce((sum, task) => sum + (task.attempts ?? 0), 0);
-  const said = [step.phase, step.tasks.length > 1 ? many(step.tasks.length, "task", "tasks") : null,
+  const said = [words(step.phase), step.compensates && `undoes ${step.compensates}`, step.tasks.length > 1 ? many(step.tasks.length, "task", "tasks") : null,
     made > step.tasks.length ? many(made, "attempt", "attempts") : null].filter(Boolean).join(" · ");
   const colour = step.phase === "waiting" ? "calm" : tone(step.phase);
   return h("svg:g", { class: `step ${colour}`, tabindex: 0, role: "button", "data-do": "step", "data-step": step.step, "data-key": `n ${step.step}`, "aria-label": `${step.step}: ${said}` },

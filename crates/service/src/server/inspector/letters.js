@@ -3,10 +3,12 @@
 import { get, post } from "./api.js";
 import { clicks, h, settle, show } from "./dom.js";
 import { failure } from "./timeline.js";
-import { ago, many, phase, short, store_time } from "./words.js";
+import { ago, many, now, phase, short, store_time } from "./words.js";
 
 const PAGE = 50;
-const KNOWN = ["workflow", "action", "code", "all", "after"];
+/// How long ago a task may have failed, in hours.
+const SINCE = [["", "any time"], ["1", "the last hour"], ["24", "the last day"], ["168", "the last week"]];
+const KNOWN = ["workflow", "action", "code", "within", "all", "after"];
 /// How often the list is looked at again, in milliseconds.
 const LOOK = 3_000;
 
@@ -30,6 +32,9 @@ export function letters(root, app, signal) {
     discard: (element) => discard(element.dataset.letter, app, load),
   }, signal);
   const filter = settle(250, (name, text) => go({ [name]: text.trim() || null, after: null }));
+  root.addEventListener("change", (event) => {
+    if (event.target.id === "within") go({ within: event.target.value || null, after: null });
+  }, { signal });
   root.addEventListener("input", (event) => {
     if (event.target.dataset.filter) filter(event.target.dataset.filter, event.target.value);
   }, { signal });
@@ -46,8 +51,9 @@ export function letters(root, app, signal) {
 
   async function load() {
     const mine = ++asked;
-    const { all, ...rest } = query;
+    const { all, within, ...rest } = query;
     const parameters = new URLSearchParams({ ...rest, ...(all ? {} : { waiting: "true" }), limit: String(PAGE) });
+    if (Number(within) > 0) parameters.set("since", new Date(now() - within * 3_600_000).toISOString());
     try {
       const found = await get(`/v1/letters?${parameters}`, signal);
       if (mine !== asked) return;
@@ -72,7 +78,10 @@ export function letters(root, app, signal) {
     return h("section", { class: "filters", "aria-label": "Which letters" },
       h("h1", { class: "unseen" }, "Dead letters"),
       h("button", { type: "button", class: "filter", "data-do": "all", "aria-pressed": String(!query.all) }, "Only those that wait"),
-      field("workflow", "Workflow"), field("action", "Action"), field("code", "Code"));
+      field("workflow", "Workflow"), field("action", "Action"), field("code", "Code"),
+      h("label", { class: "field" }, h("span", {}, "Failed within"),
+        h("select", { id: "within", "data-keep": "" }, SINCE.map(([hours, name]) =>
+          h("option", { value: hours, selected: (query.within ?? "") === hours }, name)))));
   }
 
   function list() {
@@ -80,11 +89,11 @@ export function letters(root, app, signal) {
     const damaged = page.damaged?.length
       ? h("p", { class: "callout bad", role: "alert" }, `${many(page.damaged.length, "letter is", "letters are")} damaged: ${page.damaged.slice(0, 5).join(", ")}`) : null;
     if (!page.letters.length) {
-      return [damaged, h("p", { class: "empty", "data-key": "empty" }, query.all || query.workflow || query.action || query.code ? "No dead letter is like that." : "No dead letter waits.")];
+      return [damaged, h("p", { class: "empty", "data-key": "empty" }, query.all || query.workflow || query.action || query.code || query.within ? "No dead letter is like that." : "No dead letter waits.")];
     }
     const head = (name) => h("th", { scope: "col" }, name);
     return [damaged, h("table", { class: "list letters", "data-key": "letters" },
-      h("thead", {}, h("tr", {}, ["Status", "Action", "Code", "Workflow", "Run", "Failed", ""].map(head))),
+      h("thead", {}, h("tr", {}, ["Status", "Action", "Code", "Message", "Workflow", "Run", "Failed", ""].map(head))),
       h("tbody", {}, page.letters.map(row)))];
   }
 
@@ -94,6 +103,7 @@ export function letters(root, app, signal) {
       h("td", { class: "c-phase" }, phase(letter.status)),
       h("td", { class: "c-name" }, h("a", { class: "row", href: `#/letters/${letter.letter}` }, letter.action)),
       h("td", { class: "c-code" }, h("code", { class: "code" }, letter.code)),
+      h("td", { class: "c-message", title: letter.message }, letter.message),
       h("td", { class: "c-flow" }, letter.workflow),
       h("td", { class: "c-id" }, h("a", { href: `#/runs/${run}`, "aria-label": `Run ${run}` }, short(run))),
       h("td", { class: "c-when" }, ago(letter.failed_at)),

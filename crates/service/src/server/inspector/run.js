@@ -4,7 +4,7 @@ import { follow, get, post } from "./api.js";
 import { clicks, h, often, show } from "./dom.js";
 import { graph, legend } from "./graph.js";
 import { PAGE, failure, span, tasks, timeline } from "./timeline.js";
-import { ago, clock, count, cut, length, many, now, phase } from "./words.js";
+import { ago, clock, count, cut, length, many, now, phase, words } from "./words.js";
 
 /// The newest events that are shown.
 const EVENTS = 60;
@@ -217,7 +217,7 @@ export function run(root, app, signal) {
           cell(row.item ? `${row.step}[${row.item}]` : row.step), cell(row.status), cell(row.attempt_number),
           cell(row.max_retries ?? "unlimited"), cell(row.backoff_kind), cell(row.retry_kind),
           cell(row.scheduled_at && ago(row.scheduled_at)), cell(row.timeout_at && ago(row.timeout_at))))))),
-    run.queue.length > 20 ? h("p", { class: "dim" }, `and ${count(run.queue.length - 20)} more`) : null);
+    run.queue.length > rows.length ? h("p", { class: "dim" }, `${count(rows.length)} of ${count(run.queue.length)} rows`) : null);
   }
 
   /// What went into the run and what came out of it.
@@ -241,7 +241,8 @@ export function run(root, app, signal) {
     return section(`Events`, h("ol", { class: "events" }, events.slice().reverse().map((event) =>
       h("li", { "data-key": String(event.number) },
         h("span", { class: "dim number" }, String(event.number)), clock(event.at),
-        h("b", {}, event.event.replaceAll("_", " ")), h("span", { class: "what" }, summary(event))))));
+        h("b", {}, words(event.event)), h("span", { class: "what" }, summary(event))))),
+    run.version > events.length ? h("p", { class: "dim" }, `the newest ${count(events.length)} of ${count(run.version)}`) : null);
   }
 
   const ticking = setInterval(() => run && !OVER.includes(run.phase) && draw(), 1_000);
@@ -259,6 +260,7 @@ function summary(event) {
     error,
     event.event === "attempt_failed" && (event.will_retry ? "will be tried again" : "will not be tried again"),
     event.retry_delay !== undefined && event.event === "retry_scheduled" && `in ${length(event.retry_delay * 1_000)}, because of ${event.reason}`,
+    event.event === "routed" && `${event.from} → ${event.to}, after a ${event.cause}`,
     event.reason_text,
     event.tasks > 1 && many(event.tasks, "task", "tasks"),
   ];

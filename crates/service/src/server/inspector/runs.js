@@ -2,7 +2,7 @@
 
 import { follow, get } from "./api.js";
 import { clicks, h, settle, show } from "./dom.js";
-import { ago, count, length, now, phase, short, store_time } from "./words.js";
+import { ago, count, length, many, now, phase, short, store_time } from "./words.js";
 
 const PAGE = 50;
 const PHASES = ["running", "paused", "failed", "completed", "cancelled", "deactivated"];
@@ -161,11 +161,19 @@ export function runs(root, app, signal) {
         ? h("a", { class: "count bad", href: `#/runs/${run.run}`, title: "Dead letters that wait" }, count(run.letters)) : h("span", { class: "dim" }, "–")));
   }
 
+  /// How many of all are shown, where they are counted.
+  function counted() {
+    if (!tally || Object.keys(query).some((name) => name !== "phase" && name !== "before")) return null;
+    const all = query.phase ? tally.phases[query.phase] ?? 0 : Object.values(tally.phases).reduce((sum, n) => sum + n, 0);
+    return h("span", { class: "dim" }, `${count(page.runs.length)} of ${many(all, "run", "runs")}`);
+  }
+
   function pages() {
     if (!page || (!page.next && !query.before)) return null;
     return h("nav", { class: "pages", "aria-label": "Pages" },
       h("button", { type: "button", "data-do": "newer", disabled: !query.before, "aria-keyshortcuts": "p" }, "Newer"),
       query.before ? h("a", { href: `#/runs${app.query({ ...query, before: null })}` }, "Newest") : null,
+      counted(),
       h("button", { type: "button", "data-do": "older", disabled: !page.next, "aria-keyshortcuts": "n" }, "Older"));
   }
 

@@ -111,7 +111,12 @@ export function mark(phase) {
 
 /// A phase as a shape, a colour and a word.
 export function phase(name) {
-  return h("span", { class: `phase ${tone(name)}` }, mark(name), h("span", {}, name));
+  return h("span", { class: `phase ${tone(name)}` }, mark(name), h("span", {}, words(name)));
+}
+
+/// A name of several words.
+export function words(name) {
+  return name.replaceAll("_", " ");
 }
 
 /// A failure's class as a chip.

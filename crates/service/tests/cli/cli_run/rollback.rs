@@ -104,3 +104,18 @@ fn c18_a_rollback_is_printed_as_it_goes_and_the_run_ends_failed() {
     /refund {"charge":"c7","why":"409"}
     "#);
 }
+
+#[test]
+fn c18_a_compensation_that_nothing_needs_is_not_shown_as_waiting() {
+    let endpoint = Endpoint::new(|_| Answer::Status(200, r#"{"success":true,"id":"c7"}"#));
+    let workspace = Workspace::new();
+    workspace.write("w.toml", order(&endpoint.url("")));
+    workspace.well(&["run", "w.toml"]);
+    let run = workspace.newest();
+    let shown = workspace.well(&["inspect", &run]);
+    assert!(shown.contains("  refund   not needed  compensates charge\n"), "{shown}");
+    let json = workspace.json(&["inspect", &run]);
+    let phases = json["steps"].as_array().unwrap().iter().map(|step| step["phase"].as_str());
+    let done = ["succeeded", "succeeded", "succeeded", "not_needed", "not_needed"];
+    assert_eq!(phases.collect::<Vec<_>>(), done.map(Some));
+}

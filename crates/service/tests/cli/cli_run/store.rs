@@ -323,6 +323,11 @@ fn runs_are_found_by_key_code_and_time_and_dealt_with_together() {
     for key in ["order 7", "order 8"] {
         workspace.run(&["run", "w.toml", "--key", key]);
     }
+    let letters = workspace.well(&["dlq", "list", "--since", "1h"]);
+    assert_eq!(letters.lines().count(), 4, "{letters}");
+    assert!(letters.lines().next().unwrap().ends_with("STATUS   MESSAGE"), "{letters}");
+    assert!(letters.contains("HTTP 503 Service Unavailable: busy"), "{letters}");
+    assert_eq!(workspace.well(&["dlq", "list", "--until", "1h"]), "No dead letters.\n");
     let found = |filters: &[&str]| {
         let listed = workspace.json(&[&["list"], filters].concat());
         let keys = listed["runs"].as_array().unwrap().iter();

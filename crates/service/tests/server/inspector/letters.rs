@@ -13,6 +13,12 @@ fn c18_a_letter_is_redriven_and_says_so() {
     page.work_off(&one("bad", "broken", &tries(1)), &json!({ "says": "card declined" }));
     page.open("#/letters");
     page.finds(ROWS, 1);
+    page.says(&format!("{ROWS} .c-message"), "card declined");
+    page.browser.run(
+        "const field = document.getElementById('within'); field.value = '1'; \
+         field.dispatchEvent(new Event('change', { bubbles: true }))",
+    );
+    assert_eq!(page.value("location.hash"), "#/letters?within=1");
     page.says(&format!("{ROWS} .phase"), "waiting");
     page.says("#waiting", "1");
     page.browser.click("[data-do=redrive]");

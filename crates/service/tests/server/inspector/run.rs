@@ -173,6 +173,8 @@ fn the_graph_shows_steps_edges_and_phases() {
         said,
         ["succeeded", "succeeded · 3 attempts", "succeeded · 3 tasks", "failed", "succeeded"]
     );
+    let events = page.texts(".events .what");
+    assert!(events.iter().any(|what| what.contains(" → handler, after a failure")), "{events:?}");
     page.finds(".edge.after", 4);
     page.finds(".edge.route", 1);
     // Whatever follows stands further along.

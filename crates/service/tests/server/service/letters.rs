@@ -58,6 +58,13 @@ async fn c18_a_letter_is_listed_shown_and_redriven_once() {
     let letter = listed["letters"][0]["letter"].as_str().unwrap().to_owned();
     assert_eq!(letter, format!("{run}/0/0"));
     assert_eq!(listed["letters"][0]["code"], "400");
+    assert_eq!(listed["letters"][0]["message"], "no such account");
+    let at = listed["letters"][0]["failed_at"].as_str().unwrap();
+    for (bound, found) in [("since", 1), ("until", 0)] {
+        let page = served.client.get(&format!("/v1/letters?{bound}={at}")).await.expect(200);
+        assert_eq!(page["letters"].as_array().unwrap().len(), found, "{bound}");
+    }
+    assert_eq!(served.client.get("/v1/letters?since=lately").await.status, 400);
     let shown = served.client.get(&format!("/v1/letters/{letter}")).await.expect(200);
     assert_eq!((&shown["step"], &shown["attempts"]), (&json!("s"), &json!(1)));
     assert_eq!(shown["payload"], json!({ "of": { "says": "***" } }));
