@@ -11,6 +11,7 @@ use super::guards::{Guards, State};
 use super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::queue::Queue;
 use super::records::{Page, Records};
+use super::reports::StoredReport;
 use super::requests::{Record, Requests};
 use super::run_index::RunIndex;
 use super::seam::{Answer, QueueRow, Request, ResultRow, Snapshot, Store, StoreError};
@@ -67,6 +68,7 @@ struct MemoryRecords {
     keys: BTreeMap<String, RunId>,
     letters: BTreeMap<LetterId, StoredLetter>,
     definitions: BTreeMap<String, StoredDefinition>,
+    reports: BTreeMap<String, StoredReport>,
 }
 
 #[derive(Debug, Default)]
@@ -191,6 +193,20 @@ impl Records for MemoryRecords {
     fn put_definition(&mut self, stored: &StoredDefinition, _: bool) -> Result<(), StoreError> {
         self.definitions.insert(stored.definition.name.clone(), stored.clone());
         Ok(())
+    }
+
+    fn put_report(&mut self, stored: &StoredReport) -> Result<(), StoreError> {
+        self.reports.insert(stored.report.node.clone(), stored.clone());
+        Ok(())
+    }
+
+    fn remove_report(&mut self, node: &str) -> Result<(), StoreError> {
+        self.reports.remove(node);
+        Ok(())
+    }
+
+    fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        Ok(self.reports.values().cloned().collect())
     }
 
     fn definitions(

@@ -22,7 +22,7 @@
 //! | `seam.rs`, `seam/queue.rs` | the types that those carry |
 //! | `letters.rs`, `listing.rs` | the types for dead letters, and for lists and counts of runs |
 //! | `requests.rs` | what a store does with each request, whatever it keeps its records on |
-//! | `retention.rs`, `definitions.rs` | the same for dead letters, archiving and pruning, and for workflow definitions |
+//! | `retention.rs`, `definitions.rs`, `reports.rs` | the same for dead letters, archiving and pruning, for workflow definitions, and for what nodes report |
 //! | `guards.rs` | what a commit does to the guards of actions, and which commits they hold back |
 //! | `records.rs` | the trait through which those files read and write records |
 //! | `queue.rs`, `queue/row.rs` | claims, leases and renewals, on queue rows in memory |
@@ -49,6 +49,7 @@ mod queue;
 mod records;
 #[cfg(feature = "redb")]
 pub mod redb;
+mod reports;
 mod requests;
 mod retention;
 mod run_index;
@@ -68,5 +69,6 @@ unstable! {
     use retention::{Archived};
     use letters::{LetterRow, Discarded};
     use definitions::{Defined, Definition, StoredDefinition};
+    use reports::{Report, StoredReport};
     use seam::{Answer, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired, ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange, QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, Snapshot, Tail};
 }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::definitions::StoredDefinition;
 use super::guards::State;
 use super::letters::{LetterFilter, LetterHead, StoredLetter};
+use super::reports::StoredReport;
 use super::requests::Record;
 use super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
 use crate::run::{LetterId, RunId, TaskId, Version};
@@ -70,6 +71,11 @@ pub(super) trait Records {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<StoredDefinition>, StoreError>;
+    /// Stores a report in place of the node's last one.
+    fn put_report(&mut self, stored: &StoredReport) -> Result<(), StoreError>;
+    fn remove_report(&mut self, node: &str) -> Result<(), StoreError>;
+    /// The reports by node, without damaged ones.
+    fn reports(&self) -> Result<Vec<StoredReport>, StoreError>;
     /// Removes a run and all that belongs to it, but for its queue rows.
     fn remove_run(&mut self, run: RunId, record: &Record) -> Result<(), StoreError>;
     /// Records by run, from the one after `after`; damaged runs apart.

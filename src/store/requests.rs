@@ -182,6 +182,11 @@ impl<S: Records> Requests<'_, S> {
             Request::Definitions { after, limit } => {
                 Answer::Definitions(self.records.definitions(after.as_deref(), *limit)?)
             }
+            Request::Report(report) => {
+                self.report(report)?;
+                Answer::Report
+            }
+            Request::Reports => Answer::Reports(self.records.reports()?),
         })
     }
 

@@ -214,6 +214,7 @@ fn requests() -> Vec<Request> {
         Request::Guards,
         Request::Definition("work".to_owned()),
         Request::Definitions { after: None, limit: 10 },
+        Request::Reports,
     ];
     for n in 0..RUNS {
         all.push(Request::Load { run: run(n), after: None });

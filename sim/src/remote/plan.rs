@@ -68,6 +68,8 @@ pub enum StoreOp {
     Define,
     /// `definitions` and `definition`.
     Definitions,
+    /// `report` and `reports`.
+    Reports,
 }
 
 impl StoreOp {
@@ -92,6 +94,7 @@ impl StoreOp {
             Request::Guards => Self::Guards,
             Request::Define(_) => Self::Define,
             Request::Definition(_) | Request::Definitions { .. } => Self::Definitions,
+            Request::Report(_) | Request::Reports => Self::Reports,
         }
     }
 }

@@ -20,8 +20,9 @@ use retrial::run::{Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
     Answer, Archived, AskRuns, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed,
     Create, Created, Defined, Definition, Discarded, Expired, Fence, GuardRow, Heartbeat, Holding,
-    Letters, Listed, Loaded, Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, Request,
-    ResultRow, RunCursor, RunFilter, RunPhase, Store, StoreError, StoredDefinition, Tail, Tally,
+    Letters, Listed, Loaded, Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, Report,
+    Request, ResultRow, RunCursor, RunFilter, RunPhase, Store, StoreError, StoredDefinition,
+    StoredReport, Tail, Tally,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -154,6 +155,11 @@ impl Store for Stub {
             }
             Request::Define(definition) => {
                 Answer::Define(Defined { revision: definition.text.len() as u64, at: AT })
+            }
+            Request::Report(_) => Answer::Report,
+            Request::Reports => {
+                let report = Report { node: "a".to_owned(), body: Bytes::from_static(b"\xff") };
+                Answer::Reports(vec![StoredReport { report, at: AT }])
             }
             Request::Definition(name) => Answer::Definition(Some(Self::definition(name))),
             Request::Definitions { after, limit } => {

@@ -1,10 +1,10 @@
-//! Workflow definitions by name.
+//! Workflow definitions by name, and what nodes report.
 
 use bytes::Bytes;
 
 use super::Harness;
 use super::kit::{Bench, SOON, Wrong, matched, same};
-use crate::store::{Defined, Definition, Store, StoredDefinition};
+use crate::store::{Defined, Definition, Report, Store, StoredDefinition};
 
 type Held = Result<(), Wrong>;
 
@@ -71,5 +71,24 @@ pub(super) async fn definitions_come_in_pages_by_name<H: Harness>(b: Bench<'_, H
     same!(b.names(Some("q"), 9).await?, ["ship", "äpfel"]);
     same!(b.names(Some("äpfel"), 9).await?, Vec::<String>::new());
     same!(b.names(None, 0).await?, Vec::<String>::new());
+    Ok(())
+}
+
+/// A node's report takes the place of its last one.
+pub(super) async fn reports_are_kept_by_node<H: Harness>(b: Bench<'_, H>) -> Held {
+    let report = |node: &str, body: &'static [u8]| Report {
+        node: node.to_owned(),
+        body: Bytes::from_static(body),
+    };
+    same!(b.store().reports().await?, vec![]);
+    let all = [report("b", b"first"), report("a\0", b"\xff\x00"), report("b", b"second")];
+    for report in &all {
+        b.store().report(report.clone()).await?;
+        b.sleep(SOON).await;
+    }
+    b.harness.reopen().await;
+    let kept = b.store().reports().await?;
+    same!(kept.iter().map(|kept| &kept.report).collect::<Vec<_>>(), vec![&all[1], &all[2]]);
+    same!(kept[0].at < kept[1].at, true);
     Ok(())
 }

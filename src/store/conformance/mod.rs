@@ -131,5 +131,6 @@ pub fn cases<H: Harness>() -> Vec<Case<H>> {
         listing::a_tally_follows_the_runs,
         definitions::definitions_keep_revisions,
         definitions::definitions_come_in_pages_by_name,
+        definitions::reports_are_kept_by_node,
     ]
 }

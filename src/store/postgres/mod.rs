@@ -47,6 +47,7 @@ mod pages;
 mod read;
 mod reader;
 mod records;
+mod reports;
 mod rows;
 mod server;
 mod session;
@@ -212,6 +213,10 @@ impl<R: Runtime> Store for PostgresStore<R> {
                 .in_time(&self.runtime, claim::expired(&self.server, *limit))
                 .await
                 .map(Answer::Expired),
+            Request::Report(report) => {
+                let put = async { Ok(reports::put(&self.server, report).await?) };
+                self.server.in_time(&self.runtime, put).await.map(|()| Answer::Report)
+            }
             Request::Load { run, .. } | Request::Queue(run) => self.load(*run, request).await,
             Request::Clock
             | Request::Heads { .. }
@@ -221,7 +226,8 @@ impl<R: Runtime> Store for PostgresStore<R> {
             | Request::Tally
             | Request::Guards
             | Request::Definition(_)
-            | Request::Definitions { .. } => {
+            | Request::Definitions { .. }
+            | Request::Reports => {
                 self.server
                     .in_time(&self.runtime, async { read::read(&self.server, &request).await? })
                     .await

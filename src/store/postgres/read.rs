@@ -10,6 +10,7 @@ use super::error::Failed;
 use super::layout::{nanos, time};
 use super::lists;
 use super::records::PgRecords;
+use super::reports;
 use super::server::{NOW, Server};
 use super::session::Session;
 use super::working_set::{Missing, WorkingSet};
@@ -56,6 +57,7 @@ pub(super) async fn read(
     let answer = match request {
         Request::List(ask) => Ok(Answer::List(lists::list(session, now, ask).await?)),
         Request::Tally => Ok(Answer::Tally(lists::tally(session, now).await?)),
+        Request::Reports => Ok(Answer::Reports(reports::all(session).await?)),
         Request::Guards => Ok(Answer::Guards(lists::guards(session, now).await?)),
         _ => load_and_answer(session, now, request).await?,
     };

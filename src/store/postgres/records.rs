@@ -7,6 +7,7 @@ use super::super::definitions::StoredDefinition;
 use super::super::guards::State;
 use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::records::{Page, Records};
+use super::super::reports::StoredReport;
 use super::super::requests::Record;
 use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
 use super::working_set::{Checked, Missing, WorkingSet};
@@ -205,6 +206,19 @@ impl Records for PgRecords<'_> {
     fn put_definition(&mut self, stored: &StoredDefinition, _: bool) -> Result<(), StoreError> {
         self.changes.definitions.push(stored.clone());
         Ok(())
+    }
+
+    /// SQL of their own writes and reads reports.
+    fn put_report(&mut self, _: &StoredReport) -> Result<(), StoreError> {
+        Err(StoreError::NotDone("reports are written apart".into()))
+    }
+
+    fn remove_report(&mut self, _: &str) -> Result<(), StoreError> {
+        Err(StoreError::NotDone("reports are removed apart".into()))
+    }
+
+    fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        Err(StoreError::NotDone("reports are read apart".into()))
     }
 
     fn definitions(

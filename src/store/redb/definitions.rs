@@ -112,7 +112,12 @@ impl RedbRecords<'_> {
     }
 
     fn definitions(&self) -> Result<CheckedTable<'_>, StoreError> {
-        CheckedTable::open(self.txn, TABLE).map_err(|error| match error {
+        self.table_in_use(TABLE)
+    }
+
+    /// A table that there is only once something was written to it.
+    pub(super) fn table_in_use(&self, name: &'static str) -> Result<CheckedTable<'_>, StoreError> {
+        CheckedTable::open(self.txn, name).map_err(|error| match error {
             TableError::Storage(error) => self.fail(error),
             other => self.fail(StorageError::Corrupted(other.to_string())),
         })

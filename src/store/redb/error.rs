@@ -1,8 +1,10 @@
 use std::io::{self, ErrorKind};
 
 use redb::{DatabaseError, StorageError};
+use serde::de::DeserializeOwned;
 
 use super::super::seam::StoreError;
+use crate::run::RunId;
 
 /// Why a store could not be opened. Each error names the place and says what to do. Opening never
 /// overwrites a file that it could not read.
@@ -116,4 +118,17 @@ pub(super) fn before_commit(error: StorageError) -> StoreError {
 /// A read past the end or of invalid data is the file's fault, not the disk's.
 fn is_damage(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::UnexpectedEof | ErrorKind::InvalidData)
+}
+
+/// A run's record is damaged.
+pub(super) fn broken(run: RunId, what: &str) -> StoreError {
+    StoreError::Broken(format!("run {run}: {what}"))
+}
+
+pub(super) fn parse<T: DeserializeOwned>(
+    run: RunId,
+    what: &str,
+    value: &[u8],
+) -> Result<T, StoreError> {
+    serde_json::from_slice(value).map_err(|_| broken(run, what))
 }

@@ -21,6 +21,7 @@ mod meta;
 mod open;
 mod pages;
 mod records;
+mod reports;
 mod silent;
 mod writer;
 

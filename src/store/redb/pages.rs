@@ -6,8 +6,9 @@ use super::super::letters::{LetterFilter, LetterHead};
 use super::super::records::Page;
 use super::super::seam::StoreError;
 use super::checked_table::Fault;
+use super::error::parse;
 use super::layout::{letter_key, letter_of, read_headed, run_of};
-use super::records::{RECORD, RedbRecords, parse};
+use super::records::{RECORD, RedbRecords};
 use crate::run::{LetterId, RunId};
 
 impl RedbRecords<'_> {

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use redb::{StorageError, TableError, WriteTransaction};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::super::definitions::StoredDefinition;
 use super::super::guards::State;
 use super::super::letters::{LetterFilter, LetterHead, StoredLetter};
 use super::super::records::{Page, Records};
+use super::super::reports::StoredReport;
 use super::super::requests::Record;
 use super::super::seam::{QueueRow, ResultRow, Snapshot, StoreError};
 use super::checked_table::{CheckedTable, Fault, Row};
-use super::error::before_commit;
+use super::error::{before_commit, broken, parse};
 use super::layout::{
     FORMAT, Totals, event_key, headed, letter_key, letter_of, read_letter, read_result,
     read_snapshot, result_key, result_value, row_key, run_of, snapshot_value,
@@ -145,18 +145,6 @@ impl<'txn> RedbRecords<'txn> {
         let rows = table.range(from, to).map_err(|error| self.fail(error))?;
         rows.map(|row| self.read(what, row)).collect()
     }
-}
-
-fn broken(run: RunId, what: &str) -> StoreError {
-    StoreError::Broken(format!("run {run}: {what}"))
-}
-
-pub(super) fn parse<T: DeserializeOwned>(
-    run: RunId,
-    what: &str,
-    value: &[u8],
-) -> Result<T, StoreError> {
-    serde_json::from_slice(value).map_err(|_| broken(run, what))
 }
 
 impl Records for RedbRecords<'_> {
@@ -353,6 +341,18 @@ impl Records for RedbRecords<'_> {
         is_new: bool,
     ) -> Result<(), StoreError> {
         self.write_definition(stored, is_new)
+    }
+
+    fn put_report(&mut self, stored: &StoredReport) -> Result<(), StoreError> {
+        self.write_report(stored)
+    }
+
+    fn remove_report(&mut self, node: &str) -> Result<(), StoreError> {
+        self.delete_report(node)
+    }
+
+    fn reports(&self) -> Result<Vec<StoredReport>, StoreError> {
+        self.read_reports()
     }
 
     fn definitions(

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::super::definitions::{Defined, Definition, StoredDefinition};
 use super::super::letters::{AskLetters, Discarded, Letters, StoredLetter};
 use super::super::listing::{AskRuns, Heads, Listed, Tally};
+use super::super::reports::{Report, StoredReport};
 use super::super::retention::{Archived, Prune, Pruned};
 use super::{
     Claim, Claimed, Commit, Committed, Create, Created, Expired, GuardRow, Holding, Loaded,
@@ -149,6 +150,12 @@ requests! {
     /// Definitions in the order of their names, from the one after `after`.
     definitions: Definitions { after: Option<String>, limit: usize }
         => (page: Vec<StoredDefinition>);
+
+    /// Stores what a node reports of itself, in place of its last report.
+    report: Report(report: Report) => ();
+
+    /// What nodes reported last, by the node's name. A damaged report is left out.
+    reports: Reports => (reports: Vec<StoredReport>);
 }
 
 /// The request reached something that did not understand it, so it may have had any effect.

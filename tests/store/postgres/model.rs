@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use retrial::run::Token;
-use retrial::store::{Answer, MemoryStore, PostgresOptions, Request};
+use retrial::store::{Answer, MemoryStore, PostgresOptions, Report, Request, Store as _};
 use retrial::time::{Nanos, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -82,7 +82,7 @@ async fn turned_schema() -> (PostgresOptions, Client) {
 async fn empty(client: &Client) {
     let all = "DELETE FROM runs; DELETE FROM submissions; DELETE FROM events; DELETE FROM results;
         DELETE FROM snapshots; DELETE FROM letters; DELETE FROM queue; DELETE FROM guards;
-        DELETE FROM claims; DELETE FROM definitions; UPDATE clock SET ahead = 0, seen = 0";
+        DELETE FROM claims; DELETE FROM definitions; DELETE FROM reports; UPDATE clock SET ahead = 0, seen = 0";
     client.batch_execute(all).await.unwrap();
 }
 
@@ -143,4 +143,31 @@ fn the_postgres_store_answers_as_the_memory_store() {
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
 fn the_postgres_store_answers_as_the_memory_store_to_other_scripts() {
     check_many();
+}
+
+/// A report is kept for two days, whatever its node does then.
+#[tokio::test]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+async fn c16_reports_of_nodes_that_are_gone_are_removed() {
+    let (options, client) = turned_schema().await;
+    let runtime = Turned::at(START);
+    let memory = MemoryStore::starting_at(runtime.clone(), Timestamp::from_nanos(START));
+    turn(&client, START).await;
+    let postgres = connect(&options).await;
+    let report = |node: &str| Report { node: node.to_owned(), body: "counts".into() };
+    let (kept, moment) = (Report::KEPT.get(), 1_000);
+    let mut now = START;
+    for (node, later, left) in
+        [("a", 0, vec!["a"]), ("b", kept, vec!["a", "b"]), ("c", moment, vec!["b", "c"])]
+    {
+        now += later;
+        runtime.turn(Nanos::new(later));
+        turn(&client, now).await;
+        memory.report(report(node)).await.unwrap();
+        postgres.report(report(node)).await.unwrap();
+        let found = memory.reports().await.unwrap();
+        assert_eq!(found, postgres.reports().await.unwrap());
+        assert_eq!(found.iter().map(|kept| &*kept.report.node).collect::<Vec<_>>(), left);
+    }
+    postgres.close().await;
 }

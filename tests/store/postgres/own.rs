@@ -294,10 +294,10 @@ async fn tables_that_need_a_later_release_are_refused() {
     inside(&options).await.batch_execute(later).await.unwrap();
     // As long as they say that this one may, it works on them.
     connect(&options).await.close().await;
-    inside(&options).await.batch_execute("UPDATE compatible SET oldest = 3").await.unwrap();
+    inside(&options).await.batch_execute("UPDATE compatible SET oldest = 4").await.unwrap();
     let refused = PostgresStore::connect(TokioRuntime::current(), options).await.unwrap_err();
     assert!(
-        matches!(refused, ConnectError::Newer { found: 99, known: 2, oldest: 3, .. }),
+        matches!(refused, ConnectError::Newer { found: 99, known: 3, oldest: 4, .. }),
         "{refused}"
     );
     assert!(refused.to_string().contains("newer Retrial"), "{refused}");

@@ -12,7 +12,7 @@ use retrial::store::{
     Answer, Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
     ExpiredTask, Fence, Hold, Holder, Holding, LetterHead, LetterStatus, Loaded, QueueChange,
     QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, RunPhase, Snapshot,
-    StoredDefinition, StoredLetter, Tail,
+    StoredDefinition, StoredLetter, StoredReport, Tail,
 };
 use retrial::time::Timestamp;
 use retrial::workflow::Need;
@@ -25,6 +25,7 @@ pub(crate) struct Naive {
     keys: BTreeMap<String, RunId>,
     letters: BTreeMap<LetterId, StoredLetter>,
     definitions: Vec<StoredDefinition>,
+    reports: BTreeMap<String, StoredReport>,
     pub(super) rows: Vec<Row>,
     claims: Vec<(Claim, Claimed)>,
     pub(super) waited: u64,
@@ -123,6 +124,7 @@ impl Naive {
             keys: BTreeMap::new(),
             letters: BTreeMap::new(),
             definitions: Vec::new(),
+            reports: BTreeMap::new(),
             rows: Vec::new(),
             claims: Vec::new(),
             waited: 0,
@@ -157,6 +159,12 @@ impl Naive {
             Request::Prune(prune) => Answer::Prune(self.prune(prune)),
             Request::List(ask) => Answer::List(self.list(ask)),
             Request::Tally => Answer::Tally(self.tally()),
+            Request::Report(report) => {
+                let stored = StoredReport { report: report.clone(), at: self.now };
+                self.reports.insert(report.node.clone(), stored);
+                Answer::Report
+            }
+            Request::Reports => Answer::Reports(self.reports.values().cloned().collect()),
             Request::Define(definition) => Answer::Define(self.define(definition)),
             Request::Definition(name) => Answer::Definition(self.definition(name)),
             Request::Definitions { after, limit } => {

@@ -12,7 +12,8 @@ use retrial::run::{Digest, LetterId, Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
     Answer, AskLetters, AskRuns, Claim, ClaimId, Commit, CommitId, Committed, Create, Created,
     Definition, Fence, Guarding, Heartbeat, Holder, Holding, LetterFilter, LetterRow, Prune,
-    QueueChange, Request, ResultRow, RunCursor, RunFilter, RunHead, RunPhase, Store, StoreError,
+    QueueChange, Report, Request, ResultRow, RunCursor, RunFilter, RunHead, RunPhase, Store,
+    StoreError,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -158,6 +159,10 @@ impl Script {
             25 | 26 => Request::List(self.ask_runs(d)),
             27 => Request::Tally,
             28 if d[0].is_multiple_of(2) => Request::Define(Self::definition(d)),
+            28 if d[0].is_multiple_of(5) => {
+                let body = format!("report {}", self.asked).into();
+                Request::Report(Report { node: name(d[1]), body })
+            }
             28 if d[0].is_multiple_of(3) => Request::Definition(name(d[1])),
             28 => {
                 let after = d[1].is_multiple_of(2).then(|| name(d[2]));
@@ -220,6 +225,7 @@ impl Script {
         let list = AskRuns { before: None, limit: 9, filter: RunFilter::default() };
         runs.chain([Request::Heads { after: None, limit: 9 }, letters, Request::List(list)])
             .chain([Request::Tally, Request::Definitions { after: None, limit: 9 }])
+            .chain([Request::Reports])
     }
 
     fn some_version(&self, d: [u64; 12]) -> Option<Version> {

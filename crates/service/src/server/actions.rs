@@ -82,22 +82,24 @@ impl Rate {
             "retry_rate": share(self.retries, attempts),
             "error_rate": share(failed, attempts),
             "guards": null,
+            "recent": null,
         })
     }
 }
 
 /// `name`, or [`OTHER`] if there are too many names already.
-fn known<T>(among: &BTreeMap<String, T>, name: String, most: usize) -> String {
+pub(super) fn known<T>(among: &BTreeMap<String, T>, name: String, most: usize) -> String {
     if among.contains_key(&name) || among.len() < most { name } else { OTHER.to_owned() }
 }
 
 /// A fraction for output only.
 #[expect(clippy::cast_precision_loss, reason = "a rate is shown, nothing is computed from it")]
-fn share(part: u64, whole: u64) -> f64 {
+pub(super) fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// This node's counts for each action, and the state of its guards in the store.
+/// This node's counts for each action, those of all nodes in the last hour and day, and the state of
+/// its guards in the store.
 pub(super) async fn list<W: World>(
     State(service): State<SharedState<W>>,
 ) -> Result<Response, Problem> {
@@ -109,6 +111,13 @@ pub(super) async fn list<W: World>(
             Some(standing) => guards(&standing),
             None => json!({ "damaged": true }),
         };
+    }
+    let recent = service.recent().await?;
+    for name in recent.names() {
+        all.entry(name.clone()).or_insert_with_key(|name| Rate::default().to_json(name));
+    }
+    for (name, shown) in &mut all {
+        shown["recent"] = recent.of(name);
     }
     Ok(ok(&json!({ "actions": all.into_values().collect::<Vec<_>>() })))
 }

@@ -27,6 +27,7 @@ mod monitor;
 mod openapi;
 mod problem;
 mod prune;
+mod recent;
 mod routes;
 mod run_quotas;
 mod runs;

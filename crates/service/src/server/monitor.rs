@@ -12,6 +12,7 @@ use metrics_exporter_prometheus::{
 use tokio::sync::Notify;
 
 use super::actions::Rates;
+use super::recent::Recent;
 use retrial::observe::metrics::Metrics;
 use retrial::observe::{Notice, Observer};
 use retrial::time::Nanos;
@@ -37,6 +38,7 @@ pub struct Monitor {
     handle: PrometheusHandle,
     metrics: Metrics,
     pub(super) rates: Rates,
+    pub(super) recent: Recent,
     /// Notified of every event on this node.
     pub(super) news: Notify,
 }
@@ -66,6 +68,7 @@ impl Monitor {
             handle,
             metrics,
             rates: Rates::default(),
+            recent: Recent::default(),
             news: Notify::new(),
         }))
     }
@@ -124,6 +127,7 @@ impl Observer for Monitor {
     fn tell(&self, notice: &Notice<'_>) {
         with_local_recorder(&self.recorder, || self.metrics.tell(notice));
         self.rates.take(notice);
+        self.recent.take(notice);
         self.news.notify_waiters();
     }
 }

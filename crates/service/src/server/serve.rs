@@ -32,6 +32,10 @@ const PAUSE: Nanos = Nanos::from_secs(1);
 const SEND_BUFFER: usize = 64 * 1024;
 /// How often the histograms' buffers are drained.
 const UPKEEP: Nanos = Nanos::from_secs(5);
+/// A node's counts are stored once in so many rounds of that.
+const ROUNDS_OF_REPORT: u64 = 6;
+/// How long the last report may take at shutdown.
+const LAST_REPORT: Nanos = Nanos::from_secs(1);
 
 /// Why a service does not start.
 #[derive(Debug, thiserror::Error)]
@@ -102,6 +106,12 @@ impl<W: World> Service<W> {
             }
         };
         both(drained, service.engine.clone().shutdown()).await;
+        let end = runtime.now().after(LAST_REPORT);
+        tokio::select! {
+            biased;
+            () = service.report_recent() => {}
+            () = runtime.sleep_until(end) => {}
+        }
         Ok(())
     }
 }
@@ -138,10 +148,14 @@ async fn next<W: World>(
 }
 
 async fn keep_up<W: World>(service: &ServiceState<W>) {
-    loop {
+    service.resume_recent().await;
+    for round in 1_u64.. {
         let runtime = service.engine.runtime();
         runtime.sleep_until(runtime.now().after(UPKEEP)).await;
         service.monitor.upkeep();
+        if round.is_multiple_of(ROUNDS_OF_REPORT) {
+            service.report_recent().await;
+        }
     }
 }
 

@@ -13,6 +13,9 @@ use retrial::time::Nanos;
 /// The settings of a service. The defaults suit a service on loopback for the users of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
+    /// The node's name, under which its counts are kept in the store. Nodes of one store need different
+    /// names. Without one it is `node`.
+    pub node: Option<String>,
     /// A token that requests send as `Authorization: Bearer`, whose role is [`Role::Admin`]. One or
     /// `tokens` is required unless the service listens on loopback.
     ///

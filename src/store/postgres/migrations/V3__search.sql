@@ -3,3 +3,11 @@
 ALTER TABLE runs ADD COLUMN fields jsonb;
 CREATE INDEX runs_fields ON runs USING gin (fields jsonb_path_ops) WHERE fields IS NOT NULL;
 ALTER TABLE letters ADD COLUMN failed bigint;
+
+-- What each node reported last of itself.
+CREATE TABLE reports (
+    node text COLLATE "C" PRIMARY KEY,
+    body bytea NOT NULL,
+    at bigint NOT NULL,
+    sum int NOT NULL
+);

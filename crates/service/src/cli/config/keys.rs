@@ -33,10 +33,15 @@ pub(super) const LISTS: [&str; 4] = ["allow_env", "allow_hosts", CA_FILE, "funct
 pub(super) const TRACES: &str = "traces";
 
 /// Every setting, in the order in which they are shown.
-pub(crate) const KEYS: [Key; 37] = [
+pub(crate) const KEYS: [Key; 38] = [
     key("store", Some(".retrial/service.redb"), "the store: a file, or postgres://..."),
     key("store_file", None, "the file that holds `store`, where that has a password in it"),
     key("listen", Some("127.0.0.1:7070"), "the address and port to answer on"),
+    key(
+        "node",
+        None,
+        "the node's name, under which its counts are kept; the machine's name and the port if not set",
+    ),
     key(
         "token_file",
         None,

@@ -41,6 +41,9 @@ pub(crate) struct Configuration {
 
 const NO_TOKEN: &str = "write one to a file of its own (openssl rand -hex 32) and set `token_file` to its path; or make named ones (retrial token new NAME --role submit) and set `tokens_file`";
 
+/// The most characters of a node's name.
+const MAX_NODE: usize = 100;
+
 /// A number without a unit is a length in milliseconds.
 const MILLISECOND: u64 = 1_000_000;
 
@@ -73,6 +76,7 @@ pub(crate) fn read(
     let hosts = r.hosts(listen);
     let network = r.network(lookup).only_to(hosts.clone());
     let service = Settings {
+        node: Some(r.node(listen)),
         token: r.token(),
         tokens: r.tokens(),
         audit: None,
@@ -120,6 +124,17 @@ pub(crate) fn read(
 pub(crate) fn tokens_in(path: &str) -> Result<Tokens, String> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("`{path}` can't be read: {e}"))?;
     Tokens::read(&text).map_err(|e| format!("`{path}`, {e}"))
+}
+
+#[cfg(unix)]
+fn machine_name() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// This system does not say.
+#[cfg(not(unix))]
+fn machine_name() -> String {
+    "node".to_owned()
 }
 
 /// Parses values and collects their diagnostics.
@@ -284,6 +299,18 @@ impl Reader<'_> {
 
     fn path(&mut self, name: &str) -> Option<String> {
         self.read(name, |node| node.name().map(str::to_owned))
+    }
+
+    /// The node's name; without one, the machine's name and the port.
+    fn node(&mut self, listen: Option<SocketAddr>) -> String {
+        let given = self.read("node", |node| {
+            let name = node.name()?;
+            let fits = name.chars().count() <= MAX_NODE && !name.contains(char::is_control);
+            let wrong = || format!("a node's name has at most {MAX_NODE} printable characters");
+            fits.then(|| name.to_owned()).ok_or_else(|| node.place.error(wrong()))
+        });
+        let port = listen.map_or(0, |address| address.port());
+        given.unwrap_or_else(|| format!("{}:{port}", machine_name()))
     }
 
     fn tokens(&mut self) -> Option<Tokens> {

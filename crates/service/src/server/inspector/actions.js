@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h, show } from "./dom.js";
-import { ago, count, many, now, percent, phase } from "./words.js";
+import { ago, count, length, many, now, percent, phase } from "./words.js";
 
 const LOOK = 2_000;
 /// The most actions and codes that are shown.
@@ -30,9 +30,9 @@ export function actions(root, app, signal) {
     const heading = h("h1", { class: "unseen" }, "Actions");
     if (refusal) return show(root, heading, app.refused(refusal));
     if (!found) return show(root, heading, h("p", { class: "empty" }, "Asking for actions …"));
-    if (!found.actions.length) return show(root, heading, h("p", { class: "empty" }, "No action was called since this node started."));
+    if (!found.actions.length) return show(root, heading, h("p", { class: "empty" }, "No action was called in the last day."));
     show(root, heading,
-      h("p", { class: "dim note" }, "Attempts, retries and failures: this node, since it started. Guards: the whole store."),
+      h("p", { class: "dim note" }, "The last hour and day: all nodes of the store. Codes of failures: this node, since it started. Guards: the whole store."),
       h("div", { class: "cards" }, found.actions.slice(0, MOST).map(card)),
       found.actions.length > MOST ? h("p", { class: "dim" }, `and ${count(found.actions.length - MOST)} more`) : null);
   }
@@ -45,15 +45,29 @@ export function actions(root, app, signal) {
 
 function card(action) {
   const codes = Object.entries(action.failures ?? {}).sort((a, b) => b[1] - a[1]);
+  const { hour, day, nodes } = action.recent;
   return h("article", { class: "card", "data-key": action.action },
     h("h2", {}, action.action),
-    action.attempts === undefined ? null : h("div", { class: "rates" },
-      rate("Retry rate", action.retry_rate, `${count(action.retries)} of ${many(action.attempts, "attempt", "attempts")}`, "odd"),
-      rate("Error rate", action.error_rate, `${count(action.failed)} of ${many(action.attempts, "attempt", "attempts")}`, "bad")),
+    h("div", { class: "rates" },
+      rate("Retry rate, last hour", hour.retry_rate, `${count(hour.retries)} of ${many(hour.attempts, "attempt", "attempts")}`, "odd"),
+      rate("Error rate, last hour", hour.error_rate, `${count(hour.failed)} of ${many(hour.attempts, "attempt", "attempts")}`, "bad")),
+    windows([["Last hour", hour], ["Last day", day]]),
+    nodes.length > 1 ? h("details", {}, h("summary", {}, many(nodes.length, "node", "nodes")),
+      windows(nodes.flatMap((node) => [[`${node.node}, hour`, node.hour], [`${node.node}, day`, node.day]]))) : null,
     codes.length ? h("p", { class: "codes" }, codes.slice(0, CODES).map(([code, n]) =>
       h("span", { class: "chip", "data-key": code }, h("code", {}, code), ` ${count(n)}`)),
     codes.length > CODES ? h("span", { class: "dim" }, `and ${codes.length - CODES} more codes`) : null) : null,
-    "guards" in action && action.guards ? guards(action.guards) : null);
+    action.guards ? guards(action.guards) : null);
+}
+
+/// Attempts, their failures, and how long they took.
+function windows(rows) {
+  const took = (seconds) => (seconds === null ? "–" : length(seconds * 1_000));
+  return h("div", { class: "scroll" }, h("table", { class: "windows" },
+    h("thead", {}, h("tr", {}, ["", "Attempts", "a minute", "Failed", "p50", "p90", "p99"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, rows.map(([name, of]) => h("tr", { "data-key": name },
+      h("th", { scope: "row" }, name), h("td", {}, count(of.attempts)), h("td", {}, of.attempts_per_minute.toFixed(of.attempts_per_minute < 10 ? 1 : 0)),
+      h("td", {}, percent(of.error_rate)), ["p50", "p90", "p99"].map((name) => h("td", {}, took(of.took_seconds[name]))))))));
 }
 
 function rate(name, share, said, tone) {

@@ -75,11 +75,20 @@ fn c16_actions_show_their_rates_and_guards() {
     page.finds(".card", 2);
     let broken = &page.texts(".card")[0];
     assert!(broken.starts_with("broken"), "{broken}");
-    for said in ["Retry rate0 %0 of 1 attempt", "Error rate100 %1 of 1 attempt", "400 1"] {
+    for said in [
+        "Retry rate, last hour0 %0 of 1 attempt",
+        "Error rate, last hour100 %1 of 1 attempt",
+        "400 1",
+        "Last day1",
+    ] {
         assert!(broken.contains(said), "{said}: {broken}");
     }
     let flaky = &page.texts(".card")[1];
-    for said in ["Retry rate67 %2 of 3 attempts", "Error rate67 %2 of 3 attempts", "503 2"] {
+    for said in [
+        "Retry rate, last hour67 %2 of 3 attempts",
+        "Error rate, last hour67 %2 of 3 attempts",
+        "503 2",
+    ] {
         assert!(flaky.contains(said), "{said}: {flaky}");
     }
     // The page follows what happens.

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::kit::{one, serve, tries};
+use super::kit::{Memory, Served, memory, one, serve, serve_with, tries};
+use retrial_service::server::Settings;
 
 const GUARDED: &str = "
 workflow = \"w\"
@@ -37,6 +38,49 @@ async fn c16_rates_and_metrics_count_what_happened() {
         assert!(text.contains(line), "{line} is missing in\n{text}");
     }
     assert!(text.contains("retrial_attempt_duration_seconds_bucket"), "{text}");
+}
+
+/// The counts of nodes outlive them in the store, where every node finds those of all.
+#[tokio::test]
+async fn c16_the_last_hour_and_day_are_kept_in_the_store_by_node() {
+    let store = memory();
+    let node = async |name: &str| {
+        let settings = Settings { node: Some(name.to_owned()), ..Settings::default() };
+        serve_with(Memory::clone(&store), settings).await
+    };
+    let work = async |node: &Served<Memory>, fails: u64| {
+        let run = node.submit(&one("flaky", &tries(5)), &json!({ "fails": fails })).await;
+        node.ended(&run).await;
+    };
+    let mut first = node("a").await;
+    work(&first, 3).await;
+    first.stopped().await;
+    let mut second = node("b").await;
+    work(&second, 0).await;
+    let recent = |actions: &serde_json::Value| actions["actions"][0]["recent"].clone();
+    let shown = recent(&second.client.get("/v1/actions").await.expect(200));
+    for window in ["hour", "day"] {
+        let all = &shown[window];
+        assert_eq!((&all["attempts"], &all["failed"]), (&json!(5), &json!(3)), "{shown}");
+        assert_eq!((&all["retries"], &all["error_rate"]), (&json!(3), &json!(0.6)));
+        assert!(all["attempts_per_minute"].as_f64().unwrap() > 0.0, "{shown}");
+        assert!(all["took_seconds"]["p99"].as_f64().unwrap() > 0.0, "{shown}");
+        let of = |n: usize| (&shown["nodes"][n]["node"], &shown["nodes"][n][window]["attempts"]);
+        assert_eq!((of(0), of(1)), ((&json!("a"), &json!(4)), (&json!("b"), &json!(1))));
+    }
+    second.stopped().await;
+    // A node of the same name goes on from what it had.
+    let again = node("a").await;
+    work(&again, 1).await;
+    let mut shown = serde_json::Value::Null;
+    for _ in 0..100 {
+        shown = recent(&again.client.get("/v1/actions").await.expect(200));
+        if shown["hour"]["attempts"] == 7 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(shown["nodes"][0]["hour"]["attempts"], 6, "{shown}");
 }
 
 #[tokio::test]
