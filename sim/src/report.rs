@@ -1,6 +1,6 @@
 //! The result of a seed and of a sweep of seeds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use retrial::time::Nanos;
@@ -260,9 +260,10 @@ impl SweepReport {
         }
     }
 
-    /// The summary in words. `again` is the command that reproduces a seed, less the seed.
+    /// The summary in words. `again` is the command that reproduces a seed, less the seed. Of the rare
+    /// cases that were never judged, those are named that runs `may_meet`, or all.
     #[must_use]
-    pub fn words(&self, again: &str) -> String {
+    pub fn words(&self, again: &str, may_meet: Option<&BTreeSet<&str>>) -> String {
         let mut text = String::new();
         let out = &mut text;
         line(out, "seeds", &format!("{} ({})", self.seeds, verdict_words(&self.verdicts)));
@@ -282,7 +283,7 @@ impl SweepReport {
             let found = self.found.get(&oracle).copied().unwrap_or(0);
             let _ = writeln!(out, "  {oracle:<20} {judged:>8} / {found}");
         }
-        self.feature_words(out);
+        self.feature_words(out, may_meet);
         line(out, "fingerprint", &self.fingerprint);
         for seed in &self.failing {
             let _ = writeln!(
@@ -301,22 +302,24 @@ impl SweepReport {
 }
 
 impl SweepReport {
-    /// A user's workflow may have none of them.
-    fn feature_words(&self, out: &mut String) {
-        if self.features.is_empty() {
-            return;
+    fn feature_words(&self, out: &mut String, may_meet: Option<&BTreeSet<&str>>) {
+        let judged = |feature: &str| self.features.get(feature).copied().unwrap_or(0);
+        let may = |feature: &str| may_meet.is_none_or(|may_meet| may_meet.contains(feature));
+        let mut shown = FEATURES.iter().filter(|name| judged(name) > 0 || may(name)).peekable();
+        if shown.peek().is_some() {
+            let _ = writeln!(out, "features judged");
         }
-        let _ = writeln!(out, "features judged");
-        // Bit rot does not depend on workflows.
-        let of_workflows = self.features.keys().any(|feature| !feature.starts_with("rot "));
-        for feature in FEATURES {
-            let judged = self.features.get(feature).copied().unwrap_or(0);
-            if judged == 0 && !of_workflows {
-                continue;
-            }
+        for feature in shown {
+            let judged = judged(feature);
             let note = if judged == 0 { "  never judged" } else { "" };
             let _ = writeln!(out, "  {feature:<20} {judged:>8}{note}");
         }
+    }
+
+    /// The rare cases among these that no seed judged.
+    #[must_use]
+    pub fn never_judged<'f>(&self, may_meet: &BTreeSet<&'f str>) -> Vec<&'f str> {
+        may_meet.iter().copied().filter(|name| !self.features.contains_key(*name)).collect()
     }
 }
 

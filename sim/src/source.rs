@@ -1,8 +1,10 @@
 //! Where scenarios come from: drawn from seeds, or from a user's workflow file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::fault::FaultKind;
+use crate::oracle::features_of;
 use crate::scenario::Scenario;
 use crate::workload;
 use crate::workload::{UserPlan, UserPlanError};
@@ -51,6 +53,15 @@ impl Source {
     #[must_use]
     pub fn is_fault_free(&self) -> bool {
         matches!(self, Self::File { plan, .. } if plan.is_fault_free())
+    }
+
+    /// The rare cases that its runs may meet; `None` for all.
+    #[must_use]
+    pub fn features(&self) -> Option<BTreeSet<&'static str>> {
+        match self {
+            Self::Drawn | Self::More(_) => None,
+            Self::File { plan, .. } => plan.workflow().map(|workflow| features_of(&workflow)),
+        }
     }
 
     /// The command that reproduces a seed, less the seed.

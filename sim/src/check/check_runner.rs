@@ -8,11 +8,13 @@ use std::time::Duration;
 use super::gap::{Gap, Met};
 use super::history_lines;
 use super::invariant::{Invariant, Seen};
-use super::replay::{Selection, Test};
-use super::summary::{Failed, Passed};
+use super::replay::{Selection, Test, page_file};
+use super::summary::{Failed, Passed, write};
 use crate::capsule::{Capsule, Cause, NothingFails};
 use crate::evidence::Evidence;
 use crate::history::History;
+use crate::oracle::features_of;
+use crate::page::Page;
 use crate::records::Records;
 use crate::report::{Breach, SeedReport, SweepReport, Verdict};
 use crate::runtime::{PanicReport, quietly};
@@ -45,6 +47,8 @@ struct WorldRun {
     report: SeedReport,
     history: Option<History>,
     met: Met,
+    /// For a browser, where it was asked for.
+    page: Option<String>,
 }
 
 impl CheckRunner {
@@ -80,12 +84,20 @@ impl CheckRunner {
             let gaps = gaps.into_iter().filter(|(gap, _)| !self.allowed.contains(gap));
             untested.extend(gaps.map(|(gap, text)| format!("{text} (or: .allow([Gap::{gap:?}]))")));
         }
+        let may_meet = self.plan.workflow().map(|w| features_of(&w)).unwrap_or_default();
+        let passed = passed.beside(&may_meet);
         if untested.is_empty() { Ok(passed) } else { Err(Failed::untested(&self.name, &untested)) }
     }
 
     /// Runs one scenario and shows its history, whether or not it fails.
     fn again(&self, scenario: Scenario, capsule: Option<&Capsule>) -> Result<Passed, Failed> {
         let world = self.run_world(scenario, true);
+        if let (Some(file), Some(page)) = (page_file(), &world.page) {
+            match write(&file, page) {
+                Ok(()) => println!("in a browser: {}", file.display()),
+                Err(error) => println!("{}: can't be written: {error}", file.display()),
+            }
+        }
         let lines =
             world.history.as_ref().map(|h| history_lines::lines(h.lines())).unwrap_or_default();
         if world.report.verdict.is_failure() {
@@ -112,12 +124,13 @@ impl CheckRunner {
             .history
             .map(|history| history_lines::lines(history.lines()))
             .unwrap_or_default();
-        Failed::shrunk(&self.name, seed, &capsule, &Test::here())
+        Failed::shrunk(&self.name, seed, &capsule, smallest.page, &Test::here())
     }
 
     /// Runs a scenario on its own thread, and judges it.
     fn run_world(&self, scenario: Scenario, keep: bool) -> WorldRun {
         let (seed, own) = (scenario.seed, Arc::clone(&self.own));
+        let shown = keep.then(|| scenario.clone());
         let (send, received) = channel();
         let records = Records::new(keep, OWN_POLLS);
         let watchdog = records.watchdog.clone();
@@ -127,17 +140,18 @@ impl CheckRunner {
             let _ = send.send(quietly(|| run_with_code(scenario, Some(own), &records)));
         });
         let report = match started.ok().and_then(|_| wait(self.watchdog, &received, &watchdog)) {
-            Some(Ok(ran)) => return self.judged(ran),
+            Some(Ok(ran)) => return self.judged(ran, shown.as_ref()),
             // Outside of the world: a custom backoff is asked how long a run may take.
             Some(Err(panic)) => {
                 SeedReport::broken_off(seed, Verdict::Panicked, HARNESS, at_its_place(&panic))
             }
             None => given_up(seed, self.watchdog),
         };
-        WorldRun { report, history: None, met: Met::default() }
+        WorldRun { report, history: None, met: Met::default(), page: None }
     }
 
-    fn judged(&self, ran: ScenarioRun) -> WorldRun {
+    /// Of what is `shown` there is a page.
+    fn judged(&self, ran: ScenarioRun, shown: Option<&Scenario>) -> WorldRun {
         let ScenarioRun { mut report, history, evidence } = ran;
         let mut found = Vec::new();
         let met = evidence.as_ref().map(Met::of).unwrap_or_default();
@@ -151,7 +165,9 @@ impl CheckRunner {
             report.verdict = report.verdict.max(Verdict::Wrong);
             report.breaches.splice(0..0, found);
         }
-        WorldRun { report, history: Some(history), met }
+        let ran = ScenarioRun { report, history, evidence };
+        let page = shown.map(|scenario| Page::of(scenario, &ran).html());
+        WorldRun { report: ran.report, history: Some(ran.history), met, page }
     }
 
     /// The faults of the user's code, the root cause first.

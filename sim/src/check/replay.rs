@@ -10,6 +10,8 @@ use crate::capsule::Capsule;
 const SEED: &str = "RETRIAL_SEED";
 /// How many seeds, or which: `1000` or `200..300`.
 const SEEDS: &str = "RETRIAL_SEEDS";
+/// Where the page of one seed or capsule is written.
+const PAGE: &str = "RETRIAL_PAGE";
 /// Replays a capsule's scenario.
 const CAPSULE: &str = "RETRIAL_CAPSULE";
 
@@ -38,6 +40,11 @@ pub(super) fn selection(name: &str, seeds: u64) -> Result<Selection, String> {
         Some(text) => range(&text).map(Selection::Seeds),
         None => Ok(Selection::Seeds((0..seeds).collect())),
     }
+}
+
+/// The file for the page of what runs alone, if one is asked for.
+pub(super) fn page_file() -> Option<PathBuf> {
+    env::var_os(PAGE).map(PathBuf::from)
 }
 
 fn number(name: &str, text: &OsString) -> Result<u64, String> {

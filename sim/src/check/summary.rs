@@ -1,6 +1,6 @@
 //! The result of a check, for a reader.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -26,6 +26,8 @@ pub struct Passed {
     pub drawn: BTreeMap<String, u64>,
     /// How often each own fault struck.
     pub struck: BTreeMap<String, u64>,
+    /// The rare cases that the workflow's runs may meet, and that no seed judged.
+    pub never_judged: Vec<&'static str>,
 }
 
 impl Passed {
@@ -35,7 +37,12 @@ impl Passed {
         drawn: BTreeMap<String, u64>,
         struck: BTreeMap<String, u64>,
     ) -> Self {
-        Self { name: name.to_owned(), report, drawn, struck }
+        Self { name: name.to_owned(), report, drawn, struck, never_judged: Vec::new() }
+    }
+
+    /// Names what was not judged of what runs may meet.
+    pub(super) fn beside(self, may_meet: &BTreeSet<&'static str>) -> Self {
+        Self { never_judged: self.report.never_judged(may_meet), ..self }
     }
 
     /// The gaps: parts that should have been tested and were not.
@@ -53,7 +60,8 @@ impl Passed {
     }
 }
 
-/// One line, and one more for each kind of fault that was drawn and never struck.
+/// One line, one more for each kind of fault that was drawn and never struck, and one for the rare
+/// cases that no seed judged.
 impl fmt::Display for Passed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, report, struck, .. } = self;
@@ -68,7 +76,10 @@ impl fmt::Display for Passed {
                 write!(f, "\n  the fault {kind} was drawn {drawn} times and never struck")?;
             }
         }
-        Ok(())
+        match self.never_judged.is_empty() {
+            true => Ok(()),
+            false => write!(f, "\n  never judged: {}", self.never_judged.join(", ")),
+        }
     }
 }
 
@@ -90,6 +101,8 @@ pub struct Details {
     pub file: Option<PathBuf>,
     /// How far it was shrunk.
     pub shrinking: Option<Shrinking>,
+    /// The page of the smallest world, for a browser.
+    pub page: Option<PathBuf>,
     /// The history of the smallest world.
     pub history: Vec<String>,
 }
@@ -164,7 +177,13 @@ impl Failed {
         Details { text, seed, found, history: lines.to_vec(), ..Details::default() }.into()
     }
 
-    pub(super) fn shrunk(name: &str, seed: u64, capsule: &Capsule, test: &Test) -> Self {
+    pub(super) fn shrunk(
+        name: &str,
+        seed: u64,
+        capsule: &Capsule,
+        page: Option<String>,
+        test: &Test,
+    ) -> Self {
         let Shrinking { tried, is_smallest, from, to } = capsule.shrinking;
         let mut text = head(name, seed, capsule.verdict.words(), &capsule.breaches);
         let _ = writeln!(
@@ -178,7 +197,14 @@ impl Failed {
         );
         text += &history(&capsule.history);
         let file = test.file(name, seed);
-        let written = write(&file, capsule);
+        let written = write(&file, &json(capsule));
+        let page = page.and_then(|html| {
+            let page = file.with_extension("html");
+            write(&page, &html).is_ok().then_some(page)
+        });
+        if let Some(page) = &page {
+            let _ = writeln!(text, "\nin a browser: {}", page.display());
+        }
         match &written {
             Ok(()) => text += &commands("\nthe same again:", &test.with_capsule(&file)),
             Err(error) => {
@@ -191,6 +217,7 @@ impl Failed {
             seed: Some(seed),
             found: capsule.breaches.clone(),
             file: written.is_ok().then_some(file),
+            page,
             shrinking: Some(capsule.shrinking),
             history: capsule.history.clone(),
         }
@@ -246,9 +273,14 @@ fn commands(title: &str, commands: &[String]) -> String {
     format!("{title}\n{each}")
 }
 
-fn write(file: &Path, capsule: &Capsule) -> std::io::Result<()> {
+/// A capsule's maps have text keys, so it can be written.
+fn json(capsule: &Capsule) -> String {
+    serde_json::to_string_pretty(capsule).unwrap_or_default() + "\n"
+}
+
+pub(super) fn write(file: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    std::fs::write(file, serde_json::to_string_pretty(capsule)? + "\n")
+    std::fs::write(file, text)
 }

@@ -264,7 +264,7 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
             "range", run.seeds.range.start, run.seeds.range.end
         ))?;
     }
-    print(format_args!("{}", report.words(&source.repro_command())))?;
+    print(format_args!("{}", report.words(&source.repro_command(), source.features().as_ref())))?;
     let full = count >= FULL_SWEEP && run.shard.is_none() && !source.is_fault_free();
     for gap in report.untested() {
         print(format_args!("{}: {gap}\n", if full { "nothing tested" } else { "note" }))?;

@@ -26,7 +26,7 @@ pub(crate) fn total(asked: &Total) -> Result<ExitCode, Box<dyn Error>> {
         parts.push(serde_json::from_slice(&bytes).map_err(|error| wrong(&error))?);
     }
     let sum = SweepReport::total(parts);
-    print(format_args!("{}\nthe rarest first\n", sum.words("retrial-sim repro")))?;
+    print(format_args!("{}\nthe rarest first\n", sum.words("retrial-sim repro", None)))?;
     for (times, what) in sum.rarest() {
         print(format_args!("  {times:>12} {what}\n"))?;
     }

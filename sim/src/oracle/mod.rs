@@ -12,6 +12,7 @@ pub mod bit_rot;
 pub mod branches;
 pub mod cancellation;
 pub mod classes;
+mod could_meet;
 pub mod durability;
 pub mod error_budget;
 pub mod event_refs;
@@ -43,6 +44,7 @@ use retrial::run::RunId;
 use serde::Serialize;
 
 pub(crate) use answers::{body_of, succeeds};
+pub use could_meet::features_of;
 pub(crate) use graph::{Truth, ensured, looks_at};
 pub(crate) use guards::is_guarded;
 pub use policy_model::{Delays, delays};

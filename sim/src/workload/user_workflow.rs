@@ -122,7 +122,7 @@ impl UserPlan {
     }
 
     /// The workflow, its endpoints led to the simulated ones.
-    pub(super) fn workflow(&self) -> Option<Workflow> {
+    pub(crate) fn workflow(&self) -> Option<Workflow> {
         serde_json::from_str(&self.text).ok()
     }
 

@@ -32,6 +32,30 @@ fn a_double_charge_is_found_and_shrunk() {
     assert_eq!(charged, 2, "{failed}");
 }
 
+/// Named is what the workflow has, and nothing else.
+#[test]
+fn what_was_never_judged_is_what_the_check_could_have_met() {
+    let file = r#"
+        workflow = "w"
+        rollback = "on_failure"
+        [[steps]]
+        id = "charge"
+        action = "charge"
+        requires = { type = "exists", field = "state.input" }
+        [[steps]]
+        id = "refund"
+        compensates = "charge"
+        action = "charge"
+    "#;
+    let check = Check::new("refunds").workflow_file("w.toml", file);
+    let check = check.function("charge", |_: Context| ready(Ok::<_, Failure>("done")));
+    let passed = check.runs(1..=1).seeds(3).faults([]).outcome().unwrap();
+    assert_eq!(passed.never_judged, ["compensation", "rollback"], "{passed}");
+    assert!(passed.to_string().ends_with("\n  never judged: compensation, rollback"), "{passed}");
+    let nothing = payment().faults([]).outcome().unwrap();
+    assert_eq!(nothing.never_judged, [""; 0], "{nothing}");
+}
+
 /// Without faults every answer arrives.
 #[test]
 fn without_faults_the_same_function_passes() {

@@ -29,7 +29,7 @@ fn ask(variables: &[(&str, &str)]) -> (bool, String) {
 fn ask_with(arguments: &[&str], variables: &[(&str, &str)]) -> (bool, String) {
     let mut program = Command::new(std::env::current_exe().unwrap());
     program.args(arguments).env("RETRIAL_TEST_CHILD", "1");
-    for name in ["RETRIAL_SEED", "RETRIAL_SEEDS", "RETRIAL_CAPSULE"] {
+    for name in ["RETRIAL_SEED", "RETRIAL_SEEDS", "RETRIAL_CAPSULE", "RETRIAL_PAGE"] {
         program.env_remove(name);
     }
     let Output { status, stdout, stderr } =
@@ -55,6 +55,9 @@ fn a_failure_says_how_to_see_it_again() {
     let file = after(&said, "RETRIAL_CAPSULE=").split(' ').next().unwrap().to_owned();
     let (held, again) = ask(&[("RETRIAL_CAPSULE", &file)]);
     assert!(!held && again.contains("as it was written down: the same fingerprint"), "{again}");
+
+    let page = std::fs::read_to_string(after(&said, "in a browser: ")).unwrap();
+    assert!(page.contains("charged once") && page.contains("was charged twice"), "{page}");
 
     let mut program = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
     let Output { status, stderr, .. } = program.args(["repro", &file]).output().unwrap();
@@ -87,4 +90,18 @@ fn the_environment_says_how_many_seeds() {
     assert!(!held && said.contains("RETRIAL_SEEDS must be a number or a range"), "{said}");
     let (held, said) = ask(&[("RETRIAL_CAPSULE", "/nowhere.json")]);
     assert!(!held && said.contains("/nowhere.json: the file can't be read"), "{said}");
+}
+
+/// Also of a world in which everything holds.
+#[test]
+fn a_page_is_written_where_one_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("pages/seed.html");
+    let (held, said) = ask(&[("RETRIAL_SEED", "0"), ("RETRIAL_PAGE", &file.display().to_string())]);
+    assert!(held && said.contains(&format!("in a browser: {}", file.display())), "{said}");
+    let page = std::fs::read_to_string(&file).unwrap();
+    assert!(page.contains("Seed 0: ") && page.contains("bank.test"), "{page}");
+    let taken = folder.path().display().to_string();
+    let (held, said) = ask(&[("RETRIAL_SEED", "0"), ("RETRIAL_PAGE", &taken)]);
+    assert!(held && said.contains("can't be written"), "{said}");
 }

@@ -274,7 +274,7 @@ fn a_worker_that_ends_in_the_middle_of_a_seed_counts_as_a_panic() {
     let sweep = Sweep { seeds: vec![3, 4], ..sweep };
     let report = SweepReport::of(sweep.run(|_| ()).unwrap());
     assert_eq!((report.exit_code(true), report.failing.len()), (4, 2));
-    let words = report.words("again");
+    let words = report.words("again", None);
     assert!(words.contains("\nseed 3 panicked: again 3\n  worker (panicked): the worker ended"));
 }
 
@@ -335,7 +335,7 @@ fn d4_failing_seeds_are_listed_lowest_first_with_their_command() {
         seed(2, Verdict::Held),
         seed(4, Verdict::Panicked),
     ]);
-    let words = report.words("cargo run -- repro");
+    let words = report.words("cargo run -- repro", None);
     let tail = words.split_once("\n\n").unwrap().1;
     let expected = "seed 4 panicked: cargo run -- repro 4\n  sequence (why): because\n\n\
         seed 9 wrong: cargo run -- repro 9\n  sequence (why): because\n";
