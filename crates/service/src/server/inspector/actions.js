@@ -64,7 +64,7 @@ function card(action) {
 function windows(rows) {
   const took = (seconds) => (seconds === null ? "–" : length(seconds * 1_000));
   return h("div", { class: "scroll" }, h("table", { class: "windows" },
-    h("thead", {}, h("tr", {}, ["", "Attempts", "a minute", "Failed", "p50", "p90", "p99"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, ["", "Attempts", "/min", "Failed", "p50", "p90", "p99"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, rows.map(([name, of]) => h("tr", { "data-key": name },
       h("th", { scope: "row" }, name), h("td", {}, count(of.attempts)), h("td", {}, of.attempts_per_minute.toFixed(of.attempts_per_minute < 10 ? 1 : 0)),
       h("td", {}, percent(of.error_rate)), ["p50", "p90", "p99"].map((name) => h("td", {}, took(of.took_seconds[name]))))))));

@@ -35,8 +35,8 @@ function node(step, { x, y }, box) {
     h("svg:title", {}, `${step.step} (${step.action}): ${said}`),
     h("svg:rect", { class: "box", x, y, width: box, height: HEIGHT, rx: 6 }),
     h("svg:rect", { class: "bar", x, y: y + 6, width: 3, height: HEIGHT - 12, rx: 1.5 }),
-    h("svg:text", { class: "name", x: x + 12, y: y + 19 }, cut(step.step, Math.floor(box / 8))),
-    h("svg:text", { class: "said", x: x + 12, y: y + 35 }, cut(said, Math.floor(box / 6.4))));
+    h("svg:text", { class: "name", x: x + 12, y: y + 19 }, cut(step.step, Math.floor(box / 9.2))),
+    h("svg:text", { class: "said", x: x + 12, y: y + 35 }, cut(said, Math.floor(box / 7.4))));
 }
 
 function line({ from, to, by, through }, places, narrow, box) {

@@ -87,6 +87,28 @@ fn a_phone_never_scrolls_sideways() {
     page.is_sound();
 }
 
+/// Words in a table that is too wide stay whole, and no name leaves its box in a graph.
+#[test]
+#[ignore = "needs Chromium and ChromeDriver: scripts/test.sh installs them"]
+fn a_phone_breaks_no_words() {
+    let page = Inspected::new();
+    let long = "reserve_everything_in_the_warehouse";
+    let steps = format!(
+        "workflow = \"long\"\n[[steps]]\nid = \"{long}\"\naction = \"gated\"\n\
+         [[steps]]\nid = \"undo\"\naction = \"echo\"\ncompensates = \"{long}\"\n"
+    );
+    let run = page.submit(&steps, &json!({}));
+    page.browser.size(390, 800);
+    page.open(&format!("#/runs/{run}"));
+    page.finds(".list.plain th", 8);
+    page.finds(".graph .box", 2);
+    let broken = "[...document.querySelectorAll('.list.plain :is(th, td)')].filter((e) => e.getBoundingClientRect().height > 40).length";
+    assert_eq!(page.value(broken), 0);
+    let out = "[...document.querySelectorAll('.graph .step')].filter((g) => [...g.querySelectorAll('text')].some((t) => t.getBBox().width > g.querySelector('.box').getBBox().width - 12)).length";
+    assert_eq!(page.value(out), 0);
+    page.is_sound();
+}
+
 /// The contrast of the colours of each text with what stands behind it, after WCAG 2.
 const CONTRAST: &str = "
     const light = (c) => c.map((x) => x / 255).map((x) => x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
