@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use retrial::action::{Actions, HttpActions};
 use retrial::failure::Failure;
-use retrial::net::TcpConnect;
+use retrial::net::{Proxy, TcpConnect};
 use retrial::workflow::{Endpoint, Target};
 use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
@@ -231,4 +231,60 @@ async fn x19_a_client_certificate_is_shown_to_who_asks() {
         let error = trusting().with_client_certificate(chain, key).unwrap_err();
         assert!(!error.to_string().contains("hunter2"), "{error}");
     }
+}
+
+/// A proxy for one connection: reads who is asked for, and carries bytes both ways.
+async fn carry(listener: TcpListener) -> String {
+    let (mut client, _) = listener.accept().await.unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(client.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    let to = head.strip_prefix("CONNECT ").and_then(|rest| rest.split(' ').next()).unwrap();
+    let mut server = tokio::net::TcpStream::connect(to).await.unwrap();
+    client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await.unwrap();
+    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+    to.to_owned()
+}
+
+/// TLS is with the endpoint, whatever carries it.
+#[tokio::test]
+async fn x19_tls_goes_through_a_proxys_tunnel() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let network = |base: TcpConnect| base.through(Proxy::new(&proxy, "").unwrap());
+    let asked = ask(network(trusting()), "localhost", SEVEN, true);
+    let (got, to) = tokio::join!(asked, carry(listener));
+    assert_eq!(got, Ok(json!(7)));
+    assert!(to.starts_with("localhost:"), "{to}");
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = format!("http://{}", listener.local_addr().unwrap());
+    let network = TcpConnect::new().through(Proxy::new(&proxy, "").unwrap());
+    let (got, _) = tokio::join!(ask(network, "localhost", SEVEN, true), carry(listener));
+    let failure = got.unwrap_err();
+    assert_eq!(failure.lineage()[0], "TlsError", "{failure}");
+    assert!(failure.message().contains("issued by `Retrial test root`"), "{failure}");
+}
+
+/// Where the system keeps its certificates is said by the environment, so the test is a process.
+#[tokio::test]
+async fn x19_what_the_system_trusts_is_trusted_on_request() {
+    const CHILD: &str = "RETRIAL_TEST_CHILD";
+    if std::env::var_os(CHILD).is_some() {
+        let system = TcpConnect::new().with_system_roots().unwrap();
+        return assert_eq!(ask(system, "localhost", SEVEN, true).await, Ok(json!(7)));
+    }
+    let name = "tls::x19_what_the_system_trusts_is_trusted_on_request";
+    let with = |certificates: &str| {
+        let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tls/");
+        let mut program = std::process::Command::new(std::env::current_exe().unwrap());
+        program.args(["--exact", name]).env(CHILD, "1").env_remove("SSL_CERT_DIR");
+        program.env("SSL_CERT_FILE", format!("{fixtures}{certificates}")).output().unwrap()
+    };
+    let trusted = with("root.pem");
+    assert!(trusted.status.success(), "{trusted:?}");
+    let other = with("client.pem");
+    let said = String::from_utf8_lossy(&other.stdout).into_owned();
+    assert!(!other.status.success() && said.contains("TlsError"), "{said}");
 }
