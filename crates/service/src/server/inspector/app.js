@@ -73,7 +73,7 @@ const app = {
   /// Asks whether it shall be so; gives what was entered, or nothing.
   confirm({ title, word, reason, bad }) {
     return new Promise((done) => {
-      const field = reason && h("input", { id: "reason", type: "text", maxlength: 500, autocomplete: "off" });
+      const field = reason ? h("input", { id: "reason", type: "text", maxlength: 500, autocomplete: "off" }) : null;
       const dialog = h("dialog", { "aria-labelledby": "confirm-title" },
         h("form", {},
           h("h2", { id: "confirm-title" }, title),

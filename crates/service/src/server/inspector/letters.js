@@ -2,6 +2,7 @@
 
 import { get, post } from "./api.js";
 import { clicks, h, settle, show } from "./dom.js";
+import { together } from "./together.js";
 import { failure } from "./timeline.js";
 import { ago, many, now, phase, short, store_time } from "./words.js";
 
@@ -30,6 +31,8 @@ export function letters(root, app, signal) {
     newer: () => query.after && app.go("letters", { ...query, after: before.pop() ?? null }),
     redrive: (element) => redrive(element.dataset.letter, app, load),
     discard: (element) => discard(element.dataset.letter, app, load),
+    "redrive-all": () => all("Redrive", "redriven", false, (letter) => post(`/v1/letters/${letter.letter}/redrive`)),
+    "discard-all": () => all("Discard", "discarded", true, (letter, given) => post(`/v1/letters/${letter.letter}/discard`, given)),
   }, signal);
   const filter = settle(250, (name, text) => go({ [name]: text.trim() || null, after: null }));
   root.addEventListener("change", (event) => {
@@ -49,11 +52,26 @@ export function letters(root, app, signal) {
     load();
   }
 
+  /// What the filters select, wherever the page begins.
+  function selected() {
+    const { all, within, after, ...rest } = query;
+    const since = Number(within) > 0 ? { since: new Date(now() - within * 3_600_000).toISOString() } : {};
+    return { ...rest, ...since };
+  }
+
+  /// To everything that waits of what the filters select.
+  async function all(word, done, bad, act) {
+    await together(app, signal, {
+      path: "/v1/letters", parameters: { ...selected(), waiting: "true" }, list: "letters", place: "after",
+      one: "letter", more: "letters", word, done, reason: bad, bad, act,
+    });
+    load();
+  }
+
   async function load() {
     const mine = ++asked;
-    const { all, within, ...rest } = query;
-    const parameters = new URLSearchParams({ ...rest, ...(all ? {} : { waiting: "true" }), limit: String(PAGE) });
-    if (Number(within) > 0) parameters.set("since", new Date(now() - within * 3_600_000).toISOString());
+    const { all, after } = query;
+    const parameters = new URLSearchParams({ ...selected(), ...(all ? {} : { waiting: "true" }), ...(after ? { after } : {}), limit: String(PAGE) });
     try {
       const found = await get(`/v1/letters?${parameters}`, signal);
       if (mine !== asked) return;
@@ -81,7 +99,10 @@ export function letters(root, app, signal) {
       field("workflow", "Workflow"), field("action", "Action"), field("code", "Code"),
       h("label", { class: "field" }, h("span", {}, "Failed within"),
         h("select", { id: "within", "data-keep": "" }, SINCE.map(([hours, name]) =>
-          h("option", { value: hours, selected: (query.within ?? "") === hours }, name)))));
+          h("option", { value: hours, selected: (query.within ?? "") === hours }, name)))),
+      page?.letters.some((letter) => letter.status === "waiting") ? h("span", { class: "buttons", "data-key": "together" },
+        h("button", { type: "button", "data-do": "redrive-all" }, "Redrive all"),
+        h("button", { type: "button", class: "quiet", "data-do": "discard-all" }, "Discard all")) : null);
   }
 
   function list() {

@@ -22,7 +22,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const PAGE: &str = include_str!("index.html");
 
 /// The files beside the page: name, media type, text.
-const ASSETS: [(&str, &str, &str); 13] = [
+const ASSETS: [(&str, &str, &str); 14] = [
     ("style.css", CSS, include_str!("style.css")),
     ("icon.svg", "image/svg+xml", include_str!("icon.svg")),
     ("app.js", SCRIPT, include_str!("app.js")),
@@ -34,6 +34,7 @@ const ASSETS: [(&str, &str, &str); 13] = [
     ("graph.js", SCRIPT, include_str!("graph.js")),
     ("timeline.js", SCRIPT, include_str!("timeline.js")),
     ("letters.js", SCRIPT, include_str!("letters.js")),
+    ("together.js", SCRIPT, include_str!("together.js")),
     ("actions.js", SCRIPT, include_str!("actions.js")),
     ("workflows.js", SCRIPT, include_str!("workflows.js")),
 ];

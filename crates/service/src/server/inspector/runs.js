@@ -1,7 +1,8 @@
 // The runs, newest first: filtered, searched, in pages of fifty, as they are now.
 
-import { follow, get } from "./api.js";
+import { follow, get, post } from "./api.js";
 import { clicks, h, settle, show } from "./dom.js";
+import { together } from "./together.js";
 import { ago, count, length, many, now, phase, short, store_time } from "./words.js";
 
 const PAGE = 50;
@@ -28,6 +29,10 @@ export function runs(root, app, signal) {
     older: () => older(),
     newer: () => fewer(),
     again: () => open(query),
+    "resume-all": () => together(app, signal, {
+      path: "/v1/runs", parameters: selected(), list: "runs", place: "before",
+      one: "run", more: "runs", word: "Resume", done: "resumed", act: (run) => post(`/v1/runs/${run.run}/resume`),
+    }),
   }, signal);
   const search = settle(150, (text) => go({ q: text.trim() || null, before: null }));
   root.addEventListener("input", (event) => {
@@ -51,18 +56,19 @@ export function runs(root, app, signal) {
     app.go("runs", { ...query, before: newer.pop() ?? null });
   }
 
+  /// What the filters select, wherever the page begins. No id and no workflow's name has a `=`.
+  function selected() {
+    const { before, q, ...rest } = query;
+    return q ? { ...rest, [q.includes("=") ? "field" : "q"]: q } : rest;
+  }
+
   async function open(asked) {
     query = Object.fromEntries(KNOWN.filter((name) => asked[name]).map((name) => [name, asked[name]]));
     stream.abort();
     stream = new AbortController();
     const mine = AbortSignal.any([stream.signal, signal]);
     seen = new Set();
-    const parameters = new URLSearchParams({ ...query, limit: String(PAGE) });
-    // No id and no workflow's name has a `=`.
-    if (query.q?.includes("=")) {
-      parameters.delete("q");
-      parameters.append("field", query.q);
-    }
+    const parameters = new URLSearchParams({ ...selected(), ...(query.before ? { before: query.before } : {}), limit: String(PAGE) });
     const field = root.querySelector("#search");
     if (field && field !== document.activeElement) field.value = query.q ?? "";
     try {
@@ -122,7 +128,9 @@ export function runs(root, app, signal) {
         h("button", {
           type: "button", class: "filter", "data-do": "without", "data-filter": name, "data-key": name,
           "aria-pressed": "true",
-        }, `${label} ${query[name]} ×`)));
+        }, `${label} ${query[name]} ×`)),
+      query.phase === "paused" && page?.runs.length
+        ? h("button", { type: "button", "data-do": "resume-all", "data-key": "together" }, "Resume all") : null);
   }
 
   function table() {

@@ -26,7 +26,7 @@ type Test = (TokioRuntime, Arc<MemoryStore<TokioRuntime>>, Registry);
 pub(crate) struct Inspected {
     pub(crate) browser: Browser,
     pub(crate) store: Arc<MemoryStore<TokioRuntime>>,
-    engine: Engine<Test>,
+    pub(crate) engine: Engine<Test>,
     /// `gated` waits for a permit.
     gate: Arc<Semaphore>,
     to: SocketAddr,

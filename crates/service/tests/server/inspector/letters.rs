@@ -71,3 +71,37 @@ fn c18_a_letter_is_shown_and_put_aside() {
     page.says(".empty", "No dead letter waits.");
     page.is_sound();
 }
+
+/// All that the filters select, and nothing else, after its number was shown.
+#[test]
+#[ignore = "needs Chromium and ChromeDriver: scripts/test.sh installs them"]
+fn x20_what_a_filter_shows_is_redriven_or_discarded_together() {
+    let page = Inspected::new();
+    for name in ["bad", "bad", "worse"] {
+        page.work_off(&one(name, "broken", &tries(1)), &json!({ "says": "declined" }));
+    }
+    page.open("#/letters?workflow=bad");
+    page.finds(ROWS, 2);
+    page.browser.click("[data-do=redrive-all]");
+    page.says("#confirm-title", "Redrive 2 letters?");
+    page.browser.click("#confirm-no");
+    page.finds("dialog", 0);
+    page.browser.click("[data-do=redrive-all]");
+    page.says("#confirm-title", "Redrive 2 letters?");
+    page.browser.click("#confirm-yes");
+    page.says("#told", "2 letters redriven.");
+    // The redriven runs fail as the first did.
+    page.open("#/letters");
+    page.finds(ROWS, 3);
+    page.browser.click("[data-do=discard-all]");
+    page.says("#confirm-title", "Discard 3 letters?");
+    page.browser.write("#reason", "known");
+    page.browser.click("#confirm-yes");
+    page.says("#told", "3 letters discarded.");
+    page.says(".empty", "No dead letter waits.");
+    page.browser.click("[data-do=all]");
+    page.finds(ROWS, 5);
+    page.finds(".because", 3);
+    page.finds("[data-do=discard-all]", 0);
+    page.is_sound();
+}

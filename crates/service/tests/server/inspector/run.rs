@@ -190,3 +190,25 @@ fn the_graph_shows_steps_edges_and_phases() {
     assert_eq!(page.value("document.activeElement.textContent.startsWith('each[0]')"), true);
     page.is_sound();
 }
+
+#[test]
+#[ignore = "needs Chromium and ChromeDriver: scripts/test.sh installs them"]
+fn x20_paused_runs_are_resumed_together() {
+    let page = Inspected::new();
+    for name in ["one", "two", "other"] {
+        let run = page.submit(&one(name, "gated", ""), &json!({}));
+        let run = run.parse().unwrap();
+        if name != "other" {
+            page.block_on(page.engine.pause(run, "wait")).unwrap();
+        }
+    }
+    page.open("#/runs?phase=paused");
+    page.finds(".runs tbody tr", 2);
+    page.browser.click("[data-do=resume-all]");
+    page.says("#confirm-title", "Resume 2 runs?");
+    page.browser.click("#confirm-yes");
+    page.says("#told", "2 runs resumed.");
+    page.says(".empty", "No run is like that.");
+    page.finds("[data-do=resume-all]", 0);
+    page.is_sound();
+}
