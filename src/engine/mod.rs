@@ -34,6 +34,9 @@ mod run_signals;
 mod span;
 mod submit;
 mod sweep;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod usual_worlds;
 
 pub use builder::Builder;
 pub use config::Config;
