@@ -209,7 +209,11 @@ impl<W: World> Node<W> {
     /// The pause before the `failures`-th retry of a store call: 20 ms doubling to 2 s, full
     /// jitter. A store failure uses up no attempt.
     pub(super) async fn store_pause(&self, failures: u32, error: &StoreError) {
-        tracing::warn!(%error, failures, "the store request failed; retrying");
+        match self.is_closing() {
+            // Whoever closed the node may have taken its store away.
+            true => tracing::debug!(%error, failures, "the store request failed"),
+            false => tracing::warn!(%error, failures, "the store request failed; retrying"),
+        }
         let most = 20_u64.saturating_mul(1 << failures.min(7)).min(2_000);
         let drawn = 1 + self.runtime.random() % most;
         self.sleep(Nanos::from_millis(drawn)).await;
