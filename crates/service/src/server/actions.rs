@@ -36,20 +36,10 @@ struct Rate {
 }
 
 impl Rates {
-    pub(super) fn take(&self, notice: &Notice<'_>) {
-        let Some(task) = notice.event.task() else { return };
-        let Some(step) = notice.workflow.step(task.step) else { return };
-        let counts = matches!(
-            notice.event,
-            Event::AttemptFailed { .. }
-                | Event::TaskSucceeded { .. }
-                | Event::RetryScheduled { .. }
-        );
-        if !counts {
-            return;
-        }
+    /// Counts an event of `action`.
+    pub(super) fn take(&self, action: &str, notice: &Notice<'_>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = known(&all, clean(&step.action), MOST_ACTIONS);
+        let name = known(&all, action.to_owned(), MOST_ACTIONS);
         let rate = all.entry(name).or_default();
         match notice.event {
             Event::AttemptFailed { failure, .. } => {
@@ -85,6 +75,16 @@ impl Rate {
             "recent": null,
         })
     }
+}
+
+/// The action, as it is shown, that an event is counted for.
+pub(super) fn counted_for(notice: &Notice<'_>) -> Option<String> {
+    let counts = matches!(
+        notice.event,
+        Event::AttemptFailed { .. } | Event::TaskSucceeded { .. } | Event::RetryScheduled { .. }
+    );
+    let task = notice.event.task().filter(|_| counts)?;
+    Some(clean(&notice.workflow.step(task.step)?.action))
 }
 
 /// `name`, or [`OTHER`] if there are too many names already.

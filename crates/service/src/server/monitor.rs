@@ -11,7 +11,7 @@ use metrics_exporter_prometheus::{
 };
 use tokio::sync::Notify;
 
-use super::actions::Rates;
+use super::actions::{Rates, counted_for};
 use super::recent::Recent;
 use retrial::observe::metrics::Metrics;
 use retrial::observe::{Notice, Observer};
@@ -126,8 +126,10 @@ impl Drop for GaugeGuard {
 impl Observer for Monitor {
     fn tell(&self, notice: &Notice<'_>) {
         with_local_recorder(&self.recorder, || self.metrics.tell(notice));
-        self.rates.take(notice);
-        self.recent.take(notice);
+        if let Some(action) = counted_for(notice) {
+            self.rates.take(&action, notice);
+            self.recent.take(&action, notice);
+        }
         self.news.notify_waiters();
     }
 }

@@ -2,7 +2,7 @@
 //! keeps its counts in the store, so that they outlive it and every node shows them.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -118,8 +118,11 @@ struct Slots {
 impl Slots {
     fn count(&mut self, at: Timestamp, count: impl Fn(&mut Counts)) {
         for (window, slots) in [(HOUR, &mut self.hour), (DAY, &mut self.day)] {
-            count(slots.entry(window.slot_of(at)).or_default());
-            *slots = slots.split_off(&window.first(at));
+            let slot = window.slot_of(at);
+            if !slots.contains_key(&slot) {
+                *slots = slots.split_off(&window.first(at));
+            }
+            count(slots.entry(slot).or_default());
         }
     }
 
@@ -154,9 +157,8 @@ struct Counted {
 }
 
 impl Recent {
-    pub(super) fn take(&self, notice: &Notice<'_>) {
-        let Some(task) = notice.event.task() else { return };
-        let Some(step) = notice.workflow.step(task.step) else { return };
+    /// Counts an event of `action`.
+    pub(super) fn take(&self, action: &str, notice: &Notice<'_>) {
         let count: &dyn Fn(&mut Counts) = match notice.event {
             Event::AttemptFailed { took, .. } => &|counts| {
                 counts.failed += 1;
@@ -169,14 +171,14 @@ impl Recent {
             Event::RetryScheduled { .. } => &|counts| counts.retries += 1,
             _ => return,
         };
-        let mut counted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counted = self.counted();
         counted.is_news = true;
-        let name = known(&counted.actions, clean(&step.action), MOST_ACTIONS);
+        let name = known(&counted.actions, action.to_owned(), MOST_ACTIONS);
         counted.actions.entry(name).or_default().count(notice.at, count);
     }
 
-    fn actions(&self) -> ByAction {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).actions.clone()
+    fn counted(&self) -> MutexGuard<'_, Counted> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -207,15 +209,9 @@ impl RecentActions {
 impl<W: World> ServiceState<W> {
     /// The counts of all nodes. Those of others are as old as their last reports.
     pub(super) async fn recent(&self) -> Result<RecentActions, StoreError> {
-        let store = self.engine.store();
-        let now = store.clock().await?;
-        let mut nodes = BTreeMap::new();
-        for stored in store.reports().await? {
-            // A later release may report something else.
-            let read = serde_json::from_slice::<ByAction>(&stored.report.body);
-            nodes.extend(read.map(|actions| (stored.report.node, actions)));
-        }
-        nodes.insert(self.node(), self.monitor.recent.actions());
+        let now = self.engine.store().clock().await?;
+        let mut nodes = self.reported().await?;
+        nodes.insert(self.node(), self.monitor.recent.counted().actions.clone());
         let mut by_action = BTreeMap::<String, BTreeMap<String, Slots>>::new();
         for (node, actions) in nodes {
             for (action, slots) in actions {
@@ -225,15 +221,20 @@ impl<W: World> ServiceState<W> {
         Ok(RecentActions(by_action, now))
     }
 
+    /// What each node reported last.
+    async fn reported(&self) -> Result<BTreeMap<String, ByAction>, StoreError> {
+        let stored = self.engine.store().reports().await?;
+        // A later release may report something else.
+        let read =
+            |Report { node, body }: Report| Some((node, serde_json::from_slice(&body).ok()?));
+        Ok(stored.into_iter().filter_map(|stored| read(stored.report)).collect())
+    }
+
     /// Goes on from what the node of this name reported last.
     pub(super) async fn resume_recent(&self) {
-        let node = self.node();
-        let Ok(reports) = self.engine.store().reports().await else { return };
-        let Some(last) = reports.into_iter().find(|stored| stored.report.node == node) else {
-            return;
-        };
-        let Ok(before) = serde_json::from_slice::<ByAction>(&last.report.body) else { return };
-        let mut counted = self.monitor.recent.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Ok(mut reported) = self.reported().await else { return };
+        let before = reported.remove(&self.node()).unwrap_or_default();
+        let mut counted = self.monitor.recent.counted();
         for (action, slots) in &before {
             counted.actions.entry(action.clone()).or_default().add(slots);
         }
@@ -243,8 +244,7 @@ impl<W: World> ServiceState<W> {
     /// report.
     pub(super) async fn report_recent(&self) {
         let actions = {
-            let recent = &self.monitor.recent;
-            let mut counted = recent.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut counted = self.monitor.recent.counted();
             if !std::mem::take(&mut counted.is_news) {
                 return;
             }
@@ -254,8 +254,7 @@ impl<W: World> ServiceState<W> {
         let report = Report { node: self.node(), body: body.into() };
         if let Err(error) = self.engine.store().report(report).await {
             tracing::debug!(%error, "the counts of actions are not in the store yet");
-            let recent = &self.monitor.recent;
-            recent.0.lock().unwrap_or_else(PoisonError::into_inner).is_news = true;
+            self.monitor.recent.counted().is_news = true;
         }
     }
 
