@@ -3,7 +3,7 @@
 # `cargo clippy` and `cargo doc` would check every crate once more, the dependencies too.
 #
 # Where DOCS names a folder, each library is documented there as well: in `whole` with everything that
-# it has, and in `promised` without the feature `unstable`.
+# it has, and in `promised` without the feature `unstable`; where it has none, both are one.
 set -euo pipefail
 
 document() {
@@ -29,11 +29,20 @@ if [ -n "${DOCS:-}" ] && [[ " $* " == *" --crate-type lib "* ]]; then
   # The first argument is the compiler.
   document whole "${@:2}" &
   whole=$!
-  document promised "${@:2}" &
-  promised=$!
+  promised=
+  if [[ "$*" == *'feature="unstable"'* ]]; then
+    document promised "${@:2}" &
+    promised=$!
+  fi
   clippy-driver "$@" -D warnings
   wait "$whole"
-  wait "$promised"
+  if [ -n "$promised" ]; then
+    wait "$promised"
+  else
+    name=$(sed 's/.*--crate-name \([^ ]*\) .*/\1/' <<<"$*")
+    mkdir -p "$DOCS/promised"
+    ln -sfn "$DOCS/whole/$name" "$DOCS/promised/$name"
+  fi
 else
   exec clippy-driver "$@" -D warnings
 fi

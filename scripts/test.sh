@@ -14,7 +14,8 @@ if ! command -v cargo >/dev/null; then
 fi
 
 # What tests drive, ask or start: the browser of the tests of pages, systemd and groff for what is
-# installed with the service, valgrind, which counts instructions, curl, the programs of PostgreSQL servers of their own.
+# installed with the service, valgrind, which counts instructions, curl, the programs of PostgreSQL servers of their
+# own. The fuzzer is in C++.
 missing=()
 needs() {
   command -v "$1" >/dev/null || missing+=("$2")
@@ -25,6 +26,7 @@ needs systemd-analyze systemd
 needs groff groff-base
 needs valgrind valgrind
 needs curl curl
+needs c++ g++
 if ! [ -x "$(pg_config --bindir 2>/dev/null)/initdb" ] && ! compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; then
   missing+=(postgresql)
 fi

@@ -68,7 +68,7 @@ fn d5_cargo_bench_measures_the_scheduler() {
         }
     }
     assert_eq!(scheduling, 2, "the due queue and the engine say their throughput");
-    assert!(read(".ci/run").contains("cargo test --workspace --benches"));
+    assert!(read(".ci/run").contains("cargo test --workspace --all-targets"));
 }
 
 // D6
