@@ -21,6 +21,7 @@ pub use reply::{Reply, RetryAfter};
 pub use user::{UserPart, UserStrike};
 
 use crate::fault::FaultKind;
+use crate::runtime::Priorities;
 
 /// The host of every drawn endpoint: `http://api.test/e0` is the first one.
 pub const ENDPOINT_HOST: &str = "api.test";
@@ -51,6 +52,9 @@ pub struct Scenario {
     /// held where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine_after: Option<NonZeroU32>,
+    /// Which of a node's tasks are polled first; any where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priorities: Option<Priorities>,
     /// One clock a node; in the shared topology the last one is the store's.
     pub clocks: Vec<NodeClock>,
     /// The workflows that submissions name by place.

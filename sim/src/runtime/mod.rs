@@ -10,6 +10,7 @@ mod chance;
 mod disk_latency;
 mod node_clock;
 mod node_task;
+mod priorities;
 mod seed;
 mod timer_sleep;
 
@@ -28,12 +29,14 @@ pub use self::chance::{SplitMix64, mix};
 pub use self::disk_latency::DiskLatency;
 pub use self::node_clock::{ClockPlan, Drift, DriftOutOfRange, Jump, NodeClock};
 pub use self::node_task::PollCounter;
+pub use self::priorities::Priorities;
 pub use self::seed::{FunctionPanic, PanicReport, run_seed};
 
 pub(crate) use self::seed::{function_panics, inside_function, quietly};
 
 pub(crate) use self::node_task::LiveTasks;
 use self::node_task::NodeTask;
+use self::priorities::TaskOrder;
 use self::timer_sleep::{TimerSleep, yield_once};
 use crate::clock::true_time;
 use crate::fault::FaultKind;
@@ -49,6 +52,8 @@ pub struct RuntimePlan {
     pub clock: ClockPlan,
     /// From which each incarnation's stream of chance is drawn.
     pub chance: u64,
+    /// Which of its tasks are polled first; any where absent.
+    pub priorities: Option<Priorities>,
 }
 
 /// One incarnation's runtime. Clones are the same one.
@@ -64,6 +69,7 @@ struct Process {
     disk_latency: DiskLatency,
     records: Records,
     live: LiveTasks,
+    order: Option<TaskOrder>,
     chance: Mutex<SplitMix64>,
     latency: Mutex<SplitMix64>,
     drifted: AtomicBool,
@@ -94,6 +100,7 @@ impl SimRuntime {
             disk_latency: disk_latency.clone(),
             records: records.clone(),
             live: LiveTasks::default(),
+            order: plan.priorities.as_ref().map(|p| TaskOrder::new(p, incarnation.number())),
             chance: Mutex::new(SplitMix64::new(stream)),
             latency: Mutex::new(SplitMix64::new(mix(stream, 1))),
             drifted: AtomicBool::new(false),
@@ -177,11 +184,12 @@ impl Runtime for SimRuntime {
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {
-        let Process { incarnation, node, poll_counter, records, live, .. } = &*self.0;
+        let Process { incarnation, node, poll_counter, records, live, order, .. } = &*self.0;
         if incarnation.is_over() {
             return Task::new(|| ());
         }
-        let node_task = NodeTask::new(future, incarnation, poll_counter, &records.watchdog, live);
+        let (watchdog, ordered) = (&records.watchdog, order.as_ref().map(TaskOrder::add));
+        let node_task = NodeTask::new(future, incarnation, poll_counter, watchdog, live, ordered);
         let abort = node.spawn(node_task).abort_handle();
         Task::new(move || abort.abort())
     }

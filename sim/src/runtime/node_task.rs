@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use super::priorities::OrderedTask;
 use super::seed;
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
@@ -78,6 +79,8 @@ pub(super) struct NodeTask<F> {
     poll_counter: PollCounter,
     watchdog: Watchdog,
     live: LiveTasks,
+    /// None where any task that is ready may be polled first.
+    ordered: Option<OrderedTask>,
 }
 
 impl<F: Future<Output = ()>> NodeTask<F> {
@@ -87,6 +90,7 @@ impl<F: Future<Output = ()>> NodeTask<F> {
         poll_counter: &PollCounter,
         watchdog: &Watchdog,
         live: &LiveTasks,
+        ordered: Option<OrderedTask>,
     ) -> Self {
         live.0.fetch_add(1, Ordering::SeqCst);
         Self {
@@ -95,6 +99,7 @@ impl<F: Future<Output = ()>> NodeTask<F> {
             poll_counter: poll_counter.clone(),
             watchdog: watchdog.clone(),
             live: live.clone(),
+            ordered,
         }
     }
 
@@ -105,6 +110,10 @@ impl<F: Future<Output = ()>> NodeTask<F> {
         }
         self.poll_counter.count();
         !self.incarnation.is_over() && self.watchdog.admit(self.incarnation.node())
+    }
+
+    fn step(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.admitted() { self.poll_inner(cx) } else { Poll::Ready(()) }
     }
 
     fn poll_inner(&mut self, cx: &mut Context<'_>) -> Poll<()> {
@@ -119,9 +128,16 @@ impl<F: Future<Output = ()>> Future for NodeTask<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let polled = if self.admitted() { self.poll_inner(cx) } else { Poll::Ready(()) };
+        let ordered = self.ordered.take();
+        let polled = match &ordered {
+            // What is dead waits for nothing.
+            Some(ordered) if !self.incarnation.is_over() => ordered.poll(cx, |cx| self.step(cx)),
+            _ => self.step(cx),
+        };
         if polled.is_ready() {
             self.future = None;
+        } else {
+            self.ordered = ordered;
         }
         polled
     }

@@ -5,7 +5,7 @@ use retrial::time::{Mono, Nanos};
 use super::WELL;
 use crate::scenario::{Interventions, NodeClock, Place, Reply, Scenario, Topology, UserStrike};
 
-/// Fewer nodes, right clocks, nothing kept or pruned, faults that last no time.
+/// Fewer nodes, right clocks, no order of tasks, nothing kept or pruned, faults that last no time.
 pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
     let mut ways: Vec<Scenario> = topologies(scenario).collect();
     for (at, clock) in scenario.clocks.iter().enumerate() {
@@ -21,6 +21,12 @@ pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
     ways.push(with(scenario, |s| {
         s.interventions = Interventions { cleanup: None, ..s.interventions.clone() }
     }));
+    ways.push(with(scenario, |s| s.priorities = None));
+    for at in 0..scenario.priorities.as_ref().map_or(0, |p| p.changes.len()) {
+        ways.push(with(scenario, |s| {
+            s.priorities.iter_mut().for_each(|p| _ = p.changes.remove(at));
+        }));
+    }
     for at in 0..scenario.faults.len() {
         ways.push(with(scenario, |s| s.faults[at].peer = None));
         ways.push(with(scenario, |s| s.faults[at].lasts = Nanos::ZERO));

@@ -42,11 +42,15 @@ pub use registered_functions::names as registered;
 pub use user_workflow::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
+use crate::runtime::Priorities;
 use crate::scenario::{Cancel, Deactivation, EndpointPlan, Places, Scenario, Submission, Topology};
 use sketch::Draft;
 
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
 const ROTTEN: u64 = 35;
+
+/// Of a hundred seeds, in how many the tasks of a node have priorities.
+const ORDERED: u64 = 30;
 
 /// The kinds that a seed has switched on.
 struct Swarm {
@@ -145,6 +149,7 @@ pub fn draw(seed: u64) -> Scenario {
         missing_functions: registered_functions::missing_functions(seed, swarm.topology, &drafts),
         endpoints_heal: true,
         secrets: swarm.secrets,
+        priorities: priorities(seed),
         own: None,
     }
 }
@@ -155,6 +160,21 @@ fn places(seed: u64) -> Option<Places> {
     draw.chance(35).then(|| Places {
         all: draw.pick([1, 2, 3, 4, 4, 8]),
         share: draw.pick([75, 75, 75, 50, 34, 100]),
+    })
+}
+
+/// Now and then the tasks of a node are strictly ordered, and up to four times one of them becomes the
+/// last. Worlds differ in how often they poll, so each power of two is as likely.
+fn priorities(seed: u64) -> Option<Priorities> {
+    let mut draw = Draw::new(seed, "priorities");
+    draw.chance(ORDERED).then(|| {
+        let (chance, changes) = (draw.bits(), draw.small(0, 4));
+        let mut poll = |_| {
+            let most = 1 << draw.small(3, 14);
+            1 + draw.below(most)
+        };
+        let polls: BTreeSet<u64> = (0..changes).map(&mut poll).collect();
+        Priorities { chance, changes: polls.into_iter().collect() }
     })
 }
 

@@ -189,6 +189,7 @@ impl UserPlan {
             missing_functions: Vec::new(),
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),
             secrets: swarm.secrets.clone(),
+            priorities: super::priorities(seed),
             own: None,
         }
     }

@@ -7,7 +7,7 @@ use crate::fault::FaultKind;
 use crate::net::{Direction, Effect, NetFault, NetPlan, Which, Window};
 use crate::node::{Crash, CrashAt, Pause, SimNode};
 use crate::remote::{StoreEffect, StoreFault, StorePlan};
-use crate::runtime::{ClockPlan, Drift, Jump, RuntimePlan, mix};
+use crate::runtime::{ClockPlan, Drift, Jump, Priorities, RuntimePlan, mix};
 use crate::scenario::{Fault, Place, Scenario, When};
 
 /// The wall clocks' common origin: 2025-01-01T00:00:00Z, in nanoseconds.
@@ -29,6 +29,10 @@ pub(super) fn runtime(scenario: &Scenario, clock: usize) -> RuntimePlan {
             jumps,
         },
         chance: mix(scenario.seed, 1_000 + clock as u64),
+        priorities: scenario.priorities.as_ref().map(|all| Priorities {
+            chance: mix(all.chance, clock as u64),
+            changes: all.changes.clone(),
+        }),
     }
 }
 

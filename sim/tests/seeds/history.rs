@@ -62,6 +62,7 @@ fn scenario() -> Scenario {
         quarantine_after: None,
         missing_functions: vec![],
         secrets: vec![],
+        priorities: None,
         own: None,
     }
 }

@@ -24,6 +24,7 @@ mod retry;
 mod runtime_clock;
 mod runtime_conformance;
 mod runtime_node;
+mod runtime_priorities;
 mod runtime_world;
 mod store_crash;
 mod store_open;

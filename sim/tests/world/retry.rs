@@ -47,7 +47,7 @@ async fn play(runtime: SimRuntime, jitter: Jitter) -> Played {
 fn on_a_node(seed: u64, drift: i32, jitter: Jitter) -> Played {
     let drift = Drift::ppm(drift).unwrap();
     let clock = ClockPlan { drift, origin: Mono::from_nanos(77), ..ClockPlan::default() };
-    let plan = RuntimePlan { clock, chance: seed };
+    let plan = RuntimePlan { clock, chance: seed, priorities: None };
     let played = run_seed(seed, Nanos::from_secs(86_400), move || async move {
         let answer = Arc::new(Mutex::new(None));
         let parts = NodeParts { name: "n".to_owned(), ip: None, plan, disk: None };

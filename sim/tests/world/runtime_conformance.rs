@@ -74,7 +74,7 @@ fn a_simulated_node_conforms() {
     for ppm in [-300_000, -20, 20, 300_000] {
         let drift = Drift::ppm(ppm).unwrap();
         let clock = ClockPlan { drift, origin: Mono::from_nanos(99), ..ClockPlan::default() };
-        let plan = RuntimePlan { clock, chance: 5 };
+        let plan = RuntimePlan { clock, chance: 5, priorities: None };
         assert_eq!(failing(&plan), panics, "{ppm}");
     }
 }

@@ -68,6 +68,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         quarantine_after: None,
         missing_functions: vec![],
         secrets: vec![],
+        priorities: None,
         own: None,
     };
     let lived = run_with_evidence(scenario, false);

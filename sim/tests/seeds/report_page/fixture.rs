@@ -46,6 +46,7 @@ pub(crate) fn scenario() -> Scenario {
     let refused = When::During { from: at(2_600), until: at(3_000) };
     Scenario {
         seed: 1,
+        priorities: None,
         topology: Topology::Embedded,
         lease: Nanos::from_secs(30),
         clocks: vec![NodeClock {
