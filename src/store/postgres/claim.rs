@@ -25,7 +25,7 @@ use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Need, Via};
 
 /// How many rows of one need a claim looks at, at least.
-const WINDOW: usize = 1_000;
+const WINDOW: usize = 256;
 /// How many runs a walk passes.
 const WALK: i64 = 64;
 
@@ -133,10 +133,11 @@ impl Claims {
             session.query(&clock, [&at]),
         )?;
         let now = clock.first().map_or(floor, |row| time(row.get(0)));
-        let given = given.first().and_then(read_answered).filter(|given| given.until > now);
         // Only the database knows a claim whose answer was lost.
         let known = self.answered.get(&writer).map(|known| known.counter);
-        if let Some(given) = given.filter(|given| known.is_none_or(|known| known < given.counter)) {
+        let is_news = |row: &&Row| known.is_none_or(|known| known < counter(row));
+        let given = given.first().filter(is_news).and_then(read_answered);
+        if let Some(given) = given.filter(|given| given.until > now) {
             self.answered.insert(writer, given);
         }
         let known = self.answered.get(&writer).map(|given| (given.counter, given.answer.clone()));
@@ -173,7 +174,7 @@ impl Claims {
         let full = full_values(claim);
         let tokens: Vec<Uuid> = (0..claim.limit).map(|_| self.mint(claim, now)).collect();
         let until = time(nanos(now) + length(claim.lasts));
-        let (limit, window) = (rows(claim.limit), rows(claim.limit.saturating_mul(4).max(WINDOW)));
+        let (limit, window) = (rows(claim.limit), rows(claim.limit.saturating_mul(3).max(WINDOW)));
         let last = self.last.map(|run| uuid(run.to_bytes()));
         let walked = self.walked.unwrap_or_default();
         let (now_, until_) = (nanos(now), nanos(until));
@@ -227,8 +228,12 @@ impl Claims {
     }
 }
 
+fn counter(answered: &Row) -> u64 {
+    u64::from_ne_bytes(answered.get::<_, i64>(0).to_ne_bytes())
+}
+
 fn read_answered(row: &Row) -> Option<AnsweredClaim> {
-    let counter = u64::from_ne_bytes(row.get::<_, i64>(0).to_ne_bytes());
+    let counter = counter(row);
     Some(AnsweredClaim { counter, until: time(row.get(2)), answer: from_slice(row.get(1)).ok()? })
 }
 

@@ -164,8 +164,39 @@ pub(super) fn normal(mut row: QueueRow) -> QueueRow {
     row
 }
 
+/// The checksum of a queue row: over its fields in a fixed order, because a row is read and written
+/// several times for each attempt.
 pub(super) fn row_sum(run: RunId, row: &QueueRow) -> Result<i32, StoreError> {
-    Ok(sum("queue", &[&run.to_bytes()], &[&encode(row)?]))
+    fn put(bytes: &mut Vec<u8>, time: Option<Timestamp>) {
+        bytes.push(time.is_some().into());
+        bytes.extend(time.map_or(0, Timestamp::as_nanos).to_be_bytes());
+    }
+    let QueueRow { task, attempt, state, progress } = row;
+    let mut bytes = Vec::with_capacity(128);
+    bytes.extend(task.step.0.to_be_bytes());
+    bytes.extend(task.item.to_be_bytes());
+    bytes.extend(attempt.to_be_bytes());
+    match state {
+        QueueState::Due { at, need } => {
+            put(&mut bytes, Some(*at));
+            bytes.extend(need_text(need).into_bytes());
+        }
+        QueueState::Leased { token, until, deadline, beat_by } => {
+            put(&mut bytes, None);
+            bytes.extend(token.to_bytes());
+            [Some(*until), *deadline, *beat_by].into_iter().for_each(|time| put(&mut bytes, time));
+        }
+    }
+    if let Some(progress) = progress {
+        bytes.push(0);
+        bytes.extend(encode(progress)?);
+    }
+    Ok(sum("queue", &[&run.to_bytes()], &[&bytes]))
+}
+
+/// The checksum of rows from before it was over fields.
+fn row_sum_of_json(run: RunId, row: &QueueRow) -> Option<i32> {
+    Some(sum("queue", &[&run.to_bytes()], &[&encode(row).ok()?]))
 }
 
 /// A stored queue row; `None` if it is damaged.
@@ -193,7 +224,8 @@ fn read_full_row((run, task): Place, row: &Row) -> Option<FullRow> {
     };
     let attempt = u32::try_from(row.get::<_, i64>(3)).ok()?;
     let found = QueueRow { task, attempt, state, progress };
-    if row_sum(run, &found).ok()? != row.get::<_, i32>(11) {
+    let stored = row.get::<_, i32>(11);
+    if row_sum(run, &found).ok()? != stored && row_sum_of_json(run, &found)? != stored {
         return None;
     }
     let due = row.get::<_, Option<i64>>(12).map(time);

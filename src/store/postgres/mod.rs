@@ -188,6 +188,8 @@ fn no_run() -> RunId {
 }
 
 impl<R: Runtime> Store for PostgresStore<R> {
+    /// What asks the server here is boxed: the engine's lanes hold this future, and most of them load
+    /// and commit, for which others ask.
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
         match &request {
             Request::Create(Create { run, .. })
@@ -206,16 +208,16 @@ impl<R: Runtime> Store for PostgresStore<R> {
             Request::Define(_) => self.write(no_run(), request).await,
             Request::Claim(claim) => {
                 let claimed = async { self.claims.lock().await.claim(&self.server, claim).await };
-                self.server.in_time(&self.runtime, claimed).await.map(Answer::Claim)
+                self.server.in_time(&self.runtime, Box::pin(claimed)).await.map(Answer::Claim)
             }
             Request::Expired { limit } => self
                 .server
-                .in_time(&self.runtime, claim::expired(&self.server, *limit))
+                .in_time(&self.runtime, Box::pin(claim::expired(&self.server, *limit)))
                 .await
                 .map(Answer::Expired),
             Request::Report(report) => {
                 let put = async { Ok(reports::put(&self.server, report).await?) };
-                self.server.in_time(&self.runtime, put).await.map(|()| Answer::Report)
+                self.server.in_time(&self.runtime, Box::pin(put)).await.map(|()| Answer::Report)
             }
             Request::Load { run, .. } | Request::Queue(run) => self.load(*run, request).await,
             Request::Clock
@@ -228,9 +230,8 @@ impl<R: Runtime> Store for PostgresStore<R> {
             | Request::Definition(_)
             | Request::Definitions { .. }
             | Request::Reports => {
-                self.server
-                    .in_time(&self.runtime, async { read::read(&self.server, &request).await? })
-                    .await
+                let read = async { read::read(&self.server, &request).await? };
+                self.server.in_time(&self.runtime, Box::pin(read)).await
             }
         }
     }

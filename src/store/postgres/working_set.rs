@@ -157,12 +157,13 @@ impl ReadSet {
             || !self.definitions.is_disjoint(&other.definitions)
     }
 
-    pub(super) fn merge(&mut self, mut other: Self) {
-        self.runs.append(&mut other.runs);
-        self.rows.append(&mut other.rows);
-        self.active.append(&mut other.active);
-        self.keys.append(&mut other.keys);
-        self.definitions.append(&mut other.definitions);
+    /// Takes in what a request reads. `append` would build the sets of all others anew each time.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.runs.extend(other.runs);
+        self.rows.extend(other.rows);
+        self.active.extend(other.active);
+        self.keys.extend(other.keys);
+        self.definitions.extend(other.definitions);
         for (action, touch) in other.guards {
             let both = self.guards.entry(action).or_default();
             both.admits |= touch.admits;

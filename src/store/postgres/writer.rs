@@ -1,6 +1,7 @@
 //! The writers. Each runs the requests that wait for it in one transaction.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -146,7 +147,7 @@ impl<R: Runtime> Writer<R> {
     async fn attempt(&mut self, works: &mut Works) -> Result<(), Failed> {
         let committing = AtomicBool::new(false);
         let (runtime, limit) = (self.runtime.clone(), self.server.patience);
-        let done = self.transact(works, &committing);
+        let done = pin!(self.transact(works, &committing));
         let too_long = runtime.sleep_until(runtime.now().after(limit));
         tokio::select! {
             biased;
