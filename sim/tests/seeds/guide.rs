@@ -80,7 +80,7 @@ impl Shop {
         // What this project's tests were built with is there already.
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         // Debug information would take more room than all the rest.
-        shell.env("CARGO_PROFILE_DEV_DEBUG", "0");
+        shell.env("CARGO_PROFILE_DEV_DEBUG", "0").env("CARGO_PROFILE_DEV_LTO", "off");
         shell.env("CARGO_TARGET_DIR", target).env("CARGO_NET_OFFLINE", "true");
         let Output { status, stdout, stderr } = shell.output().unwrap();
         let said = [stdout, stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());

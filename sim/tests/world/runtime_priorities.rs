@@ -54,8 +54,7 @@ fn polled(priorities: Option<Priorities>) -> Vec<usize> {
             runtime.spawn(work).detach();
         }
         settle().await;
-        let polled = polled.lock().unwrap().clone();
-        polled
+        polled.lock().unwrap().clone()
     })
 }
 
@@ -116,7 +115,7 @@ fn nobody_waits_for_a_task_that_has_ended() {
             });
             let task = runtime.spawn(work);
             // Half of those that wait are aborted.
-            if ends || wakers.lock().unwrap().len() % 2 == 0 {
+            if ends || wakers.lock().unwrap().len().is_multiple_of(2) {
                 task.detach();
             } else {
                 drop(task);
@@ -130,8 +129,7 @@ fn nobody_waits_for_a_task_that_has_ended() {
             runtime.spawn(async move { *polls.lock().unwrap() += 1 }).detach();
         }
         settle().await;
-        let polls = *polls.lock().unwrap();
-        polls
+        *polls.lock().unwrap()
     });
     assert_eq!(polls, TASKS);
 }
