@@ -19,7 +19,7 @@ pub use interventions::{InterventionEvidence, Pruning, RedriveAnswer};
 use crate::fault::FaultKind;
 use crate::incarnation::Lifespan;
 use crate::runtime::FunctionPanic;
-use crate::scenario::{Places, Reply};
+use crate::scenario::{Places, Reply, WorkflowText};
 use crate::user::{Request, Response, UserEvidence};
 
 /// How the source of a node's JSON lines begins: `json node-0/1` are those of its second
@@ -184,6 +184,8 @@ pub struct RunEvidence {
     pub seed: u64,
     /// The definition that was submitted.
     pub workflow: Arc<Workflow>,
+    /// The text that it was read from; `None` where no user asked for the run.
+    pub text: Option<Arc<WorkflowText>>,
     /// True time of the first request.
     pub submitted_at: Mono,
     /// Whether the request was answered with this run's id.
@@ -230,6 +232,7 @@ impl RunEvidence {
             id,
             seed,
             workflow,
+            text: None,
             submitted_at,
             acknowledged: false,
             refused: None,

@@ -27,6 +27,7 @@ pub mod jitter;
 pub mod json_lines;
 pub mod ownership;
 mod policy_model;
+pub mod policy_reader;
 pub mod quarantine;
 pub mod replay;
 pub mod rollback;

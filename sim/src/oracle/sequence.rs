@@ -10,7 +10,8 @@ use super::attempt_records::AttemptRecords;
 use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
 use super::{
-    COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, policy_model, task_time,
+    COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, policy_model,
+    policy_reader, task_time,
 };
 use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
@@ -46,6 +47,7 @@ pub fn judge(evidence: &Evidence) -> Report {
     let mut report = Report::new(Promise::Sequence);
     let ledger = AttemptRecords::of(evidence);
     let mut drawn = Drawn::default();
+    policy_reader::judge(&mut report, evidence);
     for run in &evidence.runs {
         for task in tasks(run) {
             for retry in task.retries() {

@@ -17,7 +17,7 @@ use crate::clock::{true_now, until};
 use crate::evidence::{Bound, InterventionEvidence, RunEvidence, Steps};
 use crate::records::Records;
 use crate::runtime::mix;
-use crate::scenario::{Cancel, Deactivation, Scenario};
+use crate::scenario::{Cancel, Deactivation, Scenario, WorkflowText};
 use crate::sync::lock;
 use crate::trace::Kind;
 
@@ -69,10 +69,14 @@ impl Users {
     }
 
     fn expected_runs(&self) -> Vec<RunEvidence> {
+        let texts: Vec<Arc<WorkflowText>> =
+            self.scenario.workflows.iter().cloned().map(Arc::new).collect();
         let submissions = self.scenario.submissions.iter().enumerate();
         let runs = submissions.filter_map(|(number, asked)| {
             let workflow = self.workflows.get(asked.workflow).cloned()?;
-            Some(RunEvidence::new(self.id_of(number), self.seed_of(number), workflow, asked.at))
+            let (id, seed) = (self.id_of(number), self.seed_of(number));
+            let text = texts.get(asked.workflow).cloned();
+            Some(RunEvidence { text, ..RunEvidence::new(id, seed, workflow, asked.at) })
         });
         runs.collect()
     }

@@ -15,6 +15,7 @@ mod isolation;
 mod kit;
 mod limits;
 mod ownership;
+mod policy_reader;
 mod quarantine;
 mod replay;
 mod retry_budgets;
