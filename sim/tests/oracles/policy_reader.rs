@@ -115,7 +115,7 @@ fn a5_a_misread_work_config_is_found() {
 }
 
 #[test]
-fn a6_minus_one_and_decision_1_absent_limits_are_read() {
+fn a6_decision_1_a_misread_limit_is_found() {
     let unlimited = step("work_config", json!({"max_retries": -1, "backoff": 100}));
     check(&unlimited, "attempts of rule 1", ("none", "1"), retries(0));
     let off = step("work_config", json!({"backoff": 100}));
@@ -146,11 +146,14 @@ fn c1_a_misread_execution_is_found() {
     check(&it, "names of rule 1", ("{\"503\", \"TIMEOUT\"}", "{\"503\"}"), |p| {
         p.rules[0].matcher.scope = Scope::Names(names(["503"]));
     });
-    let usual = step("execution", json!({"retry_policy": {"max_attempts": 2}}));
+    let usual = json!({"retry_policy": {"max_attempts": 2, "backoff": "linear"}});
+    let usual = step("execution", usual);
     let from = "{\"429\", \"500\", \"503\", \"NETWORK_ERROR\", \"TIMEOUT\"}";
     check(&usual, "names of rule 1", (from, "{\"503\"}"), |p| {
         p.rules[0].matcher.scope = Scope::Names(names(["503"]));
     });
+    let halved = Shape::Linear { base: ms(500), step: ms(1_000) };
+    check(&usual, "base of rule 1", ("1000000000", "500000000"), shape(halved));
     check(&step("execution", json!({})), "max_retry_after", ("3600000000000", "0"), |p| {
         p.max_retry_after = Nanos::ZERO;
     });
@@ -211,7 +214,7 @@ fn h3_a_dropped_exclusion_is_found() {
 }
 
 #[test]
-fn h1_h6_what_retry_config_leaves_out_is_known() {
+fn h1_h6_a_misread_default_is_found() {
     let usual = step("retry_config", json!({}));
     check(&usual, "attempts of rule 1", ("3", "4"), retries(3));
     check(&usual, "cap of rule 1", ("60000000000", "none"), |p| p.rules[0].backoff.cap = None);
@@ -274,7 +277,7 @@ fn x2_a_misread_preset_is_found() {
 }
 
 #[test]
-fn h7_h8_the_most_specific_policy_is_judged() {
+fn h7_h8_a_policy_that_is_not_the_most_specific_is_found() {
     let (own, action) = (json!({"max_retries": 1}), json!({"max_retries": 2}));
     let (kind, all) = (json!({"max_retries": 3}), json!({"max_retries": 4}));
     let mut defaults = json!({"work_config": all, "llm_call": {"work_config": kind}});

@@ -23,6 +23,7 @@
 
 mod brackets;
 mod fields;
+mod held;
 mod plain;
 mod presets;
 mod steps;
