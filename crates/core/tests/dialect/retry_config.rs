@@ -55,6 +55,17 @@ fn h2_defaults() {
     assert_eq!(parse(written).unwrap(), policy);
 }
 
+/// A list sets each delay, so it alone has no cap unless the text sets one.
+#[test]
+fn h2_the_default_cap_is_that_of_every_kind_but_a_list() {
+    let cap = |text: &str| parse(text).unwrap().rules()[0].backoff.cap;
+    for kind in ["constant", "linear", "exponential", "fibonacci", "polynomial"] {
+        let text = format!(r#"{{"backoff_strategy": "{kind}"}}"#);
+        assert_eq!(cap(&text), Some(Nanos::from_secs(60)), "{kind}");
+    }
+    assert_eq!(cap(r#"{"delays": [1, 100]}"#), None);
+}
+
 #[test]
 fn h2_limits_are_checked() {
     let all = [

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use xtask::mutants::{Patch, Processes, Scratch, Set, Tree, WorkspaceError};
 
-const ROOMS: [&str; 9] =
-    ["action", "engine", "failure", "guard", "lab", "policy", "run", "runtime", "store"];
+const ROOMS: [&str; 10] =
+    ["action", "dialect", "engine", "failure", "guard", "lab", "policy", "run", "runtime", "store"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
