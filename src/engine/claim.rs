@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 
 use super::World;
 use super::lanes::Message;
@@ -64,6 +65,12 @@ impl Unable {
 /// One claim. Where there may be more to claim at once, how long the store took.
 async fn claim_once<W: World>(node: &Arc<Node<W>>, unable: &mut Unable) -> Option<Nanos> {
     let Offer { places, full } = node.places.offer(BATCH).await?;
+    // Who shuts the node down waits for the places that are taken by then: either it sees these, or
+    // this sees it.
+    fence(Ordering::SeqCst);
+    if node.is_closing() {
+        return None;
+    }
     let wanted = places.len();
     let begun = node.runtime.now();
     let claimed = ask(node, wanted, full).await;

@@ -1,7 +1,7 @@
 //! What the loops, lanes and attempts of one node share.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -140,6 +140,7 @@ impl<W: World> Node<W> {
 
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
         self.alarm.ring();
         self.changed.notify_waiters();
         self.run_ended.notify_all();

@@ -74,3 +74,25 @@ async fn an_idle_engine_shuts_down_at_once() {
     soon(engine.shutdown()).await;
     assert!(begun.elapsed() < Duration::from_millis(50));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_place_that_gets_free_while_the_node_closes_is_not_taken_again() {
+    let (store, acts) = (Watched::new(), slow());
+    let config = Config { concurrency: 1, ..Config::default() };
+    let engine = start(&store, &acts, config).await;
+    let one = || workflow(vec![step("a", patient(3), &[], json!({}))]);
+    let runs = [submit(&engine, one()).await, submit(&engine, one()).await];
+    pass(1_000).await;
+    let begun = tokio::time::Instant::now();
+    soon(engine.shutdown()).await;
+    let took = begun.elapsed();
+    assert!(took >= Duration::from_secs(2) && took < Duration::from_millis(2_500), "{took:?}");
+    pass(600_000).await;
+    assert_eq!(acts.calls().len(), 1, "another attempt began");
+    let mut ended = Vec::new();
+    for run in runs {
+        ended.push(names(&history(&store, run).await).contains(&"run_ended"));
+    }
+    ended.sort_unstable();
+    assert_eq!(ended, [false, true]);
+}

@@ -129,7 +129,8 @@ pub fn draw(seed: u64) -> Scenario {
     let cancels = cancels(seed, &swarm, &submissions);
     let deactivations = deactivations(seed, &swarm, &submissions);
     let interventions = interventions::draw(seed, &swarm, &submissions);
-    let mut formats = Draw::new(seed, "texts");
+    let (mut formats, mut stands) = (Draw::new(seed, "texts"), Draw::new(seed, "policy places"));
+    let mut write = |draft| workflow_text::write(&mut formats, &mut stands, draft);
     Scenario {
         seed,
         topology: swarm.topology,
@@ -138,7 +139,7 @@ pub fn draw(seed: u64) -> Scenario {
         attempt_timeout: swarm.attempt_timeout,
         quarantine_after: swarm.quarantine_after,
         clocks: faults::clocks(seed, &swarm),
-        workflows: drafts.iter().map(|d| workflow_text::write(&mut formats, d)).collect(),
+        workflows: drafts.iter().map(&mut write).collect(),
         endpoints,
         submissions,
         cancels,

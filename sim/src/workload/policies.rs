@@ -97,7 +97,8 @@ fn ir(draw: &mut Draw, timed: bool) -> String {
         (0..draw.pick([1, 1, 2, 3])).map(|_: u32| bracket(draw)).collect();
     if timed || draw.chance(30) {
         let at = draw.index(brackets.len() + 1);
-        brackets.insert(at, format!("[timeout: {}]", draw.pick(["500ms", "1s", "2", "1.5s"])));
+        brackets
+            .insert(at, format!("[timeout: {}]", draw.pick(["500ms", "1s", "2", "1.5s", "0.05m"])));
     }
     if brackets.len() > 1 && draw.chance(15) {
         brackets.push("[counting: per_rule]".to_owned());
@@ -122,7 +123,7 @@ fn bracket(draw: &mut Draw) -> String {
     let backoff = match draw.below(3) {
         0 => String::new(),
         1 => format!(", backoff: {}ms", draw.between(1, 800)),
-        _ => format!(", backoff: {}", draw.pick(["1", "0.5s", "2s", "0.05"])),
+        _ => format!(", backoff: {}", draw.pick(["1", "0.5s", "2s", "0.05", "0.02m"])),
     };
     format!("[{filter}retry: {}{backoff}]", draw.between(0, 5))
 }
@@ -192,7 +193,9 @@ fn retry_config(draw: &mut Draw, timed: bool) -> Value {
         let initial = draw.pick([0.0, 0.05, 0.25, 0.5, 1.0]);
         config.insert("initial_delay".to_owned(), json!(initial));
     }
-    config.insert("max_delay".to_owned(), json!(draw.pick([0.5, 1.0, 2.5])));
+    if let Some(cap) = draw.pick([Some(0.5), Some(1.0), Some(2.5), None]) {
+        config.insert("max_delay".to_owned(), json!(cap));
+    }
     if draw.chance(40) {
         config.insert("backoff_multiplier".to_owned(), json!(draw.pick([1.0, 1.5, 2.0, 3.0])));
     }

@@ -7,23 +7,50 @@ use super::policies::PolicyDraft;
 use super::sketch::{Draft, StepDraft};
 use crate::scenario::{ENDPOINT_HOST, Format, WorkflowText};
 
-/// The draft as a file, in one of the syntaxes that can say it.
-pub(super) fn write(draw: &mut Draw, draft: &Draft) -> WorkflowText {
+/// Where a policy stands: at its step, at the step's action, or among the defaults of all steps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Step,
+    Action,
+    Defaults,
+}
+
+/// The draft as a file, in one of the syntaxes that can say it. `places` draws where its policies
+/// stand.
+pub(super) fn write(draw: &mut Draw, places: &mut Draw, draft: &Draft) -> WorkflowText {
     let toss = draw.chance(50);
+    let places = place(places, draft);
+    let tree = tree(draft, &places);
+    let calls = || draft.steps.iter().zip(&places).map(|(step, place)| call(step, *place));
     let (format, text) = match draft.is_program {
-        true => (Format::Ir, draft.steps.iter().map(call).collect()),
-        false if toss => (Format::Toml, toml(draft)),
-        false => (Format::Json, format!("{:#}\n", tree(draft))),
+        true => (Format::Ir, calls().collect()),
+        false if toss => (Format::Toml, toml(&tree)),
+        false => (Format::Json, format!("{tree:#}\n")),
     };
-    let actions = draft.is_program.then(|| declarations(&tree(draft)));
+    let actions = draft.is_program.then(|| declarations(&tree));
     WorkflowText { format, text, actions, builder: draft.builder() }
 }
 
+/// Where each step's policy stands. Steps that have none take what others leave for them.
+fn place(draw: &mut Draw, draft: &Draft) -> Vec<Place> {
+    // An alert's webhook takes the defaults too, and nobody has drawn how often it may be tried.
+    let mut may_be_default = draft.others.is_empty();
+    let mut place = |step: &StepDraft| match draw.below(10) {
+        0 if may_be_default && step.policy.field().is_some() => {
+            may_be_default = false;
+            Place::Defaults
+        }
+        1 | 2 if step.shares.is_none() => Place::Action,
+        _ => Place::Step,
+    };
+    draft.steps.iter().map(&mut place).collect()
+}
+
 /// `b = @do_b(n=input.n, from_a=a) [retry: 3]`.
-fn call(step: &StepDraft) -> String {
+fn call(step: &StepDraft, place: Place) -> String {
     let earlier = step.after.iter().map(|id| format!(", from_{id}={id}"));
     let brackets = match &step.policy {
-        PolicyDraft::Ir(text) => format!(" {text}"),
+        PolicyDraft::Ir(text) if place == Place::Step => format!(" {text}"),
         _ => String::new(),
     };
     let (id, action, earlier) = (&step.id, action_name(step), earlier.collect::<String>());
@@ -31,17 +58,32 @@ fn call(step: &StepDraft) -> String {
 }
 
 /// The file's contents as one value.
-fn tree(draft: &Draft) -> Value {
-    let own = draft.steps.iter().filter(|s| s.shares.is_none());
-    let mut actions: Map<String, Value> = own.map(|s| (action_name(s), s.declaration())).collect();
+fn tree(draft: &Draft, places: &[Place]) -> Value {
+    let (mut actions, mut steps) = (Map::new(), Vec::new());
+    let mut defaults = Map::new();
+    for (draft, place) in draft.steps.iter().zip(places) {
+        let (mut action, mut step) = (draft.declaration(), step(draft));
+        let table = match place {
+            Place::Step => &mut step,
+            Place::Action => &mut action,
+            Place::Defaults => &mut defaults,
+        };
+        table.extend(draft.policy.field().map(|(name, value)| (name.to_owned(), value)));
+        if draft.shares.is_none() {
+            actions.insert(action_name(draft), Value::Object(action));
+        }
+        steps.push(Value::Object(step));
+    }
     actions.extend(draft.others.clone());
-    let steps: Vec<Value> = draft.steps.iter().map(|s| Value::Object(step(s))).collect();
     let mut top = json!({
         "workflow": draft.name,
         "input": draft.input,
         "actions": actions,
         "steps": steps,
     });
+    if let (Some(top), false) = (top.as_object_mut(), defaults.is_empty()) {
+        top.insert("defaults".to_owned(), Value::Object(defaults));
+    }
     if let (Some(top), Some(when)) = (top.as_object_mut(), draft.rollback) {
         top.insert("rollback".to_owned(), json!(when));
     }
@@ -53,13 +95,13 @@ fn tree(draft: &Draft) -> Value {
 
 impl StepDraft {
     /// The declaration of its action.
-    fn declaration(&self) -> Value {
+    fn declaration(&self) -> Map<String, Value> {
         let mut action = self.action.clone();
         if !self.is_function {
             let http = format!("POST http://{ENDPOINT_HOST}{}", self.path);
             action.insert("http".to_owned(), json!(http));
         }
-        Value::Object(action)
+        action
     }
 
     /// Its arguments.
@@ -99,20 +141,16 @@ fn step(step: &StepDraft) -> Map<String, Value> {
         }
     }
     fields.extend(step.words.clone());
-    if let Some((name, value)) = step.policy.field() {
-        fields.insert(name.to_owned(), value);
-    }
     fields
 }
 
 /// Tables of tables get headers, everything below them is inline.
-fn toml(draft: &Draft) -> String {
-    let tree = tree(draft);
+fn toml(tree: &Value) -> String {
     let mut text = format!("workflow = {}\n", inline(&tree["workflow"]));
     if let Some(when) = tree.get("rollback") {
         text += &format!("rollback = {}\n", inline(when));
     }
-    text += &declarations(&tree);
+    text += &declarations(tree);
     for (name, header) in [("steps", "[[steps]]"), ("transitions", "[[transitions]]")] {
         for one in tree.get(name).and_then(Value::as_array).into_iter().flatten() {
             text += &table(header, one);
@@ -121,9 +159,12 @@ fn toml(draft: &Draft) -> String {
     text
 }
 
-/// The tables of input and actions.
+/// The tables of input, defaults and actions.
 fn declarations(tree: &Value) -> String {
     let mut text = table("[input]", &tree["input"]);
+    if let Some(defaults) = tree.get("defaults") {
+        text += &table("[defaults]", defaults);
+    }
     for (name, action) in tree["actions"].as_object().into_iter().flatten() {
         text += &table(&format!("[actions.{name}]"), action);
     }

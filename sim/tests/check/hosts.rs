@@ -95,7 +95,7 @@ fn a_lease_is_lost_where_the_store_is_out_of_reach() {
     };
     let (said, heard) = std::sync::mpsc::channel();
     let check = Check::new("no store").workflow_file("ask.toml", text).service("bank.test", bank);
-    let check = check.nodes(2).faults([]).fault(NoStore).runs(4..=4).seeds(40);
+    let check = check.nodes(2).faults([]).fault(NoStore).runs(4..=4).seeds(80);
     let passed = check.holds("told", move |seen| {
         let events = seen.runs().iter().flat_map(|run| &run.events);
         let lost = events.filter(|recorded| {
