@@ -1,10 +1,10 @@
 //! The simulated `Runtime`: madsim's scheduler and timers seen through one node's wrong clocks.
 //!
-//! Decides which times and random numbers a node sees. Makes sure that no task of a dead
-//! incarnation continues. Must never know runs, stores or actions, nor draw random numbers from
-//! madsim or the system. To make a node's clock wrong in a new way, add a field to [`ClockPlan`]
-//! and apply it in [`NodeClock`]. To make something happen at an await, plan it on the node's
-//! [`PollCounter`].
+//! Decides which times and random numbers a node sees, and which of its ready tasks is polled first
+//! where a scenario has priorities. Makes sure that no task of a dead incarnation continues. Must
+//! never know runs, stores or actions, nor draw random numbers from madsim or the system. To make a
+//! node's clock wrong in a new way, add a field to [`ClockPlan`] and apply it in [`NodeClock`]. To
+//! make something happen at an await, plan it on the node's [`PollCounter`].
 
 mod chance;
 mod disk_latency;
