@@ -14,8 +14,8 @@ if ! command -v cargo >/dev/null; then
 fi
 
 # What tests drive, ask or start: the browser of the tests of pages, systemd and groff for what is
-# installed with the service, valgrind, which counts instructions, curl, the programs of PostgreSQL servers of their
-# own. The fuzzer is in C++.
+# installed with the service, valgrind, which counts instructions, curl, the programs of PostgreSQL
+# servers of their own. The fuzzer is in C++.
 missing=()
 needs() {
   command -v "$1" >/dev/null || missing+=("$2")

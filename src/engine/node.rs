@@ -141,6 +141,8 @@ impl<W: World> Node<W> {
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
+        // Another engine of this process may have the store by and by, and leases of its own.
+        self.own_tokens.forget();
         self.alarm.ring();
         self.changed.notify_waiters();
         self.run_ended.notify_all();

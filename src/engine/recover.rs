@@ -88,7 +88,8 @@ impl OwnTokens {
         self.tokens().as_ref().is_some_and(|own| !own.contains(&token))
     }
 
-    fn forget(&self) {
+    /// From now on no holder is known to be dead.
+    pub(super) fn forget(&self) {
         *self.tokens() = None;
     }
 }

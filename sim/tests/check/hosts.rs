@@ -105,5 +105,5 @@ fn a_lease_is_lost_where_the_store_is_out_of_reach() {
         said.send(lost.count()).map_err(|gone| gone.to_string())
     });
     held(passed);
-    assert!(heard.iter().sum::<usize>() > 3);
+    assert!(heard.iter().sum::<usize>() > 6);
 }

@@ -41,12 +41,11 @@ impl<W: World> Lane<W> {
     }
 
     /// The ends of leases whose holder is known to be dead: that of a process before this one, on
-    /// a store that only one process uses. A node that closes takes no lease for an orphan's: another
-    /// engine of this process may have the store by now.
+    /// a store that only one process uses.
     pub(super) fn orphans(&self) -> impl Iterator<Item = Message> + use<W> {
         let node = Arc::clone(&self.node);
         run::queue_of(&self.state).into_iter().filter_map(move |(task, _, waits)| match waits {
-            Waits::Leased(token) if node.own_tokens.is_orphan(token) && !node.is_closing() => {
+            Waits::Leased(token) if node.own_tokens.is_orphan(token) => {
                 Some(Message::Expired { task, token, lapse: Lapse::Lease, orphan: true })
             }
             Waits::Leased(_) | Waits::Due => None,

@@ -41,8 +41,7 @@ fn rule(names: Vec<String>, pairs: Map<String, Value>) -> Option<PlainRule> {
     let mut pairs = Fields::from_pairs(pairs);
     let retries = pairs.number("retry")?.unwrap_or(0);
     let base = pairs.length("backoff", SECOND)?.unwrap_or(0);
-    pairs.finish(PlainPolicy::new("ir"))?;
-    Some(PlainRule {
+    pairs.finish(PlainRule {
         scope: if names.is_empty() { "any" } else { "names" },
         names: names.into_iter().collect(),
         except: Default::default(),

@@ -77,9 +77,9 @@ impl Fields {
         })
     }
 
-    /// `policy`, if every key was taken.
-    pub(super) fn finish(self, policy: PlainPolicy) -> Option<PlainPolicy> {
-        self.0.is_empty().then_some(policy)
+    /// `read`, if every key was taken.
+    pub(super) fn finish<T>(self, read: T) -> Option<T> {
+        self.0.is_empty().then_some(read)
     }
 
     /// The settings of every dialect. Lengths are seconds unless they have a unit.

@@ -74,8 +74,7 @@ fn execution_rule(value: &Value) -> Option<PlainRule> {
     let growth = growth(&mut fields, kind.as_deref().unwrap_or("none"), base, None, &words)?;
     let names = fields.names("retryable_errors")?.unwrap_or_else(|| owned(TRANSIENT));
     let jitter = fields.jitter()?.unwrap_or(("none", 0));
-    fields.finish(PlainPolicy::new("execution"))?;
-    Some(PlainRule {
+    fields.finish(PlainRule {
         scope: "names",
         names,
         except: BTreeSet::new(),
