@@ -24,7 +24,7 @@ use tokio::runtime::Runtime;
 /// Runs of a batch, submitted together.
 const RUNS: u64 = 300;
 
-type Database = (TokioRuntime, PostgresStore<TokioRuntime>, Registry);
+type Database = (TokioRuntime, PostgresStore, Registry);
 
 /// A node on an empty database.
 async fn node(server: &Server, concurrency: usize) -> Engine<Database> {

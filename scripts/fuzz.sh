@@ -21,8 +21,9 @@ build=(cargo test --workspace --locked --no-run --profile "${PROFILE:-mutant}"
   --features retrial-fuzz/libfuzzer --test fuzz --message-format json-render-diagnostics)
 if [ "${PROFILE:-mutant}" = dev ]; then
   # It takes longer to optimise them than two seconds of fuzzing gain.
-  build+=(--config profile.dev.package.retrial-core.opt-level=0
-    --config profile.dev.package.retrial-sim.opt-level=0)
+  for crate in retrial-core retrial retrial-sim; do
+    build+=(--config "profile.dev.package.$crate.opt-level=0")
+  done
 fi
 program=$(RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/instrument.sh "${build[@]}" |
   sed -n 's/.*"executable":"\([^"]*\/fuzz-[^"]*\)".*/\1/p')

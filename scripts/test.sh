@@ -75,13 +75,13 @@ run() {
 }
 export -f run
 
-# Cargo would run one after the other, and the cores would be idle while tests wait. Here as many run
-# at once as there are cores, those that take the longest first.
+# Cargo would run one after the other, and the cores would be idle while tests wait. Here one more runs
+# at once than there are cores, those that take the longest first.
 long="store seeds check bounds server world"
 in_order() {
   for name in $long; do grep "/$name-[0-9a-f]*$" <<<"$programs"; done
   grep -vE "/(${long// /|})-[0-9a-f]*$" <<<"$programs"
 }
-in_order | xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 bash -c 'run "$@"' run
+in_order | xargs -P $((1 + $(getconf _NPROCESSORS_ONLN))) -L 1 bash -c 'run "$@"' run
 
 exec cargo test --workspace --locked --doc

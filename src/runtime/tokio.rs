@@ -6,6 +6,7 @@
 )]
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -65,8 +66,10 @@ impl Runtime for TokioRuntime {
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task {
-        // Tokio moves a future several times before it runs: a box is cheaper to move.
-        let abort = self.handle.spawn(Box::pin(future)).abort_handle();
+        // Tokio moves a future several times before it runs: a box is cheaper to move. Without its
+        // type, what tokio needs for a task is compiled once.
+        let future: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(future);
+        let abort = self.handle.spawn(future).abort_handle();
         Task::new(move || abort.abort())
     }
 

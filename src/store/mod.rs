@@ -30,6 +30,7 @@
 //! | `due_index.rs`, `hold_queue.rs` | which row is due next, which lease ends next, which tasks a guard holds back |
 //! | `run_index.rs` | the order of runs in lists, and their counts |
 //! | `memory.rs` | the store in memory |
+//! | `dyn_store.rs` | any store behind one type |
 //! | `redb/` | the store on one redb file |
 //! | `postgres/` | the store on PostgreSQL, for many nodes |
 //! | `conformance/` | the suite that every store passes |
@@ -38,6 +39,7 @@
 pub mod conformance;
 mod definitions;
 mod due_index;
+mod dyn_store;
 mod guards;
 mod hold_queue;
 mod letters;
@@ -59,6 +61,7 @@ mod seam;
 pub use self::postgres::{ConnectError, PostgresOptions, PostgresStore};
 #[cfg(feature = "redb")]
 pub use self::redb::{OpenError, RedbStore};
+pub use dyn_store::DynStore;
 pub use letters::{AskLetters, LetterFilter, LetterHead, LetterStatus, Letters, StoredLetter};
 pub use listing::{AskRuns, Heads, Listed, RunCursor, RunFilter, RunHead, Tally};
 pub use memory::MemoryStore;

@@ -4,9 +4,11 @@
 
 use crate::store_world;
 
+use std::sync::Arc;
+
 use retrial::runtime::{Runtime, TokioRuntime};
-use retrial::store::conformance::{Harness, cases};
-use retrial::store::{MemoryStore, RedbStore};
+use retrial::store::conformance::{Doing, Harness, cases};
+use retrial::store::{DynStore, MemoryStore, RedbStore};
 use retrial::time::Nanos;
 use store_world::Turned;
 use tempfile::TempDir;
@@ -14,58 +16,57 @@ use tempfile::TempDir;
 /// On clocks that move by exactly what is asked, so that every limit is met to the nanosecond.
 struct InMemory {
     runtime: Turned,
-    store: MemoryStore<Turned>,
+    store: DynStore,
 }
 
 impl Harness for InMemory {
-    type Store = MemoryStore<Turned>;
-
-    fn store(&self) -> &Self::Store {
-        &self.store
+    fn store(&self) -> DynStore {
+        self.store.clone()
     }
 
-    async fn sleep(&self, by: Nanos) {
+    fn sleep(&self, by: Nanos) -> Doing<'_, ()> {
         self.runtime.turn(by);
+        Box::pin(async {})
     }
 
-    async fn reopen(&mut self) -> bool {
-        false
+    fn reopen(&mut self) -> Doing<'_, bool> {
+        Box::pin(async { false })
     }
 }
 
 struct OnAFile {
     runtime: TokioRuntime,
     folder: TempDir,
-    store: Option<RedbStore>,
+    store: Option<Arc<RedbStore>>,
 }
 
 impl OnAFile {
-    async fn open(&self) -> RedbStore {
+    async fn open(&self) -> Arc<RedbStore> {
         let path = self.folder.path().join("runs.redb");
-        RedbStore::open(self.runtime.clone(), path).await.unwrap()
+        Arc::new(RedbStore::open(self.runtime.clone(), path).await.unwrap())
     }
 }
 
 impl Harness for OnAFile {
-    type Store = RedbStore;
-
-    fn store(&self) -> &RedbStore {
-        self.store.as_ref().unwrap()
+    fn store(&self) -> DynStore {
+        DynStore::new(Arc::clone(self.store.as_ref().unwrap()))
     }
 
-    async fn sleep(&self, by: Nanos) {
-        self.runtime.sleep_until(self.runtime.now().after(by)).await;
+    fn sleep(&self, by: Nanos) -> Doing<'_, ()> {
+        Box::pin(self.runtime.sleep_until(self.runtime.now().after(by)))
     }
 
-    async fn reopen(&mut self) -> bool {
-        self.store.take().unwrap().close().await;
-        self.store = Some(self.open().await);
-        true
+    fn reopen(&mut self) -> Doing<'_, bool> {
+        Box::pin(async {
+            Arc::into_inner(self.store.take().unwrap()).unwrap().close().await;
+            self.store = Some(self.open().await);
+            true
+        })
     }
 }
 
 async fn check<H: Harness>(make: impl AsyncFn() -> H) {
-    for case in cases::<H>() {
+    for case in cases() {
         let mut harness = make().await;
         if let Err(wrong) = (case.run)(&mut harness).await {
             panic!("{}: {wrong}", case.name);
@@ -77,7 +78,7 @@ async fn check<H: Harness>(make: impl AsyncFn() -> H) {
 async fn the_memory_store_conforms() {
     check(async || {
         let runtime = Turned::at(1 << 60);
-        let store = MemoryStore::new(runtime.clone());
+        let store = DynStore::new(MemoryStore::new(runtime.clone()));
         InMemory { runtime, store }
     })
     .await;

@@ -16,14 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use kit::{Store, connect, new_schema, options, server};
+use kit::{World, connect, new_schema, options, server, with_http};
 use retrial::action::{Context, Registry};
 use retrial::dialect::{Environment, Format, parse_workflow};
 use retrial::engine::{Config, Engine, Handle, Submission};
 use retrial::failure::Failure;
 use retrial::run::{Outcome, RunState};
 use retrial::runtime::TokioRuntime;
-use retrial::store::{PostgresOptions, PostgresStore, RunPhase, Store as _};
+use retrial::store::{DynStore, PostgresOptions, PostgresStore, RunPhase, Store as _};
 use retrial::time::Nanos;
 
 const WORKFLOW: &str = r#"
@@ -38,11 +38,9 @@ const WORKFLOW: &str = r#"
     after = ["charge"]
 "#;
 
-type Shop = (TokioRuntime, Store, Registry);
-
 /// A node whose `charge` fails where the test wants it, and what it did.
 struct Node {
-    engine: Engine<Shop>,
+    engine: Engine<World>,
     calls: Arc<AtomicUsize>,
 }
 
@@ -68,13 +66,13 @@ async fn node(options: &PostgresOptions, fails: bool) -> Node {
         concurrency: 4,
         ..Config::default()
     };
-    let store = connect(options).await;
+    let (store, actions) = (DynStore::new(connect(options).await), with_http(actions));
     let engine = Engine::start(TokioRuntime::current(), store, actions, config, vec![]).await;
     Node { engine, calls }
 }
 
 impl Node {
-    async fn submit(&self) -> Handle<Shop> {
+    async fn submit(&self) -> Handle<World> {
         let read = parse_workflow("w.toml", WORKFLOW, Format::Toml, &Environment::default());
         let workflow = Arc::new(read.unwrap().workflow);
         self.engine.submit(Submission::new(workflow)).await.unwrap()

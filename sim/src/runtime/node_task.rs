@@ -73,8 +73,8 @@ impl LiveTasks {
 }
 
 /// A future of a node.
-pub(super) struct NodeTask<F> {
-    future: Option<Pin<Box<F>>>,
+pub(super) struct NodeTask {
+    future: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     incarnation: Incarnation,
     poll_counter: PollCounter,
     watchdog: Watchdog,
@@ -83,9 +83,9 @@ pub(super) struct NodeTask<F> {
     ordered: Option<OrderedTask>,
 }
 
-impl<F: Future<Output = ()>> NodeTask<F> {
+impl NodeTask {
     pub(super) fn new(
-        future: F,
+        future: impl Future<Output = ()> + Send + 'static,
         incarnation: &Incarnation,
         poll_counter: &PollCounter,
         watchdog: &Watchdog,
@@ -124,7 +124,7 @@ impl<F: Future<Output = ()>> NodeTask<F> {
     }
 }
 
-impl<F: Future<Output = ()>> Future for NodeTask<F> {
+impl Future for NodeTask {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
@@ -143,7 +143,7 @@ impl<F: Future<Output = ()>> Future for NodeTask<F> {
     }
 }
 
-impl<F> Drop for NodeTask<F> {
+impl Drop for NodeTask {
     fn drop(&mut self) {
         self.future = None;
         self.live.0.fetch_sub(1, Ordering::SeqCst);

@@ -4,12 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::pin::Pin;
 use std::sync::Once;
 use std::time::Duration;
 
 use madsim::runtime::Runtime;
 use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use crate::incarnation::Incarnation;
 
@@ -70,6 +72,24 @@ where
     F: Future<Output = T>,
     W: FnOnce() -> F + Send + 'static,
 {
+    let (tell, mut told) = oneshot::channel();
+    run_world(
+        seed,
+        time_limit,
+        Box::new(|| {
+            Box::pin(async {
+                // It is waited for.
+                let _ = tell.send(world().await);
+            })
+        }),
+    )?;
+    told.try_recv().map_err(|_| unseen(seed, "the world ended without a result"))
+}
+
+/// A world that tells its result by itself, so that what runs it is compiled once for all worlds.
+type World = Box<dyn FnOnce() -> Pin<Box<dyn Future<Output = ()>>> + Send>;
+
+fn run_world(seed: u64, time_limit: Nanos, world: World) -> Result<(), PanicReport> {
     install_hook();
     let thread = std::thread::Builder::new().name(format!("seed {seed}"));
     let ran = thread.spawn(move || {
@@ -83,16 +103,12 @@ where
     }
 }
 
-fn run_here<T, F: Future<Output = T>>(
-    seed: u64,
-    time_limit: Nanos,
-    world: impl FnOnce() -> F,
-) -> Option<T> {
+fn run_here(seed: u64, time_limit: Nanos, world: World) -> Option<()> {
     let mut runtime = Runtime::with_seed_and_config(seed, madsim::Config::default());
     runtime.set_time_limit(Duration::from(time_limit));
     let ran = catch_unwind(AssertUnwindSafe(|| runtime.block_on(async { world().await })));
     match ran {
-        Ok(value) => catch_unwind(AssertUnwindSafe(|| drop(runtime))).is_ok().then_some(value),
+        Ok(()) => catch_unwind(AssertUnwindSafe(|| drop(runtime))).ok(),
         Err(_) => {
             // Values that a panic left may panic again when dropped, and end the process.
             std::mem::forget(runtime);

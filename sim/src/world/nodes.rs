@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use retrial::runtime::Runtime as _;
-use retrial::store::{OpenError, RedbStore};
+use retrial::store::{DynStore, OpenError, RedbStore};
 use retrial::time::Nanos;
 
 use super::action_network::{ActionNetwork, HTTP};
@@ -130,7 +130,7 @@ impl Nodes {
                 let of = incarnation.clone();
                 let store = open(runtime.clone(), disk, of.clone(), records, lost.clone()).await;
                 let store = RecordingStore::new(store, seen, lost, of);
-                program::run(runtime, incarnation, store, setup).await;
+                program::run(runtime, incarnation, DynStore::new(store), setup).await;
             }
         };
         let site = NodePlace { place, clock: 0, address: ip(1), disk: Some(disk) };
@@ -205,7 +205,7 @@ impl Nodes {
                 setup.net.node_restarted(incarnation.node());
                 let connector = setup.net.connector(incarnation.clone());
                 let store = RemoteStore::new(runtime.clone(), connector, STORE, STORE_PORT);
-                program::run(runtime, incarnation, store, setup).await;
+                program::run(runtime, incarnation, DynStore::new(store), setup).await;
             }
         };
         let address = ip(1 + u8::try_from(number).unwrap_or(0));

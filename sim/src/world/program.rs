@@ -2,20 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
-use std::marker::PhantomData;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use retrial::action::HttpActions;
 use retrial::engine::{
-    CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError, World,
+    CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError,
 };
 use retrial::observe::metrics::Metrics;
 use retrial::observe::{JsonLines, Notice, Observer, Output as PrinterMode, Printer, json};
 use retrial::run::{LetterId, Recorded, RunId};
 use retrial::runtime::Runtime as _;
 use retrial::store::{
-    AskLetters, Heads, LetterFilter, Letters, Loaded, QueueRow, Store, StoreError,
+    AskLetters, DynStore, Heads, LetterFilter, Letters, Loaded, QueueRow, Store as _, StoreError,
 };
 use retrial::time::Nanos;
 use tokio::sync::{mpsc, oneshot};
@@ -95,13 +94,7 @@ pub(super) struct Observations {
 pub(super) type Outputs = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
 /// The world of the simulated engine.
-struct Simulated<S>(PhantomData<S>);
-
-impl<S: Store> World for Simulated<S> {
-    type Runtime = SimRuntime;
-    type Store = Arc<S>;
-    type Actions = SimActions;
-}
+type Simulated = (SimRuntime, DynStore, SimActions);
 
 /// The parts that an engine's node starts with in each incarnation.
 #[derive(Clone)]
@@ -124,10 +117,10 @@ pub(super) struct EngineSetup {
 }
 
 /// Runs the engine on `store` and takes orders until the incarnation ends.
-pub(super) async fn run<S: Store>(
+pub(super) async fn run(
     runtime: SimRuntime,
     incarnation: Incarnation,
-    store: S,
+    store: DynStore,
     setup: EngineSetup,
 ) {
     let EngineSetup {
@@ -144,7 +137,6 @@ pub(super) async fn run<S: Store>(
         order_queue,
         own,
     } = setup;
-    let store = Arc::new(store);
     // Set even if no secret is planted, because a header may need it.
     let secret = secret.unwrap_or_else(|| "none".to_owned());
     let environment = move |_: &str| Some(secret.clone());
@@ -184,18 +176,13 @@ pub(super) async fn run<S: Store>(
         ..defaults
     };
     let observers = observers(&incarnation, &observed, &records);
-    let engine = Engine::<Simulated<S>>::start(
-        runtime.clone(),
-        Arc::clone(&store),
-        actions,
-        config,
-        observers,
-    )
-    .await;
+    let engine =
+        Engine::<Simulated>::start(runtime.clone(), store.clone(), actions, config, observers)
+            .await;
     let (orders, mut inbox) = mpsc::channel(64);
     *lock(&order_queue.0) = Some(orders);
     while let Some(order) = inbox.recv().await {
-        let (engine, store) = (engine.clone(), Arc::clone(&store));
+        let (engine, store) = (engine.clone(), store.clone());
         runtime.spawn(serve(engine, store, order)).detach();
     }
 }
@@ -244,7 +231,7 @@ impl Observer for MetricsRecorder {
     }
 }
 
-async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<S>, order: Order) {
+async fn serve(engine: Engine<Simulated>, store: DynStore, order: Order) {
     // The caller may be gone by then.
     match order {
         Order::Submit(submission, reply) => {
@@ -305,7 +292,7 @@ async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<S>, order: Ord
             let _ = reply.send(store.heads(None, 10_000).await);
         }
         Order::Read(run, reply) => {
-            let _ = reply.send(read(&*store, run).await);
+            let _ = reply.send(read(&store, run).await);
         }
         Order::Shutdown(reply) => {
             engine.shutdown().await;
@@ -314,7 +301,7 @@ async fn serve<S: Store>(engine: Engine<Simulated<S>>, store: Arc<S>, order: Ord
     }
 }
 
-async fn read(store: &impl Store, run: RunId) -> Result<Reading, StoreError> {
+async fn read(store: &DynStore, run: RunId) -> Result<Reading, StoreError> {
     let loaded = store.load(run, Some(retrial::run::Version::START)).await?;
     Ok(Reading { loaded, queue: store.queue(run).await? })
 }

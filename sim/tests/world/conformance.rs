@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex};
 
 use madsim::runtime::Handle;
 use retrial::runtime::Runtime as _;
-use retrial::store::conformance::{Case, Harness, cases};
-use retrial::store::{Answer, CommitId, Committed, RedbStore, Request, Store, StoreError};
+use retrial::store::conformance::{Case, Doing, Harness, cases};
+use retrial::store::{
+    Answer, CommitId, Committed, DynStore, RedbStore, Request, Store, StoreError,
+};
 use retrial::time::Nanos;
 use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::disk::{CrashOutcome, DiskPlan, SimDisk};
@@ -67,10 +69,10 @@ fn failing<H: Harness + 'static, F: Future<Output = H>>(
     make: impl Fn() -> F + Send + Sync + Clone + 'static,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
-    for number in 0..cases::<H>().len() {
+    for number in 0..cases().len() {
         let make = make.clone();
         let ran = run_seed(number as u64, Nanos::from_secs(1_000_000), move || async move {
-            let Case { name, run } = cases::<H>().swap_remove(number);
+            let Case { name, run } = cases().swap_remove(number);
             let mut harness = make().await;
             run(&mut harness).await.map_err(|why| format!("{name}: {why}"))
         });
@@ -83,7 +85,7 @@ fn failing<H: Harness + 'static, F: Future<Output = H>>(
 struct OnDisk {
     runtime: SimRuntime,
     disk: SimDisk,
-    store: Option<RedbStore>,
+    store: Option<Arc<RedbStore>>,
 }
 
 impl OnDisk {
@@ -91,26 +93,27 @@ impl OnDisk {
         let records = Records::new(false, POLLS);
         let disk = SimDisk::new("n", slow(), &records);
         let runtime = runtime("n", ip(1), &disk.disk_latency(), &records);
-        let store = Some(open(&runtime, &disk, runtime.incarnation()).await);
+        let store = Some(Arc::new(open(&runtime, &disk, runtime.incarnation()).await));
         Self { runtime, disk, store }
     }
 }
 
 impl Harness for OnDisk {
-    type Store = RedbStore;
-
-    fn store(&self) -> &RedbStore {
-        self.store.as_ref().unwrap()
+    fn store(&self) -> DynStore {
+        DynStore::new(Arc::clone(self.store.as_ref().unwrap()))
     }
 
-    async fn sleep(&self, by: Nanos) {
-        self.runtime.sleep_until(self.runtime.now().after(by)).await;
+    fn sleep(&self, by: Nanos) -> Doing<'_, ()> {
+        Box::pin(self.runtime.sleep_until(self.runtime.now().after(by)))
     }
 
-    async fn reopen(&mut self) -> bool {
-        self.store.take().unwrap().close().await;
-        self.store = Some(open(&self.runtime, &self.disk, self.runtime.incarnation()).await);
-        true
+    fn reopen(&mut self) -> Doing<'_, bool> {
+        Box::pin(async {
+            Arc::into_inner(self.store.take().unwrap()).unwrap().close().await;
+            let opened = open(&self.runtime, &self.disk, self.runtime.incarnation()).await;
+            self.store = Some(Arc::new(opened));
+            true
+        })
     }
 }
 
@@ -178,7 +181,7 @@ impl Store for Away {
 /// redb on a node of its own; opened again by a crash of that node, unsynced writes lost.
 struct OverTheNetwork {
     server: SimNode,
-    store: Away,
+    store: DynStore,
 }
 
 impl OverTheNetwork {
@@ -207,7 +210,7 @@ impl OverTheNetwork {
         let connector = net.connector(runtime.incarnation().clone());
         let remote = RemoteStore::new(runtime.clone(), connector, "store", PORT);
         let store = Arc::new(remote.with_patience(Nanos::from_millis(50)));
-        let store = Away { runtime, store, sent: Mutex::default() };
+        let store = DynStore::new(Away { runtime, store, sent: Mutex::default() });
         let made = Self { server, store };
         made.store.clock().await.unwrap();
         made
@@ -215,20 +218,20 @@ impl OverTheNetwork {
 }
 
 impl Harness for OverTheNetwork {
-    type Store = Away;
-
-    fn store(&self) -> &Away {
-        &self.store
+    fn store(&self) -> DynStore {
+        self.store.clone()
     }
 
-    async fn sleep(&self, by: Nanos) {
-        madsim::time::sleep(by.into()).await;
+    fn sleep(&self, by: Nanos) -> Doing<'_, ()> {
+        Box::pin(madsim::time::sleep(by.into()))
     }
 
-    async fn reopen(&mut self) -> bool {
-        self.server.crash_and_restart(CrashOutcome::LoseAll, Nanos::from_millis(1)).await;
-        self.store.clock().await.unwrap();
-        true
+    fn reopen(&mut self) -> Doing<'_, bool> {
+        Box::pin(async {
+            self.server.crash_and_restart(CrashOutcome::LoseAll, Nanos::from_millis(1)).await;
+            self.store.clock().await.unwrap();
+            true
+        })
     }
 }
 

@@ -4,7 +4,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::Harness;
 use super::kit::{Bench, LONG, Wrong, create, due, events, held, lease, matched, run, same, task};
 use crate::guard::{Ended, ErrorBudget, GuardInput, GuardRules};
 use crate::policy::Share;
@@ -31,7 +30,7 @@ fn ended(item: u32, token: Token, how: Ended) -> GuardInput<Holder> {
 }
 
 /// Starts items 0 to 2 of run 1, which goes to version 3.
-async fn started<H: Harness>(b: &mut Bench<'_, H>) -> Result<Vec<Token>, Wrong> {
+async fn started(b: &mut Bench<'_>) -> Result<Vec<Token>, Wrong> {
     b.add(1, (0..3).map(|item| due(item, Nanos::ZERO)).collect()).await?;
     let mut claimed = b.claim(9).await?.tasks;
     claimed.sort_by_key(|t| t.task.item);
@@ -47,13 +46,13 @@ async fn started<H: Harness>(b: &mut Bench<'_, H>) -> Result<Vec<Token>, Wrong> 
     Ok(claimed.iter().map(|t| t.token).collect())
 }
 
-fn failing<H: Harness>(b: &mut Bench<'_, H>, version: u64, item: u32, token: Token) -> Commit {
+fn failing(b: &mut Bench<'_>, version: u64, item: u32, token: Token) -> Commit {
     let mut commit = b.next_commit(1, version);
     commit.guards = guarding(vec![ended(item, token, Ended::Badly)]);
     commit
 }
 
-async fn untold<H: Harness>(b: &Bench<'_, H>, commit: &Commit) -> Result<Vec<Raised>, Wrong> {
+async fn untold(b: &Bench<'_>, commit: &Commit) -> Result<Vec<Raised>, Wrong> {
     let answer = b.store().commit(commit.clone()).await?;
     Ok(matched!(answer, Committed::Untold { raised, .. } => raised))
 }
@@ -62,9 +61,7 @@ fn thresholds(raised: &[Raised]) -> Vec<u64> {
     raised.iter().map(|raised| raised.alert.threshold).collect()
 }
 
-pub(super) async fn c18_an_alert_is_raised_exactly_where_it_is_told<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Done {
+pub(super) async fn c18_an_alert_is_raised_exactly_where_it_is_told(mut b: Bench<'_>) -> Done {
     let tokens = started(&mut b).await?;
     let before = (b.load(1, None).await?, b.rows(1).await?);
     let silent = failing(&mut b, 3, 0, tokens[0]);
@@ -96,9 +93,7 @@ pub(super) async fn c18_an_alert_is_raised_exactly_where_it_is_told<H: Harness>(
 }
 
 /// A duplicate that comes late must not land: its writer has drafted it again.
-pub(super) async fn c18_a_commit_that_left_an_alert_untold_never_lands<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Done {
+pub(super) async fn c18_a_commit_that_left_an_alert_untold_never_lands(mut b: Bench<'_>) -> Done {
     let tokens = started(&mut b).await?;
     b.add(2, vec![]).await?;
     let silent = failing(&mut b, 3, 0, tokens[0]);
@@ -115,8 +110,8 @@ pub(super) async fn c18_a_commit_that_left_an_alert_untold_never_lands<H: Harnes
     Ok(())
 }
 
-pub(super) async fn c18_alerts_are_shared_by_all_writers_and_survive_reopening<H: Harness>(
-    mut b: Bench<'_, H>,
+pub(super) async fn c18_alerts_are_shared_by_all_writers_and_survive_reopening(
+    mut b: Bench<'_>,
 ) -> Done {
     let tokens = started(&mut b).await?;
     let first = failing(&mut b, 3, 0, tokens[0]);
@@ -132,8 +127,8 @@ pub(super) async fn c18_alerts_are_shared_by_all_writers_and_survive_reopening<H
     Ok(())
 }
 
-pub(super) async fn c18_a_commit_adds_its_runs_once_and_only_where_it_lands<H: Harness>(
-    mut b: Bench<'_, H>,
+pub(super) async fn c18_a_commit_adds_its_runs_once_and_only_where_it_lands(
+    mut b: Bench<'_>,
 ) -> Done {
     let tokens = started(&mut b).await?;
     let added = || vec![create(9, vec![due(0, Nanos::ZERO)])];

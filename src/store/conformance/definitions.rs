@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::Harness;
 use super::kit::{Bench, SOON, Wrong, matched, same};
 use crate::store::{Defined, Definition, Report, Store, StoredDefinition};
 
@@ -13,7 +12,7 @@ fn definition(name: &str, format: &str, text: &'static [u8]) -> Definition {
     Definition { name: name.to_owned(), format: format.to_owned(), text }
 }
 
-impl<H: Harness> Bench<'_, H> {
+impl Bench<'_> {
     async fn define(&self, definition: &Definition) -> Result<Defined, Wrong> {
         Ok(self.store().define(definition.clone()).await?)
     }
@@ -29,7 +28,7 @@ impl<H: Harness> Bench<'_, H> {
     }
 }
 
-pub(super) async fn definitions_keep_revisions<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn definitions_keep_revisions(b: Bench<'_>) -> Held {
     same!(b.store().definition("pay".into()).await?, None);
     let first = definition("pay", "toml", b"workflow = \"pay\" # \xff\x00");
     let one = b.define(&first).await?;
@@ -57,7 +56,7 @@ pub(super) async fn definitions_keep_revisions<H: Harness>(b: Bench<'_, H>) -> H
     Ok(())
 }
 
-pub(super) async fn definitions_come_in_pages_by_name<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn definitions_come_in_pages_by_name(b: Bench<'_>) -> Held {
     same!(b.names(None, 9).await?, Vec::<String>::new());
     for name in ["ship", "Pay", "pay_back", "pay", "äpfel"] {
         b.define(&definition(name, "ir", b"x = @a()")).await?;
@@ -75,7 +74,7 @@ pub(super) async fn definitions_come_in_pages_by_name<H: Harness>(b: Bench<'_, H
 }
 
 /// A node's report takes the place of its last one.
-pub(super) async fn reports_are_kept_by_node<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn reports_are_kept_by_node(b: Bench<'_>) -> Held {
     let report = |node: &str, body: &'static [u8]| Report {
         node: node.to_owned(),
         body: Bytes::from_static(body),

@@ -3,7 +3,6 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::Harness;
 use super::kit::{Bench, LONG, SOON, Wrong, due, held, lease, matched, run, same, task};
 use crate::guard::{
     Breaker, BreakerStanding, Ended, ErrorBudget, GuardInput, GuardRules, HeldBy, Outcomes, Pace,
@@ -49,8 +48,8 @@ fn ended(item: u32, token: Token, how: Ended) -> GuardInput<Holder> {
 }
 
 /// A commit that starts the claimed tasks under `rules`.
-fn starting<H: Harness>(
-    b: &mut Bench<'_, H>,
+fn starting(
+    b: &mut Bench<'_>,
     version: u64,
     rules: &GuardRules,
     claimed: &[ClaimedTask],
@@ -64,8 +63,8 @@ fn starting<H: Harness>(
 }
 
 /// A commit with the outcomes of attempts.
-fn ending<H: Harness>(
-    b: &mut Bench<'_, H>,
+fn ending(
+    b: &mut Bench<'_>,
     version: u64,
     rules: &GuardRules,
     ends: &[(u32, Token, Ended)],
@@ -75,13 +74,11 @@ fn ending<H: Harness>(
     commit
 }
 
-async fn holds<H: Harness>(b: &Bench<'_, H>, commit: Commit) -> Result<Vec<Hold>, Wrong> {
+async fn holds(b: &Bench<'_>, commit: Commit) -> Result<Vec<Hold>, Wrong> {
     Ok(matched!(b.store().commit(commit).await?, Committed::Held { holds, .. } => holds))
 }
 
-pub(super) async fn a_held_start_leaves_everything_as_it_was<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Done {
+pub(super) async fn a_held_start_leaves_everything_as_it_was(mut b: Bench<'_>) -> Done {
     b.add(1, vec![due(0, Nanos::ZERO), due(1, Nanos::ZERO)]).await?;
     let rules = limit(1);
     let claimed = b.claim(2).await?.tasks;
@@ -106,9 +103,7 @@ pub(super) async fn a_held_start_leaves_everything_as_it_was<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn x6_an_end_lets_the_first_that_waits_through<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Done {
+pub(super) async fn x6_an_end_lets_the_first_that_waits_through(mut b: Bench<'_>) -> Done {
     b.add(1, (0..3).map(|item| due(item, Nanos::ZERO)).collect()).await?;
     let rules = limit(1);
     let claimed = b.claim(3).await?.tasks;
@@ -126,8 +121,8 @@ pub(super) async fn x6_an_end_lets_the_first_that_waits_through<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn what_a_commit_means_counts_once_however_often_it_is_sent<H: Harness>(
-    mut b: Bench<'_, H>,
+pub(super) async fn what_a_commit_means_counts_once_however_often_it_is_sent(
+    mut b: Bench<'_>,
 ) -> Done {
     b.add(1, (0..3).map(|item| due(item, Nanos::ZERO)).collect()).await?;
     let rules = breaker(LONG, 1);
@@ -144,8 +139,8 @@ pub(super) async fn what_a_commit_means_counts_once_however_often_it_is_sent<H: 
     Ok(())
 }
 
-pub(super) async fn guards_are_shared_by_all_writers_and_survive_reopening<H: Harness>(
-    mut b: Bench<'_, H>,
+pub(super) async fn guards_are_shared_by_all_writers_and_survive_reopening(
+    mut b: Bench<'_>,
 ) -> Done {
     b.add(1, (0..4).map(|item| due(item, Nanos::ZERO)).collect()).await?;
     let rules = breaker(LONG, 1);
@@ -170,7 +165,7 @@ pub(super) async fn guards_are_shared_by_all_writers_and_survive_reopening<H: Ha
     Ok(())
 }
 
-pub(super) async fn c18_probes_are_bounded_across_writers<H: Harness>(mut b: Bench<'_, H>) -> Done {
+pub(super) async fn c18_probes_are_bounded_across_writers(mut b: Bench<'_>) -> Done {
     b.add(1, (0..6).map(|item| due(item, Nanos::ZERO)).collect()).await?;
     let rules = breaker(SOON, 2);
     let first = b.claim(2).await?.tasks;
@@ -204,9 +199,7 @@ pub(super) async fn c18_probes_are_bounded_across_writers<H: Harness>(mut b: Ben
     Ok(())
 }
 
-pub(super) async fn x6_a_rate_lets_its_calls_through_one_interval_apart<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Done {
+pub(super) async fn x6_a_rate_lets_its_calls_through_one_interval_apart(mut b: Bench<'_>) -> Done {
     b.add(1, (0..5).map(|item| due(item, Nanos::ZERO)).collect()).await?;
     let rate = Pace::new(many(2), LONG).ok();
     let rules = GuardRules { rate, ..GuardRules::default() };
@@ -224,9 +217,7 @@ pub(super) async fn x6_a_rate_lets_its_calls_through_one_interval_apart<H: Harne
     Ok(())
 }
 
-pub(super) async fn h17_a_budget_holds_a_withdrawal_and_not_the_lease<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Done {
+pub(super) async fn h17_a_budget_holds_a_withdrawal_and_not_the_lease(mut b: Bench<'_>) -> Done {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let budget = Budget { initial: 1, ..Budget::of_first_attempts(Share::QUARTER) };
     let rules = GuardRules { retry_budget: Some(budget), ..GuardRules::default() };
@@ -254,8 +245,8 @@ pub(super) async fn h17_a_budget_holds_a_withdrawal_and_not_the_lease<H: Harness
     Ok(())
 }
 
-pub(super) async fn a_place_is_free_again_when_a_run_at_rest_has_lost_its_lease<H: Harness>(
-    mut b: Bench<'_, H>,
+pub(super) async fn a_place_is_free_again_when_a_run_at_rest_has_lost_its_lease(
+    mut b: Bench<'_>,
 ) -> Done {
     let rules = limit(1);
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
@@ -279,7 +270,7 @@ pub(super) async fn a_place_is_free_again_when_a_run_at_rest_has_lost_its_lease<
     Ok(())
 }
 
-pub(super) async fn x6_runs_take_turns<H: Harness>(mut b: Bench<'_, H>) -> Done {
+pub(super) async fn x6_runs_take_turns(mut b: Bench<'_>) -> Done {
     b.add(1, (0..40).map(|item| due(item, Nanos::ZERO)).collect()).await?;
     b.sleep(SOON).await;
     b.add(2, vec![due(0, Nanos::ZERO), due(1, Nanos::ZERO)]).await?;
@@ -308,14 +299,14 @@ fn all_rules() -> GuardRules {
     }
 }
 
-async fn standing<H: Harness>(b: &Bench<'_, H>) -> Result<Standing, Wrong> {
+async fn standing(b: &Bench<'_>) -> Result<Standing, Wrong> {
     let rows = b.store().guards().await?;
     let row = matched!(rows.as_slice(), [row] => row.clone());
     same!(row.action, "act");
     Ok(matched!(row.standing, Some(standing) => standing))
 }
 
-pub(super) async fn guards_are_shown_as_they_stand<H: Harness>(mut b: Bench<'_, H>) -> Done {
+pub(super) async fn guards_are_shown_as_they_stand(mut b: Bench<'_>) -> Done {
     same!(b.store().guards().await?, vec![]);
     b.add(1, vec![due(0, Nanos::ZERO), due(1, Nanos::ZERO)]).await?;
     let (rules, claimed) = (all_rules(), b.claim(9).await?.tasks);

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::Harness;
 use super::kit::{
     Bench, LONG, SOON, Wrong, due, due_again, held, lease, matched, need, progress, run, same, task,
 };
@@ -28,12 +27,12 @@ fn beating(token: Token, within: Nanos) -> QueueChange {
 }
 
 /// When item 0 of run 1 must have given a heartbeat, and when its lease ends.
-async fn ends<H: Harness>(b: &Bench<'_, H>) -> Result<(Timestamp, Timestamp), Wrong> {
+async fn ends(b: &Bench<'_>) -> Result<(Timestamp, Timestamp), Wrong> {
     let state = b.rows(1).await?.remove(0).state;
     Ok(matched!(state, QueueState::Leased { until, beat_by: Some(by), .. } => (by, until)))
 }
 
-pub(super) async fn x1_a_missed_heartbeat_ends_a_lease<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn x1_a_missed_heartbeat_ends_a_lease(mut b: Bench<'_>) -> Held {
     let half = Nanos::new(LONG.get() / 2);
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let token = b.claim_one(LONG).await?.token;
@@ -61,7 +60,7 @@ pub(super) async fn x1_a_missed_heartbeat_ends_a_lease<H: Harness>(mut b: Bench<
     Ok(())
 }
 
-pub(super) async fn x1_no_heartbeat_revives_a_lease<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn x1_no_heartbeat_revives_a_lease(b: Bench<'_>) -> Held {
     let token = Token::from_random(3, 4);
     b.add(1, vec![beating(token, SOON)]).await?;
     b.sleep(SOON).await;
@@ -70,7 +69,7 @@ pub(super) async fn x1_no_heartbeat_revives_a_lease<H: Harness>(b: Bench<'_, H>)
     Ok(())
 }
 
-pub(super) async fn x1_progress_reaches_the_next_attempt<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn x1_progress_reaches_the_next_attempt(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let first = b.claim_one(LONG).await?;
     same!(first.progress, None);
@@ -106,9 +105,7 @@ pub(super) async fn x1_progress_reaches_the_next_attempt<H: Harness>(mut b: Benc
     Ok(())
 }
 
-pub(super) async fn x12_what_the_claimer_cannot_run_is_not_claimed<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn x12_what_the_claimer_cannot_run_is_not_claimed(mut b: Bench<'_>) -> Held {
     let wants = |item, action: &str, via, after| match due(item, after) {
         QueueChange::Due { task, attempt, after, .. } => {
             QueueChange::Due { task, attempt, after, need: need(action, via), progress: None }
@@ -164,9 +161,7 @@ pub(super) async fn x12_what_the_claimer_cannot_run_is_not_claimed<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn x15_tasks_of_full_actions_are_passed_over<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn x15_tasks_of_full_actions_are_passed_over(mut b: Bench<'_>) -> Held {
     let wants = |item, action: &str, via, after| match due(item, after) {
         QueueChange::Due { task, attempt, after, .. } => {
             QueueChange::Due { task, attempt, after, need: need(action, via), progress: None }

@@ -5,9 +5,9 @@ use bytes::Bytes;
 use super::Harness;
 use crate::run::{Digest, Progress, RunId, TaskId, Token, Version};
 use crate::store::{
-    Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    Fence, Heartbeat, Holding, Loaded, QueueChange, QueueRow, Renewal, ResultRow, RunPhase, Store,
-    StoreError,
+    Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, DynStore,
+    Expired, Fence, Heartbeat, Holding, Loaded, QueueChange, QueueRow, Renewal, ResultRow,
+    RunPhase, Store, StoreError,
 };
 use crate::time::{Nanos, Timestamp};
 use crate::workflow::{Able, Need, StepIx, Via};
@@ -59,8 +59,8 @@ pub(super) const SOON: Nanos = Nanos::from_millis(20);
 pub(super) const LONG: Nanos = Nanos::from_secs(100_000);
 
 /// The store under test, with helpers for the cases.
-pub(super) struct Bench<'a, H> {
-    pub(super) harness: &'a mut H,
+pub(super) struct Bench<'a> {
+    pub(super) harness: &'a mut dyn Harness,
     claims: u64,
     commits: u64,
 }
@@ -128,12 +128,12 @@ pub(super) fn create(n: u64, queue: Vec<QueueChange>) -> Create {
     }
 }
 
-impl<'a, H: Harness> Bench<'a, H> {
-    pub(super) fn new(harness: &'a mut H) -> Self {
+impl<'a> Bench<'a> {
+    pub(super) fn new(harness: &'a mut dyn Harness) -> Self {
         Self { harness, claims: 0, commits: 0 }
     }
 
-    pub(super) fn store(&self) -> &H::Store {
+    pub(super) fn store(&self) -> DynStore {
         self.harness.store()
     }
 

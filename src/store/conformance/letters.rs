@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::Harness;
 use super::kit::{Bench, LONG, SOON, Wrong, create, due, matched, result, run, same, task};
 use crate::run::LetterId;
 use crate::store::{
@@ -31,7 +30,7 @@ const PRUNE: Prune = Prune {
     with_letters: true,
 };
 
-impl<H: Harness> Bench<'_, H> {
+impl Bench<'_> {
     /// Adds run `n`, which fails with these letters.
     async fn fail(&mut self, n: u64, letters: Vec<LetterRow>) -> Held {
         self.add(n, vec![due(0, Nanos::ZERO)]).await?;
@@ -62,7 +61,7 @@ impl<H: Harness> Bench<'_, H> {
     }
 }
 
-pub(super) async fn c18_letters_land_with_their_commit<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn c18_letters_land_with_their_commit(mut b: Bench<'_>) -> Held {
     b.fail(1, vec![row(0, "503"), row(1, "404")]).await?;
     b.sleep(SOON).await;
     b.fail(2, vec![row(0, "503")]).await?;
@@ -98,7 +97,7 @@ pub(super) async fn c18_letters_land_with_their_commit<H: Harness>(mut b: Bench<
     Ok(())
 }
 
-pub(super) async fn c18_a_letter_is_redriven_once<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn c18_a_letter_is_redriven_once(mut b: Bench<'_>) -> Held {
     b.fail(1, vec![row(0, "503")]).await?;
     matched!(b.redrive(2, id(1, 0)).await?, Created::New { .. } => ());
     b.harness.reopen().await;
@@ -122,9 +121,7 @@ pub(super) async fn c18_a_letter_is_redriven_once<H: Harness>(mut b: Bench<'_, H
     Ok(())
 }
 
-pub(super) async fn c18_a_discarded_letter_is_not_redriven<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn c18_a_discarded_letter_is_not_redriven(mut b: Bench<'_>) -> Held {
     b.fail(1, vec![row(0, "503"), row(1, "503")]).await?;
     same!(b.store().discard(id(1, 0), "no use".into()).await?, Discarded::Done);
     b.harness.reopen().await;
@@ -137,7 +134,7 @@ pub(super) async fn c18_a_discarded_letter_is_not_redriven<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn a12_only_a_run_at_rest_is_archived<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a12_only_a_run_at_rest_is_archived(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     same!(b.store().archive(run(1)).await?, Archived::Active);
     same!(b.store().archive(run(9)).await?, Archived::Unknown);
@@ -159,7 +156,7 @@ pub(super) async fn a12_only_a_run_at_rest_is_archived<H: Harness>(mut b: Bench<
     Ok(())
 }
 
-pub(super) async fn h17_a_paused_run_is_claimed<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn h17_a_paused_run_is_claimed(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let mut pause = b.next_commit(1, 2);
     pause.phase = RunPhase::Paused;
@@ -171,9 +168,7 @@ pub(super) async fn h17_a_paused_run_is_claimed<H: Harness>(mut b: Bench<'_, H>)
     Ok(())
 }
 
-pub(super) async fn x9_pruning_removes_all_of_a_run_and_nothing_else<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn x9_pruning_removes_all_of_a_run_and_nothing_else(mut b: Bench<'_>) -> Held {
     let mut keyed = create(1, vec![]);
     keyed.key = Some("order 7".into());
     matched!(b.store().create(keyed.clone()).await?, Created::New { .. } => ());

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::Harness;
 use super::kit::{Bench, SOON, Wrong, create, due, matched, run, same, task};
 use super::letters::row;
 use crate::run::LetterId;
@@ -21,13 +20,11 @@ fn runs(numbers: &[u64]) -> Vec<crate::run::RunId> {
     numbers.iter().map(|n| run(*n)).collect()
 }
 
-impl<H: Harness> Bench<'_, H> {
+impl Bench<'_> {
     /// Adds a run of this workflow.
     async fn add_of(&self, n: u64, workflow: &str) -> Result<Timestamp, Wrong> {
-        let added = self
-            .store()
-            .create(crate::store::Create { workflow: workflow.into(), ..create(n, vec![]) });
-        Ok(matched!(added.await?, Created::New { at } => at))
+        let new = crate::store::Create { workflow: workflow.into(), ..create(n, vec![]) };
+        Ok(matched!(self.store().create(new).await?, Created::New { at } => at))
     }
 
     async fn page(&self, before: Option<RunCursor>, limit: usize) -> Result<Listed, Wrong> {
@@ -60,7 +57,7 @@ impl<H: Harness> Bench<'_, H> {
     }
 }
 
-pub(super) async fn lists_are_newest_first<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn lists_are_newest_first(mut b: Bench<'_>) -> Held {
     same!((b.page(None, 9).await?.runs, b.page(None, 9).await?.next), (vec![], None));
     // Their ids say nothing about their age.
     for n in [5, 2, 9, 4] {
@@ -79,9 +76,7 @@ pub(super) async fn lists_are_newest_first<H: Harness>(mut b: Bench<'_, H>) -> H
     Ok(())
 }
 
-pub(super) async fn of_runs_created_at_once_the_greatest_id_comes_first<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn of_runs_created_at_once_the_greatest_id_comes_first(mut b: Bench<'_>) -> Held {
     b.add(1, vec![]).await?;
     b.sleep(SOON).await;
     let mut all = b.next_commit(1, 2);
@@ -94,7 +89,7 @@ pub(super) async fn of_runs_created_at_once_the_greatest_id_comes_first<H: Harne
     Ok(())
 }
 
-pub(super) async fn lists_go_on_where_they_stopped<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn lists_go_on_where_they_stopped(mut b: Bench<'_>) -> Held {
     for n in 1..=5 {
         b.add(n, vec![]).await?;
         b.sleep(SOON).await;
@@ -121,7 +116,7 @@ pub(super) async fn lists_go_on_where_they_stopped<H: Harness>(mut b: Bench<'_, 
     Ok(())
 }
 
-pub(super) async fn lists_hold_only_what_is_wanted<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn lists_hold_only_what_is_wanted(mut b: Bench<'_>) -> Held {
     for (n, workflow) in [(1, "Pay_order"), (2, "ship%order"), (3, "Pay_order"), (4, "pay")] {
         b.add_of(n, workflow).await?;
         b.sleep(SOON).await;
@@ -155,7 +150,7 @@ pub(super) async fn lists_hold_only_what_is_wanted<H: Harness>(mut b: Bench<'_, 
     Ok(())
 }
 
-pub(super) async fn runs_are_found_by_key_code_and_time<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn runs_are_found_by_key_code_and_time(mut b: Bench<'_>) -> Held {
     for n in 1..=4 {
         let key = (n != 3).then(|| format!("key {n}"));
         let new = crate::store::Create { key, ..create(n, vec![]) };
@@ -205,7 +200,7 @@ pub(super) async fn runs_are_found_by_key_code_and_time<H: Harness>(mut b: Bench
     Ok(())
 }
 
-pub(super) async fn x20_runs_are_found_by_fields<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn x20_runs_are_found_by_fields(mut b: Bench<'_>) -> Held {
     let fields = |pairs: &[(&str, &str)]| {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         pairs.iter().map(pair).collect::<BTreeMap<_, _>>()
@@ -239,7 +234,7 @@ pub(super) async fn x20_runs_are_found_by_fields<H: Harness>(mut b: Bench<'_, H>
     Ok(())
 }
 
-pub(super) async fn text_finds_ids_and_workflows<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn text_finds_ids_and_workflows(b: Bench<'_>) -> Held {
     for (n, workflow) in [(0x1a2b, "Pay_order"), (2, "ship%order"), (3, "00000000-0000 pay")] {
         b.add_of(n, workflow).await?;
         b.sleep(SOON).await;
@@ -263,7 +258,7 @@ pub(super) async fn text_finds_ids_and_workflows<H: Harness>(b: Bench<'_, H>) ->
     Ok(())
 }
 
-pub(super) async fn a_tally_follows_the_runs<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a_tally_follows_the_runs(mut b: Bench<'_>) -> Held {
     use RunPhase::{Completed, Deactivated, Failed, Paused, Running};
     same!(b.counts().await?, (vec![], 0));
     for n in 1..=4 {

@@ -20,23 +20,20 @@ use std::pin::Pin;
 use kit::Bench;
 pub use kit::Wrong;
 
-use super::Store;
+use super::DynStore;
 use crate::time::Nanos;
 
 /// A store under test, empty at first, and its world.
 pub trait Harness {
-    /// The store's type.
-    type Store: Store;
-
     /// The store.
-    fn store(&self) -> &Self::Store;
+    fn store(&self) -> DynStore;
 
     /// Lets at least `by` pass in the store's time.
-    fn sleep(&self, by: Nanos) -> impl Future<Output = ()>;
+    fn sleep(&self, by: Nanos) -> Doing<'_, ()>;
 
     /// Closes the store and opens it again. A store that loses everything when closed returns false
     /// and stays open.
-    fn reopen(&mut self) -> impl Future<Output = bool>;
+    fn reopen(&mut self) -> Doing<'_, bool>;
 
     /// Whether reservations survive the reopening, because other nodes use the store meanwhile.
     fn keeps_reservations(&self) -> bool {
@@ -44,20 +41,20 @@ pub trait Harness {
     }
 }
 
+/// Something that takes its time.
+pub type Doing<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
 /// One case. It needs a harness with an empty store.
-pub struct Case<H> {
+pub struct Case {
     /// What must hold.
     pub name: &'static str,
     /// Checks it.
-    pub run: for<'a> fn(&'a mut H) -> Checked<'a>,
+    pub run: for<'a> fn(&'a mut dyn Harness) -> Doing<'a, Result<(), Wrong>>,
 }
-
-/// A case's result.
-pub type Checked<'a> = Pin<Box<dyn Future<Output = Result<(), Wrong>> + 'a>>;
 
 /// Every case.
 #[must_use]
-pub fn cases<H: Harness>() -> Vec<Case<H>> {
+pub fn cases() -> Vec<Case> {
     macro_rules! cases {
         ($($room:ident :: $case:ident,)*) => {
             vec![$(Case {

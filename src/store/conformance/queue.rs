@@ -1,6 +1,5 @@
 //! Claims, leases, renewals, expiry.
 
-use super::Harness;
 use super::kit::{
     Bench, LONG, SOON, Wrong, due, due_again, held, lapsed, lease, matched, run, same, task,
 };
@@ -18,7 +17,7 @@ fn stale() -> Token {
     Token::from_random(3, 4)
 }
 
-pub(super) async fn claims_come_earliest_first<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn claims_come_earliest_first(mut b: Bench<'_>) -> Held {
     let ms = Nanos::from_millis;
     let at = b.add(1, vec![due(0, ms(6)), due(1, ms(2)), due(2, LONG)]).await?;
     let later = b.add(2, vec![due(0, ms(4)), due(1, ms(1))]).await?;
@@ -38,7 +37,7 @@ pub(super) async fn claims_come_earliest_first<H: Harness>(mut b: Bench<'_, H>) 
     Ok(())
 }
 
-pub(super) async fn a_repeated_claim_gets_the_same_answer<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a_repeated_claim_gets_the_same_answer(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO), due(1, Nanos::ZERO), due(2, Nanos::ZERO)]).await?;
     let older = b.next_claim(1, LONG);
     let claim = b.next_claim(1, LONG);
@@ -55,9 +54,7 @@ pub(super) async fn a_repeated_claim_gets_the_same_answer<H: Harness>(mut b: Ben
     Ok(())
 }
 
-pub(super) async fn a_reservation_lapses_and_uses_up_nothing<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn a_reservation_lapses_and_uses_up_nothing(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let before = b.rows(1).await?;
     let first = b.claim_one(SOON).await?;
@@ -74,7 +71,7 @@ pub(super) async fn a_reservation_lapses_and_uses_up_nothing<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn the_commit_of_the_start_is_the_lease<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn the_commit_of_the_start_is_the_lease(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let lasts = Nanos::from_secs(90_000);
     let (token, at) = b.start(lasts, Some(LONG)).await?;
@@ -87,7 +84,7 @@ pub(super) async fn the_commit_of_the_start_is_the_lease<H: Harness>(mut b: Benc
     Ok(())
 }
 
-pub(super) async fn r7_a_stale_token_changes_nothing<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn r7_a_stale_token_changes_nothing(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let (token, _) = b.start(LONG, None).await?;
     let before = (b.load(1, None).await?.tail, b.rows(1).await?);
@@ -109,9 +106,7 @@ pub(super) async fn r7_a_stale_token_changes_nothing<H: Harness>(mut b: Bench<'_
     Ok(())
 }
 
-pub(super) async fn r6_a_lease_ends_at_the_earlier_of_lease_and_deadline<H: Harness>(
-    b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn r6_a_lease_ends_at_the_earlier_of_lease_and_deadline(b: Bench<'_>) -> Held {
     let table = [
         (SOON, None, Some(Lapse::Lease)),
         (SOON, Some(LONG), Some(Lapse::Lease)),
@@ -136,7 +131,7 @@ pub(super) async fn r6_a_lease_ends_at_the_earlier_of_lease_and_deadline<H: Harn
     Ok(())
 }
 
-pub(super) async fn a_lapsed_fence_wants_a_lapsed_lease<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a_lapsed_fence_wants_a_lapsed_lease(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let (token, _) = b.start(SOON, None).await?;
     b.sleep(SOON).await;
@@ -156,9 +151,7 @@ pub(super) async fn a_lapsed_fence_wants_a_lapsed_lease<H: Harness>(mut b: Bench
     Ok(())
 }
 
-pub(super) async fn renewing_extends_but_never_past_the_deadline<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn renewing_extends_but_never_past_the_deadline(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let limit = Nanos::from_millis(200);
     let (token, at) = b.start(SOON, Some(limit)).await?;
@@ -184,7 +177,7 @@ pub(super) async fn renewing_extends_but_never_past_the_deadline<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn renewing_with_a_stale_token_is_lost<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn renewing_with_a_stale_token_is_lost(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let (token, _) = b.start(LONG, None).await?;
     let before = b.rows(1).await?;
@@ -202,7 +195,7 @@ pub(super) async fn renewing_with_a_stale_token_is_lost<H: Harness>(mut b: Bench
     Ok(())
 }
 
-pub(super) async fn nothing_is_claimed_before_it_is_due<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn nothing_is_claimed_before_it_is_due(mut b: Bench<'_>) -> Held {
     let at = b.add(1, vec![due(0, SOON)]).await?;
     loop {
         let claimed = b.claim(9).await?;
@@ -217,7 +210,7 @@ pub(super) async fn nothing_is_claimed_before_it_is_due<H: Harness>(mut b: Bench
     }
 }
 
-pub(super) async fn a_removed_task_is_gone<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a_removed_task_is_gone(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO), due(1, Nanos::ZERO), lease(2, stale(), SOON, None)]).await?;
     let mut commit = b.next_commit(1, 2);
     commit.queue = vec![
@@ -232,7 +225,7 @@ pub(super) async fn a_removed_task_is_gone<H: Harness>(mut b: Bench<'_, H>) -> H
     Ok(())
 }
 
-pub(super) async fn a12_a_run_at_rest_is_not_claimed<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a12_a_run_at_rest_is_not_claimed(mut b: Bench<'_>) -> Held {
     let phases = [
         (1, RunPhase::Deactivated),
         (2, RunPhase::Cancelled),
@@ -262,8 +255,8 @@ pub(super) async fn a12_a_run_at_rest_is_not_claimed<H: Harness>(mut b: Bench<'_
     Ok(())
 }
 
-pub(super) async fn reopening_keeps_leases_and_reservations_of_a_shared_store_alone<H: Harness>(
-    mut b: Bench<'_, H>,
+pub(super) async fn reopening_keeps_leases_and_reservations_of_a_shared_store_alone(
+    mut b: Bench<'_>,
 ) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let (token, _) = b.start(SOON, None).await?;

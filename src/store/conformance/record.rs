@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 
-use super::Harness;
 use super::kit::{
     Bench, LONG, SOON, Wrong, create, due, events, held, lease, matched, result, run, same, task,
 };
@@ -14,7 +13,7 @@ use crate::time::Nanos;
 
 type Held = Result<(), Wrong>;
 
-pub(super) async fn create_is_idempotent<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn create_is_idempotent(b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let loaded = b.load(1, None).await?;
@@ -26,7 +25,7 @@ pub(super) async fn create_is_idempotent<H: Harness>(b: Bench<'_, H>) -> Held {
 }
 
 /// Two submissions of one run may begin at the same instant, with the same events: one is first.
-pub(super) async fn a_run_is_created_by_one_submission<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn a_run_is_created_by_one_submission(b: Bench<'_>) -> Held {
     let by = |counter| Create { id: CommitId { writer: 1, counter }, ..create(1, vec![]) };
     matched!(b.store().create(by(1)).await?, Created::New { .. } => ());
     let other = b.store().create(by(2)).await?;
@@ -35,7 +34,7 @@ pub(super) async fn a_run_is_created_by_one_submission<H: Harness>(b: Bench<'_, 
     Ok(())
 }
 
-pub(super) async fn x8_a_key_leads_to_the_first_run<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn x8_a_key_leads_to_the_first_run(b: Bench<'_>) -> Held {
     let keyed = |n: u64, digest: &[u8]| {
         let mut create = create(n, vec![]);
         (create.key, create.digest) = (Some("order 7".into()), Digest::of(digest));
@@ -52,9 +51,7 @@ pub(super) async fn x8_a_key_leads_to_the_first_run<H: Harness>(b: Bench<'_, H>)
     Ok(())
 }
 
-pub(super) async fn a_commit_lands_once_and_its_receipt_comes_first<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn a_commit_lands_once_and_its_receipt_comes_first(mut b: Bench<'_>) -> Held {
     b.add(1, vec![]).await?;
     let mut first = b.next_commit(1, 2);
     first.results = vec![result(0, "1")];
@@ -69,7 +66,7 @@ pub(super) async fn a_commit_lands_once_and_its_receipt_comes_first<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn a_receipt_outlives_the_token<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a_receipt_outlives_the_token(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let (token, _) = b.start(LONG, None).await?;
     let mut done = b.next_commit(1, 3);
@@ -82,9 +79,7 @@ pub(super) async fn a_receipt_outlives_the_token<H: Harness>(mut b: Bench<'_, H>
     Ok(())
 }
 
-pub(super) async fn a_late_duplicate_of_an_older_commit_never_lands<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn a_late_duplicate_of_an_older_commit_never_lands(mut b: Bench<'_>) -> Held {
     b.add(1, vec![]).await?;
     // Two commits without events leave the version as it is, so only the receipt can tell.
     let mut older = b.next_commit(1, 2);
@@ -101,9 +96,7 @@ pub(super) async fn a_late_duplicate_of_an_older_commit_never_lands<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn the_newest_sixteen_writers_keep_their_receipts<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn the_newest_sixteen_writers_keep_their_receipts(mut b: Bench<'_>) -> Held {
     b.add(1, vec![]).await?;
     let mut commits = Vec::new();
     for writer in 0..16 {
@@ -119,7 +112,7 @@ pub(super) async fn the_newest_sixteen_writers_keep_their_receipts<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn a_conflict_brings_the_exact_tail<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a_conflict_brings_the_exact_tail(mut b: Bench<'_>) -> Held {
     b.add(1, vec![]).await?;
     for n in 2..5 {
         let mut commit = b.next_commit(1, n);
@@ -137,7 +130,7 @@ pub(super) async fn a_conflict_brings_the_exact_tail<H: Harness>(mut b: Bench<'_
     Ok(())
 }
 
-pub(super) async fn a_commit_lands_whole_or_not_at_all<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn a_commit_lands_whole_or_not_at_all(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO), due(1, Nanos::ZERO)]).await?;
     let claimed = b.claim(2).await?.tasks;
     let tokens: Vec<_> = claimed.iter().map(|t| t.token).collect();
@@ -158,7 +151,7 @@ pub(super) async fn a_commit_lands_whole_or_not_at_all<H: Harness>(mut b: Bench<
     Ok(())
 }
 
-pub(super) async fn w11_results_are_append_only<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn w11_results_are_append_only(mut b: Bench<'_>) -> Held {
     b.add(1, vec![]).await?;
     for (n, text) in (2..).zip(["1", "2", "3"]) {
         let mut commit = b.next_commit(1, n);
@@ -179,7 +172,7 @@ pub(super) async fn w11_results_are_append_only<H: Harness>(mut b: Bench<'_, H>)
     Ok(())
 }
 
-pub(super) async fn loading_gives_snapshot_and_tail<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn loading_gives_snapshot_and_tail(mut b: Bench<'_>) -> Held {
     b.add(1, vec![]).await?;
     for n in 2..6 {
         let mut commit = b.next_commit(1, n);
@@ -198,9 +191,7 @@ pub(super) async fn loading_gives_snapshot_and_tail<H: Harness>(mut b: Bench<'_,
     Ok(())
 }
 
-pub(super) async fn trimming_forgets_only_what_the_snapshot_holds<H: Harness>(
-    mut b: Bench<'_, H>,
-) -> Held {
+pub(super) async fn trimming_forgets_only_what_the_snapshot_holds(mut b: Bench<'_>) -> Held {
     b.add(1, vec![]).await?;
     for n in 2..6 {
         let mut commit = b.next_commit(1, n);
@@ -221,7 +212,7 @@ pub(super) async fn trimming_forgets_only_what_the_snapshot_holds<H: Harness>(
     Ok(())
 }
 
-pub(super) async fn heads_come_in_pages<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn heads_come_in_pages(mut b: Bench<'_>) -> Held {
     for n in [5, 1, 4, 2, 3] {
         b.add(n, vec![]).await?;
     }
@@ -241,7 +232,7 @@ pub(super) async fn heads_come_in_pages<H: Harness>(mut b: Bench<'_, H>) -> Held
     Ok(())
 }
 
-pub(super) async fn an_unknown_run_is_not_there<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn an_unknown_run_is_not_there(mut b: Bench<'_>) -> Held {
     same!(b.store().load(run(1), None).await?, None);
     same!(b.rows(1).await?, vec![]);
     let commit = b.next_commit(1, 0);
@@ -250,7 +241,7 @@ pub(super) async fn an_unknown_run_is_not_there<H: Harness>(mut b: Bench<'_, H>)
     Ok(())
 }
 
-pub(super) async fn reopening_keeps_what_was_acknowledged<H: Harness>(mut b: Bench<'_, H>) -> Held {
+pub(super) async fn reopening_keeps_what_was_acknowledged(mut b: Bench<'_>) -> Held {
     let mut keyed = create(1, vec![due(0, Nanos::ZERO), due(1, LONG)]);
     keyed.key = Some("order 7".into());
     matched!(b.store().create(keyed.clone()).await?, Created::New { .. } => ());
@@ -278,7 +269,7 @@ pub(super) async fn reopening_keeps_what_was_acknowledged<H: Harness>(mut b: Ben
     Ok(())
 }
 
-pub(super) async fn time_never_goes_back<H: Harness>(b: Bench<'_, H>) -> Held {
+pub(super) async fn time_never_goes_back(b: Bench<'_>) -> Held {
     let mut last = b.store().clock().await?;
     for n in 0..6 {
         let at = b.add(n, vec![]).await?;

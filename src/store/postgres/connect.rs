@@ -18,7 +18,7 @@ use super::error::{ConnectError, message_of};
 use super::layout::sum;
 use super::options::{PostgresOptions, duration};
 use super::server::RAISE;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime as _, TokioRuntime};
 
 /// The migrations, in order. A released one never changes; add another.
 const MIGRATIONS: [(&str, &str); 3] = [
@@ -87,8 +87,8 @@ pub(super) fn pool(
 }
 
 /// Migrates the tables, one process at a time.
-pub(super) async fn migrate<R: Runtime>(
-    runtime: &R,
+pub(super) async fn migrate(
+    runtime: &TokioRuntime,
     options: &PostgresOptions,
     tls: MakeRustlsConnect,
 ) -> Result<(), ConnectError> {

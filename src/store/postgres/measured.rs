@@ -1,9 +1,8 @@
 use std::sync::atomic::Ordering;
 
-use super::PostgresStore;
 use super::error::Failed;
 use super::session::Session;
-use crate::runtime::Runtime;
+use super::{Boxed, PostgresStore};
 use crate::store::StoreError;
 
 /// What a store has asked of its server, for benches.
@@ -18,12 +17,16 @@ pub struct ServerUse {
     pub version: String,
 }
 
-impl<R: Runtime> PostgresStore<R> {
+impl PostgresStore {
     /// What was used so far. The question itself counts for nothing.
     ///
     /// # Errors
     /// If the server does not answer.
-    pub async fn used(&self) -> Result<ServerUse, StoreError> {
+    pub fn used(&self) -> Boxed<'_, Result<ServerUse, StoreError>> {
+        Box::pin(self.ask_what_was_used())
+    }
+
+    async fn ask_what_was_used(&self) -> Result<ServerUse, StoreError> {
         const USED: &str = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint, \
             current_setting('server_version')";
         let transactions = self.server.transactions.load(Ordering::Relaxed);
@@ -33,7 +36,7 @@ impl<R: Runtime> PostgresStore<R> {
             session.done();
             Ok(rows)
         };
-        let rows: Result<_, Failed> = self.server.in_time(&self.runtime, asked).await;
+        let rows: Result<_, Failed> = self.server.in_time(asked).await;
         let rows = rows.map_err(StoreError::from)?;
         let (wal, version) = rows.first().map(|row| (row.get(0), row.get(1))).unwrap_or_default();
         Ok(ServerUse { transactions, wal_bytes: i64::cast_unsigned(wal), version })
@@ -43,7 +46,11 @@ impl<R: Runtime> PostgresStore<R> {
     ///
     /// # Errors
     /// If the server does not answer or refuses, such as while another connection holds a lock.
-    pub async fn drop_schema(&self) -> Result<(), StoreError> {
+    pub fn drop_schema(&self) -> Boxed<'_, Result<(), StoreError>> {
+        Box::pin(self.drop_now())
+    }
+
+    async fn drop_now(&self) -> Result<(), StoreError> {
         const DROP: &str = "DO $$ BEGIN \
             EXECUTE format('DROP SCHEMA %I CASCADE', current_schema()); END $$";
         let dropped = async {
@@ -52,7 +59,7 @@ impl<R: Runtime> PostgresStore<R> {
             session.done();
             Ok(())
         };
-        let done: Result<(), Failed> = self.server.in_time(&self.runtime, dropped).await;
+        let done: Result<(), Failed> = self.server.in_time(dropped).await;
         done.map_err(StoreError::from)
     }
 }

@@ -57,6 +57,8 @@ mod writer;
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
@@ -69,7 +71,7 @@ pub use options::PostgresOptions;
 use super::guards::Guards;
 use super::seam::{Answer, Commit, Create, Request, Store, StoreError};
 use crate::run::{LetterId, RunId};
-use crate::runtime::{Runtime, Task};
+use crate::runtime::{Runtime as _, Task, TokioRuntime};
 use crate::time::Nanos;
 use claim::Claims;
 use notify::Notifier;
@@ -84,10 +86,13 @@ const READERS: usize = 2;
 /// How much longer than a statement an answer may take.
 const GRACE: Nanos = Nanos::from_secs(5);
 
+/// A future in a box. The compiler makes the code of an `async fn` anew in each crate that awaits
+/// it, and behind these is all of tokio-postgres.
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
 /// The PostgreSQL store. When it is dropped, the requests in flight finish; [`PostgresStore::close`]
 /// waits for that. Nodes that share it must set `Config::sole_owner` to false.
-pub struct PostgresStore<R> {
-    runtime: R,
+pub struct PostgresStore {
     server: Arc<Server>,
     claims: Mutex<Claims>,
     writers: Vec<mpsc::Sender<Call>>,
@@ -97,31 +102,40 @@ pub struct PostgresStore<R> {
     _listening: Task,
 }
 
-impl<R> fmt::Debug for PostgresStore<R> {
+impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore").field("writers", &self.writers.len()).finish()
     }
 }
 
-impl<R: Runtime> PostgresStore<R> {
+impl PostgresStore {
     /// Connects, and migrates the tables.
     ///
     /// # Errors
     /// If the server can't be reached or refuses the login, if the tables can't be migrated, or if a
     /// later release has changed them.
-    pub async fn connect(runtime: R, options: PostgresOptions) -> Result<Self, ConnectError> {
+    pub fn connect(
+        runtime: TokioRuntime,
+        options: PostgresOptions,
+    ) -> Boxed<'static, Result<Self, ConnectError>> {
+        Box::pin(Self::connected(runtime, options))
+    }
+
+    async fn connected(
+        runtime: TokioRuntime,
+        options: PostgresOptions,
+    ) -> Result<Self, ConnectError> {
         let tls = connect::tls(&options)?;
         connect::migrate(&runtime, &options, tls.clone()).await?;
         let pool = connect::pool(&options, tls.clone())?;
         let notifier = Arc::new(Notifier::new(&options.schema, runtime.random()));
         let patience = options.statement_timeout.saturating_add(GRACE);
-        let server = Arc::new(Server::new(pool, patience));
+        let server = Arc::new(Server::new(runtime.clone(), pool, patience));
         let (mut writers, mut closed) = (Vec::new(), Vec::new());
         for _ in 0..options.writers.max(1) {
             let (requests, waiting) = mpsc::channel(WAITING);
             let (tell, told) = oneshot::channel();
             let writer = Writer {
-                runtime: runtime.clone(),
                 server: Arc::clone(&server),
                 guards: Guards::default(),
                 guarded: BTreeSet::new(),
@@ -133,7 +147,7 @@ impl<R: Runtime> PostgresStore<R> {
         }
         let readers = std::iter::repeat_with(|| {
             let (loads, waiting) = mpsc::channel(WAITING);
-            let reader = Reader { runtime: runtime.clone(), server: Arc::clone(&server) };
+            let reader = Reader { server: Arc::clone(&server) };
             runtime.spawn(reader.serve(waiting)).detach();
             loads
         });
@@ -142,11 +156,15 @@ impl<R: Runtime> PostgresStore<R> {
         let listening = notify::listen(runtime.clone(), options, tls, notifier, Arc::clone(&news));
         let _listening = runtime.spawn(listening);
         let claims = Mutex::default();
-        Ok(Self { runtime, server, claims, writers, readers, closed, news, _listening })
+        Ok(Self { server, claims, writers, readers, closed, news, _listening })
     }
 
     /// Finishes the requests in flight and closes the connections.
-    pub async fn close(self) {
+    pub fn close(self) -> Boxed<'static, ()> {
+        Box::pin(self.closed())
+    }
+
+    async fn closed(self) {
         let Self { writers, readers, closed, server, _listening: listening, .. } = self;
         drop((writers, readers, listening));
         for closed in closed {
@@ -154,6 +172,11 @@ impl<R: Runtime> PostgresStore<R> {
             let _ = closed.await;
         }
         server.pool.close();
+    }
+
+    /// Boxed: the engine's lanes hold this future.
+    fn boxed(&self, request: Request) -> Boxed<'_, Result<Answer, StoreError>> {
+        Box::pin(self.answer(request))
     }
 
     /// Sends the request to a reader.
@@ -187,10 +210,8 @@ fn no_run() -> RunId {
     RunId::from_bytes([0; 16])
 }
 
-impl<R: Runtime> Store for PostgresStore<R> {
-    /// What asks the server here is boxed: the engine's lanes hold this future, and most of them load
-    /// and commit, for which others ask.
-    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+impl PostgresStore {
+    async fn answer(&self, request: Request) -> Result<Answer, StoreError> {
         match &request {
             Request::Create(Create { run, .. })
             | Request::Commit(Commit { run, .. })
@@ -208,16 +229,14 @@ impl<R: Runtime> Store for PostgresStore<R> {
             Request::Define(_) => self.write(no_run(), request).await,
             Request::Claim(claim) => {
                 let claimed = async { self.claims.lock().await.claim(&self.server, claim).await };
-                self.server.in_time(&self.runtime, Box::pin(claimed)).await.map(Answer::Claim)
+                self.server.in_time(claimed).await.map(Answer::Claim)
             }
-            Request::Expired { limit } => self
-                .server
-                .in_time(&self.runtime, Box::pin(claim::expired(&self.server, *limit)))
-                .await
-                .map(Answer::Expired),
+            Request::Expired { limit } => {
+                self.server.in_time(claim::expired(&self.server, *limit)).await.map(Answer::Expired)
+            }
             Request::Report(report) => {
                 let put = async { Ok(reports::put(&self.server, report).await?) };
-                self.server.in_time(&self.runtime, Box::pin(put)).await.map(|()| Answer::Report)
+                self.server.in_time(put).await.map(|()| Answer::Report)
             }
             Request::Load { run, .. } | Request::Queue(run) => self.load(*run, request).await,
             Request::Clock
@@ -231,9 +250,15 @@ impl<R: Runtime> Store for PostgresStore<R> {
             | Request::Definitions { .. }
             | Request::Reports => {
                 let read = async { read::read(&self.server, &request).await? };
-                self.server.in_time(&self.runtime, Box::pin(read)).await
+                self.server.in_time(read).await
             }
         }
+    }
+}
+
+impl Store for PostgresStore {
+    fn ask(&self, request: Request) -> impl Future<Output = Result<Answer, StoreError>> + Send {
+        self.boxed(request)
     }
 
     /// Ends when another node's transaction left something due. One waiting caller is woken.

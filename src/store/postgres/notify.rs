@@ -11,7 +11,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::error::Failed;
 use super::options::PostgresOptions;
 use super::session::Session;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime as _, TokioRuntime};
 use crate::time::Nanos;
 
 /// All schemas of a database share this channel.
@@ -47,8 +47,8 @@ impl Notifier {
 
 /// Listens for as long as it is polled. Notifications without a connection are lost, so each new
 /// connection begins with a hint.
-pub(super) async fn listen<R: Runtime>(
-    runtime: R,
+pub(super) async fn listen(
+    runtime: TokioRuntime,
     options: PostgresOptions,
     tls: MakeRustlsConnect,
     own: Arc<Notifier>,

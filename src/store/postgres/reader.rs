@@ -9,7 +9,6 @@ use super::error::Failed;
 use super::read::{ReadTransaction, load_and_answer, try_request};
 use super::server::Server;
 use super::working_set::WorkingSet;
-use crate::runtime::Runtime;
 
 /// The most requests that are answered together.
 const LARGEST_BATCH: usize = 128;
@@ -28,18 +27,17 @@ impl Load {
 }
 
 /// A reader.
-pub(super) struct Reader<R> {
-    pub(super) runtime: R,
+pub(super) struct Reader {
     pub(super) server: Arc<Server>,
 }
 
-impl<R: Runtime> Reader<R> {
+impl Reader {
     /// Answers loads until the last sender is dropped.
     pub(super) async fn serve(self, mut requests: mpsc::Receiver<Load>) {
         let mut batch = Vec::new();
         let mut last = 0;
         while requests.recv_many(&mut batch, LARGEST_BATCH).await > 0 {
-            Server::gather(&self.runtime, last).await;
+            self.server.gather(last).await;
             while batch.len() < LARGEST_BATCH
                 && let Ok(load) = requests.try_recv()
             {
@@ -62,7 +60,7 @@ impl<R: Runtime> Reader<R> {
 
     /// Answers a batch, unless the server takes too long.
     async fn answer(&self, batch: &[Load]) -> Result<Vec<Result<Answer, StoreError>>, Failed> {
-        self.server.in_time(&self.runtime, self.transact(batch)).await
+        self.server.in_time(self.transact(batch)).await
     }
 
     async fn transact(&self, batch: &[Load]) -> Result<Vec<Result<Answer, StoreError>>, Failed> {

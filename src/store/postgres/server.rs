@@ -5,7 +5,7 @@ use deadpool_postgres::Pool;
 use super::error::Failed;
 use super::layout::nanos;
 use super::session::Session;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime as _, TokioRuntime};
 use crate::time::{Nanos, Timestamp};
 
 /// How often the answered time is saved in the database.
@@ -27,9 +27,10 @@ const GATHER: Nanos = Nanos::from_millis(1);
 
 /// The database server as all parts of a store share it: the pool, and the store's time.
 pub(super) struct Server {
+    runtime: TokioRuntime,
     pub(super) pool: Pool,
     /// How long an answer of the server may take.
-    pub(super) patience: Nanos,
+    patience: Nanos,
     seen: AtomicU64,
     saved: AtomicU64,
     /// The transactions of this store so far.
@@ -37,8 +38,9 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn new(pool: Pool, patience: Nanos) -> Self {
+    pub(super) fn new(runtime: TokioRuntime, pool: Pool, patience: Nanos) -> Self {
         Self {
+            runtime,
             pool,
             patience,
             seen: AtomicU64::new(0),
@@ -55,25 +57,28 @@ impl Server {
 
     /// Lets requests arrive that may share the next transaction, if `last` shared the one before. A
     /// request that comes alone waits for nobody.
-    pub(super) async fn gather(runtime: &impl Runtime, last: usize) {
+    pub(super) async fn gather(&self, last: usize) {
         if last >= BUSY {
-            runtime.sleep_until(runtime.now().after(GATHER)).await;
+            self.runtime.sleep_until(self.runtime.now().after(GATHER)).await;
         }
     }
 
     /// Gives `doing` up if the server does not answer in time.
     pub(super) async fn in_time<T, E: From<Failed>>(
         &self,
-        runtime: &impl Runtime,
         doing: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         tokio::select! {
             biased;
             done = doing => done,
-            () = runtime.sleep_until(runtime.now().after(self.patience)) => {
-                Err(Failed::Away("PostgreSQL did not answer in time".into()).into())
-            }
+            why = self.too_long() => Err(Failed::Away(why).into()),
         }
+    }
+
+    /// Ends when an answer to what is asked now takes too long, and says so.
+    pub(super) async fn too_long(&self) -> String {
+        self.runtime.sleep_until(self.runtime.now().after(self.patience)).await;
+        "PostgreSQL did not answer in time".to_owned()
     }
 
     /// The latest time that this store has answered. No answer has an earlier one.

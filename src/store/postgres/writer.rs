@@ -1,7 +1,6 @@
 //! The writers. Each runs the requests that wait for it in one transaction.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +19,6 @@ use super::server::Server;
 use super::session::Session;
 use super::working_set::{Missing, ReadSet, WorkingSet};
 use super::write::write;
-use crate::runtime::Runtime;
 
 /// The most requests in one transaction.
 const LARGEST_BATCH: usize = 128;
@@ -65,8 +63,7 @@ impl Call {
 }
 
 /// A writer.
-pub(super) struct Writer<R> {
-    pub(super) runtime: R,
+pub(super) struct Writer {
     pub(super) server: Arc<Server>,
     /// The last refusals of this writer's runs, and the guards of the transaction in progress.
     pub(super) guards: Guards,
@@ -85,7 +82,7 @@ struct Decided {
 
 type Works = Vec<Call>;
 
-impl<R: Runtime> Writer<R> {
+impl Writer {
     /// Answers requests until the last sender is dropped, then drops `closed`.
     pub(super) async fn serve(
         mut self,
@@ -99,7 +96,7 @@ impl<R: Runtime> Writer<R> {
             if waiting.is_empty() && requests.recv_many(&mut come, LARGEST_BATCH).await == 0 {
                 break;
             }
-            Server::gather(&self.runtime, last).await;
+            self.server.gather(last).await;
             while come.len() + waiting.len() < LARGEST_BATCH
                 && let Ok(work) = requests.try_recv()
             {
@@ -145,20 +142,14 @@ impl<R: Runtime> Writer<R> {
 
     /// Runs a batch in one transaction, unless the server takes too long.
     async fn attempt(&mut self, works: &mut Works) -> Result<(), Failed> {
-        let committing = AtomicBool::new(false);
-        let (runtime, limit) = (self.runtime.clone(), self.server.patience);
-        let done = pin!(self.transact(works, &committing));
-        let too_long = runtime.sleep_until(runtime.now().after(limit));
+        let (server, committing) = (Arc::clone(&self.server), AtomicBool::new(false));
         tokio::select! {
             biased;
-            done = done => done,
-            () = too_long => {
-                let why = "PostgreSQL did not answer in time".to_owned();
-                match committing.load(Ordering::Relaxed) {
-                    true => Err(Failed::Commit(why)),
-                    false => Err(Failed::Away(why)),
-                }
-            }
+            done = self.transact(works, &committing) => done,
+            why = server.too_long() => match committing.load(Ordering::Relaxed) {
+                true => Err(Failed::Commit(why)),
+                false => Err(Failed::Away(why)),
+            },
         }
     }
 

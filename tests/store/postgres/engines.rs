@@ -4,18 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use retrial::action::{Actions, Call, Outcome};
+use retrial::action::{Context, Registry};
 use retrial::engine::{Config, Engine, Submission};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::run::{self, Event, RunId, Version};
 use retrial::runtime::{Runtime as _, TokioRuntime};
-use retrial::store::{PostgresOptions, PostgresStore, Store};
+use retrial::store::{DynStore, PostgresOptions, Store};
 use retrial::time::Nanos;
 use retrial::workflow::{Step, Template, Workflow, WorkflowParts};
 use serde_json::json;
 
-use super::kit::{connect, new_schema};
+use super::kit::{World, connect, new_schema, with_http};
 
 /// A node whose every third first attempt fails. Clones share what was called.
 #[derive(Clone, Default)]
@@ -24,27 +24,28 @@ struct Flaky {
     hangs: bool,
 }
 
-impl Actions for Flaky {
-    async fn invoke(&self, call: Call) -> Outcome {
-        *self.calls.lock().unwrap().entry((call.run, call.task)).or_default() += 1;
+impl Flaky {
+    async fn act(self, context: Context) -> Result<u32, Failure> {
+        let task = context.task();
+        *self.calls.lock().unwrap().entry((context.run(), task)).or_default() += 1;
         if self.hangs {
             std::future::pending::<()>().await;
         }
-        match call.attempt == 1 && call.task.item.is_multiple_of(3) {
+        match context.attempt() == 1 && task.item.is_multiple_of(3) {
             true => Err(Failure::new("503", "not this time")),
-            false => Ok(json!(call.attempt)),
+            false => Ok(context.attempt()),
         }
     }
 }
 
-type OnPostgres = (TokioRuntime, PostgresStore<TokioRuntime>, Flaky);
-
-async fn node(options: &PostgresOptions, actions: &Flaky) -> Engine<OnPostgres> {
+async fn node(options: &PostgresOptions, flaky: &Flaky) -> Engine<World> {
+    let (flaky, mut functions) = (flaky.clone(), Registry::new());
+    functions.register("act", move |context: Context| flaky.clone().act(context));
     let lease = Nanos::from_secs(2);
     let config =
         Config { sole_owner: false, lease, poll: Nanos::from_millis(50), ..Config::default() };
-    let store = connect(options).await;
-    Engine::start(TokioRuntime::current(), store, actions.clone(), config, Vec::new()).await
+    let (store, actions) = (DynStore::new(connect(options).await), with_http(functions));
+    Engine::start(TokioRuntime::current(), store, actions, config, Vec::new()).await
 }
 
 /// Four tasks side by side, each tried three times at most.

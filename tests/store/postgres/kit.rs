@@ -3,12 +3,22 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use retrial::runtime::{Runtime, TokioRuntime};
-use retrial::store::{PostgresOptions, PostgresStore};
+use retrial::action::{ActionSet, HttpActions, Registry};
+use retrial::net::TcpConnect;
+use retrial::runtime::TokioRuntime;
+use retrial::store::{DynStore, PostgresOptions, PostgresStore};
 
 use retrial_testkit::postgres_server::Server;
 
-pub(crate) type Store = PostgresStore<TokioRuntime>;
+pub(crate) type Store = PostgresStore;
+
+/// The world of every engine of this binary: the engine is compiled once.
+pub(crate) type World = (TokioRuntime, DynStore, ActionSet<TcpConnect>);
+
+/// Functions, and actions by HTTP.
+pub(crate) fn with_http(functions: Registry) -> ActionSet<TcpConnect> {
+    ActionSet::new(functions, HttpActions::new(TcpConnect::new(), |_| None))
+}
 
 /// The server. Its shell stops it when the process ends.
 pub(crate) fn server() -> &'static Server {
@@ -28,14 +38,7 @@ pub(crate) fn options(database: &str) -> PostgresOptions {
 }
 
 pub(crate) async fn connect(options: &PostgresOptions) -> Store {
-    connect_in(TokioRuntime::current(), options).await
-}
-
-pub(crate) async fn connect_in<R: Runtime>(
-    runtime: R,
-    options: &PostgresOptions,
-) -> PostgresStore<R> {
-    PostgresStore::connect(runtime, options.clone()).await.unwrap()
+    PostgresStore::connect(TokioRuntime::current(), options.clone()).await.unwrap()
 }
 
 /// The schema that the options name.

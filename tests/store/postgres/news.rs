@@ -3,19 +3,20 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 
-use retrial::action::{Actions, Call, Outcome};
+use retrial::action::{Context, Registry};
 use retrial::engine::{Config, Engine, Submission};
+use retrial::failure::Failure;
 use retrial::policy::{Dialect, Policy};
 use retrial::run;
 use retrial::runtime::{Runtime as _, TokioRuntime};
-use retrial::store::{PostgresOptions, PostgresStore, Store};
+use retrial::store::{DynStore, PostgresOptions, Store};
 use retrial::time::Nanos;
-use retrial::workflow::{Able, Step, Template, Workflow, WorkflowParts};
+use retrial::workflow::{Step, Template, Workflow, WorkflowParts};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use super::kit::{connect, new_schema, schema_of, server};
+use super::kit::{World, connect, new_schema, schema_of, server, with_http};
 use super::own::{commit, create};
 
 /// A connection that listens, and what it hears.
@@ -58,29 +59,17 @@ async fn a_transaction_that_leaves_something_due_says_so_once() {
     assert_eq!(said.len(), 2, "{said:?}");
 }
 
-struct Node {
-    able: bool,
-}
-
-impl Actions for Node {
-    async fn invoke(&self, _: Call) -> Outcome {
-        assert!(self.able);
-        Ok(Value::Null)
+/// A node that has the function, or no function.
+async fn node(options: &PostgresOptions, able: bool) -> Engine<World> {
+    let mut functions = Registry::new();
+    if able {
+        functions.register("act", async |_: Context| Ok::<_, Failure>(Value::Null));
     }
-
-    fn able(&self) -> Able {
-        if self.able { Able::Anything } else { Able::Only { http: false, functions: [].into() } }
-    }
-}
-
-type OnPostgres = (TokioRuntime, PostgresStore<TokioRuntime>, Node);
-
-async fn node(options: &PostgresOptions, able: bool) -> Engine<OnPostgres> {
     // Nobody would find anything by asking now and then.
     let poll = Nanos::from_secs(3_600);
     let config = Config { sole_owner: false, poll, ..Config::default() };
-    let store = connect(options).await;
-    Engine::start(TokioRuntime::current(), store, Node { able }, config, Vec::new()).await
+    let (store, actions) = (DynStore::new(connect(options).await), with_http(functions));
+    Engine::start(TokioRuntime::current(), store, actions, config, Vec::new()).await
 }
 
 /// Without news it would take an hour.

@@ -44,7 +44,7 @@ fn root() -> NamedTempFile {
     file
 }
 
-async fn connect(host: &str, options: &str) -> Result<PostgresStore<TokioRuntime>, ConnectError> {
+async fn connect(host: &str, options: &str) -> Result<PostgresStore, ConnectError> {
     let url = format!("postgres://retrial@{host}:{}/postgres?{options}", server().port());
     PostgresStore::connect(TokioRuntime::current(), PostgresOptions::from_url(&url)?).await
 }

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use retrial::action::{ActionSet, HttpActions, Registry};
+use retrial::action::Registry;
 use retrial::engine::{Config, Engine};
-use retrial::net::TcpConnect;
 use retrial::observe::{Notice, Observer};
 use retrial::run::{Event, RunId};
 use retrial::runtime::TokioRuntime;
-use retrial::store::{Answer, Committed, Request, Store, StoreError};
+use retrial::store::{Answer, Committed, DynStore, Request, Store, StoreError};
 use retrial::time::Nanos;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
+use crate::postgres::kit::{World, with_http};
 use crate::postgres_faults::opened::{Opened, open};
 use crate::postgres_faults::work::Work;
 
@@ -63,8 +63,6 @@ pub(crate) enum Said {
 fn say(said: &Said) {
     println!("{}", serde_json::to_string(said).unwrap());
 }
-
-type Process = (TokioRuntime, Watched, ActionSet<TcpConnect>);
 
 /// A store that says which commits were refused and notes how long claims take.
 struct Watched {
@@ -127,7 +125,7 @@ async fn work(plan: Plan) {
     let runtime = TokioRuntime::current();
     let claims = Arc::default();
     let store = Watched { store: open(&plan.store).await, claims: Arc::clone(&claims) };
-    let actions = ActionSet::new(Registry::new(), HttpActions::new(TcpConnect::new(), |_| None));
+    let (store, actions) = (DynStore::new(store), with_http(Registry::new()));
     let config = Config {
         concurrency: plan.concurrency,
         lease: Nanos::from_millis(plan.lease_ms),
@@ -139,7 +137,7 @@ async fn work(plan: Plan) {
         ..Config::default()
     };
     let engine =
-        Engine::<Process>::start(runtime, store, actions, config, vec![Arc::new(Ends)]).await;
+        Engine::<World>::start(runtime, store, actions, config, vec![Arc::new(Ends)]).await;
     say(&Said::Ready);
     tokio::spawn(tell_of_claims(claims));
     let work = Arc::new(Work::at(&plan.endpoint));

@@ -4,7 +4,7 @@ use retrial::runtime::TokioRuntime;
 use retrial::store::{PostgresOptions, PostgresStore};
 use retrial::time::Nanos;
 
-pub(crate) type Opened = PostgresStore<TokioRuntime>;
+pub(crate) type Opened = PostgresStore;
 
 /// The store at `url`, which gives up sooner than is useful elsewhere.
 pub(crate) async fn open(url: &str) -> Opened {

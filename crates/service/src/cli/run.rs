@@ -11,7 +11,7 @@ use retrial::engine::{CommandError, Config, Engine, Submission, SubmitError};
 use retrial::observe::Observer;
 use retrial::run::{Digest, Outcome, RunId, RunState};
 use retrial::runtime::{Runtime, TokioRuntime};
-use retrial::store::RedbStore;
+use retrial::store::{DynStore, RedbStore};
 
 use super::error::CliError;
 use super::events::Events;
@@ -186,9 +186,9 @@ async fn run(
     // Whoever starts it again is at hand to see what it does.
     let config =
         Config { concurrency, action_share: 100, quarantine_after: None, ..Config::default() };
-    let engine =
-        world::start(runtime, SingleRunStore::new(store, id), config, observers, network, lookup)
-            .await;
+    let store = Arc::new(SingleRunStore::new(store, id));
+    let shown = DynStore::new(Arc::clone(&store));
+    let engine = world::start(runtime, shown, config, observers, network, lookup).await;
     if let (Work::Submit(submission), None) = (work, found.wanted) {
         printer.begin_with(first_line(id, &submission, &path, found.others));
         let submission = Submission { id: Some((id, seed)), ..*submission };
@@ -201,7 +201,7 @@ async fn run(
             )));
         }
     }
-    let code = finish(&engine, id, (&printer, options.shown()), &mut signals).await;
+    let code = finish(&engine, &store, id, (&printer, options.shown()), &mut signals).await;
     events.iter().for_each(Events::close);
     code
 }
@@ -294,6 +294,7 @@ fn store_path(given: Option<&Path>, workflow: &str) -> Result<PathBuf, CliError>
 /// Waits until the run ends or a signal arrives.
 async fn finish(
     engine: &Engine<CliWorld>,
+    store: &SingleRunStore,
     id: RunId,
     (printer, shown): (&RunPrinter, Shown),
     signals: &mut Signals,
@@ -305,7 +306,7 @@ async fn finish(
             let ended = ended.map_err(lost)?;
             // The store knows of the end before the observers do.
             printer.ended().await;
-            deliver_alerts(engine, signals).await?;
+            deliver_alerts(engine, store, signals).await?;
             return Ok(summarise(printer, shown, (&ended.state, &ended.outcome)));
         }
     };
@@ -326,8 +327,12 @@ async fn finish(
 
 /// Waits until the run's alerts are delivered or a signal arrives. Alerts that are not delivered yet
 /// stay in the store.
-async fn deliver_alerts(engine: &Engine<CliWorld>, signals: &mut Signals) -> Result<(), CliError> {
-    for run in engine.store().added() {
+async fn deliver_alerts(
+    engine: &Engine<CliWorld>,
+    store: &SingleRunStore,
+    signals: &mut Signals,
+) -> Result<(), CliError> {
+    for run in store.added() {
         tokio::select! {
             biased;
             _ = signals.next() => return Ok(()),

@@ -2,18 +2,17 @@
 
 use std::fs::OpenOptions;
 use std::io::Write;
-use std::marker::PhantomData;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use retrial::action::{ActionSet, HttpActions, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::net::{Authority, TcpConnect};
 use retrial::observe::{Observer, otlp};
 use retrial::run::RunId;
 use retrial::runtime::{Runtime, Task, TokioRuntime};
-use retrial::store::Store;
+use retrial::store::DynStore;
 use retrial::time::Nanos;
 use retrial_service::server::{Audit, Monitor, Service, Settings, WatchedStore};
 use tokio::net::TcpListener;
@@ -22,6 +21,7 @@ use tokio::sync::oneshot;
 use super::config::{self, Configuration, Flags};
 use super::error::CliError;
 use super::signals::Signals;
+use super::world::CliWorld;
 use super::{Lookup, log, stores, target};
 
 /// Execute the runs of a store and serve the HTTP API.
@@ -42,15 +42,6 @@ shows all settings.\n\nExit codes: 0 stopped, 2 bad input, 3 store unavailable."
 /// How long sending the last spans may take at shutdown.
 const LAST_SPANS: Nanos = Nanos::from_secs(3);
 
-/// The world of a service on a store.
-struct Served<S>(PhantomData<S>);
-
-impl<S: Store> World for Served<S> {
-    type Runtime = TokioRuntime;
-    type Store = WatchedStore<S>;
-    type Actions = ActionSet<TcpConnect>;
-}
-
 pub(super) fn main(arguments: &Arguments, lookup: Lookup) -> Result<ExitCode, CliError> {
     let configuration = config::resolve(&arguments.flags, lookup)?;
     log::start(Some(configuration.log.clone()))?;
@@ -64,11 +55,11 @@ async fn open_and_serve(
 ) -> Result<ExitCode, CliError> {
     let place = configuration.store.clone();
     if stores::is_database(&place) {
-        let store = stores::database(&place).await?;
+        let store = DynStore::new(stores::database(&place).await?);
         return serve(store, false, configuration, lookup).await;
     }
     create_default_folder(Path::new(&place))?;
-    let store = stores::in_file(Path::new(&place)).await?;
+    let store = DynStore::new(stores::in_file(Path::new(&place)).await?);
     // No other process can open the file meanwhile.
     serve(store, true, configuration, lookup).await
 }
@@ -85,8 +76,8 @@ fn create_default_folder(path: &Path) -> Result<(), CliError> {
     })
 }
 
-async fn serve<S: Store>(
-    store: S,
+async fn serve(
+    store: DynStore,
     sole_owner: bool,
     configuration: Configuration,
     lookup: Lookup,
@@ -122,7 +113,8 @@ async fn serve<S: Store>(
     let node = Config { sole_owner, ..node };
     let store = WatchedStore::new(store);
     settings.writes = Some(store.writes());
-    let engine = Engine::<Served<S>>::start(runtime.clone(), store, actions, node, observers).await;
+    let store = DynStore::new(store);
+    let engine = Engine::<CliWorld>::start(runtime.clone(), store, actions, node, observers).await;
     let service = Service::new(engine, monitor, settings);
     let address = listener.local_addr().unwrap_or(listen);
     say(&format!("Listening on http://{address}"));

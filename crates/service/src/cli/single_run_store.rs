@@ -4,21 +4,21 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use retrial::run::RunId;
-use retrial::store::{Answer, Commit, Committed, Request, Store, StoreError};
+use retrial::store::{Answer, Commit, Committed, RedbStore, Request, Store, StoreError};
 
 /// Hides every other run of a store from the engine's loops: `retrial run` executes only the run
 /// that it was given and the runs that deliver its alerts.
 ///
 /// A claim still reserves due tasks of other runs. The reservations lapse and use up nothing.
-pub(super) struct SingleRunStore<S> {
-    store: S,
+pub(super) struct SingleRunStore {
+    store: RedbStore,
     run: RunId,
     /// The runs that this run has created.
     added: Mutex<BTreeSet<RunId>>,
 }
 
-impl<S> SingleRunStore<S> {
-    pub(super) fn new(store: S, run: RunId) -> Self {
+impl SingleRunStore {
+    pub(super) fn new(store: RedbStore, run: RunId) -> Self {
         Self { store, run, added: Mutex::default() }
     }
 
@@ -30,9 +30,7 @@ impl<S> SingleRunStore<S> {
     fn shows(&self, run: RunId) -> bool {
         run == self.run || self.added().contains(&run)
     }
-}
 
-impl<S: Store> SingleRunStore<S> {
     async fn commit_and_show(&self, commit: Commit) -> Result<Committed, StoreError> {
         let added = || self.added.lock().unwrap_or_else(PoisonError::into_inner);
         let creates: Vec<RunId> = commit.creates.iter().map(|create| create.run).collect();
@@ -46,7 +44,7 @@ impl<S: Store> SingleRunStore<S> {
     }
 }
 
-impl<S: Store> Store for SingleRunStore<S> {
+impl Store for SingleRunStore {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
         Ok(match request {
             Request::Claim(claim) => {

@@ -13,7 +13,7 @@ pub(super) fn is_database(text: &str) -> bool {
 }
 
 /// The store in the database at `url`.
-pub(super) async fn database(url: &str) -> Result<PostgresStore<TokioRuntime>, CliError> {
+pub(super) async fn database(url: &str) -> Result<PostgresStore, CliError> {
     let options = PostgresOptions::from_url(url).map_err(|e| CliError::input(e.to_string()))?;
     let store = PostgresStore::connect(TokioRuntime::current(), options).await;
     store.map_err(|e| CliError::store(e.to_string()))

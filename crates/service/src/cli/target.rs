@@ -3,7 +3,6 @@
 //! Commands use the HTTP API for both. For a store the API runs within this process, so both print
 //! the same. This process executes no runs of the store.
 
-use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
@@ -15,12 +14,12 @@ use hyper::header::{self, HeaderValue};
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use retrial::action::{ActionSet, HttpActions, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::failure::sanitise;
 use retrial::net::TcpConnect;
 use retrial::run::{LetterId, RunId};
 use retrial::runtime::TokioRuntime;
-use retrial::store::Store;
+use retrial::store::DynStore;
 use retrial::time::{Nanos, Timestamp};
 use retrial_service::server::{Limits, Monitor, Service, Settings};
 use serde_json::{Value, json};
@@ -31,6 +30,7 @@ use super::error::CliError;
 use super::output::clean;
 use super::query::Query;
 use super::stores;
+use super::world::CliWorld;
 
 /// Runs or letters requested at once.
 const PAGE: usize = 10_000;
@@ -140,8 +140,8 @@ impl Target {
             |connection, url: &str| Self { connection, location: sanitise::url(url), file: None };
         match given.as_deref() {
             Some(url) if stores::is_database(url) => {
-                let connection =
-                    Connection::InProcess(in_process(stores::database(url).await?, false).await?);
+                let store = DynStore::new(stores::database(url).await?);
+                let connection = Connection::InProcess(in_process(store, false).await?);
                 Ok(elsewhere(connection, url))
             }
             Some(url) if url.contains("://") => {
@@ -149,8 +149,8 @@ impl Target {
             }
             path => {
                 let path = stores::file(path.map(Path::new))?;
-                let connection =
-                    Connection::InProcess(in_process(stores::in_file(&path).await?, true).await?);
+                let store = DynStore::new(stores::in_file(&path).await?);
+                let connection = Connection::InProcess(in_process(store, true).await?);
                 Ok(Self { connection, location: path.display().to_string(), file: Some(path) })
             }
         }
@@ -300,24 +300,15 @@ impl Target {
 }
 
 /// A service on a store that executes no runs. `alone`: no other process has the store open.
-async fn in_process<S: Store>(
-    store: S,
+async fn in_process(
+    store: DynStore,
     alone: bool,
 ) -> Result<TowerToHyperService<axum::Router>, CliError> {
-    /// The world of an engine that does not execute runs.
-    struct IdleWorld<S>(PhantomData<S>);
-
-    impl<S: Store> World for IdleWorld<S> {
-        type Runtime = TokioRuntime;
-        type Store = S;
-        type Actions = ActionSet<TcpConnect>;
-    }
-
     let config = Config { sole_owner: alone, ..Config::default() };
     // Nothing is called: the set declares which actions a node of the command line has.
     let http = HttpActions::new(TcpConnect::new(), |_: &str| None);
     let actions = ActionSet::new(Registry::new(), http);
-    let engine = Engine::<IdleWorld<S>>::idle(TokioRuntime::current(), store, actions, config);
+    let engine = Engine::<CliWorld>::idle(TokioRuntime::current(), store, actions, config);
     let monitor = Monitor::new().map_err(|e| CliError::store(format!("no metrics: {e}")))?;
     // No other caller waits for this answer.
     let limits = Limits { page: PAGE, answer_within: Nanos::MAX, ..Limits::default() };

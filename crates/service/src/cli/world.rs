@@ -7,18 +7,17 @@ use retrial::engine::{Config, Engine};
 use retrial::net::TcpConnect;
 use retrial::observe::Observer;
 use retrial::runtime::TokioRuntime;
-use retrial::store::RedbStore;
+use retrial::store::DynStore;
 
 use super::Lookup;
-use super::single_run_store::SingleRunStore;
 
-/// The world of the command line.
-pub(super) type CliWorld = (TokioRuntime, SingleRunStore<RedbStore>, ActionSet<TcpConnect>);
+/// The world of the command line. All commands have the same, so that the engine is compiled once.
+pub(super) type CliWorld = (TokioRuntime, DynStore, ActionSet<TcpConnect>);
 
 /// An engine on `store`, whose actions connect with `network`. `lookup` gives the variables that headers name.
 pub(super) async fn start(
     runtime: TokioRuntime,
-    store: SingleRunStore<RedbStore>,
+    store: DynStore,
     config: Config,
     observers: Vec<Arc<dyn Observer>>,
     network: TcpConnect,

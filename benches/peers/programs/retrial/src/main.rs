@@ -15,7 +15,7 @@ use retrial::workflow::{Step, Workflow, WorkflowParts};
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-type World = (TokioRuntime, PostgresStore<TokioRuntime>, Registry);
+type World = (TokioRuntime, PostgresStore, Registry);
 
 fn actions(fail: bool) -> Registry {
     let mut actions = Registry::new();

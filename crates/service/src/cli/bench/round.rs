@@ -1,16 +1,14 @@
 //! One round: runs are submitted and worked off.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use indicatif::ProgressBar;
-use retrial::action::Registry;
-use retrial::engine::{Config, Engine, Submission, SubmitError, World};
+use retrial::engine::{Config, Engine, Submission, SubmitError};
 use retrial::observe::Observer;
 use retrial::run::RunId;
 use retrial::runtime::{Runtime as _, TokioRuntime};
-use retrial::store::Store;
+use retrial::store::DynStore;
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::Workflow;
 use tokio::task::{JoinError, JoinSet};
@@ -18,23 +16,15 @@ use tokio::task::{JoinError, JoinSet};
 use super::watch::{Counted, Watch};
 use super::{Plan, workload};
 use crate::cli::error::CliError;
+use crate::cli::world::CliWorld;
 
-/// The world of a node of a bench on the store `S`.
-struct Benched<S>(PhantomData<S>);
-
-impl<S: Store> World for Benched<S> {
-    type Runtime = TokioRuntime;
-    type Store = Arc<S>;
-    type Actions = Registry;
-}
-
-type Node<S> = Engine<Benched<S>>;
+type Node = Engine<CliWorld>;
 type Submitted = Result<Result<(), SubmitError>, JoinError>;
 
 /// Submits and works off runs on a store for each node.
-pub(super) struct Bench<'p, S> {
+pub(super) struct Bench<'p> {
     plan: &'p Plan,
-    stores: &'p [Arc<S>],
+    stores: &'p [DynStore],
     source: Arc<Source>,
 }
 
@@ -47,10 +37,10 @@ pub(super) struct Timed {
     pub(super) counted: Counted,
 }
 
-impl<'p, S: Store> Bench<'p, S> {
+impl<'p> Bench<'p> {
     pub(super) fn new(
         plan: &'p Plan,
-        stores: &'p [Arc<S>],
+        stores: &'p [DynStore],
         bar: &ProgressBar,
     ) -> Result<Self, CliError> {
         let runtime = TokioRuntime::current();
@@ -117,7 +107,7 @@ impl<'p, S: Store> Bench<'p, S> {
     /// Submits runs, so many at once as the plan says.
     async fn submit(
         &self,
-        nodes: &[Node<S>],
+        nodes: &[Node],
         runs: u64,
         next: impl Fn(&Source) -> Submission + Clone + Send + 'static,
     ) -> Result<(), CliError> {
@@ -135,11 +125,11 @@ impl<'p, S: Store> Bench<'p, S> {
         all(submissions).await
     }
 
-    async fn start(&self) -> Vec<Node<S>> {
+    async fn start(&self) -> Vec<Node> {
         let mut nodes = Vec::new();
         for store in self.stores {
             let observer = Arc::clone(&self.source.watch) as Arc<dyn Observer>;
-            let (runtime, store) = (self.source.runtime.clone(), Arc::clone(store));
+            let (runtime, store) = (self.source.runtime.clone(), store.clone());
             let actions = workload::actions();
             nodes.push(Node::start(runtime, store, actions, self.config(), vec![observer]).await);
         }
@@ -178,7 +168,7 @@ impl Source {
     }
 }
 
-async fn stop<S: Store>(nodes: Vec<Node<S>>) {
+async fn stop(nodes: Vec<Node>) {
     for node in nodes {
         node.shutdown().await;
     }

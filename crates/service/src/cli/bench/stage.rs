@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 use retrial::runtime::{Runtime as _, TokioRuntime};
 use retrial::store::postgres::ServerUse;
-use retrial::store::{MemoryStore, PostgresOptions, PostgresStore, RedbStore, Store, StoreError};
+use retrial::store::{DynStore, MemoryStore, PostgresOptions, PostgresStore};
 
 use super::machine::{self, Machine};
 use super::report::{Report, Round, StoreKind};
@@ -94,8 +94,8 @@ pub(super) async fn measure(
     let kind = stage.kind();
     match stage {
         Stage::Memory => {
-            let store = Arc::new(MemoryStore::new(TokioRuntime::current()));
-            until_signal(signals, on_stores(plan, bar, kind, &shared(plan, store))).await
+            let store = DynStore::new(MemoryStore::new(TokioRuntime::current()));
+            until_signal(signals, on_stores(plan, bar, kind, &shared(plan, &store), &[])).await
         }
         Stage::Folder(folder) => {
             let file = folder.join(format!("{}.redb", own_name()));
@@ -103,8 +103,8 @@ pub(super) async fn measure(
         }
         Stage::File(path) => {
             let removed = Removed(path);
-            let store = Arc::new(stores::in_file(&removed.0).await?);
-            until_signal(signals, on_stores(plan, bar, kind, &shared(plan, store))).await
+            let store = DynStore::new(stores::in_file(&removed.0).await?);
+            until_signal(signals, on_stores(plan, bar, kind, &shared(plan, &store), &[])).await
         }
         Stage::Database(options) => {
             let name = own_name();
@@ -114,7 +114,8 @@ pub(super) async fn measure(
                 let store = PostgresStore::connect(TokioRuntime::current(), options.clone()).await;
                 own.push(Arc::new(store.map_err(|e| CliError::store(e.to_string()))?));
             }
-            let measured = until_signal(signals, on_stores(plan, bar, kind, &own)).await;
+            let stores: Vec<_> = own.iter().map(|s| DynStore::new(Arc::clone(s))).collect();
+            let measured = until_signal(signals, on_stores(plan, bar, kind, &stores, &own)).await;
             if let Some(store) = own.first() {
                 store.drop_schema().await.map_err(|e| {
                     CliError::store(format!("the schema {name} can't be removed: {e}"))
@@ -127,8 +128,8 @@ pub(super) async fn measure(
 }
 
 /// The same store for each node.
-fn shared<S>(plan: &Plan, store: Arc<S>) -> Vec<Arc<S>> {
-    (0..plan.nodes).map(|_| Arc::clone(&store)).collect()
+fn shared(plan: &Plan, store: &DynStore) -> Vec<DynStore> {
+    (0..plan.nodes).map(|_| store.clone()).collect()
 }
 
 async fn until_signal(
@@ -142,30 +143,12 @@ async fn until_signal(
     }
 }
 
-/// A store that may say what it has asked of a server.
-trait Measured: Store {
-    fn used(&self) -> impl Future<Output = Result<Option<ServerUse>, StoreError>> + Send {
-        async { Ok(None) }
-    }
-}
-
-impl Measured for MemoryStore<TokioRuntime> {}
-
-impl Measured for RedbStore {}
-
-impl Measured for PostgresStore<TokioRuntime> {
-    async fn used(&self) -> Result<Option<ServerUse>, StoreError> {
-        Self::used(self).await.map(Some)
-    }
-}
-
-/// The transactions of all stores, and the rest from the last one.
-async fn used<S: Measured>(stores: &[Arc<S>]) -> Result<Option<ServerUse>, CliError> {
+/// What these stores have asked of their server: the transactions of all, and the rest from the last
+/// one. None where there is no server.
+async fn used(on_a_server: &[Arc<PostgresStore>]) -> Result<Option<ServerUse>, CliError> {
     let mut all: Option<ServerUse> = None;
-    for store in stores {
-        let Some(used) = store.used().await.map_err(|e| CliError::store(e.to_string()))? else {
-            continue;
-        };
+    for store in on_a_server {
+        let used = store.used().await.map_err(|e| CliError::store(e.to_string()))?;
         let before = all.map_or(0, |all| all.transactions);
         all = Some(ServerUse { transactions: before + used.transactions, ..used });
     }
@@ -173,11 +156,12 @@ async fn used<S: Measured>(stores: &[Arc<S>]) -> Result<Option<ServerUse>, CliEr
 }
 
 /// Runs all rounds.
-async fn on_stores<S: Measured>(
+async fn on_stores(
     plan: &Plan,
     bar: &ProgressBar,
     store: StoreKind,
-    stores: &[Arc<S>],
+    stores: &[DynStore],
+    on_a_server: &[Arc<PostgresStore>],
 ) -> Result<Report, CliError> {
     let runtime = TokioRuntime::current();
     let bench = Bench::new(plan, stores, bar)?;
@@ -187,13 +171,13 @@ async fn on_stores<S: Measured>(
     }
     bar.reset();
     let begun = runtime.now();
-    let mut report = Report::new(plan, store, Machine::this(used(stores).await?));
+    let mut report = Report::new(plan, store, Machine::this(used(on_a_server).await?));
     while let Some(runs) = plan.next_round(report.rounds.len() as u64, runtime.now().since(begun)) {
         bar.set_message(format!("round {}, ", report.rounds.len() + 1));
-        let (before, cpu) = (used(stores).await?, machine::processor_time());
+        let (before, cpu) = (used(on_a_server).await?, machine::processor_time());
         let mut timed = bench.round(runs).await?;
         let cpu = machine::processor_time().saturating_sub(cpu);
-        let used = used(stores).await?.zip(before);
+        let used = used(on_a_server).await?.zip(before);
         report.add(Round::of(&mut timed, cpu, used), timed.counted);
     }
     report.finish(machine::most_memory());

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use retrial::action::{Context, Registry};
+use retrial::action::{ActionSet, Context, HttpActions, Registry};
 use retrial::dialect::{Environment, Policies, parse_policy};
 use retrial::failure::Failure;
+use retrial::net::TcpConnect;
 use retrial::policy::{Dialect, Policy};
 use retrial::workflow::{Step, Template, Workflow, WorkflowParts};
 use serde::{Deserialize, Serialize};
@@ -106,7 +107,7 @@ pub(super) fn pending() -> Result<Arc<Workflow>, CliError> {
 }
 
 /// The actions of all workloads.
-pub(super) fn actions() -> Registry {
+pub(super) fn actions() -> ActionSet<TcpConnect> {
     let mut actions = Registry::new();
     actions.register(NOTHING, |_: Context| async { Ok::<_, Failure>(Value::Null) });
     actions.register(ONCE, |context: Context| async move {
@@ -115,7 +116,7 @@ pub(super) fn actions() -> Registry {
             _ => Ok(Value::Null),
         }
     });
-    actions
+    ActionSet::new(actions, HttpActions::new(TcpConnect::new(), |_: &str| None))
 }
 
 fn no_retries() -> Policy {

@@ -10,7 +10,7 @@ use retrial::failure::Failure;
 use retrial::observe::Observer;
 use retrial::run::RunId;
 use retrial::runtime::{Runtime as _, TokioRuntime};
-use retrial::store::MemoryStore;
+use retrial::store::{DynStore, MemoryStore};
 use retrial::time::Nanos;
 use retrial_service::server::{AccessToken, Monitor, Service, Settings};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use tokio::sync::Semaphore;
 
 use retrial_testkit::browser::Browser;
 
-type Test = (TokioRuntime, Arc<MemoryStore<TokioRuntime>>, Registry);
+type Test = (TokioRuntime, DynStore, Registry);
 
 /// A service at work, and a browser. Both end with the test.
 pub(crate) struct Inspected {
@@ -83,7 +83,7 @@ impl Inspected {
             let clocks = TokioRuntime::current();
             let store = Arc::new(MemoryStore::new(clocks.clone()));
             let config = Config { poll: Nanos::from_millis(200), ..Config::default() };
-            let (kept, functions) = (Arc::clone(&store), registry(&gate));
+            let (kept, functions) = (DynStore::new(Arc::clone(&store)), registry(&gate));
             let engine = Engine::start(clocks, kept, functions, config, observers).await;
             let service = Service::new(engine.clone(), monitor, settings);
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

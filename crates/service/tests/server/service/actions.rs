@@ -48,7 +48,7 @@ async fn c16_the_last_hour_and_day_are_kept_in_the_store_by_node() {
         let settings = Settings { node: Some(name.to_owned()), ..Settings::default() };
         serve_with(Memory::clone(&store), settings).await
     };
-    let work = async |node: &Served<Memory>, fails: u64| {
+    let work = async |node: &Served, fails: u64| {
         let run = node.submit(&one("flaky", &tries(5)), &json!({ "fails": fails })).await;
         node.ended(&run).await;
     };

@@ -1,20 +1,18 @@
 //! Who may ask.
 
-use std::sync::Arc;
-
 use retrial::action::Registry;
 use retrial::engine::{Config, Engine};
 use retrial::runtime::TokioRuntime;
-use retrial::store::MemoryStore;
+use retrial::store::{DynStore, MemoryStore};
 use retrial_service::server::{AccessToken, Monitor, ServeError, Service, Settings};
 use tokio::net::TcpListener;
 
 use super::client::Client;
-use super::kit::{Memory, Served, Test, memory, serve, serve_with};
+use super::kit::{Served, Test, memory, serve, serve_with};
 
 const TOKEN: &str = "correct-horse-battery-staple";
 
-async fn with_token() -> Served<Memory> {
+async fn with_token() -> Served {
     let token = Some(AccessToken::new(TOKEN).unwrap());
     serve_with(memory(), Settings { token, ..Settings::default() }).await
 }
@@ -68,8 +66,8 @@ async fn health_and_description_are_open() {
 async fn other_addresses_than_loopback_need_a_token() {
     let start = async |settings: Settings| {
         let runtime = TokioRuntime::current();
-        let store: Memory = Arc::new(MemoryStore::new(runtime.clone()));
-        let engine: Engine<Test<Memory>> =
+        let store = DynStore::new(MemoryStore::new(runtime.clone()));
+        let engine: Engine<Test> =
             Engine::start(runtime, store, Registry::new(), Config::default(), vec![]).await;
         let service = Service::new(engine, Monitor::new().unwrap(), settings);
         let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();

@@ -1,7 +1,6 @@
 //! H16: a run's events as a stream, without gap or repeat however it is cut.
 
 use retrial::engine::Config;
-use retrial::store::Store;
 use retrial::time::Nanos;
 use retrial_service::server::Settings;
 use serde_json::{Value, json};
@@ -10,7 +9,7 @@ use super::client::Message;
 use super::kit::{Served, memory, one, redb, serve, serve_as, serve_with, tries};
 
 /// Follows the run through connections that are cut after ever other numbers of bytes.
-async fn follow_cut<S: Store>(served: &Served<S>, run: &str) -> Vec<Message> {
+async fn follow_cut(served: &Served, run: &str) -> Vec<Message> {
     let path = format!("/v1/runs/{run}/events");
     let mut all: Vec<Message> = Vec::new();
     let mut cut = 1;
@@ -29,7 +28,7 @@ async fn follow_cut<S: Store>(served: &Served<S>, run: &str) -> Vec<Message> {
     }
 }
 
-async fn no_event_is_missed_or_repeated<S: Store>(served: Served<S>) {
+async fn no_event_is_missed_or_repeated(served: Served) {
     let run = served.submit(&one("flaky", &tries(60)), &json!({ "fails": 50 })).await;
     let mut streamed = follow_cut(&served, &run).await;
     assert_eq!(streamed.pop().unwrap().event, "end");
@@ -43,7 +42,7 @@ async fn no_event_is_missed_or_repeated<S: Store>(served: Served<S>) {
     assert_eq!(page["next"], json!(null));
 }
 
-async fn page<S: Store>(served: &Served<S>, run: &str, query: &str) -> Value {
+async fn page(served: &Served, run: &str, query: &str) -> Value {
     let client = served.client.with("accept", "application/json");
     client.get(&format!("/v1/runs/{run}/events{query}")).await.expect(200)
 }

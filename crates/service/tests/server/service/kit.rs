@@ -1,16 +1,15 @@
 //! A service on a free port, its engine on a store of the test's choice, its actions functions.
 
-use std::marker::PhantomData;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use retrial::action::{Context, Registry};
-use retrial::engine::{Config, Engine, World};
+use retrial::engine::{Config, Engine};
 use retrial::failure::Failure;
 use retrial::observe::Observer;
 use retrial::runtime::TokioRuntime;
-use retrial::store::{MemoryStore, RedbStore, Store};
+use retrial::store::{DynStore, MemoryStore, RedbStore, Store};
 use retrial::time::Nanos;
 use retrial_service::server::{Monitor, Service, Settings};
 use serde_json::{Value, json};
@@ -22,19 +21,13 @@ use tokio::task::JoinHandle;
 use super::client::Client;
 
 /// The world of a service under test.
-pub(crate) struct Test<S>(PhantomData<S>);
-
-impl<S: Store> World for Test<S> {
-    type Runtime = TokioRuntime;
-    type Store = S;
-    type Actions = Registry;
-}
+pub(crate) type Test = (TokioRuntime, DynStore, Registry);
 
 pub(crate) type Memory = Arc<MemoryStore<TokioRuntime>>;
 
 /// A service at work. Ends with the test.
-pub(crate) struct Served<S: Store> {
-    pub(crate) engine: Engine<Test<S>>,
+pub(crate) struct Served {
+    pub(crate) engine: Engine<Test>,
     pub(crate) client: Client,
     pub(crate) acts: Acts,
     stop: Option<oneshot::Sender<()>>,
@@ -96,11 +89,15 @@ pub(crate) async fn redb() -> (RedbStore, TempDir) {
 }
 
 /// A service on `store` with these settings.
-pub(crate) async fn serve_with<S: Store>(store: S, settings: Settings) -> Served<S> {
+pub(crate) async fn serve_with(store: impl Store, settings: Settings) -> Served {
     serve_as(store, settings, Config { poll: Nanos::from_millis(200), ..Config::default() }).await
 }
 
-pub(crate) async fn serve_as<S: Store>(store: S, settings: Settings, config: Config) -> Served<S> {
+pub(crate) async fn serve_as(store: impl Store, settings: Settings, config: Config) -> Served {
+    serve_any(DynStore::new(store), settings, config).await
+}
+
+async fn serve_any(store: DynStore, settings: Settings, config: Config) -> Served {
     let monitor = Monitor::new().unwrap();
     let acts = Acts::new();
     let observers = vec![Arc::clone(&monitor) as Arc<dyn Observer>];
@@ -121,11 +118,11 @@ pub(crate) async fn serve_as<S: Store>(store: S, settings: Settings, config: Con
 }
 
 /// A service on a memory store, as it is unless told.
-pub(crate) async fn serve() -> Served<Memory> {
+pub(crate) async fn serve() -> Served {
     serve_with(memory(), Settings::default()).await
 }
 
-impl<S: Store> Served<S> {
+impl Served {
     /// Submits `definition`; gives the run's id.
     pub(crate) async fn submit(&self, definition: &str, input: &Value) -> String {
         let answer = self.client.post("/v1/runs", &submission(definition, input)).await;

@@ -6,14 +6,14 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::kit::{Memory, Served, memory, one, serve, serve_with, submission};
+use super::kit::{Served, memory, one, serve, serve_with, submission};
 
-async fn with(limits: Limits) -> Served<Memory> {
+async fn with(limits: Limits) -> Served {
     serve_with(memory(), Settings { limits, ..Settings::default() }).await
 }
 
 /// What the service says to these bytes until it closes the connection.
-async fn raw(served: &Served<Memory>, bytes: &[u8]) -> String {
+async fn raw(served: &Served, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(served.client.to).await.unwrap();
     // It may answer and close before everything is sent.
     let _ = stream.write_all(bytes).await;

@@ -7,7 +7,7 @@ use retrial_service::server::{AccessToken, Audit, NamedToken, Role, Settings, To
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::kit::{Memory, Served, memory, one, serve_with, submission};
+use super::kit::{Served, memory, one, serve_with, submission};
 
 /// What each role may do beside what those before it may. `None`: everybody, without a token.
 const TABLE: [(Option<Role>, &[&str]); 6] = [
@@ -67,11 +67,11 @@ fn tokens(all: &[(&str, &str)]) -> Tokens {
     Tokens::read(&all.iter().map(line).collect::<String>()).unwrap()
 }
 
-async fn serve(tokens: Tokens, audit: Option<Audit>) -> Served<Memory> {
+async fn serve(tokens: Tokens, audit: Option<Audit>) -> Served {
     serve_with(memory(), Settings { tokens: Some(tokens), audit, ..Settings::default() }).await
 }
 
-fn of(served: &Served<Memory>, name: &str) -> Client {
+fn of(served: &Served, name: &str) -> Client {
     served.client.with("authorization", &format!("Bearer {}", secret(name)))
 }
 

@@ -1,12 +1,11 @@
 //! Submitting, listing, showing and commanding runs.
 
-use retrial::store::Store;
 use retrial_service::server::Settings;
 use serde_json::json;
 
 use super::kit::{Served, memory, one, redb, serve, serve_with, submission, tries};
 
-async fn a_run_is_submitted_and_shown<S: Store>(served: Served<S>) {
+async fn a_run_is_submitted_and_shown(served: Served) {
     let run = served.submit(&one("flaky", &tries(3)), &json!({ "fails": 2 })).await;
     let shown = served.ended(&run).await;
     assert_eq!((&shown["run"], &shown["phase"]), (&json!(run), &json!("completed")));

@@ -37,7 +37,7 @@ impl Store for Troubled {
     }
 }
 
-async fn troubled() -> (Arc<Troubled>, Served<Arc<Troubled>>) {
+async fn troubled() -> (Arc<Troubled>, Served) {
     let store = Arc::new(Troubled { under: memory(), trouble: AtomicU8::new(NONE) });
     let limits = Limits { answer_within: Nanos::from_millis(300), ..Limits::default() };
     let settings = Settings { limits, ..Settings::default() };

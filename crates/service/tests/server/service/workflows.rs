@@ -3,18 +3,17 @@
 use std::collections::BTreeSet;
 
 use retrial::net::Hosts;
-use retrial::store::Store;
 use retrial_service::server::{Functions, Settings};
 use serde_json::{Value, json};
 
 use super::kit::{Served, memory, one, redb, serve, serve_with, submission};
 
-async fn put<S: Store>(served: &Served<S>, name: &str, text: &str) -> super::client::Answer {
+async fn put(served: &Served, name: &str, text: &str) -> super::client::Answer {
     let client = served.client.with("content-type", "application/toml");
     client.ask("PUT", &format!("/v1/workflows/{name}"), text).await
 }
 
-async fn a_workflow_is_uploaded_and_submitted<S: Store>(served: Served<S>) {
+async fn a_workflow_is_uploaded_and_submitted(served: Served) {
     let first = put(&served, "w", &one("echo", "")).await.expect(200);
     assert_eq!((&first["name"], &first["revision"]), (&json!("w"), &json!(1)));
     let same = put(&served, "w", &one("echo", "")).await.expect(200);
