@@ -41,6 +41,9 @@ pub(crate) struct Mutants {
     jobs: Option<usize>,
 }
 
+/// From so many on it takes less time to build all mutants at once.
+const TOGETHER: usize = 4;
+
 /// Ends with 0 where enough are killed and each survivor is explained, 1 where not.
 pub(crate) fn mutants(asked: &Mutants) -> Result<ExitCode, Box<dyn Error>> {
     let tree = Tree::around(Path::new("."))?;
@@ -66,6 +69,9 @@ pub(crate) fn mutants(asked: &Mutants) -> Result<ExitCode, Box<dyn Error>> {
         ([], Some(shard)) => mutants::shard(&set, shard).collect(),
         (names, _) => named(&set, names)?,
     };
+    if chosen.len() >= TOGETHER {
+        workspace.together(set.all());
+    }
     mutants::run(&set, chosen, &mut workspace, &cache, say)?;
     conclude(&set, &cache, &asked.doc)
 }

@@ -17,6 +17,7 @@ pub mod durability;
 pub mod error_budget;
 pub mod event_refs;
 pub mod exhaustion;
+mod expected_state;
 pub mod functions;
 mod graph;
 pub mod guards;

@@ -3,8 +3,9 @@
 
 use retrial::run::Recorded;
 use retrial::store::Snapshot;
+use serde_json::Value;
 
-use super::{Promise, Report};
+use super::{Promise, Report, expected_state};
 use crate::evidence::{Evidence, RunEvidence};
 
 /// A stored snapshot is not the fold of the events before it.
@@ -15,8 +16,13 @@ pub const REPLAY_DIFFERS: &str = "replay_differs";
 pub const LIVE_DIFFERS: &str = "live_differs";
 /// A fold failed.
 pub const REPLAY_FAILED: &str = "replay_failed";
+/// A fold is not what its events say, read a second time.
+pub const FOLD_WRONG: &str = "fold_wrong";
 /// A snapshot claims more events than there are.
 pub const SNAPSHOT_AHEAD: &str = "snapshot_ahead";
+
+/// Of how many kept states each history is read a second time, beside its whole.
+const READ_TWICE: usize = 8;
 
 /// The most cuts tried of one history; longer ones are sampled evenly.
 const CUTS: usize = 64;
@@ -34,6 +40,12 @@ pub trait Replayer {
         from: Option<&[u8]>,
         events: &[Recorded],
     ) -> Result<Vec<u8>, String>;
+
+    /// The state as people read it, for a comparison with what the events say; none where that is not
+    /// asked for.
+    fn shown(&self, _state: &[u8]) -> Option<Value> {
+        None
+    }
 }
 
 /// Judges promise 4.
@@ -70,6 +82,24 @@ fn judge_run(report: &mut Report, run: &RunEvidence, replayer: &dyn Replayer) {
         }
     }
     cuts(report, run, replayer, (start, from), events, &whole);
+    if run.first.0 == 0 {
+        read_again(report, run, replayer, &whole);
+    }
+}
+
+/// The states that a whole history leads to, now and where they were kept, are what its events say.
+fn read_again(report: &mut Report, run: &RunEvidence, replayer: &dyn Replayer, whole: &[u8]) {
+    let kept = run.snapshots.iter().chain(&run.live).take(READ_TWICE);
+    let kept = kept.map(|kept| (kept.version.0, &kept.state[..]));
+    for (version, state) in kept.chain([(run.events.len() as u64, whole)]) {
+        let Some(shown) = replayer.shown(state) else { return };
+        let count = usize::try_from(version).unwrap_or(usize::MAX);
+        let Some(events) = run.events.get(..count) else { continue };
+        let difference = expected_state::difference(run.id, events, &shown);
+        report.check(difference.is_none(), run.id, FOLD_WRONG, || {
+            format!("after {version} events: {}", difference.unwrap_or_default())
+        });
+    }
 }
 
 /// The events from number `number` on, if the history reaches that far.

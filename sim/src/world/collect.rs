@@ -7,6 +7,7 @@ use retrial::run::{self, Definitions, Event, Letter, Recorded, RunState, TaskId,
 use retrial::store::{LetterHead, StoreError};
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::Target;
+use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::nodes::Nodes;
@@ -265,6 +266,11 @@ impl Replayer for EngineReplayer {
             return Err("a stored state is read back as another".to_owned());
         }
         Ok(stored.to_vec())
+    }
+
+    fn shown(&self, state: &[u8]) -> Option<Value> {
+        let state = self.read(state).ok();
+        Some(state.and_then(|state| serde_json::to_value(&state).ok()).unwrap_or_default())
     }
 }
 

@@ -1,13 +1,15 @@
 use bytes::Bytes;
-use retrial::run::{Recorded, Version};
+use retrial::run::{Definitions, Recorded, RunState, Version, encode_snapshot};
 use retrial::store::Snapshot;
 use retrial_sim::unstable::evidence::RunEvidence;
 use retrial_sim::unstable::oracle::Replayer;
 use retrial_sim::unstable::oracle::replay::{
-    LIVE_DIFFERS, REPLAY_DIFFERS, REPLAY_FAILED, SNAPSHOT_AHEAD, SNAPSHOT_DIFFERS, judge,
+    FOLD_WRONG, LIVE_DIFFERS, REPLAY_DIFFERS, REPLAY_FAILED, SNAPSHOT_AHEAD, SNAPSHOT_DIFFERS,
+    judge,
 };
+use serde_json::{Value, json};
 
-use crate::kit::{Script, found, healthy, recovered};
+use crate::kit::{Script, exhausted, fanned, found, healthy, recovered};
 
 /// A state that is the names of its events; it forgets or refuses where told.
 #[derive(Default)]
@@ -96,4 +98,82 @@ fn a_snapshot_from_the_future_is_found() {
 fn a_history_that_can_not_be_folded_is_found() {
     let strict = Names { refuses: Some("task_succeeded"), ..Names::default() };
     found(&judge(&recovered().world, &strict), REPLAY_FAILED);
+}
+
+/// The engine's fold, shown with a change.
+struct Shown(fn(&mut Value));
+
+impl Replayer for Shown {
+    fn fold(
+        &self,
+        run: &RunEvidence,
+        from: Option<&[u8]>,
+        events: &[Recorded],
+    ) -> Result<Vec<u8>, String> {
+        let state = match from {
+            None => RunState::replay(run.id, events).map_err(|e| e.to_string())?,
+            Some(bytes) => {
+                let mut state = Definitions::default().decode_snapshot(bytes).unwrap();
+                events.iter().try_for_each(|e| state.apply(e)).map_err(|e| e.to_string())?;
+                state
+            }
+        };
+        Ok(encode_snapshot(&state).to_vec())
+    }
+
+    fn shown(&self, state: &[u8]) -> Option<Value> {
+        let state = Definitions::default().decode_snapshot(state).unwrap();
+        let mut state = serde_json::to_value(&state).unwrap();
+        (self.0)(&mut state);
+        Some(state)
+    }
+}
+
+#[test]
+fn h11_a_fold_is_what_its_events_say() {
+    for script in [recovered(), exhausted(), fanned()] {
+        for upto in 1..=script.run().events.len() {
+            let mut world = script.world.clone();
+            world.runs[0].events.truncate(upto);
+            healthy(&judge(&world, &Shown(|_| {})));
+        }
+    }
+}
+
+#[test]
+fn a_fold_that_differs_in_any_field_is_found() {
+    let changes: [fn(&mut Value); 14] = [
+        |state| state["seed"] = json!(99),
+        |state| state["version"] = json!(99),
+        |state| state["last_at"] = json!(99),
+        |state| state["phase"] = json!("running"),
+        |state| state["paused"] = json!("by somebody"),
+        |state| state["undo"] = json!([]),
+        |state| state["steps"][0]["phase"] = json!("active"),
+        |state| state["steps"][0]["ended"] = json!(1),
+        |state| state["steps"][0]["routed"] = json!(true),
+        |state| state["steps"][0]["tasks"][0]["attempt"] = json!(9),
+        |state| state["steps"][0]["tasks"][0]["first_started"] = Value::Null,
+        |state| state["steps"][0]["tasks"][0]["timeout_retries"] = json!(9),
+        |state| state["steps"][0]["tasks"][0]["due"] = json!(9),
+        |state| drop(state["steps"][0]["tasks"].as_array_mut().unwrap().pop()),
+    ];
+    for change in changes {
+        found(&judge(&recovered().world, &Shown(change)), FOLD_WRONG);
+    }
+}
+
+#[test]
+fn a_kept_state_is_read_a_second_time_too() {
+    let mut script = recovered();
+    let run = script.run_mut();
+    let state = Shown(|_| {}).fold(run, None, &run.events[..4]).unwrap();
+    run.live.push(Snapshot { version: Version(4), state: Bytes::from(state) });
+    healthy(&judge(&script.world, &Shown(|_| {})));
+    let only_there: fn(&mut Value) = |state| {
+        if state["version"] == 4 {
+            state["steps"][0]["tasks"][0]["delay"] = json!(9);
+        }
+    };
+    found(&judge(&script.world, &Shown(only_there)), FOLD_WRONG);
 }

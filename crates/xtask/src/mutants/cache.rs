@@ -6,22 +6,27 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::patch::Patch;
-use super::record::{Outcome, Swept, Tested};
+use super::record::{Differ, History, Outcome, Swept, Tested};
 use super::suites::SUITES;
 use super::tree::{Tree, digest};
 
+/// The file of what holds without a mutant.
+const CLEAN: &str = "clean.json";
+
 /// Changes with the meaning of what is kept.
-const FORMAT: &str = "mutants 1";
+const FORMAT: &str = "mutants 2";
 
 /// The tools that build the code.
 const BUILT_WITH: [&str; 5] =
     [".cargo/config.toml", "Cargo.toml", "Cargo.lock", "crates/core/Cargo.toml", "sim/Cargo.toml"];
 
 /// The folders of the suites.
-const TESTS: [&str; 3] = ["crates/core/tests/", "crates/lab/tests/", "tests/"];
+const TESTS: [&str; 4] =
+    ["crates/core/tests/", "crates/lab/tests/", "crates/service/tests/", "tests/"];
 
 /// The folders of what is built.
-const CODE: [&str; 4] = ["crates/core/src/", "crates/lab/src/", "sim/src/", "src/"];
+const CODE: [&str; 5] =
+    ["crates/core/src/", "crates/lab/src/", "crates/service/src/server/", "sim/src/", "src/"];
 
 /// Rooms that no seed and no suite enters.
 const NOT_ENTERED: [&str; 3] = ["sim/src/cli/", "src/observe/otlp/", "src/store/postgres/"];
@@ -52,6 +57,12 @@ impl Keys {
             of.is_some_and(|of| SUITES.iter().any(|suite| suite.name == of))
         };
         Self { seeds, code: tree.digest(is_code), tests: tree.digest(is_test) }
+    }
+
+    /// The inputs of the histories of seeds without a mutant.
+    #[must_use]
+    pub fn clean(&self) -> String {
+        digest([FORMAT, &self.seeds.to_string(), &self.code])
     }
 
     /// The inputs of the outcome of a mutant's seeds.
@@ -133,7 +144,7 @@ impl Cache {
     #[must_use]
     pub fn swept(&self, patch: &Patch) -> Option<Swept> {
         if !patch.is_simulated() {
-            return Some(Swept { seeds: 0, found: None });
+            return Some(Swept { seeds: 0, found: None, histories: Vec::new() });
         }
         Keyed::under(self.kept(patch).swept.as_ref(), &self.keys.sweep(patch))
     }
@@ -142,6 +153,28 @@ impl Cache {
     #[must_use]
     pub fn tested(&self, patch: &Patch) -> Option<Tested> {
         Keyed::under(self.kept(patch).tested.as_ref(), &self.keys.test(patch))
+    }
+
+    /// How many histories it changes of the seeds that were run, if that is known.
+    #[must_use]
+    pub fn differ(&self, patch: &Patch) -> Option<Differ> {
+        Some(Differ::between(&self.swept(patch)?.histories, &self.clean()?))
+    }
+
+    /// The histories of all seeds without a mutant, if they are known.
+    #[must_use]
+    pub fn clean(&self) -> Option<Vec<History>> {
+        let text = std::fs::read(self.folder.join(CLEAN)).ok()?;
+        let kept: Keyed<Vec<History>> = serde_json::from_slice(&text).ok()?;
+        Keyed::under(Some(&kept), &self.keys.clean())
+    }
+
+    /// Stores them.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn keep_clean(&self, value: Vec<History>) -> io::Result<()> {
+        self.write(&self.folder.join(CLEAN), &Keyed { key: self.keys.clean(), value })
     }
 
     /// Stores the result of its seeds.
@@ -173,10 +206,14 @@ impl Cache {
     }
 
     fn keep(&self, patch: &Patch, kept: &Kept) -> io::Result<()> {
+        self.write(&self.file(patch), kept)
+    }
+
+    fn write(&self, file: &Path, kept: &impl Serialize) -> io::Result<()> {
         std::fs::create_dir_all(&self.folder)?;
         let mut text = serde_json::to_vec_pretty(kept)?;
         text.push(b'\n');
-        write_whole(&self.file(patch), &text)
+        write_whole(file, &text)
     }
 }
 

@@ -1,11 +1,13 @@
 //! Runs many mutants: the controls first, then one after another, then the totals.
 
+use std::collections::BTreeMap;
+
 use super::cache::Cache;
 use super::patch::Patch;
-use super::record::{Outcome, Swept};
+use super::record::{Differ, Outcome, Swept};
 use super::set::Set;
 use super::trial::{swept, trial};
-use super::workspace::{Workspace, WorkspaceError};
+use super::workspace::{Ran, Workspace, WorkspaceError};
 use retrial_sim::unstable::sweep::Shard;
 
 /// How many in a hundred must be killed.
@@ -30,7 +32,8 @@ pub enum CampaignError {
     },
 }
 
-/// Sees that a harmless mutant survives and a glaring one is killed.
+/// Sees that every seed holds without a mutant, that a harmless one survives, and that a glaring one is
+/// killed.
 ///
 /// # Errors
 /// [`CampaignError::Void`] where that is not so.
@@ -40,6 +43,7 @@ pub fn control(
     cache: &Cache,
     mut seen: impl FnMut(&Patch, &Outcome),
 ) -> Result<(), CampaignError> {
+    clean(workspace, cache)?;
     for (patch, must_die) in [(&set.harmless, false), (&set.glaring, true)] {
         let failed = |error| CampaignError::Workspace { name: patch.name.clone(), error };
         let outcome = trial(patch, workspace, cache).map_err(failed)?;
@@ -69,6 +73,7 @@ pub fn run<'a>(
     cache: &Cache,
     mut seen: impl FnMut(&Patch, &Outcome),
 ) -> Result<(), CampaignError> {
+    clean(workspace, cache)?;
     let harmless = |error| CampaignError::Workspace { name: set.harmless.name.clone(), error };
     if swept(&set.harmless, workspace, cache).map_err(harmless)?.found.is_some() {
         return control(set, workspace, cache, seen);
@@ -88,6 +93,21 @@ pub fn run<'a>(
         }
     }
     if broken.is_empty() { Ok(()) } else { Err(CampaignError::Broken(broken)) }
+}
+
+/// Sees that every seed holds without a mutant, and keeps the histories.
+fn clean(workspace: &mut impl Workspace, cache: &Cache) -> Result<(), CampaignError> {
+    if cache.clean().is_some() {
+        return Ok(());
+    }
+    let failed = |error| CampaignError::Workspace { name: "no mutant".to_owned(), error };
+    workspace.clear().map_err(failed)?;
+    workspace.build().map_err(failed)?;
+    let Ran { failed: broken, histories } = workspace.sweep(cache.seeds()).map_err(failed)?;
+    if let Some(report) = broken {
+        return Err(CampaignError::Void(format!("seed {} fails without a mutant", report.seed)));
+    }
+    cache.keep_clean(histories).map_err(|error| failed(error.into()))
 }
 
 /// The outcome of a mutant; `None` if it is no valid mutant, which `broken` then says.
@@ -119,6 +139,8 @@ pub fn shard(set: &Set, shard: Shard) -> impl Iterator<Item = &Patch> {
 pub struct Results<'a> {
     /// By name.
     pub mutants: Vec<(&'a Patch, Outcome)>,
+    /// What each changes in the histories of the seeds that were run.
+    pub differ: BTreeMap<&'a str, Differ>,
     /// How many seeds were run, from 0.
     pub seeds: u64,
     /// Of the code that they were planted in.
@@ -139,8 +161,12 @@ impl<'a> Results<'a> {
                 None => missing.push(patch.name.as_str()),
             }
         }
-        let (seeds, code) = (cache.seeds(), cache.code().to_owned());
-        if missing.is_empty() { Ok(Self { mutants, seeds, code }) } else { Err(missing) }
+        let differ = set
+            .mutants
+            .iter()
+            .filter_map(|patch| Some((patch.name.as_str(), cache.differ(patch)?)));
+        let (differ, seeds, code) = (differ.collect(), cache.seeds(), cache.code().to_owned());
+        if missing.is_empty() { Ok(Self { mutants, differ, seeds, code }) } else { Err(missing) }
     }
 
     /// How many were killed.

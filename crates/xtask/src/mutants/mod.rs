@@ -9,6 +9,7 @@
 //! empty line, and what `git diff` prints. To add a suite of tests, name it in [`SUITES`].
 
 mod ablation;
+mod bodies;
 mod cache;
 mod campaign;
 mod page;
@@ -19,6 +20,7 @@ mod sample;
 mod scratch;
 mod set;
 mod suites;
+mod switches;
 mod tree;
 mod trial;
 mod workspace;
@@ -29,10 +31,10 @@ pub use campaign::{CampaignError, Results, control, run, shard};
 pub use page::page;
 pub use patch::{Patch, PatchError};
 pub use process::Processes;
-pub use record::{Found, Outcome, Swept, Tested};
+pub use record::{Differ, Found, History, Outcome, Swept, Tested};
 pub use sample::{Red, sample, table};
 pub use scratch::Scratch;
 pub use set::{Set, SetError};
 pub use suites::{SUITES, Suite};
 pub use tree::Tree;
-pub use workspace::{Workspace, WorkspaceError};
+pub use workspace::{Ran, Workspace, WorkspaceError};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::campaign::Results;
 use super::patch::Patch;
-use super::record::{Found, Outcome};
+use super::record::{Differ, Found, Outcome};
 use retrial_sim::fault::FaultKind;
 
 /// The page's text.
@@ -15,12 +15,13 @@ pub fn page(results: &Results<'_>) -> String {
     head(&mut text, results);
     rooms(&mut text, results);
     survivors(&mut text, results);
+    blind_spots(&mut text, results);
     kinds(&mut text, results);
     text
 }
 
 fn head(text: &mut String, results: &Results<'_>) {
-    let Results { mutants, seeds, code } = results;
+    let Results { mutants, seeds, code, .. } = results;
     let all = mutants.len();
     let by_tests = mutants.iter().filter(|(_, o)| matches!(o, Outcome::Test { .. })).count();
     let mut firsts: Vec<u64> = found(results).map(|(_, found)| found.seed + 1).collect();
@@ -43,8 +44,10 @@ $ cargo xtask mutants --seeds {seeds}
 ```
 
 It can be interrupted and then continues where it stopped. `--shard K/N` runs a part. Once the results \
-of all parts are in one folder (`target/mutants/results`), the page is written. A run is void if the \
-harmless control is killed or the glaring one survives. The results are of the code with the digest \
+of all parts are in one folder (`target/mutants/results`), the page is written. Most are built together, \
+each changed body of a function behind a switch that a variable of the environment turns on; the others \
+are built alone. A run is void if a seed fails without a mutant, the harmless control is killed, or the \
+glaring one survives. The results are of the code with the digest \
 `{code}`; for any other code the command runs every mutant again.
 
 | | |
@@ -83,7 +86,8 @@ fn found<'a>(results: &'a Results<'_>) -> impl Iterator<Item = (&'a Patch, &'a F
 fn rooms(text: &mut String, results: &Results<'_>) {
     let _ = write!(
         text,
-        "\n## By room\n\n\"Seeds\" counts those that were run, the failing one included.\n"
+        "\n## By room\n\n\"Seeds\" counts those that were run, the failing one included. So many of \
+         them have another history than without the mutant: \"differ\".\n"
     );
     let rooms: BTreeSet<&str> = results.mutants.iter().map(|(p, _)| p.room.as_str()).collect();
     for room in rooms {
@@ -91,8 +95,8 @@ fn rooms(text: &mut String, results: &Results<'_>) {
         let killed = mine.iter().filter(|(_, outcome)| outcome.is_killed()).count();
         let _ = write!(
             text,
-            "\n### {room}: {killed} of {}\n\n| mutant | breaks | seen | killed by | seeds |\n\
-             | --- | --- | --- | --- | --- |\n",
+            "\n### {room}: {killed} of {}\n\n| mutant | breaks | seen | killed by | seeds | differ |\n\
+             | --- | --- | --- | --- | --- | --- |\n",
             mine.len()
         );
         for (patch, outcome) in mine {
@@ -100,13 +104,37 @@ fn rooms(text: &mut String, results: &Results<'_>) {
             let (by, seeds) = killer(outcome);
             let _ = writeln!(
                 text,
-                "| `{}` | {} | [{}]({address}) {} | {by} | {seeds} |",
+                "| `{}` | {} | [{}]({address}) {} | {by} | {seeds} | {} |",
                 patch.name,
                 cell(&patch.breaks),
                 short(address),
                 cell(what),
+                differ(results, patch),
             );
         }
+    }
+}
+
+/// In how many seeds the mutant changes the history.
+fn differ(results: &Results<'_>, patch: &Patch) -> u64 {
+    results.differ.get(patch.name.as_str()).map_or(0, |Differ { differ, .. }| *differ)
+}
+
+/// What no oracle objected to although it happened.
+fn blind_spots(text: &mut String, results: &Results<'_>) {
+    let unseen = results.mutants.iter().filter(|(_, o)| !matches!(o, Outcome::Seed(_)));
+    let mut unseen: Vec<_> = unseen.map(|(patch, _)| (differ(results, patch), patch)).collect();
+    unseen.retain(|(differ, _)| *differ > 0);
+    unseen.sort_by_key(|(differ, patch)| (std::cmp::Reverse(*differ), &patch.name));
+    let _ = write!(
+        text,
+        "\n## Blind spots\n\nMutants that change the history of a seed and to which no oracle objects. \
+         All others that no seed finds change no history: nothing that is drawn leads to their place.\n\n\
+         | mutant | breaks | histories that differ, of {} |\n| --- | --- | --- |\n",
+        results.seeds
+    );
+    for (differ, patch) in unseen {
+        let _ = writeln!(text, "| `{}` | {} | {differ} |", patch.name, cell(&patch.breaks));
     }
 }
 

@@ -5,6 +5,9 @@ use std::collections::BTreeSet;
 /// The room of the laboratory.
 const LABORATORY: &str = "lab";
 
+/// The rooms that no simulated world enters.
+const NOT_SIMULATED: [&str; 2] = [LABORATORY, "server"];
+
 /// A mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
@@ -82,7 +85,7 @@ impl Patch {
     /// Whether a simulated world runs its code.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
-        self.room != LABORATORY
+        !NOT_SIMULATED.contains(&self.room.as_str())
     }
 
     /// The same for a control: its name says nothing about its room, and it needs no source.
@@ -149,13 +152,14 @@ fn file(diff: &str) -> Result<String, PatchError> {
     }
 }
 
-/// The room of a file: `src/store/memory.rs` and `crates/core/src/time.rs`. All of the laboratory is
-/// one.
+/// The room of a file, such as `src/store/memory.rs` or `crates/core/src/time.rs`. All of the
+/// laboratory is one.
 fn room(file: &str) -> Option<String> {
     if file.starts_with("crates/lab/src/") {
         return Some(LABORATORY.to_owned());
     }
-    let inner = file.strip_prefix("crates/core/src/").or_else(|| file.strip_prefix("src/"))?;
+    let roots = ["crates/core/src/", "crates/service/src/", "src/"];
+    let inner = roots.iter().find_map(|root| file.strip_prefix(root))?;
     let room = inner.split('/').next()?;
     Some(room.trim_end_matches(".rs").to_owned())
 }

@@ -13,6 +13,30 @@ pub struct Swept {
     pub seeds: u64,
     /// The lowest that failed; none where all held.
     pub found: Option<Found>,
+    /// The histories of those that were run, from 0 to the one that failed.
+    pub histories: Vec<History>,
+}
+
+/// Tells whether two histories are the same one: the beginning of a seed's fingerprint.
+pub type History = String;
+
+/// How many histories a mutant changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Differ {
+    /// So many differ from those without it.
+    pub differ: u64,
+    /// Of so many.
+    pub of: u64,
+}
+
+impl Differ {
+    /// What differs between histories of the same seeds.
+    #[must_use]
+    pub fn between(with: &[History], without: &[History]) -> Self {
+        let pairs = || with.iter().zip(without);
+        let differ = pairs().filter(|(with, without)| with != without).count() as u64;
+        Self { differ, of: pairs().count() as u64 }
+    }
 }
 
 /// A seed that failed.

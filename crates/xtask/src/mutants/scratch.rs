@@ -2,7 +2,9 @@
 //! not built again.
 
 use std::collections::BTreeSet;
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,9 +13,10 @@ use serde::Deserialize;
 
 use super::patch::Patch;
 use super::process::{Ended, Processes};
-use super::suites;
+use super::suites::{self, SUITES};
+use super::switches::{PLANTED, Switches};
 use super::tree::Tree;
-use super::workspace::{Workspace, WorkspaceError};
+use super::workspace::{Ran, Workspace, WorkspaceError};
 use retrial_sim::unstable::capsule::Capsule;
 use retrial_sim::unstable::report::SeedReport;
 use retrial_sim::unstable::scenario::Scenario;
@@ -29,6 +32,10 @@ const SHRINK: Duration = Duration::from_secs(20 * 60);
 const WATCHDOG: Duration = Duration::from_secs(20);
 /// Seeds that are run before it is asked whether one failed.
 const BATCH: u64 = 16;
+/// So much of a fingerprint tells whether a history is another one.
+const HISTORY: usize = 8;
+/// Where the simulation is built.
+const SIMULATION: &str = "target/mutant/retrial-sim";
 /// The seed of property tests, so that their cases are the same for every mutant.
 const CASES: &str = "1";
 
@@ -41,6 +48,11 @@ pub struct Scratch {
     worker: Option<Worker>,
     /// The room of what was planted.
     room: String,
+    /// Mutants for which switches shall be made.
+    waiting: Vec<Patch>,
+    switches: Switches,
+    /// The number of the switch that is on: 0 where none is. None where the copy has no switches.
+    on: Option<u32>,
 }
 
 impl Scratch {
@@ -51,7 +63,23 @@ impl Scratch {
     pub fn new(source: Tree, folder: &Path, jobs: usize, processes: Processes) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let folder = folder.canonicalize()?;
-        Ok(Self { source, folder, jobs, processes, worker: None, room: String::new() })
+        Ok(Self {
+            source,
+            folder,
+            jobs,
+            processes,
+            worker: None,
+            room: String::new(),
+            waiting: Vec::new(),
+            switches: Switches::default(),
+            on: None,
+        })
+    }
+
+    /// Builds these mutants together, each behind a switch, as soon as the first of them is wanted.
+    /// Those that can't stand behind one are built alone.
+    pub fn together<'a>(&mut self, mutants: impl IntoIterator<Item = &'a Patch>) {
+        self.waiting = mutants.into_iter().cloned().collect();
     }
 
     /// Whether `patch` applies to the source.
@@ -63,12 +91,66 @@ impl Scratch {
     }
 
     fn tree(&self) -> PathBuf {
-        self.folder.join("tree")
+        self.folder.join(if self.on.is_some() { "switched" } else { "tree" })
+    }
+
+    /// The program of the simulation, as it was built last.
+    fn program(&self) -> PathBuf {
+        match self.on {
+            Some(_) => self.folder.join("planted"),
+            None => self.folder.join(SIMULATION),
+        }
+    }
+
+    /// Makes the program that has this switch on.
+    fn switch(&mut self, number: u32) -> io::Result<()> {
+        self.on = Some(number);
+        let simulation = self.folder.join(SIMULATION);
+        let text =
+            format!("#!/bin/sh\n{PLANTED}={number} exec '{}' \"$@\"\n", simulation.display());
+        std::fs::write(self.program(), text)?;
+        std::fs::set_permissions(self.program(), Permissions::from_mode(0o755))
+    }
+
+    /// Makes switches for the mutants that wait, and builds all that will be wanted.
+    fn make_switches(&mut self) -> Result<(), WorkspaceError> {
+        let mut mutants = Vec::new();
+        for patch in std::mem::take(&mut self.waiting) {
+            let text = self.patched(&patch)?;
+            mutants.push((patch.name, patch.file, text));
+        }
+        while !mutants.is_empty() {
+            let source = |file: &str| str::from_utf8(self.source.files().get(file)?).ok();
+            let all = mutants.iter().map(|(name, file, text)| (&**name, &**file, text.clone()));
+            self.switches = Switches::new(source, all);
+            self.on = Some(0);
+            self.follow()?;
+            let built = self.ended(&["build", "--bin", "retrial-sim"])?;
+            let built = if built.is_well() { self.ended(&all_suites())? } else { built };
+            if built.is_well() {
+                break;
+            }
+            let blamed = self.switches.blamed(&built.err);
+            if blamed.is_empty() {
+                return Err(WorkspaceError::DoesNotBuild(complaint(&built)));
+            }
+            mutants.retain(|(name, ..)| !blamed.contains(&name.as_str()));
+        }
+        Ok(())
+    }
+
+    /// The text of the mutant's file with the mutant.
+    fn patched(&self, patch: &Patch) -> Result<String, WorkspaceError> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join(&patch.file);
+        file.parent().map(std::fs::create_dir_all).transpose()?;
+        std::fs::write(&file, self.source.files().get(&patch.file).map_or(&[][..], Vec::as_slice))?;
+        self.apply(patch, folder.path(), &[])?;
+        Ok(std::fs::read_to_string(&file)?)
     }
 
     fn sweep_of(&self, seeds: Vec<u64>) -> Sweep {
-        let program = self.folder.join("target/mutant/retrial-sim");
-        Sweep { seeds, ..Sweep::new(program, self.jobs, WATCHDOG) }
+        Sweep { seeds, ..Sweep::new(self.program(), self.jobs, WATCHDOG) }
     }
 
     /// Makes the copy equal to the source. A file that is equal already is not written.
@@ -76,7 +158,9 @@ impl Scratch {
         let tree = self.tree();
         for (file, bytes) in self.source.files() {
             let to = tree.join(file);
-            if std::fs::read(&to).ok().as_ref() != Some(bytes) {
+            let switched = self.on.and_then(|_| self.switches.file(file));
+            let bytes = switched.map_or(bytes.as_slice(), str::as_bytes);
+            if std::fs::read(&to).ok().as_deref() != Some(bytes) {
                 to.parent().map(std::fs::create_dir_all).transpose()?;
                 std::fs::write(&to, bytes)?;
             }
@@ -112,12 +196,7 @@ impl Scratch {
     }
 
     fn cargo(&self, arguments: &[&str]) -> Result<Ended, WorkspaceError> {
-        let mut cargo = Command::new("cargo");
-        cargo.current_dir(self.tree()).args(arguments).args(["--locked", "--profile", "mutant"]);
-        cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
-        // They would replace the flags of .cargo/config.toml.
-        cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-        let ended = self.processes.run(&mut cargo, BUILD)?;
+        let ended = self.ended(arguments)?;
         if ended.is_well() {
             Ok(ended)
         } else {
@@ -125,10 +204,17 @@ impl Scratch {
         }
     }
 
+    fn ended(&self, arguments: &[&str]) -> io::Result<Ended> {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(self.tree()).args(arguments).args(["--locked", "--profile", "mutant"]);
+        cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
+        // They would replace the flags of .cargo/config.toml.
+        cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        self.processes.run(&mut cargo, BUILD)
+    }
+
     fn suites(&self, names: &[&str]) -> Result<Vec<Built>, WorkspaceError> {
-        let mut arguments = vec!["test", "--no-run", "--message-format=json"];
-        names.iter().for_each(|name| arguments.extend(["--test", name]));
-        let said = self.cargo(&arguments)?.out;
+        let said = self.cargo(&building(names))?.out;
         let built: Vec<Built> =
             said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
         // Each package may have one of that name.
@@ -149,10 +235,22 @@ impl Scratch {
         let mut program = Command::new(&suite.executable);
         program.current_dir(&package).env("CARGO_MANIFEST_DIR", &package);
         program.env("CI", "1").env("INSTA_UPDATE", "no").env("PROPTEST_RNG_SEED", CASES);
+        program.env(PLANTED, self.on.unwrap_or(0).to_string());
         let ended = self.processes.run(&mut program, SUITE)?;
         let said = || format!("{}: {}", suite.target.name, failure(&ended));
         Ok(if ended.is_well() { None } else { Some(said()) })
     }
+}
+
+/// What Cargo is asked for these suites.
+fn building<'a>(names: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["test", "--no-run", "--message-format=json-render-diagnostics"];
+    names.iter().for_each(|name| arguments.extend(["--test", name]));
+    arguments
+}
+
+fn all_suites() -> Vec<&'static str> {
+    building(&SUITES.map(|suite| suite.name))
 }
 
 /// Cargo's message about a program that it built.
@@ -169,10 +267,25 @@ struct Named {
 }
 
 impl Workspace for Scratch {
+    fn clear(&mut self) -> Result<(), WorkspaceError> {
+        self.worker = None;
+        self.make_switches()?;
+        self.on = None;
+        if !self.switches.is_empty() {
+            self.switch(0)?;
+        }
+        Ok(self.follow()?)
+    }
+
     fn plant(&mut self, patch: &Patch) -> Result<(), WorkspaceError> {
         self.worker = None;
         self.room.clone_from(&patch.room);
-        std::fs::create_dir_all(self.tree())?;
+        self.make_switches()?;
+        self.on = None;
+        if let Some(number) = self.switches.number(&patch.name) {
+            self.switch(number)?;
+            return Ok(self.follow()?);
+        }
         self.follow()?;
         self.apply(patch, &self.tree(), &[])
     }
@@ -181,18 +294,21 @@ impl Workspace for Scratch {
         self.cargo(&["build", "--bin", "retrial-sim"]).map(drop)
     }
 
-    fn sweep(&mut self, seeds: u64) -> Result<Option<SeedReport>, WorkspaceError> {
-        let mut from = 0;
-        while from < seeds {
+    fn sweep(&mut self, seeds: u64) -> Result<Ran, WorkspaceError> {
+        let mut ran = Ran::default();
+        while (ran.histories.len() as u64) < seeds {
+            let from = ran.histories.len() as u64;
             let until = seeds.min(from + BATCH);
-            let reports = self.sweep_of((from..until).collect()).run(|_| {})?;
-            let failing = reports.into_iter().filter(|report| report.verdict.is_failure());
-            if let Some(first) = failing.min_by_key(|report| report.seed) {
-                return Ok(Some(first));
+            let mut reports = self.sweep_of((from..until).collect()).run(|_| {})?;
+            reports.sort_by_key(|report| report.seed);
+            for report in reports {
+                ran.histories.push(report.fingerprint.chars().take(HISTORY).collect());
+                if report.verdict.is_failure() {
+                    return Ok(Ran { failed: Some(report), ..ran });
+                }
             }
-            from = until;
         }
-        Ok(None)
+        Ok(ran)
     }
 
     fn run(&mut self, scenario: &Scenario) -> Result<SeedReport, WorkspaceError> {

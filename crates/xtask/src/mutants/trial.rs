@@ -4,7 +4,7 @@ use super::ablation::Ablation;
 use super::cache::Cache;
 use super::patch::Patch;
 use super::record::{Found, Outcome, Swept, Tested};
-use super::workspace::{Workspace, WorkspaceError};
+use super::workspace::{Ran, Workspace, WorkspaceError};
 use retrial_sim::unstable::capsule::Cause;
 use retrial_sim::unstable::report::SeedReport;
 use retrial_sim::unstable::workload;
@@ -15,7 +15,7 @@ pub(super) fn trial(
     workspace: &mut impl Workspace,
     cache: &Cache,
 ) -> Result<Outcome, WorkspaceError> {
-    let Swept { seeds, found } = swept(patch, workspace, cache)?;
+    let Swept { seeds, found, .. } = swept(patch, workspace, cache)?;
     if let Some(found) = found {
         return Ok(Outcome::Seed(found));
     }
@@ -37,11 +37,9 @@ pub(super) fn swept(
     workspace.plant(patch)?;
     workspace.build()?;
     let seeds = cache.seeds();
-    let found = match workspace.sweep(seeds)? {
-        Some(report) => Some(found(&report, workspace)?),
-        None => None,
-    };
-    let swept = Swept { seeds, found };
+    let Ran { failed, histories } = workspace.sweep(seeds)?;
+    let found = failed.map(|report| found(&report, workspace)).transpose()?;
+    let swept = Swept { seeds, found, histories };
     cache.keep_swept(patch, swept.clone())?;
     Ok(swept)
 }

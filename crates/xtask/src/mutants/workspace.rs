@@ -4,12 +4,19 @@ use std::io;
 use std::path::Path;
 
 use super::patch::Patch;
+use super::record::History;
 use retrial_sim::unstable::capsule::Capsule;
 use retrial_sim::unstable::report::SeedReport;
 use retrial_sim::unstable::scenario::Scenario;
 
 /// A place in which one mutant after another is built and run.
 pub trait Workspace {
+    /// Makes the copy what the source is.
+    ///
+    /// # Errors
+    /// When files can't be written.
+    fn clear(&mut self) -> Result<(), WorkspaceError>;
+
     /// Makes the copy what the source is, but for `patch`.
     ///
     /// # Errors
@@ -22,11 +29,11 @@ pub trait Workspace {
     /// When it does not build.
     fn build(&mut self) -> Result<(), WorkspaceError>;
 
-    /// Runs seeds from 0 to below `seeds` until one fails: the lowest that does. After [`Workspace::build`].
+    /// Runs seeds from 0 to below `seeds` until one fails. After [`Workspace::build`].
     ///
     /// # Errors
     /// When no process can be started.
-    fn sweep(&mut self, seeds: u64) -> Result<Option<SeedReport>, WorkspaceError>;
+    fn sweep(&mut self, seeds: u64) -> Result<Ran, WorkspaceError>;
 
     /// Runs one world. After [`Workspace::build`].
     ///
@@ -46,6 +53,15 @@ pub trait Workspace {
     /// # Errors
     /// When nothing was written.
     fn shrink(&mut self, seed: u64, folder: &Path) -> Result<Capsule, WorkspaceError>;
+}
+
+/// Seeds that were run.
+#[derive(Clone, Debug, Default)]
+pub struct Ran {
+    /// The lowest that failed.
+    pub failed: Option<SeedReport>,
+    /// The histories from seed 0 to the one that failed; of all where none did.
+    pub histories: Vec<History>,
 }
 
 /// Why a trial has no result.

@@ -8,7 +8,7 @@ use retrial_sim::unstable::capsule::{Capsule, Cause, FORMAT, Shrinking};
 use retrial_sim::unstable::report::{SeedReport, Verdict};
 use retrial_sim::unstable::scenario::Scenario;
 use retrial_sim::unstable::shrink::Size;
-use xtask::mutants::{Patch, Set, Workspace, WorkspaceError};
+use xtask::mutants::{Patch, Ran, Set, Workspace, WorkspaceError};
 
 /// What finds a mutant.
 #[derive(Clone, Debug)]
@@ -61,6 +61,12 @@ fn wrong(seed: u64) -> SeedReport {
 }
 
 impl Workspace for Fake {
+    fn clear(&mut self) -> Result<(), WorkspaceError> {
+        self.note("clear".to_owned())?;
+        self.planted = Some(self.killers.get("clean").cloned().unwrap_or(Killer::Nothing));
+        Ok(())
+    }
+
     fn plant(&mut self, patch: &Patch) -> Result<(), WorkspaceError> {
         self.note(format!("plant {}", patch.name))?;
         self.planted = Some(self.killers[&patch.name].clone());
@@ -74,12 +80,18 @@ impl Workspace for Fake {
         }
     }
 
-    fn sweep(&mut self, seeds: u64) -> Result<Option<SeedReport>, WorkspaceError> {
+    fn sweep(&mut self, seeds: u64) -> Result<Ran, WorkspaceError> {
         self.note(format!("sweep {seeds}"))?;
-        Ok(match self.killer() {
+        let failed = match self.killer() {
             Killer::Seed(seed, _) if seed < seeds => Some(wrong(seed)),
             _ => None,
-        })
+        };
+        let ran = failed.as_ref().map_or(seeds, |report| report.seed + 1);
+        let changed = |seed: u64| failed.as_ref().is_some_and(|report| report.seed == seed);
+        let history =
+            |seed: u64| if changed(seed) { format!("{seed}, changed") } else { seed.to_string() };
+        let histories = (0..ran).map(history).collect();
+        Ok(Ran { failed, histories })
     }
 
     fn run(&mut self, scenario: &Scenario) -> Result<SeedReport, WorkspaceError> {

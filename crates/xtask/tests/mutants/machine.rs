@@ -118,7 +118,7 @@ fn an_interrupted_run_goes_on_where_it_was() {
         assert!(matches!(ended, CampaignError::Workspace { .. }), "{ended}");
         assert!(Results::of(&set, &cache).is_err());
         let rest = tried(&set, &cache);
-        assert!(dies_after < 6 || rest.len() < steps, "after {dies_after}: {rest:?}");
+        assert!(dies_after < 9 || rest.len() < steps, "after {dies_after}: {rest:?}");
         assert_eq!(Results::of(&set, &cache).unwrap().mutants, expected);
     }
 }
@@ -154,6 +154,12 @@ fn judges_that_are_not_to_be_trusted_make_a_run_void() {
     assert!(said.starts_with("void: the harmless mutant: test guard: x"), "{said}");
     let said = controls(Killer::Nothing, Killer::Nothing).unwrap_err();
     assert!(said.starts_with("void: the glaring mutant: survived 100 seeds"), "{said}");
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut workspace = Fake::new(&[("clean", Killer::Seed(5, None))]);
+    let ended = run(&three(), [], &mut workspace, &cache(folder.path()), |_, _| {});
+    let said = ended.unwrap_err().to_string();
+    assert!(said.starts_with("void: seed 5 fails without a mutant."), "{said}");
 }
 
 #[test]
