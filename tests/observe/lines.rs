@@ -154,6 +154,18 @@ fn h11_a_resumed_run_recalls_what_it_does_not_print() {
     ");
 }
 
+/// H11, H14: what ended before the run was taken up counts in its summary.
+#[test]
+fn h11_the_summary_of_a_resumed_run_counts_what_ended_before() {
+    let mut events = failing(task(FETCH), Some(3), &[2_000])[..3].to_vec();
+    events.extend([(2_500, started(task(FETCH), 2, Some(3))), (3_000, succeeded(task(FETCH), 2))]);
+    let paper = Paper::default();
+    let printer = Printer::new(paper.clone(), PIPE);
+    each(run(1), &events, |notice| printer.recall(notice));
+    printer.summarise();
+    assert!(paper.text().contains("├─ Succeeded after retry: 1 (100%)"), "{}", paper.text());
+}
+
 #[test]
 fn a_total_that_is_not_known_is_not_made_up() {
     let t = task(FETCH);

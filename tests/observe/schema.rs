@@ -226,6 +226,27 @@ fn h16_lines_are_whole_and_written_at_once() {
     assert!(lines.take_error().is_none());
 }
 
+/// However little of it a write takes.
+#[test]
+fn h16_a_line_is_written_to_its_end() {
+    struct Pieces(Paper);
+    impl std::io::Write for Pieces {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.write(&bytes[..bytes.len().min(7)])
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            self.0.flush()
+        }
+    }
+    let paper = Paper::default();
+    let lines = JsonLines::new(Pieces(paper.clone()));
+    each(run(1), &failing(task(FETCH), Some(3), &[2_000]), |notice| {
+        lines.write(notice);
+        let read: Value = serde_json::from_str(paper.text().lines().last().unwrap()).unwrap();
+        assert_eq!(read, Value::Object(object(notice)));
+    });
+}
+
 /// A full disk must not change what happens to a run; a reader of the file can see the gap.
 #[test]
 fn h16_missing_lines_are_admitted() {

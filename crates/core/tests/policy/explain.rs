@@ -305,3 +305,41 @@ fn the_dialect_is_guessed() {
     check(r#"{"enabled": true}"#, "retry_config");
     check("[retry_config]\nmax_attempts = 2", "retry_config");
 }
+
+#[test]
+fn retries_that_are_not_listed_are_counted() {
+    let text = explained("[retry: 25, backoff: 1s]", Some(4)).to_string();
+    assert!(text.ends_with("\n  and 22 more\n"), "{text}");
+}
+
+#[test]
+fn the_earliest_is_rounded_down_and_the_latest_up() {
+    let text = words("[retry: 1, backoff: 0.0015]");
+    let row: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+    assert_eq!(row, ["1", "1ms", "2ms", "1ms", "2ms"]);
+}
+
+/// X5: an attempt timeout stands in the reserve's place.
+#[test]
+fn x5_the_start_of_the_last_attempt_is_explained() {
+    let started = |timeout: &str| {
+        let limits = "[total_timeout: 10s] [at_deadline: truncate]";
+        let text = words(&format!("[retry: 9, backoff: 4s] {limits} {timeout}"));
+        let (_, rest) = text.split_once("the last attempt starts ").unwrap();
+        rest.split(' ').next().unwrap().to_owned()
+    };
+    assert_eq!([started(""), started("[timeout: 3s]")], ["1s", "3s"]);
+}
+
+#[test]
+fn every_warning_is_told_in_json() {
+    let text = "[TIMEOT -> retry: 1, backoff: 1s] [timeout: 1m] [total_timeout: 1m]";
+    let json = explained(text, None).to_json();
+    let warnings = json["warnings"].as_array().unwrap();
+    for part in ["TIMEOT", "of 1m is not below the total timeout of 1m"] {
+        assert!(
+            warnings.iter().any(|w| w.as_str().unwrap().contains(part)),
+            "{part}: {warnings:?}"
+        );
+    }
+}

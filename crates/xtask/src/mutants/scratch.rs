@@ -36,6 +36,8 @@ const BATCH: u64 = 16;
 const HISTORY: usize = 8;
 /// Where the simulation is built.
 const SIMULATION: &str = "target/mutant/retrial-sim";
+/// The one with switches.
+const SWITCHED: &str = "retrial-sim";
 /// The seed of property tests, so that their cases are the same for every mutant.
 const CASES: &str = "1";
 
@@ -105,7 +107,7 @@ impl Scratch {
     /// Makes the program that has this switch on.
     fn switch(&mut self, number: u32) -> io::Result<()> {
         self.on = Some(number);
-        let simulation = self.folder.join(SIMULATION);
+        let simulation = self.folder.join(SWITCHED);
         let text =
             format!("#!/bin/sh\n{PLANTED}={number} exec '{}' \"$@\"\n", simulation.display());
         std::fs::write(self.program(), text)?;
@@ -128,6 +130,10 @@ impl Scratch {
             let built = self.ended(&["build", "--bin", "retrial-sim"])?;
             let built = if built.is_well() { self.ended(&all_suites())? } else { built };
             if built.is_well() {
+                // For whoever wants to start a program with one of them: RETRIAL_PLANTED=NUMBER.
+                std::fs::write(self.folder.join("numbers"), self.switches.listed())?;
+                // Cargo would not put it back after a mutant that is built alone.
+                std::fs::copy(self.folder.join(SIMULATION), self.folder.join(SWITCHED))?;
                 break;
             }
             let blamed = self.switches.blamed(&built.err);

@@ -75,6 +75,13 @@ impl Switches {
         self.numbers.is_empty()
     }
 
+    /// A line for each mutant that has a switch: its number and its name.
+    pub(super) fn listed(&self) -> String {
+        let mut listed: Vec<_> = self.numbers.iter().map(|(name, number)| (number, name)).collect();
+        listed.sort_unstable();
+        listed.iter().map(|(number, name)| format!("{number} {name}\n")).collect()
+    }
+
     /// The number of this mutant's switch, if it has one.
     pub(super) fn number(&self, name: &str) -> Option<u32> {
         self.numbers.get(name).copied()
@@ -156,6 +163,7 @@ mod tests {
         let switches = switches();
         let numbers = ["one", "two", "three", "four"].map(|name| switches.number(name));
         assert_eq!(numbers, [Some(1), Some(2), Some(3), None]);
+        assert_eq!(switches.listed(), "1 one\n2 two\n3 three\n");
         assert_eq!(
             switches.file("src/a.rs").unwrap(),
             "fn a() -> u32 { if crate::planted(1) {\n    7\n} else if crate::planted(2) {\n    8\n} \

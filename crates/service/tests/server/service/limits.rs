@@ -41,6 +41,10 @@ async fn a_body_may_be_so_large_and_no_larger() {
     let head = "POST /v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
                 transfer-encoding: chunked\r\nconnection: close\r\n\r\n";
     assert_eq!(status(&raw(&served, format!("{head}{chunks}").as_bytes()).await), "413");
+    // And in however many pieces it comes.
+    let chunk = format!("258\r\n{}\r\n", "x".repeat(600));
+    let chunks = format!("{chunk}{chunk}0\r\n\r\n");
+    assert_eq!(status(&raw(&served, format!("{head}{chunks}").as_bytes()).await), "413");
 }
 
 #[tokio::test]

@@ -75,3 +75,11 @@ async fn a_definition_that_makes_no_sense_is_told_where() {
     assert_eq!(found["field"], "steps.0.acton");
     assert!(found["help"].as_str().unwrap().contains("action"), "{found}");
 }
+
+#[tokio::test]
+async fn json_may_name_its_characters() {
+    let served = serve().await;
+    let client = served.client.with("content-type", "application/json; charset=utf-8");
+    let body = submission(&one("echo", ""), &json!({})).to_string();
+    client.ask("POST", "/v1/runs", &body).await.expect(201);
+}
