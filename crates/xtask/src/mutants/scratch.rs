@@ -132,7 +132,7 @@ impl Scratch {
             if built.is_well() {
                 // For whoever wants to start a program with one of them: RETRIAL_PLANTED=NUMBER.
                 std::fs::write(self.folder.join("numbers"), self.switches.listed())?;
-                // Cargo would not put it back after a mutant that is built alone.
+                // A mutant that is built alone takes its place.
                 std::fs::copy(self.folder.join(SIMULATION), self.folder.join(SWITCHED))?;
                 break;
             }
@@ -214,6 +214,11 @@ impl Scratch {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(self.tree()).args(arguments).args(["--locked", "--profile", "mutant"]);
         cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
+        // Cargo takes the packages of two copies for the same ones unless something else differs.
+        match self.on {
+            Some(_) => cargo.env("RUSTC_WORKSPACE_WRAPPER", "env"),
+            None => cargo.env_remove("RUSTC_WORKSPACE_WRAPPER"),
+        };
         // They would replace the flags of .cargo/config.toml.
         cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         self.processes.run(&mut cargo, BUILD)
