@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 const LABORATORY: &str = "lab";
 
 /// The rooms that no simulated world enters.
-const NOT_SIMULATED: [&str; 2] = [LABORATORY, "server"];
+const NOT_SIMULATED: [&str; 3] = ["explain", LABORATORY, "server"];
 
 /// A mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]

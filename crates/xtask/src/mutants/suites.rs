@@ -15,7 +15,7 @@ const fn suite(name: &'static str, rooms: &'static [&'static str]) -> Suite {
 
 /// The core beside its models, the policies' tables, and the suites of the seams, which reach what
 /// no simulated world does.
-pub const SUITES: [Suite; 9] = [
+pub const SUITES: [Suite; 10] = [
     suite("run", &["run", "workflow"]),
     suite("policy", &["explain", "failure", "guard", "policy", "schedule", "time"]),
     suite("dialect", &["dialect"]),
@@ -25,6 +25,7 @@ pub const SUITES: [Suite; 9] = [
     suite("engine", &["engine", "runtime"]),
     suite("lab", &["lab"]),
     suite("server", &["server"]),
+    suite("cli", &[]),
 ];
 
 /// In the order in which a mutant of `room` meets them: the room's own, then the others. Each of the

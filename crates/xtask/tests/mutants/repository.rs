@@ -6,8 +6,10 @@ use std::process::Command;
 
 use xtask::mutants::{Patch, Processes, Scratch, Set, Tree, WorkspaceError};
 
-const ROOMS: [&str; 10] =
-    ["action", "dialect", "engine", "failure", "guard", "lab", "policy", "run", "runtime", "store"];
+const ROOMS: [&str; 13] = [
+    "action", "dialect", "engine", "explain", "failure", "guard", "lab", "observe", "policy",
+    "run", "runtime", "server", "store",
+];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
@@ -53,7 +55,8 @@ fn the_page_is_about_these_mutants() {
 }
 
 /// Where the test programs of the packages lie.
-const PROGRAMS: [&str; 4] = ["tests", "crates/core/tests", "crates/lab/tests", "sim/tests"];
+const PROGRAMS: [&str; 5] =
+    ["tests", "crates/core/tests", "crates/lab/tests", "crates/service/tests", "sim/tests"];
 
 /// Whether there is a test `PROGRAM: module::name`: a file of the module, or the program's `main.rs`,
 /// with a function of that name.
