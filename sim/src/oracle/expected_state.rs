@@ -3,7 +3,7 @@
 //! nothing in common but the names of the fields, so a fold that is wrong in every way of folding is
 //! found too. Left out is what other oracles judge: budgets of retries and the time of tasks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::failure::RetryKind;
 use retrial::run::{Cost, Event, Recorded, RouteCause, RunId, TaskId};
@@ -135,18 +135,20 @@ impl<'e> History<'e> {
     /// What succeeded before a rollback, has a compensation, and is not undone yet.
     fn undo(&self) -> Vec<TaskId> {
         let before = self.rolls_back().map_or(self.events.len(), |(begun, _)| begun);
-        let is_undone = |task: TaskId| {
-            self.compensation_of(task.step).is_some_and(|step| {
-                let by = TaskId { step, item: task.item };
-                self.events.iter().any(|r| r.event == Event::CompensationStarted { task: by })
-            })
-        };
+        let begun = self.events.iter().filter_map(|r| match &r.event {
+            Event::CompensationStarted { task } => Some(*task),
+            _ => None,
+        });
+        let begun: BTreeSet<TaskId> = begun.collect();
         let succeeded = self.events.iter().take(before).filter_map(|r| match &r.event {
             Event::TaskSucceeded { task, .. } => Some(*task),
             _ => None,
         });
-        let has_compensation = |task: &TaskId| self.compensation_of(task.step).is_some();
-        succeeded.filter(has_compensation).filter(|task| !is_undone(*task)).collect()
+        let is_due = |task: &TaskId| {
+            let by = self.compensation_of(task.step);
+            by.is_some_and(|step| !begun.contains(&TaskId { step, item: task.item }))
+        };
+        succeeded.filter(is_due).collect()
     }
 
     fn compensation_of(&self, of: StepIx) -> Option<StepIx> {

@@ -242,8 +242,8 @@ fn clock_bounds(scenario: &Scenario, lifespans: &[Lifespan]) -> ClockBounds {
 }
 
 /// Folds events by the engine's own fold: the oracle judges whether all ways of folding agree.
-#[derive(Default)]
-pub(super) struct EngineReplayer(RefCell<Definitions>);
+#[derive(Debug, Default)]
+pub struct EngineReplayer(RefCell<Definitions>);
 
 impl Replayer for EngineReplayer {
     fn fold(

@@ -22,6 +22,8 @@ mod users;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub use collect::EngineReplayer;
+
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
 
@@ -132,7 +134,7 @@ fn counted(scenario: &Scenario) -> BTreeMap<crate::fault::FaultKind, u64> {
 }
 
 fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> SeedReport {
-    let reports = judge_all(evidence, &collect::EngineReplayer::default());
+    let reports = judge_all(evidence, &EngineReplayer::default());
     let unbounded = evidence.phases.bound == Bound::UnboundedByPolicy;
     let stuck = |f: &Finding| f.is_stuck();
     let findings: Vec<&Finding> =

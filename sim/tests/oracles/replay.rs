@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use retrial::run::{Definitions, Recorded, RunState, Version, encode_snapshot};
+use retrial::run::{Recorded, Version};
 use retrial::store::Snapshot;
 use retrial_sim::unstable::evidence::RunEvidence;
 use retrial_sim::unstable::oracle::Replayer;
@@ -7,6 +7,7 @@ use retrial_sim::unstable::oracle::replay::{
     FOLD_WRONG, LIVE_DIFFERS, REPLAY_DIFFERS, REPLAY_FAILED, SNAPSHOT_AHEAD, SNAPSHOT_DIFFERS,
     judge,
 };
+use retrial_sim::unstable::world::EngineReplayer;
 use serde_json::{Value, json};
 
 use crate::kit::{Script, exhausted, fanned, found, healthy, recovered};
@@ -110,20 +111,11 @@ impl Replayer for Shown {
         from: Option<&[u8]>,
         events: &[Recorded],
     ) -> Result<Vec<u8>, String> {
-        let state = match from {
-            None => RunState::replay(run.id, events).map_err(|e| e.to_string())?,
-            Some(bytes) => {
-                let mut state = Definitions::default().decode_snapshot(bytes).unwrap();
-                events.iter().try_for_each(|e| state.apply(e)).map_err(|e| e.to_string())?;
-                state
-            }
-        };
-        Ok(encode_snapshot(&state).to_vec())
+        EngineReplayer::default().fold(run, from, events)
     }
 
     fn shown(&self, state: &[u8]) -> Option<Value> {
-        let state = Definitions::default().decode_snapshot(state).unwrap();
-        let mut state = serde_json::to_value(&state).unwrap();
+        let mut state = EngineReplayer::default().shown(state)?;
         (self.0)(&mut state);
         Some(state)
     }
