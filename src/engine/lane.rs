@@ -67,7 +67,7 @@ pub(super) async fn run_lane<W: World>(
     node: Arc<Node<W>>,
     run: RunId,
     created: Option<oneshot::Receiver<RunState>>,
-    mut inbox: mpsc::Receiver<Message>,
+    mut inbox: mpsc::Receiver<Box<Message>>,
 ) {
     let lane = match created {
         Some(created) => match created.await {
@@ -101,7 +101,7 @@ pub(super) async fn run_lane<W: World>(
 async fn close<W: World>(
     node: &Arc<Node<W>>,
     run: RunId,
-    mut inbox: mpsc::Receiver<Message>,
+    mut inbox: mpsc::Receiver<Box<Message>>,
     end: End,
     last: Option<RunState>,
 ) {
@@ -112,8 +112,8 @@ async fn close<W: World>(
         None => node.run_ended.notify(run),
     }
     while let Ok(message) = inbox.try_recv() {
-        if end == End::Idle && !matches!(message, Message::Retire) {
-            node.send(run, message).await;
+        if end == End::Idle && !matches!(*message, Message::Retire) {
+            node.send(run, *message).await;
         }
     }
 }
@@ -132,7 +132,7 @@ impl<W: World> Lane<W> {
         Ok(Self { tail_bytes, snapshot_bytes, ..Self::new(node, state) })
     }
 
-    async fn work(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Result<End, LaneError> {
+    async fn work(&mut self, inbox: &mut mpsc::Receiver<Box<Message>>) -> Result<End, LaneError> {
         while !matches!(self.state.phase(), Phase::Ended(_)) {
             let Some(batch) = Batch::receive(inbox).await else { return Ok(End::Idle) };
             if batch.only_retires() && !self.has_attempts_here() {
@@ -164,7 +164,6 @@ impl<W: World> Lane<W> {
     async fn take(&mut self, mut batch: Batch) -> Result<(), LaneError> {
         if batch.recovers() {
             self.restore_rows().await?;
-            batch.messages.extend(self.orphans());
         }
         let mut may_be_behind = !self.node.config.sole_owner;
         loop {

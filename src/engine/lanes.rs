@@ -23,6 +23,9 @@ use crate::workflow::StepIx;
 /// Messages one lane holds before its senders wait.
 const INBOX: usize = 1_024;
 
+/// A message is boxed: a channel has room for 32 of what it holds from its start, and most lanes get two.
+type Inbox = mpsc::Sender<Box<Message>>;
+
 /// What reaches a lane.
 pub(super) enum Message {
     /// The claim loop has reserved a task; in its place.
@@ -83,7 +86,7 @@ pub(super) struct Lanes {
 }
 
 struct LaneEntry {
-    inbox: mpsc::Sender<Message>,
+    inbox: Inbox,
     task: Task,
     touched: Mono,
     /// Of a lane that waits for its run to be created.
@@ -153,7 +156,7 @@ impl Lanes {
 impl<W: World> Node<W> {
     /// Sends `message` to `run`'s lane, beginning one where there is none.
     pub(super) async fn send(self: &Arc<Self>, run: RunId, message: Message) {
-        let mut message = message;
+        let mut message = Box::new(message);
         // A lane that has just ended gives the message back; the next one takes it.
         while let Err(back) = self.lane(run).send(message).await {
             self.lanes.forget(run);
@@ -166,7 +169,7 @@ impl<W: World> Node<W> {
         let lanes = self.lanes.map();
         if let Some(lane) = lanes.get(&run) {
             // A full inbox means that the lane is not idle after all.
-            let _ = lane.inbox.try_send(Message::Retire);
+            let _ = lane.inbox.try_send(Box::new(Message::Retire));
         }
     }
 
@@ -204,7 +207,7 @@ impl<W: World> Node<W> {
     }
 
     /// The inbox of `run`'s lane. A new one loads the run.
-    fn lane(self: &Arc<Self>, run: RunId) -> mpsc::Sender<Message> {
+    fn lane(self: &Arc<Self>, run: RunId) -> Inbox {
         let mut lanes = self.lanes.map();
         let lane = lanes.entry(run).or_insert_with(|| self.begin_lane(run, None));
         lane.touched = self.runtime.now();

@@ -6,42 +6,78 @@ use tokio::sync::oneshot;
 use super::World;
 use super::lanes::{Command, Message};
 use super::node::Node;
-use crate::run::Token;
-use crate::store::{ClaimedTask, RunHead, Store};
+use crate::run::{Lapse, Token};
+use crate::store::{ClaimedTask, LeasedTask, RunHead, Store, StoreError};
 
-/// The runs looked at in one step of recovery.
+/// The runs or leases looked at in one step of recovery.
 const PAGE: usize = 256;
 /// The most runs that recover at once.
 const AT_ONCE: usize = 64;
 
-/// Reads the stored run heads page by page and skips ended, deactivated and archived runs. Activates
-/// the runs that are missing from the active projection, and has each lane compare its state with its
-/// queue rows.
+/// Takes up what the process before this one has left. Runs that only wait are left where they are:
+/// their rows say when a claim takes them.
 pub(super) async fn recover<W: World>(node: Arc<Node<W>>) {
+    if node.own_tokens.are_kept() {
+        end_orphans(&node).await;
+        node.own_tokens.forget();
+    }
+    recover_runs(&node).await;
+}
+
+/// Ends the leases whose holder is known to be dead: a process before this one, on a store that only
+/// one process uses.
+async fn end_orphans<W: World>(node: &Arc<Node<W>>) {
     let mut after = None;
-    let mut failures = 0;
     loop {
-        let page = match node.store.heads(after, PAGE).await {
-            Ok(page) => page,
-            Err(error) => {
-                node.store_pause(failures, &error).await;
-                failures += 1;
-                continue;
+        let leases = ask(node, || node.store.leases(after, PAGE)).await;
+        let Some(last) = leases.last() else { return };
+        after = Some((last.run, last.task));
+        for LeasedTask { run, task, token } in leases {
+            if node.own_tokens.is_orphan(token) {
+                let lapse = Lapse::Lease;
+                node.send(run, Message::Expired { task, token, lapse, orphan: true }).await;
             }
-        };
-        failures = 0;
-        let Some(last) = page.runs.last() else { return node.own_tokens.forget() };
+        }
+    }
+}
+
+/// Reads the stored run heads page by page and skips ended, deactivated and archived runs. Activates
+/// the runs that are missing from the active projection, and has the lane of each whose queue rows
+/// are lost write them: an active run has tasks.
+async fn recover_runs<W: World>(node: &Arc<Node<W>>) {
+    let mut after = None;
+    loop {
+        let page = ask(node, || node.store.heads(after, PAGE)).await;
+        let Some(last) = page.runs.last() else { return };
         after = Some(last.run);
         let mut begun = VecDeque::new();
         for head in page.runs.iter().filter(|h| h.phase.is_active() && h.archived.is_none()) {
+            if head.active && head.tasks > 0 {
+                continue;
+            }
             if begun.len() >= AT_ONCE {
                 finish(begun.pop_front()).await;
             }
-            begun.push_back(recover_run(&node, head).await);
+            begun.push_back(recover_run(node, head).await);
         }
         for recovering in begun {
             finish(Some(recovering)).await;
         }
+    }
+}
+
+/// Asks until the store answers.
+async fn ask<W: World, T, F>(node: &Node<W>, question: impl Fn() -> F) -> T
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut failures = 0;
+    loop {
+        match question().await {
+            Ok(answer) => return answer,
+            Err(error) => node.store_pause(failures, &error).await,
+        }
+        failures += 1;
     }
 }
 
@@ -62,8 +98,8 @@ async fn finish(recovering: Option<oneshot::Receiver<()>>) {
     }
 }
 
-/// The tokens that this process has claimed, for as long as it recovers the runs of the process
-/// before it: the owner of every other lease is dead.
+/// The tokens that this process has claimed, for as long as it ends the leases of the process before
+/// it: the owner of every other lease is dead.
 #[derive(Debug)]
 pub(super) struct OwnTokens(Mutex<Option<BTreeSet<Token>>>);
 
@@ -77,6 +113,11 @@ impl OwnTokens {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether leases may have owners that are known to be dead.
+    fn are_kept(&self) -> bool {
+        self.tokens().is_some()
+    }
+
     pub(super) fn add(&self, claimed: &[ClaimedTask]) {
         if let Some(tokens) = &mut *self.tokens() {
             tokens.extend(claimed.iter().map(|task| task.token));
@@ -84,7 +125,7 @@ impl OwnTokens {
     }
 
     /// Whether the holder of `token` is known to be dead.
-    pub(super) fn is_orphan(&self, token: Token) -> bool {
+    fn is_orphan(&self, token: Token) -> bool {
         self.tokens().as_ref().is_some_and(|own| !own.contains(&token))
     }
 

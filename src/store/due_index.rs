@@ -2,9 +2,12 @@
 //! leases end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::ops::Bound::{self, Excluded, Unbounded};
+use std::sync::Arc;
 
 use super::hold_queue::HoldQueue;
+use super::interner::Interner;
 use super::seam::{Claim, Claimed};
 use crate::run::{RunId, TaskId};
 use crate::schedule::{DueQueue, Key};
@@ -19,7 +22,9 @@ pub(super) type Place = (RunId, TaskId);
 pub(super) struct DueIndex {
     later: DueQueue<Waiter>,
     /// By need, so that a claim does not look at rows that the claimer can't run.
-    due: BTreeMap<Need, Due>,
+    due: BTreeMap<Arc<Need>, Due>,
+    /// Of each need one is kept, for all rows that have it.
+    needs: Interner<Need>,
     /// The run whose row was claimed last.
     last: Option<RunId>,
     /// Rows that guards hold back.
@@ -42,14 +47,14 @@ struct Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     due: Timestamp,
-    number: u64,
+    number: NonZeroU64,
 }
 
 #[derive(Debug)]
 struct Waiter {
     place: Place,
-    number: u64,
-    need: Need,
+    number: NonZeroU64,
+    need: Arc<Need>,
 }
 
 /// The place of a waiting row in the index.
@@ -60,8 +65,13 @@ pub(super) struct Ticket {
 }
 
 impl DueIndex {
+    /// The need that all rows share which have it.
+    pub(super) fn shared(&mut self, need: &Need) -> Arc<Need> {
+        self.needs.get(need, || Arc::new(need.clone()))
+    }
+
     /// Adds a row that waits until `due`.
-    pub(super) fn add_waiting(&mut self, place: Place, due: Timestamp, need: &Need) -> Ticket {
+    pub(super) fn add_waiting(&mut self, place: Place, due: Timestamp, need: &Arc<Need>) -> Ticket {
         self.waited += 1;
         self.add_waiting_at(place, due, self.waited, need)
     }
@@ -72,9 +82,11 @@ impl DueIndex {
         place: Place,
         due: Timestamp,
         number: u64,
-        need: &Need,
+        need: &Arc<Need>,
     ) -> Ticket {
-        let key = self.later.insert(due, Waiter { place, number, need: need.clone() });
+        // Numbers are counted from 1.
+        let number = NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN);
+        let key = self.later.insert(due, Waiter { place, number, need: Arc::clone(need) });
         Ticket { key, turn: Turn { due, number } }
     }
 
@@ -140,7 +152,7 @@ impl DueIndex {
     pub(super) fn unable(&self, able: &Able) -> Vec<(Need, Timestamp)> {
         let others = self.due.iter().filter(|(need, _)| !able.can(need));
         let since =
-            others.filter_map(|(need, due)| Some((need.clone(), due.rows.keys().next()?.due)));
+            others.filter_map(|(need, due)| Some((Need::clone(need), due.rows.keys().next()?.due)));
         since.take(Claimed::MOST_UNABLE).collect()
     }
 
@@ -171,7 +183,7 @@ impl DueIndex {
 impl Ticket {
     /// When its row is due, and its number among those due then.
     pub(super) fn turn(self) -> (Timestamp, u64) {
-        (self.turn.due, self.turn.number)
+        (self.turn.due, self.turn.number.get())
     }
 }
 

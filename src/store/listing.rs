@@ -32,6 +32,8 @@ pub struct RunHead {
     pub archived: Option<Timestamp>,
     /// The dead letter that it redrives.
     pub redrives: Option<LetterId>,
+    /// How many of its tasks are in the queue: those that wait and those that are leased.
+    pub tasks: u64,
     /// How many of its dead letters wait.
     pub letters: u64,
     /// The key that it was submitted with.

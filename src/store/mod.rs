@@ -25,10 +25,11 @@
 //! | `retention.rs`, `definitions.rs`, `reports.rs` | the same for dead letters, archiving and pruning, for workflow definitions, and for what nodes report |
 //! | `guards.rs` | what a commit does to the guards of actions, and which commits they hold back |
 //! | `records.rs` | the trait through which those files read and write records |
-//! | `queue.rs`, `queue/row.rs` | claims, leases and renewals, on queue rows in memory |
+//! | `queue.rs`, `queue/row.rs`, `queue/task_rows.rs`, `queue/restored.rs` | claims, leases and renewals, on queue rows in memory |
 //! | `queue/row_transfer.rs` | how queue rows move between memory and a database that other nodes use |
 //! | `due_index.rs`, `hold_queue.rs` | which row is due next, which lease ends next, which tasks a guard holds back |
 //! | `run_index.rs` | the order of runs in lists, and their counts |
+//! | `interner.rs` | one copy of what many rows or runs have in common |
 //! | `memory.rs` | the store in memory |
 //! | `dyn_store.rs` | any store behind one type |
 //! | `redb/` | the store on one redb file |
@@ -42,6 +43,7 @@ mod due_index;
 mod dyn_store;
 mod guards;
 mod hold_queue;
+mod interner;
 mod letters;
 mod listing;
 mod memory;
@@ -73,5 +75,5 @@ unstable! {
     use letters::{LetterRow, Discarded};
     use definitions::{Defined, Definition, StoredDefinition};
     use reports::{Report, StoredReport};
-    use seam::{Answer, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired, ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, Loaded, QueueChange, QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, Snapshot, Tail};
+    use seam::{Answer, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired, ExpiredTask, Fence, GuardRow, Guarding, Heartbeat, Hold, Holder, Holding, LeasedTask, Loaded, QueueChange, QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, Snapshot, Tail};
 }

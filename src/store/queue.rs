@@ -1,21 +1,29 @@
 //! The queue in memory, which all stores decide on: what is due, reserved and leased.
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Included, Unbounded};
 
 use super::due_index::{DueIndex, Place};
 use super::seam::{
-    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, QueueChange, QueueRow,
-    QueueState, RunPhase,
+    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Holding, LeasedTask, QueueChange,
+    QueueRow, QueueState, RunPhase,
 };
-use crate::run::{Progress, RunId, TaskId, Token};
+use crate::run::{RunId, TaskId, Token};
 use crate::time::Timestamp;
+use crate::workflow::Need;
 
+#[cfg(feature = "redb")]
+mod restored;
 mod row;
 #[cfg(feature = "postgres")]
 mod row_transfer;
+mod task_rows;
 
-use row::{Lease, Reservation, Row, State};
+use row::{Lease, Reservation, Row, State, Waiting};
+use task_rows::TaskRows;
 
+#[cfg(feature = "redb")]
+pub(super) use restored::Restored;
 #[cfg(feature = "postgres")]
 pub(super) use row_transfer::FullRow;
 
@@ -32,8 +40,7 @@ pub(super) struct Queue {
 #[derive(Debug, Default)]
 struct Rows {
     at_rest: bool,
-    /// Boxed, as most runs have one row, and a map has room for eleven.
-    rows: BTreeMap<TaskId, Box<Row>>,
+    rows: TaskRows,
     /// How many more rows the run has that were not loaded.
     not_loaded: u64,
 }
@@ -54,18 +61,8 @@ impl Queue {
 
     /// A run's rows, by task.
     pub(super) fn rows(&self, run: RunId) -> Vec<QueueRow> {
-        let rows = self.runs.get(&run).into_iter().flat_map(|r| &r.rows);
-        rows.map(|(&task, row)| row.to_queue_row(task)).collect()
-    }
-
-    /// Adds a run's stored rows when a store opens.
-    #[cfg(feature = "redb")]
-    pub(super) fn restore(&mut self, run: RunId, phase: RunPhase, rows: Vec<QueueRow>) {
-        let kept = self.runs.entry(run).or_default();
-        kept.at_rest = !phase.is_active();
-        for row in rows {
-            kept.put(&mut self.index, run, row);
-        }
+        let rows = self.runs.get(&run).into_iter().flat_map(|r| r.rows.iter());
+        rows.map(|(task, row)| row.to_queue_row(task)).collect()
     }
 
     /// Changes a run's rows. Returns each changed task's row, in order; `None` for a removed one.
@@ -79,7 +76,7 @@ impl Queue {
         let rows = self.runs.entry(run).or_default();
         rows.set_at_rest(&mut self.index, run, !phase.is_active());
         let changed = changes.iter().map(|c| rows.change(&mut self.index, run, c, now)).collect();
-        if rows.rows.is_empty() && rows.not_loaded == 0 {
+        if rows.rows.len() == 0 && rows.not_loaded == 0 {
             self.runs.remove(&run);
         }
         changed
@@ -114,15 +111,13 @@ impl Queue {
         let (run, task) = place;
         let minted = self.mint(task, claim, now);
         let row = self.runs.get_mut(&run)?.rows.get_mut(&task)?;
-        let State::Waiting { need, ticket, reserved, held, .. } = &mut row.state else {
-            return None;
-        };
-        self.index.hold_queue.remove(held.take());
+        let Row { attempt, state: State::Waiting(waiting), rare } = row else { return None };
+        self.index.hold_queue.remove(rare.take_held());
         let until = now.after(claim.lasts);
-        *reserved = Some(Reservation { token: minted, until });
-        *ticket = Some(self.index.add_waiting(place, until, need));
-        let need = need.clone();
-        let (attempt, progress) = (row.attempt, row.progress.clone());
+        rare.reserve(Reservation { token: minted, until });
+        waiting.ticket = Some(self.index.add_waiting(place, until, &waiting.need));
+        let need = Need::clone(&waiting.need);
+        let (attempt, progress) = (*attempt, rare.progress().cloned());
         Some(ClaimedTask { run, task, attempt, need, token: minted, progress })
     }
 
@@ -141,14 +136,14 @@ impl Queue {
         let (Fence::Held { task, token } | Fence::Lapsed { task, token }) = fence;
         let Some(row) = self.runs.get(&run).and_then(|r| r.rows.get(task)) else { return false };
         match (&row.state, fence) {
-            (State::Waiting { reserved: Some(r), .. }, Fence::Held { .. }) => {
-                r.token == *token && now < r.until
+            (State::Waiting(_), Fence::Held { .. }) => {
+                row.rare.reserved().is_some_and(|r| r.token == *token && now < r.until)
             }
             (State::Leased(lease), Fence::Held { .. }) => lease.token == *token,
             (State::Leased(lease), Fence::Lapsed { .. }) => {
                 lease.token == *token && lease.until <= now
             }
-            (State::Waiting { .. }, _) => false,
+            (State::Waiting(_), Fence::Lapsed { .. }) => false,
         }
     }
 
@@ -158,13 +153,14 @@ impl Queue {
     pub(super) fn hold(&mut self, place: Place, action: &str, until: Timestamp) {
         let Some(rows) = self.runs.get_mut(&place.0).filter(|rows| !rows.at_rest) else { return };
         let Some(row) = rows.rows.get_mut(&place.1) else { return };
-        if let State::Waiting { need, ticket, reserved, held, .. } = &mut row.state {
-            ticket.take().into_iter().for_each(|ticket| self.index.remove_waiting(ticket, need));
-            self.index.hold_queue.remove(held.take());
-            *reserved = None;
-            *ticket = Some(self.index.add_waiting(place, until, need));
-            *held = Some(self.index.hold_queue.push(action, place));
-        }
+        let Row { state: State::Waiting(Waiting { need, ticket, .. }), rare, .. } = row else {
+            return;
+        };
+        ticket.take().into_iter().for_each(|ticket| self.index.remove_waiting(ticket, need));
+        self.index.hold_queue.remove(rare.take_held());
+        rare.end_reservation();
+        *ticket = Some(self.index.add_waiting(place, until, need));
+        rare.hold(self.index.hold_queue.push(action, place));
     }
 
     /// How many tasks the guard of `action` holds back.
@@ -176,12 +172,12 @@ impl Queue {
     pub(super) fn let_through(&mut self, action: &str, most: usize, now: Timestamp) {
         for place in self.index.hold_queue.first(action, most) {
             let row = self.runs.get_mut(&place.0).and_then(|rows| rows.rows.get_mut(&place.1));
-            let Some(State::Waiting { need, ticket, held, .. }) = row.map(|row| &mut row.state)
+            let Some(Row { state: State::Waiting(Waiting { need, ticket, .. }), rare, .. }) = row
             else {
                 continue;
             };
             ticket.take().into_iter().for_each(|ticket| self.index.remove_waiting(ticket, need));
-            self.index.hold_queue.remove(held.take());
+            self.index.hold_queue.remove(rare.take_held());
             *ticket = Some(self.index.add_waiting(place, now, need));
         }
     }
@@ -192,7 +188,7 @@ impl Queue {
         let Some(rows) = self.runs.get(&run) else { return false };
         rows.rows.get(&task).is_some_and(|row| match &row.state {
             State::Leased(lease) => lease.token == token && (!rows.at_rest || now < lease.until),
-            State::Waiting { .. } => false,
+            State::Waiting(_) => false,
         })
     }
 
@@ -208,7 +204,7 @@ impl Queue {
         let before = lease.until;
         if let Some(beat) = &held.heartbeat {
             lease.beat_by = lease.beat_by.map(|by| by.max(now.after(beat.within)));
-            newer(&mut row.progress, beat.progress.as_ref());
+            row.rare.note_progress(beat.progress.as_ref());
         }
         lease.until = lease.end(before.max(now.after(held.lasts)));
         let (place, until) = ((held.run, held.task), lease.until);
@@ -225,19 +221,25 @@ impl Queue {
         Expired { at: now, tasks, next: self.index.next_lease_end(now) }
     }
 
+    /// The leased tasks of active runs by run and task, from the one after `after`.
+    pub(super) fn leases(&self, after: Option<Place>, limit: usize) -> Vec<LeasedTask> {
+        let from = after.map_or(Unbounded, |(run, _)| Included(run));
+        let active = self.runs.range((from, Unbounded)).filter(|(_, rows)| !rows.at_rest);
+        let leases = active.flat_map(|(&run, rows)| {
+            rows.rows.iter().filter_map(move |(task, row)| match &row.state {
+                State::Leased(lease) => Some(LeasedTask { run, task, token: lease.token }),
+                State::Waiting(_) => None,
+            })
+        });
+        let later = |lease: &LeasedTask| after.is_none_or(|after| (lease.run, lease.task) > after);
+        leases.filter(later).take(limit).collect()
+    }
+
     fn lapsed(&self, run: RunId, task: TaskId) -> Option<ExpiredTask> {
         let row = self.runs.get(&run)?.rows.get(&task)?;
         let State::Leased(lease) = &row.state else { return None };
         let (token, lapse) = (lease.token, lease.lapse());
         Some(ExpiredTask { run, task, attempt: row.attempt, token, lapse })
-    }
-}
-
-/// Keeps the newer of two.
-fn newer(kept: &mut Option<Progress>, come: Option<&Progress>) {
-    let number = |p: &Progress| p.number;
-    if come.map(number) > kept.as_ref().map(number) {
-        *kept = come.cloned();
     }
 }
 
@@ -247,7 +249,7 @@ impl Rows {
             return;
         }
         self.at_rest = at_rest;
-        for (&task, row) in &mut self.rows {
+        for (task, row) in self.rows.iter_mut() {
             if at_rest {
                 index.remove_row(run, task, row);
             } else {
@@ -265,10 +267,10 @@ impl Rows {
     ) -> (TaskId, Option<QueueRow>) {
         let task = change.task();
         let before = self.remove(index, run, task);
-        let mut progress = before.and_then(|row| row.progress);
+        let mut rare = before.map(|row| row.rare).unwrap_or_default();
         let (attempt, state) = match change {
             QueueChange::Due { attempt, after, need, progress: come, .. } => {
-                newer(&mut progress, come.as_ref());
+                rare.note_progress(come.as_ref());
                 (*attempt, QueueState::Due { at: now.after(*after), need: need.clone() })
             }
             QueueChange::Lease { attempt, token, lasts, timeout, heartbeat, .. } => {
@@ -279,22 +281,22 @@ impl Rows {
             }
             QueueChange::Remove { .. } => return (task, None),
         };
-        let row = QueueRow { task, attempt, state, progress };
+        let row = QueueRow { task, attempt, state, progress: rare.into_progress() };
         self.put(index, run, row.clone());
         (task, Some(row))
     }
 
     fn put(&mut self, index: &mut DueIndex, run: RunId, row: QueueRow) {
         let task = row.task;
-        let mut kept = Row::of(row);
+        let mut kept = Row::of(row, |need| index.shared(need));
         if !self.at_rest {
             index.add_row(run, task, &mut kept);
         }
-        self.rows.insert(task, Box::new(kept));
+        self.rows.insert(task, kept);
     }
 
     fn remove(&mut self, index: &mut DueIndex, run: RunId, task: TaskId) -> Option<Row> {
-        let mut row = *self.rows.remove(&task)?;
+        let mut row = self.rows.remove(&task)?;
         index.remove_row(run, task, &mut row);
         Some(row)
     }
@@ -302,8 +304,9 @@ impl Rows {
 
 impl DueIndex {
     fn add_row(&mut self, run: RunId, task: TaskId, row: &mut Row) {
+        let reserved = row.rare.reserved();
         match &mut row.state {
-            State::Waiting { at, need, ticket, reserved, .. } => {
+            State::Waiting(Waiting { at, need, ticket }) => {
                 let due = reserved.map_or(*at, |r| r.until);
                 *ticket = Some(self.add_waiting((run, task), due, need));
             }
@@ -314,8 +317,8 @@ impl DueIndex {
     /// Takes the row out of the index; one that is not in it stays so.
     fn remove_row(&mut self, run: RunId, task: TaskId, row: &mut Row) {
         match &mut row.state {
-            State::Waiting { need, ticket, held, .. } => {
-                self.hold_queue.remove(held.take());
+            State::Waiting(Waiting { need, ticket, .. }) => {
+                self.hold_queue.remove(row.rare.take_held());
                 if let Some(ticket) = ticket.take() {
                     self.remove_waiting(ticket, need);
                 }

@@ -2,8 +2,9 @@
 //! nor a count reads every record.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use super::interner::Interner;
 use super::listing::{AskRuns, Listed, Marks, RunCursor, RunFilter, Tally};
 use super::records::Records;
 use super::requests::{Record, Requests};
@@ -14,6 +15,8 @@ use crate::run::RunId;
 #[derive(Debug, Default)]
 pub(super) struct RunIndex {
     runs: BTreeMap<RunCursor, Entry>,
+    /// Of each workflow's name one is kept, for all its runs.
+    workflows: Interner<str>,
     /// A phase without runs is absent.
     phases: BTreeMap<RunPhase, u64>,
     /// Dead letters that wait.
@@ -22,32 +25,78 @@ pub(super) struct RunIndex {
     damaged: BTreeSet<RunId>,
 }
 
+/// Small, for a store may have millions of runs: what few of them have is apart.
 #[derive(Debug)]
 struct Entry {
     phase: RunPhase,
     workflow: Arc<str>,
+    rare: Option<Box<Rare>>,
+}
+
+/// What few runs have.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Rare {
     waiting: u64,
     code: Option<Box<str>>,
     fields: Arc<BTreeMap<String, String>>,
 }
 
+/// What most runs have of that: nothing.
+static NOTHING: LazyLock<Rare> = LazyLock::new(Rare::default);
+
 impl Entry {
+    fn of(record: &Record, workflows: &mut Interner<str>) -> Self {
+        let Record { phase, waiting, ref workflow, ref code, ref fields, .. } = *record;
+        let rare = Rare { waiting, code: code.clone(), fields: Arc::clone(fields) };
+        let workflow = workflows.get(workflow, || Arc::clone(workflow));
+        Self { phase, workflow, rare: (rare != *NOTHING).then(|| Box::new(rare)) }
+    }
+
+    fn rare(&self) -> &Rare {
+        self.rare.as_deref().unwrap_or(&NOTHING)
+    }
+
     fn marks(&self, at: RunCursor) -> Marks<'_> {
-        let Self { phase, workflow, waiting, code, fields } = self;
-        let (phase, letters, code) = (*phase, *waiting, code.as_deref());
-        Marks { at, workflow, phase, letters, code, fields }
+        let Rare { waiting, code, fields } = self.rare();
+        let (workflow, phase, code) = (&self.workflow, self.phase, code.as_deref());
+        Marks { at, workflow, phase, letters: *waiting, code, fields }
+    }
+}
+
+/// The index of a store that is opened. A map that is made of all entries at once has no room left over
+/// in its nodes.
+#[cfg(feature = "redb")]
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    runs: Vec<(RunCursor, Entry)>,
+    index: RunIndex,
+}
+
+#[cfg(feature = "redb")]
+impl Listing {
+    /// Adds a run.
+    pub(super) fn add(&mut self, run: RunId, record: &Record) {
+        let entry = Entry::of(record, &mut self.index.workflows);
+        self.runs.push((RunCursor { created: record.created, run }, entry));
+        self.index.add(record);
+    }
+
+    pub(super) fn into_index(self) -> RunIndex {
+        RunIndex { runs: self.runs.into_iter().collect(), ..self.index }
     }
 }
 
 impl RunIndex {
+    fn add(&mut self, record: &Record) {
+        *self.phases.entry(record.phase).or_default() += 1;
+        self.waiting += record.waiting;
+    }
+
     /// Adds a run or replaces its entry.
     pub(super) fn put(&mut self, run: RunId, record: &Record) {
-        let Record { created, phase, waiting, ref code, .. } = *record;
-        let (workflow, fields) = (Arc::clone(&record.workflow), Arc::clone(&record.fields));
-        let entry = Entry { phase, waiting, workflow, code: code.clone(), fields };
-        let before = self.runs.insert(RunCursor { created, run }, entry);
-        *self.phases.entry(phase).or_default() += 1;
-        self.waiting += waiting;
+        let entry = Entry::of(record, &mut self.workflows);
+        let before = self.runs.insert(RunCursor { created: record.created, run }, entry);
+        self.add(record);
         self.subtract(before);
     }
 
@@ -70,12 +119,12 @@ impl RunIndex {
     }
 
     fn subtract(&mut self, gone: Option<Entry>) {
-        let Some(Entry { phase, waiting, .. }) = gone else { return };
-        self.waiting -= waiting;
-        if let Some(count) = self.phases.get_mut(&phase) {
+        let Some(gone) = gone else { return };
+        self.waiting -= gone.rare().waiting;
+        if let Some(count) = self.phases.get_mut(&gone.phase) {
             *count -= 1;
             if *count == 0 {
-                self.phases.remove(&phase);
+                self.phases.remove(&gone.phase);
             }
         }
     }

@@ -13,7 +13,7 @@ mod store;
 
 pub use queue::{
     Claim, ClaimId, Claimed, ClaimedTask, Expired, ExpiredTask, Fence, Heartbeat, Holding,
-    QueueChange, QueueRow, QueueState, Renewal, Renewed,
+    LeasedTask, QueueChange, QueueRow, QueueState, Renewal, Renewed,
 };
 pub use store::{Answer, Request, Store};
 

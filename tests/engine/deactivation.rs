@@ -164,6 +164,27 @@ async fn a12_recovery_repairs_a_missing_queue_row() {
     assert!(started(&history, 2).since(failed(&history, 1)) >= SECOND);
 }
 
+/// A store with a million of them starts at once, and they take no memory: their rows wait.
+#[tokio::test(start_paused = true)]
+async fn recovery_loads_no_run_that_only_waits() {
+    let (store, acts) = (Watched::new(), once());
+    let engine = start(&store, &acts, Config::default()).await;
+    let mut runs = Vec::new();
+    for _ in 0..3 {
+        runs.push(submit(&engine, workflow(vec![step("a", patient(3), &[], json!({}))])).await);
+    }
+    pass(500).await;
+    drop(engine);
+    pass(10).await;
+    let before = store.loads();
+    let engine = start(&store, &acts, Config { poll: SECOND, ..Config::default() }).await;
+    pass(100).await;
+    assert_eq!(store.loads(), before);
+    for run in runs {
+        assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a12_recovery_first_records_that_a_forgotten_run_is_active() {
     let (store, acts) = (Watched::new(), once());

@@ -265,7 +265,7 @@ impl Store for Watched {
             {
                 return Err(StoreError::Broken(format!("run {run} is rotten")));
             }
-            Request::Heads { .. } => {
+            Request::Heads { .. } | Request::Leases { .. } => {
                 while self.hides_heads.load(Ordering::SeqCst) {
                     pass(10).await;
                 }

@@ -62,7 +62,8 @@ fn d5_cargo_bench_measures_the_scheduler() {
             let name = bench["name"].as_str().unwrap();
             assert_eq!(bench["harness"].as_bool(), Some(false), "{name}");
             let text = read(&format!("{folder}/{name}.rs"));
-            assert!(text.contains("criterion_main!("), "{name}");
+            // It counts bytes, not time.
+            assert!(text.contains("criterion_main!(") || name == "waiting", "{name}");
             let moves = text.contains("Throughput::Elements(");
             scheduling += u32::from(moves && ["due_queue", "engine"].contains(&name));
         }

@@ -207,6 +207,7 @@ fn requests() -> Vec<Request> {
     let mut all = vec![
         Request::Claim(claim),
         Request::Expired { limit: 10 },
+        Request::Leases { after: None, limit: 10 },
         Request::Heads { after: None, limit: 10 },
         Request::Letters(AskLetters { after: None, limit: 10, filter: Default::default() }),
         Request::List(AskRuns { before: None, limit: 10, filter: Default::default() }),

@@ -4,6 +4,10 @@ mod cli;
 
 use std::process::ExitCode;
 
+/// A node frees in one thread what another took: that costs a third of its time with glibc's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     cli::main(variable)
 }

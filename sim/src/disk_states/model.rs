@@ -137,6 +137,7 @@ impl Model {
                 ended: create.phase.is_terminal().then_some(at),
                 archived: None,
                 redrives: create.redrives,
+                tasks: 0,
                 letters: 0,
                 key: create.key.clone(),
                 code: None,
@@ -290,6 +291,7 @@ impl Page {
             _ => newest.clone(),
         };
         let rows = self.rows.values().cloned().collect();
-        ShownRun { head: self.head.clone(), newest, whole, rows }
+        let head = RunHead { tasks: self.rows.len() as u64, ..self.head.clone() };
+        ShownRun { head, newest, whole, rows }
     }
 }

@@ -83,7 +83,7 @@ impl StoreOp {
             Request::Expired { .. } => Self::Expired,
             Request::Load { .. } => Self::Load,
             Request::Heads { .. } => Self::Heads,
-            Request::Queue(_) => Self::Queue,
+            Request::Queue(_) | Request::Leases { .. } => Self::Queue,
             Request::Trim { .. } => Self::Trim,
             Request::Letters(_) | Request::Letter(_) => Self::Letters,
             Request::Discard { .. } => Self::Discard,

@@ -207,6 +207,7 @@ fn head(n: u8, ended: u64, letters: u64) -> RunHead {
         ended: Some(store(ended)),
         archived: None,
         redrives: None,
+        tasks: 0,
         letters,
         key: None,
         code: None,

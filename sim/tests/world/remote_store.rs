@@ -20,9 +20,9 @@ use retrial::run::{Progress, RunId, TaskId, Token, Version};
 use retrial::store::{
     Answer, Archived, AskRuns, Claim, ClaimId, Claimed, ClaimedTask, Commit, CommitId, Committed,
     Create, Created, Defined, Definition, Discarded, Expired, Fence, GuardRow, Heartbeat, Holding,
-    Letters, Listed, Loaded, Pruned, QueueChange, QueueRow, QueueState, Renewal, Renewed, Report,
-    Request, ResultRow, RunCursor, RunFilter, RunPhase, Store, StoreError, StoredDefinition,
-    StoredReport, Tail, Tally,
+    LeasedTask, Letters, Listed, Loaded, Pruned, QueueChange, QueueRow, QueueState, Renewal,
+    Renewed, Report, Request, ResultRow, RunCursor, RunFilter, RunPhase, Store, StoreError,
+    StoredDefinition, StoredReport, Tail, Tally,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -117,6 +117,11 @@ impl Store for Stub {
             Request::Expired { limit } => {
                 let next = Some(Timestamp::from_nanos(limit as u64));
                 Answer::Expired(Expired { at: AT, tasks: vec![], next })
+            }
+            Request::Leases { after, .. } => {
+                let leased =
+                    |(run, task)| LeasedTask { run, task, token: Token::from_random(1, 2) };
+                Answer::Leases(after.map(leased).into_iter().collect())
             }
             Request::Load { run, .. } if run != run_id() => {
                 return Err(StoreError::Broken(format!("run {run}")));
@@ -446,6 +451,7 @@ async fn each_method(store: &impl Store) -> Vec<String> {
         format!("{:?}", store.commit(commit(5)).await),
         format!("{:?}", store.renew(held).await),
         format!("{:?}", store.expired(6).await),
+        format!("{:?}", store.leases(Some((run, TaskId::FIRST)), 2).await),
         format!("{:?}", store.load(run, Some(Version(4))).await),
         format!("{:?}", store.load(other, None).await),
         format!("{:?}", store.heads(Some(run), 3).await),

@@ -30,11 +30,11 @@ pub(in crate::engine) struct Batch {
 
 impl Batch {
     /// Waits for a message and takes along what else has arrived. `None` when no sender is left.
-    pub(super) async fn receive(inbox: &mut mpsc::Receiver<Message>) -> Option<Self> {
-        let mut messages = vec![inbox.recv().await?];
+    pub(super) async fn receive(inbox: &mut mpsc::Receiver<Box<Message>>) -> Option<Self> {
+        let mut messages = vec![*inbox.recv().await?];
         while messages.len() < MOST {
             let Ok(next) = inbox.try_recv() else { break };
-            messages.push(next);
+            messages.push(*next);
         }
         Some(Self { messages, ..Self::default() })
     }

@@ -1,14 +1,13 @@
 //! What a lane looks after beside its messages: rows that a crash has left, and a long history.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use super::{Lane, LaneError};
 use crate::engine::World;
 use crate::engine::draft::Draft;
 use crate::engine::guarding::Guarded;
-use crate::engine::lanes::{Message, due};
-use crate::run::{self, Lapse, TaskId, Version, Waits};
+use crate::engine::lanes::due;
+use crate::run::{self, TaskId, Version, Waits};
 use crate::store::{Committed, QueueState, Store as _};
 
 impl<W: World> Lane<W> {
@@ -38,18 +37,6 @@ impl<W: World> Lane<W> {
         }
         self.node.wake_for(&draft.queue);
         Ok(())
-    }
-
-    /// The ends of leases whose holder is known to be dead: that of a process before this one, on
-    /// a store that only one process uses.
-    pub(super) fn orphans(&self) -> impl Iterator<Item = Message> + use<W> {
-        let node = Arc::clone(&self.node);
-        run::queue_of(&self.state).into_iter().filter_map(move |(task, _, waits)| match waits {
-            Waits::Leased(token) if node.own_tokens.is_orphan(token) => {
-                Some(Message::Expired { task, token, lapse: Lapse::Lease, orphan: true })
-            }
-            Waits::Leased(_) | Waits::Due => None,
-        })
     }
 
     /// Removes events that only a very long history still has.

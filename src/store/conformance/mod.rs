@@ -86,6 +86,7 @@ pub fn cases() -> Vec<Case> {
         queue::the_commit_of_the_start_is_the_lease,
         queue::r7_a_stale_token_changes_nothing,
         queue::r6_a_lease_ends_at_the_earlier_of_lease_and_deadline,
+        queue::leases_of_active_runs_are_told_by_run_and_task,
         queue::a_lapsed_fence_wants_a_lapsed_lease,
         queue::renewing_extends_but_never_past_the_deadline,
         queue::renewing_with_a_stale_token_is_lost,

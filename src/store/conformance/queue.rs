@@ -5,8 +5,8 @@ use super::kit::{
 };
 use crate::run::{Lapse, Token};
 use crate::store::{
-    ClaimId, Committed, ExpiredTask, Fence, Holding, QueueChange, QueueRow, QueueState, Renewal,
-    RunPhase, Store,
+    ClaimId, Committed, ExpiredTask, Fence, Holding, LeasedTask, QueueChange, QueueRow, QueueState,
+    Renewal, RunPhase, Store,
 };
 use crate::time::Nanos;
 
@@ -128,6 +128,23 @@ pub(super) async fn r6_a_lease_ends_at_the_earlier_of_lease_and_deadline(b: Benc
     same!(expired.next, Some(at.after(LONG)));
     same!(b.store().expired(2).await?.tasks.len(), 2);
     same!(b.expired().await?.tasks.len(), 4);
+    Ok(())
+}
+
+pub(super) async fn leases_of_active_runs_are_told_by_run_and_task(mut b: Bench<'_>) -> Held {
+    let leased = |n| lease(n, stale(), LONG, None);
+    b.add(2, vec![leased(0), leased(1)]).await?;
+    b.add(1, vec![due(0, Nanos::ZERO), leased(3), leased(2)]).await?;
+    b.add(3, vec![leased(0)]).await?;
+    let mut rest = b.next_commit(3, 2);
+    rest.phase = RunPhase::Deactivated;
+    b.land(&rest).await?;
+    let told = |n, item| LeasedTask { run: run(n), task: task(item), token: stale() };
+    let all = vec![told(1, 2), told(1, 3), told(2, 0), told(2, 1)];
+    same!(b.store().leases(None, 9).await?, all);
+    same!(b.store().leases(None, 3).await?, all[..3].to_vec());
+    same!(b.store().leases(Some((run(1), task(3))), 1).await?, all[2..3].to_vec());
+    same!(b.store().leases(Some((run(2), task(1))), 9).await?, vec![]);
     Ok(())
 }
 

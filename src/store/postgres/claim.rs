@@ -1,4 +1,4 @@
-//! Claims and expired leases: SQL over queue rows only, which waits for no lock.
+//! Claims and leases: SQL over queue rows only, which waits for no lock.
 //!
 //! The index keeps the rows of each need together, so that a claim does not look at rows that the
 //! node can't run. The earliest rows of each need that it can run make up a window. Within the window
@@ -14,10 +14,12 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::super::seam::{
-    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, QueueState, StoreError,
+    Claim, Claimed, ClaimedTask, Expired, ExpiredTask, LeasedTask, QueueState, StoreError,
 };
 use super::error::Failed;
-use super::layout::{ROW, bits, length, nanos, need_text, read_need, read_row, run_at, time, uuid};
+use super::layout::{
+    Place, ROW, bits, length, nanos, need_text, read_need, read_row, run_at, task_at, time, uuid,
+};
 use super::server::{NOW, Server};
 use super::session::{Session, Value};
 use crate::run::{Lapse, RunId, TaskId, Token};
@@ -341,4 +343,27 @@ fn read_expired(row: &Row) -> Option<ExpiredTask> {
         Lapse::Lease
     };
     Some(ExpiredTask { run, task, attempt: row.attempt, token, lapse })
+}
+
+/// The leased tasks of active runs, by run and task.
+pub(super) async fn leases(
+    server: &Server,
+    after: Option<Place>,
+    limit: usize,
+) -> Result<Vec<LeasedTask>, StoreError> {
+    const TEXT: &str = "SELECT run, step, item, token FROM queue \
+        WHERE ends IS NOT NULL AND (run, step, item) > ($1, $2, $3) ORDER BY run, step, item LIMIT $4";
+    let (run, task) = after.unwrap_or((RunId::from_bytes([0; 16]), TaskId::FIRST));
+    // Before the first task of all where there is none to begin after.
+    let step = after.map_or(-1, |_| i32::from(task.step.0));
+    let values: [Value<'_>; _] =
+        [&uuid(run.to_bytes()), &step, &i64::from(task.item), &rows(limit)];
+    let session = server.session().await?;
+    let found = session.ask(TEXT, values).await?;
+    session.done();
+    let leased = |row: &Row| {
+        let token = Token::from_bytes(row.get::<_, Uuid>(3).into_bytes());
+        LeasedTask { run: run_at(row, 0), task: task_at(row, 1), token }
+    };
+    Ok(found.iter().map(leased).collect())
 }

@@ -46,7 +46,12 @@ impl WorkingSet {
             session.query(&snapshots, [&loads]),
             session.query(&events, [&loads]),
             session.query(&results, [&loads]),
-            session.query(&rows, [&queues]),
+            async {
+                match queued.is_empty() {
+                    true => Ok(vec![]),
+                    false => session.query(&rows, [&queues]).await,
+                }
+            },
         )?;
         self.take_records(&records);
         self.mark_missing(session, &all).await?;

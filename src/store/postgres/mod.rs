@@ -95,7 +95,7 @@ type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub struct PostgresStore {
     server: Arc<Server>,
     claims: Mutex<Claims>,
-    writers: Vec<mpsc::Sender<Call>>,
+    writers: Vec<mpsc::Sender<Box<Call>>>,
     readers: Vec<mpsc::Sender<Load>>,
     closed: Vec<oneshot::Receiver<()>>,
     news: Arc<Notify>,
@@ -174,28 +174,56 @@ impl PostgresStore {
         server.pool.close();
     }
 
-    /// Boxed: the engine's lanes hold this future.
+    /// Answers a request. Boxed: the engine's lanes hold this future. Those of loads and of requests
+    /// that change something are small, for there is one of them for each commit.
     fn boxed(&self, request: Request) -> Boxed<'_, Result<Answer, StoreError>> {
-        Box::pin(self.answer(request))
+        let run = match &request {
+            Request::Create(Create { run, .. })
+            | Request::Commit(Commit { run, .. })
+            | Request::Discard { id: LetterId { run, .. }, .. }
+            | Request::Trim { run, .. }
+            | Request::Archive(run) => *run,
+            Request::Renew(held) => held.first().map_or_else(no_run, |holding| holding.run),
+            Request::Prune(prune) => prune.after.unwrap_or_else(no_run),
+            Request::Define(_) => no_run(),
+            Request::Load { run, .. } | Request::Queue(run) => {
+                return Box::pin(self.load(*run, request));
+            }
+            _ => return Box::pin(self.answer(request)),
+        };
+        Box::pin(self.write(run, request))
     }
 
     /// Sends the request to a reader.
-    async fn load(&self, run: RunId, request: Request) -> Result<Answer, StoreError> {
-        let gone = || StoreError::NotDone("the store's reader has stopped".into());
-        let reader = one_of(&self.readers, run).ok_or_else(gone)?;
+    fn load(
+        &self,
+        run: RunId,
+        request: Request,
+    ) -> impl Future<Output = Result<Answer, StoreError>> + use<'_> {
         let (reply, answer) = oneshot::channel();
-        reader.send(Load { request, reply }).await.map_err(|_| gone())?;
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        let load = Load { request: Box::new(request), reply };
+        async move {
+            let gone = || StoreError::NotDone("the store's reader has stopped".into());
+            let reader = one_of(&self.readers, run).ok_or_else(gone)?;
+            reader.send(load).await.map_err(|_| gone())?;
+            answer.await.unwrap_or_else(|_| Err(gone()))
+        }
     }
 
     /// Sends the request to the writer of `run`.
-    async fn write(&self, run: RunId, request: Request) -> Result<Answer, StoreError> {
-        let gone = || "the store's writer has stopped".to_owned();
-        let writer = one_of(&self.writers, run).ok_or_else(|| StoreError::NotDone(gone()))?;
+    fn write(
+        &self,
+        run: RunId,
+        request: Request,
+    ) -> impl Future<Output = Result<Answer, StoreError>> + use<'_> {
         let (reply, answer) = oneshot::channel();
-        let sent = writer.send(Call::new(request, reply)).await;
-        sent.map_err(|_| StoreError::NotDone(gone()))?;
-        answer.await.unwrap_or_else(|_| Err(StoreError::Unknown(gone())))
+        let call = Box::new(Call::new(request, reply));
+        async move {
+            let gone = || "the store's writer has stopped".to_owned();
+            let writer = one_of(&self.writers, run).ok_or_else(|| StoreError::NotDone(gone()))?;
+            writer.send(call).await.map_err(|_| StoreError::NotDone(gone()))?;
+            answer.await.unwrap_or_else(|_| Err(StoreError::Unknown(gone())))
+        }
     }
 }
 
@@ -211,22 +239,9 @@ fn no_run() -> RunId {
 }
 
 impl PostgresStore {
+    /// Answers a request that has a transaction of its own.
     async fn answer(&self, request: Request) -> Result<Answer, StoreError> {
         match &request {
-            Request::Create(Create { run, .. })
-            | Request::Commit(Commit { run, .. })
-            | Request::Discard { id: LetterId { run, .. }, .. }
-            | Request::Trim { run, .. }
-            | Request::Archive(run) => self.write(*run, request).await,
-            Request::Renew(held) => {
-                let run = held.first().map_or_else(no_run, |holding| holding.run);
-                self.write(run, request).await
-            }
-            Request::Prune(prune) => {
-                let run = prune.after.unwrap_or_else(no_run);
-                self.write(run, request).await
-            }
-            Request::Define(_) => self.write(no_run(), request).await,
             Request::Claim(claim) => {
                 let claimed = async { self.claims.lock().await.claim(&self.server, claim).await };
                 self.server.in_time(claimed).await.map(Answer::Claim)
@@ -234,21 +249,15 @@ impl PostgresStore {
             Request::Expired { limit } => {
                 self.server.in_time(claim::expired(&self.server, *limit)).await.map(Answer::Expired)
             }
+            Request::Leases { after, limit } => {
+                let leases = claim::leases(&self.server, *after, *limit);
+                self.server.in_time(leases).await.map(Answer::Leases)
+            }
             Request::Report(report) => {
                 let put = async { Ok(reports::put(&self.server, report).await?) };
                 self.server.in_time(put).await.map(|()| Answer::Report)
             }
-            Request::Load { run, .. } | Request::Queue(run) => self.load(*run, request).await,
-            Request::Clock
-            | Request::Heads { .. }
-            | Request::Letters(_)
-            | Request::Letter(_)
-            | Request::List(_)
-            | Request::Tally
-            | Request::Guards
-            | Request::Definition(_)
-            | Request::Definitions { .. }
-            | Request::Reports => {
+            _ => {
                 let read = async { read::read(&self.server, &request).await? };
                 self.server.in_time(read).await
             }

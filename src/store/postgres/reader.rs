@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::super::queue::Queue;
 use super::super::seam::{Answer, Request, StoreError};
 use super::error::Failed;
 use super::read::{ReadTransaction, load_and_answer, try_request};
@@ -15,7 +16,7 @@ const LARGEST_BATCH: usize = 128;
 
 /// A load on its way through a reader.
 pub(super) struct Load {
-    pub(super) request: Request,
+    pub(super) request: Box<Request>,
     pub(super) reply: oneshot::Sender<Result<Answer, StoreError>>,
 }
 
@@ -66,7 +67,7 @@ impl Reader {
     async fn transact(&self, batch: &[Load]) -> Result<Vec<Result<Answer, StoreError>>, Failed> {
         let (mut runs, mut rows) = (Vec::new(), Vec::new());
         for load in batch {
-            match &load.request {
+            match &*load.request {
                 Request::Load { run, after: None } => runs.push(*run),
                 Request::Queue(run) => rows.push(*run),
                 _ => {}
@@ -89,7 +90,9 @@ impl Reader {
 
 /// The answers that what was loaded is enough for.
 fn answers_from(loaded: &WorkingSet, batch: &[Load]) -> Vec<Option<Result<Answer, StoreError>>> {
-    let mut queue = loaded.queue();
+    // Where nobody asks for rows, none were loaded.
+    let asks = |load: &Load| matches!(*load.request, Request::Queue(_));
+    let mut queue = if batch.iter().any(asks) { loaded.queue() } else { Queue::default() };
     let answer = |load: &Load| {
         let (answer, missing) = try_request(loaded, &mut queue, &load.request);
         missing.is_empty().then_some(answer)

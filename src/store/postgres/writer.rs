@@ -80,13 +80,13 @@ struct Decided {
     guards: Guards,
 }
 
-type Works = Vec<Call>;
+type Works = Vec<Box<Call>>;
 
 impl Writer {
     /// Answers requests until the last sender is dropped, then drops `closed`.
     pub(super) async fn serve(
         mut self,
-        mut requests: mpsc::Receiver<Call>,
+        mut requests: mpsc::Receiver<Box<Call>>,
         closed: oneshot::Sender<()>,
     ) {
         let mut waiting = VecDeque::new();
@@ -128,7 +128,7 @@ impl Writer {
         }
     }
 
-    async fn do_one(&mut self, work: Call) {
+    async fn do_one(&mut self, work: Box<Call>) {
         let mut works = vec![work];
         let mut done = self.attempt(&mut works).await;
         for _ in 1..TRIES {
@@ -226,7 +226,7 @@ fn settle(works: Works, done: Result<(), Failed>) {
 
 /// Takes the requests that can share a transaction, in the order of arrival. A request that must wait
 /// for another stays ahead of later ones that overlap with it.
-fn gather(waiting: &mut VecDeque<Call>) -> Works {
+fn gather(waiting: &mut VecDeque<Box<Call>>) -> Works {
     let (mut batch, mut rest) = (Vec::new(), VecDeque::new());
     let mut busy = ReadSet::default();
     for work in waiting.drain(..) {

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use super::super::hold_queue::HoldPlace;
-use super::super::seam::{QueueRow, QueueState};
-use super::{Place, Queue, Reservation, Row, Rows, State};
+use super::super::seam::QueueRow;
+use super::{Place, Queue, Reservation, Row, Rows, State, Waiting};
 use crate::run::{RunId, TaskId, Token};
 use crate::time::Timestamp;
 
@@ -45,24 +44,29 @@ impl Queue {
         let FullRow { row, at_rest, due, reserved, held } = full;
         let rows = self.runs.entry(run).or_default();
         rows.at_rest = at_rest;
-        let mut kept = Row::of(row.clone());
-        if let State::Waiting { need, ticket, reserved: kept_reserved, held: place, .. } =
-            &mut kept.state
-        {
-            *kept_reserved = reserved.map(|(token, until)| Reservation { token, until });
-            *ticket =
-                due.map(|(due, turn)| self.index.add_waiting_at((run, task), due, turn, need));
-            *place = held.map(|action| self.index.hold_queue.push(&action, (run, task)));
-        } else if let (QueueState::Leased { until, .. }, false) = (&row.state, at_rest) {
-            self.index.add_lease((run, task), *until);
+        let mut kept = Row::of(row, |need| self.index.shared(need));
+        let Row { state, rare, .. } = &mut kept;
+        match state {
+            State::Waiting(Waiting { need, ticket, .. }) => {
+                if let Some((token, until)) = reserved {
+                    rare.reserve(Reservation { token, until });
+                }
+                *ticket =
+                    due.map(|(due, turn)| self.index.add_waiting_at((run, task), due, turn, need));
+                if let Some(action) = held {
+                    rare.hold(self.index.hold_queue.push(&action, (run, task)));
+                }
+            }
+            State::Leased(lease) if !at_rest => self.index.add_lease((run, task), lease.until),
+            State::Leased(_) => {}
         }
-        rows.rows.insert(task, Box::new(kept));
+        rows.rows.insert(task, kept);
     }
 
     /// Every loaded row.
     pub(in super::super) fn full_rows(&self) -> impl Iterator<Item = (Place, FullRow)> {
         self.runs.iter().flat_map(|(&run, rows)| {
-            rows.rows.iter().map(move |(&task, row)| ((run, task), rows.full_row(task, row)))
+            rows.rows.iter().map(move |(task, row)| ((run, task), rows.full_row(task, row)))
         })
     }
 }
@@ -71,10 +75,10 @@ impl Rows {
     fn full_row(&self, task: TaskId, row: &Row) -> FullRow {
         let (due, reserved, held) = match &row.state {
             State::Leased(_) => (None, None, None),
-            State::Waiting { ticket, reserved, held, .. } => (
+            State::Waiting(Waiting { ticket, .. }) => (
                 ticket.map(|ticket| ticket.turn()),
-                reserved.map(|r| (r.token, r.until)),
-                held.as_ref().map(|(action, _): &HoldPlace| Arc::clone(action)),
+                row.rare.reserved().map(|r| (r.token, r.until)),
+                row.rare.held().map(|(action, _)| Arc::clone(action)),
             ),
         };
         FullRow { row: row.to_queue_row(task), at_rest: self.at_rest, due, reserved, held }

@@ -3,9 +3,9 @@ use std::collections::BTreeMap;
 use redb::{Builder, Database, ReadableDatabase, StorageBackend, TableHandle};
 
 use super::super::guards::Guards;
-use super::super::queue::Queue;
+use super::super::queue::{Queue, Restored};
 use super::super::requests::Record;
-use super::super::run_index::RunIndex;
+use super::super::run_index::{Listing, RunIndex};
 use super::super::seam::{QueueRow, RunPhase};
 use super::checked_table::Fault;
 use super::definitions;
@@ -112,41 +112,28 @@ fn survey(
     totals: Totals,
     known: &mut KnownDamage,
 ) -> Result<(Queue, RunIndex), OpenError> {
-    let mut run_index = RunIndex::default();
     known.damaged.extend(&known.lost.runs);
-    let runs = survey_heads(place, records, known, &mut run_index)?;
+    let (runs, mut run_index) = survey_heads(place, records, known)?;
     let keys = survey_keys(place, records, known)?;
     let letters = count_letters(place, records)?;
     if (runs.1, keys, letters) != (totals.runs, totals.keys, totals.letters) {
         let why = "runs, submission keys or dead letters are missing";
         return Err(OpenError::damaged(place, why));
     }
-    let mut rows = survey_rows(place, records, known)?;
-    let mut queue = Queue::default();
-    for (run, (phase, queued)) in runs.0 {
-        let rows = rows.remove(&run).unwrap_or_default();
-        if rows.len() as u64 != queued {
-            known.damaged.insert(run);
-        }
-        if !known.damaged.contains(&run) {
-            queue.restore(run, phase, rows);
-        }
-    }
-    known.damaged.extend(rows.into_keys());
+    let queue = survey_rows(place, records, runs.0, known)?;
     run_index.mark_damaged(&known.damaged);
     Ok((queue, run_index))
 }
 
 type Queued = BTreeMap<RunId, (RunPhase, u64)>;
 
-/// The runs that have queue rows, and how many runs there are.
+/// The runs that have queue rows, how many runs there are, and all that are not damaged by age.
 fn survey_heads(
     place: &str,
     records: &RedbRecords<'_>,
     known: &mut KnownDamage,
-    run_index: &mut RunIndex,
-) -> Result<(Queued, u64), OpenError> {
-    let (mut runs, mut count) = (BTreeMap::new(), 0);
+) -> Result<((Queued, u64), RunIndex), OpenError> {
+    let (mut runs, mut count, mut listed) = (BTreeMap::new(), 0, Listing::default());
     for row in records.heads.all().map_err(|e| OpenError::from_storage(place, e))? {
         count += 1;
         let record = match &row {
@@ -158,12 +145,12 @@ fn survey_heads(
             known.damaged.insert(run);
             continue;
         };
-        run_index.put(run, &record);
+        listed.add(run, &record);
         if record.queued > 0 {
             runs.insert(run, (record.phase, record.queued));
         }
     }
-    Ok((runs, count))
+    Ok(((runs, count), listed.into_index()))
 }
 
 fn survey_keys(
@@ -190,26 +177,42 @@ fn count_letters(place: &str, records: &RedbRecords<'_>) -> Result<u64, OpenErro
     Ok(count)
 }
 
+/// Reads the queue rows run by run. A run that lacks some is damaged, and has none in the queue.
 fn survey_rows(
     place: &str,
     records: &RedbRecords<'_>,
+    mut queued: Queued,
     known: &mut KnownDamage,
-) -> Result<BTreeMap<RunId, Vec<QueueRow>>, OpenError> {
-    let mut rows: BTreeMap<_, Vec<_>> = BTreeMap::new();
+) -> Result<Queue, OpenError> {
+    let mut restored = Restored::default();
+    let mut take =
+        |(run, rows): (RunId, Vec<QueueRow>), known: &mut KnownDamage| match queued.remove(&run) {
+            Some((phase, n)) if n == rows.len() as u64 && !known.damaged.contains(&run) => {
+                restored.add(run, phase, rows);
+            }
+            _ => _ = known.damaged.insert(run),
+        };
+    let mut here: Option<(RunId, Vec<QueueRow>)> = None;
     for row in records.rows.all().map_err(|e| OpenError::from_storage(place, e))? {
         let read = match &row {
             Ok((_, value)) => serde_json::from_slice::<QueueRow>(value).ok(),
             Err(_) => None,
         };
         let run = run_of(&key_of(place, row)?);
+        if let Some(before) = here.take_if(|(of, _)| *of != run) {
+            take(before, known);
+        }
+        let (_, rows) = here.get_or_insert_with(|| (run, Vec::new()));
         match read {
-            Some(row) => rows.entry(run).or_default().push(row),
-            None => {
-                known.damaged.insert(run);
-            }
+            Some(row) => rows.push(row),
+            None => _ = known.damaged.insert(run),
         }
     }
-    Ok(rows)
+    if let Some(last) = here {
+        take(last, known);
+    }
+    known.damaged.extend(queued.into_keys());
+    Ok(restored.into_queue())
 }
 
 /// Reads every action's guards. If one is damaged, runs that don't use the action go on.

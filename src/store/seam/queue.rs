@@ -169,6 +169,17 @@ impl QueueChange {
     }
 }
 
+/// A leased task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeasedTask {
+    /// The run.
+    pub run: RunId,
+    /// The task.
+    pub task: TaskId,
+    /// The token of the lease.
+    pub token: Token,
+}
+
 /// A row of the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRow {

@@ -11,10 +11,10 @@ use super::super::listing::{AskRuns, Heads, Listed, Tally};
 use super::super::reports::{Report, StoredReport};
 use super::super::retention::{Archived, Prune, Pruned};
 use super::{
-    Claim, Claimed, Commit, Committed, Create, Created, Expired, GuardRow, Holding, Loaded,
-    QueueRow, Renewed, StoreError,
+    Claim, Claimed, Commit, Committed, Create, Created, Expired, GuardRow, Holding, LeasedTask,
+    Loaded, QueueRow, Renewed, StoreError,
 };
-use crate::run::{LetterId, RunId, Version};
+use crate::run::{LetterId, RunId, TaskId, Version};
 use crate::time::Timestamp;
 
 /// Defines [`Request`], [`Answer`] and [`Store`] from one table. A row names the method, then its
@@ -102,6 +102,9 @@ requests! {
 
     /// Leases whose end, or whose attempt's deadline, has passed; earliest first. Changes nothing.
     expired: Expired { limit: usize } => (expired: Expired);
+
+    /// The leased tasks of active runs by run and task, from the one after `after`. For recovery.
+    leases: Leases { after: Option<(RunId, TaskId)>, limit: usize } => (leases: Vec<LeasedTask>);
 
     /// A run's newest snapshot and the events after it. With `after`, only the events after that
     /// version; if those were trimmed, the snapshot after all.

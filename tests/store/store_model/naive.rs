@@ -10,9 +10,9 @@ use retrial::guard::GuardState;
 use retrial::run::{Digest, Lapse, LetterId, RunId, TaskId, Token, Version};
 use retrial::store::{
     Answer, Claim, Claimed, ClaimedTask, Commit, CommitId, Committed, Create, Created, Expired,
-    ExpiredTask, Fence, Hold, Holder, Holding, LetterHead, LetterStatus, Loaded, QueueChange,
-    QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, RunPhase, Snapshot,
-    StoredDefinition, StoredLetter, StoredReport, Tail,
+    ExpiredTask, Fence, Hold, Holder, Holding, LeasedTask, LetterHead, LetterStatus, Loaded,
+    QueueChange, QueueRow, QueueState, Raised, Renewal, Renewed, Request, ResultRow, RunPhase,
+    Snapshot, StoredDefinition, StoredLetter, StoredReport, Tail,
 };
 use retrial::time::Timestamp;
 use retrial::workflow::Need;
@@ -145,6 +145,7 @@ impl Naive {
                 Answer::Renew(Renewed { at: self.now, answers })
             }
             Request::Expired { limit } => Answer::Expired(self.expired(*limit)),
+            Request::Leases { after, limit } => Answer::Leases(self.leases(*after, *limit)),
             Request::Load { run, after } => Answer::Load(self.load(*run, *after)),
             Request::Heads { after, limit } => Answer::Heads(self.heads(*after, *limit)),
             Request::Queue(run) => Answer::Queue(self.queue(*run)),
@@ -487,6 +488,19 @@ impl Naive {
             Some(ExpiredTask { run: row.run, task, attempt, token, lapse })
         });
         Expired { at: self.now, tasks: tasks.collect(), next }
+    }
+
+    fn leases(&self, after: Option<(RunId, TaskId)>, limit: usize) -> Vec<LeasedTask> {
+        let mut leases = Vec::new();
+        for row in self.rows.iter().filter(|row| self.is_running(row.run)) {
+            if let QueueState::Leased { token, .. } = row.shown.state {
+                leases.push(LeasedTask { run: row.run, task: row.shown.task, token });
+            }
+        }
+        leases.sort_by_key(|lease| (lease.run, lease.task));
+        leases.retain(|lease| after.is_none_or(|after| (lease.run, lease.task) > after));
+        leases.truncate(limit);
+        leases
     }
 
     fn load(&self, run: RunId, after: Option<Version>) -> Option<Loaded> {

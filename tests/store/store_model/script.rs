@@ -142,6 +142,10 @@ impl Script {
             }
             7..=13 => Request::Commit(again(&self.commits, d[0]).unwrap_or_else(|| self.commit(d))),
             14..=15 => Request::Renew(vec![self.holding(d), self.holding([d[7]; 12])]),
+            16 if d[1].is_multiple_of(2) => {
+                let after = (!d[2].is_multiple_of(3)).then(|| (run(d[2]), task(d[3])));
+                Request::Leases { after, limit: d[0] as usize % 4 }
+            }
             16 => Request::Expired { limit: d[0] as usize % 4 },
             17 => Request::Load { run: run(d[0]), after: self.some_version(d) },
             18 if d[0].is_multiple_of(2) => {

@@ -31,12 +31,13 @@ pub(super) struct Wheel {
 struct Level {
     /// One bit a bucket that is not empty.
     occupied: u64,
+    /// None until the level holds an entry.
     buckets: Vec<Vec<Entry>>,
 }
 
 impl Wheel {
     pub(super) fn new() -> Self {
-        let level = || Level { occupied: 0, buckets: vec![Vec::new(); BUCKETS] };
+        let level = || Level { occupied: 0, buckets: Vec::new() };
         Self { horizon: 0, levels: std::iter::repeat_with(level).take(LEVELS).collect() }
     }
 
@@ -51,6 +52,9 @@ impl Wheel {
         let bucket = digit(entry.due, at);
         let level = &mut self.levels[at];
         level.occupied |= 1 << bucket;
+        if level.buckets.is_empty() {
+            level.buckets.resize_with(BUCKETS, Vec::new);
+        }
         reserve(&mut level.buckets[bucket]);
         level.buckets[bucket].push(entry);
     }

@@ -60,6 +60,12 @@ impl Store for SingleRunStore {
                 expired.tasks.truncate(limit);
                 Answer::Expired(expired)
             }
+            Request::Leases { after, limit } => {
+                let mut leases = self.store.leases(after, usize::MAX).await?;
+                leases.retain(|leased| self.shows(leased.run));
+                leases.truncate(limit);
+                Answer::Leases(leases)
+            }
             Request::Heads { after, .. } => {
                 let mut page = self.store.heads(after.max(Some(self.run.before())), 1).await?;
                 page.runs.retain(|head| head.run == self.run);

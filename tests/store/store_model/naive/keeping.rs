@@ -22,6 +22,7 @@ impl Naive {
             ended: run.ended,
             archived: run.archived,
             redrives: run.redrives,
+            tasks: self.rows.iter().filter(|row| row.run == id).count() as u64,
             letters: self.waiting(id) as u64,
             key: self.keys.iter().find(|(_, run)| **run == id).map(|(key, _)| key.clone()),
             code: run.code.clone(),

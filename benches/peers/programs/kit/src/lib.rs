@@ -8,6 +8,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+/// The allocator of every program in Rust: what frees in one thread what another took has its price
+/// in that of glibc.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How long a program may take. Then it is stuck.
 const PATIENCE: Duration = Duration::from_secs(300);
 

@@ -1,0 +1,107 @@
+//! What does a run cost that waits an hour for its retry? Memory, once its store was opened again; and how
+//! long opening takes, beside reading the file once.
+//!
+//! ```sh
+//! RUNS=100000 cargo bench --bench waiting
+//! ```
+#![allow(clippy::disallowed_methods, reason = "a bench measures real time, outside any simulation")]
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use peak_alloc::PeakAlloc;
+use retrial::action::{Context, Registry};
+use retrial::engine::{Config, Engine, Submission};
+use retrial::failure::Failure;
+use retrial::policy::{Backoff, Policy};
+use retrial::runtime::TokioRuntime;
+use retrial::store::{RedbStore, Store as _};
+use retrial::time::Nanos;
+use retrial::workflow::{Step, Workflow, WorkflowParts};
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+#[global_allocator]
+static COUNTED: PeakAlloc = PeakAlloc;
+
+type World = (TokioRuntime, RedbStore, Registry);
+type Failed = Box<dyn Error + Send + Sync>;
+
+/// How many submit at once, and how many runs work at once.
+const AT_ONCE: u64 = 256;
+/// The events of a run that has failed once and waits.
+const WAITS: u64 = 5;
+
+fn workflow() -> Result<Arc<Workflow>, Failed> {
+    let hour = Backoff::exponential(Nanos::from_secs(3_600));
+    let policy = Policy::builder().attempts(3).backoff(hour).build()?;
+    let steps = vec![Step::new("a", "busy", policy)];
+    let parts = WorkflowParts { name: "one".into(), steps, ..WorkflowParts::default() };
+    Ok(Arc::new(Workflow::try_from(parts)?))
+}
+
+async fn engine(path: &Path) -> Result<Engine<World>, Failed> {
+    let mut actions = Registry::new();
+    actions.register("busy", |_: Context| async move {
+        Err::<Value, Failure>(Failure::http(503, "busy"))
+    });
+    let runtime = TokioRuntime::current();
+    let store = RedbStore::open(runtime.clone(), path).await?;
+    let config = Config { concurrency: AT_ONCE as usize, ..Config::default() };
+    Ok(Engine::start(runtime, store, actions, config, Vec::new()).await)
+}
+
+/// Leaves `runs` runs waiting in the store at `path`.
+async fn leave(path: &Path, runs: u64) -> Result<(), Failed> {
+    let (engine, workflow) = (engine(path).await?, workflow()?);
+    let mut users = JoinSet::new();
+    for user in 0..AT_ONCE {
+        let (engine, workflow) = (engine.clone(), Arc::clone(&workflow));
+        users.spawn(async move {
+            for _ in (user..runs).step_by(AT_ONCE as usize) {
+                engine.submit(Submission::new(Arc::clone(&workflow))).await?;
+            }
+            Ok::<(), Failed>(())
+        });
+    }
+    while let Some(user) = users.join_next().await {
+        user??;
+    }
+    let mut after = None;
+    loop {
+        let page = engine.store().heads(after, 1_000).await?;
+        let Some(last) = page.runs.last() else { break };
+        match page.runs.iter().all(|head| head.version.0 >= WAITS) {
+            true => after = Some(last.run),
+            false => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+    engine.shutdown().await;
+    Ok(())
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Failed> {
+    let runs: u64 = std::env::var("RUNS").map_or(Ok(100_000), |runs| runs.parse())?;
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("runs.redb");
+    leave(&path, runs).await?;
+    // The tasks of the engine are aborted soon, not at once; then the file is free.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    let bytes = std::fs::read(&path)?.len();
+    let read = begun.elapsed();
+    let (before, begun) = (COUNTED.current_usage(), Instant::now());
+    let engine = engine(&path).await?;
+    let opened = begun.elapsed();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let held = COUNTED.current_usage().saturating_sub(before);
+    let each = |bytes: usize| bytes as f64 / runs as f64;
+    println!("{runs} runs that wait, in a file of {:.0} bytes a run", each(bytes));
+    println!("in memory: {:.0} bytes a run, redb's cache of at most 64 MiB included", each(held));
+    println!("opening: {:.1} times reading the file", opened.as_secs_f64() / read.as_secs_f64());
+    engine.shutdown().await;
+    Ok(())
+}
