@@ -82,7 +82,7 @@ fn h9_h14_h15_success_after_retries() {
     check_waits(&played.waits("fetch_data"), &[1_000, 2_000]);
     assert_snapshot!(printed(&played, PIPE), @r"
     🔧 fetch_data [STARTED]
-    ✔ fetch_data [COMPLETED after 3 attempts] (5.2s total)
+    ✔ fetch_data [COMPLETED after 3 attempts] (5.1s total)
       ↻ Recovered after 2 retries
     ✔ agents [RUN COMPLETED] (5.2s total)
     📊 RETRY STATISTICS
@@ -92,7 +92,7 @@ fn h9_h14_h15_success_after_retries() {
     ├─ Total retry attempts: 2
     └─ Avg retries per event: 2.0
     ⏱ TIME OF TASKS
-    ├─ Working: 1.2s
+    ├─ Working: 1.1s
     ├─ In attempts that failed: 1.0s
     └─ Waiting to retry: 3.0s
     ");
