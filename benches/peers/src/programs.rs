@@ -47,8 +47,10 @@ impl Programs {
     fn make(&self, program: &str, arguments: &[&str], folder: &Path) -> Result<()> {
         let mut command = std::process::Command::new(program);
         command.args(arguments).current_dir(folder);
-        // The flags of the simulation are not for the peers.
+        // The flags of the simulation are not for the peers, and with a database sqlx would look for its
+        // tables in that.
         command.env("RUSTFLAGS", "").env("CARGO_TARGET_DIR", &self.target);
+        command.env_remove("DATABASE_URL");
         let made = command.status().with_context(|| {
             format!("{program} does not start: install it, or name the cases without it")
         })?;
