@@ -4,7 +4,7 @@ mod cli;
 
 use std::process::ExitCode;
 
-/// A node frees in one thread what another took: that costs a third of its time with glibc's.
+/// A node frees in one thread what another took: that costs a quarter of its time with glibc's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
