@@ -16,6 +16,7 @@ mod overwritten;
 mod postgres;
 mod postgres_address;
 mod postgres_faults;
+mod postgres_gate;
 mod postgres_kit;
 mod postgres_proxy;
 mod postgres_upgrade;

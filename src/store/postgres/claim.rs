@@ -35,8 +35,6 @@ const WALK: i64 = 64;
 const MOMENT: Nanos = Nanos::from_millis(10);
 
 const GIVEN: &str = "SELECT counter, answer, until FROM claims WHERE writer = $1 FOR UPDATE";
-const FORGET: &str = "DELETE FROM claims WHERE writer IN \
-    (SELECT writer FROM claims WHERE until <= $1 FOR UPDATE SKIP LOCKED)";
 const GIVE: &str = "INSERT INTO claims (writer, counter, until, answer) VALUES ($1, $2, $3, $4) \
     ON CONFLICT (writer) DO UPDATE SET counter = excluded.counter, until = excluded.until, \
     answer = excluded.answer";
@@ -208,12 +206,7 @@ impl Claims {
         if !answer.tasks.is_empty() {
             let bytes = to_vec(&answer).map_err(|e| Failed::Before(e.to_string()))?;
             let (writer, counter) = (bits(claim.id.writer), bits(claim.id.counter));
-            let [forget, give] = session.prepare([FORGET, GIVE]).await?;
-            tokio::try_join!(
-                biased;
-                session.query(&forget, [&now_]),
-                session.query(&give, [&writer, &counter, &until_, &bytes]),
-            )?;
+            session.ask(GIVE, [&writer, &counter, &until_, &bytes]).await?;
         }
         Ok(answer)
     }

@@ -8,7 +8,7 @@ use super::session::Session;
 use crate::runtime::{Runtime as _, TokioRuntime};
 use crate::time::{Nanos, Timestamp};
 
-/// How often the answered time is saved in the database.
+/// How often the answered time is saved in the database, and old claims are forgotten.
 const SAVE_EVERY: Nanos = Nanos::from_secs(1);
 
 /// The store's time, never before `$1`. The same as `retrial_now`, which costs five times as much: a
@@ -19,6 +19,11 @@ pub(super) const NOW: &str =
 pub(super) const RAISE: &str = "UPDATE clock SET ahead = $1 - retrial_clock() \
     WHERE retrial_clock() + ahead < $1";
 const SAVE: &str = "UPDATE clock SET seen = $1 WHERE seen < $1";
+
+/// Forgets claims of which nothing is reserved any more. In a transaction of its own, which lasts no
+/// longer than the statement: a claim waits for its own writer's row.
+const FORGET_CLAIMS: &str = "DELETE FROM claims WHERE writer IN \
+    (SELECT writer FROM claims WHERE until <= $1 FOR UPDATE SKIP LOCKED)";
 
 /// Where so many requests shared the last transaction, more are on their way.
 const BUSY: usize = 8;
@@ -107,6 +112,7 @@ impl Server {
         let now = nanos(now);
         session.write(usize::from(raise), RAISE, [&now]).await?;
         session.write(usize::from(save), SAVE, [&now]).await?;
+        session.write(usize::from(save), FORGET_CLAIMS, [&now]).await?;
         session.done();
         Ok(())
     }

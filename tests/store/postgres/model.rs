@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use retrial::run::Token;
-use retrial::store::{Answer, MemoryStore, PostgresOptions, Report, Request, Store as _};
+use retrial::store::{
+    Answer, Claim, ClaimId, MemoryStore, PostgresOptions, Report, Request, Store as _,
+};
 use retrial::time::{Nanos, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,6 +15,7 @@ use serde_json::Value;
 use tokio_postgres::Client;
 
 use super::kit::{connect, new_schema, schema_of, server};
+use crate::postgres_faults::script::Story;
 use crate::store_model::script::{Answered, Op, Script, ask};
 use crate::store_world::Turned;
 
@@ -168,6 +171,31 @@ async fn c16_reports_of_nodes_that_are_gone_are_removed() {
         let found = memory.reports().await.unwrap();
         assert_eq!(found, postgres.reports().await.unwrap());
         assert_eq!(found.iter().map(|kept| &*kept.report.node).collect::<Vec<_>>(), left);
+    }
+    postgres.close().await;
+}
+
+/// The last claim of a writer is known until nothing is reserved by it. Another's claim forgets it then.
+#[tokio::test]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+async fn claims_of_writers_that_are_gone_are_forgotten() {
+    let (options, client) = turned_schema().await;
+    let postgres = connect(&options).await;
+    let writers = async || {
+        let rows = client.query("SELECT writer FROM claims ORDER BY writer", &[]).await.unwrap();
+        rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>()
+    };
+    let lasts = Nanos::from_secs(10);
+    let mut now = START;
+    for (writer, left) in [(1, vec![1]), (2, vec![1, 2]), (3, vec![2, 3])] {
+        turn(&client, now).await;
+        let story = Story::plain(writer);
+        postgres.create(story.create()).await.unwrap();
+        let id = ClaimId { writer, counter: 1 };
+        let claimed = postgres.claim(Claim { id, lasts, ..story.claim(1) }).await.unwrap();
+        assert_eq!(claimed.tasks.len(), 1);
+        assert_eq!(writers().await, left);
+        now += lasts.get() / 2;
     }
     postgres.close().await;
 }

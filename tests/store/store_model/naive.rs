@@ -1,5 +1,6 @@
 //! The seam's words as plain lists, searched from end to end.
 
+mod beside;
 mod keeping;
 mod listing;
 
@@ -17,8 +18,11 @@ use retrial::store::{
 use retrial::time::Timestamp;
 use retrial::workflow::Need;
 
+pub(crate) use beside::Locked;
+
 use super::script::{Answered, Refused};
 
+#[derive(Clone, Debug)]
 pub(crate) struct Naive {
     pub(crate) now: Timestamp,
     runs: BTreeMap<RunId, Run>,
@@ -37,14 +41,14 @@ pub(crate) struct Naive {
 }
 
 /// Why a commit did not land, and until when that is known.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct Told {
     pub(super) id: CommitId,
     pub(super) why: Why,
     pub(super) until: Timestamp,
 }
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) enum Why {
     Held(Vec<Hold>),
     Untold(Vec<Raised>),
@@ -59,6 +63,7 @@ impl Why {
     }
 }
 
+#[derive(Clone, Debug)]
 struct Run {
     digest: Digest,
     creation: Vec<Bytes>,
@@ -77,6 +82,7 @@ struct Run {
     decided: Vec<(CommitId, Result<Version, TaskId>)>,
 }
 
+#[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) run: RunId,
     pub(super) shown: QueueRow,

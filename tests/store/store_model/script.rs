@@ -66,6 +66,16 @@ impl Op {
         let dice = prop::array::uniform12(0..1_000_000_u64);
         (turn, 0..30_u8, dice).prop_map(|(turn, kind, dice)| Self { turn, kind, dice })
     }
+
+    /// One of the same, from numbers. No claim that it asks repeats an older one.
+    pub(crate) fn drawn(mut draw: impl FnMut(u64) -> u64) -> Self {
+        let (turn, kind) = ([0, draw(10), draw(60)][draw(3) as usize], draw(30) as u8);
+        let mut dice = std::array::from_fn(|_| draw(1_000_000));
+        if matches!(kind, 2..=6) {
+            dice[0] |= 1;
+        }
+        Self { turn, kind, dice }
+    }
 }
 
 /// What was asked and seen so far, from which the next question is made.

@@ -83,12 +83,16 @@ impl Naive {
                 && (prune.with_letters || self.waiting(*id) == 0)
         };
         let gone: Vec<_> = seen.iter().copied().filter(goes).collect();
-        for id in &gone {
+        self.remove(&gone);
+        Pruned { at: self.now, runs: gone, next: seen.last().copied() }
+    }
+
+    pub(super) fn remove(&mut self, gone: &[RunId]) {
+        for id in gone {
             self.runs.remove(id);
             self.keys.retain(|_, run| run != id);
             self.letters.retain(|letter, _| letter.run != *id);
             self.rows.retain(|row| row.run != *id);
         }
-        Pruned { at: self.now, runs: gone, next: seen.last().copied() }
     }
 }
