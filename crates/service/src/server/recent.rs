@@ -313,6 +313,13 @@ mod tests {
             let took = shown["took_seconds"][name].as_f64().unwrap_or_default() * 1e3;
             assert!(took >= ms && took < ms * 1.26, "{name}: {took}");
         }
+        // Of three the longer ones are those that few took longer than.
+        let mut few = Counts::default();
+        let took = [1, 10, 100].map(|ms| bucket(Nanos::from_millis(ms)));
+        few.took = took.map(|bucket| (bucket, 1)).into();
+        let found = [33, 50, 90, 99].map(|percent| few.quantile(percent));
+        let [one, two, three] = took.map(|bucket| Some(seconds(bucket)));
+        assert_eq!(found, [one, two, three, three]);
         assert_eq!(Counts::default().to_json(Nanos::ZERO)["took_seconds"]["p50"], Value::Null);
     }
 

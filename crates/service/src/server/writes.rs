@@ -77,3 +77,26 @@ impl StoreWrites {
         last.failed.clone().filter(|_| now.since(seen) < COUNTS)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_write_counts_for_so_long_after_it_was_asked_about() {
+        let writes = StoreWrites::default();
+        let at = |seconds: u64| Mono::from_nanos(Nanos::from_secs(seconds).get());
+        let full = StoreError::NotDone("the disk is full".into());
+        for begun in [100, 200] {
+            writes.note(Some(&full));
+            for after in [0, 9] {
+                let failed = writes.failed(at(begun + after));
+                assert_eq!(failed.as_deref(), Some("the disk is full"));
+            }
+            assert_eq!(writes.failed(at(begun + 10)), None);
+        }
+        writes.note(Some(&full));
+        writes.note(None);
+        assert_eq!(writes.failed(at(300)), None);
+    }
+}

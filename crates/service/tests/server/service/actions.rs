@@ -119,3 +119,27 @@ async fn the_service_says_that_it_lives_and_is_ready() {
     assert_eq!(served.client.get("/healthz").await.expect(200)["status"], "alive");
     assert_eq!(served.client.get("/readyz").await.expect(200)["status"], "ready");
 }
+
+/// What scanners ask for makes no series of its own.
+#[tokio::test]
+async fn c16_paths_without_a_route_share_one_series() {
+    let served = serve().await;
+    for n in 0..3 {
+        assert_eq!(served.client.get(&format!("/scanned-{n}")).await.status, 404);
+    }
+    let text = served.client.get("/metrics").await.text;
+    assert!(text.contains("retrial_http_requests_total{") && !text.contains("scanned"), "{text}");
+}
+
+/// A request took some whole number of milliseconds, and hardly a whole number of seconds.
+#[tokio::test]
+async fn c16_durations_of_requests_are_in_seconds() {
+    let served = serve().await;
+    served.client.get("/v1/tally").await.expect(200);
+    let text = served.client.get("/metrics").await.text;
+    let sums =
+        text.lines().filter(|line| line.starts_with("retrial_http_request_duration_seconds_sum"));
+    let sums: Vec<f64> =
+        sums.map(|line| line.rsplit(' ').next().unwrap().parse().unwrap()).collect();
+    assert!(!sums.is_empty() && sums.iter().all(|sum| sum.fract() > 0.0), "{text}");
+}

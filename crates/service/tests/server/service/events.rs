@@ -129,3 +129,14 @@ async fn h16_events_of_another_node_are_told() {
     assert_eq!(ids, (0..ids.len() as u64).collect::<Vec<_>>());
     assert_eq!(streamed.last().unwrap().event, "run_ended");
 }
+
+/// A browser asks again for the address that it began with, and says what it saw last.
+#[tokio::test]
+async fn h16_a_reader_that_began_with_from_goes_on_after_what_it_saw() {
+    let served = serve().await;
+    let run = served.submit(&one("flaky", &tries(9)), &json!({ "fails": 5 })).await;
+    served.ended(&run).await;
+    let path = format!("/v1/runs/{run}/events?from=0");
+    let client = served.client.with("last-event-id", "3");
+    assert_eq!(client.stream(&path).await.next().await.unwrap().id, Some(4));
+}

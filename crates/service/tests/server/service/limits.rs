@@ -232,3 +232,14 @@ async fn a_request_that_can_be_read_in_two_ways_is_refused() {
     let answer = raw(&served, both.as_bytes()).await;
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{answer}");
 }
+
+/// The count is looked at again after a second.
+#[tokio::test]
+async fn runs_that_are_held_back_are_unfinished() {
+    let served = with(Limits { unfinished: 1, ..Limits::default() }).await;
+    let run = served.submit(&one("gated", ""), &json!({})).await;
+    served.client.post(&format!("/v1/runs/{run}/pause"), &json!({})).await.expect(200);
+    tokio::time::sleep(std::time::Duration::from_millis(1_100)).await;
+    let body = submission(&one("gated", ""), &json!({}));
+    assert_eq!(served.client.post("/v1/runs", &body).await.status, 429);
+}

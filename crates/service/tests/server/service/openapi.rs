@@ -74,6 +74,11 @@ async fn the_document_is_whole() {
         for (_, operation) in methods.as_object().unwrap() {
             assert_ne!(operation["summary"], "", "{operation}");
             ids.push(operation["operationId"].as_str().unwrap().to_owned());
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            // OpenAPI 3.1, "Parameter Object": one in the path must be required.
+            for parameter in parameters.filter(|parameter| parameter["in"] == "path") {
+                assert_eq!(parameter["required"], true, "{parameter}");
+            }
         }
     }
     let count = ids.len();

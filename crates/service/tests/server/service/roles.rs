@@ -271,3 +271,17 @@ fn x17_a_line_is_read_as_it_is_written() {
     };
     assert_eq!(whole.to_string().parse(), Ok(whole));
 }
+
+#[tokio::test]
+async fn x17_a_discarded_letter_says_who_discarded_it() {
+    let served = serve(tokens(&ONE_EACH), None).await;
+    let body = submission(&one("broken", ""), &json!({}));
+    let run = of(&served, "root").post("/v1/runs", &body).await.expect(201)["run"].clone();
+    let run = run.as_str().unwrap();
+    served.engine.outcome(run.parse().unwrap()).await.unwrap();
+    let letter = format!("/v1/letters/{run}/0/0");
+    let reason = json!({ "reason": "known" });
+    of(&served, "ops").post(&format!("{letter}/discard"), &reason).await.expect(200);
+    let shown = of(&served, "reader").get(&letter).await.expect(200);
+    assert_eq!(shown["discarded_because"], "known (by ops)", "{shown}");
+}

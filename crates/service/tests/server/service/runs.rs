@@ -83,3 +83,16 @@ async fn json_may_name_its_characters() {
     let body = submission(&one("echo", ""), &json!({})).to_string();
     client.ask("POST", "/v1/runs", &body).await.expect(201);
 }
+
+#[tokio::test]
+async fn c17_a_task_that_waits_has_made_the_attempts_before_and_no_more() {
+    let served = serve().await;
+    let waits = "work_config = { max_retries = 2, backoff = 600000 }";
+    let run = served.submit(&one("flaky", waits), &json!({ "fails": 9 })).await;
+    let mut task = json!(null);
+    while task["last_error"].is_null() {
+        let shown = served.client.get(&format!("/v1/runs/{run}")).await.expect(200);
+        task = shown["steps"][0]["tasks"][0].clone();
+    }
+    assert_eq!((&task["phase"], &task["attempts"]), (&json!("waiting"), &json!(1)), "{task}");
+}
