@@ -93,8 +93,10 @@ async fn live_many(worlds: u64, trouble: Trouble) {
         live(&mut world, Seed::of(of_world), trouble).await;
     }
     let each = world.statements / worlds;
-    println!("{each} statements of a world were let go one at a time");
+    let troubles = world.troubles;
+    println!("{each} statements of a world were let go one at a time, and {troubles} things broke");
     assert!(each > 50, "hardly a statement waited");
+    assert_eq!(troubles > 0, trouble != Trouble::Nothing, "{troubles} things broke");
 }
 
 #[tokio::test]

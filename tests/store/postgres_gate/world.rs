@@ -29,6 +29,8 @@ pub(super) struct World {
     candidates: Vec<Naive>,
     /// Statements that were let go one at a time.
     pub(super) statements: u64,
+    /// Connections that were cut, answers that were lost, and crashes of the server.
+    pub(super) troubles: u64,
     /// Races so far: each has bytes and counters of its own.
     pub(super) races: u64,
     now: u64,
@@ -56,9 +58,19 @@ impl World {
             gates.push(Gate::before(at, &changed).await);
         }
         let (stores, candidates) = (Vec::new(), Vec::new());
-        let (statements, races, now) = (0, 0, START);
-        let mut world =
-            Self { gates, stores, changed, admin, candidates, statements, races, now, server };
+        let (statements, troubles, races, now) = (0, 0, 0, START);
+        let mut world = Self {
+            gates,
+            stores,
+            changed,
+            admin,
+            candidates,
+            statements,
+            troubles,
+            races,
+            now,
+            server,
+        };
         world.begin_again().await;
         world
     }
@@ -125,7 +137,7 @@ impl World {
     ) -> Vec<(usize, Request, Answered)> {
         let mut turns = Turns::new(&self.gates, &self.stores, &self.changed);
         requests.into_iter().for_each(|(place, request)| turns.send(place, request));
-        let (mut round, mut is_troubled) = (Round::default(), false);
+        let (mut round, before) = (Round::default(), self.troubles);
         loop {
             let choices = turns.choices(&self.admin).await;
             if choices.is_empty() {
@@ -135,14 +147,14 @@ impl World {
             turns.decide(next, &choices);
             match next {
                 Next::Release(_) => self.statements += 1,
-                Next::Cut(_) | Next::LoseAnswer(_) => is_troubled = true,
+                Next::Cut(_) | Next::LoseAnswer(_) => self.troubles += 1,
                 Next::Tick => {
                     self.now += TICK;
                     turn(&self.admin, TICK).await;
                     round.tick(TICK, turns.decisions());
                 }
                 Next::Crash => {
-                    is_troubled = true;
+                    self.troubles += 1;
                     self.server.stop(Stop::Crash);
                     self.server.start_again();
                     self.admin = admin(&self.server).await;
@@ -162,7 +174,7 @@ impl World {
                 }
                 Some(_) => None,
             };
-            round.ask(&done, again.as_ref(), is_troubled);
+            round.ask(&done, again.as_ref(), self.troubles > before);
             if let Some(again) = &again {
                 round.ask_last(done.request.clone(), again.clone());
             }
