@@ -67,11 +67,9 @@ echo "$(wc -l <<<"$programs") test programs"
 
 run() {
   cd "$1"
-  local name said code=0 behind=(nice -n 10)
-  # What takes the longest of these is one process, which nothing else may hold up.
-  case $2 in */seeds-* | */bounds-*) behind=() ;; esac
+  local name said code=0
   name=$(sed -n 's/^name = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
-  said=$(CARGO_MANIFEST_DIR=$1 CARGO_PKG_NAME=$name "${behind[@]}" "$2" --include-ignored 2>&1) || code=$?
+  said=$(CARGO_MANIFEST_DIR=$1 CARGO_PKG_NAME=$name "$2" --include-ignored 2>&1) || code=$?
   printf '\n     Running %s\n%s\n' "$2" "$said"
   return "$code"
 }
@@ -79,7 +77,7 @@ export -f run
 
 # Cargo would run one after the other, and the cores would be idle while tests wait. Here one more runs
 # at once than there are cores, those that take the longest first.
-long="seeds bounds store check server world"
+long="store seeds check bounds server world"
 in_order() {
   for name in $long; do grep "/$name-[0-9a-f]*$" <<<"$programs"; done
   grep -vE "/(${long// /|})-[0-9a-f]*$" <<<"$programs"
