@@ -20,6 +20,17 @@ pub(crate) fn with_http(functions: Registry) -> ActionSet<TcpConnect> {
     ActionSet::new(functions, HttpActions::new(TcpConnect::new(), |_| None))
 }
 
+/// Makes the database's clock a table, which tests turn.
+pub(crate) const CLOCK_OF_A_TABLE: &str = "CREATE TABLE turned (now bigint);
+    INSERT INTO turned VALUES (0);
+    CREATE OR REPLACE FUNCTION retrial_clock() RETURNS bigint LANGUAGE sql VOLATILE
+    AS 'SELECT now FROM turned'";
+
+/// Empties every table but those of guards and of the clock.
+pub(crate) const EMPTY: &str = "DELETE FROM runs; DELETE FROM submissions; DELETE FROM events;
+    DELETE FROM results; DELETE FROM snapshots; DELETE FROM letters; DELETE FROM queue;
+    DELETE FROM claims; DELETE FROM definitions; DELETE FROM reports";
+
 /// The server. Its shell stops it when the process ends.
 pub(crate) fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio_postgres::Client;
 
-use super::kit::{connect, new_schema, schema_of, server};
+use super::kit::{CLOCK_OF_A_TABLE, EMPTY, connect, new_schema, schema_of, server};
 use crate::postgres_faults::script::Story;
 use crate::store_model::script::{Answered, Op, Script, ask};
 use crate::store_world::Turned;
@@ -75,18 +75,14 @@ async fn turned_schema() -> (PostgresOptions, Client) {
     connect(&options).await.close().await;
     let client = server().client("postgres").await;
     client.batch_execute(&format!("SET search_path TO {}", schema_of(&options))).await.unwrap();
-    let turn = "CREATE TABLE turned (now bigint); INSERT INTO turned VALUES (0);
-        CREATE OR REPLACE FUNCTION retrial_clock() RETURNS bigint LANGUAGE sql VOLATILE
-        AS 'SELECT now FROM turned'";
-    client.batch_execute(turn).await.unwrap();
+    client.batch_execute(CLOCK_OF_A_TABLE).await.unwrap();
     (options, client)
 }
 
 async fn empty(client: &Client) {
-    let all = "DELETE FROM runs; DELETE FROM submissions; DELETE FROM events; DELETE FROM results;
-        DELETE FROM snapshots; DELETE FROM letters; DELETE FROM queue; DELETE FROM guards;
-        DELETE FROM claims; DELETE FROM definitions; DELETE FROM reports; UPDATE clock SET ahead = 0, seen = 0";
-    client.batch_execute(all).await.unwrap();
+    client.batch_execute(EMPTY).await.unwrap();
+    let rest = "DELETE FROM guards; UPDATE clock SET ahead = 0, seen = 0";
+    client.batch_execute(rest).await.unwrap();
 }
 
 async fn turn(client: &Client, now: u64) {

@@ -4,14 +4,6 @@
 //! Decides in which order statements arrive and what breaks between them. The answers must be those of
 //! the naive store, asked in some order. To try another race, add it to `enumerated`; to break
 //! something else, add a [`turns::Next`].
-#![cfg(feature = "postgres")]
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::disallowed_methods,
-    reason = "a failing test panics; these tests run in real time"
-)]
 
 mod drawn;
 mod enumerated;

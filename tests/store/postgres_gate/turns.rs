@@ -56,9 +56,9 @@ struct Flying {
 
 /// Stores whose requests are in flight, one each at most, with their gates.
 pub(super) struct Turns<'t> {
-    pub(super) gates: &'t [Gate],
-    pub(super) stores: &'t [Arc<PostgresStore>],
-    pub(super) changed: &'t Notify,
+    gates: &'t [Gate],
+    stores: &'t [Arc<PostgresStore>],
+    changed: &'t Notify,
     flying: Vec<Option<Flying>>,
     decisions: usize,
     /// What was decided, to be read where something is wrong.

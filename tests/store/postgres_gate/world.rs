@@ -13,6 +13,7 @@ use tokio_postgres::Client;
 use super::gate::Gate;
 use super::judge::{Round, answered};
 use super::turns::{Choice, Next, Turns};
+use crate::postgres::kit::{CLOCK_OF_A_TABLE, EMPTY};
 use crate::store_model::naive::Naive;
 use crate::store_model::script::{Answered, ask};
 
@@ -22,7 +23,7 @@ const SCHEMA: &str = "gated";
 
 pub(super) struct World {
     gates: Vec<Gate>,
-    pub(super) stores: Vec<Arc<PostgresStore>>,
+    stores: Vec<Arc<PostgresStore>>,
     changed: Arc<Notify>,
     admin: Client,
     /// The states that the database may be in, by the model.
@@ -47,10 +48,7 @@ impl World {
         let server = Server::start_as(Setup { settings, ..Setup::default() });
         connect(server.port()).await.close().await;
         let admin = admin(&server).await;
-        let turn = "CREATE TABLE turned (now bigint); INSERT INTO turned VALUES (0);
-            CREATE OR REPLACE FUNCTION retrial_clock() RETURNS bigint LANGUAGE sql VOLATILE
-            AS 'SELECT now FROM turned'";
-        admin.batch_execute(turn).await.unwrap();
+        admin.batch_execute(CLOCK_OF_A_TABLE).await.unwrap();
         let changed = Arc::new(Notify::new());
         let mut gates = Vec::new();
         for _ in 0..stores {
@@ -92,10 +90,9 @@ impl World {
 
     /// Empties the tables. Rows of guards stay: stores that are open remember for which there are some.
     pub(super) async fn empty(&mut self) {
-        let all = "DELETE FROM runs; DELETE FROM submissions; DELETE FROM events; DELETE FROM results;
-            DELETE FROM snapshots; DELETE FROM letters; DELETE FROM queue; DELETE FROM claims;
-            DELETE FROM definitions; DELETE FROM reports; UPDATE guards SET state = NULL, sum = NULL";
-        self.admin.batch_execute(all).await.unwrap();
+        self.admin.batch_execute(EMPTY).await.unwrap();
+        let guards = "UPDATE guards SET state = NULL, sum = NULL";
+        self.admin.batch_execute(guards).await.unwrap();
         self.candidates = vec![Naive::new(Timestamp::from_nanos(self.now))];
     }
 

@@ -263,7 +263,6 @@ impl Naive {
     }
 
     fn claim(&mut self, claim: &Claim, theirs: &Answered) -> Claimed {
-        let at = self.now;
         let last = self.claims.iter().filter(|(c, _)| c.id.writer == claim.id.writer);
         let last = last.max_by_key(|(c, _)| c.id.counter);
         match last {
@@ -275,41 +274,50 @@ impl Naive {
         }
         let tasks = self.reserve(claim, theirs);
         let answer = self.claimed(claim, tasks);
-        // One claim a writer is remembered, and none that has lapsed.
-        let others = |c: &Claim| c.id.writer != claim.id.writer;
-        self.claims.retain(|(c, answer)| others(c) && answer.at.after(c.lasts) > at);
-        self.claims.push((claim.clone(), answer.clone()));
+        self.remember_claim(claim, &answer);
         answer
     }
 
     fn reserve(&mut self, claim: &Claim, theirs: &Answered) -> Vec<ClaimedTask> {
         let Ok(Answer::Claim(theirs)) = theirs else { panic!("a claim is answered by {theirs:?}") };
-        let now = self.now;
-        let running: Vec<_> = self.runs.keys().filter(|r| self.is_running(**r)).copied().collect();
         let mut tasks = vec![];
         let others = std::iter::repeat(Token::from_random(0, 0));
         let tokens = theirs.tasks.iter().map(|t| t.token).chain(others);
         for token in tokens.take(claim.limit) {
-            let mut due: Vec<_> = self.rows.iter_mut().collect();
-            due.retain(|row| running.contains(&row.run) && row.due().is_some_and(|due| due <= now));
-            due.retain(|row| {
-                let passed = |need: &Need| claim.full.contains(&need.action);
-                row.need().is_some_and(|need| claim.able.can(need) && !passed(need))
-            });
             // The runs take turns, each with its earliest first.
-            let last = self.last;
-            due.sort_by_key(|row| (Some(row.run) <= last, row.run, row.due(), row.order));
-            let Some(row) = due.into_iter().next() else { break };
-            self.last = Some(row.run);
-            self.waited += 1;
-            row.order = self.waited;
-            row.reserved = Some((token, now.after(claim.lasts)));
-            (row.held, row.asks) = (None, None);
-            let QueueRow { task, attempt, progress, .. } = row.shown.clone();
-            let need = row.need().unwrap().clone();
-            tasks.push(ClaimedTask { run: row.run, task, attempt, need, token, progress });
+            let (last, rows) = (self.last, self.rows.iter().enumerate());
+            let due = rows.filter(|(_, row)| self.can_take(row, claim));
+            let key = |row: &Row| (Some(row.run) <= last, row.run, row.due(), row.order);
+            let Some((place, _)) = due.min_by_key(|(_, row)| key(row)) else { break };
+            self.last = Some(self.rows[place].run);
+            tasks.push(self.reserve_row(place, token, claim));
         }
         tasks
+    }
+
+    fn can_take(&self, row: &Row, claim: &Claim) -> bool {
+        let passed = |need: &Need| claim.full.contains(&need.action);
+        self.is_running(row.run)
+            && row.due().is_some_and(|due| due <= self.now)
+            && row.need().is_some_and(|need| claim.able.can(need) && !passed(need))
+    }
+
+    fn reserve_row(&mut self, place: usize, token: Token, claim: &Claim) -> ClaimedTask {
+        self.waited += 1;
+        let row = &mut self.rows[place];
+        row.order = self.waited;
+        row.reserved = Some((token, self.now.after(claim.lasts)));
+        (row.held, row.asks) = (None, None);
+        let QueueRow { task, attempt, progress, .. } = row.shown.clone();
+        let need = row.need().unwrap().clone();
+        ClaimedTask { run: row.run, task, attempt, need, token, progress }
+    }
+
+    /// One claim a writer is remembered, and none that has lapsed.
+    fn remember_claim(&mut self, claim: &Claim, answer: &Claimed) {
+        let (at, others) = (self.now, |c: &Claim| c.id.writer != claim.id.writer);
+        self.claims.retain(|(c, answer)| others(c) && answer.at.after(c.lasts) > at);
+        self.claims.push((claim.clone(), answer.clone()));
     }
 
     fn claimed(&self, claim: &Claim, tasks: Vec<ClaimedTask>) -> Claimed {

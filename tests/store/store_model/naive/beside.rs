@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use retrial::run::{RunId, TaskId};
-use retrial::store::{
-    Answer, Claim, Claimed, ClaimedTask, Create, Prune, Pruned, QueueRow, Request,
-};
+use retrial::store::{Answer, Claim, Claimed, Create, Prune, Pruned, Request};
 
 use super::super::script::Answered;
 use super::{Naive, Row};
@@ -61,7 +59,6 @@ impl Naive {
         if self.claims.iter().any(|(known, answer)| known.id == claim.id && answer == theirs) {
             return true;
         }
-        let at = self.now;
         if theirs.tasks.len() > claim.limit {
             return false;
         }
@@ -70,22 +67,11 @@ impl Naive {
                 (row.run, row.shown.task) == (task.run, task.task) && self.can_take(row, claim)
             });
             let Some(place) = place else { return false };
-            self.waited += 1;
-            let (order, until) = (self.waited, at.after(claim.lasts));
-            let row = &mut self.rows[place];
-            let need = row.need().cloned();
-            (row.order, row.reserved) = (order, Some((task.token, until)));
-            (row.held, row.asks) = (None, None);
-            let QueueRow { task: id, attempt, progress, .. } = row.shown.clone();
-            let (run, token) = (row.run, task.token);
-            let mine =
-                need.map(|need| ClaimedTask { run, task: id, attempt, need, token, progress });
-            if mine.as_ref() != Some(task) {
+            if self.reserve_row(place, task.token, claim) != *task {
                 return false;
             }
         }
-        self.claims.retain(|(c, a)| c.id.writer != claim.id.writer && a.at.after(c.lasts) > at);
-        self.claims.push((claim.clone(), theirs.clone()));
+        self.remember_claim(claim, theirs);
         let is_full = theirs.tasks.len() == claim.limit;
         let left = |row: &&Row| self.can_take(row, claim) && !locked.has(row.run, row.shown.task);
         let leaves_none = is_full || !self.rows.iter().any(|row| left(&row));
@@ -96,7 +82,7 @@ impl Naive {
     /// Pruning of which nobody knows how many runs it passed over: the states that may be left.
     pub(crate) fn may_prune(&self, prune: &Prune) -> Vec<Self> {
         let mut states = vec![self.clone()];
-        for run in self.clone().prune(&Prune { limit: usize::MAX, ..*prune }).runs {
+        for run in self.all_that_goes(prune) {
             let without = states.iter().cloned().map(|mut state| {
                 state.remove(&[run]);
                 state
@@ -107,11 +93,9 @@ impl Naive {
         states
     }
 
-    fn can_take(&self, row: &Row, claim: &Claim) -> bool {
-        let is_able = row
-            .need()
-            .is_some_and(|need| claim.able.can(need) && !claim.full.contains(&need.action));
-        is_able && self.is_running(row.run) && row.due().is_some_and(|due| due <= self.now)
+    /// What the request would remove, however many it may.
+    fn all_that_goes(&self, prune: &Prune) -> Vec<RunId> {
+        self.clone().prune(&Prune { limit: usize::MAX, ..*prune }).runs
     }
 
     /// Pruning passes over runs that are `locked`.
@@ -119,8 +103,7 @@ impl Naive {
         if locked.is_nothing() {
             return self.prune(prune) == *theirs;
         }
-        let all = Prune { limit: usize::MAX, ..*prune };
-        let wanted = self.clone().prune(&all).runs;
+        let wanted = self.all_that_goes(prune);
         let holds = theirs.at == self.now
             && theirs.runs.len() <= prune.limit
             && theirs.runs.iter().all(|run| wanted.contains(run));
