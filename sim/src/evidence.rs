@@ -1,6 +1,7 @@
 //! The evidence of a world, as plain data: the input of the oracles.
 
 mod interventions;
+mod leases;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -15,6 +16,7 @@ use retrial::workflow::Workflow;
 use serde::{Deserialize, Serialize};
 
 pub use interventions::{InterventionEvidence, Pruning, RedriveAnswer};
+pub use leases::{EarlyEnd, Shutdown};
 
 use crate::fault::FaultKind;
 use crate::incarnation::Lifespan;
@@ -67,6 +69,10 @@ pub struct Evidence {
     pub interventions: InterventionEvidence,
     /// How many commits were refused because their token was stale.
     pub fenced: u64,
+    /// Leases that another node than their holder's ended before their time.
+    pub early_ends: Vec<EarlyEnd>,
+    /// The incarnations that were shut down in good order, and not for want of patience.
+    pub shutdowns: Vec<Shutdown>,
     /// The calls of registered functions.
     pub function_records: Vec<FunctionRecord>,
     /// The answers of the store to commits of runs with guarded actions.
@@ -135,6 +141,8 @@ pub enum FunctionEvent {
     Beat(u64),
     /// It said that it cost so many millionths more.
     TaskTime(u64),
+    /// It returned, well or not. Recorded of the simulation's functions and HTTP actions.
+    Returned,
     /// It returned a failure. Recorded of user functions only.
     Failed {
         /// The failure's code.

@@ -258,11 +258,12 @@ impl<W: World> Lane<W> {
         Ok(answer)
     }
 
-    /// Drops what speaks of `task` with a token that is not good any more: its holder stops.
+    /// Drops what speaks of `task` with a token that is not good any more: its holder stops. Who only
+    /// saw a lease end is refused also where it was renewed since: then its holder goes on.
     fn refuse(&self, batch: &mut Batch, task: TaskId) {
         batch.messages.retain(|message| {
             let stale = message.attempt().filter(|(about, _)| *about == task);
-            if let Some((_, token)) = stale {
+            if let (Some((_, token)), false) = (stale, matches!(message, Message::Expired { .. })) {
                 self.node.call_off(self.state.id(), task, token);
             }
             stale.is_none()

@@ -256,3 +256,35 @@ async fn x19_http2_is_spoken_where_both_sides_can() {
     assert_eq!(failure.code().as_str(), "NETWORK_ERROR", "{failure}");
     assert!(failure.is_outcome_unknown());
 }
+
+/// A request that may have arrived is not sent again: whether it is retried is for its policy to say.
+#[tokio::test]
+async fn x19_a_request_on_a_kept_connection_is_sent_once() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            // The first request of a connection is answered, the second one is not.
+            for answered in [true, false] {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n{}") {
+                    let Ok(byte) = stream.read_u8().await else { break };
+                    head.push(byte);
+                }
+                counted.fetch_add(1, Ordering::SeqCst);
+                if answered {
+                    let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ntrue";
+                    stream.write_all(answer).await.unwrap();
+                }
+            }
+        }
+    });
+    let actions = keeping(2, LONG);
+    assert_eq!(actions.invoke(call(&url, None)).await, Ok(json!(true)));
+    let failure = actions.invoke(call(&url, None)).await.unwrap_err();
+    assert_eq!(failure.code().as_str(), "NETWORK_ERROR", "{failure}");
+    assert!(failure.is_outcome_unknown());
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
+}

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use retrial::action::{Context, Registry};
 use retrial::engine::{Config, Engine};
 use retrial::failure::Failure;
+use retrial::policy::Policy;
 use retrial::run::Outcome;
 use retrial::runtime::TokioRuntime;
 use serde_json::json;
@@ -135,4 +136,34 @@ async fn h10_preconditions_run_once_across_nodes() {
         let first = log.taken().remove(0);
         assert_eq!(first, if again { "before 2" } else { "act 2" });
     }
+}
+
+// H10: a precondition that was cut off has not held.
+#[tokio::test(start_paused = true)]
+async fn h10_a_precondition_that_was_cut_off_is_looked_at_again() {
+    let (store, log) = (Watched::new(), Log::default());
+    let mut registry = Registry::new();
+    let (before, act) = (log.clone(), log.clone());
+    registry
+        .action("act")
+        .precondition(move |context: Context| {
+            before.note("before", &context);
+            async move {
+                if context.attempt() == 1 {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, Failure>(())
+            }
+        })
+        .run(move |context: Context| {
+            act.note("act", &context);
+            std::future::ready(Ok::<_, Failure>(context.attempt()))
+        })
+        .register();
+    let engine = node(&store, registry, Config::default()).await;
+    let policy = Policy::builder().attempts(3).attempt_timeout(SECOND).build().unwrap();
+    let run = submit(&engine, workflow(vec![step("a", policy, &[], json!({}))])).await;
+    let ended = soon(engine.outcome(run)).await.unwrap();
+    assert_eq!(ended.outcome, Outcome::Completed);
+    assert_eq!(log.taken(), ["before 1", "before 2", "act 2"]);
 }

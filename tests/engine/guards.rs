@@ -350,3 +350,22 @@ async fn x6_c18_a_rollback_frees_the_places_of_what_it_calls_off() {
     let ended = soon(engine.outcome(run)).await.unwrap();
     assert_eq!(ended.state.rollback().unwrap().complete, Some(true));
 }
+
+// H17.1: a success after a retry gives back what the retry took, so one token does for each run in
+// turn.
+#[tokio::test(start_paused = true)]
+async fn h17_a_success_refunds_its_retry() {
+    let acts = Acts::new(|call: Call| async move {
+        if call.attempt == 1 { Err(down()) } else { Ok(json!(1)) }
+    });
+    let engine = alone(&acts, Config::default()).await;
+    let share = Share::from_millionths(1).unwrap();
+    let mut budget = Budget { initial: 1, ..Budget::of_first_attempts(share) };
+    budget.refill.refund = true;
+    let rules = GuardRules { retry_budget: Some(budget), ..GuardRules::default() };
+    let flow = guarded(&one(eager(3)), rules);
+    for _ in 0..3 {
+        let run = submit(&engine, Arc::clone(&flow)).await;
+        assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    }
+}

@@ -288,3 +288,21 @@ async fn x15_heartbeats_do_not_extend_the_default_timeout() {
         assert!(cut >= limit && cut < Nanos::from_secs(43), "{cut}");
     }
 }
+
+// C4: its node cuts an attempt at its timeout, however well it beats.
+#[tokio::test(start_paused = true)]
+async fn c4_heartbeats_do_not_hide_the_attempts_timeout() {
+    let acts = Acts::new(|call: Call| async move {
+        beats(&call, 500, 50).await;
+        Ok(json!("done"))
+    });
+    let store = Watched::new();
+    store.hide_expired();
+    let engine = start(&store, &acts, Config::default()).await;
+    let policy = Policy::builder().attempts(1).attempt_timeout(Nanos::from_secs(5)).build();
+    let run = submit(&engine, beating(policy.unwrap())).await;
+    assert!(matches!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Failed { .. }));
+    let history = history(&store, run).await;
+    assert_eq!(failures(&history), [("TIMEOUT".to_owned(), RetryKind::Timeout)]);
+    assert_eq!(failed(&history, 1).since(started(&history, 1)), Nanos::from_secs(5));
+}

@@ -16,6 +16,7 @@ mod conditions;
 mod costs;
 mod damage;
 mod deactivation;
+mod fences;
 mod first_programs;
 mod guards;
 mod heartbeats;

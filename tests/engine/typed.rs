@@ -195,3 +195,19 @@ async fn x11_what_is_missing_is_named() {
     let error = soon(nobody.events().next()).await.unwrap().unwrap_err();
     assert!(matches!(error, EventsError::Run(_)), "{error}");
 }
+
+// X11: an event that is larger than what is read at once is told as well.
+#[tokio::test(start_paused = true)]
+async fn x11_a_large_event_does_not_hold_the_stream_up() {
+    let store = Watched::new();
+    let mut registry = Registry::new();
+    registry.register("act", |_: Context| async { Ok::<_, Failure>(1) });
+    let engine = engine(&store, registry, Config::default()).await;
+    let large = json!({ "text": "x".repeat(100_000) }).as_object().cloned().unwrap();
+    let one = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    let submission = Submission { input: large, ..Submission::new(one) };
+    let handle = engine.submit(submission).await.unwrap();
+    let live = all(&handle, Version::START).await;
+    let stored: Vec<_> = (0..).zip(history(&store, handle.id()).await).collect();
+    assert_eq!(live, stored);
+}

@@ -39,6 +39,8 @@ pub struct Pruning {
     pub asked: Prune,
     /// Store time of the answer that listed the runs before.
     pub at: Timestamp,
+    /// Store time of the answer that listed the runs after.
+    pub until: Timestamp,
     /// The runs before.
     pub before: Vec<RunHead>,
     /// The runs that were said to be removed.

@@ -28,6 +28,9 @@ pub const NOT_REGISTERED_THERE: &str = "not_registered_there";
 /// An attempt ran too long without a heartbeat.
 pub const SILENT_TOO_LONG: &str = "silent_too_long";
 
+/// An attempt ran past its timeout.
+pub const RAN_TOO_LONG: &str = "ran_too_long";
+
 /// The outcome of a function's attempt.
 pub(super) const FUNCTION: &str = "function";
 /// An attempt of a function after its precondition had held.
@@ -198,8 +201,14 @@ impl Task<'_> {
         let of_action = self.run.workflow.actions().get(&self.step.action);
         let of_action = of_action.and_then(|action| action.heartbeat_timeout);
         let limit = self.step.heartbeat_timeout.or(of_action);
+        // While a node is paused, its timers are paused as well.
+        let stood = [FaultKind::Pause, FaultKind::SlowNode];
+        let stood = stood.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0));
         for entry in entries_of_task {
             match entry.event {
+                Event::AttemptStarted { attempt, timeout: Some(limit), .. } if !stood => {
+                    self.in_time(report, evidence, entry, *attempt, *limit);
+                }
                 Event::AttemptFailed { failure, .. }
                     if failure.code().as_str() == "HEARTBEAT_TIMEOUT" =>
                 {
@@ -207,16 +216,11 @@ impl Task<'_> {
                     report.check(limit.is_some(), self.run.id, NO_HEARTBEAT_ASKED, || entry.show());
                 }
                 Event::TaskSucceeded { attempt, .. } => {
-                    let Some(limit) = limit else { continue };
-                    // While a node is paused, its timers are paused as well.
-                    let stood = [FaultKind::Pause, FaultKind::SlowNode];
-                    if stood.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
-                        continue;
-                    }
+                    let Some(limit) = limit.filter(|_| !stood) else { continue };
                     let arrivals = self.ledger.arrivals(self.run.id, self.task, *attempt);
                     let answered = arrivals.iter().filter_map(|a| a.answered_at).min();
-                    let last =
-                        self.ledger.function_records(self.run.id, self.task, *attempt).last();
+                    let records = self.ledger.function_records(self.run.id, self.task, *attempt);
+                    let last = records.iter().rfind(|r| r.did != FunctionEvent::Returned);
                     let (Some(at), Some(last)) = (answered, last) else { continue };
                     let most = limit.saturating_add(evidence.clock.tolerance(limit));
                     let silent = at.since(last.at);
@@ -228,5 +232,23 @@ impl Task<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// From its first act to its last no more time passes than the attempt has.
+    fn in_time(
+        &self,
+        report: &mut Report,
+        evidence: &Evidence,
+        entry: &Entry<'_>,
+        attempt: u32,
+        limit: Nanos,
+    ) {
+        let records = self.ledger.function_records(self.run.id, self.task, attempt);
+        let (Some(first), Some(last)) = (records.first(), records.last()) else { return };
+        let ran = last.at.since(first.at);
+        let most = limit.saturating_add(evidence.clock.tolerance(limit)).saturating_add(SLACK);
+        report.check(ran <= most, self.run.id, RAN_TOO_LONG, || {
+            format!("it ran for {ran}, {limit} allowed: {}", entry.show())
+        });
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use retrial::failure::Failure;
 use retrial::run::{Event, Letter, LetterId, RunId, TaskId};
 use retrial::store::{LetterHead, LetterStatus, RunHead};
-use retrial::time::Nanos;
+use retrial::time::Timestamp;
 
 use super::attempt_records::AttemptRecords;
 use super::history::{TaskHistory, carried, entries, tasks};
@@ -38,9 +38,6 @@ pub const ARRIVED_WHILE_PAUSED: &str = "arrived_while_paused";
 pub const PRUNED_TOO_MUCH: &str = "pruned_too_much";
 /// A run should have been pruned, or is not gone whole.
 pub const PRUNED_TOO_LITTLE: &str = "pruned_too_little";
-
-/// The longest that a pruning may come after the list of runs that it is compared with.
-const MEANWHILE: Nanos = Nanos::from_secs(120);
 
 /// Judges promise 9.
 #[must_use]
@@ -197,6 +194,8 @@ fn same_work(
     let same = match (step, was) {
         (Some(step), Some(was)) => {
             (&step.id, &step.action, &step.policy) == (&was.id, &was.action, &was.policy)
+                && step.ensures == was.ensures
+                && step.heartbeat_timeout == was.heartbeat_timeout
         }
         _ => false,
     };
@@ -252,16 +251,15 @@ fn pruned(report: &mut Report, pruning: &Pruning) {
             && (asked.with_letters || head.letters == 0)
     };
     for head in &pruning.before {
-        let age = head.ended.map(|end| pruning.at.since(end));
-        let old = |more: Nanos| age.is_some_and(|a| a.saturating_add(more) >= asked.older_than);
-        let shown = || format!("{:?}, ended {age:?} before, {asked:?}", head.phase);
+        let old = |at: Timestamp| head.ended.is_some_and(|end| at.since(end) >= asked.older_than);
+        let shown = || format!("{:?}, ended {:?}, {asked:?}", head.phase, head.ended);
         match gone.contains(&head.run) {
             true => {
-                let right = may_go(head) && old(MEANWHILE);
+                let right = may_go(head) && old(pruning.until);
                 report.check(right, head.run, PRUNED_TOO_MUCH, shown);
             }
             false => {
-                let right = !(may_go(head) && old(Nanos::ZERO));
+                let right = !(may_go(head) && old(pruning.at));
                 report.check(right, head.run, PRUNED_TOO_LITTLE, shown);
             }
         }

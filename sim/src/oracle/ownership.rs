@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use retrial::run::{Event, RunId, Token};
+use retrial::run::{Event, RunId, Token, Version};
 use retrial::store::QueueState;
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, tasks};
 use super::{Promise, Report};
-use crate::evidence::Evidence;
+use crate::evidence::{Evidence, FunctionEvent};
+use crate::incarnation::Lifespan;
 
 /// An attempt was started twice.
 pub const STARTED_TWICE: &str = "started_twice";
@@ -25,6 +26,11 @@ pub const TOKEN_REUSED: &str = "token_reused";
 pub const LEASE_WITHOUT_START: &str = "lease_without_start";
 /// One attempt reached its endpoint twice.
 pub const SENT_TWICE: &str = "sent_twice";
+
+/// Another node ended a lease that its holder had renewed.
+pub const LEASE_ENDED_EARLY: &str = "lease_ended_early";
+/// A node was shut down in good order, and the outcome of an attempt there was lost.
+pub const LEFT_BEHIND: &str = "left_behind";
 
 /// Judges promise 6.
 #[must_use]
@@ -44,6 +50,7 @@ pub fn judge(evidence: &Evidence) -> Report {
                         format!("{arrivals} arrivals of {}", entry.show())
                     });
                 }
+                left_behind(&mut report, evidence, &ledger, task, entry);
             }
         }
         for row in &run.queue {
@@ -54,7 +61,60 @@ pub fn judge(evidence: &Evidence) -> Report {
             });
         }
     }
+    early_ends(&mut report, evidence);
     report
+}
+
+/// A lease that has not ended is ended by others only where its holder is dead.
+fn early_ends(report: &mut Report, evidence: &Evidence) {
+    for end in &evidence.early_ends {
+        let holder = evidence.observed.iter().find(|observed| {
+            matches!(observed.recorded.event, Event::AttemptStarted { token, .. } if token == end.token)
+        });
+        let Some(holder) = holder else { continue };
+        let of_holder =
+            |l: &&Lifespan| l.node == holder.node && l.incarnation == holder.incarnation;
+        let lifespan = evidence.lifespans.iter().find(of_holder);
+        let dead = lifespan.is_none_or(|l| l.died.is_some_and(|died| died <= end.seen));
+        report.check(dead, end.run, LEASE_ENDED_EARLY, || {
+            format!(
+                "the lease of task {} was ended at {}, it held until {}",
+                end.task, end.at, end.until
+            )
+        });
+    }
+}
+
+/// A function that returned before its node was shut down in good order has its outcome recorded.
+fn left_behind(
+    report: &mut Report,
+    evidence: &Evidence,
+    ledger: &AttemptRecords<'_>,
+    task: &TaskHistory<'_>,
+    entry: &Entry<'_>,
+) {
+    let Event::AttemptFailed { attempt, failure, .. } = entry.event else { return };
+    let run = task.run.id;
+    let records = ledger.function_records(run, task.task, *attempt);
+    let returned = records.iter().find(|record| record.did == FunctionEvent::Returned);
+    let asked = evidence.asked.get(&(run, Version(entry.number)));
+    let (Some(returned), Some(asked)) = (returned, asked) else { return };
+    if failure.code().as_str() != "LEASE_LOST" || evidence.shutdowns.is_empty() {
+        return;
+    }
+    let started = evidence.observed.iter().find(|observed| {
+        let event = &observed.recorded.event;
+        observed.run == run
+            && matches!(event, Event::AttemptStarted { task: t, attempt: n, .. } if (*t, n) == (task.task, attempt))
+    });
+    let Some(holder) = started else { return };
+    let left = evidence.shutdowns.iter().any(|s| {
+        s.node == holder.node
+            && s.incarnation == holder.incarnation
+            && returned.at < s.at
+            && s.at < *asked
+    });
+    report.check(!left, run, LEFT_BEHIND, || entry.show());
 }
 
 fn unique(

@@ -98,6 +98,8 @@ pub(super) async fn collect(
         outputs,
         interventions,
         fenced: observed.seen.fenced(),
+        early_ends: observed.seen.early_ends(),
+        shutdowns: lock(&observed.shutdowns).clone(),
         places: scenario.places,
         attempt_timeout: scenario.attempt_timeout,
         quarantine_after: scenario.quarantine_after,

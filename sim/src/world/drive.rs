@@ -14,7 +14,7 @@ use super::program::{Observations, Order};
 use super::users::Users;
 use super::{collect, spans, user_faults};
 use crate::clock::{true_now, until};
-use crate::evidence::{Bound, Evidence};
+use crate::evidence::{Bound, Evidence, Shutdown};
 use crate::fault::FaultKind;
 use crate::records::Records;
 use crate::scenario::{Fault, Place, Scenario, When};
@@ -26,6 +26,9 @@ use crate::workload;
 /// How long the world continues after all runs have ended, so that observers see the last events
 /// and cancelled attempts stop.
 const SETTLE: Nanos = Nanos::from_secs(5);
+
+/// A shutdown that took less than this, where the engine has ten seconds, was not cut short.
+const PATIENCE: Nanos = Nanos::from_secs(5);
 
 /// Runs a scenario to its end and collects the evidence.
 pub(super) async fn run(
@@ -75,7 +78,7 @@ pub(super) async fn run(
         drop(madsim::task::spawn(async move { user.release_round(release).await }));
     }
     for fault in scenario.faults.iter().filter(|f| f.kind == FaultKind::Shutdown) {
-        shutdown(*fault, &nodes);
+        shutdown(*fault, &nodes, &observed);
     }
     let end = async {
         until(scenario.heal_at).await;
@@ -101,17 +104,24 @@ pub(super) async fn run(
 }
 
 /// Shuts a node down in good order, as an upgrade does. Does nothing to a node that is down.
-fn shutdown(fault: Fault, nodes: &Nodes) {
+fn shutdown(fault: Fault, nodes: &Nodes, observed: &Observations) {
     let (When::At(at), Place::Node(number)) = (fault.when, fault.target) else { return };
     let name = fault.target.node();
     let node = nodes.all.iter().find(|node| node.name() == name).cloned();
     let order_queue = nodes.order_queues.get(number as usize).cloned();
     let (Some(node), Some(order_queue)) = (node, order_queue) else { return };
+    let shutdowns = Arc::clone(&observed.shutdowns);
     drop(madsim::task::spawn(async move {
         until(at).await;
         let (reply, done) = oneshot::channel();
+        let (asked_at, incarnation) = (true_now(), node.number());
         let asked = order_queue.open().is_some_and(|c| c.try_send(Order::Shutdown(reply)).is_ok());
         if asked && done.await.is_ok() {
+            let at = true_now();
+            // Where it took as long as it may, attempts may have been cut off. Its clock may drift.
+            if at.since(asked_at) < PATIENCE {
+                lock(&shutdowns).push(Shutdown { node: name, incarnation, at });
+            }
             node.leave_and_return(fault.lasts).await;
         }
     }));

@@ -42,7 +42,7 @@ pub(super) struct SimActions {
 /// Their node.
 enum Owner {
     /// The simulation's, which record what they do.
-    Drawn(Dispatched),
+    Drawn(Dispatched, FunctionLog),
     /// A user's.
     User(FunctionLog),
 }
@@ -87,8 +87,12 @@ impl SimActions {
     ) -> Self {
         let dispatched = Dispatched::default();
         let log = FunctionLog { incarnation, function_records };
-        let function =
-            DrawnFunction { runtime, log, http: http.clone(), dispatched: Arc::clone(&dispatched) };
+        let function = DrawnFunction {
+            runtime,
+            log: log.clone(),
+            http: http.clone(),
+            dispatched: Arc::clone(&dispatched),
+        };
         let mut registry = Registry::new();
         for name in workload::registered().filter(|name| !missing_functions.contains(name)) {
             let (before, after) = (function.clone(), function.clone());
@@ -104,7 +108,7 @@ impl SimActions {
                 })
                 .register();
         }
-        Self { set: ActionSet::new(registry, http), owner: Owner::Drawn(dispatched) }
+        Self { set: ActionSet::new(registry, http), owner: Owner::Drawn(dispatched, log) }
     }
 
     /// A user's own functions, over the simulated network.
@@ -121,14 +125,16 @@ impl SimActions {
 
 impl Actions for SimActions {
     async fn invoke(&self, call: Call) -> Outcome {
+        let (run, task, attempt) = (call.run, call.task, call.attempt);
         match &self.owner {
-            Owner::Drawn(dispatched) => {
-                lock(dispatched).insert((call.receipt().as_u128(), call.attempt), call.at);
-                self.set.invoke(call).await
+            Owner::Drawn(dispatched, log) => {
+                lock(dispatched).insert((call.receipt().as_u128(), attempt), call.at);
+                let outcome = self.set.invoke(call).await;
+                log.note(run, task, attempt, FunctionEvent::Returned);
+                outcome
             }
             Owner::User(log) => {
-                let (name, run, task, attempt) =
-                    (call.name.clone(), call.run, call.task, call.attempt);
+                let name = call.name.clone();
                 let target = call.action.as_ref().map(|action| &action.target);
                 let is_http = matches!(target, Some(Target::Http(_)));
                 let mut made = pin!(self.set.invoke(call));

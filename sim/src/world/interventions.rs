@@ -123,6 +123,7 @@ impl Users {
         self.note(&format!("what ended {older_than} ago is pruned"));
         let gone = self.ask(0, |reply| Order::Prune(retention, reply)).await.ok()?;
         let after = self.heads().await?;
+        let until = after.at;
         let letters = self.ask(0, Order::Letters).await.ok()?.letters;
         let mut readable = Vec::new();
         for run in &gone {
@@ -133,6 +134,7 @@ impl Users {
         Some(Pruning {
             asked,
             at: before.at,
+            until,
             before: before.runs,
             gone,
             after: after.runs,

@@ -15,6 +15,7 @@ mod nodes;
 mod plan;
 mod program;
 mod recording_store;
+mod seen_leases;
 mod spans;
 mod user_faults;
 mod users;

@@ -24,7 +24,7 @@ use super::counters::Counters;
 use super::functions::{FunctionRecords, SimActions};
 use super::recording_store::{Lost, Seen};
 use crate::clock::true_now;
-use crate::evidence::{JSON_LINES, ObservedEvent};
+use crate::evidence::{JSON_LINES, ObservedEvent, Shutdown};
 use crate::incarnation::Incarnation;
 use crate::net::Net;
 use crate::records::Records;
@@ -86,6 +86,8 @@ pub(super) struct Observations {
     pub(super) metrics: Arc<Counters>,
     /// The calls of registered functions.
     pub(super) function_records: FunctionRecords,
+    /// The shutdowns in good order.
+    pub(super) shutdowns: Arc<Mutex<Vec<Shutdown>>>,
     /// Whether the store says that it is damaged as a whole.
     pub(super) lost: Lost,
 }

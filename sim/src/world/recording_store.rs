@@ -12,8 +12,9 @@ use retrial::store::{
 use retrial::time::{Mono, Timestamp};
 use tokio::sync::Notify;
 
+use super::seen_leases::{Changes, SeenLeases};
 use crate::clock::true_now;
-use crate::evidence::{CommitRecord, StoreAnswer};
+use crate::evidence::{CommitRecord, EarlyEnd, StoreAnswer};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
@@ -25,6 +26,7 @@ pub(super) struct Seen(Arc<Mutex<Inner>>);
 struct Inner {
     snapshots: Vec<(RunId, Snapshot)>,
     fenced: u64,
+    leases: SeenLeases,
     answers: Vec<RecordedAnswer>,
     /// How many of `answers` there were when the store was last unsure.
     unsure: usize,
@@ -91,6 +93,10 @@ impl Seen {
 
     pub(super) fn fenced(&self) -> u64 {
         lock(&self.0).fenced
+    }
+
+    pub(super) fn early_ends(&self) -> Vec<EarlyEnd> {
+        lock(&self.0).leases.early_ends()
     }
 
     pub(super) fn answers(&self) -> Vec<StoreAnswer> {
@@ -184,7 +190,10 @@ pub(super) struct RecordingStore<S> {
 
 impl<S> RecordingStore<S> {
     pub(super) fn new(store: S, seen: Seen, lost: Lost, incarnation: Incarnation) -> Self {
-        lock(&seen.0).unsure();
+        let mut inner = lock(&seen.0);
+        inner.unsure();
+        inner.leases.forget();
+        drop(inner);
         Self { store, seen, incarnation, lost }
     }
 }
@@ -193,6 +202,7 @@ impl<S: Store> RecordingStore<S> {
     async fn commit_and_record(&self, commit: Commit) -> Result<Committed, StoreError> {
         let (id, run, state) = (commit.id, commit.run, commit.snapshot.clone());
         let (first, events) = (commit.expect, commit.events.clone());
+        let changes = Changes::of(&commit);
         let call = self.seen.ask(&commit);
         let answer = self.store.commit(commit).await;
         if self.incarnation.is_over() {
@@ -201,6 +211,9 @@ impl<S: Store> RecordingStore<S> {
         let mut seen = lock(&self.seen.0);
         let ask = |at| Encoded { at, writer: id.writer, run, first, events };
         seen.record((run, id), ask, &answer);
+        if let Ok(Committed::Applied { at, .. }) = &answer {
+            seen.leases.landed(&changes, *at);
+        }
         seen.answered(call);
         if let (
             Ok(Committed::Applied { version, .. } | Committed::Already { version, .. }),
@@ -253,6 +266,13 @@ impl<S: Store> Store for RecordingStore<S> {
                 self.store.ask(Request::Create(create)).await
             }
             Request::Commit(commit) => self.commit_and_record(commit).await.map(Answer::Commit),
+            Request::Renew(held) => {
+                let answer = self.store.ask(Request::Renew(held.clone())).await;
+                if let (Ok(Answer::Renew(renewed)), false) = (&answer, self.incarnation.is_over()) {
+                    lock(&self.seen.0).leases.renewed(&held, renewed);
+                }
+                answer
+            }
             other => self.store.ask(other).await,
         }
     }

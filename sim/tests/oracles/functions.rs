@@ -4,7 +4,7 @@ use retrial::workflow::Target;
 use retrial_sim::unstable::evidence::{FunctionEvent, FunctionRecord};
 use retrial_sim::unstable::oracle::functions::{
     CHECKED_AGAIN, COST_MISCOUNTED, NEVER_BEGAN, NO_HEARTBEAT_ASKED, NOT_REGISTERED_THERE,
-    PROGRESS_FROM_NOWHERE, PROGRESS_LOST, SILENT_TOO_LONG,
+    PROGRESS_FROM_NOWHERE, PROGRESS_LOST, RAN_TOO_LONG, SILENT_TOO_LONG,
 };
 use retrial_sim::unstable::oracle::isolation::judge;
 use retrial_sim::unstable::scenario::Reply;
@@ -146,4 +146,27 @@ fn x1_a_missed_heartbeat_where_none_is_asked_for_is_found() {
     };
     healthy(&missed(true));
     found(&missed(false), NO_HEARTBEAT_ASKED);
+}
+
+#[test]
+fn c4_an_attempt_that_runs_past_its_timeout_is_found() {
+    let beating = |millis: u64| {
+        let mut script = function();
+        script.start(task(0, 0), 1, Reply::SuccessTrue);
+        for recorded in &mut script.run_mut().events {
+            if let Event::AttemptStarted { timeout, .. } = &mut recorded.event {
+                *timeout = Some(ms(3_000));
+            }
+        }
+        for done in 0..=millis / 500 {
+            script.now = done * 500;
+            let did_it =
+                if done == 0 { FunctionEvent::Began(None) } else { FunctionEvent::Beat(done) };
+            did(&mut script, 1, &[did_it]);
+        }
+        judge(&script.world)
+    };
+    let is_found = |millis| beating(millis).findings.iter().any(|b| b.reason == RAN_TOO_LONG);
+    assert!(!is_found(3_000));
+    assert!(is_found(4_000));
 }

@@ -142,6 +142,13 @@ fn c18_redriving_something_else_is_found() {
     let other = workflow(vec![step("a", policy(9))]);
     script.world.runs[1].workflow = Arc::new(other.try_into().unwrap());
     found(&judge(&script.world), REDRIVEN_OTHERWISE);
+    // The redriven step would not be held to what the first one ensured.
+    let mut script = redriven();
+    let mut ensured = workflow(vec![step("a", policy(3))]);
+    let condition = json!({ "type": "exists", "field": "state.input" });
+    ensured.steps[0].ensures = Some(serde_json::from_value(condition).unwrap());
+    script.world.runs[0].workflow = Arc::new(ensured.try_into().unwrap());
+    found(&judge(&script.world), REDRIVEN_OTHERWISE);
 }
 
 /// Fails, is paused and resumed while its retry waits, and succeeds.
@@ -227,6 +234,7 @@ fn pruning() -> Pruning {
             with_letters: false,
         },
         at: store(1_000_000),
+        until: store(1_000_100),
         gone: vec![before[0].run],
         after: before[1..].to_vec(),
         before,
@@ -247,6 +255,10 @@ fn x9_pruning_what_is_old_passes_and_anything_else_is_found() {
     healthy(&judged(|_| {}));
     found(&judged(|p| p.after = vec![p.before[1].clone()]), PRUNED_TOO_MUCH);
     found(&judged(|p| p.after = vec![p.before[2].clone()]), PRUNED_TOO_MUCH);
+    // Its end is not ten minutes ago, though its creation is.
+    let early =
+        |p: &mut Pruning| (p.before[0].ended, p.until) = (Some(store(400_200)), store(1_000_100));
+    found(&judged(early), PRUNED_TOO_MUCH);
     found(&judged(|p| (p.after, p.gone) = (p.before.clone(), vec![])), PRUNED_TOO_LITTLE);
     found(&judged(|p| p.readable = vec![p.before[0].run]), PRUNED_TOO_LITTLE);
     found(&judged(|p| p.gone.push(p.before[1].run)), PRUNED_TOO_LITTLE);

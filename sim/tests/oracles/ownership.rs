@@ -1,11 +1,17 @@
-use retrial::run::{Event, Token};
+use retrial::failure::Failure;
+use retrial::run::{Event, Token, Version};
 use retrial::store::{QueueRow, QueueState};
+use retrial_sim::unstable::evidence::{EarlyEnd, FunctionEvent, Shutdown};
 use retrial_sim::unstable::oracle::ownership::{
-    LEASE_WITHOUT_START, OUTCOME_WITHOUT_START, OVERLAPPING_ATTEMPTS, SENT_TWICE, STARTED_TWICE,
-    TOKEN_REUSED, TWO_OUTCOMES, judge,
+    LEASE_ENDED_EARLY, LEASE_WITHOUT_START, LEFT_BEHIND, OUTCOME_WITHOUT_START,
+    OVERLAPPING_ATTEMPTS, SENT_TWICE, STARTED_TWICE, TOKEN_REUSED, TWO_OUTCOMES, judge,
 };
 
-use crate::kit::{Script, exhausted, fanned, found, healthy, recovered, store, task};
+use crate::functions::did;
+use crate::kit::{
+    Script, at, exhausted, fanned, found, healthy, policy, recovered, status, step, store, task,
+    workflow,
+};
 
 #[test]
 fn r7_one_owner_an_attempt_passes() {
@@ -82,4 +88,53 @@ fn a_lease_that_no_start_took_is_found() {
     let state = QueueState::Leased { token, until: store(9), deadline: None, beat_by: None };
     script.run_mut().queue.push(QueueRow { task: task(0, 0), attempt: 3, state, progress: None });
     found(&judge(&script.world), LEASE_WITHOUT_START);
+}
+
+/// The first attempt's lease, which held until 9 s, is ended by another node at 5 s.
+fn ended_early(died: Option<u64>) -> Script {
+    let mut script = recovered();
+    let token = script.run().events.iter().find_map(|r| match r.event {
+        Event::AttemptStarted { token, attempt: 1, .. } => Some(token),
+        _ => None,
+    });
+    script.world.lifespans[0].died = died.map(at);
+    script.world.early_ends.push(EarlyEnd {
+        run: script.run().id,
+        task: task(0, 0),
+        token: token.unwrap(),
+        at: store(5_000),
+        until: store(9_000),
+        seen: at(5_000),
+    });
+    script
+}
+
+#[test]
+fn r6_a_renewed_lease_that_another_node_ends_is_found() {
+    healthy(&judge(&ended_early(Some(4_000)).world));
+    found(&judge(&ended_early(None).world), LEASE_ENDED_EARLY);
+    found(&judge(&ended_early(Some(6_000)).world), LEASE_ENDED_EARLY);
+}
+
+/// A function returns at 0 s, its node has been shut down in good order at `done` s, and its lease is
+/// lost at 9 s.
+fn left_behind(done: u64, code: &str) -> Script {
+    let mut script = Script::new(workflow(vec![step("a", policy(9))]));
+    let it = task(0, 0);
+    script.enter(0, 1).start(it, 1, status(503));
+    did(&mut script, 1, &[FunctionEvent::Began(None), FunctionEvent::Returned]);
+    script.pass(9_000).retry(it, 1, &Failure::new(code, "gone"));
+    let mut events = script.run().events.iter();
+    let place = events.position(|r| matches!(r.event, Event::AttemptFailed { .. })).unwrap();
+    let run = script.run().id;
+    script.world.asked.insert((run, Version(place as u64)), at(9_000));
+    script.world.shutdowns.push(Shutdown { node: "n0".to_owned(), incarnation: 0, at: at(done) });
+    script
+}
+
+#[test]
+fn decision_12_an_outcome_that_a_shutdown_leaves_behind_is_found() {
+    found(&judge(&left_behind(4_000, "LEASE_LOST").world), LEFT_BEHIND);
+    healthy(&judge(&left_behind(4_000, "TIMEOUT").world));
+    healthy(&judge(&left_behind(10_000, "LEASE_LOST").world));
 }

@@ -1,0 +1,139 @@
+//! Tokens that are refused, and tokens that are good again: nothing else is lost with them, and
+//! nothing that goes on is ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use retrial::action::Call;
+use retrial::engine::{Config, Engine};
+use retrial::failure::Failure;
+use retrial::run::{Event, Outcome, RunId};
+use retrial::runtime::TokioRuntime;
+use retrial::store::{Answer, Commit, Committed, Request, Store, StoreError};
+use retrial::time::Nanos;
+use serde_json::json;
+use tokio::time::Instant;
+
+use crate::kit::*;
+
+/// What happens to a request on a [`Link`].
+#[derive(Default)]
+struct Way {
+    /// How long it takes to arrive.
+    there: Duration,
+    /// How long its answer takes.
+    back: Duration,
+    /// The answer, if the store is not asked.
+    instead: Option<Answer>,
+}
+
+/// A link on which the test says what happens.
+struct Link<F> {
+    store: Arc<Watched>,
+    way: F,
+}
+
+impl<F: Fn(&Request) -> Way + Send + Sync + 'static> Store for Link<F> {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        let Way { there, back, instead } = (self.way)(&request);
+        tokio::time::sleep(there).await;
+        let answer = match instead {
+            Some(answer) => Ok(answer),
+            None => self.store.ask(request).await,
+        };
+        let is_empty = matches!(&answer, Ok(Answer::Expired(found)) if found.tasks.is_empty());
+        if !is_empty {
+            tokio::time::sleep(back).await;
+        }
+        answer
+    }
+
+    fn news(&self) -> impl Future<Output = ()> + Send {
+        self.store.news()
+    }
+}
+
+async fn node<F: Fn(&Request) -> Way + Send + Sync + 'static>(
+    store: &Arc<Watched>,
+    way: F,
+    acts: &Acts,
+    config: Config,
+) -> Engine<(TokioRuntime, Arc<Link<F>>, Acts)> {
+    let link = Arc::new(Link { store: Arc::clone(store), way });
+    Engine::start(TokioRuntime::current(), link, acts.clone(), config, Vec::new()).await
+}
+
+async fn lost(store: &Watched, run: RunId) -> usize {
+    let is_lost = |event: &Event| matches!(event, Event::AttemptFailed { failure, .. } if failure.code().as_str() == "LEASE_LOST");
+    history(store, run).await.iter().filter(|recorded| is_lost(&recorded.event)).count()
+}
+
+// Decision 12, 16: where the store refuses one token of a commit, the outcomes of other tasks in it
+// are recorded all the same.
+#[tokio::test(start_paused = true)]
+async fn decision_12_a_refused_token_takes_no_outcome_along() {
+    let acts = Acts::new(|call: Call| async move {
+        match (call.step.as_str(), call.attempt) {
+            ("a", 1) => return Err(Failure::http(503, "busy")),
+            ("b", _) => pass(2_000).await,
+            ("c", _) => pass(900).await,
+            _ => {}
+        }
+        Ok(json!(call.attempt))
+    });
+    let begun = Instant::now();
+    let refused = AtomicBool::new(false);
+    let way = move |request: &Request| {
+        let Request::Commit(Commit { fences, .. }) = request else { return Way::default() };
+        let passed = begun.elapsed();
+        // While the answer to the end of `c` is under way, `a` is claimed again and `b` ends.
+        let is_c = passed > Duration::from_millis(850) && passed < Duration::from_millis(950);
+        let back = if is_c { Duration::from_secs(5) } else { Duration::ZERO };
+        let [first, _, ..] = &fences[..] else { return Way { back, ..Way::default() } };
+        let is_second = passed > Duration::from_secs(3) && !refused.swap(true, Ordering::SeqCst);
+        let at = retrial::time::Timestamp::default();
+        let task = first.task();
+        let instead = is_second.then_some(Answer::Commit(Committed::Fenced { task, at }));
+        Way { back, instead, ..Way::default() }
+    };
+    let store = Watched::new();
+    let engine = node(&store, way, &acts, Config::default()).await;
+    let steps = ["a", "b", "c"].map(|id| step(id, patient(3), &[], json!({})));
+    let run = submit(&engine, workflow(steps.to_vec())).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    let of = |id: &str| acts.calls().iter().filter(|call| call.step == id).count();
+    assert_eq!((of("a"), of("b"), of("c")), (2, 1, 1));
+    assert_eq!(lost(&store, run).await, 0);
+}
+
+// R6, R7: a lease that was renewed between another node's look and its commit is not ended.
+#[tokio::test(start_paused = true)]
+async fn r6_a_lease_that_is_renewed_late_holds() {
+    let acts = Acts::new(|call: Call| async move {
+        pass(20_000).await;
+        Ok(json!(call.attempt))
+    });
+    let (store, lease) = (Watched::new(), Nanos::from_secs(3));
+    let config = Config { lease, sole_owner: false, ..Config::default() };
+    let begun = Instant::now();
+    // Who looks for leases that have ended acts on what it saw two seconds later.
+    let looks = |request: &Request| {
+        let is_look = matches!(request, Request::Expired { .. });
+        if is_look { Duration::from_secs(2) } else { Duration::ZERO }
+    };
+    // Its first renewals arrive a second after the end of the lease, in between.
+    let late = move |request: &Request| {
+        let until = Duration::from_secs(4).saturating_sub(begun.elapsed());
+        let there = if matches!(request, Request::Renew(_)) { until } else { Duration::ZERO };
+        Way { there, back: looks(request), ..Way::default() }
+    };
+    let engine = node(&store, late, &acts, config.clone()).await;
+    let run = submit(&engine, workflow(vec![step("a", patient(3), &[], json!({}))])).await;
+    pass(500).await;
+    let slow = move |request: &Request| Way { back: looks(request), ..Way::default() };
+    let sweeper = acts.beside(|call: Call| async move { Ok(json!(call.attempt)) });
+    let _other = node(&store, slow, &sweeper, config).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    assert_eq!((lost(&store, run).await, acts.calls().len()), (0, 1));
+}
