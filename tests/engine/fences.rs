@@ -83,7 +83,8 @@ async fn decision_12_a_refused_token_takes_no_outcome_along() {
         Ok(json!(call.attempt))
     });
     let begun = Instant::now();
-    let refused = AtomicBool::new(false);
+    let refused = Arc::new(AtomicBool::new(false));
+    let refuses = Arc::clone(&refused);
     let way = move |request: &Request| {
         let Request::Commit(Commit { fences, .. }) = request else { return Way::default() };
         let passed = begun.elapsed();
@@ -91,7 +92,7 @@ async fn decision_12_a_refused_token_takes_no_outcome_along() {
         let is_c = passed > Duration::from_millis(850) && passed < Duration::from_millis(950);
         let back = if is_c { Duration::from_secs(5) } else { Duration::ZERO };
         let [first, _, ..] = &fences[..] else { return Way { back, ..Way::default() } };
-        let is_second = passed > Duration::from_secs(3) && !refused.swap(true, Ordering::SeqCst);
+        let is_second = passed > Duration::from_secs(3) && !refuses.swap(true, Ordering::SeqCst);
         let at = retrial::time::Timestamp::default();
         let task = first.task();
         let instead = is_second.then_some(Answer::Commit(Committed::Fenced { task, at }));
@@ -102,6 +103,7 @@ async fn decision_12_a_refused_token_takes_no_outcome_along() {
     let steps = ["a", "b", "c"].map(|id| step(id, patient(3), &[], json!({})));
     let run = submit(&engine, workflow(steps.to_vec())).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    assert!(refused.load(Ordering::SeqCst), "nothing was refused");
     let of = |id: &str| acts.calls().iter().filter(|call| call.step == id).count();
     assert_eq!((of("a"), of("b"), of("c")), (2, 1, 1));
     assert_eq!(lost(&store, run).await, 0);
