@@ -10,6 +10,8 @@ use retrial_core::time::Timestamp;
 enum Op {
     /// Due so far from now, which may be in the past.
     Insert(i64),
+    /// So many at once, all due then: more than are kept apart before all are placed anew.
+    Burst(usize, i64),
     /// The n-th key ever given.
     Cancel(usize),
     /// Time goes on, then everything due is popped.
@@ -29,6 +31,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => distance().prop_map(|d| Op::Insert(d as i64)),
         1 => (0_i64..5_000).prop_map(|d| Op::Insert(-d)),
         2 => (0_i64..3).prop_map(Op::Insert),
+        1 => (50_usize..150, -2_i64..3).prop_map(|(many, by)| Op::Burst(many, by)),
         4 => any::<usize>().prop_map(Op::Cancel),
         2 => distance().prop_map(|d| Op::Pop(d >> 20)),
         4 => distance().prop_map(|d| Op::PopOne(d >> 10)),
@@ -48,6 +51,9 @@ impl Twins {
     fn run(&mut self, op: Op) -> Result<(), TestCaseError> {
         match op {
             Op::Insert(by) => self.insert(self.now.saturating_add_signed(by)),
+            Op::Burst(many, by) => {
+                (0..many).for_each(|_| self.insert(self.now.saturating_add_signed(by)));
+            }
             Op::Cancel(n) => {
                 if let Some(&(key, twin)) = self.keys.get(n % self.keys.len().max(1)) {
                     prop_assert_eq!(self.queue.cancel(key), self.naive.remove(&twin));
