@@ -71,9 +71,9 @@ pub struct Evidence {
     pub fenced: u64,
     /// Leases that another node than their holder's ended before their time.
     pub early_ends: Vec<EarlyEnd>,
-    /// The incarnations that were shut down in good order, and not for want of patience.
+    /// The shutdowns in good order that were not cut short.
     pub shutdowns: Vec<Shutdown>,
-    /// The calls of registered functions.
+    /// The acts of registered functions, and the returns of all actions.
     pub function_records: Vec<FunctionRecord>,
     /// The answers of the store to commits of runs with guarded actions.
     pub answers: Vec<StoreAnswer>,
@@ -87,6 +87,14 @@ pub struct Evidence {
     pub requests: Vec<ServiceRequest>,
     /// Panics of registered functions that their attempts outlived.
     pub panics: Vec<FunctionPanic>,
+}
+
+impl Evidence {
+    /// Whether a fault of one of these kinds struck.
+    #[must_use]
+    pub fn struck(&self, kinds: &[FaultKind]) -> bool {
+        kinds.iter().any(|kind| self.strikes.get(kind).is_some_and(|n| *n > 0))
+    }
 }
 
 /// How many moments a node has had at which it might have died.
@@ -115,7 +123,7 @@ pub struct ServiceRequest {
     pub is_handed_over: bool,
 }
 
-/// Something that an attempt of a registered function did.
+/// Something that an attempt of a registered function did, or the return of any action.
 #[derive(Clone, Debug)]
 pub struct FunctionRecord {
     /// True time.

@@ -23,7 +23,7 @@ use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
@@ -64,12 +64,7 @@ async fn numbering(last: usize, says: bool) -> (String, Arc<Connections>) {
             let counted = Arc::clone(&counted);
             tokio::spawn(async move {
                 for _ in 0..last {
-                    let mut head = Vec::new();
-                    while !head.ends_with(b"\r\n\r\n") {
-                        head.push(stream.read_u8().await?);
-                    }
-                    stream.read_exact(&mut [0; 2]).await?;
-                    let head = String::from_utf8_lossy(&head).to_ascii_lowercase();
+                    let head = request(&mut stream).await?;
                     let body = json!([number, head.contains("connection: close")]).to_string();
                     let close = if says { "connection: close\r\n" } else { "" };
                     let length = body.len();
@@ -88,6 +83,16 @@ async fn numbering(last: usize, says: bool) -> (String, Arc<Connections>) {
         }
     });
     (url, all)
+}
+
+/// Reads a request with an empty object, and gives its head in lower case.
+async fn request(stream: &mut TcpStream) -> std::io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(stream.read_u8().await?);
+    }
+    stream.read_exact(&mut [0; 2]).await?;
+    Ok(String::from_utf8_lossy(&head).to_ascii_lowercase())
 }
 
 fn call(url: &str, idempotent: Option<bool>) -> Call {
@@ -268,18 +273,15 @@ async fn x19_a_request_on_a_kept_connection_is_sent_once() {
         while let Ok((mut stream, _)) = listener.accept().await {
             // The first request of a connection is answered, the second one is not.
             for answered in [true, false] {
-                let mut head = Vec::new();
-                while !head.ends_with(b"\r\n\r\n{}") {
-                    let Ok(byte) = stream.read_u8().await else { break };
-                    head.push(byte);
-                }
+                request(&mut stream).await?;
                 counted.fetch_add(1, Ordering::SeqCst);
                 if answered {
                     let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\ntrue";
-                    stream.write_all(answer).await.unwrap();
+                    stream.write_all(answer).await?;
                 }
             }
         }
+        Ok::<_, std::io::Error>(())
     });
     let actions = keeping(2, LONG);
     assert_eq!(actions.invoke(call(&url, None)).await, Ok(json!(true)));

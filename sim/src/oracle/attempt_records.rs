@@ -1,5 +1,5 @@
 //! Which arrival belongs to which attempt, by receipt token and `X-Retry-Attempt`; and the acts of
-//! registered functions in each.
+//! registered functions in each, and when its action returned.
 
 use std::collections::BTreeMap;
 

@@ -37,7 +37,7 @@ type Incarnation<'e> = (&'e str, u32, RunId);
 
 /// Judges every attempt that a node started and, in the same incarnation, called off.
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
-    if DEAF.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0)) {
+    if evidence.struck(&DEAF) {
         return;
     }
     let ledger = AttemptRecords::of(evidence);

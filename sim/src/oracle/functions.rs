@@ -27,7 +27,6 @@ pub const NO_HEARTBEAT_ASKED: &str = "no_heartbeat_asked";
 pub const NOT_REGISTERED_THERE: &str = "not_registered_there";
 /// An attempt ran too long without a heartbeat.
 pub const SILENT_TOO_LONG: &str = "silent_too_long";
-
 /// An attempt ran past its timeout.
 pub const RAN_TOO_LONG: &str = "ran_too_long";
 
@@ -65,7 +64,7 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, ledger: &AttemptRe
             }
             let of_task = Task { run, task: task.task, step: task.step, ledger };
             of_task.judge(report, &task.entries);
-            of_task.beats(report, evidence, &task.entries);
+            of_task.timers(report, evidence, &task.entries);
         }
     }
 }
@@ -196,14 +195,14 @@ impl Task<'_> {
         }
     }
 
-    /// A heartbeat is missed exactly where the step demands one and none came.
-    fn beats(&self, report: &mut Report, evidence: &Evidence, entries_of_task: &[Entry<'_>]) {
+    /// A heartbeat is missed exactly where the step demands one and none came, and no attempt runs
+    /// past its timeout.
+    fn timers(&self, report: &mut Report, evidence: &Evidence, entries_of_task: &[Entry<'_>]) {
         let of_action = self.run.workflow.actions().get(&self.step.action);
         let of_action = of_action.and_then(|action| action.heartbeat_timeout);
         let limit = self.step.heartbeat_timeout.or(of_action);
         // While a node is paused, its timers are paused as well.
-        let stood = [FaultKind::Pause, FaultKind::SlowNode];
-        let stood = stood.iter().any(|kind| evidence.strikes.get(kind).is_some_and(|n| *n > 0));
+        let stood = evidence.struck(&[FaultKind::Pause, FaultKind::SlowNode]);
         for entry in entries_of_task {
             match entry.event {
                 Event::AttemptStarted { attempt, timeout: Some(limit), .. } if !stood => {
@@ -222,12 +221,13 @@ impl Task<'_> {
                     let records = self.ledger.function_records(self.run.id, self.task, *attempt);
                     let last = records.iter().rfind(|r| r.did != FunctionEvent::Returned);
                     let (Some(at), Some(last)) = (answered, last) else { continue };
-                    let most = limit.saturating_add(evidence.clock.tolerance(limit));
                     let silent = at.since(last.at);
-                    let right = silent <= most.saturating_add(SLACK);
-                    report.check(right, self.run.id, SILENT_TOO_LONG, || {
-                        format!("no heartbeat for {silent}, {limit} allowed: {}", entry.show())
-                    });
+                    report.check(
+                        silent <= at_most(evidence, limit),
+                        self.run.id,
+                        SILENT_TOO_LONG,
+                        || format!("no heartbeat for {silent}, {limit} allowed: {}", entry.show()),
+                    );
                 }
                 _ => {}
             }
@@ -246,9 +246,13 @@ impl Task<'_> {
         let records = self.ledger.function_records(self.run.id, self.task, attempt);
         let (Some(first), Some(last)) = (records.first(), records.last()) else { return };
         let ran = last.at.since(first.at);
-        let most = limit.saturating_add(evidence.clock.tolerance(limit)).saturating_add(SLACK);
-        report.check(ran <= most, self.run.id, RAN_TOO_LONG, || {
+        report.check(ran <= at_most(evidence, limit), self.run.id, RAN_TOO_LONG, || {
             format!("it ran for {ran}, {limit} allowed: {}", entry.show())
         });
     }
+}
+
+/// How long what a node ends after `limit` may take in true time.
+fn at_most(evidence: &Evidence, limit: Nanos) -> Nanos {
+    limit.saturating_add(evidence.clock.tolerance(limit)).saturating_add(SLACK)
 }

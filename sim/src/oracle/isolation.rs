@@ -1,7 +1,7 @@
 //! Promise 7: isolation. The record of a task follows from its own attempts: a recorded answer was
 //! given to that very attempt, and shows nothing of a sibling.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use retrial::failure::Failure;
 use retrial::net::Url;
@@ -190,7 +190,7 @@ fn failed(
     let (right, reason) = match code.as_str() {
         "NETWORK_ERROR" => {
             let own = arrivals.iter().any(|a| answers::breaks(a.reply.last()));
-            (own || struck(evidence, NETWORK), FAILURE_FROM_NOWHERE)
+            (own || evidence.struck(NETWORK), FAILURE_FROM_NOWHERE)
         }
         "TIMEOUT" => {
             let limits =
@@ -207,7 +207,7 @@ fn failed(
         }
         // A request that a user asks for and that can't be made never arrives.
         "BAD_REQUEST" if evidence.own.is_own => (arrivals.is_empty(), FAILURE_FROM_NOWHERE),
-        "LEASE_LOST" => (struck(evidence, LEASE), FAILURE_FROM_NOWHERE),
+        "LEASE_LOST" => (evidence.struck(LEASE), FAILURE_FROM_NOWHERE),
         _ => {
             answered(report, evidence, task, entry, arrivals);
             let own = says_how_to_read(task)
@@ -269,8 +269,3 @@ const LEASE: &[FaultKind] = &[
     FaultKind::StoreRequestLost,
     FaultKind::StoreAnswerLost,
 ];
-
-fn struck(evidence: &Evidence, kinds: &[FaultKind]) -> bool {
-    let counts: &BTreeMap<FaultKind, u64> = &evidence.strikes;
-    kinds.iter().any(|k| counts.get(k).is_some_and(|n| *n > 0))
-}

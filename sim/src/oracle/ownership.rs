@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use retrial::run::{Event, RunId, Token, Version};
+use retrial::run::{Event, RunId, TaskId, Token, Version};
 use retrial::store::QueueState;
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, tasks};
 use super::{Promise, Report};
-use crate::evidence::{Evidence, FunctionEvent};
+use crate::evidence::{Evidence, FunctionEvent, ObservedEvent};
 use crate::incarnation::Lifespan;
 
 /// An attempt was started twice.
@@ -26,7 +26,6 @@ pub const TOKEN_REUSED: &str = "token_reused";
 pub const LEASE_WITHOUT_START: &str = "lease_without_start";
 /// One attempt reached its endpoint twice.
 pub const SENT_TWICE: &str = "sent_twice";
-
 /// Another node ended a lease that its holder had renewed.
 pub const LEASE_ENDED_EARLY: &str = "lease_ended_early";
 /// A node was shut down in good order, and the outcome of an attempt there was lost.
@@ -68,9 +67,7 @@ pub fn judge(evidence: &Evidence) -> Report {
 /// A lease that has not ended is ended by others only where its holder is dead.
 fn early_ends(report: &mut Report, evidence: &Evidence) {
     for end in &evidence.early_ends {
-        let holder = evidence.observed.iter().find(|observed| {
-            matches!(observed.recorded.event, Event::AttemptStarted { token, .. } if token == end.token)
-        });
+        let holder = holder(evidence, (end.run, end.task), |_, token| token == end.token);
         let Some(holder) = holder else { continue };
         let of_holder =
             |l: &&Lifespan| l.node == holder.node && l.incarnation == holder.incarnation;
@@ -85,7 +82,7 @@ fn early_ends(report: &mut Report, evidence: &Evidence) {
     }
 }
 
-/// A function that returned before its node was shut down in good order has its outcome recorded.
+/// An attempt that returned before its node was shut down in good order has its outcome recorded.
 fn left_behind(
     report: &mut Report,
     evidence: &Evidence,
@@ -94,20 +91,15 @@ fn left_behind(
     entry: &Entry<'_>,
 ) {
     let Event::AttemptFailed { attempt, failure, .. } = entry.event else { return };
+    if failure.code().as_str() != "LEASE_LOST" || evidence.shutdowns.is_empty() {
+        return;
+    }
     let run = task.run.id;
     let records = ledger.function_records(run, task.task, *attempt);
     let returned = records.iter().find(|record| record.did == FunctionEvent::Returned);
     let asked = evidence.asked.get(&(run, Version(entry.number)));
-    let (Some(returned), Some(asked)) = (returned, asked) else { return };
-    if failure.code().as_str() != "LEASE_LOST" || evidence.shutdowns.is_empty() {
-        return;
-    }
-    let started = evidence.observed.iter().find(|observed| {
-        let event = &observed.recorded.event;
-        observed.run == run
-            && matches!(event, Event::AttemptStarted { task: t, attempt: n, .. } if (*t, n) == (task.task, attempt))
-    });
-    let Some(holder) = started else { return };
+    let holder = holder(evidence, (run, task.task), |n, _| n == *attempt);
+    let (Some(returned), Some(asked), Some(holder)) = (returned, asked, holder) else { return };
     let left = evidence.shutdowns.iter().any(|s| {
         s.node == holder.node
             && s.incarnation == holder.incarnation
@@ -115,6 +107,21 @@ fn left_behind(
             && s.at < *asked
     });
     report.check(!left, run, LEFT_BEHIND, || entry.show());
+}
+
+/// The start of the attempt that `is_it` knows by its number and token, as the node that made it told
+/// it.
+fn holder(
+    evidence: &Evidence,
+    place: (RunId, TaskId),
+    is_it: impl Fn(u32, Token) -> bool,
+) -> Option<&ObservedEvent> {
+    evidence.observed.iter().find(|observed| match observed.recorded.event {
+        Event::AttemptStarted { task, attempt, token, .. } => {
+            (observed.run, task) == place && is_it(attempt, token)
+        }
+        _ => false,
+    })
 }
 
 fn unique(

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use madsim::time::sleep;
+use retrial::engine::Config;
 use retrial::policy::Functions;
 use retrial::time::Nanos;
 use retrial::workflow::Workflow;
@@ -27,8 +28,9 @@ use crate::workload;
 /// and cancelled attempts stop.
 const SETTLE: Nanos = Nanos::from_secs(5);
 
-/// A shutdown that took less than this, where the engine has ten seconds, was not cut short.
-const PATIENCE: Nanos = Nanos::from_secs(5);
+/// A shutdown that ended so long before the engine's grace was over was not cut short, however the
+/// node's clock drifts.
+const MARGIN: Nanos = Nanos::from_secs(5);
 
 /// Runs a scenario to its end and collects the evidence.
 pub(super) async fn run(
@@ -118,8 +120,8 @@ fn shutdown(fault: Fault, nodes: &Nodes, observed: &Observations) {
         let asked = order_queue.open().is_some_and(|c| c.try_send(Order::Shutdown(reply)).is_ok());
         if asked && done.await.is_ok() {
             let at = true_now();
-            // Where it took as long as it may, attempts may have been cut off. Its clock may drift.
-            if at.since(asked_at) < PATIENCE {
+            let grace = Config::default().grace;
+            if at.since(asked_at) < grace.saturating_sub(MARGIN) {
                 lock(&shutdowns).push(Shutdown { node: name, incarnation, at });
             }
             node.leave_and_return(fault.lasts).await;

@@ -20,8 +20,9 @@ pub(super) struct Changes {
 
 impl Changes {
     pub(super) fn of(commit: &Commit) -> Self {
-        let token = |fence: &Fence| match *fence {
-            Fence::Held { task, token } | Fence::Lapsed { task, token } => (task, token),
+        let token = |fence: &Fence| {
+            let (Fence::Held { task, token } | Fence::Lapsed { task, token }) = *fence;
+            (task, token)
         };
         // A lease that needs heartbeats may end earlier than its renewals say.
         let begins = commit.queue.iter().filter_map(|change| match change {
