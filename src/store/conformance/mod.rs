@@ -89,6 +89,7 @@ pub fn cases() -> Vec<Case> {
         queue::leases_of_active_runs_are_told_by_run_and_task,
         queue::a_lapsed_fence_wants_a_lapsed_lease,
         queue::renewing_extends_but_never_past_the_deadline,
+        queue::renewing_past_the_deadline_is_lost,
         queue::renewing_with_a_stale_token_is_lost,
         queue::nothing_is_claimed_before_it_is_due,
         queue::a_removed_task_is_gone,

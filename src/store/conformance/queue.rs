@@ -170,13 +170,12 @@ pub(super) async fn a_lapsed_fence_wants_a_lapsed_lease(mut b: Bench<'_>) -> Hel
 
 pub(super) async fn renewing_extends_but_never_past_the_deadline(mut b: Bench<'_>) -> Held {
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
-    let limit = Nanos::from_millis(200);
-    let (token, at) = b.start(SOON, Some(limit)).await?;
+    let (token, at) = b.start(SOON, Some(LONG)).await?;
     b.sleep(SOON).await;
     same!(b.expired().await?.tasks.len(), 1);
     // Nobody took the lease away, so its holder may have it back.
-    same!(b.renew(token, LONG).await?, Renewal::Held);
-    let deadline = at.after(limit);
+    same!(b.renew(token, Nanos::new(2 * LONG.get())).await?, Renewal::Held);
+    let deadline = at.after(LONG);
     let until = |rows: &[QueueRow]| match rows[0].state {
         QueueState::Leased { until, .. } => Some(until),
         QueueState::Due { .. } => None,
@@ -187,7 +186,13 @@ pub(super) async fn renewing_extends_but_never_past_the_deadline(mut b: Bench<'_
     same!(until(&b.rows(1).await?), Some(deadline));
     let expired = b.expired().await?;
     same!((expired.tasks, expired.next), (vec![], Some(deadline)));
-    b.sleep(limit).await;
+    Ok(())
+}
+
+pub(super) async fn renewing_past_the_deadline_is_lost(mut b: Bench<'_>) -> Held {
+    b.add(1, vec![due(0, Nanos::ZERO)]).await?;
+    let (token, _) = b.start(LONG, Some(SOON)).await?;
+    b.sleep(SOON).await;
     same!(b.renew(token, LONG).await?, Renewal::Lost);
     let lapses: Vec<_> = b.expired().await?.tasks.iter().map(|t| t.lapse).collect();
     same!(lapses, vec![Lapse::Deadline]);
