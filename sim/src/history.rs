@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use retrial::time::Nanos;
+use serde_json::Value;
 
 use crate::scenario::Scenario;
 use crate::trace::{Kind, Line};
@@ -36,6 +37,16 @@ impl History {
         text
     }
 
+    /// One entry, counted from 1, in a short line: of an event what it is and what it is about.
+    #[must_use]
+    pub fn entry(&self, number: u64) -> Option<String> {
+        let place = usize::try_from(number).ok()?.checked_sub(1)?;
+        let line = self.lines.get(place)?;
+        let (mut text, short) = (String::new(), shortened(&line.text));
+        write(&mut text, &Line { text: short, ..line.clone() });
+        Some(text.trim_end().to_owned())
+    }
+
     /// The same, each line after the head of the fingerprint so far: two histories that differ in
     /// anything differ here.
     #[must_use]
@@ -47,6 +58,22 @@ impl History {
         }
         text
     }
+}
+
+/// The most characters of an entry that are shown in a short line.
+const SHORT: usize = 100;
+
+/// The text of an entry without most of what an event in JSON says.
+pub(crate) fn shortened(text: &str) -> String {
+    let Ok(Value::Object(event)) = serde_json::from_str(text) else {
+        return text.chars().take(SHORT).collect();
+    };
+    let part = |name: &str| match event.get(name)? {
+        Value::String(text) if name == "event" => Some(text.clone()),
+        value => Some(format!("{name} {value}")),
+    };
+    let parts = ["event", "step", "item", "attempt", "code", "run"].into_iter().filter_map(part);
+    parts.collect::<Vec<_>>().join(" ")
 }
 
 fn write(text: &mut String, line: &Line) {

@@ -23,6 +23,7 @@ mod sync;
 /// The rooms that users do not see.
 #[path = ""]
 mod rooms {
+    pub mod blame;
     pub mod capsule;
     pub mod clock;
     pub mod crash_points;

@@ -72,6 +72,9 @@ pub struct SeedReport {
     pub breaches: Vec<Breach>,
     /// The running hash over everything that happened.
     pub fingerprint: String,
+    /// Its first 64 bits at the scenario's fork; none where the history did not come to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork_mark: Option<u64>,
     /// Simulated time.
     pub simulated: Nanos,
     /// Runs that ended.
@@ -105,6 +108,7 @@ impl SeedReport {
             verdict,
             breaches: vec![breach],
             fingerprint: String::new(),
+            fork_mark: None,
             simulated: Nanos::ZERO,
             runs: 0,
             attempts: 0,

@@ -20,6 +20,8 @@ pub use interventions::{
 pub use reply::{Reply, RetryAfter};
 pub use user::{UserPart, UserStrike};
 
+pub use crate::trace::Fork;
+
 use crate::fault::FaultKind;
 use crate::runtime::Priorities;
 
@@ -89,6 +91,9 @@ pub struct Scenario {
     /// The part that a user's check brings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub own: Option<UserPart>,
+    /// Where chance begins anew; nowhere where absent, as in all that is drawn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fork: Option<Fork>,
 }
 
 fn yes() -> bool {

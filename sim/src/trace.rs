@@ -4,7 +4,10 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use madsim::time::TimeHandle;
+use retrial::run::mix;
 use retrial::time::Mono;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// The kind of a history entry.
@@ -52,6 +55,18 @@ pub struct Line {
     pub mark: u64,
 }
 
+/// A place in a history after which the world's chance is another one: which task is polled next, what
+/// nodes draw, how long disk and network take, what endpoints reply and what functions do. All before
+/// it happens as without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fork {
+    /// After so many entries of the history.
+    pub after: u64,
+    /// From which everything after it is drawn.
+    pub chance: u64,
+}
+
 /// The fingerprint of everything recorded so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint([u8; 32]);
@@ -68,6 +83,23 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
+impl Inner {
+    /// The head of the fingerprint.
+    fn mark(&self) -> u64 {
+        self.chain[..8].iter().fold(0, |mark, byte| mark << 8 | u64::from(*byte))
+    }
+
+    fn come_to_fork(&mut self) {
+        let Some(fork) = self.fork.filter(|fork| fork.after == self.count) else { return };
+        self.fork_mark = Some(self.mark());
+        // What is dropped after the world's end may still be recorded.
+        if TimeHandle::try_current().is_some() {
+            // madsim draws from one stream: whoever skips some of it gets another.
+            (0..=fork.chance % 1_000).for_each(|_| _ = madsim::rand::random::<u64>());
+        }
+    }
+}
+
 /// The recorder of one seed. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Trace(Arc<Mutex<Inner>>);
@@ -77,6 +109,9 @@ struct Inner {
     chain: [u8; 32],
     count: u64,
     lines: Option<Vec<Line>>,
+    fork: Option<Fork>,
+    /// The head of the fingerprint at the fork, once the history has come to it.
+    fork_mark: Option<u64>,
 }
 
 impl Trace {
@@ -84,7 +119,13 @@ impl Trace {
     #[must_use]
     pub fn new(keep: bool) -> Self {
         let lines = keep.then(Vec::new);
-        Self(Arc::new(Mutex::new(Inner { chain: [0; 32], count: 0, lines })))
+        Self(Arc::new(Mutex::new(Inner {
+            chain: [0; 32],
+            count: 0,
+            lines,
+            fork: None,
+            fork_mark: None,
+        })))
     }
 
     /// Records that `text` happened at `lane` at true time `at`. `detail` is hashed but not shown:
@@ -99,14 +140,40 @@ impl Trace {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        let chain: [u8; 32] = hash.finalize().into();
-        inner.chain = chain;
+        inner.chain = hash.finalize().into();
         inner.count += 1;
+        let mark = inner.mark();
         if let Some(lines) = &mut inner.lines {
-            let mark = chain[..8].iter().fold(0, |mark, byte| mark << 8 | u64::from(*byte));
             let (lane, text) = (lane.to_owned(), text.to_owned());
             lines.push(Line { at, lane, kind, text, mark });
         }
+        inner.come_to_fork();
+    }
+
+    /// Lets chance begin anew at `fork`. To be called in the world, before anything is recorded.
+    pub(crate) fn fork_at(&self, fork: Option<Fork>) {
+        let mut inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.fork = fork;
+        inner.come_to_fork();
+    }
+
+    /// The chance that everything depends on from now on; none before the fork.
+    #[must_use]
+    pub(crate) fn fork_chance(&self) -> Option<u64> {
+        let inner = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.fork.filter(|_| inner.fork_mark.is_some()).map(|fork| fork.chance)
+    }
+
+    /// `drawn`, and after the fork another number in its place.
+    #[must_use]
+    pub(crate) fn redraw(&self, drawn: u64) -> u64 {
+        self.fork_chance().map_or(drawn, |chance| mix(drawn ^ mix(chance)))
+    }
+
+    /// The head of the fingerprint at the fork; none where the history did not come to it.
+    #[must_use]
+    pub fn fork_mark(&self) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).fork_mark
     }
 
     /// The fingerprint so far.

@@ -4,6 +4,7 @@
 //! world or what is judged. To add a command, write a module with its function and add a variant to
 //! [`Command`].
 
+mod blame;
 mod capsules;
 mod crash_points;
 mod disk_states;
@@ -58,6 +59,10 @@ enum Command {
     /// Shrinks a failing seed or capsule and writes the result as a capsule, a test and an HTML page.
     /// Exit 0: written. 2: nothing fails, bad usage or input.
     Shrink(Shrink),
+    /// Finds the entry of a history after which its failure is certain: runs worlds that are alike up to an
+    /// entry, and counts how many of them fail for the same cause. Exit 0: found. 2: nothing fails, bad
+    /// usage or input.
+    Blame(blame::Blame),
     /// Writes an HTML page of a seed or a capsule, failing or not: a timeline and the broken promises.
     /// Exit 0: written. 2: bad usage or input.
     Report(Report),
@@ -211,6 +216,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Run(run) => sweep(&run),
         Command::Repro { what, scenario, more } => repro(&what, scenario.as_deref(), more),
         Command::Shrink(asked) => capsules::shrink(&asked),
+        Command::Blame(asked) => blame::blame(&asked),
         Command::Report(asked) => capsules::report(&asked),
         Command::Verify(asked) => verify(&asked),
         Command::CrashPoints(asked) => crash_points::crash(&asked),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::runtime::mix;
 use crate::scenario::{Reply, Scenario};
 
 /// The answers of one endpoint, by path. A path without a route is answered with 404.
@@ -79,6 +80,29 @@ impl Route {
         let script = self.scripts.get(token % self.scripts.len().max(1));
         let listed = script.zip(usize::try_from(arrival).ok()).and_then(|(s, n)| s.get(n));
         listed.unwrap_or(&self.then)
+    }
+
+    /// The same, or what is drawn of `fork`: the world's chance after its fork, if it has come to it.
+    #[must_use]
+    pub fn chosen(&self, fork: Option<u64>, token: usize, arrival: u64) -> Reply {
+        match fork {
+            None => self.reply(token, arrival).clone(),
+            Some(chance) => self.redrawn(mix(mix(chance, token as u64), arrival)),
+        }
+    }
+
+    /// The reply to a request after the world's fork: as good as once healed, or else any of the
+    /// scripts', or a failure that all of them may give.
+    fn redrawn(&self, chance: u64) -> Reply {
+        let failure = Reply::Status { code: 503, retry_after: None, body: "redrawn".to_owned() };
+        let mut others: Vec<_> = self.scripts.iter().flatten().chain([&failure]).cloned().collect();
+        match chance % 2 {
+            0 => self.healed(),
+            _ => {
+                let nth = usize::try_from((chance >> 1) % others.len() as u64).unwrap_or(0);
+                others.swap_remove(nth)
+            }
+        }
     }
 
     /// The reply once healed: the last one where that is a success, else a plain success.

@@ -223,8 +223,9 @@ impl Endpoint {
         let key = host.unwrap_or(path);
         let (place, arrival) = self.arrival(key, token.as_deref().unwrap_or_default());
         let route = self.route(key);
-        let reply =
-            if self.is_healed() { route.healed() } else { route.reply(place, arrival).clone() };
+        let fork = self.0.trace.fork_chance();
+        let healed = self.is_healed();
+        let reply = if healed { route.healed() } else { route.chosen(fork, place, arrival) };
         let of = host.unwrap_or_default();
         let asks = format!("{connection} asks {of}{path}, arrival {arrival}");
         self.record(Kind::Message, &asks, &body);

@@ -342,7 +342,7 @@ impl Net {
         position: u64,
         percent: u8,
     ) -> Nanos {
-        let mut chance = conn.chance(self.0.seed, direction, position);
+        let mut chance = conn.chance(self.0.trace.redraw(self.0.seed), direction, position);
         let (mut late, mut wait) = (Nanos::ZERO, RESEND);
         // A sender gives up some time; no piece is lost more often than this.
         for _ in 0..6 {
@@ -358,12 +358,13 @@ impl Net {
 
     /// The most bytes that one call may move.
     pub(super) fn step(&self, conn: &Conn, direction: Direction, position: u64) -> usize {
-        if self.0.plan.short { conn.step(self.0.seed, direction, position) } else { usize::MAX }
+        let seed = self.0.trace.redraw(self.0.seed);
+        if self.0.plan.short { conn.step(seed, direction, position) } else { usize::MAX }
     }
 
     /// Chance of the `number`-th connection's own.
     pub(super) fn draw(&self, number: u64) -> u64 {
-        mix(self.0.seed ^ mix(number))
+        mix(self.0.trace.redraw(self.0.seed) ^ mix(number))
     }
 
     /// Notified when the network heals.

@@ -17,12 +17,13 @@ mod write;
 use retrial::time::{Mono, Nanos};
 
 pub use model::{
-    Bar, BarEnd, BarKind, Detail, EventAt, Finding, Lane, LaneKind, Line, Mark, MarkKind, Page,
-    Run, Span, SpanKind, Strikes,
+    Bar, BarEnd, BarKind, Curve, Detail, Entry, EventAt, Finding, Lane, LaneKind, Line, Mark,
+    MarkKind, Page, Run, Span, SpanKind, Strikes,
 };
 
+use crate::blame::Blame;
 use crate::evidence::{Bound, Evidence};
-use crate::history::History;
+use crate::history::{History, shortened};
 use crate::oracle::{Promise, termination};
 use crate::report::{Breach, SeedReport};
 use crate::scenario::Scenario;
@@ -70,10 +71,23 @@ impl Page {
             spans,
             marks,
             findings,
+            blame: None,
             strikes: strikes(report),
             scenario: mask.text(&serde_json::to_string_pretty(scenario).unwrap_or_default()),
         }
     }
+}
+
+/// The curve of `blame`, for the page of the same world.
+#[must_use]
+pub fn curve(blame: &Blame, history: &History, secrets: &[String]) -> Curve {
+    let mask = Mask::new(secrets);
+    let entry = blame.entry.and_then(|number| {
+        let line = history.lines().get(usize::try_from(number).ok()?.checked_sub(1)?)?;
+        let name = format!("{}: {}", mask.text(&line.lane), shortened(&mask.text(&line.text)));
+        Some(Entry { number, at: exact(line.at), name })
+    });
+    Curve { points: blame.curve.clone(), entry }
 }
 
 /// A time as the page holds it.

@@ -5,6 +5,7 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
+use crate::blame::Likelihood;
 use crate::fault::FaultKind;
 use crate::trace::Kind;
 
@@ -33,6 +34,9 @@ pub struct Page {
     pub marks: Vec<Mark>,
     /// The broken promises.
     pub findings: Vec<Finding>,
+    /// How likely the failure became, where that was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blame: Option<Curve>,
     /// The kinds of faults that were drawn.
     pub strikes: Vec<Strikes>,
     /// The scenario's JSON.
@@ -264,4 +268,24 @@ pub struct Strikes {
     pub drawn: u64,
     /// How often it struck.
     pub struck: u64,
+}
+
+/// How often worlds failed that were alike up to an entry of the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Curve {
+    /// By the number of entries.
+    pub points: Vec<Likelihood>,
+    /// The entry after which the failure is certain; none if it is from the start on.
+    pub entry: Option<Entry>,
+}
+
+/// An entry of the history.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Entry {
+    /// Its number, from 1.
+    pub number: u64,
+    /// When.
+    pub at: u64,
+    /// Its lane and its text.
+    pub name: String,
 }

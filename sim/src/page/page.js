@@ -393,6 +393,34 @@ function oneFinding({ text, proof }) {
   return [el("p", { class: "found" }, text), ...proofs];
 }
 
+// The share of worlds that fail, by how many entries of the history they have in common.
+function showBlame() {
+  if (!page.blame) return;
+  const { points, entry } = page.blame;
+  const [wide, high, left, top] = [720, 150, 44, 10];
+  const most = Math.max(points.at(-1).after, 1);
+  const x = (after) => left + (after / most) * (wide - left - 10);
+  const y = (rate) => top + (1 - rate) * high;
+  const rate = ({ failing, of }) => failing / Math.max(of, 1);
+  const line = (x1, y1, x2, y2, kind) => shape("line", { x1, y1, x2, y2, class: kind });
+  const word = (at, height, anchor, text) => shape("text", { x: at, y: height, "text-anchor": anchor }, text);
+  const chart = shape("svg", { viewBox: `0 0 ${wide} ${high + top + 24}`, role: "img", "aria-label": "How likely the failure is, by entries of the history" },
+    ...[0, 0.5, 1].flatMap((share) => [line(left, y(share), wide - 10, y(share), "axis"), word(left - 6, y(share) + 4, "end", `${share * 100} %`)]),
+    word(left, high + top + 18, "start", "the start"), word(wide - 10, high + top + 18, "end", `entry ${most}`),
+    shape("polyline", { points: points.map((point) => `${x(point.after)},${y(rate(point))}`).join(" ") }),
+    ...points.map((point) => shape("circle", { cx: x(point.after), cy: y(rate(point)), r: 3 },
+      shape("title", {}, `after entry ${point.after}, ${moment(point.at)}: ${point.failing} of ${point.of} fail`))));
+  const parts = [el("h2", {}, "What made it certain"), chart];
+  if (entry) {
+    chart.append(line(x(entry.number), top, x(entry.number), high + top, "entry"));
+    const go = el("button", { type: "button", class: "goto" }, "Show this time");
+    go.addEventListener("click", () => show(entry.at - page.until / 40, entry.at + page.until / 40));
+    parts.push(el("p", {}, `After entry ${entry.number}, at ${moment(entry.at)}: `, el("strong", {}, entry.name)), go);
+  } else parts.push(el("p", {}, "From the start on: it fails whatever is drawn."));
+  $("blame").replaceChildren(...parts);
+  $("blame").hidden = false;
+}
+
 function setShown(kind, on) {
   isShown[kind] = on;
   $(`kind-${kind}`).checked = on;
@@ -415,6 +443,7 @@ function swatch(kind) {
 function build() {
   $("facts").append(...page.facts.map(({ name, value }) => el("div", {}, el("dt", {}, name), el("dd", {}, value))));
   showFindings();
+  showBlame();
   for (const { kind, name, on } of KINDS) {
     const number = items.filter((item) => item.kind === kind).length;
     const box = el("input", { type: "checkbox", id: `kind-${kind}` });

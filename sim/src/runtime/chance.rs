@@ -16,14 +16,6 @@ impl SplitMix64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         finish(self.0)
     }
-
-    /// The next number from 0 to `most`, both included. Not quite even for a `most` near 2^64.
-    pub fn up_to(&mut self, most: u64) -> u64 {
-        match most.checked_add(1) {
-            Some(n) => self.draw() % n,
-            None => self.draw(),
-        }
-    }
 }
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -125,6 +125,11 @@ impl SimRuntime {
         self.0.live.clone()
     }
 
+    /// `drawn`, and after the world's fork another number in its place.
+    pub(crate) fn redraw(&self, drawn: u64) -> u64 {
+        self.0.records.trace.redraw(drawn)
+    }
+
     fn strike_once(&self, struck: &AtomicBool, kind: FaultKind) {
         if !struck.swap(true, Ordering::SeqCst) {
             self.0.records.strikes.strike(kind);
@@ -142,7 +147,8 @@ impl SimRuntime {
     /// forecast before, the rest after. So a crash or a cancel can fall on either side of it.
     async fn work<T>(&self, work: impl FnOnce() -> T) -> T {
         let disk_latency = &self.0.disk_latency;
-        let early = lock(&self.0.latency).up_to(disk_latency.forecast().get());
+        let drawn = self.redraw(lock(&self.0.latency).draw());
+        let early = drawn % disk_latency.forecast().get().saturating_add(1);
         self.pass(disk_latency.take().saturating_add(Nanos::new(early))).await;
         let done = work();
         self.pass(disk_latency.settle().saturating_sub(Nanos::new(early))).await;
@@ -170,7 +176,7 @@ impl Runtime for SimRuntime {
     }
 
     fn random(&self) -> u64 {
-        lock(&self.0.chance).draw()
+        self.redraw(lock(&self.0.chance).draw())
     }
 
     /// A time that has passed gives way once, so that a loop of such sleeps can be seen and ended.

@@ -152,6 +152,7 @@ pub fn draw(seed: u64) -> Scenario {
         secrets: swarm.secrets,
         priorities: priorities(seed),
         own: None,
+        fork: None,
     }
 }
 

@@ -191,6 +191,7 @@ impl UserPlan {
             secrets: swarm.secrets.clone(),
             priorities: super::priorities(seed),
             own: None,
+            fork: None,
         }
     }
 

@@ -40,6 +40,7 @@ pub(super) async fn run(
     bound: Bound,
     records: &Records,
 ) -> Evidence {
+    records.trace.fork_at(scenario.fork);
     let observed = Observations::default();
     let _spans = spans::record_spans(&observed.outputs);
     if scenario.faults.iter().any(|fault| fault.kind == FaultKind::BitRot) {

@@ -13,7 +13,7 @@ use retrial::action::{
 use retrial::failure::Failure;
 use retrial::run::{RunId, TaskId};
 use retrial::runtime::Runtime as _;
-use retrial::time::Timestamp;
+use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Action, Endpoint, Target};
 use serde_json::json;
 
@@ -29,6 +29,10 @@ use crate::workload::{self, Draw};
 
 /// The record of all functions of a world.
 pub(super) type FunctionRecords = Arc<Mutex<Vec<FunctionRecord>>>;
+
+/// The longest timeout that a function outlives now and then, and by how much.
+const LONGEST: Nanos = Nanos::from_secs(3);
+const OVERTIME: Nanos = Nanos::from_secs(5);
 
 /// When each attempt was dispatched, by its receipt and number.
 type Dispatched = Arc<Mutex<BTreeMap<(u128, u32), Timestamp>>>;
@@ -99,8 +103,8 @@ impl SimActions {
             registry
                 .action(&name)
                 .precondition(move |context: Context| {
-                    before.note(&context, FunctionEvent::Checked);
-                    std::future::ready(Ok::<_, Failure>(()))
+                    let function = before.clone();
+                    async move { function.check(&context).await }
                 })
                 .run(move |context: Context| {
                     let function = after.clone();
@@ -158,23 +162,65 @@ impl DrawnFunction {
         self.log.note(context.run(), context.task(), context.attempt(), did);
     }
 
-    async fn work(&self, context: Context) -> Outcome {
+    /// Its precondition, which now and then takes its time: it may be called off while it looks.
+    async fn check(&self, context: &Context) -> Result<(), Failure> {
+        self.note(context, FunctionEvent::Checked);
+        let mut draw = self.draw(context, "check");
+        if draw.chance(30) {
+            self.wait(draw.millis(1, 150)).await;
+        }
+        Ok(())
+    }
+
+    /// Beats until its time is over and beyond, as a function does that looks at no clock.
+    async fn dawdle(
+        &self,
+        context: &Context,
+        done: &mut u64,
+        timeout: Nanos,
+    ) -> Result<(), Failure> {
+        let end = self.runtime.now().after(timeout).after(OVERTIME);
+        while self.runtime.now() < end {
+            self.wait(Nanos::from_millis(100)).await;
+            self.beat(context, done)?;
+        }
+        Ok(())
+    }
+
+    fn beat(&self, context: &Context, done: &mut u64) -> Result<(), Failure> {
+        *done += 1;
+        self.note(context, FunctionEvent::Beat(*done));
+        context.heartbeat(*done)
+    }
+
+    async fn wait(&self, by: Nanos) {
+        self.runtime.sleep_until(self.runtime.now().after(by)).await;
+    }
+
+    fn draw(&self, context: &Context, topic: &str) -> Draw {
         let (seed, attempt) = (context.receipt_token(), context.attempt());
-        let mut draw = Draw::new(seed.as_u64_pair().0, &format!("attempt {attempt}"));
+        Draw::new(self.runtime.redraw(seed.as_u64_pair().0), &format!("{topic} {attempt}"))
+    }
+
+    async fn work(&self, context: Context) -> Outcome {
+        let mut draw = self.draw(&context, "attempt");
         let seen: Option<u64> = context.progress()?;
         self.note(&context, FunctionEvent::Began(seen));
         let mut done = seen.unwrap_or(0);
+        let timeout = context.timeout().filter(|t| *t <= LONGEST && context.attempt() == 1);
+        if let Some(timeout) = timeout
+            && self.draw(&context, "dawdle").chance(10)
+        {
+            self.dawdle(&context, &mut done, timeout).await?;
+        }
         for _ in 0..draw.small(0, 3) {
-            let wait = draw.millis(1, 400);
-            self.runtime.sleep_until(self.runtime.now().after(wait)).await;
+            self.wait(draw.millis(1, 400)).await;
             if draw.chance(40) {
                 let cost = draw.below(1_000_000);
                 self.note(&context, FunctionEvent::TaskTime(cost));
                 context.report_cost(cost);
             }
-            done += 1;
-            self.note(&context, FunctionEvent::Beat(done));
-            context.heartbeat(done)?;
+            self.beat(&context, &mut done)?;
         }
         // An answer that looks like an exception is none here.
         self.http.invoke(self.call(&context)).await.map(|answer| json!({"answer": answer}))

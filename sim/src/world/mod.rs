@@ -121,7 +121,9 @@ pub(crate) fn run_with_code(
     };
     let struck = records.strikes.counts();
     let fingerprint = records.trace.fingerprint().to_string();
-    ScenarioRun { report: SeedReport { drawn, struck, fingerprint, ..report }, history, evidence }
+    let fork_mark = records.trace.fork_mark();
+    let report = SeedReport { drawn, struck, fingerprint, fork_mark, ..report };
+    ScenarioRun { report, history, evidence }
 }
 
 fn counted(scenario: &Scenario) -> BTreeMap<crate::fault::FaultKind, u64> {
@@ -178,6 +180,7 @@ fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> Seed
         verdict,
         breaches: found.chain(harness).collect(),
         fingerprint: String::new(),
+        fork_mark: None,
         simulated: Nanos::new(ended.as_nanos()),
         runs: evidence.runs.iter().filter(|r| has_ended(&r.events)).count() as u64,
         attempts: events().filter(|e| matches!(e, Event::AttemptStarted { .. })).count() as u64,

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use retrial_sim::unstable::blame::Blame;
 use retrial_sim::unstable::capsule::{Capsule, NothingFails};
 use retrial_sim::unstable::report::SeedReport;
 use retrial_sim::unstable::scenario::Scenario;
@@ -110,6 +111,38 @@ fn a_report_is_written_of_a_seed_and_of_a_capsule() {
         let page = std::fs::read_to_string(folder.path().join(format!("out/{name}.html"))).unwrap();
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"), "{name}");
     }
+}
+
+/// What made it likely, by the command line alone.
+#[test]
+fn a_failure_is_blamed_on_an_entry_of_its_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |s: &Scenario| Ok::<SeedReport, NothingFails>(run_scenario(s.clone(), false).0);
+    // A secret that only a retry shows.
+    let retries = |seed| Scenario { secrets: vec!["retry_scheduled".to_owned()], ..draw(seed) };
+    let capsule = (0..).find_map(|seed| Capsule::pack(retries(seed), 200, run).ok()).unwrap();
+    std::fs::write(folder.path().join("c.json"), serde_json::to_string(&capsule).unwrap()).unwrap();
+    let blame = |what: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
+        let asked = ["blame", what, "--samples", "8", "--json", "b.json", "--into", "out"];
+        let ran = command.current_dir(folder.path()).args(asked).output().unwrap();
+        (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
+    };
+    let (code, said) = blame("c.json");
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with("silence (secret_shown)\n"), "{said}");
+    let blamed = said.lines().find(|line| line.starts_with('>')).unwrap_or_default();
+    let causes = ["FAULT", "cost_reported", "attempt_failed", "retry_scheduled"];
+    assert!(causes.iter().any(|cause| blamed.contains(cause)), "{said}");
+    let found: Blame =
+        serde_json::from_slice(&std::fs::read(folder.path().join("b.json")).unwrap()).unwrap();
+    let likely = format!("certain after entry {}\n", found.entry.unwrap());
+    assert!(said.contains(&likely) && found.curve[0].rate() < 0.95, "{said}");
+    let page = folder.path().join(format!("out/{}_blame.html", capsule.name()));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(r#""blame":{"points":[{"after":0,"#));
+    assert!(!page.contains("retry_scheduled"), "the page shows no secret");
+    assert_eq!(blame("3").0, 2, "nothing fails");
 }
 
 #[test]

@@ -64,6 +64,7 @@ fn scenario() -> Scenario {
         secrets: vec![],
         priorities: None,
         own: None,
+        fork: None,
     }
 }
 

@@ -7,6 +7,7 @@
     reason = "a failing test panics; outside every simulated path"
 )]
 
+mod blame;
 mod capsules;
 mod cli_errors;
 mod cli_run;

@@ -56,6 +56,7 @@ const SIM_ROOMS: Order = &[
     &["world"],
     &["crash_points"],
     &["capsule"],
+    &["blame"],
     &["page"],
     &["check"],
     &["cli"],

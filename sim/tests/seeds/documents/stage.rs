@@ -70,6 +70,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         secrets: vec![],
         priorities: None,
         own: None,
+        fork: None,
     };
     let lived = run_with_evidence(scenario, false);
     assert_eq!(lived.report.verdict, Verdict::Held, "{:#?}", lived.report.breaches);

@@ -86,6 +86,7 @@ pub(crate) fn scenario() -> Scenario {
         heal_at: at(6_000),
         endpoints_heal: true,
         own: Default::default(),
+        fork: None,
         secrets: vec![SECRET.to_owned()],
     }
 }
