@@ -79,7 +79,7 @@ impl Blame {
     }
 }
 
-/// How many worlds are tried at one place while the entry is sought; so many times that around it.
+/// How many worlds are tried at one place of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
     /// While it is sought.
