@@ -83,15 +83,15 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-impl Inner {
-    /// The head of the fingerprint.
-    fn mark(&self) -> u64 {
-        self.chain[..8].iter().fold(0, |mark, byte| mark << 8 | u64::from(*byte))
-    }
+/// The head of a fingerprint.
+fn head(chain: &[u8; 32]) -> u64 {
+    chain[..8].iter().fold(0, |head, byte| head << 8 | u64::from(*byte))
+}
 
+impl Inner {
     fn come_to_fork(&mut self) {
         let Some(fork) = self.fork.filter(|fork| fork.after == self.count) else { return };
-        self.fork_mark = Some(self.mark());
+        self.fork_mark = Some(head(&self.chain));
         // What is dropped after the world's end may still be recorded.
         if TimeHandle::try_current().is_some() {
             // madsim draws from one stream: whoever skips some of it gets another.
@@ -140,12 +140,12 @@ impl Trace {
             hash.update((part.len() as u64).to_be_bytes());
             hash.update(part);
         }
-        inner.chain = hash.finalize().into();
+        let chain = hash.finalize().into();
+        inner.chain = chain;
         inner.count += 1;
-        let mark = inner.mark();
         if let Some(lines) = &mut inner.lines {
             let (lane, text) = (lane.to_owned(), text.to_owned());
-            lines.push(Line { at, lane, kind, text, mark });
+            lines.push(Line { at, lane, kind, text, mark: head(&chain) });
         }
         inner.come_to_fork();
     }

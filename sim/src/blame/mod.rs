@@ -82,7 +82,7 @@ impl Blame {
 /// How many worlds are tried at one place of the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
-    /// While it is sought.
+    /// While the entry is sought.
     pub coarse: u64,
     /// In its neighbourhood.
     pub fine: u64,
@@ -120,15 +120,16 @@ pub fn blame<E>(
     let (curve, asked) = (BTreeMap::new(), BTreeMap::new());
     let mut search = Search { lines, cause, variations, run, curve, asked };
     let coarse = samples.coarse;
+    let later = &places[1..];
     for nth in 0..=PLACES {
-        search.at(places[nth * (places.len() - 1) / PLACES], coarse)?;
+        search.at(places[nth * later.len() / PLACES], coarse)?;
     }
-    let entry = match search.at(0, coarse)?.is_certain() || places.len() == 1 {
+    let entry = match search.at(0, coarse)?.is_certain() || later.is_empty() {
         true => None,
         false => {
-            let guess = search.first_certain(&places[1..], coarse)?;
-            let near = guess.saturating_sub(NEIGHBOURS)..(guess + NEIGHBOURS).min(places.len() - 1);
-            search.first_certain_of_all(&places[1..][near], samples.fine)?
+            let guess = search.first_certain(later, coarse)?;
+            let near = guess.saturating_sub(NEIGHBOURS)..(guess + NEIGHBOURS).min(later.len());
+            search.first_certain_of_all(&later[near], samples.fine)?
         }
     };
     let curve: Vec<Likelihood> = search.curve.into_values().collect();

@@ -3,7 +3,6 @@
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Args;
 use retrial_sim::unstable::blame::{self, Samples};
@@ -14,9 +13,6 @@ use retrial_sim::unstable::world;
 
 use super::output::print;
 use super::{capsules, progress};
-
-/// The real seconds after which one world is called stuck.
-const WATCHDOG: Duration = Duration::from_secs(20);
 
 #[derive(Args)]
 pub(crate) struct Blame {
@@ -42,7 +38,8 @@ pub(crate) struct Blame {
 /// Finds the entry, prints the counts around it and writes the page.
 pub(crate) fn blame(asked: &Blame) -> Result<ExitCode, Box<dyn Error>> {
     let (scenario, capsule) = capsules::scenario_of(&asked.what, asked.scenario.as_deref())?;
-    let sweep = Sweep::new(std::env::current_exe()?, asked.jobs.unwrap_or_else(cores), WATCHDOG);
+    let sweep =
+        Sweep::new(std::env::current_exe()?, asked.jobs.unwrap_or_else(cores), capsules::WATCHDOG);
     // In a process of its own: what never ends must not hang this one.
     let report = sweep.run_scenario(&mut None, &scenario)?;
     let cause = capsule.map(|c| c.cause).filter(|cause| cause.is_in(&report));
@@ -72,9 +69,8 @@ pub(crate) fn blame(asked: &Blame) -> Result<ExitCode, Box<dyn Error>> {
     }
     let curve = page::curve(&found, &lived.history, &scenario.secrets);
     let page = Page { blame: Some(curve), ..Page::of(&scenario, &lived) };
-    std::fs::create_dir_all(&asked.into)?;
-    let file = asked.into.join(format!("{}_blame.html", cause.name(scenario.seed)));
-    std::fs::write(&file, page.html())?;
+    let name = format!("{}_blame", cause.name(scenario.seed));
+    let file = capsules::write_page(&asked.into, &name, &page)?;
     print(format_args!("{}\n", file.display()))?;
     Ok(ExitCode::SUCCESS)
 }

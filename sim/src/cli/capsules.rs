@@ -22,8 +22,8 @@ use super::{Report, Shrink};
 pub(crate) const TRIES: u64 = 2_000;
 /// The most capsules that one sweep writes.
 const MOST: usize = 5;
-/// The real seconds after which a smaller scenario is called stuck.
-const WATCHDOG: Duration = Duration::from_secs(20);
+/// The real seconds after which one of many tries is called stuck.
+pub(crate) const WATCHDOG: Duration = Duration::from_secs(20);
 
 /// Why nothing was written.
 #[derive(Debug, thiserror::Error)]
@@ -111,11 +111,17 @@ pub(crate) fn report(asked: &Report) -> Result<ExitCode, Box<dyn Error>> {
         Some(cause) => cause.name(scenario.seed),
         None => format!("seed_{}", scenario.seed),
     };
-    std::fs::create_dir_all(&asked.into)?;
-    let file = asked.into.join(format!("{name}.html"));
-    std::fs::write(&file, Page::of(&scenario, &lived).html())?;
+    let file = write_page(&asked.into, &name, &Page::of(&scenario, &lived))?;
     print(format_args!("{}: {}\n", file.display(), lived.report.verdict.words()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a page of this name into `folder`, which need not be there, and says where.
+pub(crate) fn write_page(folder: &Path, name: &str, page: &Page) -> io::Result<PathBuf> {
+    std::fs::create_dir_all(folder)?;
+    let file = folder.join(format!("{name}.html"));
+    std::fs::write(&file, page.html())?;
+    Ok(file)
 }
 
 /// The report of a capsule that is not run again.
@@ -144,11 +150,10 @@ fn pack(
         false => world::run_with_evidence(capsule.scenario.clone(), true),
     };
     capsule.history = lived.history.words().lines().skip(1).map(str::to_owned).collect();
-    std::fs::create_dir_all(folder)?;
+    write_page(folder, &capsule.name(), &Page::of(&capsule.scenario, &lived))?;
     let file = |ending: &str| -> PathBuf { folder.join(format!("{}.{ending}", capsule.name())) };
     std::fs::write(file("json"), serde_json::to_string_pretty(&capsule)? + "\n")?;
     std::fs::write(file("rs"), capsule.test())?;
-    std::fs::write(file("html"), Page::of(&capsule.scenario, &lived).html())?;
     let (from, to) = (capsule.shrinking.from, capsule.shrinking.to);
     Ok(format!(
         "{}: {} faults, {} operations and {} steps of {}, {} and {} ({} tried{})",

@@ -64,6 +64,13 @@ fn what_holds_is_not_packed_up() {
     assert_eq!(Capsule::pack(draw(0), 500, run), Err(NothingFails));
 }
 
+/// The exit code and the output of `retrial-sim` in this folder.
+fn said_in(folder: &Path, arguments: &[&str]) -> (i32, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
+    let ran = command.current_dir(folder).args(arguments).output().unwrap();
+    (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
+}
+
 /// From red to a capsule that is seen again, by the command line alone.
 #[test]
 fn a_failure_is_shrunk_written_and_seen_again() {
@@ -71,11 +78,7 @@ fn a_failure_is_shrunk_written_and_seen_again() {
     let large = Capsule { scenario: failing(), ..packed() };
     std::fs::write(folder.path().join("large.json"), serde_json::to_string(&large).unwrap())
         .unwrap();
-    let run = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
-        let ran = command.current_dir(folder.path()).args(arguments).output().unwrap();
-        (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
-    };
+    let run = |arguments: &[&str]| said_in(folder.path(), arguments);
     let (code, said) = run(&["shrink", "large.json", "--into", "out"]);
     assert_eq!(code, 0, "{said}");
     assert!(said.contains(": 0 faults, 1 operations and 1 steps of "), "{said}");
@@ -98,12 +101,7 @@ fn a_report_is_written_of_a_seed_and_of_a_capsule() {
     let folder = tempfile::tempdir().unwrap();
     let capsule = packed();
     std::fs::write(folder.path().join("c.json"), serde_json::to_string(&capsule).unwrap()).unwrap();
-    let report = |what: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
-        let command = command.current_dir(folder.path()).args(["report", what, "--into", "out"]);
-        let ran = command.output().unwrap();
-        (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
-    };
+    let report = |what: &str| said_in(folder.path(), &["report", what, "--into", "out"]);
     assert_eq!(report("c.json"), (0, format!("out/{}.html: wrong\n", capsule.name())));
     assert_eq!(report("3"), (0, "out/seed_3.html: all promises held\n".to_owned()));
     assert_eq!(report("none.json"), (2, String::new()));
@@ -113,7 +111,7 @@ fn a_report_is_written_of_a_seed_and_of_a_capsule() {
     }
 }
 
-/// What made it likely, by the command line alone.
+/// What made it certain, by the command line alone.
 #[test]
 fn a_failure_is_blamed_on_an_entry_of_its_history() {
     let folder = tempfile::tempdir().unwrap();
@@ -123,10 +121,8 @@ fn a_failure_is_blamed_on_an_entry_of_its_history() {
     let capsule = (0..).find_map(|seed| Capsule::pack(retries(seed), 200, run).ok()).unwrap();
     std::fs::write(folder.path().join("c.json"), serde_json::to_string(&capsule).unwrap()).unwrap();
     let blame = |what: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
         let asked = ["blame", what, "--samples", "8", "--json", "b.json", "--into", "out"];
-        let ran = command.current_dir(folder.path()).args(asked).output().unwrap();
-        (ran.status.code().unwrap(), String::from_utf8(ran.stdout).unwrap())
+        said_in(folder.path(), &asked)
     };
     let (code, said) = blame("c.json");
     assert_eq!(code, 0, "{said}");
@@ -136,8 +132,8 @@ fn a_failure_is_blamed_on_an_entry_of_its_history() {
     assert!(causes.iter().any(|cause| blamed.contains(cause)), "{said}");
     let found: Blame =
         serde_json::from_slice(&std::fs::read(folder.path().join("b.json")).unwrap()).unwrap();
-    let likely = format!("certain after entry {}\n", found.entry.unwrap());
-    assert!(said.contains(&likely) && found.curve[0].rate() < 0.95, "{said}");
+    let certain = format!("certain after entry {}\n", found.entry.unwrap());
+    assert!(said.contains(&certain) && found.curve[0].rate() < 0.95, "{said}");
     let page = folder.path().join(format!("out/{}_blame.html", capsule.name()));
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains(r#""blame":{"points":[{"after":0,"#));
