@@ -81,8 +81,9 @@ use writer::{Call, Writer};
 
 /// How many requests can wait for a writer. Further callers wait to send theirs.
 const WAITING: usize = 256;
-/// How many loads of runs are answered at once, each with those that wait meanwhile.
-const READERS: usize = 2;
+/// How many writers there are for each reader. A reader answers loads of runs, one after another, each
+/// with those that wait meanwhile.
+const WRITERS_A_READER: usize = 2;
 /// How much longer than a statement an answer may take.
 const GRACE: Nanos = Nanos::from_secs(5);
 
@@ -151,7 +152,7 @@ impl PostgresStore {
             runtime.spawn(reader.serve(waiting)).detach();
             loads
         });
-        let readers = readers.take(READERS).collect();
+        let readers = readers.take(writers.len().div_ceil(WRITERS_A_READER)).collect();
         let news = Arc::new(Notify::new());
         let listening = notify::listen(runtime.clone(), options, tls, notifier, Arc::clone(&news));
         let _listening = runtime.spawn(listening);

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use tokio_postgres::Config;
@@ -8,6 +9,9 @@ use tokio_postgres::config::{Host, SslMode};
 
 use super::error::ConnectError;
 use crate::time::Nanos;
+
+/// The most writers that a store has unless told.
+const MOST_WRITERS: usize = 4;
 
 /// How the store connects, and how long it waits. Its `Debug` shows no password.
 #[non_exhaustive]
@@ -18,7 +22,8 @@ pub struct PostgresOptions {
     pub(super) roots: Option<PathBuf>,
     /// The most connections that are open at once, at least 2.
     pub connections: usize,
-    /// How many of them may write at once. Each run has one writer.
+    /// How many of them may write at once. Each run has one writer. Unless set, as many as there are
+    /// processors, at least 2 and at most 4: more of them make smaller transactions, which cost more.
     pub writers: usize,
     /// The longest that connecting, or waiting for a free connection, may take.
     pub connect_timeout: Nanos,
@@ -70,7 +75,7 @@ impl PostgresOptions {
             schema: Self::SCHEMA.to_owned(),
             roots: own.roots.map(PathBuf::from),
             connections: 8,
-            writers: 4,
+            writers: available_parallelism().map_or(2, usize::from).clamp(2, MOST_WRITERS),
             connect_timeout: Nanos::from_secs(10),
             statement_timeout: Nanos::from_secs(20),
             lock_timeout: Nanos::from_secs(10),
