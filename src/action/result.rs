@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::run::{MAX_NESTING, Nesting};
+use crate::run::MAX_NESTING;
+use crate::workflow::Nesting;
 
 /// The largest result kept, as compact JSON text, in bytes: 256 KiB.
 pub const MAX_RESULT: usize = crate::workflow::MAX_VALUE;

@@ -225,7 +225,7 @@ impl<W: World> Node<W> {
             redrives,
             ..creation(&state, &events, digest, &self.config)
         };
-        let depth = create.events.iter().map(|event| run::Nesting::of(event)).max().unwrap_or(0);
+        let depth = events.iter().map(|recorded| run::nesting(&recorded.event)).max().unwrap_or(0);
         if depth > run::MAX_NESTING {
             return Err(SubmitError::TooDeep { depth, most: run::MAX_NESTING });
         }

@@ -24,9 +24,9 @@ use tokio::runtime::Builder;
 use crate::kit::fan_out;
 
 /// The most instructions of each: as tests are built, with assertions, and as a release is.
-const RUN: u64 = budget(286_000, 133_000);
+const RUN: u64 = budget(234_000, 121_000);
 const VERDICT: u64 = budget(690, 450);
-const EVENT: u64 = budget(12_300, 8_500);
+const EVENT: u64 = budget(5_800, 3_300);
 
 const fn budget(tests: u64, release: u64) -> u64 {
     if cfg!(debug_assertions) { tests } else { release }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use retrial::action::{Actions, Call, Canceller, ContextRuntime, HttpActions, MAX_RESULT, Reports};
 use retrial::net::{Authority, Connect, ConnectError};
-use retrial::run::{MAX_NESTING, Nesting, RunId, TaskId};
+use retrial::run::{MAX_NESTING, RunId, TaskId};
 use retrial::runtime::TokioRuntime;
 use retrial::time::Timestamp;
-use retrial::workflow::{Action, Endpoint, StepIx, Target};
+use retrial::workflow::{Action, Endpoint, Nesting, StepIx, Target};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::block_on;

@@ -1,15 +1,19 @@
-//! Stored bytes: one byte of format version, then JSON. Bytes of every released version stay
-//! readable; golden records in `tests/golden_records.rs` hold that.
+//! Stored bytes: one byte of format version, then the value. Events are written in postcard's binary
+//! form, snapshots and dead letters as JSON. Bytes of every earlier version stay readable; golden records
+//! in `tests/run/golden_records.rs` hold that.
 
 use std::cmp::Ordering;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::{Letter, Recorded, RunState, stored};
+use super::{Event, Letter, Recorded, RunState, stored};
+use crate::workflow::Nesting;
 
-/// The format written today.
-const FORMAT: u8 = 1;
+/// JSON: snapshots, dead letters, and the first form of events.
+const JSON: u8 = 1;
+/// [postcard](https://postcard.jamesmunns.com/wire-format): events.
+const BINARY: u8 = 2;
 
 /// Stored bytes that can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +23,7 @@ pub enum DecodeError {
     #[error("the record is empty")]
     Empty,
     /// A newer program wrote them.
-    #[error("the record has format {found}; this program reads up to {FORMAT}: upgrade it")]
+    #[error("the record has format {found}; this program reads up to {BINARY}: upgrade it")]
     Newer {
         /// The format found.
         found: u8,
@@ -32,7 +36,14 @@ pub enum DecodeError {
 /// An event as stored bytes.
 #[must_use]
 pub fn encode(event: &Recorded) -> Bytes {
-    write(&stored::Writes(event))
+    // Most events are shorter.
+    let bytes = Vec::with_capacity(96);
+    let written = postcard::to_extend(&(BINARY, stored::Writes(event)), bytes);
+    invariant!(written.is_ok(), "an event could not be written: {written:?}");
+    let mut bytes = written.unwrap_or_default();
+    // Stores in memory keep these bytes.
+    bytes.shrink_to_fit();
+    Bytes::from(bytes)
 }
 
 /// An event from stored bytes.
@@ -40,7 +51,17 @@ pub fn encode(event: &Recorded) -> Bytes {
 /// # Errors
 /// When the bytes are damaged or newer than this program.
 pub fn decode(bytes: &[u8]) -> Result<Recorded, DecodeError> {
-    read::<stored::Reads>(bytes).map(Recorded::from)
+    read_event::<stored::Reads>(bytes).map(Recorded::from)
+}
+
+/// What begins with an event's format.
+pub(super) fn read_event<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, DecodeError> {
+    let Some((&BINARY, value)) = bytes.split_first() else { return read(bytes) };
+    match postcard::take_from_bytes(value) {
+        Ok((event, [])) => Ok(event),
+        Ok(_) => Err(DecodeError::Damaged("something follows the event".to_owned())),
+        Err(e) => Err(DecodeError::Damaged(e.to_string())),
+    }
 }
 
 /// A state as stored bytes. Equal states give equal bytes.
@@ -64,57 +85,23 @@ pub fn decode_letter(bytes: &[u8]) -> Result<Letter, DecodeError> {
 }
 
 /// The deepest nesting of what is to be stored, in levels. JSON nested deeper than 127 can't be read
-/// back; the rest is for what the stored form puts around it.
+/// back; the rest is for what the stored forms put around it.
 pub const MAX_NESTING: usize = 100;
 
-/// How deep JSON text is nested, found as its bytes come.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Nesting {
-    depth: usize,
-    deepest: usize,
-    in_text: bool,
-    escaped: bool,
-}
-
-impl Nesting {
-    /// The deepest level so far.
-    #[must_use]
-    pub fn deepest(&self) -> usize {
-        self.deepest
-    }
-
-    /// Takes the next bytes in.
-    pub fn take(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            match byte {
-                _ if self.escaped => self.escaped = false,
-                b'\\' if self.in_text => self.escaped = true,
-                b'"' => self.in_text = !self.in_text,
-                b'[' | b'{' if !self.in_text => {
-                    self.depth += 1;
-                    self.deepest = self.deepest.max(self.depth);
-                }
-                b']' | b'}' if !self.in_text => self.depth = self.depth.saturating_sub(1),
-                _ => {}
-            }
-        }
-    }
-
-    /// Of bytes that are whole.
-    #[must_use]
-    pub fn of(bytes: &[u8]) -> usize {
-        let mut nesting = Self::default();
-        nesting.take(bytes);
-        nesting.deepest
-    }
+/// How deep the JSON in an event that creates a run is nested, its definition or its input; 0 for others.
+#[must_use]
+pub fn nesting(event: &Event) -> usize {
+    let Event::RunCreated { workflow, input, .. } = event else { return 0 };
+    let input = serde_json::to_vec(input).unwrap_or_default();
+    workflow.nesting().max(Nesting::of(&input))
 }
 
 fn write(value: &impl Serialize) -> Bytes {
     let mut bytes = Vec::with_capacity(256);
-    bytes.push(FORMAT);
+    bytes.push(JSON);
     // Maps have text keys and no value's serialisation fails, so neither can this.
     let written = serde_json::to_writer(&mut bytes, value);
-    invariant!(written.is_ok(), "an event or state could not be written: {written:?}");
+    invariant!(written.is_ok(), "a state could not be written: {written:?}");
     // Stores in memory keep these bytes.
     bytes.shrink_to_fit();
     Bytes::from(bytes)
@@ -123,7 +110,7 @@ fn write(value: &impl Serialize) -> Bytes {
 pub(super) fn read<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, DecodeError> {
     match bytes.split_first() {
         None => Err(DecodeError::Empty),
-        Some((&found, json)) => match found.cmp(&FORMAT) {
+        Some((&found, json)) => match found.cmp(&JSON) {
             Ordering::Less => Err(DecodeError::Damaged(format!("unknown format {found}"))),
             Ordering::Equal => {
                 serde_json::from_slice(json).map_err(|e| DecodeError::Damaged(e.to_string()))

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::codec::read;
+use super::codec::{read, read_event};
 use super::{DecodeError, Recorded, RunState, stored};
 use crate::workflow::Workflow;
 
@@ -34,7 +34,7 @@ impl Definitions {
     /// # Errors
     /// When the bytes are damaged, newer than this program, or another event.
     pub fn decode_creation(&mut self, bytes: &[u8]) -> Result<Recorded, DecodeError> {
-        read::<stored::Creation<'_>>(bytes)?.read(|text| self.read(text))
+        read_event::<stored::Creation<'_>>(bytes)?.read(|text| self.read(text))
     }
 
     /// A state from stored bytes, without its results.

@@ -1,6 +1,10 @@
-//! Events in their stored form: `[at, {"name": {fields}}]`. The public form has its tag among the
-//! fields and must be buffered to be read; this one is read in one pass, and one sees its fields
-//! spelled out beside the golden records that hold them.
+//! Events in their stored form, whose fields one sees spelled out beside the golden records that hold
+//! them. The public form has its tag among the fields and must be buffered to be read; this one is read
+//! in one pass.
+//!
+//! It is written as postcard, where variants and fields have places instead of names. So a new variant goes
+//! last, here and in each enum that a field has. What may be left out, or grows, is JSON text in it
+//! ([`text`]). Before, all of it was JSON: `[at, {"name": {fields}}]`, which is still read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,8 +34,9 @@ pub(super) struct Creation<'b>(Timestamp, #[serde(borrow)] Created<'b>);
 enum Created<'b> {
     RunCreated {
         seed: u64,
-        #[serde(borrow)]
-        workflow: &'b RawValue,
+        #[serde(borrow, deserialize_with = "text::borrowed")]
+        workflow: &'b str,
+        #[serde(with = "text")]
         input: Map<String, Value>,
     },
 }
@@ -42,7 +47,7 @@ impl Creation<'_> {
         definition: impl FnOnce(&str) -> Result<Arc<Workflow>, E>,
     ) -> Result<Recorded, E> {
         let Self(at, Created::RunCreated { seed, workflow, input }) = self;
-        let workflow = definition(workflow.get())?;
+        let workflow = definition(workflow)?;
         Ok(Recorded { at, event: Event::RunCreated { seed, workflow, input } })
     }
 }
@@ -124,15 +129,16 @@ impl Serialize for WritesEvent<'_> {
     }
 }
 
-/// [`Event`] field by field. The compiler holds the two together; names and forms here are stored
+/// [`Event`] field by field. The compiler holds the two together; places, names and forms here are stored
 /// bytes and change only with the format's number.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Event", rename_all = "snake_case")]
 enum Stored {
     RunCreated {
         seed: u64,
-        #[serde(serialize_with = "written::serialize")]
+        #[serde(serialize_with = "written::serialize", deserialize_with = "text::deserialize")]
         workflow: Arc<Workflow>,
+        #[serde(with = "text")]
         input: Map<String, Value>,
     },
     RunActivated,
@@ -145,11 +151,11 @@ enum Stored {
         task: TaskId,
         attempt: u32,
         token: Token,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
         timeout: Option<Nanos>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
         retries_left: Option<u32>,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
         retry: Option<RetryOf>,
     },
     TaskHeld {
@@ -161,6 +167,7 @@ enum Stored {
     AttemptFailed {
         task: TaskId,
         attempt: u32,
+        #[serde(with = "text")]
         failure: Failure,
         will_retry: bool,
         #[serde(default)]
@@ -173,7 +180,7 @@ enum Stored {
         backoff: Nanos,
         kind: RetryKind,
         code: ErrorCode,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
         rule: Option<u32>,
     },
     TaskQuarantined {
@@ -195,7 +202,7 @@ enum Stored {
         task: TaskId,
         attempt: u32,
         alert: Alert,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
         webhook: Option<RunId>,
     },
     TaskSucceeded {
@@ -209,6 +216,7 @@ enum Stored {
         task: TaskId,
         attempts: u32,
         reason: GiveUp,
+        #[serde(with = "text")]
         error: ErrorContext,
         #[serde(default)]
         spent: TaskTime,
@@ -221,6 +229,7 @@ enum Stored {
     },
     StepFailed {
         step: StepIx,
+        #[serde(with = "text")]
         error: ErrorContext,
     },
     StepUnreachable {
@@ -240,7 +249,7 @@ enum Stored {
     RunResumed,
     FailRequested {
         step: StepIx,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default)]
         item: Option<u32>,
         reason: String,
     },
@@ -248,6 +257,7 @@ enum Stored {
         reason: String,
     },
     RollbackStarted {
+        #[serde(with = "text")]
         outcome: Outcome,
     },
     CompensationStarted {
@@ -257,6 +267,44 @@ enum Stored {
         complete: bool,
     },
     RunEnded {
+        #[serde(with = "text")]
         outcome: Outcome,
     },
+}
+
+/// A field that is JSON text in postcard. In JSON it is itself.
+mod text {
+    use serde::de::{DeserializeOwned, Error as _};
+    use serde::ser::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::value::RawValue;
+
+    pub(super) fn serialize<S: Serializer>(
+        value: &impl Serialize,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&serde_json::to_string(value).map_err(S::Error::custom)?)
+    }
+
+    pub(super) fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<T, D::Error> {
+        match deserializer.is_human_readable() {
+            true => T::deserialize(deserializer),
+            false => {
+                let text = <&str>::deserialize(deserializer)?;
+                serde_json::from_str(text).map_err(D::Error::custom)
+            }
+        }
+    }
+
+    /// The text itself.
+    pub(super) fn borrowed<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<&'de str, D::Error> {
+        match deserializer.is_human_readable() {
+            true => <&RawValue>::deserialize(deserializer).map(RawValue::get),
+            false => <&str>::deserialize(deserializer),
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod endpoint;
 mod error;
 mod graph;
 mod need;
+mod nesting;
 mod quorum;
 mod room;
 mod saga;
@@ -47,6 +48,7 @@ unstable! {
     use endpoint::{Filled};
     use url_template::{ArgumentError};
     use need::{Able, Need, Via};
+    use nesting::{Nesting};
 }
 
 use crate::guard::GuardRules;

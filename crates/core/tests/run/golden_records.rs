@@ -1,6 +1,6 @@
 //! Stored bytes of released formats stay readable: one file an event, one a snapshot and
 //! one a dead letter, under
-//! `tests/golden/FORMAT/`. Each file is the stored bytes themselves: the format's byte, then JSON.
+//! `tests/golden/FORMAT/`. Each file is the stored bytes themselves: the format's byte, then the value.
 //!
 //! A file is never changed. A new format gets its own folder, and this test then reads both. To
 //! add the record of a new event, add it to `records` and run with `GOLDEN=write`, which writes
@@ -213,15 +213,19 @@ fn state() -> RunState {
     state
 }
 
-fn folder() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden/1")
+/// The formats of events. Snapshots and letters still have the first.
+const FORMATS: [u8; 2] = [1, 2];
+
+fn folder(format: u8) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{format}"))
 }
 
 /// The golden bytes named `name`; written first where the run asks for it and they are missing.
-fn golden(name: &str, today: &[u8]) -> Vec<u8> {
-    let path = folder().join(name);
-    if !path.exists() && std::env::var_os("GOLDEN").is_some_and(|v| v == "write") {
-        std::fs::create_dir_all(folder()).expect("the folder can be made");
+fn golden(format: u8, name: &str, today: &[u8]) -> Vec<u8> {
+    let path = folder(format).join(name);
+    let is_written = today.first() == Some(&format);
+    if is_written && !path.exists() && std::env::var_os("GOLDEN").is_some_and(|v| v == "write") {
+        std::fs::create_dir_all(folder(format)).expect("the folder can be made");
         std::fs::write(&path, today).expect("the record can be written");
     }
     std::fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
@@ -232,10 +236,15 @@ fn golden_events_stay_readable() {
     for (name, event) in records() {
         let recorded = Recorded { at: AT, event };
         let today = encode(&recorded);
-        let bytes = golden(&format!("{name}.record"), &today);
-        let read = decode(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!(read, recorded, "{name} reads as something else");
-        assert_eq!(bytes, today, "{name} is written in another way");
+        for format in FORMATS {
+            let bytes = golden(format, &format!("{name}.record"), &today);
+            assert_eq!(bytes.first(), Some(&format), "{name}");
+            let read = decode(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+            assert_eq!(read, recorded, "{name} reads as something else");
+            if today.first() == Some(&format) {
+                assert_eq!(bytes, today, "{name} is written in another way");
+            }
+        }
     }
 }
 
@@ -243,7 +252,7 @@ fn golden_events_stay_readable() {
 fn golden_snapshots_stay_readable() {
     let state = state();
     let today = encode_snapshot(&state);
-    let bytes = golden("snapshot.record", &today);
+    let bytes = golden(1, "snapshot.record", &today);
     let read = decode_snapshot(&bytes).expect("it can be read");
     assert_eq!(encode_snapshot(&read), bytes, "it is written in another way");
     assert_eq!(bytes, today, "the same inputs lead to another state");
@@ -262,7 +271,7 @@ fn golden_letters_stay_readable() {
         payload: Some(json!({ "card": "4111" })),
     };
     let today = encode_letter(&letter);
-    let bytes = golden("letter.record", &today);
+    let bytes = golden(1, "letter.record", &today);
     assert_eq!(decode_letter(&bytes).expect("it can be read"), letter);
     assert_eq!(bytes, today, "letters are written in another form today");
 }
@@ -272,14 +281,17 @@ fn every_event_has_a_golden_record_and_every_record_an_event() {
     let records = records();
     let names: BTreeSet<&str> = records.iter().map(|(_, e)| e.name()).collect();
     assert_eq!(names.len(), 28, "an event has no golden record: {names:?}");
-    let known: BTreeSet<String> = records
-        .iter()
-        .map(|(name, _)| format!("{name}.record"))
-        .chain(["snapshot.record".to_owned(), "letter.record".to_owned()])
-        .collect();
-    let files = std::fs::read_dir(folder()).expect("the folder is there");
-    let files = files.map(|f| f.expect("it can be listed").file_name().into_string());
-    assert_eq!(files.map(|f| f.expect("a plain name")).collect::<BTreeSet<_>>(), known);
+    for format in FORMATS {
+        let events = records.iter().map(|(name, _)| format!("{name}.record"));
+        let rest = ["snapshot.record", "letter.record"].map(str::to_owned);
+        let known: BTreeSet<String> = match format {
+            1 => events.chain(rest).collect(),
+            _ => events.collect(),
+        };
+        let files = std::fs::read_dir(folder(format)).expect("the folder is there");
+        let files = files.map(|f| f.expect("it can be listed").file_name().into_string());
+        assert_eq!(files.map(|f| f.expect("a plain name")).collect::<BTreeSet<_>>(), known);
+    }
 }
 
 #[test]
@@ -288,12 +300,17 @@ fn damaged_and_newer_records_are_told_apart() {
     let today = encode(&Recorded { at: AT, event: Event::RunActivated });
     assert_eq!(decode(&[]), Err(DecodeError::Empty));
     let mut newer = today.to_vec();
-    newer[0] = 2;
-    assert_eq!(decode(&newer), Err(DecodeError::Newer { found: 2 }));
+    newer[0] = 3;
+    assert_eq!(decode(&newer), Err(DecodeError::Newer { found: 3 }));
     newer[0] = 0;
     assert!(matches!(decode(&newer), Err(DecodeError::Damaged(_))));
-    for cut in 1..today.len() {
-        assert!(matches!(decode(&today[..cut]), Err(DecodeError::Damaged(_))));
+    let created = golden(2, "run_created.record", &[]);
+    for bytes in [&today[..], &created] {
+        for cut in 1..bytes.len() {
+            assert!(matches!(decode(&bytes[..cut]), Err(DecodeError::Damaged(_))));
+        }
+        let longer = [bytes, b"0"].concat();
+        assert!(matches!(decode(&longer), Err(DecodeError::Damaged(_))));
     }
     // A snapshot whose steps are not its workflow's would let later code look past its end.
     let text = String::from_utf8(encode_snapshot(&state()).to_vec()).expect("JSON is text");

@@ -186,14 +186,18 @@ fn nesting_is_found_as_the_bytes_come() {
         json!([[1], [2], [3], [4]]),
         json!(["]}]", [[1]], "]}]", {"a": [[2]]}]),
     ];
-    assert_eq!(retrial_core::run::Nesting::of(br"\[["), 2, "what is no JSON is not taken for less");
+    assert_eq!(
+        retrial_core::workflow::Nesting::of(br"\[["),
+        2,
+        "what is no JSON is not taken for less"
+    );
     for value in values {
         let text = value.to_string();
         let expected = depth(&value);
-        assert_eq!(retrial_core::run::Nesting::of(text.as_bytes()), expected, "{text}");
+        assert_eq!(retrial_core::workflow::Nesting::of(text.as_bytes()), expected, "{text}");
         for cut in 0..=text.len() {
             let (head, tail) = text.as_bytes().split_at(cut);
-            let mut nesting = retrial_core::run::Nesting::default();
+            let mut nesting = retrial_core::workflow::Nesting::default();
             nesting.take(head);
             nesting.take(tail);
             assert_eq!(nesting.deepest(), expected, "{text} cut at {cut}");
