@@ -1,22 +1,31 @@
 //! What does waiting cost? The due queue beside its peers, with 100,000 items pending.
 //!
-//! `DelayQueue` keeps its own clock and rounds to milliseconds: moving that clock is part of its
-//! firing; the others get the time as an argument. Each waits for the same distances.
+//! `DelayQueue` keeps its own clock: moving that clock is part of its firing; the others get the time as
+//! an argument. It and nexus-timer's wheel round to milliseconds. Each waits for the same distances.
+//!
+//! ```sh
+//! PENDING=1000000 cargo bench --bench due_queue
+//! ```
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::hint::black_box;
+use std::sync::LazyLock;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use criterion::measurement::WallTime;
 use criterion::{BatchSize, BenchmarkGroup, Criterion, criterion_group, criterion_main};
+use nexus_timer::{TimerHandle, Wheel};
 use retrial::schedule::{DueQueue, Key};
 use retrial::time::Timestamp;
 use tokio_util::time::{DelayQueue, delay_queue};
 
-const PENDING: u64 = 100_000;
+/// How many items are pending.
+#[expect(clippy::disallowed_methods, reason = "a bench is told by the environment")]
+static PENDING: LazyLock<u64> =
+    LazyLock::new(|| std::env::var("PENDING").map_or(100_000, |n| n.parse().unwrap()));
 /// Items are due within a minute, as retries are.
 const SPAN: u64 = 60_000_000_000;
 /// How many operations a sample makes.
@@ -32,10 +41,16 @@ fn distance(n: u64) -> u64 {
 
 /// One way to wait.
 trait Peer: Default {
-    type Key: Copy;
+    type Key;
     const NAME: &str;
     const CANCELS: bool = true;
     fn insert(&mut self, due: u64, item: u64) -> Self::Key;
+
+    /// Inserts what will not be cancelled.
+    fn insert_for_good(&mut self, due: u64, item: u64) {
+        self.insert(due, item);
+    }
+
     fn cancel(&mut self, key: Self::Key);
     /// Takes out the first item, letting time go on until it is due, and gives its due time.
     fn fire(&mut self) -> u64;
@@ -102,6 +117,51 @@ impl Peer for Heap {
     }
 }
 
+/// The deadline that it tells may be too early: where nothing fires then, it is asked a tick later.
+struct Nexus {
+    wheel: Wheel<u64>,
+    start: Instant,
+    now: Instant,
+    fired: Vec<u64>,
+}
+
+impl Default for Nexus {
+    #[expect(clippy::disallowed_methods, reason = "the wheel counts from some instant")]
+    fn default() -> Self {
+        let start = Instant::now();
+        Self { wheel: Wheel::unbounded(4_096, start), start, now: start, fired: Vec::new() }
+    }
+}
+
+impl Peer for Nexus {
+    type Key = TimerHandle<u64>;
+    const NAME: &str = "nexus-timer";
+
+    fn insert(&mut self, due: u64, item: u64) -> TimerHandle<u64> {
+        self.wheel.schedule(self.start + Duration::from_nanos(due), item)
+    }
+
+    fn insert_for_good(&mut self, due: u64, item: u64) {
+        self.wheel.schedule_forget(self.start + Duration::from_nanos(due), item);
+    }
+
+    fn cancel(&mut self, key: TimerHandle<u64>) {
+        black_box(self.wheel.cancel(key));
+    }
+
+    fn fire(&mut self) -> u64 {
+        loop {
+            self.now = self.now.max(self.wheel.next_deadline().unwrap());
+            self.fired.clear();
+            if self.wheel.poll_and_rebalance_with_limit(self.now, 1, &mut self.fired) > 0 {
+                black_box(&self.fired);
+                return (self.now - self.start).as_nanos() as u64;
+            }
+            self.now += Duration::from_millis(1);
+        }
+    }
+}
+
 /// Fires through the runtime's paused clock, which is moved to each due time.
 struct Delay {
     queue: DelayQueue<u64>,
@@ -148,21 +208,23 @@ impl Peer for Delay {
     }
 }
 
-fn filled<P: Peer>() -> (P, Vec<P::Key>) {
-    let mut peer = P::default();
-    let keys = (0..PENDING).map(|n| peer.insert(distance(n), n)).collect();
+/// A peer with all items, and the keys of as many as there are steps.
+fn filled<P: Peer>(keyed: bool) -> (P, Vec<P::Key>) {
+    let (mut peer, mut keys) = (P::default(), Vec::new());
+    for n in 0..*PENDING {
+        match keyed && n % (*PENDING / STEPS).max(1) == 0 {
+            true => keys.push(peer.insert(distance(n), n)),
+            false => peer.insert_for_good(distance(n), n),
+        }
+    }
     (peer, keys)
 }
 
 fn insert<P: Peer>(group: &mut BenchmarkGroup<'_, WallTime>) {
     group.bench_function(P::NAME, |b| {
         b.iter_batched_ref(
-            filled::<P>,
-            |(peer, _)| {
-                for n in 0..STEPS {
-                    black_box(peer.insert(distance(!n), n));
-                }
-            },
+            || filled::<P>(false),
+            |(peer, _)| (0..STEPS).for_each(|n| peer.insert_for_good(distance(!n), n)),
             BatchSize::PerIteration,
         );
     });
@@ -171,11 +233,11 @@ fn insert<P: Peer>(group: &mut BenchmarkGroup<'_, WallTime>) {
 fn fire_and_insert<P: Peer>(group: &mut BenchmarkGroup<'_, WallTime>) {
     group.bench_function(P::NAME, |b| {
         b.iter_batched_ref(
-            filled::<P>,
+            || filled::<P>(false),
             |(peer, _)| {
                 for n in 0..STEPS {
                     let now = peer.fire();
-                    peer.insert(now + distance(!n), PENDING + n);
+                    peer.insert_for_good(now + distance(!n), *PENDING + n);
                 }
             },
             BatchSize::PerIteration,
@@ -189,8 +251,8 @@ fn cancel<P: Peer>(group: &mut BenchmarkGroup<'_, WallTime>) {
     }
     group.bench_function(P::NAME, |b| {
         b.iter_batched_ref(
-            filled::<P>,
-            |(peer, keys)| keys.iter().step_by(10).for_each(|key| peer.cancel(*key)),
+            || filled::<P>(true),
+            |(peer, keys)| keys.drain(..).for_each(|key| peer.cancel(key)),
             BatchSize::PerIteration,
         );
     });
@@ -205,6 +267,7 @@ fn compare(c: &mut Criterion) {
             group.measurement_time(Duration::from_millis(500));
             $run::<Ours>(&mut group);
             $run::<Delay>(&mut group);
+            $run::<Nexus>(&mut group);
             $run::<Tree>(&mut group);
             $run::<Heap>(&mut group);
             group.finish();

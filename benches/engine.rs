@@ -1,5 +1,6 @@
 //! How fast is the whole engine? Many runs of one step that does nothing, and one run that fans out
-//! into many tasks, on the memory store beside redb in a file.
+//! into many tasks, on the memory store beside redb in a file. And how fast is redb alone, where records
+//! of the same sizes are written in batches?
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 use retrial_testkit::bench_support;
@@ -13,6 +14,7 @@ use criterion::measurement::WallTime;
 use criterion::{
     BatchSize, BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main,
 };
+use redb::{Database, TableDefinition, TableHandle as _};
 use retrial::action::Registry;
 use retrial::engine::{Config, Engine, World};
 use retrial::runtime::TokioRuntime;
@@ -22,8 +24,10 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// Runs of a batch, all in flight together.
-const RUNS: u64 = 500;
+/// Runs of a batch, all submitted together.
+const RUNS: u64 = 512;
+/// How many of them work at once.
+const AT_ONCE: u64 = 256;
 /// Tasks of the run that fans out.
 const TASKS: u64 = 1_000;
 
@@ -65,7 +69,8 @@ async fn fresh<S: Peer>() -> Fresh<S> {
     let folder = tempfile::tempdir().unwrap();
     let runtime = TokioRuntime::current();
     let store = S::open(runtime.clone(), &folder).await;
-    Fresh(Engine::start(runtime, store, actions(), Config::default(), Vec::new()).await, folder)
+    let config = Config { concurrency: AT_ONCE as usize, ..Config::default() };
+    Fresh(Engine::start(runtime, store, actions(), config, Vec::new()).await, folder)
 }
 
 fn measure<S: Peer>(
@@ -83,6 +88,53 @@ fn measure<S: Peer>(
     });
 }
 
+type Rows = TableDefinition<'static, (u64, u64), &'static [u8]>;
+const RECORDS: Rows = TableDefinition::new("runs");
+const EVENTS: Rows = TableDefinition::new("events");
+const QUEUE: Rows = TableDefinition::new("queue");
+const RESULTS: Rows = TableDefinition::new("results");
+
+/// Writes what `runs` leave behind, in three durable transactions for each batch: submission, start
+/// and end. The sizes are those of the floor in `benches/peers`.
+fn write_by_hand(database: &Database, runs: u64) {
+    let phases: [&[(Rows, usize)]; 3] = [
+        &[(RECORDS, 150), (EVENTS, 200), (QUEUE, 60)],
+        &[(RECORDS, 160), (EVENTS, 60), (QUEUE, 80)],
+        &[(RECORDS, 170), (EVENTS, 120), (QUEUE, 0), (RESULTS, 4)],
+    ];
+    // Ids of runs begin with the time, so newer ones come later.
+    let bytes = [0; 200];
+    for first in (0..runs).step_by(AT_ONCE as usize) {
+        for (version, rows) in (0..).zip(phases) {
+            let transaction = database.begin_write().unwrap();
+            for (table, size) in rows {
+                let version = if table.name() == EVENTS.name() { version } else { 0 };
+                let mut table = transaction.open_table(*table).unwrap();
+                for run in first..runs.min(first + AT_ONCE) {
+                    match size {
+                        0 => drop(table.remove((run, version)).unwrap()),
+                        _ => drop(table.insert((run, version), &bytes[..*size]).unwrap()),
+                    }
+                }
+            }
+            transaction.commit().unwrap();
+        }
+    }
+}
+
+fn by_hand(group: &mut BenchmarkGroup<'_, WallTime>) {
+    group.bench_function("redb by hand", |b| {
+        b.iter_batched_ref(
+            || {
+                let folder = tempfile::tempdir().unwrap();
+                (Database::create(folder.path().join("bench.redb")).unwrap(), folder)
+            },
+            |(database, _)| write_by_hand(database, RUNS),
+            BatchSize::PerIteration,
+        );
+    });
+}
+
 fn throughput(c: &mut Criterion) {
     let tokio = Runtime::new().unwrap();
     let items: Vec<u64> = (0..TASKS).collect();
@@ -95,6 +147,9 @@ fn throughput(c: &mut Criterion) {
         group.measurement_time(Duration::from_secs(2));
         measure::<MemoryStore<TokioRuntime>>(&mut group, &tokio, &workflow, count);
         measure::<RedbStore>(&mut group, &tokio, &workflow, count);
+        if name == "runs" {
+            by_hand(&mut group);
+        }
         group.finish();
     }
 }

@@ -1,5 +1,6 @@
-//! What does a run cost that waits an hour for its retry? Memory, once its store was opened again; and how
-//! long opening takes, beside reading the file once.
+//! What does a run cost that waits an hour for its retry? Memory, once its store was opened again; how
+//! long opening takes, beside reading the file once; and what its entry in a due queue takes, beside
+//! tokio's `DelayQueue`.
 //!
 //! ```sh
 //! RUNS=100000 cargo bench --bench waiting
@@ -17,11 +18,13 @@ use retrial::engine::{Config, Engine, Submission};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::runtime::TokioRuntime;
+use retrial::schedule::DueQueue;
 use retrial::store::{RedbStore, Store as _};
-use retrial::time::Nanos;
+use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Step, Workflow, WorkflowParts};
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tokio_util::time::DelayQueue;
 
 #[global_allocator]
 static COUNTED: PeakAlloc = PeakAlloc;
@@ -82,9 +85,35 @@ async fn leave(path: &Path, runs: u64) -> Result<(), Failed> {
     Ok(())
 }
 
+/// The bytes that each entry of a queue of `entries` takes.
+fn bytes_an_entry<Q>(entries: u32, fill: impl FnOnce() -> Q) -> f64 {
+    let before = COUNTED.current_usage();
+    let queue = fill();
+    let bytes = COUNTED.current_usage().saturating_sub(before);
+    drop(queue);
+    bytes as f64 / f64::from(entries)
+}
+
+/// Entries of four bytes that are due within an hour.
+fn queues(entries: u32) {
+    let due = |n: u32| Nanos::from_millis(u64::from(n.wrapping_mul(2_654_435_769)) % 3_600_000);
+    let ours = bytes_an_entry(entries, || {
+        let mut queue = DueQueue::<u32>::new();
+        (0..entries).for_each(|n| _ = queue.insert(Timestamp::default().after(due(n)), n));
+        queue
+    });
+    let theirs = bytes_an_entry(entries, || {
+        let mut queue = DelayQueue::<u32>::new();
+        (0..entries).for_each(|n| _ = queue.insert(n, Duration::from_nanos(due(n).get())));
+        queue
+    });
+    println!("due queue: {ours:.0} bytes an entry; tokio's DelayQueue: {theirs:.0}");
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Failed> {
     let runs: u64 = std::env::var("RUNS").map_or(Ok(100_000), |runs| runs.parse())?;
+    queues(u32::try_from(runs)?);
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("runs.redb");
     leave(&path, runs).await?;

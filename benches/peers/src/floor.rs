@@ -1,5 +1,6 @@
-//! The floor: plain SQL that writes the kind of rows that Retrial writes, 100 runs in a transaction,
-//! over 4 connections. It begins each run in one transaction and ends it in another, as Retrial must.
+//! The floor: plain SQL that writes the kind of rows that Retrial writes. All runs are submitted by
+//! `COPY` in one transaction. 100 runs share a transaction of the work, over 4 connections; it begins each
+//! run in one transaction and ends it in another, as Retrial must.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,9 +28,9 @@ const RUNS: &str = "
         FROM generate_series(1, $N);
     INSERT INTO events SELECT run, 0, decode(repeat('cd', 200), 'hex'), 1 FROM runs;
     INSERT INTO queue SELECT run, 0, 0, 1, 'fnothing', NULL, NULL, row_number() OVER (),
-        row_number() OVER () FROM runs;
-    ANALYZE;
-    CHECKPOINT;";
+        row_number() OVER () FROM runs;";
+/// What a submission writes.
+const SUBMITTED: [&str; 3] = ["runs", "events", "queue"];
 /// Starts 100 attempts in one transaction and ends them in the next.
 const START: &str = "
     BEGIN;
@@ -56,16 +57,43 @@ const END: &str = "
 /// How many write at once.
 const CLIENTS: usize = 4;
 
-/// Works the runs off.
-pub(crate) async fn work(
+/// Submits the runs and works them off.
+pub(crate) async fn run(
+    server: &Arc<Server>,
+    watcher: &Client,
+    database: &str,
+    runs: u64,
+) -> Result<(Phase, Phase)> {
+    let client = server.client(database).await;
+    client.batch_execute(TABLES).await?;
+    let submit = submit(server, watcher, database, runs).await?;
+    client.batch_execute("ANALYZE; CHECKPOINT").await?;
+    Ok((submit, work(server, watcher, database, runs).await?))
+}
+
+/// Copies rows that were written to files before.
+async fn submit(
     server: &Arc<Server>,
     watcher: &Client,
     database: &str,
     runs: u64,
 ) -> Result<Phase> {
     let client = server.client(database).await;
-    client.batch_execute(TABLES).await?;
+    let all = |doing: &dyn Fn(&str, String) -> String| {
+        let file = |table| server.folder().join("data").join(table).display().to_string();
+        SUBMITTED.map(|table| doing(table, file(table))).concat()
+    };
     client.batch_execute(&RUNS.replace("$N", &runs.to_string())).await?;
+    client.batch_execute(&all(&|table, file| format!("COPY {table} TO '{file}';"))).await?;
+    client.batch_execute("TRUNCATE runs, events, queue; CHECKPOINT").await?;
+    let copies = all(&|table, file| format!("COPY {table} FROM '{file}';"));
+    let (before, begun) = (Used::now(server, watcher, database).await?, Instant::now());
+    client.batch_execute(&format!("BEGIN; {copies} COMMIT;")).await?;
+    let seconds = begun.elapsed().as_secs_f64();
+    Ok(before.until(&Used::now(server, watcher, database).await?, seconds, runs))
+}
+
+async fn work(server: &Arc<Server>, watcher: &Client, database: &str, runs: u64) -> Result<Phase> {
     let (before, begun) = (Used::now(server, watcher, database).await?, Instant::now());
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {

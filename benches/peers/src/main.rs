@@ -100,11 +100,11 @@ async fn measured(
     server: &Arc<Server>,
     programs: &Programs,
     case: &Case,
-) -> Result<(Option<Phase>, Phase)> {
+) -> Result<(Phase, Phase)> {
     let database = server.database().await;
     let watcher = server.client("postgres").await;
     if case.kind == Kind::Floor {
-        return Ok((None, floor::work(server, &watcher, &database, args.jobs).await?));
+        return floor::run(server, &watcher, &database, args.jobs).await;
     }
     let asked = Work { url: server.url(&database), jobs: args.jobs, at_once: args.at_once };
     programs.run(case, &asked, "setup").await?;
@@ -136,5 +136,5 @@ async fn measured(
             println!("{line}");
         }
     }
-    Ok((Some(submit), work))
+    Ok((submit, work))
 }

@@ -17,8 +17,8 @@ pub(crate) struct Round {
     pub(crate) case: String,
     /// The round, from 0.
     pub(crate) round: usize,
-    /// Submission; the floor has none.
-    pub(crate) submit: Option<Phase>,
+    /// Submission.
+    pub(crate) submit: Phase,
     /// What comes after it.
     pub(crate) work: Phase,
 }
@@ -56,7 +56,9 @@ pub(crate) struct Summary {
     /// of the case `retrial`, which has none.
     pub(crate) ratio: Option<Spread>,
     pub(crate) rate: Spread,
-    pub(crate) submit: Option<Spread>,
+    /// The same of submissions.
+    pub(crate) submit_ratio: Option<Spread>,
+    pub(crate) submit: Spread,
     pub(crate) transactions: f64,
     pub(crate) wal: f64,
     pub(crate) cpu: f64,
@@ -106,21 +108,26 @@ impl Report {
     }
 
     fn summary(&self, case: &'static Case) -> Option<Summary> {
-        let rate = |round: &Round| round.work.per_second;
+        let (works, submits) = (|r: &Round| r.work.per_second, |r: &Round| r.submit.per_second);
         let both = |of: &dyn Fn(&Phase) -> f64| {
-            let whole = |r: &Round| r.submit.as_ref().map_or(0.0, of) + of(&r.work);
+            let whole = |r: &Round| of(&r.submit) + of(&r.work);
             Spread::of(self.of(case.name).map(whole)).map_or(0.0, |spread| spread.median)
         };
-        let ratios = self.of(case.name).filter(|_| case.name != "retrial").filter_map(|round| {
-            let other = rate(self.of(case.beside()).find(|other| other.round == round.round)?);
-            Some(if case.is_own() { rate(round) / other } else { other / rate(round) })
-        });
+        let ratio = |rate: fn(&Round) -> f64| {
+            let others = self.of(case.name).filter(|_| case.name != "retrial");
+            Spread::of(others.filter_map(|round| {
+                let beside = self.of(case.beside()).find(|other| other.round == round.round)?;
+                let (this, other) = (rate(round), rate(beside));
+                Some(if case.is_own() { this / other } else { other / this })
+            }))
+        };
         Some(Summary {
             case: case.name,
             about: case.about,
-            ratio: Spread::of(ratios),
-            rate: Spread::of(self.of(case.name).map(rate))?,
-            submit: Spread::of(self.of(case.name).filter_map(|r| Some(r.submit?.per_second))),
+            ratio: ratio(works),
+            rate: Spread::of(self.of(case.name).map(works))?,
+            submit_ratio: ratio(submits),
+            submit: Spread::of(self.of(case.name).map(submits))?,
             transactions: both(&|phase| phase.transactions),
             wal: both(&|phase| phase.wal_bytes),
             cpu: both(&|phase| phase.server_us + phase.client_us),
@@ -131,17 +138,21 @@ impl Report {
     pub(crate) fn table(&self) -> String {
         let mut text =
             format!("{}; {} jobs, {} at once\n\n", self.machine, self.jobs, self.at_once);
-        text += "| case | jobs a second | ratio | submitted a second \
+        text += "| case | jobs a second | ratio | submitted a second | ratio \
                  | transactions a job | WAL a job | processor time a job |\n";
-        text += "| --- | --- | --- | --- | --- | --- | --- |\n";
-        for Summary { case, ratio, rate, submit, transactions, wal, cpu, .. } in self.summaries() {
+        text += "| --- | --- | --- | --- | --- | --- | --- | --- |\n";
+        for summary in self.summaries() {
+            let Summary { case, ratio, rate, submit_ratio, submit, .. } = summary;
+            let Summary { transactions, wal, cpu, .. } = summary;
             let whole = |s: &Spread| format!("{:.0} ({:.0} to {:.0})", s.median, s.least, s.most);
             let parts = |s: &Spread| format!("{:.2} ({:.2} to {:.2})", s.median, s.least, s.most);
-            let (rate, ratio) = (whole(&rate), ratio.as_ref().map(parts).unwrap_or_default());
-            let submit = submit.map(|s| format!("{:.0}", s.median)).unwrap_or_default();
+            let parts = |ratio: Option<Spread>| ratio.as_ref().map(parts).unwrap_or_default();
+            let (rate, ratio) = (whole(&rate), parts(ratio));
+            let (submit, submit_ratio) = (format!("{:.0}", submit.median), parts(submit_ratio));
             let _ = writeln!(
                 text,
-                "| {case} | {rate} | {ratio} | {submit} | {transactions:.2} | {wal:.0} B | {cpu:.0} us |"
+                "| {case} | {rate} | {ratio} | {submit} | {submit_ratio} \
+                 | {transactions:.2} | {wal:.0} B | {cpu:.0} us |"
             );
         }
         text
@@ -162,7 +173,7 @@ mod tests {
                 server_us: 90.0,
                 client_us: 10.0,
             };
-            Round { case: case.to_owned(), round, submit: (case != "floor").then_some(work), work }
+            Round { case: case.to_owned(), round, submit: work, work }
         };
         let rounds = vec![
             round("retrial", 0, 100.0),
@@ -177,12 +188,12 @@ mod tests {
         insta::assert_snapshot!(report.table(), @"
         a machine; 10 jobs, 2 at once
 
-        | case | jobs a second | ratio | submitted a second | transactions a job | WAL a job | processor time a job |
-        | --- | --- | --- | --- | --- | --- | --- |
-        | retrial | 200 (100 to 300) |  | 200 | 1.00 | 2000 B | 200 us |
-        | floor | 150 (100 to 200) | 1.75 (0.50 to 3.00) |  | 0.50 | 1000 B | 100 us |
-        | retrial-retry | 40 (40 to 40) | 0.40 (0.40 to 0.40) | 40 | 1.00 | 2000 B | 200 us |
-        | apalis-retry | 10 (10 to 10) | 4.00 (4.00 to 4.00) | 10 | 1.00 | 2000 B | 200 us |
+        | case | jobs a second | ratio | submitted a second | ratio | transactions a job | WAL a job | processor time a job |
+        | --- | --- | --- | --- | --- | --- | --- | --- |
+        | retrial | 200 (100 to 300) |  | 200 |  | 1.00 | 2000 B | 200 us |
+        | floor | 150 (100 to 200) | 1.75 (0.50 to 3.00) | 150 | 1.75 (0.50 to 3.00) | 1.00 | 2000 B | 200 us |
+        | retrial-retry | 40 (40 to 40) | 0.40 (0.40 to 0.40) | 40 | 0.40 (0.40 to 0.40) | 1.00 | 2000 B | 200 us |
+        | apalis-retry | 10 (10 to 10) | 4.00 (4.00 to 4.00) | 10 | 4.00 (4.00 to 4.00) | 1.00 | 2000 B | 200 us |
         ");
     }
 }
