@@ -24,7 +24,7 @@ use super::restore::restore;
 use super::{CommandError, World, span};
 use crate::run::{self, Impossible, Phase, RunId, RunState, TaskId, TaskPhase};
 use crate::runtime::Runtime;
-use crate::store::{Commit, Committed, Store, StoreError};
+use crate::store::{Commit, CommitId, Committed, Store, StoreError};
 
 /// Why a lane fails.
 #[derive(Debug, thiserror::Error)]
@@ -179,11 +179,10 @@ impl<W: World> Lane<W> {
                 return Ok(());
             }
             self.node.expect_all(&draft.new_runs, &mut batch.expected);
-            let commit = self.commit(&draft);
             let begun = self.node.runtime.now();
             // They were counted for this very draft.
             batch.raised.clear();
-            match self.send(commit).await? {
+            match self.send(&draft).await? {
                 Committed::Applied { .. } | Committed::Already { .. } => {
                     self.confirm(&mut draft, begun).await?;
                     self.land(draft, batch);
@@ -214,12 +213,12 @@ impl<W: World> Lane<W> {
         Ok(draft)
     }
 
-    fn commit(&self, draft: &Draft) -> Commit {
-        let events: Vec<Bytes> = draft.events.iter().map(run::encode).collect();
+    fn commit(&self, draft: &Draft, id: CommitId) -> Commit {
+        let events = run::encode_all(&draft.events);
         let grown = self.tail_bytes + events.iter().map(Bytes::len).sum::<usize>();
         let wanted = grown > self.snapshot_bytes.max(self.node.config.snapshot_tail);
         Commit {
-            id: self.node.next_id(),
+            id,
             run: self.state.id(),
             expect: self.state.version(),
             fences: draft.fences.clone(),
@@ -235,12 +234,19 @@ impl<W: World> Lane<W> {
         }
     }
 
-    /// Sends the same bytes until a definite answer comes.
-    async fn send(&mut self, commit: Commit) -> Result<Committed, LaneError> {
+    /// Sends what `draft` changes until a definite answer comes, each time the same bytes.
+    async fn send(&mut self, draft: &Draft) -> Result<Committed, LaneError> {
+        let id = self.node.next_id();
+        let commit = self.commit(draft, id);
         let bytes = commit.events.iter().map(Bytes::len).sum::<usize>();
         let snapshot = commit.snapshot.as_ref().map(Bytes::len);
         let asked = self.node.runtime.now();
-        let answer = self.node.until_answered(|| self.node.store.commit(commit.clone())).await?;
+        let mut first = Some(commit);
+        let ask = || {
+            let commit = first.take().unwrap_or_else(|| self.commit(draft, id));
+            self.node.store.commit(commit)
+        };
+        let answer = self.node.until_answered(ask).await?;
         let (Committed::Applied { at, .. }
         | Committed::Already { at, .. }
         | Committed::Conflict { at, .. }

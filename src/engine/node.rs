@@ -193,7 +193,7 @@ impl<W: World> Node<W> {
     /// Only [`StoreError::Broken`]: a retry would not help.
     pub(super) async fn until_answered<T, F>(
         &self,
-        ask: impl Fn() -> F + Send + Sync,
+        mut ask: impl FnMut() -> F + Send,
     ) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, StoreError>> + Send,

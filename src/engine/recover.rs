@@ -41,20 +41,14 @@ async fn end_orphans<W: World>(node: &Arc<Node<W>>) {
     }
 }
 
-/// Reads the stored run heads page by page and skips ended, deactivated and archived runs. Activates
-/// the runs that are missing from the active projection, and has the lane of each whose queue rows
-/// are lost write them: an active run has tasks.
+/// Activates the runs that are missing from the active projection, and has the lane of each whose queue
+/// rows are lost write them: an active run has tasks.
 async fn recover_runs<W: World>(node: &Arc<Node<W>>) {
     let mut after = None;
     loop {
-        let page = ask(node, || node.store.heads(after, PAGE)).await;
-        let Some(last) = page.runs.last() else { return };
-        after = Some(last.run);
+        let stranded = ask(node, || node.store.stranded(after, PAGE)).await;
         let mut begun = VecDeque::new();
-        for head in page.runs.iter().filter(|h| h.phase.is_active() && h.archived.is_none()) {
-            if head.active && head.tasks > 0 {
-                continue;
-            }
+        for head in &stranded.runs {
             if begun.len() >= AT_ONCE {
                 finish(begun.pop_front()).await;
             }
@@ -62,6 +56,10 @@ async fn recover_runs<W: World>(node: &Arc<Node<W>>) {
         }
         for recovering in begun {
             finish(Some(recovering)).await;
+        }
+        after = stranded.next;
+        if after.is_none() {
+            return;
         }
     }
 }

@@ -2,6 +2,8 @@
 //! where it has any; the rest begin with `retrial.`. A span decides nothing and carries no time of
 //! its own.
 
+use std::fmt;
+
 use tracing::Span;
 use tracing::field::{Empty, display};
 
@@ -31,9 +33,9 @@ pub(super) fn loaded(span: &Span, state: &RunState) {
     if span.is_disabled() {
         return;
     }
-    let workflow = shown(state.workflow().name());
+    let workflow = Shown(state.workflow().name());
     span.record("otel.name", display(format_args!("run {workflow}")));
-    span.record("retrial.workflow", display(workflow));
+    span.record("retrial.workflow", display(&workflow));
 }
 
 /// Notes in `span` how the run ended, if it has.
@@ -55,14 +57,14 @@ pub(super) fn ended(span: &Span, state: &RunState) {
 pub(super) fn of_attempt(call: &Call) -> Span {
     tracing::info_span!(
         "attempt",
-        otel.name = %format_args!("attempt {}", shown(&call.step)),
+        otel.name = %format_args!("attempt {}", Shown(&call.step)),
         otel.kind = "internal",
         otel.status_code = Empty,
         error.type = Empty,
         retrial.run.id = %call.run,
-        retrial.step = %shown(&call.step),
+        retrial.step = %Shown(&call.step),
         retrial.item = call.task.item,
-        retrial.action = %shown(&call.name),
+        retrial.action = %Shown(&call.name),
         retrial.attempt = call.attempt,
         retrial.retries_left = call.retries_left,
         retrial.outcome = Empty,
@@ -83,6 +85,11 @@ pub(super) fn attempted(span: &Span, outcome: Option<&Outcome>) {
     span.record("retrial.outcome", outcome);
 }
 
-fn shown(name: &str) -> String {
-    sanitise::message(name, LONGEST)
+/// A name as it is shown. It is masked when it is written: a span that nobody listens to costs nothing.
+struct Shown<'n>(&'n str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&sanitise::message(self.0, LONGEST))
+    }
 }

@@ -86,6 +86,9 @@ impl Submission {
     /// Of workflow and input: tells a repeated submission from a conflicting one.
     #[must_use]
     pub fn digest(&self) -> Digest {
+        if self.input.is_empty() {
+            return Digest::of_pair(&self.workflow, self.workflow.input());
+        }
         let mut input = self.workflow.input().clone();
         input.extend(self.input.clone());
         Digest::of_pair(&self.workflow, &input)
@@ -192,7 +195,7 @@ pub(super) fn creation(
         id: CommitId::default(),
         workflow: state.workflow().name().to_owned(),
         fields: state.workflow().search().values(state.input()),
-        events: events.iter().map(run::encode).collect(),
+        events: run::encode_all(events),
         queue: queue_changes(state, events, config, None),
         phase: phase_of(state),
         redrives: None,

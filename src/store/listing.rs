@@ -58,6 +58,15 @@ pub struct Heads {
     pub damaged: Vec<RunId>,
 }
 
+/// Some of the active runs that recovery takes up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stranded {
+    /// The runs, by id. Damaged ones are not among them.
+    pub runs: Vec<RunHead>,
+    /// After which run to go on; `None` after the last.
+    pub next: Option<RunId>,
+}
+
 /// Which runs to return: those that match every field that is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunFilter {

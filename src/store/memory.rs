@@ -58,6 +58,7 @@ impl<R: Runtime> Store for MemoryStore<R> {
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         let now = self.origin.after(self.runtime.now().since(self.since));
         let Contents { records, queue, guards, run_index } = &mut *contents;
+        let run_index = Some(run_index);
         Requests { records, queue, guards, run_index, now }.answer(&request)
     }
 }
@@ -91,8 +92,8 @@ impl Records for MemoryRecords {
         Ok(self.runs.get(&run).and_then(|r| r.record.clone()))
     }
 
-    fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
-        self.run(run).record = Some(record.clone());
+    fn put_record(&mut self, run: RunId, record: Record) -> Result<(), StoreError> {
+        self.run(run).record = Some(record);
         Ok(())
     }
 

@@ -65,7 +65,7 @@ pub use self::postgres::{ConnectError, PostgresOptions, PostgresStore};
 pub use self::redb::{OpenError, RedbStore};
 pub use dyn_store::DynStore;
 pub use letters::{AskLetters, LetterFilter, LetterHead, LetterStatus, Letters, StoredLetter};
-pub use listing::{AskRuns, Heads, Listed, RunCursor, RunFilter, RunHead, Tally};
+pub use listing::{AskRuns, Heads, Listed, RunCursor, RunFilter, RunHead, Stranded, Tally};
 pub use memory::MemoryStore;
 pub use retention::{Prune, Pruned};
 pub use seam::{RunPhase, Store, StoreError};

@@ -14,7 +14,7 @@ use crate::run::{LetterId, RunId, TaskId, Version};
 /// a request notices a damaged record before it changes anything.
 pub(super) trait Records {
     fn record(&self, run: RunId) -> Result<Option<Record>, StoreError>;
-    fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError>;
+    fn put_record(&mut self, run: RunId, record: Record) -> Result<(), StoreError>;
     /// Counts a new run and stores its submission key.
     fn add_run(&mut self, run: RunId, key: Option<&str>) -> Result<(), StoreError>;
     /// The run that was first submitted under `key`.

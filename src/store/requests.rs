@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::guards::{Guards, Judged};
-use super::listing::{Heads, RunHead};
+use super::listing::RunHead;
 use super::queue::Queue;
 use super::records::Records;
 use super::run_index::RunIndex;
@@ -149,7 +149,8 @@ pub(super) struct Requests<'a, S> {
     pub(super) records: &'a mut S,
     pub(super) queue: &'a mut Queue,
     pub(super) guards: &'a mut Guards,
-    pub(super) run_index: &'a mut RunIndex,
+    /// None where lists and counts are SQL.
+    pub(super) run_index: Option<&'a mut RunIndex>,
     pub(super) now: Timestamp,
 }
 
@@ -166,6 +167,7 @@ impl<S: Records> Requests<'_, S> {
             Request::Leases { after, limit } => Answer::Leases(self.queue.leases(*after, *limit)),
             Request::Load { run, after } => Answer::Load(self.load(*run, *after)?),
             Request::Heads { after, limit } => Answer::Heads(self.heads(*after, *limit)?),
+            Request::Stranded { after, limit } => Answer::Stranded(self.stranded(*after, *limit)?),
             Request::Queue(run) => Answer::Queue(self.queue.rows(*run)),
             Request::Trim { run, below } => {
                 self.trim(*run, *below)?;
@@ -177,7 +179,7 @@ impl<S: Records> Requests<'_, S> {
             Request::Archive(run) => Answer::Archive(self.archive(*run)?),
             Request::Prune(prune) => Answer::Prune(self.prune(prune)?),
             Request::List(ask) => Answer::List(self.list(ask)?),
-            Request::Tally => Answer::Tally(self.tally()),
+            Request::Tally => Answer::Tally(self.tally()?),
             Request::Guards => Answer::Guards(self.guards.rows(self.now)),
             Request::Define(definition) => Answer::Define(self.define(definition)?),
             Request::Definition(name) => Answer::Definition(self.records.definition(name)?),
@@ -211,7 +213,7 @@ impl<S: Records> Requests<'_, S> {
         self.records.add_run(run, create.key.as_deref())?;
         self.records.put_events(run, Version::START, &create.events)?;
         self.change_queue(run, &mut record, &create.queue)?;
-        self.put_record(run, &record)
+        self.put_record(run, record)
     }
 
     fn known(&self, create: &Create) -> Result<Option<Created>, StoreError> {
@@ -261,7 +263,7 @@ impl<S: Records> Requests<'_, S> {
         if let Some(fence) = commit.fences.iter().find(|f| !self.queue.fence_holds(run, f, at)) {
             let task = fence.task();
             record.write_receipt(commit.id, Decided::Refused(task));
-            self.put_record(run, &record)?;
+            self.put_record(run, record)?;
             return Ok(Committed::Fenced { task, at });
         }
         let mut new = Vec::new();
@@ -320,7 +322,7 @@ impl<S: Records> Requests<'_, S> {
         self.put_letters(run, &mut record, &commit.letters)?;
         record.write_receipt(commit.id, Decided::Landed(version));
         self.change_queue(run, &mut record, &commit.queue)?;
-        self.put_record(run, &record)?;
+        self.put_record(run, record)?;
         Ok(Committed::Applied { version, at: self.now })
     }
 
@@ -367,13 +369,6 @@ impl<S: Records> Requests<'_, S> {
         Ok(Some(Loaded { at, version, snapshot, tail: Tail { events, results } }))
     }
 
-    /// A page of runs.
-    pub(super) fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
-        let page = self.records.page(after, limit)?;
-        let runs = page.records.iter().map(|(run, record)| record.head(*run)).collect();
-        Ok(Heads { at: self.now, runs, damaged: page.damaged })
-    }
-
     /// Removes events below `below`.
     pub(super) fn trim(&mut self, run: RunId, below: Version) -> Result<(), StoreError> {
         let mut record = self.existing(run)?;
@@ -386,6 +381,6 @@ impl<S: Records> Requests<'_, S> {
         }
         self.records.remove_events(run, record.floor, below)?;
         record.floor = below;
-        self.put_record(run, &record)
+        self.put_record(run, record)
     }
 }

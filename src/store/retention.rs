@@ -117,7 +117,7 @@ impl<S: Records> Requests<'_, S> {
         let StoredLetter { head, body } = letter;
         self.records
             .put_letter(&StoredLetter { head: LetterHead { status, ..head }, body }, false)?;
-        self.put_record(run, &record)
+        self.put_record(run, record)
     }
 
     /// One dead letter. A letter that its run counts and that is missing is damage.
@@ -151,7 +151,7 @@ impl<S: Records> Requests<'_, S> {
             return Ok(Archived::Done { since });
         }
         record.archived = Some(self.now);
-        self.put_record(run, &record)?;
+        self.put_record(run, record)?;
         Ok(Archived::Done { since: self.now })
     }
 
@@ -176,7 +176,9 @@ impl<S: Records> Requests<'_, S> {
         let rows = self.queue.rows(run);
         let gone: Vec<_> = rows.iter().map(|row| QueueChange::Remove { task: row.task }).collect();
         self.change_queue(run, &mut record, &gone)?;
-        self.run_index.remove(run, &record);
+        if let Some(index) = &mut self.run_index {
+            index.remove(run, &record);
+        }
         self.records.remove_run(run, &record)
     }
 }

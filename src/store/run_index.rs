@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use super::interner::Interner;
-use super::listing::{AskRuns, Listed, Marks, RunCursor, RunFilter, Tally};
+use super::listing::{AskRuns, Heads, Listed, Marks, RunCursor, RunFilter, Stranded, Tally};
 use super::records::Records;
 use super::requests::{Record, Requests};
 use super::seam::{RunPhase, StoreError};
@@ -152,19 +152,41 @@ impl RunIndex {
 
 impl<S: Records> Requests<'_, S> {
     /// Writes a run's record and its entry in the index.
-    pub(super) fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
-        self.run_index.put(run, record);
+    pub(super) fn put_record(&mut self, run: RunId, record: Record) -> Result<(), StoreError> {
+        if let Some(index) = &mut self.run_index {
+            index.put(run, &record);
+        }
         self.records.put_record(run, record)
+    }
+
+    /// A page of runs, by id.
+    pub(super) fn heads(&self, after: Option<RunId>, limit: usize) -> Result<Heads, StoreError> {
+        let page = self.records.page(after, limit)?;
+        let runs = page.records.iter().map(|(run, record)| record.head(*run)).collect();
+        Ok(Heads { at: self.now, runs, damaged: page.damaged })
+    }
+
+    /// Of a page of runs those that recovery takes up.
+    pub(super) fn stranded(
+        &self,
+        after: Option<RunId>,
+        limit: usize,
+    ) -> Result<Stranded, StoreError> {
+        let records = self.records.page(after, limit)?.records;
+        let next = records.last().filter(|_| records.len() >= limit).map(|(run, _)| *run);
+        let lost = records.iter().filter(|(_, r)| r.phase.is_active() && r.queued == 0);
+        Ok(Stranded { runs: lost.map(|(run, record)| record.head(*run)).collect(), next })
     }
 
     /// A page of runs, the newest first.
     pub(super) fn list(&self, ask: &AskRuns) -> Result<Listed, StoreError> {
-        let all_damaged = self.run_index.damaged.iter().copied();
+        let index = self.index()?;
+        let all_damaged = index.damaged.iter().copied();
         let damaged = if ask.before.is_none() { all_damaged.collect() } else { Vec::new() };
         let mut page = Listed { at: self.now, runs: Vec::new(), next: None, damaged };
         if let Some(key) = &ask.filter.key {
             let run = self.records.run_with_key(key)?;
-            if let Some(run) = run.filter(|run| !self.run_index.damaged.contains(run)) {
+            if let Some(run) = run.filter(|run| !index.damaged.contains(run)) {
                 match self.existing(run) {
                     Ok(record) => {
                         let (at, head) =
@@ -180,7 +202,7 @@ impl<S: Records> Requests<'_, S> {
             return Ok(page);
         }
         let mut last = None;
-        for at in self.run_index.wanted(ask.before, &ask.filter) {
+        for at in index.wanted(ask.before, &ask.filter) {
             if page.runs.len() >= ask.limit.max(1) {
                 page.next = last;
                 break;
@@ -196,8 +218,13 @@ impl<S: Records> Requests<'_, S> {
     }
 
     /// How many runs there are.
-    pub(super) fn tally(&self) -> Tally {
-        let RunIndex { phases, waiting, .. } = &*self.run_index;
-        Tally { at: self.now, phases: phases.clone(), letters: *waiting }
+    pub(super) fn tally(&self) -> Result<Tally, StoreError> {
+        let RunIndex { phases, waiting, .. } = self.index()?;
+        Ok(Tally { at: self.now, phases: phases.clone(), letters: *waiting })
+    }
+
+    fn index(&self) -> Result<&RunIndex, StoreError> {
+        let without = || StoreError::NotDone("this store lists and counts in another way".into());
+        self.run_index.as_deref().ok_or_else(without)
     }
 }

@@ -265,7 +265,7 @@ impl Store for Watched {
             {
                 return Err(StoreError::Broken(format!("run {run} is rotten")));
             }
-            Request::Heads { .. } | Request::Leases { .. } => {
+            Request::Stranded { .. } | Request::Leases { .. } => {
                 while self.hides_heads.load(Ordering::SeqCst) {
                     pass(10).await;
                 }
@@ -286,8 +286,9 @@ impl Store for Watched {
             Answer::Expired(found) if self.hides_expired.load(Ordering::SeqCst) => {
                 (found.tasks, found.next) = (vec![], None);
             }
-            Answer::Heads(page) if self.hides_active.load(Ordering::SeqCst) => {
-                page.runs.iter_mut().for_each(|head| head.active = false);
+            Answer::Stranded(found) if self.hides_active.load(Ordering::SeqCst) => {
+                found.runs = self.store.heads(None, usize::MAX).await?.runs;
+                found.runs.iter_mut().for_each(|head| head.active = false);
             }
             _ => {}
         }

@@ -209,6 +209,7 @@ fn requests() -> Vec<Request> {
         Request::Expired { limit: 10 },
         Request::Leases { after: None, limit: 10 },
         Request::Heads { after: None, limit: 10 },
+        Request::Stranded { after: None, limit: 10 },
         Request::Letters(AskLetters { after: None, limit: 10, filter: Default::default() }),
         Request::List(AskRuns { before: None, limit: 10, filter: Default::default() }),
         Request::Tally,

@@ -82,7 +82,7 @@ impl StoreOp {
             Request::Renew(_) => Self::Renew,
             Request::Expired { .. } => Self::Expired,
             Request::Load { .. } => Self::Load,
-            Request::Heads { .. } => Self::Heads,
+            Request::Heads { .. } | Request::Stranded { .. } => Self::Heads,
             Request::Queue(_) | Request::Leases { .. } => Self::Queue,
             Request::Trim { .. } => Self::Trim,
             Request::Letters(_) | Request::Letter(_) => Self::Letters,

@@ -22,7 +22,7 @@ use retrial::store::{
     Create, Created, Defined, Definition, Discarded, Expired, Fence, GuardRow, Heartbeat, Holding,
     LeasedTask, Letters, Listed, Loaded, Pruned, QueueChange, QueueRow, QueueState, Renewal,
     Renewed, Report, Request, ResultRow, RunCursor, RunFilter, RunPhase, Store, StoreError,
-    StoredDefinition, StoredReport, Tail, Tally,
+    StoredDefinition, StoredReport, Stranded, Tail, Tally,
 };
 use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Able, Need, StepIx, Via};
@@ -131,6 +131,9 @@ impl Store for Stub {
                 Answer::Load(Some(Loaded { at: AT, version, snapshot: None, tail }))
             }
             Request::Heads { .. } => return Err(StoreError::NotDone("full".to_owned())),
+            Request::Stranded { after, .. } => {
+                Answer::Stranded(Stranded { runs: vec![], next: after })
+            }
             Request::Queue(_) => {
                 let state = QueueState::Due { at: AT, need: need() };
                 let progress = Some(progress());

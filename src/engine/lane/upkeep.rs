@@ -28,10 +28,9 @@ impl<W: World> Lane<W> {
         }
         let mut draft = Draft::new(self.state.clone(), Guarded::default());
         draft.queue = missing;
-        let commit = self.commit(&draft);
         // Any other answer means that others are at work on the run: nothing was missing, the rows
         // were newer than the state.
-        if matches!(self.send(commit).await?, Committed::Applied { .. }) {
+        if matches!(self.send(&draft).await?, Committed::Applied { .. }) {
             let rows = draft.queue.len();
             tracing::warn!(run = %self.state.id(), rows, "queue rows were missing");
         }

@@ -77,6 +77,7 @@ pub fn cases() -> Vec<Case> {
         record::loading_gives_snapshot_and_tail,
         record::trimming_forgets_only_what_the_snapshot_holds,
         record::heads_come_in_pages,
+        record::a12_active_runs_without_rows_are_found,
         record::an_unknown_run_is_not_there,
         record::reopening_keeps_what_was_acknowledged,
         record::time_never_goes_back,

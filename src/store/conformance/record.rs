@@ -232,6 +232,35 @@ pub(super) async fn heads_come_in_pages(mut b: Bench<'_>) -> Held {
     Ok(())
 }
 
+/// However few runs an answer looks at, all come in the end, each once.
+pub(super) async fn a12_active_runs_without_rows_are_found(mut b: Bench<'_>) -> Held {
+    for n in [5, 1, 4, 3] {
+        b.add(n, vec![]).await?;
+    }
+    b.add(2, vec![due(0, LONG)]).await?;
+    let mut ended = b.next_commit(4, 2);
+    ended.phase = RunPhase::Completed;
+    b.land(&ended).await?;
+    for limit in [1, 2, 9] {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = b.store().stranded(after, limit).await?;
+            found.extend(page.runs.iter().map(|head| (head.run, head.active, head.tasks)));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        same!(found, [1, 3, 5].map(|n| (run(n), true, 0)).to_vec());
+    }
+    let mut mended = b.next_commit(3, 2);
+    mended.queue = vec![due(0, LONG)];
+    b.land(&mended).await?;
+    let found = b.store().stranded(Some(run(1)), 9).await?.runs;
+    same!(found.iter().map(|head| head.run).collect::<Vec<_>>(), vec![run(5)]);
+    Ok(())
+}
+
 pub(super) async fn an_unknown_run_is_not_there(mut b: Bench<'_>) -> Held {
     same!(b.store().load(run(1), None).await?, None);
     same!(b.rows(1).await?, vec![]);

@@ -3,7 +3,7 @@
 use tokio_postgres::Row;
 
 use super::super::guards::{GuardRow, Guards};
-use super::super::listing::{AskRuns, Listed, RunCursor, RunFilter, Tally};
+use super::super::listing::{AskRuns, Listed, RunCursor, RunFilter, Stranded, Tally};
 use super::error::Failed;
 use super::layout::{
     count, fields_text, nanos, phase_text, read_phase, run_at, text, time, untext, uuid,
@@ -36,9 +36,33 @@ fn list_text(filter: &RunFilter) -> String {
     )
 }
 
+/// What is rare is found first: of active runs without rows there is mostly none, so their order must
+/// not decide how they are looked for.
+const STRANDED: &str = "WITH stranded AS MATERIALIZED \
+    (SELECT r.run FROM runs r WHERE r.phase IN ('running', 'paused') AND r.run IS DISTINCT FROM $1 \
+     AND r.run >= coalesce($1, r.run) AND NOT EXISTS (SELECT FROM queue q WHERE q.run = r.run)) \
+    SELECT run, record, sum, updated, code, fields::text FROM stranded JOIN runs USING (run) \
+    ORDER BY run LIMIT $2";
 const TALLY: &str = "SELECT phase, count(*) FROM runs GROUP BY phase";
 const LETTERS: &str = "SELECT coalesce(sum(letters), 0)::bigint FROM runs WHERE letters > 0";
 const GUARDS: &str = "SELECT action, state, sum FROM guards WHERE state IS NOT NULL";
+
+/// Active runs without a row in the queue.
+pub(super) async fn stranded(
+    session: &Session,
+    after: Option<RunId>,
+    limit: usize,
+) -> Result<Stranded, Failed> {
+    let after = after.map(|run| uuid(run.to_bytes()));
+    let rows = session.ask(STRANDED, [&after, &count(limit as u64)]).await?;
+    let next = rows.last().filter(|_| rows.len() >= limit).map(|row| run_at(row, 0));
+    let head = |row: &Row| {
+        let run = run_at(row, 0);
+        // One that is damaged has no head.
+        Some(read_record(run, row).ok()?.head(run))
+    };
+    Ok(Stranded { runs: rows.iter().filter_map(head).collect(), next })
+}
 
 /// A page of runs, the newest first. A damaged run does not count towards the limit.
 pub(super) async fn list(

@@ -4,7 +4,6 @@ use super::super::guards::Guards;
 use super::super::queue::Queue;
 use super::super::records::Records as _;
 use super::super::requests::Requests;
-use super::super::run_index::RunIndex;
 use super::super::seam::{Answer, Request, StoreError};
 use super::error::Failed;
 use super::layout::{nanos, time};
@@ -56,6 +55,9 @@ pub(super) async fn read(
     let (session, now) = (&reading.session, reading.now);
     let answer = match request {
         Request::List(ask) => Ok(Answer::List(lists::list(session, now, ask).await?)),
+        Request::Stranded { after, limit } => {
+            Ok(Answer::Stranded(lists::stranded(session, *after, *limit).await?))
+        }
         Request::Tally => Ok(Answer::Tally(lists::tally(session, now).await?)),
         Request::Reports => Ok(Answer::Reports(reports::all(session).await?)),
         Request::Guards => Ok(Answer::Guards(lists::guards(session, now).await?)),
@@ -106,9 +108,9 @@ pub(super) fn try_request(
         Request::Queue(run) => all_rows(&records, *run),
         _ => Ok(()),
     };
-    let (guards, run_index) = (&mut Guards::default(), &mut RunIndex::default());
+    let guards = &mut Guards::default();
     let mut requests =
-        Requests { records: &mut records, queue, guards, run_index, now: loaded.now };
+        Requests { records: &mut records, queue, guards, run_index: None, now: loaded.now };
     let answer = sound.and_then(|()| requests.answer(request));
     let missing = records.missing();
     (answer, missing)

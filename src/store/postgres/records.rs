@@ -76,8 +76,8 @@ impl Records for PgRecords<'_> {
         self.got(self.loaded.records.get(&run), Missing::Record(run)).cloned()
     }
 
-    fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
-        self.changes.records.insert(run, record.clone());
+    fn put_record(&mut self, run: RunId, record: Record) -> Result<(), StoreError> {
+        self.changes.records.insert(run, record);
         Ok(())
     }
 

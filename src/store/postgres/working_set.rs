@@ -23,7 +23,7 @@ pub(super) const FRESH: u64 = 1 << 62;
 pub(super) type Checked<T> = Result<T, String>;
 
 /// What a request is known to read before it is tried.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct ReadSet {
     /// Runs, which are locked.
     pub(super) runs: BTreeSet<RunId>,
@@ -158,14 +158,14 @@ impl ReadSet {
     }
 
     /// Takes in what a request reads. `append` would build the sets of all others anew each time.
-    pub(super) fn merge(&mut self, other: Self) {
-        self.runs.extend(other.runs);
-        self.rows.extend(other.rows);
-        self.active.extend(other.active);
-        self.keys.extend(other.keys);
-        self.definitions.extend(other.definitions);
-        for (action, touch) in other.guards {
-            let both = self.guards.entry(action).or_default();
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.runs.extend(&other.runs);
+        self.rows.extend(&other.rows);
+        self.active.extend(&other.active);
+        self.keys.extend(&other.keys);
+        self.definitions.extend(other.definitions.iter().cloned());
+        for (action, touch) in &other.guards {
+            let both = self.guards.entry(action.clone()).or_default();
             both.admits |= touch.admits;
             both.frees |= touch.frees;
         }

@@ -8,7 +8,6 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::super::guards::Guards;
 use super::super::requests::Requests;
-use super::super::run_index::RunIndex;
 use super::super::seam::{Answer, Request, StoreError};
 use super::error::Failed;
 use super::layout::text;
@@ -33,6 +32,8 @@ const NEW_GUARDS: &str = "INSERT INTO guards (action) SELECT unnest($1::text[]) 
 /// A request on its way through a writer.
 pub(super) struct Call {
     request: Request,
+    /// What the request is known to read.
+    reads: ReadSet,
     answer: Result<Answer, StoreError>,
     reply: oneshot::Sender<Result<Answer, StoreError>>,
 }
@@ -42,13 +43,9 @@ impl Call {
         request: Request,
         reply: oneshot::Sender<Result<Answer, StoreError>>,
     ) -> Self {
+        let reads = ReadSet::of(&request);
         let answer = Err(StoreError::NotDone("the request was not reached".into()));
-        Self { request, answer, reply }
-    }
-
-    /// What the request is known to read.
-    fn reads(&self) -> ReadSet {
-        ReadSet::of(&self.request)
+        Self { request, reads, answer, reply }
     }
 
     /// Runs the request on what was loaded and keeps the answer. It may run again.
@@ -103,17 +100,17 @@ impl Writer {
                 come.push(work);
             }
             waiting.extend(come.drain(..));
-            let batch = gather(&mut waiting);
+            let (batch, reads) = gather(&mut waiting);
             last = batch.len();
-            self.do_all(batch).await;
+            self.do_all(batch, &reads).await;
         }
         drop(closed);
     }
 
     /// Runs a batch in one transaction. If that fails, each request runs alone, so that one request
     /// fails no other.
-    async fn do_all(&mut self, mut works: Works) {
-        match self.attempt(&mut works).await {
+    async fn do_all(&mut self, mut works: Works, reads: &ReadSet) {
+        match self.attempt(&mut works, reads).await {
             Err(Failed::Before(_) | Failed::InTheWay(_)) if works.len() > 1 => {
                 for work in works {
                     self.do_one(work).await;
@@ -129,23 +126,24 @@ impl Writer {
     }
 
     async fn do_one(&mut self, work: Box<Call>) {
+        let reads = work.reads.clone();
         let mut works = vec![work];
-        let mut done = self.attempt(&mut works).await;
+        let mut done = self.attempt(&mut works, &reads).await;
         for _ in 1..TRIES {
             if !matches!(done, Err(Failed::InTheWay(_))) {
                 break;
             }
-            done = self.attempt(&mut works).await;
+            done = self.attempt(&mut works, &reads).await;
         }
         settle(works, done);
     }
 
     /// Runs a batch in one transaction, unless the server takes too long.
-    async fn attempt(&mut self, works: &mut Works) -> Result<(), Failed> {
+    async fn attempt(&mut self, works: &mut Works, reads: &ReadSet) -> Result<(), Failed> {
         let (server, committing) = (Arc::clone(&self.server), AtomicBool::new(false));
         tokio::select! {
             biased;
-            done = self.transact(works, &committing) => done,
+            done = self.transact(works, reads, &committing) => done,
             why = server.too_long() => match committing.load(Ordering::Relaxed) {
                 true => Err(Failed::Commit(why)),
                 false => Err(Failed::Away(why)),
@@ -153,13 +151,16 @@ impl Writer {
         }
     }
 
-    async fn transact(&mut self, works: &mut Works, committing: &AtomicBool) -> Result<(), Failed> {
-        let mut reads = ReadSet::default();
-        works.iter().for_each(|work| reads.merge(work.reads()));
+    async fn transact(
+        &mut self,
+        works: &mut Works,
+        reads: &ReadSet,
+        committing: &AtomicBool,
+    ) -> Result<(), Failed> {
         let session = self.server.session().await?;
-        self.begin_guards(&session, &reads).await?;
+        self.begin_guards(&session, reads).await?;
         let floor = self.server.last_time();
-        let mut loaded = WorkingSet::load(&session, &reads, floor).await?;
+        let mut loaded = WorkingSet::load(&session, reads, floor).await?;
         let mut decided = self.decide(&loaded, works);
         for _ in 0..ROUNDS {
             if decided.missing.is_empty() {
@@ -202,15 +203,12 @@ impl Writer {
         let mut guards = self.guards.clone();
         loaded.fill(&mut guards);
         let mut records = PgRecords::new(loaded);
-        // Lists and counts are SQL here.
-        let mut run_index = RunIndex::default();
         for work in works {
-            let (queue, guards, run_index) = (&mut queue, &mut guards, &mut run_index);
             work.act(&mut Requests {
                 records: &mut records,
-                queue,
-                guards,
-                run_index,
+                queue: &mut queue,
+                guards: &mut guards,
+                run_index: None,
                 now: loaded.now,
             });
         }
@@ -224,21 +222,22 @@ fn settle(works: Works, done: Result<(), Failed>) {
     works.into_iter().for_each(|work| work.settle(failed.clone()));
 }
 
-/// Takes the requests that can share a transaction, in the order of arrival. A request that must wait
-/// for another stays ahead of later ones that overlap with it.
-fn gather(waiting: &mut VecDeque<Box<Call>>) -> Works {
+/// Takes the requests that can share a transaction, in the order of arrival, and what they read. A
+/// request that must wait for another stays ahead of later ones that overlap with it.
+fn gather(waiting: &mut VecDeque<Box<Call>>) -> (Works, ReadSet) {
     let (mut batch, mut rest) = (Vec::new(), VecDeque::new());
-    let mut busy = ReadSet::default();
+    let (mut reads, mut passed) = (ReadSet::default(), ReadSet::default());
     for work in waiting.drain(..) {
-        let reads = work.reads();
         let is_first = batch.is_empty() && rest.is_empty();
-        if is_first || batch.len() < LARGEST_BATCH && !busy.overlaps(&reads) {
+        let overlaps = || reads.overlaps(&work.reads) || passed.overlaps(&work.reads);
+        if is_first || batch.len() < LARGEST_BATCH && !overlaps() {
+            reads.merge(&work.reads);
             batch.push(work);
         } else {
+            passed.merge(&work.reads);
             rest.push_back(work);
         }
-        busy.merge(reads);
     }
     *waiting = rest;
-    batch
+    (batch, reads)
 }

@@ -167,9 +167,9 @@ impl Records for RedbRecords<'_> {
         }
     }
 
-    fn put_record(&mut self, run: RunId, record: &Record) -> Result<(), StoreError> {
+    fn put_record(&mut self, run: RunId, record: Record) -> Result<(), StoreError> {
         self.touched.runs.insert(run);
-        let done = self.heads.put(&run.to_bytes(), &self.encode(record)?);
+        let done = self.heads.put(&run.to_bytes(), &self.encode(&record)?);
         self.write(done)
     }
 

@@ -201,6 +201,7 @@ fn transact(
     let mut records = RedbRecords::open(&txn, &open.known, open.totals)?;
     for work in works {
         let Open { queue, guards, run_index, .. } = open;
+        let run_index = Some(run_index);
         work.act(&mut Requests { records: &mut records, queue, guards, run_index, now });
         if let Some(error) = records.failed() {
             return Err(Failed::Before(error));

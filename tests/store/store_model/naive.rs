@@ -154,6 +154,7 @@ impl Naive {
             Request::Leases { after, limit } => Answer::Leases(self.leases(*after, *limit)),
             Request::Load { run, after } => Answer::Load(self.load(*run, *after)),
             Request::Heads { after, limit } => Answer::Heads(self.heads(*after, *limit)),
+            Request::Stranded { after, limit } => Answer::Stranded(self.stranded(*after, *limit)),
             Request::Queue(run) => Answer::Queue(self.queue(*run)),
             Request::Trim { run, below } => {
                 self.trim(*run, below.0 as usize)?;

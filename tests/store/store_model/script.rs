@@ -160,7 +160,11 @@ impl Script {
             17 => Request::Load { run: run(d[0]), after: self.some_version(d) },
             18 if d[0].is_multiple_of(2) => {
                 let after = (!d[1].is_multiple_of(4)).then(|| run(d[1]));
-                Request::Heads { after, limit: d[2] as usize % 4 }
+                match d[3].is_multiple_of(2) {
+                    true => Request::Heads { after, limit: d[2] as usize % 4 },
+                    // Of all runs: how many a page looks at is the store's own.
+                    false => Request::Stranded { after, limit: 9 },
+                }
             }
             18 => Request::Queue(run(d[0])),
             20 => Request::Letters(self.ask_letters(d)),

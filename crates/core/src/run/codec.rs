@@ -3,6 +3,7 @@
 //! in `tests/run/golden_records.rs` hold that.
 
 use std::cmp::Ordering;
+use std::{mem, slice};
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
@@ -36,14 +37,26 @@ pub enum DecodeError {
 /// An event as stored bytes.
 #[must_use]
 pub fn encode(event: &Recorded) -> Bytes {
+    encode_all(slice::from_ref(event)).pop().unwrap_or_default()
+}
+
+/// Events as stored bytes, which share one buffer.
+#[must_use]
+pub fn encode_all(events: &[Recorded]) -> Vec<Bytes> {
     // Most events are shorter.
-    let bytes = Vec::with_capacity(96);
-    let written = postcard::to_extend(&(BINARY, stored::Writes(event)), bytes);
-    invariant!(written.is_ok(), "an event could not be written: {written:?}");
-    let mut bytes = written.unwrap_or_default();
+    let mut bytes = Vec::with_capacity(64 * events.len());
+    let mut ends = Vec::with_capacity(events.len());
+    for event in events {
+        let written = postcard::to_extend(&(BINARY, stored::Writes(event)), bytes);
+        invariant!(written.is_ok(), "an event could not be written: {written:?}");
+        bytes = written.unwrap_or_default();
+        ends.push(bytes.len());
+    }
     // Stores in memory keep these bytes.
     bytes.shrink_to_fit();
-    Bytes::from(bytes)
+    let (all, mut start) = (Bytes::from(bytes), 0);
+    let cut = |end| all.slice(mem::replace(&mut start, end)..end);
+    ends.into_iter().map(cut).collect()
 }
 
 /// An event from stored bytes.
@@ -92,8 +105,10 @@ pub const MAX_NESTING: usize = 100;
 #[must_use]
 pub fn nesting(event: &Event) -> usize {
     let Event::RunCreated { workflow, input, .. } = event else { return 0 };
-    let input = serde_json::to_vec(input).unwrap_or_default();
-    workflow.nesting().max(Nesting::of(&input))
+    let mut nesting = Nesting::default();
+    let written = serde_json::to_writer(&mut nesting, input);
+    invariant!(written.is_ok(), "an input could not be written: {written:?}");
+    workflow.nesting().max(nesting.deepest())
 }
 
 fn write(value: &impl Serialize) -> Bytes {

@@ -53,7 +53,7 @@ unstable! {
     use state::{RollbackState};
     use queue::{Waits, queue_of, waits_for};
     use decide::{broken_ensures, decide};
-    use codec::{DecodeError, MAX_NESTING, decode, decode_letter, encode, encode_letter, encode_snapshot, nesting};
+    use codec::{DecodeError, MAX_NESTING, decode, decode_letter, encode, encode_all, encode_letter, encode_snapshot, nesting};
     use advance::{advance};
     use definitions::{Definitions, decode_snapshot};
 }

@@ -1,3 +1,5 @@
+use std::io;
+
 /// How deep JSON text is nested, found as its bytes come.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Nesting {
@@ -37,5 +39,17 @@ impl Nesting {
         let mut nesting = Self::default();
         nesting.take(bytes);
         nesting.deepest
+    }
+}
+
+/// What is written is counted and not kept.
+impl io::Write for Nesting {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.take(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use retrial::run::RunId;
-use retrial::store::{Answer, Commit, Committed, RedbStore, Request, Store, StoreError};
+use retrial::store::{Answer, Commit, Committed, RedbStore, Request, Store, StoreError, Stranded};
 
 /// Hides every other run of a store from the engine's loops: `retrial run` executes only the run
 /// that it was given and the runs that deliver its alerts.
@@ -71,6 +71,11 @@ impl Store for SingleRunStore {
                 page.runs.retain(|head| head.run == self.run);
                 page.damaged.retain(|run| *run == self.run);
                 Answer::Heads(page)
+            }
+            Request::Stranded { after, .. } => {
+                let mut found = self.store.stranded(after.max(Some(self.run.before())), 1).await?;
+                found.runs.retain(|head| head.run == self.run);
+                Answer::Stranded(Stranded { next: None, ..found })
             }
             other => self.store.ask(other).await?,
         })

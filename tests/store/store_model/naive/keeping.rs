@@ -3,7 +3,7 @@
 use retrial::run::{LetterId, RunId, Version};
 use retrial::store::{
     Archived, AskLetters, Discarded, Heads, LetterHead, LetterStatus, Letters, Prune, Pruned,
-    RunHead, StoredLetter,
+    RunHead, StoredLetter, Stranded,
 };
 
 use super::{Naive, awake};
@@ -29,6 +29,13 @@ impl Naive {
             fields: run.fields.clone(),
         });
         Heads { at: self.now, runs: heads.collect(), damaged: vec![] }
+    }
+
+    pub(super) fn stranded(&self, after: Option<RunId>, limit: usize) -> Stranded {
+        let mut runs = self.heads(after, limit).runs;
+        let next = (runs.len() >= limit).then(|| runs.last().map(|head| head.run)).flatten();
+        runs.retain(|head| head.active && head.tasks == 0);
+        Stranded { runs, next }
     }
 
     pub(super) fn waiting(&self, run: RunId) -> usize {
