@@ -213,11 +213,11 @@ impl<W: World> Node<W> {
         self.check(&submission)?;
         let digest = submission.digest();
         let Submission { workflow, input, key, id, redrives, require_actions: _ } = submission;
+        let now = self.clock.now(&self.runtime);
         let (id, seed) = id.unwrap_or_else(|| {
             let draw = || self.runtime.random();
-            (RunId::from_random(draw(), draw()), draw())
+            (RunId::created_at(now, draw(), draw()), draw())
         });
-        let now = self.clock.now(&self.runtime);
         let (state, events) = RunState::create(id, seed, Arc::clone(&workflow), input, now)
             .map_err(|wrong| {
                 SubmitError::Broken(StoreError::Broken(format!("run {id}: {wrong}")))

@@ -167,3 +167,17 @@ async fn a15_a_run_that_is_submitted_again_after_a_hang_up_is_reported_in_order(
     assert!(!engine.submit(asked).await.unwrap().existing);
     check_told(&engine, &history, run()).await;
 }
+
+/// What a store keeps of new runs lies side by side.
+#[tokio::test(start_paused = true)]
+async fn ids_of_runs_follow_one_another() {
+    let engine = alone(&Acts::new(|_: Call| async { Ok(json!(1)) }), Config::default()).await;
+    let mut runs = Vec::new();
+    for _ in 0..20 {
+        runs.push(submit(&engine, workflow(vec![step("a", patient(1), &[], json!({}))])).await);
+        pass(2).await;
+    }
+    assert!(runs.is_sorted());
+    runs.dedup();
+    assert_eq!(runs.len(), 20);
+}

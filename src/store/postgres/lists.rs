@@ -36,11 +36,11 @@ fn list_text(filter: &RunFilter) -> String {
     )
 }
 
-/// What is rare is found first: of active runs without rows there is mostly none, so their order must
-/// not decide how they are looked for.
+/// A set operation, for the planner may make a search for each run of anything else where it has not
+/// counted the rows yet.
 const STRANDED: &str = "WITH stranded AS MATERIALIZED \
-    (SELECT r.run FROM runs r WHERE r.phase IN ('running', 'paused') AND r.run IS DISTINCT FROM $1 \
-     AND r.run >= coalesce($1, r.run) AND NOT EXISTS (SELECT FROM queue q WHERE q.run = r.run)) \
+    (SELECT run FROM runs WHERE phase IN ('running', 'paused') AND run IS DISTINCT FROM $1 \
+     AND run >= coalesce($1, run) EXCEPT SELECT run FROM queue) \
     SELECT run, record, sum, updated, code, fields::text FROM stranded JOIN runs USING (run) \
     ORDER BY run LIMIT $2";
 const TALLY: &str = "SELECT phase, count(*) FROM runs GROUP BY phase";

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use crate::time::Timestamp;
 use crate::workflow::{StepIx, Workflow};
 
 /// A run's name: 128 bits, written as a UUID.
@@ -61,6 +62,19 @@ uuid_newtype!(RunId);
 uuid_newtype!(Token);
 
 impl RunId {
+    /// The id of a run that is created at `at`: a UUID of version 7
+    /// ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#name-uuid-version-7)). It begins with the
+    /// milliseconds since 1970, so what a store keeps of runs that were created one after the other lies
+    /// side by side; the other 74 bits are of chance, the lowest of `high` and `low`.
+    #[must_use]
+    pub fn created_at(at: Timestamp, high: u64, low: u64) -> Self {
+        let mut chance = [0; 10];
+        chance[..2].copy_from_slice(&high.to_be_bytes()[6..]);
+        chance[2..].copy_from_slice(&low.to_be_bytes());
+        let millis = at.as_nanos() / 1_000_000;
+        Self(uuid::Builder::from_unix_timestamp_millis(millis, &chance).into_uuid())
+    }
+
     /// The id before this one, in the order in which they sort; the first has itself.
     #[must_use]
     pub fn before(self) -> Self {

@@ -228,7 +228,8 @@ async fn find(work: &Work, store: &RedbStore, new: bool) -> Result<FoundRun, Cli
     }
 }
 
-/// A new run's id. A submission with a key always gets the same id, by which its run is found.
+/// A new run's id, of chance from its beginning on: people type that. A submission with a key always
+/// gets the same id, by which its run is found.
 fn new_id(work: &Work, runtime: &TokioRuntime) -> RunId {
     match work {
         Work::Submit(submission) if submission.key.is_some() => {

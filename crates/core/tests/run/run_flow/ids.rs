@@ -1,6 +1,7 @@
 //! Ids that are made of others: the same in every process and every release.
 
 use retrial_core::run::RunId;
+use retrial_core::time::Timestamp;
 use sha2::{Digest as _, Sha256};
 
 use super::*;
@@ -30,6 +31,17 @@ fn c18_the_run_that_tells_a_webhook_is_made_of_token_and_threshold() {
     let part = |n: usize| u64::from_be_bytes(hash[n..n + 8].try_into().expect("8 bytes"));
     assert_eq!(token.telling(900_000), (RunId::from_random(part(0), part(8)), part(16)));
     assert_ne!(token.telling(900_000), token.telling(900_001));
+}
+
+// RFC 9562, appendix A.6: the example of a UUID of version 7.
+#[test]
+fn a_new_runs_id_begins_with_the_time() {
+    let (millis, high, low) = (0x017f_22e2_79b0, 0x0cc3, 0x18c4_dc0c_0c07_398f);
+    let at = |millis: u64| Timestamp::from_nanos(millis * 1_000_000 + 999_999);
+    let run = RunId::created_at(at(millis), high, low);
+    assert_eq!(run.to_string(), "017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
+    assert_eq!(RunId::created_at(at(millis), !0 << 12 | high, !0 << 62 | low), run);
+    assert!(RunId::created_at(at(millis + 1), 0, 0) > RunId::created_at(at(millis), !0, !0));
 }
 
 #[test]

@@ -160,7 +160,7 @@ impl Source {
     /// The next run, watched and due at `due`.
     fn next(&self, due: Mono) -> Submission {
         let draw = || self.runtime.random();
-        let run = RunId::from_random(draw(), draw());
+        let run = RunId::created_at(self.runtime.wall(), draw(), draw());
         self.watch.expect(run, due);
         let turn = self.taken.fetch_add(1, Ordering::Relaxed) % self.workflows.len();
         let workflow = Arc::clone(&self.workflows[turn]);

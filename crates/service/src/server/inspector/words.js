@@ -74,7 +74,7 @@ export function percent(share) {
 
 /// The first part of an id, the whole where one points at it.
 export function short(id) {
-  return h("code", { class: "id", title: id }, id.slice(0, 8));
+  return h("code", { class: "id", title: id }, id.slice(0, 18));
 }
 
 export function cut(text, most) {
