@@ -241,6 +241,9 @@ pub(super) async fn a12_active_runs_without_rows_are_found(mut b: Bench<'_>) -> 
     let mut ended = b.next_commit(4, 2);
     ended.phase = RunPhase::Completed;
     b.land(&ended).await?;
+    let mut paused = b.next_commit(5, 2);
+    paused.phase = RunPhase::Paused;
+    b.land(&paused).await?;
     for limit in [1, 2, 9] {
         let (mut found, mut after) = (Vec::new(), None);
         loop {
