@@ -65,18 +65,21 @@ async fn allowed(to: &Authority, hosts: Option<&Hosts>) -> Result<Vec<SocketAddr
     if allowed.is_empty() { Err(last) } else { Ok(allowed) }
 }
 
-/// Tries the addresses one after another and returns the last failure.
 async fn dial(to: &Authority, hosts: Option<&Hosts>) -> Result<TcpStream, ConnectError> {
-    let doing = format!("connecting to {to}");
+    dial_first(&allowed(to, hosts).await?, &format!("connecting to {to}")).await
+}
+
+/// Tries the addresses one after another and returns the last failure.
+async fn dial_first(addresses: &[SocketAddr], doing: &str) -> Result<TcpStream, ConnectError> {
     let mut last = ConnectError::new(NetworkFault::Dns, format!("{doing}: no address found"));
-    for address in allowed(to, hosts).await? {
+    for address in addresses {
         match TcpStream::connect(address).await {
             Ok(stream) => {
                 // A request is written whole: waiting for more to send only adds delay.
                 let _ = stream.set_nodelay(true);
                 return Ok(stream);
             }
-            Err(error) => last = ConnectError::from_io(&doing, &error),
+            Err(error) => last = ConnectError::from_io(doing, &error),
         }
     }
     Err(last)
@@ -110,5 +113,23 @@ async fn resolve(to: &Authority) -> Result<Vec<SocketAddr>, ConnectError> {
     match tokio::net::lookup_host((to.host.as_str(), to.port)).await {
         Ok(found) => Ok(found.collect()),
         Err(error) => Err(ConnectError::new(NetworkFault::Dns, format!("resolving {to}: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_address_that_refuses_is_passed_by() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let open = listener.local_addr().unwrap();
+        let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let stream = dial_first(&[closed, open], "calling").await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), open);
+        let refused = dial_first(&[closed, closed], "calling").await.unwrap_err();
+        assert!(refused.to_string().contains("calling"), "{refused}");
     }
 }

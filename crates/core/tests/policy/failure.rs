@@ -105,6 +105,10 @@ fn w7_h4_an_exceptions_type_and_ancestors() {
     ");
     let failure = of("KeyError", &["LookupError"]);
     assert!(failure.is_a("KeyError") && failure.is_a("LookupError") && !failure.is_a("5xx"));
+    // H4: a type is named with its module or without it, by the failure as by the rule.
+    let (bare, full) = (of("TimeoutError", &[]), of("asyncio.TimeoutError", &[]));
+    assert!(bare.is_a("asyncio.TimeoutError") && full.is_a("TimeoutError"));
+    assert!(!full.is_a("concurrent.TimeoutError") && !bare.is_a("asyncio.OutError"));
     let busy = Failure::http(503, "busy");
     assert_eq!(["503", "5xx", "500-503", "ServerError"].map(|name| busy.is_a(name)), [true; 4]);
     assert_eq!(["504", "4xx", "500-502", "servererror"].map(|name| busy.is_a(name)), [false; 4]);

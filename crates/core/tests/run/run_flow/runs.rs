@@ -69,6 +69,21 @@ fn decision_18_a_failed_goal_that_is_routed_ends_failed_after_its_handlers_branc
 }
 
 #[test]
+fn decision_18_a_step_that_a_handler_leads_to_stays_its_branch() {
+    // Decision 18: `x`, which has nothing to do with the failure, leads to `j` too, and after `h` does.
+    let flow = Flow::new().step("g", once()).goal().step("x", once()).step("h", once());
+    let flow = flow.step("j", once()).on_error(("g", "h"), 0, &[]).then(("h", "j"));
+    let long = |seconds| vec![ok().taking(Nanos::from_secs(seconds))];
+    let shots =
+        [("g", 0, vec![status(500)]), ("x", 0, long(5)), ("j", 0, long(20)), ("h", 0, long(2))];
+    let told = history(&plays(flow.then(("x", "j")).build(), shots));
+    let place = |what: &str| told.find(what).expect(what);
+    assert!(place("routed h -> j") < place("routed x -> j"), "{told}");
+    assert!(place("routed x -> j") < place("succeeded j"), "{told}");
+    assert!(place("succeeded j") < place("ended failed"), "{told}");
+}
+
+#[test]
 fn decision_18_a_handler_that_waits_holds_the_end_of_a_failed_goal_up() {
     // Decision 18: the handler also needs `x`, which is still at work when the goal fails.
     let flow = Flow::new().step("g", once()).goal().step("x", once()).step("h", once());
