@@ -24,7 +24,7 @@ use tokio::runtime::Builder;
 use crate::kit::fan_out;
 
 /// The most instructions of each: as tests are built, with assertions, and as a release is.
-const RUN: u64 = budget(234_000, 121_000);
+const RUN: u64 = budget(229_000, 117_000);
 const VERDICT: u64 = budget(690, 450);
 const EVENT: u64 = budget(5_800, 3_300);
 
