@@ -37,10 +37,10 @@ fn a15_bars_are_the_attempts_and_delays_of_the_history() {
     /charge Arrival 1.045 Some(1.045) Badly charge 2 [5]
     node-0 Delay 1.051 Some(2.051) Well charge 3 [7, 8]
     node-0 Due 2.051 Some(2.711) Well charge 3 [7, 8]
-    node-0 Attempt 2.711 Some(2.723) Badly charge 3 [8, 9]
-    node-0 Delay 2.723 Some(4.719) Well charge 4 [10, 11]
-    node-0 Attempt 4.719 Some(4.744) Well charge 4 [11, 12]
-    /charge Arrival 4.736 Some(4.736) Well charge 4 [11]
+    node-0 Attempt 2.711 Some(2.721) Badly charge 3 [8, 9]
+    node-0 Delay 2.721 Some(4.719) Well charge 4 [10, 11]
+    node-0 Attempt 4.719 Some(4.743) Well charge 4 [11, 12]
+    /charge Arrival 4.733 Some(4.733) Well charge 4 [11]
     ");
     let lanes: Vec<&str> = page.lanes.iter().map(|lane| lane.name.as_str()).collect();
     assert_eq!(lanes, ["users", "node-0", "endpoints", "/charge"]);
