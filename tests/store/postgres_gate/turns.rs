@@ -133,8 +133,9 @@ impl<'t> Turns<'t> {
         let executing = standing.iter().flat_map(|s| &s.executing);
         let executing: Vec<_> = executing.map(|executing| executing.process).collect();
         let left: Vec<i32> = standing.iter().flat_map(|s| &s.left).copied().collect();
-        (executing.is_empty() || !moves && wait_for_locks(&executing, admin).await)
-            && (left.is_empty() || self.have_gone(&left, admin).await)
+        // What has ended lets go of its locks as it goes: who waits for one is asked afterwards.
+        (left.is_empty() || self.have_gone(&left, admin).await)
+            && (executing.is_empty() || !moves && wait_for_locks(&executing, admin).await)
     }
 
     /// Whether nothing is left of processes whose connections have ended, no lock above all.
