@@ -3,7 +3,7 @@
 # for each target; 0 goes on until it is stopped. As many targets run at once as there are cores.
 # Begins with the inputs of crates/fuzz/corpus and those that earlier runs found, which are kept in
 # target/fuzz/TARGET. What fails is written to target/fuzz/failures; give that file to the program
-# that is printed. PROFILE=dev builds in less time and runs slower.
+# that is printed.
 #
 # scripts/fuzz.sh TARGET keep: adds to crates/fuzz/corpus the inputs that reach what no other does.
 set -euo pipefail
@@ -17,14 +17,8 @@ found=target/fuzz
 kept=crates/fuzz/corpus
 
 # Only the code of this workspace is instrumented: the crates beneath it stay those of the tests.
-build=(cargo test --workspace --locked --no-run --profile "${PROFILE:-mutant}"
+build=(cargo test --workspace --locked --no-run --profile mutant
   --features retrial-fuzz/libfuzzer --test fuzz --message-format json-render-diagnostics)
-if [ "${PROFILE:-mutant}" = dev ]; then
-  # It takes longer to optimise them than two seconds of fuzzing gain.
-  for crate in retrial-core retrial retrial-sim; do
-    build+=(--config "profile.dev.package.$crate.opt-level=0")
-  done
-fi
 program=$(RUSTC_WORKSPACE_WRAPPER=$PWD/scripts/instrument.sh "${build[@]}" |
   sed -n 's/.*"executable":"\([^"]*\/fuzz-[^"]*\)".*/\1/p')
 echo "fuzz: $program"

@@ -9,8 +9,10 @@ use super::node::Node;
 use crate::run::{Lapse, Token};
 use crate::store::{ClaimedTask, LeasedTask, RunHead, Store, StoreError};
 
-/// The runs or leases looked at in one step of recovery.
+/// The leases of one step of recovery.
 const PAGE: usize = 256;
+/// The runs that one request looks at: at about a microsecond each, others hardly wait for it.
+const LOOKED_AT: usize = 20_000;
 /// The most runs that recover at once.
 const AT_ONCE: usize = 64;
 
@@ -46,7 +48,7 @@ async fn end_orphans<W: World>(node: &Arc<Node<W>>) {
 async fn recover_runs<W: World>(node: &Arc<Node<W>>) {
     let mut after = None;
     loop {
-        let stranded = ask(node, || node.store.stranded(after, PAGE)).await;
+        let stranded = ask(node, || node.store.stranded(after, LOOKED_AT)).await;
         let mut begun = VecDeque::new();
         for head in &stranded.runs {
             if begun.len() >= AT_ONCE {

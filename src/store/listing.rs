@@ -61,10 +61,10 @@ pub struct Heads {
 /// Some of the active runs that recovery takes up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stranded {
-    /// The runs, by id. Damaged ones are not among them.
+    /// The runs, the oldest first. Damaged ones are not among them.
     pub runs: Vec<RunHead>,
     /// After which run to go on; `None` after the last.
-    pub next: Option<RunId>,
+    pub next: Option<RunCursor>,
 }
 
 /// Which runs to return: those that match every field that is set.

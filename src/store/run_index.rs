@@ -2,6 +2,7 @@
 //! nor a count reads every record.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::{Arc, LazyLock};
 
 use super::interner::Interner;
@@ -166,16 +167,22 @@ impl<S: Records> Requests<'_, S> {
         Ok(Heads { at: self.now, runs, damaged: page.damaged })
     }
 
-    /// Of a page of runs those that recovery takes up.
+    /// Of the next runs by age those that recovery takes up.
     pub(super) fn stranded(
         &self,
-        after: Option<RunId>,
+        after: Option<RunCursor>,
         limit: usize,
     ) -> Result<Stranded, StoreError> {
-        let records = self.records.page(after, limit)?.records;
-        let next = records.last().filter(|_| records.len() >= limit).map(|(run, _)| *run);
-        let lost = records.iter().filter(|(_, r)| r.phase.is_active() && r.queued == 0);
-        Ok(Stranded { runs: lost.map(|(run, record)| record.head(*run)).collect(), next })
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut looked_at = self.index()?.runs.range((from, Bound::Unbounded));
+        let (mut runs, mut last) = (Vec::new(), None);
+        for (at, entry) in looked_at.by_ref().take(limit.max(1)) {
+            last = Some(*at);
+            if entry.phase.is_active() && self.queue.count(at.run) == 0 {
+                runs.extend(self.records.record(at.run)?.map(|record| record.head(at.run)));
+            }
+        }
+        Ok(Stranded { runs, next: last.filter(|_| looked_at.next().is_some()) })
     }
 
     /// A page of runs, the newest first.

@@ -111,7 +111,7 @@ pub(crate) struct Watched {
     sent: Mutex<Vec<Commit>>,
     trouble: Mutex<Option<Trouble>>,
     hides_active: AtomicBool,
-    hides_heads: AtomicBool,
+    holds_recovery: AtomicBool,
     hides_expired: AtomicBool,
     unreadable: Mutex<BTreeSet<(RunId, bool)>>,
     creations: Mutex<VecDeque<(Duration, Duration)>>,
@@ -148,7 +148,7 @@ impl Watched {
             sent: Mutex::default(),
             trouble: Mutex::default(),
             hides_active: AtomicBool::new(false),
-            hides_heads: AtomicBool::new(false),
+            holds_recovery: AtomicBool::new(false),
             hides_expired: AtomicBool::new(false),
             unreadable: Mutex::default(),
             creations: Mutex::default(),
@@ -228,9 +228,9 @@ impl Watched {
         self.hides_active.store(true, Ordering::SeqCst);
     }
 
-    /// Whether heads are told from here on. Who asks before that waits.
-    pub(crate) fn tell_heads(&self, told: bool) {
-        self.hides_heads.store(!told, Ordering::SeqCst);
+    /// Whether recovery waits for what it asks.
+    pub(crate) fn hold_recovery(&self, holds: bool) {
+        self.holds_recovery.store(holds, Ordering::SeqCst);
     }
 
     /// From now on these runs can't be read: their snapshots (false), or their events alone (true).
@@ -266,7 +266,7 @@ impl Store for Watched {
                 return Err(StoreError::Broken(format!("run {run} is rotten")));
             }
             Request::Stranded { .. } | Request::Leases { .. } => {
-                while self.hides_heads.load(Ordering::SeqCst) {
+                while self.holds_recovery.load(Ordering::SeqCst) {
                     pass(10).await;
                 }
                 None

@@ -59,7 +59,7 @@ async fn two_engines_share_the_work_of_one_store() {
 async fn a_node_that_shares_its_store_claims_while_it_recovers() {
     let store = Watched::new();
     let acts = Acts::new(|_| async { Ok(json!(1)) });
-    store.tell_heads(false);
+    store.hold_recovery(true);
     let engine = start(&store, &acts, shared(4)).await;
     let run = submit(&engine, fan_out(3, patient(2))).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
@@ -205,12 +205,12 @@ async fn a_sole_owner_that_recovers_ends_the_leases_of_the_dead_alone() {
         pass(500).await;
         Ok(json!(call.attempt))
     });
-    store.tell_heads(false);
+    store.hold_recovery(true);
     let next = start(&store, &works, Config::default()).await;
     let fresh = submit(&next, one_step()).await;
     pass(100).await;
     assert_eq!(names(&history(&store, fresh).await).last(), Some(&"attempt_started"));
-    store.tell_heads(true);
+    store.hold_recovery(false);
     for run in [left, fresh] {
         assert_eq!(soon(next.outcome(run)).await.unwrap().outcome, Outcome::Completed);
     }

@@ -36,32 +36,54 @@ fn list_text(filter: &RunFilter) -> String {
     )
 }
 
+/// The last of the active runs that a request looks at. Each phase is in the order of its index.
+const LAST_LOOKED_AT: &str = "\
+    (SELECT created, run FROM runs WHERE phase = 'running' AND (created, run) > ($1, $2) \
+     ORDER BY created, run LIMIT $3) \
+    UNION ALL (SELECT created, run FROM runs WHERE phase = 'paused' AND (created, run) > ($1, $2) \
+     ORDER BY created, run LIMIT $3) \
+    ORDER BY created, run OFFSET $3 - 1 LIMIT 1";
 /// A set operation, for the planner may make a search for each run of anything else where it has not
-/// counted the rows yet.
-const STRANDED: &str = "WITH stranded AS MATERIALIZED \
-    (SELECT run FROM runs WHERE phase IN ('running', 'paused') AND run IS DISTINCT FROM $1 \
-     AND run >= coalesce($1, run) EXCEPT SELECT run FROM queue) \
+/// counted the rows yet. Runs that were created one after the other have their rows side by side.
+const STRANDED: &str = "WITH page AS MATERIALIZED \
+    (SELECT run FROM runs WHERE phase = 'running' AND (created, run) > ($1, $2) AND (created, run) <= ($3, $4) \
+     UNION ALL \
+     SELECT run FROM runs WHERE phase = 'paused' AND (created, run) > ($1, $2) AND (created, run) <= ($3, $4)), \
+    stranded AS MATERIALIZED (SELECT run FROM page EXCEPT SELECT run FROM queue \
+     WHERE run BETWEEN (SELECT run FROM page ORDER BY run LIMIT 1) \
+     AND (SELECT run FROM page ORDER BY run DESC LIMIT 1)) \
     SELECT run, record, sum, updated, code, fields::text FROM stranded JOIN runs USING (run) \
-    ORDER BY run LIMIT $2";
+    ORDER BY created, run";
 const TALLY: &str = "SELECT phase, count(*) FROM runs GROUP BY phase";
 const LETTERS: &str = "SELECT coalesce(sum(letters), 0)::bigint FROM runs WHERE letters > 0";
 const GUARDS: &str = "SELECT action, state, sum FROM guards WHERE state IS NOT NULL";
 
-/// Active runs without a row in the queue.
+/// A place after that of every run.
+fn after_all() -> RunCursor {
+    RunCursor { created: Timestamp::from_nanos(u64::MAX), run: RunId::from_bytes([u8::MAX; 16]) }
+}
+
+/// Active runs without a row in the queue, the oldest first.
 pub(super) async fn stranded(
     session: &Session,
-    after: Option<RunId>,
+    after: Option<RunCursor>,
     limit: usize,
 ) -> Result<Stranded, Failed> {
-    let after = after.map(|run| uuid(run.to_bytes()));
-    let rows = session.ask(STRANDED, [&after, &count(limit as u64)]).await?;
-    let next = rows.last().filter(|_| rows.len() >= limit).map(|row| run_at(row, 0));
+    // Times are not negative.
+    let (created, run) =
+        after.map_or((-1, RunId::from_bytes([0; 16])), |at| (nanos(at.created), at.run));
+    let run = uuid(run.to_bytes());
+    let last = session.ask(LAST_LOOKED_AT, [&created, &run, &count(limit.max(1) as u64)]).await?;
+    let last = last.first().map(|row| RunCursor { created: time(row.get(0)), run: run_at(row, 1) });
+    let until = last.unwrap_or_else(after_all);
+    let (to, to_run) = (nanos(until.created), uuid(until.run.to_bytes()));
+    let rows = session.ask(STRANDED, [&created, &run, &to, &to_run]).await?;
     let head = |row: &Row| {
         let run = run_at(row, 0);
         // One that is damaged has no head.
         Some(read_record(run, row).ok()?.head(run))
     };
-    Ok(Stranded { runs: rows.iter().filter_map(head).collect(), next })
+    Ok(Stranded { runs: rows.iter().filter_map(head).collect(), next: last })
 }
 
 /// A page of runs, the newest first. A damaged run does not count towards the limit.
@@ -77,8 +99,7 @@ pub(super) async fn list(
     // If no id matches, a range without ids.
     let ids = filter.ids().map(|ids| [*ids.start(), *ids.end()].map(RunId::to_bytes));
     let [first, last] = ids.unwrap_or([[u8::MAX; 16], [0; 16]]).map(uuid);
-    let (created, run) = (Timestamp::from_nanos(u64::MAX), RunId::from_bytes([u8::MAX; 16]));
-    let mut at = ask.before.unwrap_or(RunCursor { created, run });
+    let mut at = ask.before.unwrap_or_else(after_all);
     let since = nanos(filter.since.unwrap_or_default());
     let until = filter.until.map(nanos);
     let code = filter.code.as_deref().map(text);

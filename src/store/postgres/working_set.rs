@@ -23,7 +23,7 @@ pub(super) const FRESH: u64 = 1 << 62;
 pub(super) type Checked<T> = Result<T, String>;
 
 /// What a request is known to read before it is tried.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct ReadSet {
     /// Runs, which are locked.
     pub(super) runs: BTreeSet<RunId>,

@@ -125,8 +125,8 @@ impl Writer {
         }
     }
 
-    async fn do_one(&mut self, work: Box<Call>) {
-        let reads = work.reads.clone();
+    async fn do_one(&mut self, mut work: Box<Call>) {
+        let reads = std::mem::take(&mut work.reads);
         let mut works = vec![work];
         let mut done = self.attempt(&mut works, &reads).await;
         for _ in 1..TRIES {

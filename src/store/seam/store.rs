@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::definitions::{Defined, Definition, StoredDefinition};
 use super::super::letters::{AskLetters, Discarded, Letters, StoredLetter};
-use super::super::listing::{AskRuns, Heads, Listed, Stranded, Tally};
+use super::super::listing::{AskRuns, Heads, Listed, RunCursor, Stranded, Tally};
 use super::super::reports::{Report, StoredReport};
 use super::super::retention::{Archived, Prune, Pruned};
 use super::{
@@ -114,9 +114,9 @@ requests! {
     heads: Heads { after: Option<RunId>, limit: usize } => (heads: Heads);
 
     /// Active runs that no claim finds, since they have no row in the queue, and those that the active
-    /// projection lacks; in the order of their ids, from the one after `after`. Looks at a bounded
-    /// number of runs. For recovery.
-    stranded: Stranded { after: Option<RunId>, limit: usize } => (stranded: Stranded);
+    /// projection lacks; the oldest first, from the one after `after`. Looks at `limit` runs, 0
+    /// counts as 1: whether or not any is found, the answer says where to go on. For recovery.
+    stranded: Stranded { after: Option<RunCursor>, limit: usize } => (stranded: Stranded);
 
     /// A run's rows in the queue, by task. For recovery and checks.
     queue: Queue(run: RunId) => (rows: Vec<QueueRow>);

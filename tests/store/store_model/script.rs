@@ -162,8 +162,8 @@ impl Script {
                 let after = (!d[1].is_multiple_of(4)).then(|| run(d[1]));
                 match d[3].is_multiple_of(2) {
                     true => Request::Heads { after, limit: d[2] as usize % 4 },
-                    // Of all runs: how many a page looks at is the store's own.
-                    false => Request::Stranded { after, limit: 9 },
+                    // Of all runs: whether those that have ended are looked at is the store's own.
+                    false => Request::Stranded { after: self.cursor(d[1]), limit: 9 },
                 }
             }
             18 => Request::Queue(run(d[0])),
@@ -389,7 +389,7 @@ impl Script {
 
     fn ask_letters(&self, d: [u64; 12]) -> AskLetters {
         let code = d[1].is_multiple_of(3).then(|| "E1".to_owned());
-        let time = |n: u64| self.cursors.get(n as usize % (self.cursors.len() + 1));
+        let time = |n: u64| self.cursor(n);
         let filter = LetterFilter {
             code,
             waiting: d[2].is_multiple_of(2),
@@ -401,11 +401,15 @@ impl Script {
         AskLetters { after, limit: d[5] as usize % 4, filter }
     }
 
+    /// The place of a run that was listed, or none.
+    fn cursor(&self, n: u64) -> Option<RunCursor> {
+        self.cursors.get(n as usize % (self.cursors.len() + 1)).copied()
+    }
+
     fn ask_runs(&self, d: [u64; 12]) -> AskRuns {
         let phase = [RunPhase::Running, RunPhase::Failed, RunPhase::Paused][d[0] as usize % 3];
         let texts = ["w", "WORK", "0", "00000000-0000", "x"];
-        let cursor = |n: u64| self.cursors.get(n as usize % (self.cursors.len() + 1)).copied();
-        let time = |n: u64| cursor(n).map(|at| at.created);
+        let time = |n: u64| self.cursor(n).map(|at| at.created);
         let filter = RunFilter {
             phase: d[1].is_multiple_of(3).then_some(phase),
             workflow: d[2].is_multiple_of(5).then(|| "w".to_owned()),
@@ -417,7 +421,7 @@ impl Script {
             since: time(d[10]).filter(|_| d[8].is_multiple_of(5)),
             until: time(d[11]).filter(|_| d[9].is_multiple_of(5)),
         };
-        AskRuns { before: cursor(d[6]), limit: d[7] as usize % 4, filter }
+        AskRuns { before: self.cursor(d[6]), limit: d[7] as usize % 4, filter }
     }
 
     fn definition(d: [u64; 12]) -> Definition {

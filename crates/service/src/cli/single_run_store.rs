@@ -72,10 +72,10 @@ impl Store for SingleRunStore {
                 page.damaged.retain(|run| *run == self.run);
                 Answer::Heads(page)
             }
-            Request::Stranded { after, .. } => {
-                let mut found = self.store.stranded(after.max(Some(self.run.before())), 1).await?;
-                found.runs.retain(|head| head.run == self.run);
-                Answer::Stranded(Stranded { next: None, ..found })
+            Request::Stranded { .. } => {
+                let mut runs = self.store.heads(Some(self.run.before()), 1).await?.runs;
+                runs.retain(|head| head.run == self.run && head.active && head.tasks == 0);
+                Answer::Stranded(Stranded { runs, next: None })
             }
             other => self.store.ask(other).await?,
         })

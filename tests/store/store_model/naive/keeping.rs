@@ -3,7 +3,7 @@
 use retrial::run::{LetterId, RunId, Version};
 use retrial::store::{
     Archived, AskLetters, Discarded, Heads, LetterHead, LetterStatus, Letters, Prune, Pruned,
-    RunHead, StoredLetter, Stranded,
+    RunCursor, RunHead, StoredLetter, Stranded,
 };
 
 use super::{Naive, awake};
@@ -31,11 +31,14 @@ impl Naive {
         Heads { at: self.now, runs: heads.collect(), damaged: vec![] }
     }
 
-    pub(super) fn stranded(&self, after: Option<RunId>, limit: usize) -> Stranded {
-        let mut runs = self.heads(after, limit).runs;
-        let next = (runs.len() >= limit).then(|| runs.last().map(|head| head.run)).flatten();
-        runs.retain(|head| head.active && head.tasks == 0);
-        Stranded { runs, next }
+    pub(super) fn stranded(&self, after: Option<RunCursor>, limit: usize) -> Stranded {
+        let at = |head: &RunHead| RunCursor { created: head.created, run: head.run };
+        let mut runs = self.heads(None, usize::MAX).runs;
+        runs.retain(|head| head.active && head.tasks == 0 && Some(at(head)) > after);
+        runs.sort_by_key(at);
+        let more = runs.len() > limit;
+        runs.truncate(limit);
+        Stranded { next: runs.last().map(at).filter(|_| more), runs }
     }
 
     pub(super) fn waiting(&self, run: RunId) -> usize {
