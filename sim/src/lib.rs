@@ -31,6 +31,7 @@ mod rooms {
     pub mod disk_states;
     pub mod endpoint;
     pub mod evidence;
+    pub mod explore;
     pub mod history;
     pub mod incarnation;
     pub mod net;

@@ -91,6 +91,9 @@ pub struct SeedReport {
     pub judged: BTreeMap<String, u64>,
     /// How often each rare feature was met and judged.
     pub features: BTreeMap<String, u64>,
+    /// What its history shows, where that was asked for.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub shown: BTreeSet<u64>,
 }
 
 impl SeedReport {
@@ -117,6 +120,7 @@ impl SeedReport {
             struck: BTreeMap::new(),
             judged: BTreeMap::new(),
             features: BTreeMap::new(),
+            shown: BTreeSet::new(),
         }
     }
 }

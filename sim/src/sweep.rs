@@ -28,6 +28,8 @@ pub struct Sweep {
     pub program: PathBuf,
     /// Passed to the workers.
     pub scenario: Option<PathBuf>,
+    /// Whether reports say what histories show.
+    pub shows: bool,
     /// The environment of the workers.
     pub surroundings: Surroundings,
 }
@@ -95,8 +97,8 @@ impl Sweep {
     /// No seed yet: `jobs` workers of `program`, for scenarios or for seeds that are added.
     #[must_use]
     pub fn new(program: PathBuf, jobs: usize, watchdog: Duration) -> Self {
-        let (scenario, surroundings) = (None, Surroundings::default());
-        Self { seeds: Vec::new(), jobs, watchdog, program, scenario, surroundings }
+        let (scenario, shows, surroundings) = (None, false, Surroundings::default());
+        Self { seeds: Vec::new(), jobs, watchdog, program, scenario, shows, surroundings }
     }
 
     /// Runs every seed. Calls `seen` with each result as it arrives, in no particular order.
@@ -110,7 +112,7 @@ impl Sweep {
     }
 
     /// Runs every scenario. Calls `seen` with each result as it arrives. Returns each with its
-    /// report, in no particular order.
+    /// report, in their order.
     ///
     /// # Errors
     /// When worker processes can't be started.
@@ -119,7 +121,13 @@ impl Sweep {
         scenarios: Vec<Scenario>,
         seen: impl Fn(&SeedReport) + Sync,
     ) -> io::Result<Vec<(Scenario, SeedReport)>> {
-        self.share_out(scenarios, |slot, scenario| self.run_scenario(slot, scenario), seen)
+        let scenarios: Vec<_> = scenarios.into_iter().enumerate().collect();
+        let one = |slot: &mut Option<Worker>, (_, scenario): &(usize, Scenario)| {
+            self.run_scenario(slot, scenario)
+        };
+        let mut ran = self.share_out(scenarios, one, seen)?;
+        ran.sort_by_key(|((place, _), _)| *place);
+        Ok(ran.into_iter().map(|((_, scenario), report)| (scenario, report)).collect())
     }
 
     /// Shares `work` out among the workers.
@@ -203,6 +211,9 @@ impl Sweep {
         command.arg("worker").stdin(Stdio::piped()).stdout(Stdio::piped());
         if let Some(file) = &self.scenario {
             command.arg("--scenario").arg(file);
+        }
+        if self.shows {
+            command.arg("--shows");
         }
         let Surroundings { folder, variables, histories } = &self.surroundings;
         if let Some(folder) = folder {

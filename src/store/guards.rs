@@ -294,6 +294,7 @@ impl<S: Records> Requests<'_, S> {
     /// The answer to a commit that was refused and is sent again.
     pub(super) fn refused_before(&self, commit: &Commit) -> Option<Committed> {
         let last = self.guards.last_refusals.get(&(commit.run, commit.id.writer))?;
-        (last.id == commit.id).then(|| last.why.clone().answer(self.now))
+        let is_known = last.id == commit.id && last.until > self.now;
+        is_known.then(|| last.why.clone().answer(self.now))
     }
 }

@@ -9,6 +9,7 @@ mod capsules;
 mod crash_points;
 mod disk_states;
 mod error;
+mod explore;
 mod junit;
 mod output;
 mod total;
@@ -25,6 +26,7 @@ use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use output::print;
 use retrial_sim::fault::FaultKind;
+use retrial_sim::unstable::explore::shown;
 use retrial_sim::unstable::report::{SeedReport, SweepReport, Verdict};
 use retrial_sim::unstable::source::Source;
 use retrial_sim::unstable::sweep::{Shard, Sweep, cores};
@@ -63,6 +65,9 @@ enum Command {
     /// entry, and counts how many of them fail for the same cause. Exit 0: found. 2: nothing fails, bad
     /// usage or input.
     Blame(blame::Blame),
+    /// Looks for failures in scenarios that are bred: keeps those whose worlds show something new, changes
+    /// them, and mixes them. Exit codes as of `run`.
+    Explore(explore::Explore),
     /// Writes an HTML page of a seed or a capsule, failing or not: a timeline and the broken promises.
     /// Exit 0: written. 2: bad usage or input.
     Report(Report),
@@ -86,6 +91,8 @@ enum Command {
         scenario: Option<PathBuf>,
         #[arg(long)]
         histories: Option<PathBuf>,
+        #[arg(long)]
+        shows: bool,
     },
 }
 
@@ -217,12 +224,15 @@ pub(crate) fn main() -> ExitCode {
         Command::Repro { what, scenario, more } => repro(&what, scenario.as_deref(), more),
         Command::Shrink(asked) => capsules::shrink(&asked),
         Command::Blame(asked) => blame::blame(&asked),
+        Command::Explore(asked) => explore::explore(&asked),
         Command::Report(asked) => capsules::report(&asked),
         Command::Verify(asked) => verify(&asked),
         Command::CrashPoints(asked) => crash_points::crash(&asked),
         Command::DiskStates(asked) => disk_states::disk_states(&asked),
         Command::Total(asked) => total::total(&asked),
-        Command::Worker { scenario, histories } => worker(scenario, histories.as_deref()),
+        Command::Worker { scenario, histories, shows } => {
+            worker(scenario, histories.as_deref(), shows)
+        }
     };
     done.unwrap_or_else(|error| {
         error::show(&*error);
@@ -339,15 +349,20 @@ fn verify(asked: &Verify) -> Result<ExitCode, Box<dyn std::error::Error>> {
 fn worker(
     scenario: Option<PathBuf>,
     histories: Option<&Path>,
+    shows: bool,
 ) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let source = Source::read(scenario.as_deref())?;
     let mut out = io::stdout().lock();
     for line in io::stdin().lock().lines() {
         let line = line?;
-        let (report, history) = match line.trim().parse() {
-            Ok(seed) => world::run_seed(&source, seed, histories.is_some()),
-            Err(_) => world::run_scenario(serde_json::from_str(&line)?, histories.is_some()),
+        let keep = histories.is_some() || shows;
+        let (mut report, history) = match line.trim().parse() {
+            Ok(seed) => world::run_seed(&source, seed, keep),
+            Err(_) => world::run_scenario(serde_json::from_str(&line)?, keep),
         };
+        if shows {
+            report.shown = shown(&history, &report);
+        }
         if let Some(folder) = histories {
             std::fs::write(verify::file(folder, report.seed), history.marked())?;
         }

@@ -20,7 +20,7 @@ mod spans;
 mod user_faults;
 mod users;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use collect::EngineReplayer;
@@ -189,6 +189,7 @@ fn judge(seed: u64, evidence: &Evidence, ended: Mono, records: &Records) -> Seed
         struck: BTreeMap::new(),
         judged: reports.iter().map(|r| (r.oracle.to_string(), r.judged)).collect(),
         features,
+        shown: BTreeSet::new(),
     }
 }
 

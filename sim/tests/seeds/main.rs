@@ -13,6 +13,7 @@ mod cli_errors;
 mod cli_run;
 mod determinism;
 mod documents;
+mod explore;
 mod guide;
 mod history;
 mod million;

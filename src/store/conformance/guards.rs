@@ -103,6 +103,22 @@ pub(super) async fn a_held_start_leaves_everything_as_it_was(mut b: Bench<'_>) -
     Ok(())
 }
 
+/// Afterwards it is judged again.
+pub(super) async fn a_hold_is_told_again_until_its_time(mut b: Bench<'_>) -> Done {
+    b.add(1, vec![due(0, Nanos::ZERO), due(1, Nanos::ZERO)]).await?;
+    let rate = Pace::new(many(1), Nanos::from_secs(2)).ok();
+    let rules = GuardRules { rate, ..GuardRules::default() };
+    let claimed = b.claim(2).await?.tasks;
+    let one = starting(&mut b, 2, &rules, &claimed[..1]);
+    b.land(&one).await?;
+    let other = starting(&mut b, 3, &rules, &claimed[1..]);
+    same!(holds(&b, other.clone()).await?[0].by, HeldBy::Rate);
+    b.sleep(Nanos::from_millis(2_100)).await;
+    // It has lost its reservation.
+    matched!(b.store().commit(other).await?, Committed::Fenced { .. } => ());
+    Ok(())
+}
+
 pub(super) async fn x6_an_end_lets_the_first_that_waits_through(mut b: Bench<'_>) -> Done {
     b.add(1, (0..3).map(|item| due(item, Nanos::ZERO)).collect()).await?;
     let rules = limit(1);

@@ -97,6 +97,7 @@ pub fn cases() -> Vec<Case> {
         queue::a12_a_run_at_rest_is_not_claimed,
         queue::reopening_keeps_leases_and_reservations_of_a_shared_store_alone,
         guards::a_held_start_leaves_everything_as_it_was,
+        guards::a_hold_is_told_again_until_its_time,
         guards::x6_an_end_lets_the_first_that_waits_through,
         guards::what_a_commit_means_counts_once_however_often_it_is_sent,
         guards::guards_are_shared_by_all_writers_and_survive_reopening,

@@ -52,6 +52,7 @@ const SIM_ROOMS: Order = &[
     &["history"],
     &["workload"],
     &["source"],
+    &["explore"],
     &["shrink"],
     &["world"],
     &["crash_points"],

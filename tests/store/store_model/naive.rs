@@ -355,7 +355,7 @@ impl Naive {
             _ => {}
         }
         if let Some(told) = self.told.get(&(commit.run, commit.id.writer))
-            && told.id == commit.id
+            && (told.id, told.until > at) == (commit.id, true)
         {
             return Ok(told.why.clone().answer(at));
         }
