@@ -74,7 +74,7 @@ pub(crate) fn explore(asked: &Explore) -> Result<ExitCode, Box<dyn Error>> {
     };
     let end = Instant::now() + asked.length;
     let files = asked.corpus.as_deref().map_or_else(|| Ok(Vec::new()), read)?;
-    found.run(files.iter().map(|(_, scenario)| scenario.clone()).collect())?;
+    let failed = found.run(files.iter().map(|(_, scenario)| scenario.clone()).collect())?;
     let mut left = asked.worlds.unwrap_or(u64::MAX);
     while left > 0 && Instant::now() < end {
         let batch = BATCH.min(left);
@@ -91,16 +91,18 @@ pub(crate) fn explore(asked: &Explore) -> Result<ExitCode, Box<dyn Error>> {
     print(format_args!("showed                 {} different things\n", explorer.things()))?;
     print(format_args!("kept                   {} scenarios\n", explorer.kept()))?;
     if let Some(folder) = &asked.corpus {
-        let cover = explorer.cover();
-        write(folder, &files, &cover)?;
-        let few = cover.len();
+        let kept = write(folder, &explorer.cover())?;
+        for (file, scenario) in files {
+            // What fails stays, to be looked at.
+            if !kept.contains(&file) && !failed.contains(&scenario) {
+                std::fs::remove_file(file)?;
+            }
+        }
+        let few = kept.len();
         print(format_args!("corpus                 {few} of them in {}\n", folder.display()))?;
     }
-    for (_, report) in &failing {
-        let text = report.breaches.first().map_or("", |breach| &breach.text);
-        let cause = Cause::of(report)
-            .unwrap_or_else(|| Cause { oracle: "none".to_owned(), reason: String::new() });
-        print(format_args!("{} ({}): {text}\n", cause.oracle, cause.reason))?;
+    for breach in failing.iter().filter_map(|(_, report)| report.breaches.first()) {
+        print(format_args!("{} ({}): {}\n", breach.oracle, breach.reason, breach.text))?;
     }
     let sweep = Sweep { shows: false, ..sweep };
     capsules::of_failures(&sweep, &failing, &asked.capsules)?;
@@ -118,28 +120,30 @@ struct Found<'s> {
 }
 
 impl Found<'_> {
-    fn run(&mut self, worlds: Vec<Scenario>) -> Result<(), Box<dyn Error>> {
+    /// Runs these worlds, and gives back those that failed.
+    fn run(&mut self, worlds: Vec<Scenario>) -> Result<Vec<Scenario>, Box<dyn Error>> {
         self.bar.inc_length(worlds.len() as u64);
         let ran = self.sweep.run_scenarios(worlds, |_| self.bar.inc(1))?;
-        let mut reports = Vec::new();
+        let (mut reports, mut failed) = (Vec::new(), Vec::new());
         for (scenario, mut report) in ran {
             let shown = std::mem::take(&mut report.shown);
             let cause = Cause::of(&report);
-            let is_known = |cause: &Cause| {
-                self.failing.iter().any(|(_, known)| Cause::of(known).as_ref() == Some(cause))
-            };
-            match cause.as_ref() {
-                Some(cause) if !is_known(cause) => self.failing.push((scenario, report.clone())),
-                // What is bred from a failing one would fail as well.
-                Some(_) => {}
-                None => _ = self.explorer.saw(scenario, shown),
+            let is_its = |(_, known): &(_, SeedReport)| Cause::of(known) == cause;
+            if cause.is_none() {
+                self.explorer.saw(scenario, shown);
+            } else {
+                // What is bred from it would fail as well.
+                failed.push(scenario.clone());
+                if !self.failing.iter().any(is_its) {
+                    self.failing.push((scenario, report.clone()));
+                }
             }
             let things = self.explorer.things();
             self.bar.set_message(format!("{things} things shown"));
             reports.push(report);
         }
         self.parts.push(SweepReport::of(reports));
-        Ok(())
+        Ok(failed)
     }
 }
 
@@ -161,12 +165,8 @@ fn read(folder: &Path) -> Result<Vec<(PathBuf, Scenario)>, Box<dyn Error>> {
     files?.into_iter().filter(is_json).map(scenario).collect()
 }
 
-/// Leaves these scenarios in the folder, and of those that were read no other.
-fn write(
-    folder: &Path,
-    read: &[(PathBuf, Scenario)],
-    keep: &[&Scenario],
-) -> Result<(), Box<dyn Error>> {
+/// Writes each scenario to a file that is named after its content.
+fn write(folder: &Path, keep: &[&Scenario]) -> Result<BTreeSet<PathBuf>, Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
     let mut kept = BTreeSet::new();
     for scenario in keep {
@@ -177,10 +177,5 @@ fn write(
         std::fs::write(&file, text)?;
         kept.insert(file);
     }
-    for (file, _) in read {
-        if !kept.contains(file) {
-            std::fs::remove_file(file)?;
-        }
-    }
-    Ok(())
+    Ok(kept)
 }

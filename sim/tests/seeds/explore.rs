@@ -185,6 +185,36 @@ fn a_corpus_is_written_and_shows_as_much_again() {
 }
 
 #[test]
+fn what_fails_is_packed_up_and_stays_in_the_corpus() {
+    let folder = tempfile::tempdir().unwrap();
+    let (corpus, capsules) = (folder.path().join("corpus"), folder.path().join("capsules"));
+    fs::create_dir(&corpus).unwrap();
+    let write = |name: &str, scenario: &Scenario| {
+        let file = corpus.join(name);
+        fs::write(&file, serde_json::to_string(scenario).unwrap()).unwrap();
+        file
+    };
+    // What every output shows is called a secret.
+    let secrets = vec!["attempt_started".to_owned()];
+    let failing = write("a.json", &Scenario { secrets, ..workload::draw(1) });
+    let held = write("b.json", &workload::draw(1));
+    let same = write("c.json", &workload::draw(1));
+    let into = capsules.to_str().unwrap();
+    let ran = explore(&corpus, &["--worlds", "0", "--capsules", into]);
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("silence ("), "{printed}");
+    assert_eq!((number(&printed, "kept"), number(&printed, "corpus")), (1, 1));
+    // The one that shows all has its own name now.
+    assert!(failing.exists() && !held.exists() && !same.exists());
+    assert_eq!(files(&corpus).len(), 2);
+    let endings = |ending: &str| {
+        files(&capsules).iter().filter(|file| file.extension().unwrap() == ending).count()
+    };
+    assert_eq!((endings("json"), endings("html"), endings("rs")), (1, 1, 1));
+}
+
+#[test]
 fn a_file_that_is_no_scenario_is_named() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("wrong.json"), "{}").unwrap();
