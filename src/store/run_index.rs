@@ -179,7 +179,7 @@ impl<S: Records> Requests<'_, S> {
         for (at, entry) in looked_at.by_ref().take(limit.max(1)) {
             last = Some(*at);
             if entry.phase.is_active() && self.queue.count(at.run) == 0 {
-                runs.extend(self.records.record(at.run)?.map(|record| record.head(at.run)));
+                runs.extend(self.undamaged(at.run)?.map(|record| record.head(at.run)));
             }
         }
         Ok(Stranded { runs, next: last.filter(|_| looked_at.next().is_some()) })
@@ -193,17 +193,12 @@ impl<S: Records> Requests<'_, S> {
         let mut page = Listed { at: self.now, runs: Vec::new(), next: None, damaged };
         if let Some(key) = &ask.filter.key {
             let run = self.records.run_with_key(key)?;
-            if let Some(run) = run.filter(|run| !index.damaged.contains(run)) {
-                match self.existing(run) {
-                    Ok(record) => {
-                        let (at, head) =
-                            (RunCursor { created: record.created, run }, record.head(run));
-                        if ask.before.is_none_or(|before| at < before) && ask.filter.wants(&head) {
-                            page.runs.push(head);
-                        }
-                    }
-                    Err(StoreError::Broken(_)) => {}
-                    Err(error) => return Err(error),
+            if let Some(run) = run.filter(|run| !index.damaged.contains(run))
+                && let Some(record) = self.undamaged(run)?
+            {
+                let (at, head) = (RunCursor { created: record.created, run }, record.head(run));
+                if ask.before.is_none_or(|before| at < before) && ask.filter.wants(&head) {
+                    page.runs.push(head);
                 }
             }
             return Ok(page);
@@ -215,13 +210,20 @@ impl<S: Records> Requests<'_, S> {
                 break;
             }
             last = Some(at);
-            match self.existing(at.run) {
-                Ok(record) => page.runs.push(record.head(at.run)),
-                Err(StoreError::Broken(_)) => page.damaged.push(at.run),
-                Err(error) => return Err(error),
+            match self.undamaged(at.run)? {
+                Some(record) => page.runs.push(record.head(at.run)),
+                None => page.damaged.push(at.run),
             }
         }
         Ok(page)
+    }
+
+    /// A run's record; none if it is damaged, as it may have become since the store was opened.
+    fn undamaged(&self, run: RunId) -> Result<Option<Record>, StoreError> {
+        match self.existing(run) {
+            Err(StoreError::Broken(_)) => Ok(None),
+            record => record.map(Some),
+        }
     }
 
     /// How many runs there are.

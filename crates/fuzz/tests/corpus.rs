@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -20,6 +21,12 @@ fn corpus() -> PathBuf {
 fn entries(folder: &Path) -> BTreeSet<PathBuf> {
     fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
+
+/// The inputs of each target.
+static INPUTS: LazyLock<Vec<Vec<Vec<u8>>>> = LazyLock::new(|| {
+    let read = |name| entries(&corpus().join(name)).into_iter().map(|file| fs::read(file).unwrap());
+    TARGETS.iter().map(|(name, _)| read(name).collect()).collect()
+});
 
 /// One change of an input.
 #[derive(Clone, Debug)]
@@ -84,10 +91,9 @@ proptest! {
         (target, input) in (0..TARGETS.len(), any::<Index>()),
         edits in edits(),
     ) {
-        let (name, target) = TARGETS[target];
-        let inputs: Vec<_> = entries(&corpus().join(name)).iter().map(|input| fs::read(input).unwrap()).collect();
-        let mut bytes = input.get(&inputs).clone();
-        edits.into_iter().for_each(|edit| edit.of(&mut bytes, &inputs));
+        let ((name, target), inputs) = (TARGETS[target], &INPUTS[target]);
+        let mut bytes = input.get(inputs).clone();
+        edits.into_iter().for_each(|edit| edit.of(&mut bytes, inputs));
         // Shown where the target fails.
         println!("{name}: {}", String::from_utf8_lossy(&bytes));
         target(&bytes);

@@ -225,7 +225,7 @@ fn moved(draw: &mut Draw, when: When, scenario: &Scenario) -> When {
 /// A number from 1 on, next to `n` or at most twice as large.
 fn near(draw: &mut Draw, n: u64) -> u64 {
     match draw.below(3) {
-        0 => n + 1,
+        0 => n.saturating_add(1),
         1 => n.saturating_sub(1).max(1),
         _ => draw.between(1, n.max(1).saturating_mul(2)),
     }

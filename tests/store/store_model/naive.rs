@@ -355,7 +355,8 @@ impl Naive {
             _ => {}
         }
         if let Some(told) = self.told.get(&(commit.run, commit.id.writer))
-            && (told.id, told.until > at) == (commit.id, true)
+            && told.id == commit.id
+            && told.until > at
         {
             return Ok(told.why.clone().answer(at));
         }
