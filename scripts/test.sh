@@ -15,7 +15,7 @@ fi
 
 # What tests drive, ask or start: the browser of the tests of pages, systemd and groff for what is
 # installed with the service, valgrind, which counts instructions, curl, the programs of PostgreSQL
-# servers of their own. The fuzzer is in C++.
+# servers of their own.
 missing=()
 needs() {
   command -v "$1" >/dev/null || missing+=("$2")
@@ -26,7 +26,6 @@ needs systemd-analyze systemd
 needs groff groff-base
 needs valgrind valgrind
 needs curl curl
-needs c++ g++
 if ! [ -x "$(pg_config --bindir 2>/dev/null)/initdb" ] && ! compgen -G "/usr/lib/postgresql/*/bin/initdb" >/dev/null; then
   missing+=(postgresql)
 fi
@@ -77,7 +76,7 @@ export -f run
 
 # Cargo would run one after the other, and the cores would be idle while tests wait. Here one more runs
 # at once than there are cores, those that take the longest first.
-long="store seeds check bounds server world"
+long="seeds store bounds check server world"
 in_order() {
   for name in $long; do grep "/$name-[0-9a-f]*$" <<<"$programs"; done
   grep -vE "/(${long// /|})-[0-9a-f]*$" <<<"$programs"

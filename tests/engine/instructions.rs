@@ -23,9 +23,10 @@ use tokio::runtime::Builder;
 
 use crate::kit::fan_out;
 
-/// The most instructions of each: as tests are built, with assertions, and as a release is.
-const RUN: u64 = budget(229_000, 117_000);
-const VERDICT: u64 = budget(690, 450);
+/// The most instructions of each: as tests are built, with assertions, and as a release is. What is
+/// generic is compiled here, so that a test needs 6 % more where `scripts/lint.sh` builds it.
+const RUN: u64 = budget(247_000, 117_000);
+const VERDICT: u64 = budget(740, 450);
 const EVENT: u64 = budget(5_800, 3_300);
 
 const fn budget(tests: u64, release: u64) -> u64 {

@@ -41,7 +41,7 @@ impl Shop {
         let (_, profile) = ours.split_once("\n[profile.dev.package]\n").unwrap();
         let (profile, _) = profile.split_once("\n\n").unwrap();
         // This project's own packages are built anew, and run for a moment only.
-        let others = |line: &&str| !line.starts_with("retrial-");
+        let others = |line: &&str| !line.starts_with("retrial");
         let profile: Vec<&str> = profile.lines().filter(others).collect();
         let profile = profile.join("\n");
         for (path, text) in files(page) {
