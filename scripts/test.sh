@@ -74,13 +74,24 @@ run() {
 }
 export -f run
 
-# Cargo would run one after the other, and the cores would be idle while tests wait. Here one more runs
-# at once than there are cores, those that take the longest first.
-long="seeds store bounds check server world"
-in_order() {
-  for name in $long; do grep "/$name-[0-9a-f]*$" <<<"$programs"; done
-  grep -vE "/(${long// /|})-[0-9a-f]*$" <<<"$programs"
+# Cargo would run one after the other, and the cores would be idle while tests wait. Here programs
+# whose tests mostly wait, for servers and processes, run one after the other; those that compute run
+# beside them as far as cores are free, the longest first.
+waiting="store server cli engine"
+computing="seeds bounds check world lab"
+named() {
+  for name in $1; do grep "/$name-[0-9a-f]*$" <<<"$programs"; done
 }
-in_order | xargs -P $((1 + $(getconf _NPROCESSORS_ONLN))) -L 1 bash -c 'run "$@"' run
+others() {
+  grep -vE "/(${waiting// /|}|${computing// /|})-[0-9a-f]*$" <<<"$programs"
+}
+named "$waiting" | xargs -L 1 bash -c 'run "$@"' run &
+waits=$!
+{ named "$computing" && others; } |
+  nice -n 5 xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 bash -c 'run "$@"' run || code=$?
+wait "$waits" || code=$?
+if [ -n "${code:-}" ]; then
+  exit "$code"
+fi
 
 exec cargo test --workspace --locked --doc
