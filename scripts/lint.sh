@@ -2,8 +2,8 @@
 # Compiles as rustc does, and lints on the way: RUSTC_WORKSPACE_WRAPPER=scripts/lint.sh cargo test.
 # `cargo clippy` and `cargo doc` would check every crate once more, the dependencies too.
 #
-# Only the libraries are optimised as the profile says. A test, a benchmark or an example that is
-# compiled for one run takes three times as long to optimise as that saves.
+# Only the libraries are optimised as the profile says. Tests, benches and examples take three times as
+# long to compile where they are optimised, and run no faster. The cfg tells them which they are.
 #
 # Where DOCS names a folder, each library is documented there as well: in `whole` with everything that
 # it has, and in `promised` without the feature `unstable`; where it has none, both are one.
@@ -47,5 +47,5 @@ if [ -n "${DOCS:-}" ] && [[ " $* " == *" --crate-type lib "* ]]; then
     ln -sfn "$DOCS/whole/$name" "$DOCS/promised/$name"
   fi
 else
-  exec clippy-driver "$@" -C opt-level=0 -D warnings
+  exec clippy-driver "$@" -C opt-level=0 --cfg unoptimised -D warnings
 fi

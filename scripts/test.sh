@@ -85,13 +85,12 @@ named() {
 others() {
   grep -vE "/(${waiting// /|}|${computing// /|})-[0-9a-f]*$" <<<"$programs"
 }
+code=0
 named "$waiting" | xargs -L 1 bash -c 'run "$@"' run &
 waits=$!
 { named "$computing" && others; } |
   nice -n 5 xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 bash -c 'run "$@"' run || code=$?
 wait "$waits" || code=$?
-if [ -n "${code:-}" ]; then
-  exit "$code"
-fi
+[ "$code" -eq 0 ] || exit "$code"
 
 exec cargo test --workspace --locked --doc
