@@ -1,6 +1,6 @@
 //! What does a run cost that waits an hour for its retry? Memory, once its store was opened again; how
-//! long opening takes, beside reading the file once; and what its entry in a due queue takes, beside
-//! tokio's `DelayQueue`.
+//! long opening takes, beside reading the file once; how soon a run that is submitted then has its
+//! outcome; and what its entry in a due queue takes, beside tokio's `DelayQueue`.
 //!
 //! ```sh
 //! RUNS=100000 cargo bench --bench waiting
@@ -37,10 +37,10 @@ const AT_ONCE: u64 = 256;
 /// The events of a run that has failed once and waits.
 const WAITS: u64 = 5;
 
-fn workflow() -> Result<Arc<Workflow>, Failed> {
+fn workflow(action: &str) -> Result<Arc<Workflow>, Failed> {
     let hour = Backoff::exponential(Nanos::from_secs(3_600));
     let policy = Policy::builder().attempts(3).backoff(hour).build()?;
-    let steps = vec![Step::new("a", "busy", policy)];
+    let steps = vec![Step::new("a", action, policy)];
     let parts = WorkflowParts { name: "one".into(), steps, ..WorkflowParts::default() };
     Ok(Arc::new(Workflow::try_from(parts)?))
 }
@@ -50,6 +50,7 @@ async fn engine(path: &Path) -> Result<Engine<World>, Failed> {
     actions.register("busy", |_: Context| async move {
         Err::<Value, Failure>(Failure::http(503, "busy"))
     });
+    actions.register("free", |_: Context| async move { Ok::<Value, Failure>(Value::Null) });
     let runtime = TokioRuntime::current();
     let store = RedbStore::open(runtime.clone(), path).await?;
     let config = Config { concurrency: AT_ONCE as usize, ..Config::default() };
@@ -58,7 +59,7 @@ async fn engine(path: &Path) -> Result<Engine<World>, Failed> {
 
 /// Leaves `runs` runs waiting in the store at `path`.
 async fn leave(path: &Path, runs: u64) -> Result<(), Failed> {
-    let (engine, workflow) = (engine(path).await?, workflow()?);
+    let (engine, workflow) = (engine(path).await?, workflow("busy")?);
     let mut users = JoinSet::new();
     for user in 0..AT_ONCE {
         let (engine, workflow) = (engine.clone(), Arc::clone(&workflow));
@@ -83,6 +84,14 @@ async fn leave(path: &Path, runs: u64) -> Result<(), Failed> {
     }
     engine.shutdown().await;
     Ok(())
+}
+
+/// How long a run takes that is submitted alone.
+async fn result(engine: &Engine<World>) -> Result<Duration, Failed> {
+    let begun = Instant::now();
+    let run = engine.submit(Submission::new(workflow("free")?)).await?;
+    run.outcome().await?;
+    Ok(begun.elapsed())
 }
 
 /// The bytes that each entry of a queue of `entries` takes.
@@ -125,12 +134,14 @@ async fn main() -> Result<(), Failed> {
     let (before, begun) = (COUNTED.current_usage(), Instant::now());
     let engine = engine(&path).await?;
     let opened = begun.elapsed();
+    let [first, later] = [result(&engine).await?, result(&engine).await?];
     tokio::time::sleep(Duration::from_secs(2)).await;
     let held = COUNTED.current_usage().saturating_sub(before);
     let each = |bytes: usize| bytes as f64 / runs as f64;
     println!("{runs} runs that wait, in a file of {:.0} bytes a run", each(bytes));
     println!("in memory: {:.0} bytes a run, redb's cache of at most 64 MiB included", each(held));
     println!("opening: {:.1} times reading the file", opened.as_secs_f64() / read.as_secs_f64());
+    println!("the first result after it: {first:.1?}; the next one: {later:.1?}");
     engine.shutdown().await;
     Ok(())
 }

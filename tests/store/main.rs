@@ -12,6 +12,7 @@ mod damage;
 mod file;
 mod lost_commits;
 mod model;
+mod open_rot;
 mod overwritten;
 mod postgres;
 mod postgres_address;

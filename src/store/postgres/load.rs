@@ -1,6 +1,8 @@
 //! Loads what requests read. Locks come first and always in the same order: runs by id, their rows by
 //! task, guards by name. So no two transactions wait for each other.
 
+use std::collections::BTreeSet;
+
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -76,48 +78,77 @@ pub(super) fn uuids<'r>(runs: impl IntoIterator<Item = &'r RunId>) -> Vec<Uuid> 
 }
 
 impl WorkingSet {
-    /// Begins a transaction, locks and loads the read set, and then reads the clock. `floor` is a
-    /// time that was answered before.
+    /// Begins a transaction, locks and loads the read set, and reads the clock once it has all locks.
+    /// `floor` is a time that was answered before. What is nearly always right to ask for is asked in
+    /// one go, and what its answers call for after it.
     pub(super) async fn load(
         session: &Session,
         reads: &ReadSet,
         floor: Timestamp,
     ) -> Result<Self, Failed> {
         let mut loaded = Self::default();
-        loaded.lock_runs(session, reads).await?;
-        let turning = loaded.turning(reads);
-        let rows = reads.rows.iter().filter(|(run, _)| !turning.contains(run));
-        let named = TaskColumns::of(rows.copied());
-        tokio::try_join!(
-            biased;
-            select_rows(session, &named, "FOR UPDATE"),
-            select_rows_of(session, &turning, "FOR UPDATE"),
-        )
-        .map(|(named, whole)| loaded.take_rows(named.into_iter().chain(whole)))?;
-        loaded.whole.extend(turning);
-        loaded.count_rows();
-        loaded.load_guards(session, reads).await?;
-        loaded.load_keys(session, reads).await?;
-        for name in &reads.definitions {
-            loaded.load_definition(session, name, "FOR UPDATE").await?;
-        }
+        let clock = loaded.load_at_once(session, reads, floor).await?;
+        let waited = loaded.load_what_follows(session, reads).await?;
+        let clock = if waited { session.ask(NOW, [&nanos(floor)]).await? } else { clock };
         let floor = floor.max(loaded.updated);
-        let now = session.ask(NOW, [&nanos(floor)]).await?;
-        loaded.now = now.first().map_or(floor, |row| time(row.get(0)));
+        loaded.now = clock.first().map_or(floor, |row| floor.max(time(row.get(0))));
         Ok(loaded)
     }
 
-    async fn lock_runs(&mut self, session: &Session, reads: &ReadSet) -> Result<(), Failed> {
+    /// Gives the clock's row.
+    async fn load_at_once(
+        &mut self,
+        session: &Session,
+        reads: &ReadSet,
+        floor: Timestamp,
+    ) -> Result<Vec<Row>, Failed> {
+        let ending = reads.ending();
+        let rows = reads.rows.iter().filter(|(run, _)| !ending.contains(run));
+        let TaskColumns { runs: of, steps, items } = TaskColumns::of(rows.copied());
+        let (runs, ending, created) = (uuids(&reads.runs), uuids(&ending), uuids(&reads.created));
+        let (keys, at) =
+            (reads.keys.iter().map(Digest::to_string).collect::<Vec<_>>(), nanos(floor));
+        let (named, whole) = (rows_named("FOR UPDATE"), rows_of_runs("FOR UPDATE"));
+        let texts = [RUNS, &*named, &*whole, ORPHANS, KEYS, NOW];
+        let [lock, named, whole, orphans, key, clock] = session.prepare(texts).await?;
+        let ((), records, named, whole, orphans, key_rows, clock) = tokio::try_join!(
+            biased;
+            session.run("BEGIN"),
+            session.query_for(runs.len(), &lock, [&runs]),
+            session.query_for(of.len(), &named, [&of, &steps, &items]),
+            session.query_for(ending.len(), &whole, [&ending]),
+            session.query_for(created.len(), &orphans, [&created]),
+            session.query_for(keys.len(), &key, [&keys]),
+            session.query(&clock, [&at]),
+        )?;
+        self.take_records(&records);
+        self.take_rows(named.into_iter().chain(whole));
+        self.take_missing(&reads.created, &orphans);
+        self.take_keys(&reads.keys, &key_rows);
+        Ok(clock)
+    }
+
+    /// Whether it may have waited for locks.
+    async fn load_what_follows(
+        &mut self,
+        session: &Session,
+        reads: &ReadSet,
+    ) -> Result<bool, Failed> {
         if let Some((after, limit)) = reads.page {
-            session.run("BEGIN").await?;
-            return self.load_page(session, after, limit, PAGE).await;
+            self.load_page(session, after, limit, PAGE).await?;
         }
-        let runs = uuids(&reads.runs);
-        let [lock] = session.prepare([RUNS]).await?;
-        let begin = session.run("BEGIN");
-        let ((), rows) = tokio::try_join!(biased; begin, session.query(&lock, [&runs]))?;
-        self.take_records(&rows);
-        self.mark_missing(session, &reads.runs.iter().copied().collect::<Vec<_>>()).await
+        self.mark_missing(session, &reads.runs).await?;
+        let (turning, ending) = (self.turning(reads), reads.ending());
+        let more: Vec<_> = turning.iter().filter(|run| !ending.contains(run)).copied().collect();
+        let rows = select_rows_of(session, &more, "FOR UPDATE").await?;
+        self.take_rows(rows);
+        self.whole.extend(turning);
+        self.count_rows();
+        self.load_guards(session, reads).await?;
+        for name in &reads.definitions {
+            self.load_definition(session, name, "FOR UPDATE").await?;
+        }
+        Ok(!(more.is_empty() && reads.guards.is_empty() && reads.definitions.is_empty()))
     }
 
     pub(super) fn take_records(&mut self, rows: &[Row]) {
@@ -129,22 +160,28 @@ impl WorkingSet {
     }
 
     /// Runs that were not found do not exist, unless they have events: then they are damaged.
-    pub(super) async fn mark_missing(
+    pub(super) async fn mark_missing<'r>(
         &mut self,
         session: &Session,
-        runs: &[RunId],
+        runs: impl IntoIterator<Item = &'r RunId>,
     ) -> Result<(), Failed> {
-        let missing: Vec<RunId> =
-            runs.iter().filter(|run| !self.records.contains_key(run)).copied().collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let orphans = session.ask(ORPHANS, [&uuids(&missing)]).await?;
-        self.records.extend(missing.into_iter().map(|run| (run, Ok(None))));
-        for row in orphans {
-            self.damage(run_at(&row, 0), "it has events but no record");
+        let missing = runs.into_iter().filter(|run| !self.records.contains_key(run));
+        let missing: Vec<RunId> = missing.copied().collect();
+        if !missing.is_empty() {
+            let orphans = session.ask(ORPHANS, [&uuids(&missing)]).await?;
+            self.take_missing(&missing, &orphans);
         }
         Ok(())
+    }
+
+    /// `orphans` are those of `runs` that have events and no record.
+    fn take_missing<'r>(&mut self, runs: impl IntoIterator<Item = &'r RunId>, orphans: &[Row]) {
+        for run in runs {
+            self.records.entry(*run).or_insert(Ok(None));
+        }
+        for row in orphans {
+            self.damage(run_at(row, 0), "it has events but no record");
+        }
     }
 
     pub(super) fn take_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
@@ -198,13 +235,8 @@ impl WorkingSet {
         Ok(())
     }
 
-    async fn load_keys(&mut self, session: &Session, reads: &ReadSet) -> Result<(), Failed> {
-        if reads.keys.is_empty() {
-            return Ok(());
-        }
-        let keys: Vec<String> = reads.keys.iter().map(Digest::to_string).collect();
-        let rows = session.ask(KEYS, [&keys]).await?;
-        for key in &reads.keys {
+    fn take_keys(&mut self, keys: &BTreeSet<Digest>, rows: &[Row]) {
+        for key in keys {
             let name = key.to_string();
             let row = rows.iter().find(|row| row.get::<_, &str>(0) == name);
             let found = row.map(|row| {
@@ -215,7 +247,6 @@ impl WorkingSet {
             });
             self.keys.insert(*key, found.transpose());
         }
-        Ok(())
     }
 
     /// Loads what requests read and was not loaded.
@@ -233,8 +264,8 @@ impl WorkingSet {
                     self.mark_missing(session, &[*run]).await?;
                 }
                 Missing::Key(key) => {
-                    let keys = [*key].into();
-                    self.load_keys(session, &ReadSet { keys, ..ReadSet::default() }).await?;
+                    let rows = session.ask(KEYS, [&vec![key.to_string()]]).await?;
+                    self.take_keys(&[*key].into(), &rows);
                 }
                 Missing::Events(run, from) => self.load_events(session, *run, *from).await?,
                 Missing::Results(run, after) => self.load_results(session, *run, *after).await?,

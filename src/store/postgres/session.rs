@@ -42,6 +42,19 @@ impl Session {
         Ok(self.client()?.query(statement, &values).await?)
     }
 
+    /// With `rows` 0 nothing is sent.
+    pub(super) async fn query_for<const N: usize>(
+        &self,
+        rows: usize,
+        statement: &Statement,
+        values: [Value<'_>; N],
+    ) -> Result<Vec<Row>, Failed> {
+        match rows {
+            0 => Ok(vec![]),
+            _ => self.query(statement, values).await,
+        }
+    }
+
     /// Prepares and runs a query.
     pub(super) async fn ask<const N: usize>(
         &self,

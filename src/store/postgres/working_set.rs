@@ -27,6 +27,8 @@ pub(super) type Checked<T> = Result<T, String>;
 pub(super) struct ReadSet {
     /// Runs, which are locked.
     pub(super) runs: BTreeSet<RunId>,
+    /// Those of the runs that are created.
+    pub(super) created: BTreeSet<RunId>,
     pub(super) rows: BTreeSet<Place>,
     /// Whether the run is active after the request. If that changes, all its rows are loaded.
     pub(super) active: BTreeMap<RunId, bool>,
@@ -119,6 +121,7 @@ impl ReadSet {
 
     fn create(&mut self, create: &Create) {
         self.runs.insert(create.run);
+        self.created.insert(create.run);
         self.runs.extend(create.redrives.map(|letter| letter.run));
         self.keys.extend(create.key.as_ref().map(|key| Digest::of(key.as_bytes())));
     }
@@ -148,6 +151,11 @@ impl ReadSet {
         self.rows.extend(held.iter().map(|holding| (holding.run, holding.task)));
     }
 
+    /// Runs that are inactive afterwards: nearly all of them end by it.
+    pub(super) fn ending(&self) -> BTreeSet<RunId> {
+        self.active.iter().filter(|(_, active)| !**active).map(|(run, _)| *run).collect()
+    }
+
     /// Whether another request reads some of the same, so that both can't share a transaction.
     pub(super) fn overlaps(&self, other: &Self) -> bool {
         let alone = self.page.is_some() || other.page.is_some();
@@ -160,6 +168,7 @@ impl ReadSet {
     /// Takes in what a request reads. `append` would build the sets of all others anew each time.
     pub(super) fn merge(&mut self, other: &Self) {
         self.runs.extend(&other.runs);
+        self.created.extend(&other.created);
         self.rows.extend(&other.rows);
         self.active.extend(&other.active);
         self.keys.extend(&other.keys);
@@ -175,7 +184,7 @@ impl ReadSet {
 
 impl WorkingSet {
     /// The runs of which all rows are needed: they become active or inactive, or may be removed.
-    pub(super) fn turning(&self, reads: &ReadSet) -> Vec<RunId> {
+    pub(super) fn turning(&self, reads: &ReadSet) -> BTreeSet<RunId> {
         let turns = |(run, active): (&RunId, &bool)| match self.records.get(run) {
             Some(Ok(Some(record))) if record.phase.is_active() != *active => Some(*run),
             _ => None,

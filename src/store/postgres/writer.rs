@@ -177,8 +177,12 @@ impl Writer {
             session.run("ROLLBACK").await?;
             session.done();
         } else {
-            write(&session, loaded.now, &changes, &rows).await?;
-            self.notifier.notify(&session, rows.leave_due(loaded.now)).await?;
+            let is_news = rows.leave_due(loaded.now);
+            tokio::try_join!(
+                biased;
+                write(&session, loaded.now, &changes, &rows),
+                self.notifier.notify(&session, is_news),
+            )?;
             committing.store(true, Ordering::Relaxed);
             session.commit().await?;
         }

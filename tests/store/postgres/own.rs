@@ -119,6 +119,10 @@ async fn decision_19_damage_is_told_and_leaves_other_runs_be() {
         ];
         let broken = |error: &Option<StoreError>| matches!(error, Some(StoreError::Broken(why)) if why.contains(&run(1).to_string()));
         assert!(answers.iter().any(broken), "{damage}: {answers:?}");
+        if damage == "DELETE FROM runs" {
+            let again = store.create(create(1, 1)).await;
+            assert!(matches!(again, Err(StoreError::Broken(_))), "{again:?}");
+        }
         // In one batch with a damaged run as well as alone.
         let both = tokio::join!(store.commit(commit(1, 2)), store.commit(commit(2, 2)));
         assert!(matches!(both.1, Ok(Committed::Applied { .. })), "{damage}: {both:?}");

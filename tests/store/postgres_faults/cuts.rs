@@ -1,5 +1,6 @@
-//! Connections that break at every byte of an exchange.
+//! Connections that break within every message of an exchange, and between any two.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use retrial::run::Version;
@@ -10,7 +11,7 @@ use crate::postgres_faults::opened::{Opened, open};
 use crate::postgres_faults::patience::{patient, together};
 use crate::postgres_faults::script::{Story, begin};
 use crate::postgres_faults::twin::kept;
-use crate::postgres_proxy::{Fault, From, Proxy, Strike, Way};
+use crate::postgres_proxy::{Fault, From, Passed, Proxy, Stream, Strike, Way};
 use retrial_testkit::postgres_server::Server;
 
 type Twin = MemoryStore<TokioRuntime>;
@@ -67,19 +68,21 @@ impl Bench {
         stories.iter().zip(here.into_iter().zip(there)).map(case).collect()
     }
 
-    /// The fewest bytes that go each way while a commit is sent and answered, calmly.
-    async fn measure(&mut self) -> (u64, u64) {
-        let mut least = (u64::MAX, u64::MAX);
+    /// The shortest exchange each way in which a commit is sent and answered, calmly.
+    async fn measure(&mut self) -> (Stream, Stream) {
+        let mut passed = Vec::new();
         // The first exchange of a connection is longer, and now and then a time is kept beside it.
         for Case { commit, of_twin, .. } in self.begin(6).await {
             self.proxy.passed();
             let answer = self.store.commit(commit).await.unwrap();
             assert!(matches!(answer, Committed::Applied { .. }), "{answer:?}");
-            let passed = self.proxy.passed();
-            least = (least.0.min(passed.0), least.1.min(passed.1));
+            passed.push(self.proxy.passed());
             self.twin.commit(of_twin).await.unwrap();
         }
-        least
+        let shortest = |way: fn(&Passed) -> &Stream| {
+            passed.iter().map(way).min_by_key(|stream| stream.bytes).unwrap().clone()
+        };
+        (shortest(|passed| &passed.to_server), shortest(|passed| &passed.to_client))
     }
 
     /// The commit's exchange breaks at `fault`; the answers to the writer.
@@ -135,6 +138,14 @@ impl Bench {
 fn faults(way: Way, from: From, places: impl Iterator<Item = u64>) -> Vec<Fault> {
     let strike = |passing: u64| if passing.is_multiple_of(2) { Strike::End } else { Strike::Reset };
     places.map(|passing| Fault { way, from, passing, strike: strike(passing) }).collect()
+}
+
+/// Before, within and at the last byte of each message: whoever reads does nothing with a part of one.
+fn of_all_messages(stream: &Stream) -> impl Iterator<Item = u64> {
+    let ends = stream.messages[1..].iter().chain([&stream.bytes]);
+    let places = stream.messages.iter().zip(ends);
+    let places = places.flat_map(|(begin, end)| [*begin, begin + 1, begin.midpoint(*end), end - 1]);
+    places.collect::<BTreeSet<_>>().into_iter()
 }
 
 /// Every byte of `COMMIT` and of its answer.
@@ -199,23 +210,23 @@ impl Came {
 }
 
 // The outcome of a commit whose exchange is cut may be unknown, and asking again shows it,
-// whichever byte was the last that the server saw.
+// whichever message was the last that the server saw.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
-async fn a_commit_cut_at_any_byte_to_the_server_lands_once() {
+async fn a_commit_cut_in_any_message_to_the_server_lands_once() {
     let mut bench = Bench::set_up(Story::plain).await;
-    let (bytes, _) = bench.measure().await;
-    let all = faults(Way::ToServer, From::Arming, 0..bytes);
+    let (asked, _) = bench.measure().await;
+    let all = faults(Way::ToServer, From::Arming, of_all_messages(&asked));
     bench.lands_once(&[all, of_the_last_word()].concat()).await.put_to_the_test();
 }
 
 // Nor whichever was the last that the client saw.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
-async fn a_commit_cut_at_any_byte_to_the_client_lands_once() {
+async fn a_commit_cut_in_any_message_to_the_client_lands_once() {
     let mut bench = Bench::set_up(Story::plain).await;
-    let (_, bytes) = bench.measure().await;
-    let all = faults(Way::ToClient, From::Arming, 0..bytes);
+    let (_, answered) = bench.measure().await;
+    let all = faults(Way::ToClient, From::Arming, of_all_messages(&answered));
     bench.lands_once(&[all, of_the_last_word()].concat()).await.put_to_the_test();
 }
 
@@ -225,8 +236,8 @@ async fn a_commit_cut_at_any_byte_to_the_client_lands_once() {
 async fn a_rich_commit_cut_at_many_bytes_lands_once() {
     let mut bench = Bench::set_up(Story::rich).await;
     let (to_server, to_client) = bench.measure().await;
-    let asked = faults(Way::ToServer, From::Arming, (0..to_server).step_by(23));
-    let answered = faults(Way::ToClient, From::Arming, (0..to_client).step_by(23));
+    let asked = faults(Way::ToServer, From::Arming, (0..to_server.bytes).step_by(23));
+    let answered = faults(Way::ToClient, From::Arming, (0..to_client.bytes).step_by(23));
     bench.lands_once(&[asked, answered, of_the_last_word()].concat()).await.put_to_the_test();
 }
 
@@ -236,8 +247,8 @@ async fn a_rich_commit_cut_at_many_bytes_lands_once() {
 async fn a_commit_cut_and_overtaken_has_a_definite_answer() {
     let mut bench = Bench::set_up(Story::plain).await;
     let (to_server, to_client) = bench.measure().await;
-    let asked = faults(Way::ToServer, From::Arming, (0..to_server).step_by(67));
-    let answered = faults(Way::ToClient, From::Arming, (0..to_client).step_by(67));
+    let asked = faults(Way::ToServer, From::Arming, (0..to_server.bytes).step_by(67));
+    let answered = faults(Way::ToClient, From::Arming, (0..to_client.bytes).step_by(67));
     let (mut overtaken, mut landed) = (0, 0);
     for fault in [asked, answered, of_the_last_word()].concat() {
         let [warm, Case { story, commit, .. }] = &bench.begin(2).await[..] else { panic!() };

@@ -100,6 +100,44 @@ async fn c8_a_locked_row_holds_up_its_own_run_alone() {
     assert!(matches!(landed, Committed::Applied { .. }), "{landed:?}");
 }
 
+/// Waits until a statement waits for a lock, and gives the store's time then.
+async fn time_of_waiting(client: &Client, schema: &str) -> i64 {
+    const WAIT: &str = "SELECT FROM pg_locks WHERE NOT granted";
+    while client.query(WAIT, &[]).await.unwrap().is_empty() {
+        sleep(Duration::from_millis(3)).await;
+    }
+    let clock = format!("SELECT {schema}.retrial_clock()");
+    client.query_one(&clock, &[]).await.unwrap().get(0)
+}
+
+// Promise 6: a commit is decided by the time at which it has its last lock, whichever that is.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+async fn c8_what_waited_for_a_lock_is_decided_by_the_time_after_it() {
+    let server = server::start();
+    let database = server.database().await;
+    let store = open(&server.url(&database)).await;
+    let locker = server.client(&database).await;
+    let tables = tables(&locker).await;
+    for (number, table) in (1..).zip(["runs", "queue", "guards"]) {
+        let story = Story::rich(number);
+        let commit = story.end(begin(&store, &[story]).await[0]);
+        let table = tables.iter().find(|name| name.ends_with(&format!(".{table}"))).unwrap();
+        let schema = table.split('.').next().unwrap();
+        locker.batch_execute(&format!("BEGIN; SELECT FROM {table} FOR UPDATE")).await.unwrap();
+        let release = async {
+            let waits = time_of_waiting(&locker, schema).await;
+            locker.batch_execute("ROLLBACK").await.unwrap();
+            waits
+        };
+        let both = async { tokio::join!(store.commit(commit.clone()), release) };
+        let (committed, waits) = soon("behind a lock", both).await;
+        let Ok(Committed::Applied { at, .. }) = committed else { panic!("{table}: {committed:?}") };
+        let waits = u64::try_from(waits).unwrap();
+        assert!(at.as_nanos() > waits, "{table}: {at} is before the lock was free");
+    }
+}
+
 // C8: a statement that does not end is ended by the server, and nothing of it stays.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]

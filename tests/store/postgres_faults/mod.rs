@@ -1,5 +1,5 @@
 //! The PostgreSQL store on a real server, and nodes on it as real processes, under everything that
-//! breaks: connections cut at every byte, backends and servers killed, locks, a full disk, nodes
+//! breaks: connections cut in every message, backends and servers killed, locks, a full disk, nodes
 //! stopped and killed.
 #![cfg(all(feature = "postgres", feature = "http"))]
 #![allow(

@@ -67,7 +67,8 @@ async fn what_is_calm_passes_whole() {
     client.write_all(&[7; 20]).await.unwrap();
     let mut bytes = [0; 20];
     client.read_exact(&mut bytes).await.unwrap();
-    assert_eq!(proxy.passed(), (20, 20));
+    let passed = proxy.passed();
+    assert_eq!((passed.to_server.bytes, passed.to_client.bytes), (20, 20));
     proxy.end_all();
     assert_eq!(client.read(&mut bytes).await.unwrap(), 0);
     assert_eq!(echoing.await.unwrap().len(), 20);

@@ -1,14 +1,16 @@
-//! Where a client's messages begin.
+//! Where messages begin.
 
-/// Follows one client's bytes, however they are cut into pieces.
+/// Follows what one side of a connection sends, however it is cut into pieces.
 #[derive(Default)]
 pub(super) struct Framing {
     /// The first bytes of the message that is being read, as many as tell what it is.
     head: Vec<u8>,
     /// The bytes of it that have come.
     come: usize,
-    /// Its type, from its second message on: the first has none.
+    /// Whether it has a type: all have but a client's first.
     typed: bool,
+    /// Whether a server's first byte may still come, which can be the answer to a request for TLS.
+    answers_tls: bool,
     /// Bytes of all pieces before.
     before: usize,
     /// Where, counted from the first byte of all, the message began.
@@ -18,24 +20,44 @@ pub(super) struct Framing {
 /// A `Query` message with this text ends a transaction.
 const COMMIT: &[u8] = b"COMMIT";
 
+/// Where among some bytes something begins.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Begun {
+    pub(super) messages: Vec<usize>,
+    /// `COMMIT` messages. One that began in an earlier piece is said to begin at 0.
+    pub(super) commits: Vec<usize>,
+}
+
 /// What asks for an encrypted stream instead of beginning a session (the code that stands where a
 /// version would).
 const ASKS_FOR_TLS: [u8; 4] = 80_877_103_u32.to_be_bytes();
 
 impl Framing {
-    /// Takes the next bytes in; where among them a `COMMIT` message begins. One that began in an
-    /// earlier piece is said to begin at 0.
-    pub(super) fn commits(&mut self, bytes: &[u8]) -> Vec<usize> {
-        let mut commits = Vec::new();
+    pub(super) fn of_client() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn of_server() -> Self {
+        Self { typed: true, answers_tls: true, ..Self::default() }
+    }
+
+    /// Takes the next bytes in.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Begun {
+        let mut begun = Begun::default();
         for (at, byte) in bytes.iter().enumerate() {
+            if std::mem::take(&mut self.answers_tls) && b"NS".contains(byte) {
+                begun.messages.push(at);
+                continue;
+            }
             if self.come == 0 {
                 self.begun = self.before + at;
+                begun.messages.push(at);
             }
             self.come += 1;
             if self.head.len() < self.telling() {
                 self.head.push(*byte);
                 if self.is_commit() {
-                    commits.push(self.begun.saturating_sub(self.before));
+                    begun.commits.push(self.begun.saturating_sub(self.before));
                 }
             }
             if self.length().is_some_and(|length| self.come >= length) {
@@ -45,7 +67,7 @@ impl Framing {
             }
         }
         self.before += bytes.len();
-        commits
+        begun
     }
 
     /// How many first bytes tell all that is asked of a message.
@@ -82,12 +104,29 @@ mod tests {
 
     /// Where the `COMMIT`s are, when the bytes come in pieces of `size`.
     fn found(bytes: &[u8], size: usize) -> Vec<usize> {
-        let mut framing = Framing::default();
-        let mut found = Vec::new();
+        in_pieces(Framing::of_client(), bytes, size).commits
+    }
+
+    fn in_pieces(mut framing: Framing, bytes: &[u8], size: usize) -> Begun {
+        let mut found = Begun::default();
         for (piece, from) in bytes.chunks(size).zip((0..).step_by(size)) {
-            found.extend(framing.commits(piece).into_iter().map(|at| from + at));
+            let Begun { messages, commits } = framing.take(piece);
+            found.messages.extend(messages.into_iter().map(|at| from + at));
+            found.commits.extend(commits.into_iter().map(|at| from + at));
         }
         found
+    }
+
+    #[test]
+    fn messages_begin_where_the_ones_before_end() {
+        let asked = [first(ASKS_FOR_TLS), first([0, 3, 0, 0]), message(b'Q', b"BEGIN\0")];
+        let answered = [b"N".to_vec(), message(b'R', &[0; 4]), message(b'Z', b"I"), vec![b'Z']];
+        for size in 1..30 {
+            let begun = in_pieces(Framing::of_client(), &asked.concat(), size).messages;
+            assert_eq!(begun, [0, 8, 16], "in pieces of {size}");
+            let begun = in_pieces(Framing::of_server(), &answered.concat(), size).messages;
+            assert_eq!(begun, [0, 1, 10, 16], "in pieces of {size}");
+        }
     }
 
     #[test]

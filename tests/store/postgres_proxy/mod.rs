@@ -1,7 +1,7 @@
 //! A proxy before a PostgreSQL server that breaks connections at planned places.
 //!
-//! Decides which bytes pass. It knows of the protocol where a client's message begins and whether
-//! that is a `COMMIT`, and must never know what else is asked, nor change a byte. To add a way of
+//! Decides which bytes pass. It knows of the protocol where a message begins and whether it is a
+//! `COMMIT`, and must never know what else is asked, nor change a byte. To add a way of
 //! breaking, add a [`Strike`] and its arm in `strike`.
 #![allow(
     dead_code,
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use framing::Framing;
+use framing::{Begun, Framing};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::tcp::{ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -77,13 +77,34 @@ struct Control {
 /// What passed, and what is to be struck.
 #[derive(Default)]
 struct Books {
-    to_server: u64,
-    to_client: u64,
+    passed: Passed,
     commits: u64,
     fault: Option<Armed>,
     /// Of how many `COMMIT`s one loses its answer; none at 0.
     lose_each: u64,
     struck: u64,
+}
+
+/// What passed each way since it was last asked for.
+#[derive(Default)]
+pub(crate) struct Passed {
+    pub(crate) to_server: Stream,
+    pub(crate) to_client: Stream,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Stream {
+    pub(crate) bytes: u64,
+    /// Where in them messages begin.
+    pub(crate) messages: Vec<u64>,
+}
+
+impl Stream {
+    fn pass(&mut self, passing: usize, messages: &[usize]) {
+        let passed = messages.iter().filter(|at| **at < passing);
+        self.messages.extend(passed.map(|at| self.bytes + *at as u64));
+        self.bytes += passing as u64;
+    }
 }
 
 struct Armed {
@@ -99,8 +120,7 @@ struct Piece<'p> {
     connection: u64,
     way: Way,
     length: usize,
-    /// Where in it a `COMMIT` begins.
-    commits: &'p [usize],
+    begun: &'p Begun,
 }
 
 impl Proxy {
@@ -150,10 +170,9 @@ impl Proxy {
         self.books().struck
     }
 
-    /// How many bytes passed each way, to the server and to the client, since the last call.
-    pub(crate) fn passed(&self) -> (u64, u64) {
-        let mut books = self.books();
-        (std::mem::take(&mut books.to_server), std::mem::take(&mut books.to_client))
+    /// What passed since the last call.
+    pub(crate) fn passed(&self) -> Passed {
+        std::mem::take(&mut self.books().passed)
     }
 
     /// How many `COMMIT`s clients have sent.
@@ -228,15 +247,14 @@ async fn pump(
     control: &Control,
 ) -> End {
     let mut bytes = vec![0; 16 * 1_024];
-    let mut framing = Framing::default();
+    let mut framing = match way {
+        Way::ToServer => Framing::of_client(),
+        Way::ToClient => Framing::of_server(),
+    };
     loop {
         let Ok(length @ 1..) = from.read(&mut bytes).await else { return End::Ordinary };
-        let commits = match way {
-            Way::ToServer => framing.commits(&bytes[..length]),
-            Way::ToClient => Vec::new(),
-        };
-        let (passing, struck) =
-            control.judge(&Piece { connection, way, length, commits: &commits });
+        let begun = framing.take(&bytes[..length]);
+        let (passing, struck) = control.judge(&Piece { connection, way, length, begun: &begun });
         let delay = *control.delay.lock().unwrap();
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
@@ -254,14 +272,17 @@ impl Control {
     /// How many bytes of `piece` pass, and what strikes the next one.
     fn judge(&self, piece: &Piece<'_>) -> (usize, Option<Strike>) {
         let mut books = self.books.lock().unwrap();
-        books.begin_count(piece);
-        books.commits += piece.commits.len() as u64;
+        if piece.way == Way::ToServer {
+            books.begin_count(piece);
+            books.commits += piece.begun.commits.len() as u64;
+        }
         let struck = books.take_if_within(piece);
         let passing = struck.map_or(piece.length, |(passing, _)| passing);
-        match piece.way {
-            Way::ToServer => books.to_server += passing as u64,
-            Way::ToClient => books.to_client += passing as u64,
-        }
+        let stream = match piece.way {
+            Way::ToServer => &mut books.passed.to_server,
+            Way::ToClient => &mut books.passed.to_client,
+        };
+        stream.pass(passing, &piece.begun.messages);
         (passing, struck.map(|(_, strike)| strike))
     }
 }
@@ -270,7 +291,7 @@ impl Books {
     /// Begins to count where that was to begin with a `COMMIT`, and arms the loss of its answer
     /// where it is the turn of that.
     fn begin_count(&mut self, piece: &Piece<'_>) {
-        for (number, at) in (self.commits + 1..).zip(piece.commits) {
+        for (number, at) in (self.commits + 1..).zip(&piece.begun.commits) {
             if self.fault.is_none() && self.lose_each > 0 && number % self.lose_each == 0 {
                 let (way, from, strike) = (Way::ToClient, From::Commit, Strike::Reset);
                 let fault = Fault { way, from, passing: 0, strike };

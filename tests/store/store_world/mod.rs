@@ -101,6 +101,11 @@ impl Disk {
         self.0.bytes.lock().unwrap().clone()
     }
 
+    /// Flips a bit.
+    pub(crate) fn flip(&self, at: usize) {
+        self.0.bytes.lock().unwrap()[at] ^= 1;
+    }
+
     /// How many syncs, writes and written bytes there were.
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
         let State { syncs, writes, written, .. } = &*self.0;
