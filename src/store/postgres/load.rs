@@ -138,8 +138,9 @@ impl WorkingSet {
             self.load_page(session, after, limit, PAGE).await?;
         }
         self.mark_missing(session, &reads.runs).await?;
-        let (turning, ending) = (self.turning(reads), reads.ending());
-        let more: Vec<_> = turning.iter().filter(|run| !ending.contains(run)).copied().collect();
+        let turning = self.turning(reads);
+        let is_unloaded = |run: &&RunId| reads.active.get(*run) != Some(&false);
+        let more: Vec<_> = turning.iter().filter(is_unloaded).copied().collect();
         let rows = select_rows_of(session, &more, "FOR UPDATE").await?;
         self.take_rows(rows);
         self.whole.extend(turning);
