@@ -14,9 +14,10 @@ use retrial::store::{Hold, QueueRow, ResultRow, Snapshot};
 use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::Workflow;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 pub use interventions::{InterventionEvidence, Pruning, RedriveAnswer};
-pub use leases::{EarlyEnd, Shutdown};
+pub use leases::{Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Shutdown, Slip};
 
 use crate::fault::FaultKind;
 use crate::incarnation::Lifespan;
@@ -69,8 +70,8 @@ pub struct Evidence {
     pub interventions: InterventionEvidence,
     /// How many commits were refused because their token was stale.
     pub fenced: u64,
-    /// Leases that another node than their holder's ended before their time.
-    pub early_ends: Vec<EarlyEnd>,
+    /// What the store said of leases and reservations.
+    pub leases: LeaseEvidence,
     /// The shutdowns in good order that were not cut short.
     pub shutdowns: Vec<Shutdown>,
     /// The acts of registered functions, and the returns of all actions.
@@ -202,6 +203,8 @@ pub struct RunEvidence {
     pub workflow: Arc<Workflow>,
     /// The text that it was read from; `None` where no user asked for the run.
     pub text: Option<Arc<WorkflowText>>,
+    /// The input that was submitted; `None` where no user asked for the run.
+    pub input: Option<Map<String, Value>>,
     /// True time of the first request.
     pub submitted_at: Mono,
     /// Whether the request was answered with this run's id.
@@ -212,6 +215,8 @@ pub struct RunEvidence {
     pub cancels: Vec<Mono>,
     /// True times of requests to roll it back.
     pub rollbacks: Vec<Mono>,
+    /// True time at which a request of one of these kinds was first answered well.
+    pub called_off: Option<Mono>,
     /// Whether it was deactivated and not activated again.
     pub left_alone: bool,
     /// When its retries were paused: from the answer until the request to resume.
@@ -249,11 +254,13 @@ impl RunEvidence {
             seed,
             workflow,
             text: None,
+            input: None,
             submitted_at,
             acknowledged: false,
             refused: None,
             cancels: Vec::new(),
             rollbacks: Vec::new(),
+            called_off: None,
             left_alone: false,
             pauses: Vec::new(),
             release_asked: false,

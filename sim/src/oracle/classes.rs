@@ -2,6 +2,7 @@
 //! exception in the answer. The policy decides by both whether to retry.
 
 use retrial::failure::{Class, Failure};
+use retrial::run::RunId;
 
 use super::history::{Entry, TaskHistory};
 use super::{Report, answers};
@@ -37,13 +38,26 @@ pub(super) fn judge(
     report.check(typed, run, WRONG_LINEAGE, || format!("it is none of {may_be:?}: {}", shown()));
 }
 
+/// Judges a failure of a registered function's attempt, where the engine makes it.
+pub(super) fn of_function(report: &mut Report, run: RunId, entry: &Entry<'_>, failure: &Failure) {
+    let code = failure.code().as_str();
+    let made = ["TIMEOUT", "HEARTBEAT_TIMEOUT", "LEASE_LOST", "POSTCONDITION_FAILED"];
+    let Some((class, types)) = of_code(code).filter(|_| made.contains(&code)) else { return };
+    let right = failure.class() == class && types.iter().all(|t| failure.lineage().contains(t));
+    report.check(right, run, WRONG_CLASS, || {
+        format!("it must be {class:?} but is {:?}: {}", failure.class(), entry.show())
+    });
+}
+
 /// The class and the types that a failure of this code must have; none where only the action knows.
 fn of_code(code: &str) -> Option<(Class, Vec<String>)> {
     use Class::{Permanent, Retryable};
     let (class, types): (Class, &[&str]) = match code {
         "NETWORK_ERROR" => (Retryable, &["ConnectionError", "NetworkError"]),
         "TIMEOUT" => (Retryable, &["TimeoutError"]),
-        "LEASE_LOST" => (Retryable, &[]),
+        "LEASE_LOST" | "HEARTBEAT_TIMEOUT" => (Retryable, &[]),
+        // The action and what its step ensures are tried again as one.
+        "POSTCONDITION_FAILED" => (Retryable, &[]),
         "WORK_FAILED" => (Permanent, &[]),
         "BAD_RESPONSE" => (Permanent, &["ValueError"]),
         // The specification leaves it open.

@@ -1,7 +1,7 @@
 //! The state that a history leads to, read off the history: each field is a question about the events,
 //! such as which was the last of a kind. The engine folds event after event into a state; the two have
 //! nothing in common but the names of the fields, so a fold that is wrong in every way of folding is
-//! found too. Left out is what other oracles judge: budgets of retries and the time of tasks.
+//! found too. Left out is what other oracles judge: the time of tasks, and when a budget was refilled.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +11,10 @@ use retrial::workflow::{StepIx, Workflow};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::guards::Tokens;
+
 /// Fields that are not read off a history.
-const LEFT_OUT: [&str; 3] = ["workflow", "budget", "watch"];
+const LEFT_OUT: [&str; 2] = ["workflow", "watch"];
 
 /// The first field in which `state` is not what the history of `run`, which begins with its creation,
 /// leads to.
@@ -35,7 +37,9 @@ fn differs(path: &str, expected: &Value, found: &Value) -> Option<String> {
     match (expected, found) {
         (Value::Object(expected), Value::Object(found)) => {
             let names = expected.keys().chain(found.keys());
-            let mut names = names.filter(|name| !LEFT_OUT.contains(&name.as_str()));
+            let is_time = |name: &str| path.ends_with(".budget") && name == "at";
+            let mut names =
+                names.filter(|name| !LEFT_OUT.contains(&name.as_str()) && !is_time(name));
             names.find_map(|name| {
                 let of =
                     |object: &Map<String, Value>| object.get(name).cloned().unwrap_or_default();
@@ -181,8 +185,11 @@ impl<'e> History<'e> {
             Event::Routed { from, to, .. } if *from == at => Some(*to),
             _ => None,
         });
+        let events = self.events.iter().map(|recorded| &recorded.event);
+        let tokens = Tokens::left(self.workflow, at, events);
         json!({
             "phase": phase,
+            "budget": tokens.map(|left| json!({ "millionths": left })),
             "tasks": self.tasks(at),
             "first_failed": first_failed,
             "error": failed.map(|(_, error)| error),
@@ -317,7 +324,7 @@ impl<'e> History<'e> {
     /// How many of the last attempts in a row lost their node since somebody last looked.
     fn lost(&self, task: TaskId) -> usize {
         let ends = self.of(task).rev().filter_map(|(_, recorded)| match &recorded.event {
-            Event::AttemptFailed { failure, .. } => Some(failure.kind() == RetryKind::LeaseLost),
+            Event::AttemptFailed { failure, .. } => Some(failure.code().as_str() == "LEASE_LOST"),
             Event::TaskReleased { .. } => Some(false),
             _ => None,
         });

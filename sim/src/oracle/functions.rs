@@ -1,13 +1,14 @@
 //! The record of a registered function's attempt is that attempt's own outcome, cost and progress.
 //! Preconditions that held are not checked again.
 
-use retrial::run::{Event, RunId, TaskId};
+use retrial::run::{Event, RunId, TaskId, Version};
 use retrial::time::Nanos;
 use retrial::workflow::{Step, Target};
 
-use super::Report;
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, entries, tasks};
+use super::isolation::LEASE;
+use super::{Report, classes};
 use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
 use crate::fault::FaultKind;
 
@@ -27,6 +28,8 @@ pub const NO_HEARTBEAT_ASKED: &str = "no_heartbeat_asked";
 pub const NOT_REGISTERED_THERE: &str = "not_registered_there";
 /// An attempt ran too long without a heartbeat.
 pub const SILENT_TOO_LONG: &str = "silent_too_long";
+/// A heartbeat was called missed that had come.
+pub const HEARTBEAT_NOT_HEARD: &str = "heartbeat_not_heard";
 /// An attempt ran past its timeout.
 pub const RAN_TOO_LONG: &str = "ran_too_long";
 
@@ -101,6 +104,7 @@ impl Task<'_> {
                     continue;
                 }
                 Event::AttemptFailed { attempt, failure, .. } => {
+                    classes::of_function(report, self.run.id, entry, failure);
                     // Where the attempt's time or lease was over, what it said may be lost.
                     let lost = ["LEASE_LOST", "TIMEOUT", "HEARTBEAT_TIMEOUT"];
                     (*attempt, !lost.contains(&failure.code().as_str()))
@@ -208,11 +212,15 @@ impl Task<'_> {
                 Event::AttemptStarted { attempt, timeout: Some(limit), .. } if !stood => {
                     self.in_time(report, evidence, entry, *attempt, *limit);
                 }
-                Event::AttemptFailed { failure, .. }
+                Event::AttemptFailed { attempt, failure, .. }
                     if failure.code().as_str() == "HEARTBEAT_TIMEOUT" =>
                 {
                     report.met(HEARTBEAT);
                     report.check(limit.is_some(), self.run.id, NO_HEARTBEAT_ASKED, || entry.show());
+                    // Elsewhere a heartbeat may not have reached the store in time.
+                    if let (Some(limit), false) = (limit, stood || evidence.struck(LEASE)) {
+                        self.missed(report, evidence, entry, *attempt, limit);
+                    }
                 }
                 Event::TaskSucceeded { attempt, .. } => {
                     let Some(limit) = limit.filter(|_| !stood) else { continue };
@@ -232,6 +240,25 @@ impl Task<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// The last act of an attempt that missed its heartbeat is so long ago.
+    fn missed(
+        &self,
+        report: &mut Report,
+        evidence: &Evidence,
+        entry: &Entry<'_>,
+        attempt: u32,
+        limit: Nanos,
+    ) {
+        let Some(said) = evidence.asked.get(&(self.run.id, Version(entry.number))) else { return };
+        let records = self.ledger.function_records(self.run.id, self.task, attempt);
+        let beats = |did: &FunctionEvent| matches!(did, FunctionEvent::Beat(_));
+        let Some(last) = records.iter().rfind(|r| r.at <= *said && beats(&r.did)) else { return };
+        let silent = said.since(last.at).saturating_add(evidence.clock.tolerance(limit));
+        report.check(silent >= limit, self.run.id, HEARTBEAT_NOT_HEARD, || {
+            format!("silent for {silent}, {limit} allowed: {}", entry.show())
+        });
     }
 
     /// From its first act to its last no more time passes than the attempt has.

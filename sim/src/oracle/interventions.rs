@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::failure::Failure;
-use retrial::run::{Event, Letter, LetterId, RunId, TaskId};
+use retrial::run::{Event, Letter, LetterId, RunId, TaskId, Version};
 use retrial::store::{LetterHead, LetterStatus, RunHead};
-use retrial::time::Timestamp;
+use retrial::time::{Nanos, Timestamp};
 
 use super::attempt_records::AttemptRecords;
-use super::history::{TaskHistory, carried, entries, tasks};
+use super::history::{Entry, TaskHistory, carried, entries, tasks};
 use super::{Promise, Report, quarantine};
 use crate::evidence::{Evidence, Pruning, RedriveAnswer, RunEvidence};
 
@@ -34,6 +34,8 @@ pub const REDRIVEN_OTHERWISE: &str = "redriven_otherwise";
 pub const STARTED_WHILE_PAUSED: &str = "started_while_paused";
 /// A retry arrived at an endpoint while its run was paused.
 pub const ARRIVED_WHILE_PAUSED: &str = "arrived_while_paused";
+/// A request to cancel a run, or to roll it back, was answered well, and the run went on.
+pub const NOT_CANCELLED: &str = "not_cancelled";
 /// A run was pruned that should have stayed.
 pub const PRUNED_TOO_MUCH: &str = "pruned_too_much";
 /// A run should have been pruned, or is not gone whole.
@@ -49,6 +51,7 @@ pub fn judge(evidence: &Evidence) -> Report {
             left(&mut report, evidence, &ledger, &task);
         }
         paused(&mut report, &ledger, run);
+        cancelled(&mut report, evidence, run);
         quarantine::judge(&mut report, evidence, run);
     }
     letters(&mut report, evidence);
@@ -234,6 +237,21 @@ fn paused(report: &mut Report, ledger: &AttemptRecords<'_>, run: &RunEvidence) {
         let early = sent.filter(|arrival| *attempt > 1 && (*from..*until).contains(&arrival.at));
         report.check(early.count() == 0, run.id, ARRIVED_WHILE_PAUSED, || entry.show());
     }
+}
+
+/// A run whose cancellation was answered well had ended by then, or begun to roll back.
+fn cancelled(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
+    let Some(answered) = run.called_off.filter(|_| run.first.0 == 0) else { return };
+    let off = entries(run).find(|entry| {
+        matches!(entry.event, Event::RunEnded { .. } | Event::RollbackStarted { .. })
+    });
+    // What comes with the creation of a run was not asked for by a commit.
+    let asked = |entry: &Entry<'_>| evidence.asked.get(&(run.id, Version(entry.number)));
+    let in_time = off.is_some_and(|entry| asked(&entry).is_none_or(|asked| *asked <= answered));
+    report.check(in_time, run.id, NOT_CANCELLED, || {
+        let off = off.map_or_else(|| "nothing".to_owned(), |entry| entry.show());
+        format!("answered at {}; then came {off}", Nanos::new(answered.as_nanos()))
+    });
 }
 
 fn removed(pruning: &Pruning) -> BTreeSet<RunId> {

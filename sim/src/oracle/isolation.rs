@@ -243,7 +243,7 @@ const NETWORK: &[FaultKind] = &[
 ];
 
 /// The faults that can keep a node from renewing its lease.
-const LEASE: &[FaultKind] = &[
+pub(super) const LEASE: &[FaultKind] = &[
     FaultKind::Crash,
     FaultKind::Poison,
     FaultKind::Pause,

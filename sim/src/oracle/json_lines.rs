@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use retrial::failure::RetryKind;
+use retrial::failure::Class;
 use retrial::run::{Event, RunId};
 use serde_json::Value;
 
@@ -71,7 +71,7 @@ fn lines(report: &mut Report, evidence: &Evidence, output: &Output) -> Vec<(RunI
 }
 
 /// How many nodes run an engine.
-fn engines(evidence: &Evidence) -> usize {
+pub(super) fn engines(evidence: &Evidence) -> usize {
     let names = evidence.lifespans.iter().map(|incarnation| incarnation.node.as_str());
     names.filter(|name| ![STORE, ENDPOINTS].contains(name)).collect::<BTreeSet<_>>().len()
 }
@@ -90,22 +90,44 @@ fn matches(line: &Value, entry: &Entry<'_>) -> bool {
     let seconds = |length: retrial::time::Nanos| std::time::Duration::from(length).as_secs_f64();
     let about = match entry.event {
         Event::AttemptFailed { failure, will_retry, .. } => {
-            line["will_retry"] == *will_retry && line["error"]["code"] == failure.code().as_str()
+            let error = &line["error"];
+            line["will_retry"] == *will_retry
+                && error["code"] == failure.code().as_str()
+                && error["kind"] == kind(failure.code().as_str())
+                && error["retryable"] == (failure.class() == Class::Retryable)
         }
         Event::RetryScheduled { attempt, delay, code, .. } => {
             line["next_attempt"] == *attempt
                 && line["retry_delay"] == seconds(*delay)
                 && line["reason"] == code.as_str()
+                && line["retry_kind"] == kind(code.as_str())
         }
         Event::TaskSucceeded { attempt, .. } => line["total_attempts"] == *attempt,
         Event::TaskFailed { attempts, .. } => line["total_attempts"] == *attempts,
         _ => true,
     };
-    let attempt = attempt_of(entry.event).map_or(Value::Null, Value::from);
+    let number = attempt_of(entry.event);
+    let attempt = number.map_or(Value::Null, Value::from);
+    // An alert names the attempt that raised it, and no more.
+    let number = number.filter(|_| !matches!(entry.event, Event::ErrorBudgetBurnt { .. }));
+    let retries = number.map_or(Value::Null, |n| n.saturating_sub(1).into());
+    let is_retry = number.map_or(Value::Null, |n| (n > 1).into());
     line["event"] == entry.event.name()
         && line["at"] == entry.at.to_string()
         && line["attempt"] == attempt
+        && line["retry_attempt"] == retries
+        && line["is_retry"] == is_retry
         && about
+}
+
+/// What a failure is to whoever counts timeouts and lost nodes (R10). A missed heartbeat is a timeout
+/// too.
+fn kind(code: &str) -> &'static str {
+    match code {
+        "TIMEOUT" | "HEARTBEAT_TIMEOUT" => "timeout",
+        "LEASE_LOST" => "lease_lost",
+        _ => "failure",
+    }
 }
 
 /// Without a crash every event has a line: the node that wrote it reports it.
@@ -135,7 +157,7 @@ fn counts(report: &mut Report, evidence: &Evidence, text: &str) {
     let observed = |wanted: fn(&Event) -> bool| {
         evidence.observed.iter().filter(|observed| wanted(&observed.recorded.event)).count() as u64
     };
-    let timed_out = |event: &Event| matches!(event, Event::AttemptFailed { failure, .. } if failure.kind() == RetryKind::Timeout);
+    let timed_out = |event: &Event| matches!(event, Event::AttemptFailed { failure, .. } if kind(failure.code().as_str()) == "timeout");
     for (name, label, expected) in [
         (
             "retrial_attempts_total",

@@ -8,7 +8,7 @@ use retrial::store::QueueState;
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, tasks};
-use super::{Promise, Report};
+use super::{Promise, Report, leases};
 use crate::evidence::{Evidence, FunctionEvent, ObservedEvent};
 use crate::incarnation::Lifespan;
 
@@ -61,12 +61,13 @@ pub fn judge(evidence: &Evidence) -> Report {
         }
     }
     early_ends(&mut report, evidence);
+    leases::judge(&mut report, evidence);
     report
 }
 
 /// A lease that has not ended is ended by others only where its holder is dead.
 fn early_ends(report: &mut Report, evidence: &Evidence) {
-    for end in &evidence.early_ends {
+    for end in &evidence.leases.early_ends {
         let holder = holder(evidence, (end.run, end.task), |_, token| token == end.token);
         let Some(holder) = holder else { continue };
         let of_holder =

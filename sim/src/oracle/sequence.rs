@@ -11,7 +11,7 @@ use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
 use super::{
     COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, policy_model,
-    policy_reader, task_time,
+    policy_reader, promptness, task_time,
 };
 use crate::evidence::Evidence;
 use crate::scenario::{Reply, RetryAfter};
@@ -48,6 +48,8 @@ pub fn judge(evidence: &Evidence) -> Report {
     let ledger = AttemptRecords::of(evidence);
     let mut drawn = Drawn::default();
     policy_reader::judge(&mut report, evidence);
+    let is_at_ease = promptness::is_at_ease(evidence);
+    let is_quick = promptness::is_quick(evidence);
     for run in &evidence.runs {
         for task in tasks(run) {
             for retry in task.retries() {
@@ -58,6 +60,12 @@ pub fn judge(evidence: &Evidence) -> Report {
                 drawn.note(&mut report, run, &task, &retry);
             }
             starts(&mut report, evidence, &task);
+            if is_at_ease {
+                promptness::judge(&mut report, evidence, &task);
+            }
+            if is_quick {
+                promptness::orphans(&mut report, evidence, &task);
+            }
             task_time::judge(&mut report, &task);
         }
     }

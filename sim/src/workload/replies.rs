@@ -38,8 +38,28 @@ pub(super) fn plan_for(
 }
 
 fn script(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Vec<Reply> {
+    if draw.chance(20) {
+        return spell(draw, swarm);
+    }
     let length = draw.pick([0, 0, 1, 1, 2, 3, 6]);
     (0..length).map(|_: u32| reply(draw, swarm, may_hang)).collect()
+}
+
+/// The same failure again and again, which most policies retry: it takes several retries to tell
+/// delays that grow in one way from those that grow in another, and to use up a budget.
+fn spell(draw: &mut Draw, swarm: &Swarm) -> Vec<Reply> {
+    let kinds: [(FaultKind, Make); 3] = [
+        (FaultKind::ServerError, server_error),
+        (FaultKind::RateLimit, rate_limit),
+        (FaultKind::Reset, |_, _| Reply::ResetAfterHandling),
+    ];
+    let on: Vec<Make> =
+        kinds.into_iter().filter(|(kind, _)| swarm.on(*kind)).map(|(_, make)| make).collect();
+    let reply = match on.as_slice() {
+        [] => exception(draw, swarm),
+        on => on[draw.index(on.len())](draw, swarm),
+    };
+    vec![reply; draw.between(3, 6) as usize]
 }
 
 /// Has the first requests of some endpoints end the process that makes them.

@@ -98,7 +98,7 @@ pub(super) async fn collect(
         outputs,
         interventions,
         fenced: observed.seen.fenced(),
-        early_ends: observed.seen.early_ends(),
+        leases: observed.seen.leases(),
         shutdowns: lock(&observed.shutdowns).clone(),
         places: scenario.places,
         attempt_timeout: scenario.attempt_timeout,

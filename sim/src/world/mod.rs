@@ -15,8 +15,10 @@ mod nodes;
 mod plan;
 mod program;
 mod recording_store;
+mod seen_due;
 mod seen_leases;
 mod spans;
+mod underway;
 mod user_faults;
 mod users;
 

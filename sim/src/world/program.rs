@@ -38,8 +38,8 @@ use crate::workload;
 /// A request to a node. The answer is lost when the node dies.
 pub(super) enum Order {
     Submit(Submission, oneshot::Sender<Result<RunId, SubmitError>>),
-    Cancel(RunId, oneshot::Sender<()>),
-    Rollback(RunId, oneshot::Sender<()>),
+    Cancel(RunId, oneshot::Sender<Result<(), CommandError>>),
+    Rollback(RunId, oneshot::Sender<Result<(), CommandError>>),
     Deactivate(RunId, oneshot::Sender<()>),
     Activate(RunId, oneshot::Sender<()>),
     Pause(RunId, oneshot::Sender<()>),
@@ -240,13 +240,10 @@ async fn serve(engine: Engine<Simulated>, store: DynStore, order: Order) {
             let _ = reply.send(engine.submit(submission).await.map(|s| s.run));
         }
         Order::Cancel(run, reply) => {
-            // An unknown run was never submitted; there is nothing to cancel.
-            let _ = engine.cancel(run, "called off by its user").await;
-            let _ = reply.send(());
+            let _ = reply.send(engine.cancel(run, "called off by its user").await);
         }
         Order::Rollback(run, reply) => {
-            let _ = engine.rollback(run, "rolled back by its user").await;
-            let _ = reply.send(());
+            let _ = reply.send(engine.rollback(run, "rolled back by its user").await);
         }
         Order::Deactivate(run, reply) => {
             let _ = engine.deactivate(run).await;

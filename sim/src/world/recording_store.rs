@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex};
 use bytes::Bytes;
 use retrial::run::{self, Recorded, RunId, Version};
 use retrial::store::{
-    Answer, Commit, CommitId, Committed, Hold, Request, Snapshot, Store, StoreError,
+    Answer, Commit, CommitId, Committed, Created, Hold, Request, Snapshot, Store, StoreError,
 };
 use retrial::time::{Mono, Timestamp};
 use tokio::sync::Notify;
 
 use super::seen_leases::{Changes, SeenLeases};
+use super::underway::Weight;
 use crate::clock::true_now;
-use crate::evidence::{CommitRecord, EarlyEnd, StoreAnswer};
+use crate::evidence::{CommitRecord, LeaseEvidence, StoreAnswer};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
@@ -95,8 +96,8 @@ impl Seen {
         lock(&self.0).fenced
     }
 
-    pub(super) fn early_ends(&self) -> Vec<EarlyEnd> {
-        lock(&self.0).leases.early_ends()
+    pub(super) fn leases(&self) -> LeaseEvidence {
+        lock(&self.0).leases.evidence()
     }
 
     pub(super) fn answers(&self) -> Vec<StoreAnswer> {
@@ -126,6 +127,7 @@ impl Seen {
         let (id, run, first) = (commit.id, commit.run, commit.expect);
         self.record_sent(id.writer, run, first, &commit.events);
         for birth in &commit.creates {
+            lock(&self.0).leases.sends(birth.run);
             self.record_sent(id.writer, birth.run, Version::START, &birth.events);
         }
         let (at, writer, events) = (Timestamp::default(), id.writer, commit.events.clone());
@@ -176,6 +178,7 @@ impl Inner {
     fn unsure(&mut self) {
         self.answers.push(RecordedAnswer::Unsure);
         self.unsure = self.answers.len();
+        self.leases.forget();
     }
 }
 
@@ -192,7 +195,7 @@ impl<S> RecordingStore<S> {
     pub(super) fn new(store: S, seen: Seen, lost: Lost, incarnation: Incarnation) -> Self {
         let mut inner = lock(&seen.0);
         inner.unsure();
-        inner.leases.forget();
+        inner.leases.restart();
         drop(inner);
         Self { store, seen, incarnation, lost }
     }
@@ -204,15 +207,17 @@ impl<S: Store> RecordingStore<S> {
         let (first, events) = (commit.expect, commit.events.clone());
         let changes = Changes::of(&commit);
         let call = self.seen.ask(&commit);
+        let request = lock(&self.seen.0).leases.begin(Some(run));
         let answer = self.store.commit(commit).await;
         if self.incarnation.is_over() {
             return answer;
         }
         let mut seen = lock(&self.seen.0);
+        let weight = seen.leases.end(&request);
         let ask = |at| Encoded { at, writer: id.writer, run, first, events };
         seen.record((run, id), ask, &answer);
-        if let Ok(Committed::Applied { at, .. }) = &answer {
-            seen.leases.landed(&changes, *at);
+        if let Ok(answer) = &answer {
+            seen.leases.committed(&changes, answer, weight);
         }
         seen.answered(call);
         if let (
@@ -221,6 +226,41 @@ impl<S: Store> RecordingStore<S> {
         ) = (&answer, state)
         {
             seen.snapshots.push((run, Snapshot { version: *version, state }));
+        }
+        answer
+    }
+
+    /// Asks, and holds what is said of leases and reservations against what was said before.
+    async fn ask_and_compare(&self, request: Request) -> Result<Answer, StoreError> {
+        let underway = lock(&self.seen.0).leases.begin(None);
+        let about = match &request {
+            Request::Create(_)
+            | Request::Renew(_)
+            | Request::Claim(_)
+            | Request::Expired { .. } => Some(request.clone()),
+            _ => None,
+        };
+        let answer = self.store.ask(request).await;
+        if self.incarnation.is_over() {
+            return answer;
+        }
+        let leases = &mut lock(&self.seen.0).leases;
+        let weight = leases.end(&underway);
+        match (&about, &answer) {
+            (_, Err(_)) => leases.forget(),
+            (Some(Request::Create(create)), Ok(Answer::Create(Created::New { at }))) => {
+                leases.created(create.run, &create.queue, *at, weight == Weight::Alone);
+            }
+            (Some(Request::Renew(held)), Ok(Answer::Renew(renewed))) => {
+                leases.renewed(held, renewed, weight);
+            }
+            (Some(Request::Claim(claim)), Ok(Answer::Claim(claimed))) => {
+                leases.claimed(claim, claimed, weight);
+            }
+            (Some(Request::Expired { limit }), Ok(Answer::Expired(expired))) => {
+                leases.expired(*limit, expired, weight);
+            }
+            _ => {}
         }
         answer
     }
@@ -254,7 +294,7 @@ impl<S: Store> Store for RecordingStore<S> {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
         match request {
             Request::Clock => {
-                let answer = self.store.ask(Request::Clock).await;
+                let answer = self.ask_and_compare(Request::Clock).await;
                 // No run's damage keeps a store from answering its time.
                 if matches!(answer, Err(StoreError::Broken(_))) {
                     self.lost.say();
@@ -262,18 +302,12 @@ impl<S: Store> Store for RecordingStore<S> {
                 answer
             }
             Request::Create(create) => {
+                lock(&self.seen.0).leases.sends(create.run);
                 self.seen.record_sent(create.id.writer, create.run, Version::START, &create.events);
-                self.store.ask(Request::Create(create)).await
+                self.ask_and_compare(Request::Create(create)).await
             }
             Request::Commit(commit) => self.commit_and_record(commit).await.map(Answer::Commit),
-            Request::Renew(held) => {
-                let answer = self.store.ask(Request::Renew(held.clone())).await;
-                if let (Ok(Answer::Renew(renewed)), false) = (&answer, self.incarnation.is_over()) {
-                    lock(&self.seen.0).leases.renewed(&held, renewed);
-                }
-                answer
-            }
-            other => self.store.ask(other).await,
+            other => self.ask_and_compare(other).await,
         }
     }
 

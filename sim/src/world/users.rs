@@ -76,7 +76,8 @@ impl Users {
             let workflow = self.workflows.get(asked.workflow).cloned()?;
             let (id, seed) = (self.id_of(number), self.seed_of(number));
             let text = texts.get(asked.workflow).cloned();
-            Some(RunEvidence { text, ..RunEvidence::new(id, seed, workflow, asked.at) })
+            let input = Some(asked.input.clone());
+            Some(RunEvidence { text, input, ..RunEvidence::new(id, seed, workflow, asked.at) })
         });
         runs.collect()
     }
@@ -148,10 +149,15 @@ impl Users {
             asked.cancels.push(true_now());
             asked.rollbacks.extend(cancel.rollback.then(true_now));
         });
-        if cancel.rollback {
-            self.ask(cancel.node, |reply| Order::Rollback(run, reply)).await;
+        let answer = if cancel.rollback {
+            self.ask(cancel.node, |reply| Order::Rollback(run, reply)).await
         } else {
-            self.ask(cancel.node, |reply| Order::Cancel(run, reply)).await;
+            self.ask(cancel.node, |reply| Order::Cancel(run, reply)).await
+        };
+        if answer.is_ok() {
+            self.with_run(run, |asked| {
+                asked.called_off.get_or_insert(true_now());
+            });
         }
     }
 

@@ -14,6 +14,7 @@ use retrial_sim::unstable::oracle::json_lines::{
 };
 use retrial_sim::unstable::scenario::Reply;
 use retrial_sim::unstable::scenario::STORE;
+use serde_json::{Value, json as value};
 
 use crate::kit::{
     Script, at, exhausted, fanned, found, healthy, policy, recovered, server_error, status, step,
@@ -55,6 +56,28 @@ fn a_run_created_with_another_seed_is_found() {
     let mut script = recovered();
     script.run_mut().seed = 43;
     found(&judge(&script.world), RUN_ALTERED);
+}
+
+#[test]
+fn a_run_created_with_another_input_is_found() {
+    let object = |value: Value| value.as_object().cloned().unwrap_or_default();
+    let created = |defaults: Value, submitted: Value, input: Value| {
+        let mut parts = workflow(vec![step("a", policy(3))]);
+        parts.input = object(defaults);
+        let mut script = Script::new(parts);
+        script.run_mut().input = Some(object(submitted));
+        if let Event::RunCreated { input: kept, .. } = &mut script.run_mut().events[0].event {
+            *kept = object(input);
+        }
+        let report = judge(&script.world);
+        report.findings.iter().any(|f| f.reason == RUN_ALTERED)
+    };
+    let defaults = || value!({ "a": 1, "b": 1 });
+    assert!(!created(defaults(), value!({ "a": 2 }), value!({ "a": 2, "b": 1 })));
+    // What was submitted counts, and nothing is left out or comes from elsewhere.
+    assert!(created(defaults(), value!({ "a": 2 }), value!({ "a": 1, "b": 1 })));
+    assert!(created(defaults(), value!({ "a": 2 }), value!({ "a": 2 })));
+    assert!(created(defaults(), value!({ "a": 2 }), value!({ "a": 2, "b": 1, "c": 1 })));
 }
 
 #[test]
@@ -228,6 +251,8 @@ fn a15_a_line_that_says_something_else_is_found() {
     for (from, to) in [
         ("\"attempt\":2", "\"attempt\":3"),
         ("\"retry_delay\":0.1", "\"retry_delay\":0.2"),
+        ("\"is_retry\":false", "\"is_retry\":true"),
+        ("\"retry_attempt\":1", "\"retry_attempt\":2"),
         ("\"will_retry\":true", "\"will_retry\":false"),
         ("\"code\":\"503\"", "\"code\":\"500\""),
         ("\"event\":\"task_succeeded\"", "\"event\":\"task_failed\""),

@@ -1,10 +1,12 @@
 use retrial::failure::Failure;
 use retrial::run::{Cost, Event};
 use retrial::workflow::Target;
+use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::evidence::{FunctionEvent, FunctionRecord};
+use retrial_sim::unstable::oracle::classes::WRONG_CLASS;
 use retrial_sim::unstable::oracle::functions::{
-    CHECKED_AGAIN, COST_MISCOUNTED, NEVER_BEGAN, NO_HEARTBEAT_ASKED, NOT_REGISTERED_THERE,
-    PROGRESS_FROM_NOWHERE, PROGRESS_LOST, RAN_TOO_LONG, SILENT_TOO_LONG,
+    CHECKED_AGAIN, COST_MISCOUNTED, HEARTBEAT_NOT_HEARD, NEVER_BEGAN, NO_HEARTBEAT_ASKED,
+    NOT_REGISTERED_THERE, PROGRESS_FROM_NOWHERE, PROGRESS_LOST, RAN_TOO_LONG, SILENT_TOO_LONG,
 };
 use retrial_sim::unstable::oracle::isolation::judge;
 use retrial_sim::unstable::scenario::Reply;
@@ -146,6 +148,42 @@ fn x1_a_missed_heartbeat_where_none_is_asked_for_is_found() {
     };
     healthy(&missed(true));
     found(&missed(false), NO_HEARTBEAT_ASKED);
+}
+
+#[test]
+fn x1_a_heartbeat_that_is_not_heard_is_found() {
+    let missed = |beats: &[u64], struck: bool| {
+        let mut script = function();
+        script.start(task(0, 0), 1, Reply::Hang);
+        did(&mut script, 1, &[FunctionEvent::Began(None)]);
+        for (done, at) in (1..).zip(beats) {
+            script.now = *at;
+            did(&mut script, 1, &[FunctionEvent::Beat(done)]);
+        }
+        script.now = 2_000;
+        script.retry(task(0, 0), 1, &Failure::heartbeat_missed(ms(1_000)));
+        if struck {
+            script.strike(FaultKind::Partition);
+        }
+        judge(&script.world)
+    };
+    healthy(&missed(&[500, 1_000], false));
+    found(&missed(&[500, 1_500], false), HEARTBEAT_NOT_HEARD);
+    healthy(&missed(&[500, 1_500], true));
+}
+
+#[test]
+fn h10_a_failure_that_the_engine_makes_of_another_class_is_found() {
+    let failed = |failure: Failure| {
+        let mut script = function();
+        script.start(task(0, 0), 1, Reply::SuccessTrue);
+        did(&mut script, 1, &[FunctionEvent::Began(None)]);
+        script.retry(task(0, 0), 1, &failure);
+        judge(&script.world)
+    };
+    healthy(&failed(Failure::new("POSTCONDITION_FAILED", "no").retryable()));
+    found(&failed(Failure::new("POSTCONDITION_FAILED", "no")), WRONG_CLASS);
+    found(&failed(Failure::new("TIMEOUT", "no").with_lineage(["TimeoutError"])), WRONG_CLASS);
 }
 
 #[test]

@@ -8,9 +8,9 @@ use retrial::time::Nanos;
 use retrial_sim::unstable::evidence::{Pruning, RedriveAnswer, RunEvidence};
 use retrial_sim::unstable::oracle::exhaustion;
 use retrial_sim::unstable::oracle::interventions::{
-    ARRIVED_WHILE_PAUSED, LETTER_LOST, LETTER_UNEARNED, PRUNED_TOO_LITTLE, PRUNED_TOO_MUCH,
-    REDRIVEN_OTHERWISE, REDRIVEN_TWICE, STARTED_WHILE_PAUSED, WRONG_LETTER, WRONG_PAYLOAD,
-    WRONG_STATUS, judge,
+    ARRIVED_WHILE_PAUSED, LETTER_LOST, LETTER_UNEARNED, NOT_CANCELLED, PRUNED_TOO_LITTLE,
+    PRUNED_TOO_MUCH, REDRIVEN_OTHERWISE, REDRIVEN_TWICE, STARTED_WHILE_PAUSED, WRONG_LETTER,
+    WRONG_PAYLOAD, WRONG_STATUS, judge,
 };
 use serde_json::json;
 
@@ -179,6 +179,25 @@ fn h17_a_retry_in_a_paused_run_is_found() {
     let (from, _) = script.run().pauses[0];
     script.world.ledger[1].at = from;
     found(&judge(&script.world), ARRIVED_WHILE_PAUSED);
+}
+
+#[test]
+fn h12_a_cancelled_run_that_goes_on_is_found() {
+    let ended = |answered: u64| {
+        let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+        let it = task(0, 0);
+        script.enter(0, 1).start(it, 1, status(503)).retry(it, 1, &server_error());
+        script.run_mut().called_off = Some(at(answered));
+        script
+    };
+    let off = || Outcome::Cancelled { reason: "enough".to_owned() };
+    let mut in_time = ended(100);
+    in_time.end(off());
+    healthy(&judge(&in_time.world));
+    let mut late = ended(99);
+    late.end(off());
+    found(&judge(&late.world), NOT_CANCELLED);
+    found(&judge(&ended(100).world), NOT_CANCELLED);
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod kit;
 mod limits;
 mod ownership;
 mod policy_reader;
+mod promptness;
 mod quarantine;
 mod replay;
 mod retry_budgets;

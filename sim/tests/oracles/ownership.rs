@@ -1,7 +1,10 @@
 use retrial::failure::Failure;
-use retrial::run::{Event, Token, Version};
+use retrial::run::{Event, Lapse, Token, Version};
 use retrial::store::{QueueRow, QueueState};
-use retrial_sim::unstable::evidence::{EarlyEnd, FunctionEvent, Shutdown};
+use retrial_sim::unstable::evidence::{
+    Contradiction, EarlyEnd, FunctionEvent, LapsedLease, Shutdown, Slip,
+};
+use retrial_sim::unstable::oracle::leases::{self, WRONG_LAPSE};
 use retrial_sim::unstable::oracle::ownership::{
     LEASE_ENDED_EARLY, LEASE_WITHOUT_START, LEFT_BEHIND, OUTCOME_WITHOUT_START,
     OVERLAPPING_ATTEMPTS, SENT_TWICE, STARTED_TWICE, TOKEN_REUSED, TWO_OUTCOMES, judge,
@@ -98,7 +101,7 @@ fn ended_early(died: Option<u64>) -> Script {
         _ => None,
     });
     script.world.lifespans[0].died = died.map(at);
-    script.world.early_ends.push(EarlyEnd {
+    script.world.leases.early_ends.push(EarlyEnd {
         run: script.run().id,
         task: task(0, 0),
         token: token.unwrap(),
@@ -114,6 +117,40 @@ fn r6_a_renewed_lease_that_another_node_ends_is_found() {
     healthy(&judge(&ended_early(Some(4_000)).world));
     found(&judge(&ended_early(None).world), LEASE_ENDED_EARLY);
     found(&judge(&ended_early(Some(6_000)).world), LEASE_ENDED_EARLY);
+}
+
+#[test]
+fn what_the_store_contradicts_is_found() {
+    for slip in [Slip::LandedUnheld, Slip::LapseUntold, Slip::AnotherAnswer] {
+        let mut script = recovered();
+        script.world.leases.compared = 1;
+        let (run, task, at) = (script.run().id, task(0, 0), store(5));
+        script.world.leases.contradictions.push(Contradiction { run, task, at, slip });
+        found(&judge(&script.world), leases::reason(slip));
+    }
+}
+
+#[test]
+fn r10_a_lapse_called_otherwise_is_found() {
+    let lapsed = |lapse: Lapse, failure: Failure| {
+        let mut script = Script::new(workflow(vec![step("a", policy(9))]));
+        let it = task(0, 0);
+        script.enter(0, 1).start(it, 1, status(503)).pass(9_000).retry(it, 1, &failure);
+        let token = script.run().events.iter().find_map(|r| match r.event {
+            Event::AttemptStarted { token, .. } => Some(token),
+            _ => None,
+        });
+        let (run, token) = (script.run().id, token.unwrap());
+        script.world.leases.lapsed.push(LapsedLease { run, task: it, token, lapse });
+        judge(&script.world)
+    };
+    let timeout = || Failure::new("TIMEOUT", "too long");
+    let lost = || Failure::new("LEASE_LOST", "gone");
+    healthy(&lapsed(Lapse::Deadline, timeout()));
+    healthy(&lapsed(Lapse::Lease, lost()));
+    found(&lapsed(Lapse::Deadline, lost()), WRONG_LAPSE);
+    found(&lapsed(Lapse::Lease, timeout()), WRONG_LAPSE);
+    found(&lapsed(Lapse::Heartbeat, timeout()), WRONG_LAPSE);
 }
 
 /// A function returns at 0 s, its node has been shut down in good order at `done` s, and its lease is

@@ -5,6 +5,7 @@ use retrial::policy::{
 };
 use retrial::run::Event;
 use retrial::time::Nanos;
+use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::oracle::jitter::{
     JITTER_NOT_A_FUNCTION, JITTER_REPEATED, JITTER_SHARED,
 };
@@ -274,6 +275,8 @@ fn drawn_by_one(drawn: [u64; 3]) -> Script {
         });
         script.pass(500);
     }
+    // A slow node may start them as late.
+    script.strike(FaultKind::SlowNode);
     script
 }
 

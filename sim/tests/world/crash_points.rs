@@ -36,7 +36,7 @@ fn nothing_is_lost_whenever_the_one_node_dies() {
 #[test]
 fn nothing_is_lost_whenever_one_of_several_or_their_store_dies() {
     assert!(matches!(draw(11).topology, Topology::Shared { .. }));
-    assert!(die(11, 5) > 100);
+    assert!(die(11, 4) > 100);
 }
 
 #[test]

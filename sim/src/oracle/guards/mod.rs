@@ -20,6 +20,8 @@ use retrial::guard::{Breaker, Pace};
 use retrial::policy::{Budget, BudgetScope};
 use retrial::workflow::{StepIx, Workflow};
 
+pub(crate) use group::Tokens;
+
 use super::policy_model::answers_to;
 use super::{Promise, Report};
 use crate::evidence::{Evidence, RunEvidence};

@@ -1,0 +1,100 @@
+//! The part of promise 6 about the store: what it says of leases and reservations agrees with what it
+//! said before, and an attempt whose lease has passed fails by what passed first.
+
+use std::collections::BTreeMap;
+
+use retrial::run::{Event, Lapse, RunId, Token};
+
+use super::Report;
+use super::history::{Entry, tasks};
+use crate::evidence::{Evidence, Slip};
+
+/// The failure of an attempt whose lease has passed is not called by what passed first.
+pub const WRONG_LAPSE: &str = "wrong_lapse";
+
+pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
+    let leases = &evidence.leases;
+    report.judged += leases.compared - leases.contradictions.len() as u64;
+    for found in &leases.contradictions {
+        report.check(false, found.run, reason(found.slip), || {
+            format!("task {} at {}: {}", found.task, found.at, says(found.slip))
+        });
+    }
+    if !leases.lapsed.is_empty() {
+        lapses(report, evidence);
+    }
+}
+
+/// A code for each mistake.
+#[must_use]
+pub fn reason(slip: Slip) -> &'static str {
+    match slip {
+        Slip::LandedUnheld => "landed_unheld",
+        Slip::RefusedWhileHeld => "refused_while_held",
+        Slip::RenewedPastItsEnd => "renewed_past_its_end",
+        Slip::LostWhileHeld => "lost_while_held",
+        Slip::LapseUntold => "lapse_untold",
+        Slip::LapsedTooEarly => "lapsed_too_early",
+        Slip::WrongLapse => "lapsed_otherwise",
+        Slip::ReservedTwice => "reserved_twice",
+        Slip::ReservedWhileLeased => "reserved_while_leased",
+        Slip::AnotherAnswer => "another_answer",
+        Slip::DueUnclaimed => "due_unclaimed",
+        Slip::OutOfTurn => "out_of_turn",
+        Slip::NotTheEarliest => "not_the_earliest",
+    }
+}
+
+fn says(slip: Slip) -> &'static str {
+    match slip {
+        Slip::LandedUnheld => "a commit landed under a token that held nothing",
+        Slip::RefusedWhileHeld => "a commit was refused although all of its tokens held",
+        Slip::RenewedPastItsEnd => "a lease was renewed after its attempt's time was over",
+        Slip::LostWhileHeld => "a lease was called lost that was held",
+        Slip::LapseUntold => "a lease had passed and was not among those that had",
+        Slip::LapsedTooEarly => "a lease was among those that had passed and had not",
+        Slip::WrongLapse => "a lease was ended by something else than the store says",
+        Slip::ReservedTwice => "it was reserved for two at once",
+        Slip::ReservedWhileLeased => "it was reserved while an attempt had leased it",
+        Slip::AnotherAnswer => "a claim that was sent again got another answer",
+        Slip::DueUnclaimed => "a claim with room left passed over it, and it was due",
+        Slip::OutOfTurn => "a claim took two tasks of one run and none of this, which had one due",
+        Slip::NotTheEarliest => "a claim passed over it for a task of its run that was due later",
+    }
+}
+
+/// R10: the attempt's time, a missed heartbeat and a lost lease are told apart.
+fn lapses(report: &mut Report, evidence: &Evidence) {
+    let lapsed: BTreeMap<(RunId, Token), Lapse> =
+        evidence.leases.lapsed.iter().map(|l| ((l.run, l.token), l.lapse)).collect();
+    for run in &evidence.runs {
+        for task in tasks(run) {
+            let mut lapse = None;
+            for entry in &task.entries {
+                match entry.event {
+                    Event::AttemptStarted { token, .. } => {
+                        lapse = lapsed.get(&(run.id, *token)).copied();
+                    }
+                    Event::AttemptFailed { failure, .. } => {
+                        let Some(lapse) = lapse.take() else { continue };
+                        let right = failure.code().as_str() == code(lapse);
+                        report.check(right, run.id, WRONG_LAPSE, || differs(lapse, entry));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn code(lapse: Lapse) -> &'static str {
+    match lapse {
+        Lapse::Deadline => "TIMEOUT",
+        Lapse::Heartbeat => "HEARTBEAT_TIMEOUT",
+        Lapse::Lease => "LEASE_LOST",
+    }
+}
+
+fn differs(lapse: Lapse, entry: &Entry<'_>) -> String {
+    format!("its lease was ended by {}: {}", code(lapse), entry.show())
+}

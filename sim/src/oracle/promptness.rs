@@ -1,0 +1,122 @@
+//! The part of promise 2 about work that is due: nothing waits where nothing stands in its way. Judged
+//! in worlds where no fault struck and each node has room for all, of tasks that nobody holds back. And
+//! a node that is alone on its store ends the attempts of its predecessor at once.
+
+use retrial::run::{Event, Version};
+use retrial::time::{Nanos, Timestamp};
+use retrial::workflow::StepIx;
+
+use super::history::{Entry, TaskHistory, entries, tasks};
+use super::{Report, is_guarded, json_lines};
+use crate::evidence::{Evidence, RunEvidence};
+use crate::fault::FaultKind;
+use crate::scenario::{ENDPOINTS, STORE};
+
+/// An attempt was due and started late.
+pub const STARTED_LATE: &str = "started_late";
+
+/// An attempt of a dead process was not ended when the next one began.
+pub const ORPHANED: &str = "orphaned";
+
+/// How long what is due may wait at the node that made it due.
+const AT_MOST: Nanos = Nanos::from_millis(150);
+/// How long it may take a process to open its store and to read which attempts are left.
+const AT_ONCE: Nanos = Nanos::from_millis(60);
+/// How many attempts of one action a node makes at once, unless told otherwise.
+const PLACES: usize = 48;
+/// How often a node looks for what others made due and did not tell it.
+const POLL: Nanos = Nanos::from_millis(1_000);
+
+pub(super) fn judge(report: &mut Report, evidence: &Evidence, task: &TaskHistory<'_>) {
+    let run = task.run;
+    if is_guarded(&run.workflow) || !is_left_to_itself(run) {
+        return;
+    }
+    let is_alone = json_lines::engines(evidence) <= 1;
+    let mut due = entered(run, task.task.step);
+    for entry in &task.entries {
+        match entry.event {
+            Event::AttemptStarted { .. } => {
+                let Some(due) = due.take() else { continue };
+                let late = entry.at.since(due);
+                let most = if is_alone { AT_MOST } else { AT_MOST.saturating_add(POLL) };
+                report.check(late <= most, run.id, STARTED_LATE, || shown(entry, due));
+            }
+            Event::RetryScheduled { delay, .. } => due = Some(entry.at.after(*delay)),
+            _ => {}
+        }
+    }
+}
+
+/// Judges what became of the attempts that a process left behind.
+pub(super) fn orphans(report: &mut Report, evidence: &Evidence, task: &TaskHistory<'_>) {
+    let run = task.run;
+    let alone = evidence.lifespans.iter().all(|l| l.node != STORE);
+    if !alone || json_lines::engines(evidence) > 1 || !is_left_to_itself(run) {
+        return;
+    }
+    let asked = |entry: &Entry<'_>| evidence.asked.get(&(run.id, Version(entry.number))).copied();
+    let mut started = None;
+    for entry in &task.entries {
+        match entry.event {
+            Event::AttemptStarted { .. } => started = asked(entry),
+            Event::AttemptFailed { failure, .. } if failure.code().as_str() == "LEASE_LOST" => {
+                let (Some(started), Some(ended)) = (started.take(), asked(entry)) else { continue };
+                let born = evidence.lifespans.iter().filter(|l| l.node != ENDPOINTS);
+                let born = born.map(|l| l.born).filter(|at| (started..=ended).contains(at));
+                let Some(born) = born.max() else { continue };
+                let late = ended.since(born);
+                report.check(late <= AT_ONCE, run.id, ORPHANED, || {
+                    format!("ended {late} after the next process began: {}", entry.show())
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether nothing struck that makes a node or its disk slow.
+pub(super) fn is_quick(evidence: &Evidence) -> bool {
+    !evidence.struck(&SLOW) && !evidence.rot && !evidence.own.is_own
+}
+
+/// The faults that do.
+const SLOW: [FaultKind; 5] = [
+    FaultKind::Pause,
+    FaultKind::SlowNode,
+    FaultKind::Eio,
+    FaultKind::DiskFull,
+    FaultKind::SlowSync,
+];
+
+/// Whether nothing struck, and a node had a place for each task of its world.
+pub(super) fn is_at_ease(evidence: &Evidence) -> bool {
+    let is_calm = evidence.strikes.is_empty() && !evidence.own.is_own;
+    let tasks = || evidence.runs.iter().map(|run| tasks(run).len()).sum::<usize>();
+    is_calm && evidence.places.is_none() && tasks() <= PLACES
+}
+
+/// Whether nobody has stopped it, or what is in it, for a while.
+fn is_left_to_itself(run: &RunEvidence) -> bool {
+    let stops = |event: &Event| {
+        matches!(
+            event,
+            Event::RunPaused { .. }
+                | Event::RunDeactivated
+                | Event::RollbackStarted { .. }
+                | Event::TaskQuarantined { .. }
+        )
+    };
+    run.first.0 == 0 && !entries(run).any(|entry| stops(entry.event))
+}
+
+/// When the step was entered, whose tasks are due at once.
+fn entered(run: &RunEvidence, step: StepIx) -> Option<Timestamp> {
+    let of_step =
+        |e: &Entry<'_>| matches!(e.event, Event::StepEntered { step: s, .. } if *s == step);
+    entries(run).find(of_step).map(|entry| entry.at)
+}
+
+fn shown(entry: &Entry<'_>, due: Timestamp) -> String {
+    format!("it was due at {due}: {}", entry.show())
+}
