@@ -8,7 +8,7 @@ use retrial::workflow::StepIx;
 
 use super::history::{Entry, TaskHistory, entries, tasks};
 use super::{Report, is_guarded, json_lines};
-use crate::evidence::{Evidence, RunEvidence};
+use crate::evidence::{Evidence, ObservedEvent, RunEvidence};
 use crate::fault::FaultKind;
 use crate::scenario::{ENDPOINTS, STORE};
 
@@ -55,13 +55,19 @@ pub(super) fn orphans(report: &mut Report, evidence: &Evidence, task: &TaskHisto
     if !alone || json_lines::engines(evidence) > 1 || !is_left_to_itself(run) {
         return;
     }
-    let asked = |entry: &Entry<'_>| evidence.asked.get(&(run.id, Version(entry.number))).copied();
+    let told = |entry: &Entry<'_>| {
+        let same = |o: &&ObservedEvent| {
+            (o.run, o.number) == (run.id, Version(entry.number))
+                && (&o.recorded.event, o.recorded.at) == (entry.event, entry.at)
+        };
+        evidence.observed.iter().filter(same).map(|o| o.at).min()
+    };
     let mut started = None;
     for entry in &task.entries {
         match entry.event {
-            Event::AttemptStarted { .. } => started = asked(entry),
+            Event::AttemptStarted { .. } => started = told(entry),
             Event::AttemptFailed { failure, .. } if failure.code().as_str() == "LEASE_LOST" => {
-                let (Some(started), Some(ended)) = (started.take(), asked(entry)) else { continue };
+                let (Some(started), Some(ended)) = (started.take(), told(entry)) else { continue };
                 let born = evidence.lifespans.iter().filter(|l| l.node != ENDPOINTS);
                 let born = born.map(|l| l.born).filter(|at| (started..=ended).contains(at));
                 let Some(born) = born.max() else { continue };
