@@ -22,6 +22,9 @@ use super::{capsules, progress};
 
 /// How many worlds are run at a time, whatever the number of workers: what is tried next depends on it.
 const BATCH: u64 = 32;
+/// The real time after which a world is given up. Bred worlds may be large, and on a busy machine a
+/// large one takes many times as long; one that is given up shows nothing.
+const WATCHDOG: Duration = Duration::from_secs(120);
 
 #[derive(Args)]
 pub(crate) struct Explore {
@@ -64,7 +67,7 @@ pub(crate) fn explore(asked: &Explore) -> Result<ExitCode, Box<dyn Error>> {
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |t| t.subsec_nanos());
     let chance = asked.chance.unwrap_or_else(|| u64::from(now()));
     let jobs = asked.jobs.unwrap_or_else(cores);
-    let sweep = Sweep::new(std::env::current_exe()?, jobs, capsules::WATCHDOG);
+    let sweep = Sweep::new(std::env::current_exe()?, jobs, WATCHDOG);
     let mut found = Found {
         explorer: Explorer::new(&source, chance, asked.bred),
         sweep: Sweep { shows: true, ..sweep },
