@@ -4,7 +4,7 @@
 use retrial::failure::{Class, Failure};
 use retrial::run::RunId;
 
-use super::history::{Entry, TaskHistory};
+use super::history::Entry;
 use super::{Report, answers};
 use crate::evidence::Arrival;
 
@@ -16,12 +16,12 @@ pub const WRONG_LINEAGE: &str = "wrong_lineage";
 /// Judges what was written down of a failed attempt that these arrivals belong to.
 pub(super) fn judge(
     report: &mut Report,
-    task: &TaskHistory<'_>,
+    run: RunId,
     entry: &Entry<'_>,
     failure: &Failure,
     arrivals: &[&Arrival],
 ) {
-    let (run, shown) = (task.run.id, || entry.show());
+    let shown = || entry.show();
     let exception = answers::exception(arrivals, failure.code()).map(|e| (e.class, e.types));
     // An exception may be called as a failure of the engine's own is: then it is either.
     let may_be: Vec<_> = of_code(failure.code().as_str()).into_iter().chain(exception).collect();
@@ -36,17 +36,6 @@ pub(super) fn judge(
     let same = |class: &Class| !classed || failure.class() == *class;
     let typed = may_be.iter().any(|(class, types)| same(class) && types.iter().all(has));
     report.check(typed, run, WRONG_LINEAGE, || format!("it is none of {may_be:?}: {}", shown()));
-}
-
-/// Judges a failure of a registered function's attempt, where the engine makes it.
-pub(super) fn of_function(report: &mut Report, run: RunId, entry: &Entry<'_>, failure: &Failure) {
-    let code = failure.code().as_str();
-    let made = ["TIMEOUT", "HEARTBEAT_TIMEOUT", "LEASE_LOST", "POSTCONDITION_FAILED"];
-    let Some((class, types)) = of_code(code).filter(|_| made.contains(&code)) else { return };
-    let right = failure.class() == class && types.iter().all(|t| failure.lineage().contains(t));
-    report.check(right, run, WRONG_CLASS, || {
-        format!("it must be {class:?} but is {:?}: {}", failure.class(), entry.show())
-    });
 }
 
 /// The class and the types that a failure of this code must have; none where only the action knows.

@@ -45,6 +45,10 @@ pub(super) const HEARTBEAT: &str = "heartbeat";
 /// The outcome of an attempt of a function that some node lacks.
 pub(super) const ELSEWHERE: &str = "function elsewhere";
 
+/// The codes of failures that the engine makes of a function's attempt.
+const MADE_BY_THE_ENGINE: [&str; 4] =
+    ["TIMEOUT", "HEARTBEAT_TIMEOUT", "LEASE_LOST", "POSTCONDITION_FAILED"];
+
 /// Beyond the limit: what a wake-up and the way to the endpoint and back may add.
 const SLACK: Nanos = Nanos::from_millis(250);
 
@@ -104,7 +108,10 @@ impl Task<'_> {
                     continue;
                 }
                 Event::AttemptFailed { attempt, failure, .. } => {
-                    classes::of_function(report, self.run.id, entry, failure);
+                    // Of other codes only the function knows the class.
+                    if MADE_BY_THE_ENGINE.contains(&failure.code().as_str()) {
+                        classes::judge(report, self.run.id, entry, failure, &[]);
+                    }
                     // Where the attempt's time or lease was over, what it said may be lost.
                     let lost = ["LEASE_LOST", "TIMEOUT", "HEARTBEAT_TIMEOUT"];
                     (*attempt, !lost.contains(&failure.code().as_str()))

@@ -220,7 +220,7 @@ fn failed(
     report.check(right, task.run.id, reason, || {
         format!("`{code}` at {} but its endpoint gave {}", entry.show(), given(arrivals))
     });
-    classes::judge(report, task, entry, failure, arrivals);
+    classes::judge(report, task.run.id, entry, failure, arrivals);
 }
 
 /// The faults that can break an exchange from outside.

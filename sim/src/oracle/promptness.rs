@@ -65,9 +65,10 @@ pub(super) fn orphans(report: &mut Report, evidence: &Evidence, task: &TaskHisto
     let mut started = None;
     for entry in &task.entries {
         match entry.event {
-            Event::AttemptStarted { .. } => started = told(entry),
+            Event::AttemptStarted { .. } => started = Some(entry),
             Event::AttemptFailed { failure, .. } if failure.code().as_str() == "LEASE_LOST" => {
-                let (Some(started), Some(ended)) = (started.take(), told(entry)) else { continue };
+                let Some(started) = started.take().and_then(told) else { continue };
+                let Some(ended) = told(entry) else { continue };
                 let born = evidence.lifespans.iter().filter(|l| l.node != ENDPOINTS);
                 let born = born.map(|l| l.born).filter(|at| (started..=ended).contains(at));
                 let Some(born) = born.max() else { continue };

@@ -256,7 +256,7 @@ impl SeenLeases {
             let place = (holding.run, holding.task);
             let Some(lease) = self.held.get_mut(&place) else { continue };
             let right = lease.token == holding.token && lease.may_be_renewed(at);
-            // So is that of an attempt's time.
+            // When an attempt's time is over is known from its start, whatever else is under way.
             let is_over = lease.deadline.is_some_and(|deadline| deadline <= at);
             let is_sure = weight == Weight::Alone || is_over && lease.token == holding.token;
             if let (Renewal::Held, true) = (renewal, lease.token == holding.token) {
