@@ -69,7 +69,7 @@ run() {
   local name said code=0
   name=$(sed -n 's/^name = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
   said=$(CARGO_MANIFEST_DIR=$1 CARGO_PKG_NAME=$name "$2" --include-ignored 2>&1) || code=$?
-  printf '\n     Running %s\n%s\n' "$2" "$said"
+  printf '\n     Running %s (%d s)\n%s\n' "$2" "$SECONDS" "$said"
   return "$code"
 }
 export -f run

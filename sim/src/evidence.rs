@@ -144,6 +144,8 @@ pub struct FunctionRecord {
 pub enum FunctionEvent {
     /// Its precondition was looked at.
     Checked,
+    /// Its precondition did not hold.
+    Refused,
     /// It began, with this progress of earlier attempts.
     Began(Option<u64>),
     /// It gave a heartbeat with this progress.

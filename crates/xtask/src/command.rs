@@ -8,7 +8,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
 use retrial_sim::unstable::sweep::{Shard, cores};
-use xtask::mutants::{self, Cache, Keys, Outcome, Patch, Processes, Results, Scratch, Set, Tree};
+use xtask::branches;
+use xtask::mutants::{self, Cache, Keys, Outcome, Patch, Results, Scratch, Set};
+use xtask::{Processes, Tree};
 
 #[derive(Args)]
 pub(crate) struct Mutants {
@@ -39,6 +41,41 @@ pub(crate) struct Mutants {
     /// Worker processes of a sweep; the default is one a core.
     #[arg(long)]
     jobs: Option<usize>,
+}
+
+#[derive(Args)]
+pub(crate) struct Branches {
+    /// How many seeds to run, from 0.
+    #[arg(long, default_value_t = 10_000)]
+    seeds: u64,
+    /// Write the page from what the last run recorded.
+    #[arg(long)]
+    recorded: bool,
+    /// Where the copy, its build and what was recorded are kept.
+    #[arg(long, default_value = "target/branches")]
+    scratch: PathBuf,
+    /// The page to write.
+    #[arg(long, default_value = "docs/branches.md")]
+    doc: PathBuf,
+    /// Worker processes of the sweep; the default is one a core.
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+/// Ends with 0 where each branch is taken or has a reason, 1 where not.
+pub(crate) fn branches(asked: &Branches) -> Result<ExitCode, Box<dyn Error>> {
+    let tree = Tree::around(Path::new("."))?;
+    let processes = Processes::default();
+    end_with(processes.clone())?;
+    let jobs = asked.jobs.unwrap_or_else(cores);
+    if !asked.recorded {
+        branches::record(&tree, &asked.scratch, (asked.seeds, jobs), &processes)?;
+    }
+    let counts = branches::count(&tree, &asked.scratch)?;
+    mutants::write_whole(&asked.doc, branches::page(&counts).as_bytes())?;
+    let faults = branches::faults(&counts);
+    faults.iter().for_each(|fault| println!("{fault}"));
+    Ok(ExitCode::from(u8::from(!faults.is_empty())))
 }
 
 /// From so many on it takes less time to build all mutants at once.

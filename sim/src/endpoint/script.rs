@@ -41,6 +41,18 @@ impl EndpointScript {
         let routes = scenario.endpoints.iter().map(|e| (e.path.clone(), route(e)));
         Self { routes: routes.collect(), heals: scenario.endpoints_heal }
     }
+
+    /// The route of a path, or of the nearest path above it that has one.
+    #[must_use]
+    pub fn route(&self, path: &str) -> Option<&Route> {
+        let mut here = path;
+        loop {
+            if let Some(route) = self.routes.get(here) {
+                return Some(route);
+            }
+            here = here.rsplit_once('/')?.0;
+        }
+    }
 }
 
 /// The answers to one path. The k-th distinct receipt token that arrives follows

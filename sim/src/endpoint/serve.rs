@@ -269,7 +269,7 @@ impl Endpoint {
             let then = Reply::Status { code: 404, retry_after: None, body: String::new() };
             Route { scripts: Vec::new(), then }
         };
-        self.0.script.routes.get(path).cloned().unwrap_or_else(missing)
+        self.0.script.route(path).cloned().unwrap_or_else(missing)
     }
 
     async fn handle(self, exchange: Exchange, answer: oneshot::Sender<Response<Pieces>>) {

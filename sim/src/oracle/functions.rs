@@ -20,6 +20,8 @@ pub const COST_MISCOUNTED: &str = "cost_miscounted";
 pub const PROGRESS_LOST: &str = "progress_lost";
 /// An attempt saw progress that was never reported.
 pub const PROGRESS_FROM_NOWHERE: &str = "progress_from_nowhere";
+/// An attempt did not fail because its precondition does not hold, or failed so although it holds.
+pub const REFUSAL_LOST: &str = "refusal_lost";
 /// A precondition that had held was looked at again.
 pub const CHECKED_AGAIN: &str = "checked_again";
 /// A missed heartbeat where the step demands none.
@@ -91,6 +93,11 @@ fn placed(report: &mut Report, run: RunId, is_elsewhere: bool, entries_of_task: 
     }
 }
 
+fn fails_precondition(entry: &Entry<'_>) -> bool {
+    matches!(entry.event, Event::AttemptFailed { failure, .. }
+        if failure.code().as_str() == "PRECONDITION_FAILED")
+}
+
 struct Task<'e> {
     run: &'e RunEvidence,
     task: TaskId,
@@ -120,11 +127,20 @@ impl Task<'_> {
                 _ => continue,
             };
             let began = self.did(attempt).any(|did| matches!(did, FunctionEvent::Began(_)));
-            report.check(began || !own, self.run.id, NEVER_BEGAN, || entry.show());
+            let refused = self.did(attempt).any(|did| matches!(did, FunctionEvent::Refused));
+            report.check(began || refused || !own, self.run.id, NEVER_BEGAN, || entry.show());
+            if own {
+                report.check(
+                    refused == fails_precondition(entry),
+                    self.run.id,
+                    REFUSAL_LOST,
+                    || format!("its precondition refused it: {refused}: {}", entry.show()),
+                );
+            }
             report.met(FUNCTION);
             self.cost(report, entry, attempt, own);
             if own {
-                held = true;
+                held = !refused;
                 known = self.last_beat(attempt).or(known);
             }
         }

@@ -1,21 +1,13 @@
 //! Shapes of workflows: each is valid and covers another part of the routing rules.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 
-use super::sketch::{Draft, Sketch};
-use super::{Draw, Swarm, partial_success, sagas};
-
-pub(super) fn failed() -> Value {
-    json!({"type": "exists", "field": {"type": "field", "path": "state._last_error"}})
-}
-
-fn fine() -> Value {
-    json!({"type": "not", "condition": failed()})
-}
+use super::sketch::{Draft, Sketch, failed, fine};
+use super::{Draw, Swarm, partial_success, sagas, webs};
 
 /// The `n`-th workflow of a scenario.
 pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
-    let shapes: [fn(&mut Sketch<'_>); 17] = [
+    let shapes: [fn(&mut Sketch<'_>); 19] = [
         single,
         chain,
         fan,
@@ -33,9 +25,12 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
         partial_success::gather,
         sagas::saga,
         sagas::saga,
+        webs::web,
+        webs::web,
     ];
     let shape = draw.pick(shapes);
-    let mut input = Map::from_iter([("n".to_owned(), json!(n))]);
+    let word = draw.pick(["plain", "über \"and\" out", "two\nlines"]);
+    let mut input = Map::from_iter([("n".to_owned(), json!(n)), ("word".to_owned(), json!(word))]);
     if let (Some(secret), true) = (swarm.secrets.get(1), draw.chance(40)) {
         let key = draw.pick(["password", "api_key", "token"]);
         input.insert(key.to_owned(), json!(secret));

@@ -61,11 +61,14 @@ fn breaker(draw: &mut Draw) -> Value {
 fn budget(draw: &mut Draw) -> Value {
     let ratio = draw.pick([0.1, 0.25, 0.5]);
     let initial = draw.pick([0, 0, 1, 2]);
-    match draw.below(8) {
+    match draw.below(9) {
         0..=1 => json!({"ratio": ratio, "initial": initial}),
         2 => json!({"first_success": 1, "refund": true, "initial": initial, "capacity": 3}),
         3 => json!({"ratio": ratio, "initial": initial, "capacity": 4, "throttling_cost": 2}),
         4..=5 => json!({"ratio": ratio, "initial": initial, "on_denied": "wait"}),
+        8 => {
+            json!({"first_success": 1, "refund": true, "initial": initial, "capacity": 3, "scope": "group"})
+        }
         _ => json!({"ratio": ratio, "initial": initial, "scope": "group"}),
     }
 }

@@ -20,11 +20,13 @@ mod policies;
 mod read;
 mod registered_functions;
 mod replies;
+mod requests;
 mod sagas;
 mod shared_actions;
 mod simulate_table;
 mod sketch;
 mod user_workflow;
+mod webs;
 mod workflow_text;
 
 use std::collections::BTreeSet;
@@ -113,6 +115,7 @@ pub fn draw(seed: u64) -> Scenario {
     guards::draw(seed, &mut drafts);
     registered_functions::draw(seed, &mut drafts);
     shared_actions::draw(seed, &mut drafts);
+    requests::draw(seed, &mut drafts);
     let webhooks = alerts::add(seed, &swarm, &mut drafts);
     let mut answers = Draw::new(seed, "replies");
     let mut endpoints: Vec<EndpointPlan> = drafts
@@ -126,7 +129,7 @@ pub fn draw(seed: u64) -> Scenario {
         replies::poison(&mut Draw::new(seed, "poisoned"), &mut endpoints);
     }
     let submissions = submissions(seed, &swarm, &drafts);
-    let cancels = cancels(seed, &swarm, &submissions);
+    let cancels = cancels(seed, &swarm, &submissions, &drafts);
     let deactivations = deactivations(seed, &swarm, &submissions);
     let interventions = interventions::draw(seed, &swarm, &submissions);
     let (mut formats, mut stands) = (Draw::new(seed, "texts"), Draw::new(seed, "policy places"));
@@ -216,20 +219,24 @@ fn submissions(seed: u64, swarm: &Swarm, drafts: &[Draft]) -> Vec<Submission> {
     found
 }
 
-fn cancels(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Cancel> {
+/// Runs that roll back are cancelled more often, and more often twice.
+fn cancels(seed: u64, swarm: &Swarm, submissions: &[Submission], drafts: &[Draft]) -> Vec<Cancel> {
     let mut draw = Draw::new(seed, "cancels");
-    if !draw.chance(20) {
+    let rolls_back =
+        |s: &Submission| drafts.get(s.workflow).is_some_and(|draft| draft.rollback.is_some());
+    let saga = submissions.iter().position(rolls_back).filter(|_| draw.chance(45));
+    if saga.is_none() && !draw.chance(20) {
         return Vec::new();
     }
-    let submission = draw.index(submissions.len());
+    let submission = saga.unwrap_or_else(|| draw.index(submissions.len()));
     let from = submissions.get(submission).map_or(Mono::from_nanos(0), |s| s.at);
     let at = from.after(draw.millis(0, 4_000));
     let node = draw.small(0, swarm.topology.nodes() - 1);
     let first = Cancel { at, node, submission, rollback: draw.chance(40) };
     // Calling a run off twice stops its rollback.
-    let again = draw.chance(30).then(|| Cancel {
+    let again = draw.chance(if saga.is_some() { 60 } else { 30 }).then(|| Cancel {
         at: at.after(draw.millis(0, 2_000)),
-        rollback: draw.chance(20),
+        rollback: draw.chance(30),
         ..first
     });
     [Some(first), again].into_iter().flatten().collect()

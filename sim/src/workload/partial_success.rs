@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::sketch::Sketch;
 
-fn quorum(sketch: &mut Sketch<'_>, most: u64) -> Value {
+pub(super) fn quorum(sketch: &mut Sketch<'_>, most: u64) -> Value {
     match sketch.draw.below(3) {
         0 => json!("any"),
         1 => json!({"at_least": 1}),

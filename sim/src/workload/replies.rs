@@ -161,15 +161,38 @@ fn good(draw: &mut Draw, swarm: &Swarm) -> Reply {
     }
 }
 
+/// What upstreams leak secrets in; `§` is the secret.
+const LEAKS: [&str; 22] = [
+    "upstream refused: Authorization: Bearer §",
+    "could not reach https://admin:§@db.test/main",
+    "login failed for password=§ on db.test",
+    "{\"error\": \"denied\", \"api_key\": \"§\"}",
+    "Authorization: Digest username=\"bob\", realm=\"r\", response=\"§\"",
+    "Proxy-Authorization: Basic § was refused",
+    "sent (Bearer §), got 401",
+    "Set-Cookie: session=§; Path=/; HttpOnly",
+    "redis://:§@cache:6379/0 refused",
+    "https://§@github.test/o/r.git is gone",
+    "GET /v1?page=2&token=§ gave nothing",
+    "password:\n  §\nuser: bob",
+    "Authorization:\r\n\tBearer §",
+    "\"{\\\"token\\\":\\\"a\\\\\\\"b§\\\"}\"",
+    "Config { token: Some(\"§ x\"), retries: 3 }",
+    "user[password]=§&user[name]=x",
+    "dbPassword='§' is wrong",
+    "--api-token § --host=h",
+    "pass\u{1b}[0mword=§",
+    "tok\u{200b}en: §",
+    "-----BEGIN RSA PRIVATE KEY-----\n§\n-----END RSA PRIVATE KEY-----",
+    "<password>§</password>",
+];
+
 /// A message that an upstream might leak a secret in.
 fn message(draw: &mut Draw, swarm: &Swarm) -> String {
     let secret = swarm.secrets.get(2).map_or("", String::as_str);
-    match draw.below(6) {
-        0 => format!("upstream refused: Authorization: Bearer {secret}"),
-        1 => format!("could not reach https://admin:{secret}@db.test/main"),
-        2 => format!("login failed for password={secret} on db.test"),
-        3 => format!("{{\"error\": \"denied\", \"api_key\": \"{secret}\"}}"),
-        _ => "the machine is out of paper".to_owned(),
+    match draw.chance(60) {
+        true => draw.pick(LEAKS).replace('§', secret),
+        false => "the machine is out of paper".to_owned(),
     }
 }
 

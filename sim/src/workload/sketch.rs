@@ -32,8 +32,8 @@ pub(super) struct StepDraft {
     pub(super) is_shared: bool,
     pub(super) path: String,
     pub(super) after: Vec<String>,
-    /// The input with the items that it fans out over.
-    pub(super) items: Option<String>,
+    /// The list that it fans out over.
+    pub(super) items: Option<Value>,
     pub(super) goal: bool,
     pub(super) fail_fast: bool,
     /// More of its keys, as a file spells them.
@@ -42,9 +42,26 @@ pub(super) struct StepDraft {
     pub(super) more: Map<String, Value>,
     /// Whether its action is a registered function that asks its endpoint.
     pub(super) is_function: bool,
+    /// How its endpoint is asked, if it has one.
+    pub(super) request: Request,
     /// An action's declaration besides its URL.
     pub(super) action: Map<String, Value>,
     pub(super) policy: PolicyDraft,
+}
+
+/// How an endpoint is asked.
+pub(super) struct Request {
+    pub(super) method: &'static str,
+    /// What follows the endpoint's path in the URL.
+    pub(super) rest: &'static str,
+    pub(super) body: Option<&'static str>,
+    pub(super) answer: Option<&'static str>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self { method: "POST", rest: "", body: None, answer: None }
+    }
 }
 
 impl Draft {
@@ -54,6 +71,10 @@ impl Draft {
         for name in self.input.keys().filter(|k| k.starts_with("items")) {
             if draw.chance(40) {
                 input.insert(name.clone(), items(draw));
+            } else if draw.chance(4) {
+                // Nothing to fan out over.
+                input
+                    .insert(name.clone(), draw.pick([json!(null), json!("many"), json!({"0": 1})]));
             }
         }
         input.insert("n".to_owned(), json!(draw.below(1_000)));
@@ -104,6 +125,7 @@ impl Sketch<'_> {
             words: Map::new(),
             more: Map::new(),
             is_function: false,
+            request: Request::default(),
             action,
             policy,
         });
@@ -132,13 +154,24 @@ impl Sketch<'_> {
         if self.draft.is_program {
             return;
         }
-        let list = items(self.draw);
-        let fast = self.draw.chance(25);
-        let Some(step) = self.draft.steps.last_mut() else { return };
-        let name = format!("items_{}", step.id);
-        step.items = Some(name.clone());
+        let (list, fast) = (items(self.draw), self.draw.chance(25));
+        let Some(mut step) = self.draft.steps.pop() else { return };
+        let is_fanned =
+            |id: &&String| self.draft.steps.iter().any(|s| s.id == **id && s.items.is_some());
+        let earlier = step.after.iter().find(is_fanned).or(step.after.first());
+        let likely = if earlier.is_some_and(|id| is_fanned(&id)) { 50 } else { 8 };
         step.fail_fast = fast;
-        self.draft.input.insert(name, list);
+        step.items = Some(match earlier {
+            // What an earlier step left, which may be no list.
+            Some(id) if self.draw.chance(likely) => json!(format!("${{steps.{id}.result}}")),
+            _ if self.draw.chance(8) => json!(["one", "${input.n}", {"id": "${input.word}"}]),
+            _ => {
+                let name = format!("items_{}", step.id);
+                self.draft.input.insert(name.clone(), list);
+                json!(format!("${{input.{name}}}"))
+            }
+        });
+        self.draft.steps.push(step);
     }
 
     pub(super) fn goal(&mut self) {
@@ -183,4 +216,13 @@ impl Sketch<'_> {
         let edge = json!({"from": from, "to": to, "priority": priority, "on_error": errors});
         self.draft.transitions.push(edge);
     }
+}
+
+/// Whether a step's branch has an error.
+pub(super) fn failed() -> Value {
+    json!({"type": "exists", "field": {"type": "field", "path": "state._last_error"}})
+}
+
+pub(super) fn fine() -> Value {
+    json!({"type": "not", "condition": failed()})
 }

@@ -4,14 +4,16 @@ use serde_json::{Map, Value, json};
 
 use super::Draw;
 use super::policies::PolicyDraft;
-use super::sketch::{Draft, StepDraft};
+use super::sketch::{Draft, Request, StepDraft};
 use crate::scenario::{ENDPOINT_HOST, Format, WorkflowText};
 
-/// Where a policy stands: at its step, at the step's action, or among the defaults of all steps.
+/// Where a policy stands: at its step, at the step's action, or among the defaults of all steps, or of
+/// those whose action is of the same kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Step,
     Action,
+    Kind,
     Defaults,
 }
 
@@ -38,7 +40,7 @@ fn place(draw: &mut Draw, draft: &Draft) -> Vec<Place> {
     let mut place = |step: &StepDraft| match draw.below(10) {
         0 if may_be_default && step.policy.field().is_some() => {
             may_be_default = false;
-            Place::Defaults
+            if draw.chance(40) { Place::Kind } else { Place::Defaults }
         }
         1 | 2 if step.shares.is_none() => Place::Action,
         _ => Place::Step,
@@ -66,9 +68,17 @@ fn tree(draft: &Draft, places: &[Place]) -> Value {
         let table = match place {
             Place::Step => &mut step,
             Place::Action => &mut action,
-            Place::Defaults => &mut defaults,
+            Place::Kind | Place::Defaults => &mut defaults,
         };
-        table.extend(draft.policy.field().map(|(name, value)| (name.to_owned(), value)));
+        let policy = draft.policy.field().map(|(name, value)| (name.to_owned(), value));
+        match place {
+            Place::Kind => {
+                let kind = draft.action.get("kind").and_then(Value::as_str).unwrap_or("tool_call");
+                let policy: Map<String, Value> = policy.into_iter().collect();
+                table.insert(kind.to_owned(), Value::Object(policy));
+            }
+            _ => table.extend(policy),
+        }
         if draft.shares.is_none() {
             actions.insert(action_name(draft), Value::Object(action));
         }
@@ -98,8 +108,11 @@ impl StepDraft {
     fn declaration(&self) -> Map<String, Value> {
         let mut action = self.action.clone();
         if !self.is_function {
-            let http = format!("POST http://{ENDPOINT_HOST}{}", self.path);
-            action.insert("http".to_owned(), json!(http));
+            let Request { method, rest, body, answer } = self.request;
+            let http = format!("{method} http://{ENDPOINT_HOST}{}{rest}", self.path);
+            let parts = [("http", Some(http.as_str())), ("body", body), ("answer", answer)];
+            let parts = parts.into_iter().filter_map(|(key, part)| Some((key, part?)));
+            action.extend(parts.map(|(key, part)| (key.to_owned(), json!(part))));
         }
         action
     }
@@ -133,7 +146,7 @@ fn step(step: &StepDraft) -> Map<String, Value> {
         fields.insert("after".to_owned(), json!(step.after));
     }
     if let Some(items) = &step.items {
-        fields.insert("for_each".to_owned(), json!(format!("${{input.{items}}}")));
+        fields.insert("for_each".to_owned(), items.clone());
     }
     for (name, set) in [("goal", step.goal), ("fail_fast", step.fail_fast)] {
         if set {

@@ -162,12 +162,17 @@ impl DrawnFunction {
         self.log.note(context.run(), context.task(), context.attempt(), did);
     }
 
-    /// Its precondition, which now and then takes its time: it may be called off while it looks.
+    /// Its precondition, which now and then takes its time, so that it may be called off while it
+    /// looks, and now and then does not hold.
     async fn check(&self, context: &Context) -> Result<(), Failure> {
         self.note(context, FunctionEvent::Checked);
         let mut draw = self.draw(context, "check");
         if draw.chance(30) {
             self.wait(draw.millis(1, 150)).await;
+        }
+        if draw.chance(6) {
+            self.note(context, FunctionEvent::Refused);
+            return Err(Failure::precondition("the function is not ready"));
         }
         Ok(())
     }

@@ -79,6 +79,8 @@ struct Reservation {
 pub(super) struct SeenLeases {
     held: BTreeMap<Place, SeenLease>,
     reserved: BTreeMap<Place, Reservation>,
+    /// The store's time when it last said something of a task: what it said before that may come later.
+    said: BTreeMap<Place, Timestamp>,
     /// The runs whose leases no sweep ends.
     at_rest: BTreeSet<RunId>,
     due: SeenDue,
@@ -94,6 +96,7 @@ impl SeenLeases {
     pub(super) fn forget(&mut self) {
         self.held.clear();
         self.reserved.clear();
+        self.said.clear();
         self.due.forget();
         self.at_rest.clear();
         self.claims.clear();
@@ -209,6 +212,7 @@ impl SeenLeases {
             let place = (run, change.task());
             self.reserved.remove(&place);
             self.held.remove(&place);
+            self.said.insert(place, at);
             self.due.changed(run, change, at, is_alone);
             if let QueueChange::Lease { token, lasts, timeout, heartbeat, .. } = change {
                 let lease = SeenLease {
@@ -330,6 +334,11 @@ impl SeenLeases {
         }
         for task in &answer.tasks {
             let place = (task.run, task.task);
+            let newer = |said: &Timestamp| *said < answer.at || is_alone && *said == answer.at;
+            if !self.said.get(&place).is_none_or(newer) {
+                continue;
+            }
+            self.said.insert(place, answer.at);
             if is_alone {
                 let free = |r: &Reservation| r.until <= answer.at;
                 let free = self.reserved.get(&place).is_none_or(free);

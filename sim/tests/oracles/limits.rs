@@ -109,8 +109,8 @@ fn x6_a_start_in_doubt_takes_a_place_from_the_first() {
         CommitRecord { at, writer: 0, run, first: script.run().version, events: Vec::new() };
     script.world.answers.push(StoreAnswer::Held(nothing, Vec::new()));
     script.start(item(0), 1, Reply::SuccessTrue);
-    script.world.answers.pop();
-    script.world.answers.push(StoreAnswer::Unsure);
+    let Some(StoreAnswer::Landed(start)) = script.world.answers.pop() else { panic!() };
+    script.world.answers.extend([StoreAnswer::Asked(start), StoreAnswer::Unsure]);
     script.pass(10);
     hold(&mut script, item(1), 1, HeldBy::Concurrency, 1_000);
     script.pass(10).succeed(item(0), 1);

@@ -9,6 +9,7 @@ mod durability;
 mod error_budget;
 mod exhaustion;
 mod functions;
+mod guard_order;
 mod guards;
 mod interventions;
 mod isolation;

@@ -102,9 +102,9 @@ fn a15_a_history_tells_when_and_why_a_retry_happened() {
      532 node-0 {"action":"charge","attempt":1,"error":{"code":"503","kind":"failure","message":"HTTP 503 Service Unavailable: busy","retryable":true,"type":"ServerError"},"event":"attempt_failed","is_retry":false,"number":3,"retry_attempt":0,"schema":1,"step":"charge","took":0.0227699,"will_retry":true,"workflow":"pay"}
      532 node-0 {"action":"charge","attempt":2,"backoff":2.0,"event":"retry_scheduled","is_retry":true,"next_attempt":2,"number":4,"reason":"503","retry_attempt":1,"retry_delay":2.0,"retry_kind":"failure","schema":1,"step":"charge","workflow":"pay"}
     2529 node-0 {"action":"charge","attempt":2,"event":"attempt_started","is_retry":true,"number":5,"original_error":"503: HTTP 503 Service Unavailable: busy","retries_left":1,"retry_attempt":1,"retry_delay":2.0,"schema":1,"step":"charge","timeout_ms":5000,"workflow":"pay"}
-    2554 node-0 {"action":"charge","attempt":2,"event":"task_succeeded","is_retry":true,"number":6,"result":"***","retry_attempt":1,"schema":1,"spent":{"failing":0.0227699,"total":2.043449062,"waiting":2.000000733,"working":0.020678429},"step":"charge","total_attempts":2,"workflow":"pay"}
-    2554 node-0 {"event":"step_succeeded","number":7,"schema":1,"step":"charge","workflow":"pay"}
-    2554 node-0 {"event":"run_ended","number":8,"outcome":"completed","schema":1,"workflow":"pay"}
+    2553 node-0 {"action":"charge","attempt":2,"event":"task_succeeded","is_retry":true,"number":6,"result":"***","retry_attempt":1,"schema":1,"spent":{"failing":0.0227699,"total":2.043449062,"waiting":2.000000733,"working":0.020678429},"step":"charge","total_attempts":2,"workflow":"pay"}
+    2553 node-0 {"event":"step_succeeded","number":7,"schema":1,"step":"charge","workflow":"pay"}
+    2553 node-0 {"event":"run_ended","number":8,"outcome":"completed","schema":1,"workflow":"pay"}
     "#);
     insta::assert_snapshot!(lines(&history, Kind::Input), @r#"
       500 users run a300cc6e-9ec7-4353-aa7b-404a9dc3f8d8 of workflow 0 is asked for

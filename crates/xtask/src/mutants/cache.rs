@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::patch::Patch;
 use super::record::{Differ, History, Outcome, Swept, Tested};
 use super::suites::SUITES;
-use super::tree::{Tree, digest};
+use crate::tree::{Tree, digest};
 
 /// The file of what holds without a mutant.
 const CLEAN: &str = "clean.json";

@@ -1,7 +1,6 @@
 //! The scratch copy: a tree that follows the source by content, so that files without changes are
 //! not built again.
 
-use std::collections::BTreeSet;
 use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,11 +11,11 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::patch::Patch;
-use super::process::{Ended, Processes};
 use super::suites::{self, SUITES};
 use super::switches::{PLANTED, Switches};
-use super::tree::Tree;
 use super::workspace::{Ran, Workspace, WorkspaceError};
+use crate::process::{Ended, Processes};
+use crate::tree::Tree;
 use retrial_sim::unstable::capsule::Capsule;
 use retrial_sim::unstable::report::SeedReport;
 use retrial_sim::unstable::scenario::Scenario;
@@ -159,31 +158,10 @@ impl Scratch {
         Sweep { seeds, ..Sweep::new(self.program(), self.jobs, WATCHDOG) }
     }
 
-    /// Makes the copy equal to the source. A file that is equal already is not written.
+    /// Makes the copy equal to the source.
     fn follow(&self) -> io::Result<()> {
-        let tree = self.tree();
-        for (file, bytes) in self.source.files() {
-            let to = tree.join(file);
-            let switched = self.on.and_then(|_| self.switches.file(file));
-            let bytes = switched.map_or(bytes.as_slice(), str::as_bytes);
-            if std::fs::read(&to).ok().as_deref() != Some(bytes) {
-                to.parent().map(std::fs::create_dir_all).transpose()?;
-                std::fs::write(&to, bytes)?;
-            }
-        }
-        let wanted: BTreeSet<PathBuf> = self.source.files().keys().map(|f| tree.join(f)).collect();
-        let mut folders = vec![tree];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder)? {
-                let path = entry?.path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if !wanted.contains(&path) {
-                    std::fs::remove_file(path)?;
-                }
-            }
-        }
-        Ok(())
+        let switched = |file: &str| self.on.and_then(|_| self.switches.file(file));
+        self.source.copy(&self.tree(), switched)
     }
 
     fn apply(&self, patch: &Patch, to: &Path, more: &[&str]) -> Result<(), WorkspaceError> {

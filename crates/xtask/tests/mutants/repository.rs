@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use xtask::mutants::{Patch, Processes, Scratch, Set, Tree, WorkspaceError};
+use xtask::mutants::{Patch, Scratch, Set, WorkspaceError};
+use xtask::{Processes, Tree};
 
 const ROOMS: [&str; 13] = [
     "action", "dialect", "engine", "explain", "failure", "guard", "lab", "observe", "policy",

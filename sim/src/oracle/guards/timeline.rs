@@ -4,7 +4,9 @@
 //! must be right. While a commit waits for an answer and the store is then unsure, no hold is
 //! judged that may have been decided then: what the store lost may be its reason.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Range, RangeInclusive};
 
 use retrial::guard::HeldBy;
 use retrial::run::{Event, Recorded, RunId, TaskId, Version};
@@ -74,6 +76,7 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
     // Whether the store may know of something that it loses before anybody hears of it, and what was
     // asked for before it was last unsure, and so perhaps decided then.
     let (mut in_doubt, mut asked) = (false, Vec::<&CommitRecord>::new());
+    let (mut places, mut pending) = (Places::default(), Vec::new());
     for answer in &evidence.answers {
         match answer {
             StoreAnswer::Unsure => {
@@ -81,8 +84,10 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
                 if parts.last().is_none_or(|part| !part.is_empty()) {
                     parts.push(Vec::new());
                 }
+                places.extend(&mut pending, parts.len().saturating_sub(1));
             }
             StoreAnswer::Asked(ask) => {
+                pending.push((ask.run, ask.first));
                 in_doubt |= entry(ask, None).is_some_and(|entry| !entry.events.is_empty());
                 asked.push(ask);
             }
@@ -98,10 +103,11 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
             }
         }
     }
+    places.extend(&mut pending, parts.len());
     let mut missing: Vec<Vec<Entry<'e>>> = parts.iter().map(|_| Vec::new()).collect();
     missing.push(Vec::new());
     for run in users.values() {
-        for (from, until, place) in gaps(run, &parts) {
+        for (from, until, place) in gaps(run, &parts, &places) {
             let start = usize::try_from(from.0.checked_sub(run.first.0)?).ok()?;
             let len = usize::try_from(until.0 - from.0).ok()?;
             let lost: &[Recorded] = run.events.get(start..start + len)?;
@@ -123,9 +129,41 @@ fn concerns(run: &RunEvidence, task: TaskId, action: &str) -> bool {
         && rules(run, task.step).is_some()
 }
 
+/// Before which parts the commits at a run's places were asked for last. Where they landed without an
+/// answer, they did there.
+#[derive(Default)]
+struct Places(BTreeMap<(RunId, Version), BTreeSet<usize>>);
+
+impl Places {
+    /// These were asked for before this part.
+    fn extend(&mut self, asked: &mut Vec<(RunId, Version)>, part: usize) {
+        for commit in asked.drain(..) {
+            self.0.entry(commit).or_default().insert(part);
+        }
+    }
+
+    /// The one part of these before which a commit of this range was asked for; of all of these where
+    /// it is not known to have been.
+    fn only(
+        &self,
+        run: RunId,
+        commits: Range<Version>,
+        parts: RangeInclusive<usize>,
+    ) -> Option<usize> {
+        let asked = self.0.range((run, commits.start)..(run, commits.end));
+        let asked: BTreeSet<usize> = asked.flat_map(|(_, parts)| parts).copied().collect();
+        let mut open = parts.filter(|part| asked.is_empty() || asked.contains(part));
+        open.next().filter(|_| open.next().is_none())
+    }
+}
+
 /// The ranges of a run's events that landed without an answer, each with the part before which that
 /// was; no part where it can't be known.
-fn gaps(run: &RunEvidence, parts: &[Vec<Entry<'_>>]) -> Vec<(Version, Version, Option<usize>)> {
+fn gaps(
+    run: &RunEvidence,
+    parts: &[Vec<Entry<'_>>],
+    places: &Places,
+) -> Vec<(Version, Version, Option<usize>)> {
     // Which part each answered commit belongs to.
     let mut landed: BTreeMap<Version, (Version, usize)> = BTreeMap::new();
     for (n, part) in parts.iter().enumerate() {
@@ -134,16 +172,13 @@ fn gaps(run: &RunEvidence, parts: &[Vec<Entry<'_>>]) -> Vec<(Version, Version, O
         }
     }
     let mut found = Vec::new();
-    let (mut at, mut part) = (Version::START, 0);
+    let (mut at, mut next) = (Version::START, 0);
     let end = (run.version, (run.version, parts.len()));
     for (first, (until, n)) in landed.into_iter().chain([end]) {
         if first > at {
-            // It landed at one of the places where the store was unsure: after part `part`, and no
-            // later than the beginning of part `n`.
-            let place = (n == part + 1).then_some(n);
-            found.push((at, first, place));
+            found.push((at, first, places.only(run.id, at..first, next..=n)));
         }
-        (at, part) = (until, n);
+        (at, next) = (until, n + 1);
     }
     found
 }
@@ -224,6 +259,9 @@ impl Group<'_> {
             for (done, state) in &ways {
                 for (n, line) in lines.iter().enumerate() {
                     let Some(entry) = line.get(done[n]) else { continue };
+                    if !is_next(entry, &lines, done) {
+                        continue;
+                    }
                     match entry.follow(rules, state, self.between) {
                         Ok(after) => {
                             let mut done = done.clone();
@@ -245,20 +283,43 @@ impl Group<'_> {
         Ok(Some(ways.into_iter().map(|(_, state)| state).collect()))
     }
 
-    /// Each run's own order.
+    /// Each run's own order. A second commit that was held where its run stood is in a line of its own:
+    /// which was asked for first is not known.
     fn lines(&self) -> Vec<Vec<&Entry<'_>>> {
-        let mut lines: BTreeMap<RunId, Vec<&Entry<'_>>> = BTreeMap::new();
-        for entry in &self.entries {
-            lines.entry(entry.run).or_default().push(entry);
+        let mut lines: BTreeMap<(RunId, usize), Vec<&Entry<'_>>> = BTreeMap::new();
+        for (n, entry) in self.entries.iter().enumerate() {
+            let same = |e: &&Entry<'_>| e.run == entry.run && e.place() == entry.place();
+            let before = self.entries[..n].iter().filter(same).count();
+            lines.entry((entry.run, before)).or_default().push(entry);
         }
         for line in lines.values_mut() {
-            line.sort_by_key(|entry| (entry.first, entry.holds.is_none()));
+            line.sort_by_key(|entry| entry.place());
         }
         lines.into_values().collect()
     }
 }
 
+/// Whether all came before `entry` that its run's order has before it, and nothing that it has after it.
+fn is_next(entry: &Entry<'_>, lines: &[Vec<&Entry<'_>>], done: &[usize]) -> bool {
+    let others = lines
+        .iter()
+        .zip(done)
+        .flat_map(|(line, done)| line.iter().enumerate().map(move |(n, e)| (e, n < *done)));
+    others.filter(|(other, _)| other.run == entry.run).all(|(other, came)| {
+        match other.place().cmp(&entry.place()) {
+            Ordering::Less => came,
+            Ordering::Equal => true,
+            Ordering::Greater => !came,
+        }
+    })
+}
+
 impl Entry<'_> {
+    /// Its place in its run: what is held is so before its number is taken.
+    fn place(&self) -> (Version, bool) {
+        (self.first, self.holds.is_none())
+    }
+
     fn follow(
         &self,
         rules: &Rules,

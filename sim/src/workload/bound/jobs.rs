@@ -166,7 +166,12 @@ impl<'g> WorkflowLoad<'g> {
     fn scripted<'a>(&self, action: &'a Action) -> Option<(&'a Endpoint, &'g EndpointPlan)> {
         let Target::Http(at) = &action.target else { return None };
         let path = at.url.strip_prefix("http://")?.strip_prefix(ENDPOINT_HOST)?;
-        Some((at, self.input.scenario.endpoints.iter().find(|e| e.path == path)?))
+        let path = path.split('?').next()?;
+        let is_at = |plan: &&EndpointPlan| {
+            path.strip_prefix(plan.path.as_str())
+                .is_some_and(|r| r.is_empty() || r.starts_with('/'))
+        };
+        Some((at, self.input.scenario.endpoints.iter().find(is_at)?))
     }
 }
 

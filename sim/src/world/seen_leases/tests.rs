@@ -229,3 +229,29 @@ fn answers_that_may_be_out_of_order_prove_nothing() {
     assert_eq!(leases.end(&request), Weight::Stale, "the store failed meanwhile");
     assert_eq!(slips(&leases), []);
 }
+
+#[test]
+fn a_reservation_that_is_told_late_does_not_replace_a_newer_one() {
+    let claimed_twice = || {
+        let mut leases = SeenLeases::default();
+        let other = leases.begin(None);
+        claim(&mut leases, 2, 9, 2);
+        claim(&mut leases, 1, 7, 1);
+        assert_eq!(leases.end(&other), Weight::Beside);
+        leases
+    };
+    let mut leases = claimed_twice();
+    commit(&mut leases, &start(2), 10);
+    assert_eq!(slips(&leases), []);
+    let mut leases = claimed_twice();
+    commit(&mut leases, &start(1), 10);
+    assert_eq!(slips(&leases), [Slip::LandedUnheld]);
+    // Nor does it bring back one that has been used.
+    let mut leases = started();
+    commit(&mut leases, &end(1, held(1)), 9);
+    let other = leases.begin(None);
+    claim(&mut leases, 1, 8, 3);
+    leases.end(&other);
+    claim(&mut leases, 2, 10, 4);
+    assert_eq!(slips(&leases), []);
+}

@@ -70,3 +70,37 @@ fn c6_conditions_on_a_failure() {
     let exists = json!({"type": "exists", "field": field("")});
     check(json!({"type": "not", "condition": exists}), false);
 }
+
+/// What a fanned-out step left, whole and in parts; item 1 fails.
+#[test]
+fn c6_conditions_on_what_a_fan_out_left() {
+    let check = |path: &str, value: Value, expected: bool| {
+        let condition =
+            json!({"type": "eq", "field": format!("state.steps.f{path}"), "value": value});
+        let flow = Flow::new().step("f", once()).for_each(json!([1, 2])).success(json!("any"));
+        let flow = flow.step("b", once()).when(("f", "b"), 0, condition.clone()).build();
+        let world = plays(flow, [("f", 0, vec![gives(json!("one"))]), ("f", 1, vec![status(500)])]);
+        assert_eq!(phase(&world, "b") == StepPhase::Succeeded, expected, "{condition}");
+    };
+    check(".result", json!(["one", null]), true);
+    check(".result", json!(["one"]), false);
+    check(".result", json!(["one", "two"]), false);
+    check(".result", json!({"0": "one", "1": null}), false);
+    check(".result.0", json!("one"), true);
+    check(".result.2", Value::Null, false);
+    check(".result.first", json!("one"), false);
+    check(".succeeded", json!(1), true);
+    check(".failed", json!(1), true);
+    check(".errors.0.item", json!(1), true);
+    check(".errors.0.error.code", json!("500"), true);
+    check("", json!({"result": ["one", null], "succeeded": 1, "failed": 1, "errors": []}), false);
+    check("", json!(["one", null]), false);
+
+    // A step with one task has its result alone.
+    let condition = |value: Value| json!({"type": "eq", "field": "state.steps.a", "value": value});
+    let one = || gives(json!(7));
+    assert!(taken(&condition(json!({"result": 7})), one()));
+    assert!(!taken(&condition(json!({"result": 8})), one()));
+    assert!(!taken(&condition(json!({"result": 7, "failed": 0})), one()));
+    assert!(!taken(&condition(json!(7)), one()));
+}

@@ -1,7 +1,7 @@
 //! The source that is copied: the files that git tracks or would add, as they are at the start.
 //! Edits during a run do not change it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -48,6 +48,37 @@ impl Tree {
         &self.files
     }
 
+    /// Makes the files in `folder` these, and no others, each with the text that `instead` has for it if
+    /// it has one. A file that is equal already is not written, so that it is not built again.
+    pub(crate) fn copy<'a>(
+        &self,
+        folder: &Path,
+        instead: impl Fn(&str) -> Option<&'a str>,
+    ) -> io::Result<()> {
+        let mut wanted = BTreeSet::new();
+        for (file, bytes) in &self.files {
+            let to = folder.join(file);
+            let bytes = instead(file).map_or(bytes.as_slice(), str::as_bytes);
+            if std::fs::read(&to).ok().as_deref() != Some(bytes) {
+                to.parent().map(std::fs::create_dir_all).transpose()?;
+                std::fs::write(&to, bytes)?;
+            }
+            wanted.insert(to);
+        }
+        let mut folders = vec![folder.to_owned()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder)? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !wanted.contains(&path) {
+                    std::fs::remove_file(path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Over the names and contents of some of its files.
     #[must_use]
     pub fn digest(&self, takes: impl Fn(&str) -> bool) -> String {
@@ -57,7 +88,7 @@ impl Tree {
 }
 
 /// Over these parts, each apart from the next.
-pub(super) fn digest(parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
+pub(crate) fn digest(parts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> String {
     let mut hash = Sha256::new();
     for part in parts {
         let part = part.as_ref();

@@ -17,25 +17,25 @@ pub struct Processes(Arc<Mutex<BTreeSet<i32>>>);
 
 /// How a process ended.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(crate) struct Ended {
     /// None where its time was up.
-    pub(super) status: Option<ExitStatus>,
+    pub(crate) status: Option<ExitStatus>,
     /// Its standard output.
-    pub(super) out: String,
+    pub(crate) out: String,
     /// Its standard error.
-    pub(super) err: String,
+    pub(crate) err: String,
 }
 
 impl Ended {
     /// Whether it ended by itself and well.
-    pub(super) fn is_well(&self) -> bool {
+    pub(crate) fn is_well(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 }
 
 impl Processes {
     /// Runs `command` to its end, or ends it after `limit` of real time.
-    pub(super) fn run(&self, command: &mut Command, limit: Duration) -> io::Result<Ended> {
+    pub(crate) fn run(&self, command: &mut Command, limit: Duration) -> io::Result<Ended> {
         let (mut out, mut err) = (tempfile::tempfile()?, tempfile::tempfile()?);
         command.stdin(Stdio::null()).stdout(out.try_clone()?).stderr(err.try_clone()?);
         // Signals of the terminal don't reach the group: see `end_all`.
