@@ -78,7 +78,7 @@ export -f run
 # whose tests mostly wait, for servers and processes, run one after the other; those that compute run
 # beside them as far as cores are free, the longest first.
 waiting="store server cli engine"
-computing="seeds bounds check world lab"
+computing="bounds world seeds check lab"
 named() {
   for name in $1; do grep "/$name-[0-9a-f]*$" <<<"$programs"; done
 }

@@ -76,7 +76,7 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
     // Whether the store may know of something that it loses before anybody hears of it, and what was
     // asked for before it was last unsure, and so perhaps decided then.
     let (mut in_doubt, mut asked) = (false, Vec::<&CommitRecord>::new());
-    let (mut places, mut pending) = (Places::default(), Vec::new());
+    let (mut asked_before, mut pending) = (AskedBefore::default(), Vec::new());
     for answer in &evidence.answers {
         match answer {
             StoreAnswer::Unsure => {
@@ -84,7 +84,7 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
                 if parts.last().is_none_or(|part| !part.is_empty()) {
                     parts.push(Vec::new());
                 }
-                places.extend(&mut pending, parts.len().saturating_sub(1));
+                asked_before.extend(&mut pending, parts.len().saturating_sub(1));
             }
             StoreAnswer::Asked(ask) => {
                 pending.push((ask.run, ask.first));
@@ -103,11 +103,11 @@ pub(super) fn of<'e>(evidence: &'e Evidence, action: &str, same: &Rules) -> Opti
             }
         }
     }
-    places.extend(&mut pending, parts.len());
+    asked_before.extend(&mut pending, parts.len());
     let mut missing: Vec<Vec<Entry<'e>>> = parts.iter().map(|_| Vec::new()).collect();
     missing.push(Vec::new());
     for run in users.values() {
-        for (from, until, place) in gaps(run, &parts, &places) {
+        for (from, until, place) in gaps(run, &parts, &asked_before) {
             let start = usize::try_from(from.0.checked_sub(run.first.0)?).ok()?;
             let len = usize::try_from(until.0 - from.0).ok()?;
             let lost: &[Recorded] = run.events.get(start..start + len)?;
@@ -132,9 +132,9 @@ fn concerns(run: &RunEvidence, task: TaskId, action: &str) -> bool {
 /// Before which parts the commits at a run's places were asked for last. Where they landed without an
 /// answer, they did there.
 #[derive(Default)]
-struct Places(BTreeMap<(RunId, Version), BTreeSet<usize>>);
+struct AskedBefore(BTreeMap<(RunId, Version), BTreeSet<usize>>);
 
-impl Places {
+impl AskedBefore {
     /// These were asked for before this part.
     fn extend(&mut self, asked: &mut Vec<(RunId, Version)>, part: usize) {
         for commit in asked.drain(..) {
@@ -162,7 +162,7 @@ impl Places {
 fn gaps(
     run: &RunEvidence,
     parts: &[Vec<Entry<'_>>],
-    places: &Places,
+    asked_before: &AskedBefore,
 ) -> Vec<(Version, Version, Option<usize>)> {
     // Which part each answered commit belongs to.
     let mut landed: BTreeMap<Version, (Version, usize)> = BTreeMap::new();
@@ -176,7 +176,7 @@ fn gaps(
     let end = (run.version, (run.version, parts.len()));
     for (first, (until, n)) in landed.into_iter().chain([end]) {
         if first > at {
-            found.push((at, first, places.only(run.id, at..first, next..=n)));
+            found.push((at, first, asked_before.only(run.id, at..first, next..=n)));
         }
         (at, next) = (until, n + 1);
     }
