@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read as _, Seek as _};
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +11,19 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
+
+/// The most that a build may take; the first one builds every dependency.
+pub(crate) const BUILD: Duration = Duration::from_secs(30 * 60);
+
+/// Cargo in a copy of the source, with the profile of planted bugs.
+pub(crate) fn cargo(copy: &Path, target: &Path, arguments: &[&str]) -> Command {
+    let mut cargo = Command::new("cargo");
+    cargo.current_dir(copy).args(arguments).args(["--locked", "--profile", "mutant"]);
+    cargo.env("CARGO_TARGET_DIR", target);
+    // They would replace the flags of .cargo/config.toml.
+    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+    cargo
+}
 
 /// The running processes, each in its own process group. Clones share them.
 #[derive(Clone, Debug, Default)]

@@ -14,6 +14,7 @@ mod serve;
 mod service_call;
 
 pub use ledger::{Delivery, Entry, Ledger};
+pub(crate) use script::upwards;
 pub use script::{EndpointScript, Route};
 pub use serve::Endpoint;
 pub(crate) use service_call::as_received;

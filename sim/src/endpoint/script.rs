@@ -45,14 +45,13 @@ impl EndpointScript {
     /// The route of a path, or of the nearest path above it that has one.
     #[must_use]
     pub fn route(&self, path: &str) -> Option<&Route> {
-        let mut here = path;
-        loop {
-            if let Some(route) = self.routes.get(here) {
-                return Some(route);
-            }
-            here = here.rsplit_once('/')?.0;
-        }
+        upwards(path).find_map(|path| self.routes.get(path))
     }
+}
+
+/// A path, and each one above it.
+pub(crate) fn upwards(path: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(path), |path| Some(path.rsplit_once('/')?.0))
 }
 
 /// The answers to one path. The k-th distinct receipt token that arrives follows

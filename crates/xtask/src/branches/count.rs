@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use retrial_sim::unstable::sweep::Sweep;
 
 use super::marks::{Branch, Marked};
-use crate::process::Processes;
+use crate::process::{BUILD, Processes, cargo};
 use crate::tree::Tree;
 
 /// Where what seeds and tests took is kept.
@@ -31,8 +30,6 @@ const TESTS: [&str; 11] = [
     "--test",
     "run",
 ];
-/// The most that a build may take; the first one builds every dependency.
-const BUILD: Duration = Duration::from_secs(30 * 60);
 /// The real seconds after which a seed is called stuck.
 const WATCHDOG: Duration = Duration::from_secs(120);
 
@@ -100,7 +97,7 @@ pub fn record(
     }
     tree.copy(&folder.join("tree"), |file| files.get(file).map(String::as_str))?;
 
-    cargo(&folder, &["build", "--bin", "retrial-sim"], processes)?;
+    ask_cargo(&folder, &["build", "--bin", "retrial-sim"], processes)?;
     clear(&records)?;
     std::fs::create_dir(&records)?;
     let program = folder.join("target/mutant/retrial-sim");
@@ -110,7 +107,7 @@ pub fn record(
         return Err(CountError::Failed(format!("{failed} of {seeds} seeds"), String::new()));
     }
     keep(&records, &folder.join(SEEDS))?;
-    cargo(&folder, &TESTS, processes)?;
+    ask_cargo(&folder, &TESTS, processes)?;
     Ok(keep(&records, &folder.join(TESTED))?)
 }
 
@@ -194,13 +191,9 @@ impl Drop for World {{
     )
 }
 
-fn cargo(folder: &Path, asked: &[&str], processes: &Processes) -> Result<(), CountError> {
-    let mut cargo = Command::new("cargo");
-    cargo.current_dir(folder.join("tree")).args(asked).args(["--locked", "--profile", "mutant"]);
-    cargo.env("CARGO_TARGET_DIR", folder.join("target")).env_remove("RUSTC_WORKSPACE_WRAPPER");
-    // They would replace the flags of .cargo/config.toml.
-    cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
-    let ended = processes.run(&mut cargo, BUILD)?;
+fn ask_cargo(folder: &Path, asked: &[&str], processes: &Processes) -> Result<(), CountError> {
+    let mut cargo = cargo(&folder.join("tree"), &folder.join("target"), asked);
+    let ended = processes.run(cargo.env_remove("RUSTC_WORKSPACE_WRAPPER"), BUILD)?;
     let said = || format!("{}{}", ended.out, ended.err);
     if ended.is_well() {
         Ok(())

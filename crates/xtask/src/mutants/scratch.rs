@@ -14,15 +14,13 @@ use super::patch::Patch;
 use super::suites::{self, SUITES};
 use super::switches::{PLANTED, Switches};
 use super::workspace::{Ran, Workspace, WorkspaceError};
-use crate::process::{Ended, Processes};
+use crate::process::{BUILD, Ended, Processes, cargo};
 use crate::tree::Tree;
 use retrial_sim::unstable::capsule::Capsule;
 use retrial_sim::unstable::report::SeedReport;
 use retrial_sim::unstable::scenario::Scenario;
 use retrial_sim::unstable::sweep::{Sweep, Worker};
 
-/// The most that a build may take; the first one builds every dependency.
-const BUILD: Duration = Duration::from_secs(30 * 60);
 /// The most that one suite may take.
 const SUITE: Duration = Duration::from_secs(5 * 60);
 /// The most that packing up may take.
@@ -189,16 +187,12 @@ impl Scratch {
     }
 
     fn ended(&self, arguments: &[&str]) -> io::Result<Ended> {
-        let mut cargo = Command::new("cargo");
-        cargo.current_dir(self.tree()).args(arguments).args(["--locked", "--profile", "mutant"]);
-        cargo.env("CARGO_TARGET_DIR", self.folder.join("target"));
+        let mut cargo = cargo(&self.tree(), &self.folder.join("target"), arguments);
         // Cargo takes the packages of two copies for the same ones unless something else differs.
         match self.on {
             Some(_) => cargo.env("RUSTC_WORKSPACE_WRAPPER", "env"),
             None => cargo.env_remove("RUSTC_WORKSPACE_WRAPPER"),
         };
-        // They would replace the flags of .cargo/config.toml.
-        cargo.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
         self.processes.run(&mut cargo, BUILD)
     }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::lists::longest_list;
 use super::{BoundInput, LEFTOVER, most_attempts, of_task};
-use crate::endpoint::{Route, as_received};
+use crate::endpoint::{Route, as_received, upwards};
 use crate::oracle::{Truth, body_of, ensured, looks_at, succeeds};
 use crate::scenario::{ENDPOINT_HOST, EndpointPlan, Reply};
 
@@ -167,11 +167,9 @@ impl<'g> WorkflowLoad<'g> {
         let Target::Http(at) = &action.target else { return None };
         let path = at.url.strip_prefix("http://")?.strip_prefix(ENDPOINT_HOST)?;
         let path = path.split('?').next()?;
-        let is_at = |plan: &&EndpointPlan| {
-            path.strip_prefix(plan.path.as_str())
-                .is_some_and(|r| r.is_empty() || r.starts_with('/'))
-        };
-        Some((at, self.input.scenario.endpoints.iter().find(is_at)?))
+        let plans = &self.input.scenario.endpoints;
+        let plan = upwards(path).find_map(|path| plans.iter().find(|plan| plan.path == path))?;
+        Some((at, plan))
     }
 }
 
