@@ -3,8 +3,9 @@ use std::sync::Arc;
 
 use tracing::{Instrument, Span};
 
+use super::held::{Beating, Held};
 use super::lanes::Message;
-use super::node::{Beating, Held, Node};
+use super::node::Node;
 use super::places::TakenPlace;
 use super::{World, span};
 use crate::action::{Actions, Call, Cancelled, Canceller, Outcome, Reports};
@@ -39,6 +40,7 @@ impl<W: World> Node<W> {
             reports: call.reports.clone(),
             kept: 0,
             beating: call.heartbeat_timeout.map(|limit| Beating { limit, last }),
+            ended: false,
             task: None,
         };
         let mut held = self.held();
@@ -86,18 +88,6 @@ impl<W: World> Node<W> {
             }
         });
     }
-
-    /// Removes the attempt from this node's attempts, unless a later one has taken its place.
-    fn release(&self, run: RunId, task: TaskId, token: Token) {
-        let mut held = self.held();
-        if held.get(&(run, task)).is_some_and(|h| h.token == token)
-            && let Some(Held { task: Some(spawned), .. }) = held.remove(&(run, task))
-        {
-            spawned.detach();
-        }
-        drop(held);
-        self.changed.notify_waiters();
-    }
 }
 
 async fn attempt<W: World>(
@@ -108,6 +98,7 @@ async fn attempt<W: World>(
     slot: TakenPlace,
 ) {
     let (run, task, reports) = (call.run, call.task, call.reports.clone());
+    let lease = node.attempts.keep(run, task, token);
     let end = {
         #[cfg(feature = "metrics")]
         let _in_progress = crate::observe::metrics::InProgress::of(node.labels.of(&call.name));
@@ -120,9 +111,9 @@ async fn attempt<W: World>(
     if let End::Outcome(outcome) = end {
         let outcome = outcome.map(Arc::new);
         let (progress, cost) = (reports.progress(), reports.cost());
-        node.send(run, Message::Ended { task, token, outcome, progress, cost, slot }).await;
+        node.with_held(run, task, token, |held| held.ended = true);
+        node.send(run, Message::Ended { task, token, outcome, progress, cost, lease, slot }).await;
     }
-    node.release(run, task, token);
 }
 
 /// Runs the action until it returns, times out, misses a heartbeat or is cancelled. An outcome that is

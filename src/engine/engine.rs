@@ -312,7 +312,7 @@ impl<W: World> Engine<W> {
         node.close();
         let end = node.runtime.now().after(node.config.grace);
         loop {
-            let changed = node.changed.notified();
+            let changed = node.attempts.changed.notified();
             let idle = node.held().is_empty() && node.places.are_free();
             if idle || node.runtime.now() >= end {
                 return;

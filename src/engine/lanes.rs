@@ -7,6 +7,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument;
 
+use super::held::KeptLease;
 use super::lane::LaneError;
 use super::node::Node;
 use super::places::TakenPlace;
@@ -39,6 +40,8 @@ pub(super) enum Message {
         progress: Option<Progress>,
         /// Its reported cost.
         cost: Option<Cost>,
+        /// Renewed until the outcome is durable or refused.
+        lease: KeptLease,
         /// Released only when the outcome is durable, so that outcomes can't pile up.
         slot: TakenPlace,
     },

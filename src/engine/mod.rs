@@ -18,6 +18,7 @@ mod draft;
 #[expect(clippy::module_inception, reason = "the engine's own type; the other files are its parts")]
 mod engine;
 mod guarding;
+mod held;
 mod lane;
 mod lanes;
 mod letters;

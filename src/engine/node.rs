@@ -7,15 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
 use super::clock::StoreClock;
+use super::held::{Held, HeldAttempts};
 use super::lanes::Lanes;
 use super::places::Places;
 use super::recover::OwnTokens;
 use super::run_signals::RunSignals;
 use super::{Config, World};
-use crate::action::{Actions, Canceller, ContextRuntime, Reports};
+use crate::action::{Actions, ContextRuntime};
 use crate::observe::{Notice, Observer};
 use crate::run::{Definitions, Recorded, RunId, RunState, TaskId, Token, Version};
-use crate::runtime::{Runtime, Task};
+use crate::runtime::Runtime;
 use crate::store::{CommitId, StoreError};
 use crate::time::{Mono, Nanos};
 use crate::workflow::{Able, Workflow};
@@ -39,7 +40,7 @@ pub(super) struct Node<W: World> {
     counter: AtomicU64,
     pub(super) places: Arc<Places>,
     pub(super) lanes: Lanes,
-    held: Mutex<BTreeMap<(RunId, TaskId), Held>>,
+    pub(super) attempts: Arc<HeldAttempts>,
     pub(super) own_tokens: OwnTokens,
     /// Of the runs that were loaded of late.
     pub(super) definitions: Mutex<Definitions>,
@@ -47,32 +48,10 @@ pub(super) struct Node<W: World> {
     closing: AtomicBool,
     /// Woken when leases may have to be renewed sooner than was planned.
     pub(super) renewals: Notify,
-    /// Woken when an attempt ends or the node begins to close.
-    pub(super) changed: Notify,
     /// Notified when a run's lane ends.
     pub(super) run_ended: RunSignals,
     /// Notified when a run has new events that this node knows of.
     pub(super) news: RunSignals,
-}
-
-/// An attempt in progress on this node.
-pub(super) struct Held {
-    pub(super) token: Token,
-    pub(super) canceller: Canceller,
-    pub(super) reports: Reports,
-    /// The number of the newest progress that the store has acknowledged.
-    pub(super) kept: u64,
-    /// Set when the attempt must send heartbeats.
-    pub(super) beating: Option<Beating>,
-    pub(super) task: Option<Task>,
-}
-
-/// The heartbeats of an attempt.
-pub(super) struct Beating {
-    /// The longest time between two heartbeats.
-    pub(super) limit: Nanos,
-    /// When the last one arrived; before the first, when the attempt started.
-    pub(super) last: Mono,
 }
 
 impl<W: World> Node<W> {
@@ -101,12 +80,11 @@ impl<W: World> Node<W> {
             clock,
             counter: AtomicU64::new(0),
             lanes: Lanes::default(),
-            held: Mutex::default(),
+            attempts: Arc::default(),
             definitions: Mutex::default(),
             alarm: Alarm::default(),
             closing: AtomicBool::new(false),
             renewals: Notify::new(),
-            changed: Notify::new(),
             run_ended: RunSignals::default(),
             news: RunSignals::default(),
         }
@@ -117,7 +95,7 @@ impl<W: World> Node<W> {
     }
 
     pub(super) fn held(&self) -> MutexGuard<'_, BTreeMap<(RunId, TaskId), Held>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.attempts.map()
     }
 
     /// Calls off the attempt of `task`, if this node runs it under `token`.
@@ -144,7 +122,7 @@ impl<W: World> Node<W> {
         // Another engine of this process may have the store by and by, and leases of its own.
         self.own_tokens.forget();
         self.alarm.ring();
-        self.changed.notify_waiters();
+        self.attempts.changed.notify_waiters();
         self.run_ended.notify_all();
         self.news.notify_all();
     }

@@ -1,15 +1,16 @@
 use std::sync::Arc;
 
 use super::World;
-use super::node::{Beating, Held, Node};
+use super::held::{Beating, Held};
+use super::node::Node;
 use crate::run::{RunId, TaskId, Token};
 use crate::runtime::Runtime;
 use crate::store::{Heartbeat, Holding, Renewed, Store};
 use crate::time::{Mono, Nanos};
 
-/// Extends the leases of the attempts in progress, at a third of a lease, and brings heartbeats to
-/// the store, at a third of their limit. An attempt whose lease is lost is called off: its
-/// outcome would be refused.
+/// Extends the leases of the attempts in progress and of those whose outcome waits for its commit, at
+/// a third of a lease, and brings heartbeats to the store, at a third of their limit. An attempt whose
+/// lease is lost is called off: its outcome would be refused.
 pub(super) async fn renew<W: World>(node: Arc<Node<W>>) {
     let mut last = node.runtime.now();
     loop {
@@ -56,11 +57,14 @@ fn holdings<W: World>(node: &Node<W>) -> Vec<Holding> {
 }
 
 /// What the store has to know of the attempt's heartbeats: nothing, where it need give none and has
-/// given no progress of late.
+/// given no progress of late. One that has ended gives no more, and need not.
 fn heartbeat<W: World>(node: &Node<W>, held: &Held) -> Option<Heartbeat> {
     let progress = held.reports.progress().filter(|p| p.number > held.kept);
     let left = |b: &Beating| b.last.after(b.limit).since(node.runtime.now());
-    let within = held.beating.as_ref().map(|b| node.config.patience(left(b)));
+    let within = held.beating.as_ref().map(|b| match held.ended {
+        true => node.config.lease,
+        false => node.config.patience(left(b)),
+    });
     if within.is_none() && progress.is_none() {
         return None;
     }

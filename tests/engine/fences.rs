@@ -12,6 +12,7 @@ use retrial::run::{Event, Outcome, RunId};
 use retrial::runtime::TokioRuntime;
 use retrial::store::{Answer, Commit, Committed, Request, Store, StoreError};
 use retrial::time::Nanos;
+use retrial::workflow::Step;
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -138,4 +139,58 @@ async fn r6_a_lease_that_is_renewed_late_holds() {
     let _other = node(&store, slow, &sweeper, config).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
     assert_eq!((lost(&store, run).await, acts.calls().len()), (0, 1));
+}
+
+/// A node whose commits from 1 s on arrive 9 s late, and its renewals from 7 s on a little, beside one
+/// that looks for leases of 3 s that have ended.
+async fn outcome_that_waits(acts: &Acts, of: Step) -> (Arc<Watched>, RunId) {
+    let store = Watched::new();
+    let config = Config { lease: Nanos::from_secs(3), sole_owner: false, ..Config::default() };
+    let begun = Instant::now();
+    let late = move |request: &Request| {
+        let there = match request {
+            Request::Commit(_) if begun.elapsed() > Duration::from_secs(1) => 9_000,
+            Request::Renew(_) if begun.elapsed() > Duration::from_secs(7) => 700,
+            _ => 0,
+        };
+        let there = Duration::from_millis(there);
+        Way { there, ..Way::default() }
+    };
+    let engine = node(&store, late, acts, config.clone()).await;
+    let run = submit(&engine, workflow(vec![of])).await;
+    pass(500).await;
+    let sweeper = acts.beside(|call: Call| async move { Ok(json!(call.attempt)) });
+    let _other = node(&store, |_: &Request| Way::default(), &sweeper, config).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    (store, run)
+}
+
+// Decision 12: an attempt that has ended is not lost while its outcome waits for its commit, however
+// long that takes.
+#[tokio::test(start_paused = true)]
+async fn decision_12_an_outcome_that_waits_for_its_commit_is_not_lost() {
+    let acts = Acts::new(|call: Call| async move {
+        pass(2_000).await;
+        Ok(json!(call.attempt))
+    });
+    let (store, run) = outcome_that_waits(&acts, step("a", patient(3), &[], json!({}))).await;
+    assert_eq!((lost(&store, run).await, acts.calls().len()), (0, 1));
+}
+
+// X1: what has ended need give no heartbeats.
+#[tokio::test(start_paused = true)]
+async fn x1_an_outcome_that_waits_for_its_commit_misses_no_heartbeat() {
+    let acts = Acts::new(|call: Call| async move {
+        for _ in 0..4 {
+            pass(500).await;
+            call.reports.beat(None);
+        }
+        Ok(json!(call.attempt))
+    });
+    let a = step("a", patient(3), &[], json!({}));
+    let (store, run) =
+        outcome_that_waits(&acts, Step { heartbeat_timeout: Some(Nanos::from_secs(3)), ..a }).await;
+    let history = history(&store, run).await;
+    assert!(!names(&history).contains(&"attempt_failed"), "{history:#?}");
+    assert_eq!(acts.calls().len(), 1);
 }

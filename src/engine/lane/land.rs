@@ -77,7 +77,7 @@ impl<W: World> Lane<W> {
                     let _ = done.send(());
                 }
                 // Released only when observers have seen the outcome.
-                Message::Ended { slot, .. } => slots.push(slot),
+                Message::Ended { lease, slot, .. } => slots.push((lease, slot)),
                 Message::Expired { .. } | Message::Retire => {}
             }
         }
