@@ -30,12 +30,12 @@ struct Way {
 }
 
 /// A link on which the test says what happens.
-struct Link<F> {
+struct Link {
     store: Arc<Watched>,
-    way: F,
+    way: Box<dyn Fn(&Request) -> Way + Send + Sync>,
 }
 
-impl<F: Fn(&Request) -> Way + Send + Sync + 'static> Store for Link<F> {
+impl Store for Link {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
         let Way { there, back, instead } = (self.way)(&request);
         tokio::time::sleep(there).await;
@@ -55,13 +55,13 @@ impl<F: Fn(&Request) -> Way + Send + Sync + 'static> Store for Link<F> {
     }
 }
 
-async fn node<F: Fn(&Request) -> Way + Send + Sync + 'static>(
+async fn node(
     store: &Arc<Watched>,
-    way: F,
+    way: impl Fn(&Request) -> Way + Send + Sync + 'static,
     acts: &Acts,
     config: Config,
-) -> Engine<(TokioRuntime, Arc<Link<F>>, Acts)> {
-    let link = Arc::new(Link { store: Arc::clone(store), way });
+) -> Engine<(TokioRuntime, Arc<Link>, Acts)> {
+    let link = Arc::new(Link { store: Arc::clone(store), way: Box::new(way) });
     Engine::start(TokioRuntime::current(), link, acts.clone(), config, Vec::new()).await
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Pool, QueueMode, RecyclingMethod,
 };
-use refinery::{Migration, Runner};
+use refinery_core::{Migration, Runner};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -154,7 +154,7 @@ fn runner() -> Result<(i32, Runner), String> {
     Ok((known, runner))
 }
 
-fn words(error: &refinery::Error) -> String {
+fn words(error: &refinery_core::Error) -> String {
     let mut source: Option<&dyn std::error::Error> = Some(error);
     while let Some(error) = source {
         if let Some(answer) = error.downcast_ref::<tokio_postgres::Error>() {
