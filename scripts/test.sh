@@ -74,22 +74,27 @@ run() {
 }
 export -f run
 
-# Cargo would run one after the other, and the cores would be idle while tests wait. Here programs
-# whose tests mostly wait, for servers and processes, run one after the other; those that compute run
-# beside them as far as cores are free, the longest first.
+# Cargo would run one after the other, and the cores would be idle while tests wait. Here three lanes
+# run side by side: programs whose tests mostly wait, for servers and processes; one that counts for
+# long with a single thread, and would be the last where the others share the cores with it; and those
+# that compute, as far as cores are free, the longest first.
 waiting="store server cli engine"
-computing="bounds world seeds check lab"
+single="bounds"
+computing="world seeds check lab"
 named() {
   for name in $1; do grep "/$name-[0-9a-f]*$" <<<"$programs"; done
 }
 others() {
-  grep -vE "/(${waiting// /|}|${computing// /|})-[0-9a-f]*$" <<<"$programs"
+  grep -vE "/(${waiting// /|}|$single|${computing// /|})-[0-9a-f]*$" <<<"$programs"
 }
 code=0
 named "$waiting" | xargs -L 1 bash -c 'run "$@"' run &
 waits=$!
+named "$single" | xargs -L 1 bash -c 'run "$@"' run &
+counts=$!
 { named "$computing" && others; } |
   nice -n 5 xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 bash -c 'run "$@"' run || code=$?
+wait "$counts" || code=$?
 wait "$waits" || code=$?
 [ "$code" -eq 0 ] || exit "$code"
 
