@@ -5,6 +5,7 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
@@ -33,27 +34,30 @@ const ARGUMENTS: [&str; 10] = [
     "--hide-scrollbars",
 ];
 
-/// A browser with one page. Ends with its driver when it is dropped.
+/// A browser with one page, which a program's tests share: each has it until it drops it, and the
+/// browser ends with the last that has it or waits for it.
 pub struct Browser {
-    driver: Driver,
-    session: String,
+    chromium: Arc<Chromium>,
+    _turn: MutexGuard<'static, ()>,
 }
 
+/// Starting Chromium takes longer than most of the tests.
+static CHROMIUM: Mutex<Weak<Chromium>> = Mutex::new(Weak::new());
+static TURN: Mutex<()> = Mutex::new(());
+
 impl Browser {
-    /// A new browser with an empty profile.
+    /// The browser as it began, at an empty page. What pages keep they keep by their origin, and each
+    /// test has another.
     pub fn start() -> Self {
-        let driver = Driver::start();
-        let mut arguments = ARGUMENTS.map(str::to_owned).to_vec();
-        arguments.push(format!("--user-data-dir={}", driver.profile.path().display()));
-        let wanted = json!({ "capabilities": { "alwaysMatch": {
-            "browserName": "chrome",
-            "goog:chromeOptions": { "args": arguments },
-            "goog:loggingPrefs": { "browser": "ALL" },
-            "timeouts": { "script": PATIENCE + 10_000 },
-        } } });
-        let opened = driver.ask(&Method::POST, "/session", &wanted).unwrap();
-        let session = opened["sessionId"].as_str().unwrap().to_owned();
-        Self { driver, session }
+        let chromium = Chromium::shared();
+        // A test that failed has left nothing that is not put back here.
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let browser = Self { chromium, _turn: turn };
+        browser.open_url("about:blank");
+        browser.devtools("Emulation.clearDeviceMetricsOverride", json!({}));
+        browser.devtools("Emulation.setEmulatedMedia", json!({ "features": [] }));
+        browser.console();
+        browser
     }
 
     /// Opens a file.
@@ -158,16 +162,50 @@ impl Browser {
     }
 
     fn tell(&self, what: &str, body: Value) -> Value {
-        let path = format!("/session/{}/{what}", self.session);
-        self.driver
-            .ask(&Method::POST, &path, &body)
-            .unwrap_or_else(|error| panic!("{what}: {error}"))
+        self.chromium.tell(what, &body).unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 }
 
-impl Drop for Browser {
+/// A browser with an empty profile, and its driver.
+struct Chromium {
+    driver: Driver,
+    session: String,
+}
+
+impl Chromium {
+    fn shared() -> Arc<Self> {
+        let mut shared = CHROMIUM.lock().unwrap();
+        shared.upgrade().unwrap_or_else(|| {
+            let started = Arc::new(Self::start());
+            *shared = Arc::downgrade(&started);
+            started
+        })
+    }
+
+    fn start() -> Self {
+        let driver = Driver::start();
+        let mut arguments = ARGUMENTS.map(str::to_owned).to_vec();
+        arguments.push(format!("--user-data-dir={}", driver.profile.path().display()));
+        let wanted = json!({ "capabilities": { "alwaysMatch": {
+            "browserName": "chrome",
+            "goog:chromeOptions": { "args": arguments },
+            "goog:loggingPrefs": { "browser": "ALL" },
+            "timeouts": { "script": PATIENCE + 10_000 },
+        } } });
+        let opened = driver.ask(&Method::POST, "/session", &wanted).unwrap();
+        let session = opened["sessionId"].as_str().unwrap().to_owned();
+        Self { driver, session }
+    }
+
+    fn tell(&self, what: &str, body: &Value) -> Result<Value, String> {
+        let path = format!("/session/{}/{what}", self.session);
+        self.driver.ask(&Method::POST, &path, body)
+    }
+}
+
+impl Drop for Chromium {
     fn drop(&mut self) {
-        // The driver ends the browser with the session. A test that panics has its own message.
+        // The driver ends the browser with the session.
         let path = format!("/session/{}", self.session);
         let _ = self.driver.ask(&Method::DELETE, &path, &Value::Null);
     }
