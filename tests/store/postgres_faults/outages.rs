@@ -12,6 +12,9 @@ use crate::postgres_faults::seed::Seed;
 use crate::postgres_faults::server;
 use crate::postgres_proxy::{Fault, From, Proxy, Strike, Way};
 
+/// How many runs are worked off: enough that all strikes asserted below fall into the work.
+const RUNS: u64 = 700;
+
 /// Two nodes work off so many runs through the store at `through` while `strike` strikes.
 pub(crate) async fn under(
     seed: &mut Seed,
@@ -42,7 +45,7 @@ async fn c8_a_server_killed_under_load_uses_no_attempt_up() {
     let mut server = server::start();
     let url = server.url(&server.database().await);
     let mut kills = 0;
-    under(&mut Seed::drawn(), &url, &url, 1_500, async |_, seed| {
+    under(&mut Seed::drawn(), &url, &url, RUNS, async |_, seed| {
         server::kill_and_start_again(&mut server);
         kills += 1;
         Duration::from_millis(300 + seed.below(1_000))
@@ -61,7 +64,7 @@ async fn c8_sessions_ended_under_load_use_no_attempt_up() {
     let database = server.database().await;
     let (url, client) = (server.url(&database), server.client("postgres").await);
     let mut ended = 0;
-    under(&mut Seed::drawn(), &url, &url, 1_500, async |_, seed| {
+    under(&mut Seed::drawn(), &url, &url, RUNS, async |_, seed| {
         ended += client.query_one(END, &[]).await.unwrap().get::<_, i64>(0);
         Duration::from_millis(20 + seed.below(100))
     })
@@ -79,7 +82,7 @@ async fn c8_connections_cut_under_load_use_no_attempt_up() {
     let through = url.replace(&server.port().to_string(), &proxy.port().to_string());
     // Of each seventh commit nobody hears that it landed.
     proxy.lose_each(7);
-    under(&mut Seed::drawn(), &through, &url, 1_500, async |_, seed| {
+    under(&mut Seed::drawn(), &through, &url, RUNS, async |_, seed| {
         let way = if seed.below(2) == 0 { Way::ToServer } else { Way::ToClient };
         let strike = if seed.below(2) == 0 { Strike::End } else { Strike::Reset };
         proxy.arm(Fault { way, from: From::Arming, passing: seed.below(5_000), strike });

@@ -1,6 +1,7 @@
 //! What in a policy may be a mistake.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use super::delays;
 use crate::dialect::{Diagnostic, Named, Place, tree};
@@ -87,6 +88,9 @@ fn names_nothing(rule: &Rule) -> Found {
     })
 }
 
+static OWN_STEMS: LazyLock<Vec<tree::Stem<'_>>> =
+    LazyLock::new(|| OWN_NAMES.iter().map(|name| tree::Stem::of(name)).collect());
+
 /// The most names of a rule that are looked at.
 const NAMES: usize = 256;
 
@@ -99,7 +103,7 @@ fn misspelt(rule: &Rule) -> Found {
     let names = named.into_iter().flatten().chain(&rule.matcher.except).take(NAMES);
     let unknown = names.filter(|name| !OWN_NAMES.contains(&name.as_str()));
     let (name, meant) =
-        unknown.filter_map(|name| Some((name, tree::misspelt(name, OWN_NAMES)?))).next()?;
+        unknown.filter_map(|name| Some((name, tree::misspelt(name, &OWN_STEMS)?))).next()?;
     Some((
         format!("`{name}` names no error of Retrial's own; `{meant}` does"),
         "correct it, unless an action gives this name",

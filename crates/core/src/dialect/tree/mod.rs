@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 pub use read::Fields;
 pub(crate) use read::{NO_STATUSES, makes_sense};
-pub(crate) use suggest::{did_you_mean, did_you_mean_one_of, misspelt};
+pub(crate) use suggest::{Stem, did_you_mean, did_you_mean_one_of, misspelt};
 
 use super::{Diagnostic, Place, Source, brief};
 

@@ -16,40 +16,47 @@ const LISTED: usize = 20;
 pub(crate) fn nearest<'k>(word: &str, known: impl IntoIterator<Item = &'k str>) -> Option<&'k str> {
     let word = compared(word);
     let most = (word.len() / 3).max(1);
-    let away = |k: &str| {
+    let near = |k: &str| {
         let known = compared(k);
         let is_start = word.len() > 3 && (known.starts_with(&word) || word.starts_with(&known));
-        let near = known.len().abs_diff(word.len()) <= most;
-        if is_start {
-            Some(most)
-        } else {
-            near.then(|| distance(&word, &known)).filter(|d| *d <= most)
-        }
+        if is_start { Some(most) } else { away(&word, &known, most) }
     };
-    let all = known.into_iter().take(COMPARED).filter_map(|k| Some((away(k)?, k)));
+    let all = known.into_iter().take(COMPARED).filter_map(|k| Some((near(k)?, k)));
     all.min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
 
+/// A name without what most types of errors end with.
+pub(crate) struct Stem<'k> {
+    name: &'k str,
+    chars: Vec<char>,
+}
+
+impl<'k> Stem<'k> {
+    pub(crate) fn of(name: &'k str) -> Self {
+        let mut chars = compared(name);
+        let end = chars.len().saturating_sub(ERROR.len());
+        if chars[end..].iter().copied().eq(ERROR.chars()) {
+            chars.truncate(end);
+        }
+        Self { name, chars }
+    }
+}
+
 /// The one of `known` that `word` is, but for its case or a slip of the pen.
-pub(crate) fn misspelt<'k>(
-    word: &str,
-    known: impl IntoIterator<Item = &'k str>,
-) -> Option<&'k str> {
-    // Most types end alike.
-    let stem = |name: &str| {
-        let name = compared(name);
-        let end = name.len().saturating_sub(ERROR.len());
-        if name[end..].iter().copied().eq(ERROR.chars()) { name[..end].to_vec() } else { name }
-    };
-    let own = stem(word);
+pub(crate) fn misspelt<'k>(word: &str, known: &[Stem<'k>]) -> Option<&'k str> {
+    let own = Stem::of(word).chars;
     let most = (own.len() / 3).min(2);
-    let away = |k: &str| {
-        let known = stem(k);
-        let is_near = known.len().abs_diff(own.len()) <= most;
-        is_near.then(|| distance(&own, &known)).filter(|d| *d <= most)
-    };
-    let all = known.into_iter().filter_map(|k| Some((away(k)?, k)));
+    let all = known.iter().filter_map(|k| Some((away(&own, &k.chars, most)?, k.name)));
     all.min_by_key(|(d, _)| *d).map(|(_, k)| k)
+}
+
+/// The [`distance`], where it is at most `most`.
+fn away(a: &[char], b: &[char], most: usize) -> Option<usize> {
+    // An edit puts at most one character in and takes at most one out. Computing it costs more.
+    let letters = |word: &[char]| word.iter().fold(0_u64, |all, c| all | 1 << (*c as u32 % 64));
+    let differ = (letters(a) ^ letters(b)).count_ones() as usize;
+    let is_near = a.len().abs_diff(b.len()) <= most && differ <= 2 * most;
+    is_near.then(|| distance(a, b)).filter(|d| *d <= most)
 }
 
 fn compared(name: &str) -> Vec<char> {
@@ -127,6 +134,7 @@ mod tests {
     #[test]
     fn a_slip_of_the_pen_is_not_another_word() {
         let known = ["TIMEOUT", "HTTPError", "TlsError", "ServerError", "ConnectionError"];
+        let known = known.map(Stem::of);
         for (word, meant) in [
             ("TIMEOT", "TIMEOUT"),
             ("Timeout", "TIMEOUT"),
@@ -134,11 +142,11 @@ mod tests {
             ("SeverError", "ServerError"),
             ("ConnectonErorr", "ConnectionError"),
         ] {
-            let found = misspelt(word, known);
+            let found = misspelt(word, &known);
             assert_eq!(found, if word == "ConnectonErorr" { None } else { Some(meant) }, "{word}");
         }
         for other in ["OSError", "UserError", "ServiceError", "KeyError", "Error", "", "E"] {
-            assert_eq!(misspelt(other, known), None, "{other}");
+            assert_eq!(misspelt(other, &known), None, "{other}");
         }
     }
 }
