@@ -93,7 +93,7 @@ impl Shop {
     }
 
     /// Cargo finds what the manifest names; it has HTTP actions, and not the command line's packages.
-    fn manifest_is_right(&self) {
+    fn manifest_is_right(&self, page: &str) {
         let mut tree = Command::new(env!("CARGO"));
         tree.args(["tree", "--offline", "--edges", "normal,dev,features", "--prefix", "none"]);
         let Output { status, stdout, stderr } =
@@ -102,6 +102,9 @@ impl Shop {
         let tree = String::from_utf8(stdout).unwrap();
         assert!(tree.lines().any(|line| line.starts_with("retrial feature \"http\"")), "{tree}");
         assert!(!tree.contains("clap"), "{tree}");
+        // The libraries here have what other crates must not count on.
+        let unstable = |(_, text): &(&str, &str)| text.contains("unstable");
+        assert!(!files(page).iter().any(unstable), "the crate uses what may change at any time");
     }
 
     /// Runs a command of the page; whether it succeeded, and all that it said.
@@ -166,7 +169,7 @@ fn shape(text: &str) -> String {
 fn the_guide_is_followed() {
     let page = page();
     let shop = Shop::written(&page);
-    shop.manifest_is_right();
+    shop.manifest_is_right(&page);
 
     let (held, said) = shop.run("cargo test --test payment");
     assert!(!held, "{said}");
