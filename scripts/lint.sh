@@ -28,6 +28,8 @@ document() {
   rustdoc "${said[@]}" --error-format=human -D warnings --out-dir "$DOCS/$to" >&2
 }
 
+# The source of a bench.
+bench=' ([^ ]*/)?benches/[^/ ]*\.rs '
 if [ -n "${DOCS:-}" ] && [[ " $* " == *" --crate-type lib "* ]]; then
   # The first argument is the compiler.
   document whole "${@:2}" &
@@ -46,6 +48,9 @@ if [ -n "${DOCS:-}" ] && [[ " $* " == *" --crate-type lib "* ]]; then
     mkdir -p "$DOCS/promised"
     ln -sfn "$DOCS/whole/$name" "$DOCS/promised/$name"
   fi
+elif [[ " $* " =~ $bench ]]; then
+  # It is only checked: nobody runs a bench that is not optimised.
+  exec clippy-driver "${@/#--emit=dep-info,link/--emit=dep-info,metadata}" --cfg unoptimised -D warnings
 else
   exec clippy-driver "$@" -C opt-level=0 --cfg unoptimised -D warnings
 fi

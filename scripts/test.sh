@@ -74,10 +74,10 @@ run() {
 }
 export -f run
 
-# Cargo would run one after the other, and the cores would be idle while tests wait. Here three lanes
+# Cargo would run one after the other, and the cores would be idle while tests wait. Here four lanes
 # run side by side: programs whose tests mostly wait, for servers and processes; one that counts for
-# long with a single thread, and would be the last where the others share the cores with it; and those
-# that compute, as far as cores are free, the longest first.
+# long with a single thread, and would be the last where the others share the cores with it; those
+# that compute, as far as cores are free, the longest first; and the examples of the documentation.
 waiting="store server cli engine"
 single="bounds"
 computing="world seeds check lab"
@@ -87,7 +87,15 @@ named() {
 others() {
   grep -vE "/(${waiting// /|}|$single|${computing// /|})-[0-9a-f]*$" <<<"$programs"
 }
+documented() {
+  local said code=0
+  said=$(cargo test --workspace --locked --doc 2>&1) || code=$?
+  printf '\n%s\n' "$said"
+  return "$code"
+}
 code=0
+documented &
+examples=$!
 named "$waiting" | xargs -L 1 bash -c 'run "$@"' run &
 waits=$!
 named "$single" | xargs -L 1 bash -c 'run "$@"' run &
@@ -96,6 +104,5 @@ counts=$!
   nice -n 5 xargs -P "$(getconf _NPROCESSORS_ONLN)" -L 1 bash -c 'run "$@"' run || code=$?
 wait "$counts" || code=$?
 wait "$waits" || code=$?
-[ "$code" -eq 0 ] || exit "$code"
-
-exec cargo test --workspace --locked --doc
+wait "$examples" || code=$?
+exit "$code"

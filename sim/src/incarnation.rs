@@ -2,7 +2,7 @@
 //! disk calls fail without effect, its streams fall silent and its spawns are dropped.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use retrial::time::Mono;
 
@@ -12,13 +12,14 @@ pub struct Incarnation {
     node: Arc<str>,
     incarnation: u32,
     dead: Arc<AtomicBool>,
+    halts: Arc<AtomicU64>,
 }
 
 impl Incarnation {
     /// Incarnation number `incarnation` of `node`, from 0.
     #[must_use]
     pub fn new(node: &str, incarnation: u32) -> Self {
-        Self { node: node.into(), incarnation, dead: Arc::new(AtomicBool::new(false)) }
+        Self { node: node.into(), incarnation, dead: Arc::default(), halts: Arc::default() }
     }
 
     /// The node's name, also its lane in the history.
@@ -36,6 +37,17 @@ impl Incarnation {
     /// Ends this incarnation.
     pub fn end(&self) {
         self.dead.store(true, Ordering::SeqCst);
+    }
+
+    /// It stands still from now on, or goes on again.
+    pub fn halt(&self) {
+        self.halts.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A number that is another whenever it has stood still.
+    #[must_use]
+    pub fn halts(&self) -> u64 {
+        self.halts.load(Ordering::SeqCst)
     }
 
     /// Whether it has ended.

@@ -214,11 +214,13 @@ impl SimNode {
     }
 
     fn freeze(&self) {
+        self.incarnation().halt();
         Handle::current().pause(self.0.id);
     }
 
     /// Lets a paused node go on.
     pub fn resume(&self) {
+        self.incarnation().halt();
         Handle::current().resume(self.0.id);
     }
 

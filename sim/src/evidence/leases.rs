@@ -59,6 +59,8 @@ pub enum Slip {
     OutOfTurn,
     /// A claim took a task of a run and passed over one that was due before it.
     NotTheEarliest,
+    /// A node did not renew a lease, and then stored the attempt's outcome or tried to.
+    NotRenewed,
 }
 
 /// A lease that a commit of another writer than its holder ended before its time. That is right where

@@ -42,6 +42,7 @@ pub fn reason(slip: Slip) -> &'static str {
         Slip::DueUnclaimed => "due_unclaimed",
         Slip::OutOfTurn => "out_of_turn",
         Slip::NotTheEarliest => "not_the_earliest",
+        Slip::NotRenewed => "not_renewed",
     }
 }
 
@@ -60,6 +61,7 @@ fn says(slip: Slip) -> &'static str {
         Slip::DueUnclaimed => "a claim with room left passed over it, and it was due",
         Slip::OutOfTurn => "a claim took two tasks of one run and none of this, which had one due",
         Slip::NotTheEarliest => "a claim passed over it for a task of its run that was due later",
+        Slip::NotRenewed => "its lease was not renewed for long before its outcome was stored",
     }
 }
 

@@ -15,6 +15,7 @@ mod nodes;
 mod plan;
 mod program;
 mod recording_store;
+mod renewal_watch;
 mod seen_due;
 mod seen_leases;
 mod spans;

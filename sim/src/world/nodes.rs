@@ -13,6 +13,7 @@ use super::action_network::{ActionNetwork, HTTP};
 use super::plan;
 use super::program::{self, EngineSetup, Observations, OrderQueue};
 use super::recording_store::{Lost, RecordingStore};
+use super::renewal_watch::RenewalWatch;
 use crate::clock::true_now;
 use crate::disk::SimDisk;
 use crate::endpoint::Endpoint;
@@ -129,7 +130,8 @@ impl Nodes {
                 let (seen, lost) = (setup.observed.seen.clone(), setup.observed.lost.clone());
                 let of = incarnation.clone();
                 let store = open(runtime.clone(), disk, of.clone(), records, lost.clone()).await;
-                let store = RecordingStore::new(store, seen, lost, of);
+                let store = RecordingStore::new(store, seen.clone(), lost, of);
+                let store = RenewalWatch::new(store, seen, incarnation.clone());
                 program::run(runtime, incarnation, DynStore::new(store), setup).await;
             }
         };
@@ -205,6 +207,8 @@ impl Nodes {
                 setup.net.node_restarted(incarnation.node());
                 let connector = setup.net.connector(incarnation.clone());
                 let store = RemoteStore::new(runtime.clone(), connector, STORE, STORE_PORT);
+                let seen = setup.observed.seen.clone();
+                let store = RenewalWatch::new(store, seen, incarnation.clone());
                 program::run(runtime, incarnation, DynStore::new(store), setup).await;
             }
         };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use retrial::run::{self, Recorded, RunId, Version};
+use retrial::run::{self, Recorded, RunId, TaskId, Version};
 use retrial::store::{
     Answer, Commit, CommitId, Committed, Created, Hold, Request, Snapshot, Store, StoreError,
 };
@@ -94,6 +94,11 @@ impl Seen {
 
     pub(super) fn fenced(&self) -> u64 {
         lock(&self.0).fenced
+    }
+
+    /// A lease ended with a commit of the node that held it, which had renewed it or left it out.
+    pub(super) fn outlived(&self, (run, task): (RunId, TaskId), at: Timestamp, was_renewed: bool) {
+        lock(&self.0).leases.outlived((run, task), at, was_renewed);
     }
 
     pub(super) fn leases(&self) -> LeaseEvidence {

@@ -135,6 +135,11 @@ impl SeenLeases {
         self.at_rest.remove(&run);
     }
 
+    /// A lease ended with a commit of its holder.
+    pub(super) fn outlived(&mut self, place: Place, at: Timestamp, was_renewed: bool) {
+        self.slip(was_renewed, place, at, Slip::NotRenewed);
+    }
+
     fn slip(&mut self, holds: bool, (run, task): Place, at: Timestamp, slip: Slip) {
         self.evidence.compared += 1;
         if !holds {
