@@ -162,7 +162,11 @@ impl Browser {
     }
 
     fn tell(&self, what: &str, body: Value) -> Value {
-        self.chromium.tell(what, &body).unwrap_or_else(|error| panic!("{what}: {error}"))
+        let path = format!("/session/{}/{what}", self.chromium.session);
+        self.chromium
+            .driver
+            .ask(&Method::POST, &path, &body)
+            .unwrap_or_else(|error| panic!("{what}: {error}"))
     }
 }
 
@@ -195,11 +199,6 @@ impl Chromium {
         let opened = driver.ask(&Method::POST, "/session", &wanted).unwrap();
         let session = opened["sessionId"].as_str().unwrap().to_owned();
         Self { driver, session }
-    }
-
-    fn tell(&self, what: &str, body: &Value) -> Result<Value, String> {
-        let path = format!("/session/{}/{what}", self.session);
-        self.driver.ask(&Method::POST, &path, body)
     }
 }
 

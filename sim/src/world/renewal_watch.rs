@@ -7,22 +7,21 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use retrial::run::{RunId, TaskId, Token};
+use retrial::run::{RunId, Token};
 use retrial::store::{
     Answer, Commit, Committed, Fence, Holding, QueueChange, Request, Store, StoreError,
 };
 use retrial::time::{Mono, Nanos, Timestamp};
 
 use super::recording_store::Seen;
+use super::seen_due::Place;
 use crate::clock::{true_now, try_true_now};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
-type Place = (RunId, TaskId);
-
 /// A lease that the node holds, as far as it has been told.
 #[derive(Debug)]
-struct Hold {
+struct HeldLease {
     token: Token,
     /// The longest time without a renewal.
     most: Nanos,
@@ -34,38 +33,49 @@ struct Hold {
 }
 
 #[derive(Debug, Default)]
-struct Holds {
-    all: BTreeMap<Place, Hold>,
+struct HeldLeases {
+    leases: BTreeMap<Place, HeldLease>,
     /// How many renewals wait for their answers. Until then the node begins no other.
     renewals: u32,
 }
 
-impl Holds {
+impl HeldLeases {
     /// Looks at the lease of `place` under `token`, if the node holds it.
-    fn look(&mut self, place: Place, token: Token, now: Mono, halts: u64) -> Option<&mut Hold> {
-        let hold = self.all.get_mut(&place).filter(|hold| hold.token == token)?;
-        if hold.halts != halts {
-            (hold.halts, hold.since) = (halts, now);
+    fn look(
+        &mut self,
+        place: Place,
+        token: Token,
+        now: Mono,
+        halts: u64,
+    ) -> Option<&mut HeldLease> {
+        let lease = self.leases.get_mut(&place).filter(|lease| lease.token == token)?;
+        if lease.halts != halts {
+            (lease.halts, lease.since) = (halts, now);
         }
-        hold.was_left_out |= self.renewals == 0 && now.since(hold.since) > hold.most;
-        Some(hold)
+        lease.was_left_out |= self.renewals == 0 && now.since(lease.since) > lease.most;
+        Some(lease)
+    }
+
+    fn remove(&mut self, place: Place, token: Token) -> Option<HeldLease> {
+        self.leases.get(&place).filter(|lease| lease.token == token)?;
+        self.leases.remove(&place)
     }
 }
 
 /// A renewal that waits for its answer.
 struct Renewing {
-    holds: Arc<Mutex<Holds>>,
+    held: Arc<Mutex<HeldLeases>>,
     since: Mono,
 }
 
 impl Drop for Renewing {
     fn drop(&mut self) {
-        let mut holds = lock(&self.holds);
-        holds.renewals -= 1;
+        let mut held = lock(&self.held);
+        held.renewals -= 1;
         let Some(now) = try_true_now() else { return };
         let waited = now.since(self.since);
-        for hold in holds.all.values_mut() {
-            hold.since = hold.since.after(waited).min(now);
+        for lease in held.leases.values_mut() {
+            lease.since = lease.since.after(waited).min(now);
         }
     }
 }
@@ -76,24 +86,37 @@ pub(super) struct RenewalWatch<S> {
     store: S,
     seen: Seen,
     incarnation: Incarnation,
-    holds: Arc<Mutex<Holds>>,
+    held: Arc<Mutex<HeldLeases>>,
 }
 
 impl<S: Store> RenewalWatch<S> {
     pub(super) fn new(store: S, seen: Seen, incarnation: Incarnation) -> Self {
-        Self { store, seen, incarnation, holds: Arc::default() }
+        Self { store, seen, incarnation, held: Arc::default() }
     }
 
-    fn renews(&self, held: &[Holding]) -> Renewing {
-        let (now, halts) = (true_now(), self.incarnation.halts());
-        let mut holds = lock(&self.holds);
-        for Holding { run, task, token, .. } in held {
-            if let Some(hold) = holds.look((*run, *task), *token, now, halts) {
-                hold.since = now;
+    async fn renew(&self, asked: Vec<Holding>) -> Result<Answer, StoreError> {
+        let renewing = self.begins_to_renew(&asked);
+        let answer = self.store.ask(Request::Renew(asked.clone())).await;
+        drop(renewing);
+        if let Ok(Answer::Renew(renewed)) = &answer {
+            let mut held = lock(&self.held);
+            for Holding { run, task, token, .. } in renewed.lost(&asked) {
+                held.remove((*run, *task), *token);
             }
         }
-        holds.renewals += 1;
-        Renewing { holds: Arc::clone(&self.holds), since: now }
+        answer
+    }
+
+    fn begins_to_renew(&self, asked: &[Holding]) -> Renewing {
+        let (now, halts) = (true_now(), self.incarnation.halts());
+        let mut held = lock(&self.held);
+        for Holding { run, task, token, .. } in asked {
+            if let Some(lease) = held.look((*run, *task), *token, now, halts) {
+                lease.since = now;
+            }
+        }
+        held.renewals += 1;
+        Renewing { held: Arc::clone(&self.held), since: now }
     }
 
     async fn commit(&self, commit: Commit) -> Result<Answer, StoreError> {
@@ -114,26 +137,26 @@ impl<S: Store> RenewalWatch<S> {
     /// What the node held ends with a commit of its own.
     fn ends(&self, run: RunId, fences: &[Fence], at: Timestamp) {
         let (now, halts) = (true_now(), self.incarnation.halts());
+        let mut held = lock(&self.held);
         for fence in fences {
             let Fence::Held { task, token } = *fence else { continue };
-            let mut holds = lock(&self.holds);
-            if let Some(hold) = holds.look((run, task), token, now, halts) {
-                let was_left_out = hold.was_left_out;
-                holds.all.remove(&(run, task));
-                self.seen.outlived((run, task), at, !was_left_out);
+            let place = (run, task);
+            held.look(place, token, now, halts);
+            if let Some(lease) = held.remove(place, token) {
+                self.seen.outlived(place, at, !lease.was_left_out);
             }
         }
     }
 
     fn begins(&self, run: RunId, queue: &[QueueChange]) {
-        let mut holds = lock(&self.holds);
+        let (since, halts) = (true_now(), self.incarnation.halts());
+        let mut held = lock(&self.held);
         for change in queue {
-            holds.all.remove(&(run, change.task()));
+            held.leases.remove(&(run, change.task()));
             if let QueueChange::Lease { task, token, lasts, .. } = change {
-                let (since, halts) = (true_now(), self.incarnation.halts());
                 let most = Nanos::new(lasts.get() / 3 * 2);
-                let hold = Hold { token: *token, most, since, halts, was_left_out: false };
-                holds.all.insert((run, *task), hold);
+                let lease = HeldLease { token: *token, most, since, halts, was_left_out: false };
+                held.leases.insert((run, *task), lease);
             }
         }
     }
@@ -143,20 +166,7 @@ impl<S: Store> Store for RenewalWatch<S> {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
         match request {
             Request::Commit(commit) => self.commit(commit).await,
-            Request::Renew(held) => {
-                let renewing = self.renews(&held);
-                let answer = self.store.ask(Request::Renew(held.clone())).await;
-                drop(renewing);
-                if let Ok(Answer::Renew(renewed)) = &answer {
-                    let mut holds = lock(&self.holds);
-                    let lost = renewed.lost(&held);
-                    let lost = lost.map(|Holding { run, task, token, .. }| ((*run, *task), token));
-                    for (place, token) in lost {
-                        holds.all.retain(|at, hold| *at != place || hold.token != *token);
-                    }
-                }
-                answer
-            }
+            Request::Renew(asked) => self.renew(asked).await,
             other => self.store.ask(other).await,
         }
     }

@@ -32,8 +32,7 @@ fn files(page: &str) -> Vec<(&str, &str)> {
 
 /// Stands in for cargo in the page's commands. Cargo would build this project and its dependencies
 /// once more, which takes longer than any other test; here the crate is built against the libraries
-/// that this test was built with. What each package needs of the other is asked of cargo itself, see
-/// [`Shop::manifest_is_right`].
+/// that this test was built with. Cargo itself reads the manifest, see [`Shop::manifest_is_right`].
 const CARGO: &str = r#"#!/bin/sh
 set -eu
 [ "$1" = test ] && shift
@@ -47,14 +46,16 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
   shift
 done
 [ $# -eq 0 ] || shift
+edition=$(sed -n 's/^edition = "\(.*\)"$/\1/p' Cargo.toml)
+flags=$(sed -n 's/^rustflags = \[\(.*\)\]$/\1/p' .cargo/config.toml | tr -d '",')
 build() {
-  rustc --edition=2024 --cfg madsim -L dependency="$DEPS" --extern "retrial=$RETRIAL" \
-    --extern "retrial_sim=$SIM" --extern "serde_json=$JSON" --out-dir built "$@"
+  rustc --edition="$edition" $flags -L dependency="$DEPS" --extern "retrial=$RETRIAL" \
+    --extern "serde_json=$JSON" --out-dir built "$@"
 }
 build --crate-type lib --crate-name shop src/lib.rs
 export CARGO_PKG_NAME=shop CARGO_MANIFEST_DIR="$PWD"
 for test in tests/$only.rs; do
-  build --test --extern shop=built/libshop.rlib "$test"
+  build --test --extern shop=built/libshop.rlib --extern "retrial_sim=$SIM" "$test"
   name=${test##*/}
   "built/${name%.rs}" "$@"
 done
@@ -63,11 +64,15 @@ done
 /// The crate of the page.
 struct Shop {
     folder: tempfile::TempDir,
+    /// This project's simulation, and `retrial` and `serde_json` as it was built with them.
+    sim: PathBuf,
+    built_with: [PathBuf; 2],
 }
 
 impl Shop {
     fn written(page: &str) -> Self {
-        let shop = Self { folder: tempfile::tempdir().unwrap() };
+        let (sim, built_with) = libraries(["retrial", "serde_json"]);
+        let shop = Self { folder: tempfile::tempdir().unwrap(), sim, built_with };
         for (path, text) in files(page) {
             let text = text.replace("../retrial", root().to_str().unwrap());
             shop.write(path, &text);
@@ -102,6 +107,15 @@ impl Shop {
         let tree = String::from_utf8(stdout).unwrap();
         assert!(tree.lines().any(|line| line.starts_with("retrial feature \"http\"")), "{tree}");
         assert!(!tree.contains("clap"), "{tree}");
+        // Without the flag the simulated world does not build.
+        let flags = |text: &str| {
+            let mut lines = text.lines();
+            lines.find(|line| line.starts_with("rustflags = ")).map(str::to_owned)
+        };
+        let config = ".cargo/config.toml";
+        let ours = fs::read_to_string(root().join(config)).unwrap();
+        let pages = fs::read_to_string(self.folder.path().join(config)).unwrap();
+        assert_eq!(flags(&pages), flags(&ours));
         // The libraries here have what other crates must not count on.
         let unstable = |(_, text): &(&str, &str)| text.contains("unstable");
         assert!(!files(page).iter().any(unstable), "the crate uses what may change at any time");
@@ -114,9 +128,9 @@ impl Shop {
         for name in ["RETRIAL_SEED", "RETRIAL_SEEDS"] {
             shell.env_remove(name);
         }
-        let (sim, [retrial, json]) = libraries(["retrial", "serde_json"]);
-        shell.env("SIM", &sim).env("RETRIAL", retrial).env("JSON", json);
-        shell.env("DEPS", sim.parent().unwrap());
+        let [retrial, json] = &self.built_with;
+        shell.env("SIM", &self.sim).env("RETRIAL", retrial).env("JSON", json);
+        shell.env("DEPS", self.sim.parent().unwrap());
         let path = std::env::var_os("PATH").unwrap();
         let folders =
             [self.folder.path().join("bin"), Path::new(env!("CARGO")).parent().unwrap().into()];

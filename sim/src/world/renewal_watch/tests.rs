@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use madsim::time::sleep;
-use retrial::run::Version;
+use retrial::run::{TaskId, Version};
 use retrial::store::{CommitId, Renewal, Renewed, RunPhase};
 use retrial::workflow::StepIx;
 
@@ -106,15 +106,18 @@ async fn secs(n: u64) {
     sleep(Duration::from_secs(n)).await;
 }
 
-fn in_a_world(test: impl Future<Output = ()>) {
-    madsim::runtime::Runtime::new().block_on(test);
+/// A node on a store whose renewals take so many seconds begins an attempt of the first run.
+fn in_a_world(renewals_take: u64, test: impl AsyncFnOnce(Node)) {
+    madsim::runtime::Runtime::new().block_on(async {
+        let node = Node::new(renewals_take);
+        node.starts(1).await;
+        test(node).await;
+    });
 }
 
 #[test]
 fn a_lease_that_is_renewed_each_third_is_not_left_out() {
-    in_a_world(async {
-        let node = Node::new(0);
-        node.starts(1).await;
+    in_a_world(0, async |node| {
         for _ in 0..5 {
             secs(10).await;
             node.renews(&[1]).await;
@@ -126,9 +129,7 @@ fn a_lease_that_is_renewed_each_third_is_not_left_out() {
 
 #[test]
 fn a_lease_that_renewals_forget_is_left_out() {
-    in_a_world(async {
-        let node = Node::new(0);
-        node.starts(1).await;
+    in_a_world(0, async |node| {
         node.starts(2).await;
         for _ in 0..3 {
             secs(10).await;
@@ -141,9 +142,7 @@ fn a_lease_that_renewals_forget_is_left_out() {
 
 #[test]
 fn a_lease_that_was_left_out_for_a_while_is_noticed() {
-    in_a_world(async {
-        let node = Node::new(0);
-        node.starts(1).await;
+    in_a_world(0, async |node| {
         secs(21).await;
         node.renews(&[1]).await;
         assert_eq!(node.ends(1).await, 1);
@@ -152,9 +151,7 @@ fn a_lease_that_was_left_out_for_a_while_is_noticed() {
 
 #[test]
 fn a_node_that_stood_still_could_not_renew() {
-    in_a_world(async {
-        let node = Node::new(0);
-        node.starts(1).await;
+    in_a_world(0, async |node| {
         node.watch.incarnation.halt();
         secs(25).await;
         node.watch.incarnation.halt();
@@ -165,9 +162,7 @@ fn a_node_that_stood_still_could_not_renew() {
 
 #[test]
 fn while_a_renewal_waits_for_its_answer_no_other_is_due() {
-    in_a_world(async {
-        let node = Node::new(25);
-        node.starts(1).await;
+    in_a_world(25, async |node| {
         secs(10).await;
         node.renews(&[1]).await;
         secs(19).await;
