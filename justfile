@@ -41,6 +41,10 @@ shrink SEED:
 mutants *ARGS:
     cargo xtask mutants {{ARGS}}
 
+# Nodes of an older release and of this one in one simulated world.
+releases OLDER *ARGS:
+    scripts/two-releases.sh {{OLDER}} {{ARGS}}
+
 # Fuzzes one target of crates/fuzz, or all, for so many seconds each.
 fuzz TARGET="all" SECONDS="60":
     scripts/fuzz.sh {{TARGET}} {{SECONDS}}

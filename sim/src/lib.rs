@@ -60,4 +60,6 @@ use rooms::*;
 #[cfg(feature = "unstable")]
 pub mod unstable {
     pub use crate::rooms::*;
+    /// The release that is simulated.
+    pub use retrial;
 }

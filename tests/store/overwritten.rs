@@ -19,7 +19,7 @@ use retrial::workflow::{Need, StepIx, Via};
 use crate::store_world::{Disk, Turned};
 
 const RUNS: u64 = 150;
-const PLACES: u32 = 50;
+const PLACES: u32 = 30;
 const TASK: TaskId = TaskId { step: StepIx(0), item: 0 };
 
 fn run(n: u64) -> RunId {

@@ -34,7 +34,7 @@ use std::num::NonZeroU32;
 
 use retrial::time::{Mono, Nanos};
 
-pub use backoff_functions::functions;
+pub use backoff_functions::{BACKOFFS, functions};
 pub use bound::bound;
 pub(crate) use bound::guarded;
 pub(crate) use check_plan::{CheckPlan, Text, UserKind};

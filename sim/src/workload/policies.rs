@@ -54,7 +54,7 @@ impl PolicyDraft {
 }
 
 /// Types and codes that rules name.
-const NAMES: [&str; 12] = [
+const BACKOFFS: [&str; 12] = [
     "NetworkError",
     "ConnectionError",
     "TimeoutError",
@@ -110,7 +110,7 @@ fn ir(draw: &mut Draw, timed: bool) -> String {
 }
 
 fn bracket(draw: &mut Draw) -> String {
-    let names = draw.some(NAMES);
+    let names = draw.some(BACKOFFS);
     let filter = match names.as_slice() {
         _ if draw.chance(40) => String::new(),
         [one] if !one.starts_with(char::is_numeric) => format!("{one} -> "),
@@ -270,9 +270,9 @@ fn truncating(draw: &mut Draw, parts: &mut PolicyParts) {
 
 fn rule(draw: &mut Draw) -> Rule {
     let matcher = match draw.below(4) {
-        0 => Matcher::named(draw.some(NAMES)),
+        0 => Matcher::named(draw.some(BACKOFFS)),
         1 => {
-            let except = draw.some(NAMES).into_iter().map(str::to_owned).collect();
+            let except = draw.some(BACKOFFS).into_iter().map(str::to_owned).collect();
             Matcher { except, ..Matcher::any() }
         }
         2 => Matcher::retryable(),
@@ -300,7 +300,7 @@ fn shape(draw: &mut Draw, least: u64) -> Shape {
             Shape::Exponential { base, multiplier }
         }
         3 => Shape::Fibonacci { base },
-        4 => Shape::Custom { name: draw.pick(backoff_functions::NAMES).to_owned() },
+        4 => Shape::Custom { name: draw.pick(backoff_functions::BACKOFFS).to_owned() },
         5 => Shape::Polynomial { base, degree: draw.small(1, 3) },
         6 => list(draw, least, base),
         _ => Shape::None,

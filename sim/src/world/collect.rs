@@ -11,7 +11,8 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::nodes::Nodes;
-use super::program::{Observations, Order, Reading};
+use super::order::{Order, Reading};
+use super::program::Observations;
 use super::users::Users;
 use crate::clock::true_now;
 use crate::endpoint::{Delivery, Entry};

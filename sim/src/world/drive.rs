@@ -11,7 +11,9 @@ use retrial::workflow::Workflow;
 use tokio::sync::oneshot;
 
 use super::nodes::Nodes;
-use super::program::{Observations, Order};
+use super::order::Order;
+use super::program::Observations;
+use super::release::Releases;
 use super::users::Users;
 use super::{collect, spans, user_faults};
 use crate::clock::{true_now, until};
@@ -37,6 +39,7 @@ pub(super) async fn run(
     scenario: &Scenario,
     workflows: Arc<Vec<Arc<Workflow>>>,
     own: Option<Arc<UserCode>>,
+    releases: Releases,
     bound: Bound,
     records: &Records,
 ) -> Evidence {
@@ -47,7 +50,7 @@ pub(super) async fn run(
         observed.seen.keep_sent();
     }
     let own = own.map(|own| (own, World::new(scenario.seed, records.trace.clone())));
-    let nodes = Nodes::start(scenario, own.clone(), &observed, records);
+    let nodes = Nodes::start(scenario, own.clone(), releases, &observed, records);
     let users = Users::new(scenario, workflows, nodes.order_queues.clone(), records);
     for number in 0..scenario.submissions.len() {
         let user = users.clone();

@@ -38,7 +38,7 @@ const OVERTIME: Nanos = Nanos::from_secs(5);
 type Dispatched = Arc<Mutex<BTreeMap<(u128, u32), Timestamp>>>;
 
 /// Registered functions and HTTP endpoints.
-pub(super) struct SimActions {
+pub struct SimActions {
     set: ActionSet<ActionNetwork>,
     owner: Owner,
 }

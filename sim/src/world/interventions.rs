@@ -5,7 +5,7 @@ use retrial::run::{LetterId, RunId};
 use retrial::store::{Heads, LetterStatus, Prune};
 use retrial::time::Nanos;
 
-use super::program::Order;
+use super::order::Order;
 use super::users::Users;
 use crate::clock::{true_now, until};
 use crate::evidence::{Pruning, RedriveAnswer};

@@ -12,9 +12,11 @@ mod drive;
 mod functions;
 mod interventions;
 mod nodes;
+mod order;
 mod plan;
 mod program;
 mod recording_store;
+mod release;
 mod renewal_watch;
 mod seen_due;
 mod seen_leases;
@@ -27,6 +29,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub use collect::EngineReplayer;
+pub use functions::SimActions;
+pub use order::{Order, Reading};
+pub use release::{Boxed, EngineParts, NotOpened, Orders, PLACE, Release, Releases, ThisRelease};
 
 use retrial::run::Event;
 use retrial::time::{Mono, Nanos};
@@ -87,7 +92,13 @@ impl ScenarioRun {
 /// Runs a scenario as [`run_scenario`] does, and returns the evidence as well.
 #[must_use]
 pub fn run_with_evidence(scenario: Scenario, keep: bool) -> ScenarioRun {
-    run_with_code(scenario, None, &Records::new(keep, POLLS))
+    run_world(scenario, None, Releases::default(), &Records::new(keep, POLLS))
+}
+
+/// The same with other releases of the engine.
+#[must_use]
+pub fn run_with_releases(scenario: Scenario, releases: Releases, keep: bool) -> ScenarioRun {
+    run_world(scenario, None, releases, &Records::new(keep, POLLS))
 }
 
 /// The same with user code.
@@ -95,6 +106,15 @@ pub fn run_with_evidence(scenario: Scenario, keep: bool) -> ScenarioRun {
 pub(crate) fn run_with_code(
     scenario: Scenario,
     own: Option<Arc<UserCode>>,
+    records: &Records,
+) -> ScenarioRun {
+    run_world(scenario, own, Releases::default(), records)
+}
+
+fn run_world(
+    scenario: Scenario,
+    own: Option<Arc<UserCode>>,
+    releases: Releases,
     records: &Records,
 ) -> ScenarioRun {
     let workflows = Arc::new(drive::workflows(&scenario));
@@ -110,7 +130,7 @@ pub(crate) fn run_with_code(
     let seed = scenario.seed;
     let (scene, observed) = (scenario.clone(), records.clone());
     let ran = on_a_thread(seed, limit, move || async move {
-        let evidence = drive::run(&scene, workflows, own, bound, &observed).await;
+        let evidence = drive::run(&scene, workflows, own, releases, bound, &observed).await;
         (evidence, true_now())
     });
     records.watchdog.end();

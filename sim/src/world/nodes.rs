@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
-use std::pin::Pin;
 use std::sync::Arc;
 
 use retrial::runtime::Runtime as _;
-use retrial::store::{DynStore, OpenError, RedbStore};
+use retrial::store::DynStore;
 use retrial::time::Nanos;
 
 use super::action_network::{ActionNetwork, HTTP};
+use super::order::OrderQueue;
 use super::plan;
-use super::program::{self, EngineSetup, Observations, OrderQueue};
+use super::program::{self, EngineSetup, Observations};
 use super::recording_store::{Lost, RecordingStore};
+use super::release::{NotOpened, Release, Releases, ThisRelease};
 use super::renewal_watch::RenewalWatch;
 use crate::clock::true_now;
 use crate::disk::SimDisk;
@@ -43,6 +44,7 @@ pub(super) struct Nodes {
     /// Where the engines take orders.
     pub(super) order_queues: Vec<OrderQueue>,
     own: Option<Arc<UserCode>>,
+    releases: Releases,
 }
 
 /// The place of a node, and its store.
@@ -63,6 +65,7 @@ impl Nodes {
     pub(super) fn start(
         scenario: &Scenario,
         own: Option<(Arc<UserCode>, World)>,
+        releases: Releases,
         observed: &Observations,
         records: &Records,
     ) -> Self {
@@ -76,7 +79,8 @@ impl Nodes {
         let store_faults = StoreFaults::new(plan::store(scenario), trace, strikes);
         let (brought, world) = own.unzip();
         let (all, order_queues) = (Vec::new(), Vec::new());
-        let mut nodes = Self { net, endpoint, store_faults, all, order_queues, own: brought };
+        let mut nodes =
+            Self { net, endpoint, store_faults, all, order_queues, own: brought, releases };
         nodes.start_endpoints(records);
         match scenario.topology {
             Topology::Embedded => nodes.start_embedded(scenario, observed, records),
@@ -129,7 +133,9 @@ impl Nodes {
                 let records = setup.records.clone();
                 let (seen, lost) = (setup.observed.seen.clone(), setup.observed.lost.clone());
                 let of = incarnation.clone();
-                let store = open(runtime.clone(), disk, of.clone(), records, lost.clone()).await;
+                let release = setup.releases.of(&of);
+                let store =
+                    open(release, runtime.clone(), disk, of.clone(), records, lost.clone()).await;
                 let store = RecordingStore::new(store, seen.clone(), lost, of);
                 let store = RenewalWatch::new(store, seen, incarnation.clone());
                 program::run(runtime, incarnation, DynStore::new(store), setup).await;
@@ -165,6 +171,7 @@ impl Nodes {
             records: records.clone(),
             order_queue,
             own: self.own.clone(),
+            releases: self.releases.clone(),
         }
     }
 
@@ -180,7 +187,8 @@ impl Nodes {
             async move {
                 net.node_restarted(STORE);
                 let (of, lost) = (incarnation.clone(), observed.lost);
-                let store = open(runtime, disk, of.clone(), records, lost.clone()).await;
+                let this = Arc::new(ThisRelease);
+                let store = open(this, runtime, disk, of.clone(), records, lost.clone()).await;
                 let store = RecordingStore::new(store, observed.seen, lost, of);
                 if let Ok(listener) = net.listen(incarnation, STORE_PORT).await {
                     // It ends only with the node.
@@ -256,31 +264,25 @@ impl Nodes {
 
 /// Opens the store on the node's disk, and tries again when the disk fails, as an operator restarts
 /// a node.
-///
-/// Boxed, because the compiler can't see through so many layers of futures that it is `Send`.
-fn open(
+async fn open(
+    release: Arc<dyn Release>,
     runtime: SimRuntime,
     disk: SimDisk,
     incarnation: Incarnation,
     records: Records,
     lost: Lost,
-) -> Pin<Box<dyn Future<Output = RedbStore> + Send>> {
-    Box::pin(async move {
-        loop {
-            let (handle, of) = (disk.clone(), incarnation.clone());
-            let backend = move || Ok(handle.open(&of));
-            let place = "the simulated disk";
-            match RedbStore::open_with_backend(runtime.clone(), place, backend).await {
-                Ok(store) => return store,
-                Err(error) => {
-                    let text = format!("the store does not open: {error}");
-                    records.trace.record(true_now(), incarnation.node(), Kind::Note, &text, &[]);
-                    if !matches!(error, OpenError::Io { .. } | OpenError::Locked { .. }) {
-                        lost.say();
-                    }
+) -> DynStore {
+    loop {
+        match release.open(runtime.clone(), disk.clone(), incarnation.clone()).await {
+            Ok(store) => return store,
+            Err(NotOpened { why, is_lost }) => {
+                let text = format!("the store does not open: {why}");
+                records.trace.record(true_now(), incarnation.node(), Kind::Note, &text, &[]);
+                if is_lost {
+                    lost.say();
                 }
             }
-            runtime.sleep_until(runtime.now().after(Nanos::from_millis(200))).await;
         }
-    })
+        runtime.sleep_until(runtime.now().after(Nanos::from_millis(200))).await;
+    }
 }

@@ -6,23 +6,21 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex};
 
 use retrial::action::HttpActions;
-use retrial::engine::{
-    CommandError, Config, DeadLetter, Engine, Retention, Submission, SubmitError,
-};
+use retrial::engine::Config;
 use retrial::observe::metrics::Metrics;
 use retrial::observe::{JsonLines, Notice, Observer, Output as PrinterMode, Printer, json};
-use retrial::run::{LetterId, Recorded, RunId};
+use retrial::run::Recorded;
 use retrial::runtime::Runtime as _;
-use retrial::store::{
-    AskLetters, DynStore, Heads, LetterFilter, Letters, Loaded, QueueRow, Store as _, StoreError,
-};
+use retrial::store::DynStore;
 use retrial::time::Nanos;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::action_network::ActionNetwork;
 use super::counters::Counters;
 use super::functions::{FunctionRecords, SimActions};
+use super::order::OrderQueue;
 use super::recording_store::{Lost, Seen};
+use super::release::{EngineParts, Releases};
 use crate::clock::true_now;
 use crate::evidence::{JSON_LINES, ObservedEvent, Shutdown};
 use crate::incarnation::Incarnation;
@@ -34,45 +32,6 @@ use crate::sync::lock;
 use crate::trace::Kind;
 use crate::user::UserCode;
 use crate::workload;
-
-/// A request to a node. The answer is lost when the node dies.
-pub(super) enum Order {
-    Submit(Submission, oneshot::Sender<Result<RunId, SubmitError>>),
-    Cancel(RunId, oneshot::Sender<Result<(), CommandError>>),
-    Rollback(RunId, oneshot::Sender<Result<(), CommandError>>),
-    Deactivate(RunId, oneshot::Sender<()>),
-    Activate(RunId, oneshot::Sender<()>),
-    Pause(RunId, oneshot::Sender<()>),
-    Resume(RunId, oneshot::Sender<()>),
-    Fail(RunId, String, oneshot::Sender<Result<(), CommandError>>),
-    Release(RunId, oneshot::Sender<Result<(), CommandError>>),
-    Archive(RunId, oneshot::Sender<Result<(), CommandError>>),
-    Letters(oneshot::Sender<Result<Letters, CommandError>>),
-    Letter(LetterId, oneshot::Sender<Result<DeadLetter, CommandError>>),
-    Redrive(LetterId, oneshot::Sender<Result<RunId, SubmitError>>),
-    Discard(LetterId, oneshot::Sender<Result<(), CommandError>>),
-    Prune(Retention, oneshot::Sender<Result<Vec<RunId>, CommandError>>),
-    Heads(oneshot::Sender<Result<Heads, StoreError>>),
-    Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
-    Shutdown(oneshot::Sender<()>),
-}
-
-/// The records of a run in the store.
-pub(super) struct Reading {
-    pub(super) loaded: Option<Loaded>,
-    pub(super) queue: Vec<QueueRow>,
-}
-
-/// The queue of orders to a node's current incarnation.
-#[derive(Clone, Default)]
-pub(super) struct OrderQueue(Arc<Mutex<Option<mpsc::Sender<Order>>>>);
-
-impl OrderQueue {
-    /// The sender to the current incarnation, if it takes orders yet.
-    pub(super) fn open(&self) -> Option<mpsc::Sender<Order>> {
-        lock(&self.0).clone()
-    }
-}
 
 /// The records of all nodes of a world. Clones share them.
 #[derive(Clone, Default)]
@@ -95,9 +54,6 @@ pub(super) struct Observations {
 /// Texts that were put out, by source.
 pub(super) type Outputs = Arc<Mutex<BTreeMap<String, Vec<u8>>>>;
 
-/// The world of the simulated engine.
-type Simulated = (SimRuntime, DynStore, SimActions);
-
 /// The parts that an engine's node starts with in each incarnation.
 #[derive(Clone)]
 pub(super) struct EngineSetup {
@@ -116,6 +72,8 @@ pub(super) struct EngineSetup {
     pub(super) order_queue: OrderQueue,
     /// The code of a user.
     pub(super) own: Option<Arc<UserCode>>,
+    /// What runs in each incarnation.
+    pub(super) releases: Releases,
 }
 
 /// Runs the engine on `store` and takes orders until the incarnation ends.
@@ -138,6 +96,7 @@ pub(super) async fn run(
         records,
         order_queue,
         own,
+        releases,
     } = setup;
     // Set even if no secret is planted, because a header may need it.
     let secret = secret.unwrap_or_else(|| "none".to_owned());
@@ -178,14 +137,13 @@ pub(super) async fn run(
         ..defaults
     };
     let observers = observers(&incarnation, &observed, &records);
-    let engine =
-        Engine::<Simulated>::start(runtime.clone(), store.clone(), actions, config, observers)
-            .await;
+    let parts = EngineParts { runtime: runtime.clone(), store, actions, config, observers };
+    let engine = releases.of(&incarnation).start(parts).await;
     let (orders, mut inbox) = mpsc::channel(64);
-    *lock(&order_queue.0) = Some(orders);
+    order_queue.take(orders);
     while let Some(order) = inbox.recv().await {
-        let (engine, store) = (engine.clone(), store.clone());
-        runtime.spawn(serve(engine, store, order)).detach();
+        let engine = Arc::clone(&engine);
+        runtime.spawn(async move { engine.serve(order).await }).detach();
     }
 }
 
@@ -231,78 +189,6 @@ impl Observer for MetricsRecorder {
             metrics::with_local_recorder(&*self.observed.metrics, || self.metrics.tell(notice));
         }
     }
-}
-
-async fn serve(engine: Engine<Simulated>, store: DynStore, order: Order) {
-    // The caller may be gone by then.
-    match order {
-        Order::Submit(submission, reply) => {
-            let _ = reply.send(engine.submit(submission).await.map(|s| s.run));
-        }
-        Order::Cancel(run, reply) => {
-            let _ = reply.send(engine.cancel(run, "called off by its user").await);
-        }
-        Order::Rollback(run, reply) => {
-            let _ = reply.send(engine.rollback(run, "rolled back by its user").await);
-        }
-        Order::Deactivate(run, reply) => {
-            let _ = engine.deactivate(run).await;
-            let _ = reply.send(());
-        }
-        Order::Activate(run, reply) => {
-            let _ = engine.activate(run).await;
-            let _ = reply.send(());
-        }
-        Order::Pause(run, reply) => {
-            let _ = engine.pause(run, "somebody looks at it").await;
-            let _ = reply.send(());
-        }
-        Order::Resume(run, reply) => {
-            let _ = engine.resume(run).await;
-            let _ = reply.send(());
-        }
-        Order::Fail(run, step, reply) => {
-            let _ = reply.send(engine.fail(run, &step, None, "somebody gave it up").await);
-        }
-        Order::Release(run, reply) => {
-            let _ = reply.send(engine.release(run, None, None, "somebody looked at it").await);
-        }
-        Order::Archive(run, reply) => {
-            let _ = reply.send(engine.archive(run).await);
-        }
-        Order::Letters(reply) => {
-            let filter = LetterFilter::default();
-            let ask = AskLetters { after: None, limit: 10_000, filter };
-            let _ = reply.send(engine.letters(ask).await);
-        }
-        Order::Letter(id, reply) => {
-            let _ = reply.send(engine.letter(id).await);
-        }
-        Order::Redrive(id, reply) => {
-            let _ = reply.send(engine.redrive(id).await.map(|new| new.run));
-        }
-        Order::Discard(id, reply) => {
-            let _ = reply.send(engine.discard(id, "nobody wants it").await);
-        }
-        Order::Prune(retention, reply) => {
-            let _ = reply.send(engine.prune(retention).await);
-        }
-        Order::Heads(reply) => {
-            let _ = reply.send(store.heads(None, 10_000).await);
-        }
-        Order::Read(run, reply) => {
-            let _ = reply.send(read(&store, run).await);
-        }
-        Order::Shutdown(reply) => {
-            engine.shutdown().await;
-            let _ = reply.send(());
-        }
-    }
-}
-
-async fn read(store: &DynStore, run: RunId) -> Result<Reading, StoreError> {
-    let loaded = store.load(run, Some(retrial::run::Version::START)).await?;
-    Ok(Reading { loaded, queue: store.queue(run).await? })
 }
 
 /// Records every event that the engine reports to its observers.

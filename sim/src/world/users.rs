@@ -12,7 +12,7 @@ use retrial::time::Nanos;
 use retrial::workflow::Workflow;
 use tokio::sync::oneshot;
 
-use super::program::{Order, OrderQueue};
+use super::order::{Order, OrderQueue};
 use crate::clock::{true_now, until};
 use crate::evidence::{Bound, InterventionEvidence, RunEvidence, Steps};
 use crate::records::Records;

@@ -19,6 +19,7 @@ mod net_faults;
 mod net_properties;
 mod net_world;
 mod registered;
+mod releases;
 mod remote_store;
 mod retry;
 mod runtime_clock;

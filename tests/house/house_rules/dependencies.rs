@@ -10,12 +10,13 @@ use super::source::{read, root};
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
 /// The packages of this workspace.
-const MEMBERS: [&str; 9] = [
+const MEMBERS: [&str; 10] = [
     "retrial",
     "retrial-bench",
     "retrial-core",
     "retrial-fuzz",
     "retrial-lab",
+    "retrial-releases",
     "retrial-service",
     "retrial-sim",
     "retrial-testkit",

@@ -125,7 +125,7 @@ async fn check(
 fn check_many() {
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (options, client) = tokio.block_on(turned_schema());
-    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) };
+    let config = ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(40) };
     let scripts = prop::collection::vec(Op::any(), 1..60);
     let mut runner = prop::test_runner::TestRunner::new(config);
     let held = runner.run(&scripts, |ops| tokio.block_on(check(&options, &client, ops)));

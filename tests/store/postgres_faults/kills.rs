@@ -11,7 +11,7 @@ use crate::postgres_faults::seed::Seed;
 use crate::postgres_faults::server;
 
 /// How many runs are worked off.
-const RUNS: u64 = 1_500;
+const RUNS: u64 = 1_000;
 
 // R7, W12: what was acknowledged is worked off once, whatever dies when.
 #[tokio::test(flavor = "multi_thread")]

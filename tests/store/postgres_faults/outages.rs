@@ -13,7 +13,7 @@ use crate::postgres_faults::server;
 use crate::postgres_proxy::{Fault, From, Proxy, Strike, Way};
 
 /// How many runs are worked off: enough that all strikes asserted below fall into the work.
-const RUNS: u64 = 700;
+const RUNS: u64 = 500;
 
 /// Two nodes work off so many runs through the store at `through` while `strike` strikes.
 pub(crate) async fn under(

@@ -10,7 +10,7 @@ use crate::store_model::script::{Op, Script};
 const STORES: usize = 3;
 const ROUNDS: u64 = 14;
 /// Worlds of each test.
-const WORLDS: u64 = 16;
+const WORLDS: u64 = 12;
 
 /// What may break.
 #[derive(Clone, Copy, PartialEq)]

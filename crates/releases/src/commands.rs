@@ -1,0 +1,158 @@
+//! Orders to an engine of the older release.
+
+use std::sync::Arc;
+
+use older::engine::{CommandError, DeadLetter, Engine, Retention, Submission, SubmitError};
+use older::store::{AskLetters, LetterFilter};
+use older::time::Nanos;
+use retrial_sim::unstable::retrial::engine as newer;
+use retrial_sim::unstable::retrial::store::{DynStore, Store as _, StoreError};
+use retrial_sim::unstable::world::{Boxed, Order, Orders, Reading};
+
+use crate::{World, across};
+
+pub(crate) struct Running {
+    pub(crate) engine: Engine<World>,
+    pub(crate) store: DynStore,
+}
+
+impl Orders for Running {
+    fn serve(&self, order: Order) -> Boxed<'_, ()> {
+        Box::pin(serve(&self.engine, &self.store, order))
+    }
+}
+
+async fn serve(engine: &Engine<World>, store: &DynStore, order: Order) {
+    // The caller may be gone by then.
+    match order {
+        Order::Submit(asked, reply) => {
+            let submitted = engine.submit(submission(&asked)).await;
+            let _ = reply.send(submitted.map(|s| across(&s.run)).map_err(refusal));
+        }
+        Order::Cancel(run, reply) => {
+            let done = engine.cancel(across(&run), "called off by its user").await;
+            let _ = reply.send(done.map_err(error));
+        }
+        Order::Rollback(run, reply) => {
+            let done = engine.rollback(across(&run), "rolled back by its user").await;
+            let _ = reply.send(done.map_err(error));
+        }
+        Order::Deactivate(run, reply) => {
+            let _ = engine.deactivate(across(&run)).await;
+            let _ = reply.send(());
+        }
+        Order::Activate(run, reply) => {
+            let _ = engine.activate(across(&run)).await;
+            let _ = reply.send(());
+        }
+        Order::Pause(run, reply) => {
+            let _ = engine.pause(across(&run), "somebody looks at it").await;
+            let _ = reply.send(());
+        }
+        Order::Resume(run, reply) => {
+            let _ = engine.resume(across(&run)).await;
+            let _ = reply.send(());
+        }
+        Order::Fail(run, step, reply) => {
+            let done = engine.fail(across(&run), &step, None, "somebody gave it up").await;
+            let _ = reply.send(done.map_err(error));
+        }
+        Order::Release(run, reply) => {
+            let done = engine.release(across(&run), None, None, "somebody looked at it").await;
+            let _ = reply.send(done.map_err(error));
+        }
+        Order::Archive(run, reply) => {
+            let _ = reply.send(engine.archive(across(&run)).await.map_err(error));
+        }
+        Order::Letters(reply) => {
+            let filter = LetterFilter::default();
+            let ask = AskLetters { after: None, limit: 10_000, filter };
+            let page = engine.letters(ask).await;
+            let _ = reply.send(page.map(|page| across(&page)).map_err(error));
+        }
+        Order::Letter(id, reply) => {
+            let letter = engine.letter(across(&id)).await;
+            let _ = reply.send(letter.map(|letter| read(&letter)).map_err(error));
+        }
+        Order::Redrive(id, reply) => {
+            let redriven = engine.redrive(across(&id)).await;
+            let _ = reply.send(redriven.map(|new| across(&new.run)).map_err(refusal));
+        }
+        Order::Discard(id, reply) => {
+            let _ = reply.send(engine.discard(across(&id), "nobody wants it").await.map_err(error));
+        }
+        Order::Prune(retention, reply) => {
+            let gone = engine.prune(kept(retention)).await;
+            let _ = reply.send(gone.map(|runs| across(&runs)).map_err(error));
+        }
+        Order::Shutdown(reply) => {
+            engine.clone().shutdown().await;
+            let _ = reply.send(());
+        }
+        Order::Heads(reply) => {
+            let _ = reply.send(store.heads(None, 10_000).await);
+        }
+        Order::Read(run, reply) => {
+            let _ = reply.send(Reading::of(store, run).await);
+        }
+    }
+}
+
+fn submission(asked: &newer::Submission) -> Submission {
+    Submission {
+        workflow: Arc::new(across(&*asked.workflow)),
+        input: asked.input.clone(),
+        key: asked.key.clone(),
+        id: asked.id.map(|(run, seed)| (across(&run), seed)),
+        redrives: asked.redrives.map(|letter| across(&letter)),
+        require_actions: asked.require_actions,
+    }
+}
+
+fn kept(retention: newer::Retention) -> Retention {
+    let newer::Retention { older_than, archived_only, with_letters } = retention;
+    Retention { older_than: Nanos::new(older_than.get()), archived_only, with_letters }
+}
+
+fn read(letter: &DeadLetter) -> newer::DeadLetter {
+    newer::DeadLetter { head: across(&letter.head), letter: across(&letter.letter) }
+}
+
+fn error(error: CommandError) -> newer::CommandError {
+    use newer::CommandError as Newer;
+    match error {
+        CommandError::UnknownRun(run) => Newer::UnknownRun(across(&run)),
+        CommandError::Broken(why) => Newer::Broken(why),
+        CommandError::UnknownStep { run, step } => Newer::UnknownStep { run: across(&run), step },
+        CommandError::NothingWaits { run, step } => Newer::NothingWaits { run: across(&run), step },
+        CommandError::NothingHeld(run) => Newer::NothingHeld(across(&run)),
+        CommandError::NotAtRest(run) => Newer::NotAtRest(across(&run)),
+        CommandError::UnknownLetter(letter) => Newer::UnknownLetter(across(&letter)),
+        CommandError::AlreadyRedriven { letter, run } => {
+            Newer::AlreadyRedriven { letter: across(&letter), run: across(&run) }
+        }
+        CommandError::Closing => Newer::Closing,
+    }
+}
+
+fn refusal(error: SubmitError) -> newer::SubmitError {
+    use newer::SubmitError as Newer;
+    match error {
+        SubmitError::KeyConflict { key, run } => Newer::KeyConflict { key, run: across(&run) },
+        SubmitError::UnknownFunction { step, name } => Newer::UnknownFunction { step, name },
+        SubmitError::BadInput(why) => Newer::BadInput(why),
+        SubmitError::InputTooLarge { size, most } => Newer::InputTooLarge { size, most },
+        SubmitError::TooDeep { depth, most } => Newer::TooDeep { depth, most },
+        SubmitError::AlreadyRedriven { letter, run } => {
+            Newer::AlreadyRedriven { letter: across(&letter), run: across(&run) }
+        }
+        SubmitError::LetterDiscarded(letter) => Newer::LetterDiscarded(across(&letter)),
+        SubmitError::UnknownLetter(letter) => Newer::UnknownLetter(across(&letter)),
+        SubmitError::Closing => Newer::Closing,
+        SubmitError::Broken(why) => Newer::Broken(across(&why)),
+        // No simulated user tells these apart from other refusals.
+        SubmitError::MissingAction { .. } | SubmitError::NotRedrivable { .. } => {
+            Newer::Broken(StoreError::NotDone(error.to_string()))
+        }
+    }
+}

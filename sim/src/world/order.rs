@@ -1,0 +1,85 @@
+//! What users ask of a node, and the queue from which it takes that.
+
+use std::sync::{Arc, Mutex};
+
+use retrial::engine::{CommandError, DeadLetter, Retention, Submission, SubmitError};
+use retrial::run::{LetterId, RunId, Version};
+use retrial::store::{DynStore, Heads, Letters, Loaded, QueueRow, Store as _, StoreError};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::sync::lock;
+
+/// A request to a node, with where its answer goes. The answer is lost when the node dies.
+pub enum Order {
+    /// Submits a run.
+    Submit(Submission, oneshot::Sender<Result<RunId, SubmitError>>),
+    /// Cancels a run.
+    Cancel(RunId, oneshot::Sender<Result<(), CommandError>>),
+    /// Rolls a run back.
+    Rollback(RunId, oneshot::Sender<Result<(), CommandError>>),
+    /// Deactivates a run.
+    Deactivate(RunId, oneshot::Sender<()>),
+    /// Activates a run.
+    Activate(RunId, oneshot::Sender<()>),
+    /// Pauses the retries of a run.
+    Pause(RunId, oneshot::Sender<()>),
+    /// Resumes the retries of a run.
+    Resume(RunId, oneshot::Sender<()>),
+    /// Fails what waits of the step of that name.
+    Fail(RunId, String, oneshot::Sender<Result<(), CommandError>>),
+    /// Releases what is held in quarantine of a run.
+    Release(RunId, oneshot::Sender<Result<(), CommandError>>),
+    /// Archives a run.
+    Archive(RunId, oneshot::Sender<Result<(), CommandError>>),
+    /// Lists dead letters.
+    Letters(oneshot::Sender<Result<Letters, CommandError>>),
+    /// Reads a dead letter.
+    Letter(LetterId, oneshot::Sender<Result<DeadLetter, CommandError>>),
+    /// Redrives a dead letter.
+    Redrive(LetterId, oneshot::Sender<Result<RunId, SubmitError>>),
+    /// Discards a dead letter.
+    Discard(LetterId, oneshot::Sender<Result<(), CommandError>>),
+    /// Removes old runs.
+    Prune(Retention, oneshot::Sender<Result<Vec<RunId>, CommandError>>),
+    /// Lists runs, past the engine.
+    Heads(oneshot::Sender<Result<Heads, StoreError>>),
+    /// Reads a run's records, past the engine.
+    Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
+    /// Ends the engine in good order.
+    Shutdown(oneshot::Sender<()>),
+}
+
+/// The records of a run in the store.
+pub struct Reading {
+    /// All that is stored of it.
+    pub loaded: Option<Loaded>,
+    /// Its rows in the queue.
+    pub queue: Vec<QueueRow>,
+}
+
+impl Reading {
+    /// Reads a run's records.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub async fn of(store: &DynStore, run: RunId) -> Result<Self, StoreError> {
+        let loaded = store.load(run, Some(Version::START)).await?;
+        Ok(Self { loaded, queue: store.queue(run).await? })
+    }
+}
+
+/// The queue of orders to a node's current incarnation.
+#[derive(Clone, Default)]
+pub(super) struct OrderQueue(Arc<Mutex<Option<mpsc::Sender<Order>>>>);
+
+impl OrderQueue {
+    /// The sender to the current incarnation, if it takes orders yet.
+    pub(super) fn open(&self) -> Option<mpsc::Sender<Order>> {
+        lock(&self.0).clone()
+    }
+
+    /// A new incarnation takes orders.
+    pub(super) fn take(&self, orders: mpsc::Sender<Order>) {
+        *lock(&self.0) = Some(orders);
+    }
+}
