@@ -1,34 +1,42 @@
-//! The simulated actions for an engine of the older release.
+//! The simulated actions for an engine of the older release: its own HTTP client, and the functions of
+//! this release's simulation.
 
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Waker};
 
-use older::action::{Actions, Call, Outcome, Reports};
+use older::action::{Actions, Call, HttpActions, Outcome, Reports};
 use older::run::Cost;
-use older::workflow::Able;
+use older::workflow::{Able, Target};
 use retrial_sim::unstable::retrial::action as newer;
 use retrial_sim::unstable::retrial::run::Progress;
 use retrial_sim::unstable::retrial::time::{Nanos, Timestamp};
 use retrial_sim::unstable::runtime::SimRuntime;
-use retrial_sim::unstable::world::SimActions;
+use retrial_sim::unstable::world::{ActionNetwork, SimActions};
 
-use crate::across;
+use crate::{across, network};
 
 pub(crate) struct OfOlder {
     runtime: SimRuntime,
     actions: SimActions,
+    http: HttpActions<network::OfOlder>,
 }
 
 impl OfOlder {
-    pub(crate) fn new(runtime: SimRuntime, actions: SimActions) -> Self {
-        Self { runtime, actions }
+    pub(crate) fn new(
+        runtime: SimRuntime,
+        actions: SimActions,
+        network: ActionNetwork,
+        environment: String,
+    ) -> Self {
+        let network = network::OfOlder(network);
+        let http = HttpActions::new(network, move |_| Some(environment.clone()));
+        Self { runtime, actions, http }
     }
-}
 
-impl Actions for OfOlder {
-    async fn invoke(&self, call: Call) -> Outcome {
+    /// A function, as this release's simulation has it.
+    async fn call(&self, call: Call) -> Outcome {
         let (canceller, cancelled) = newer::Canceller::pair();
         let mut told = Told::new(&call);
         let asked = newer::Call {
@@ -61,6 +69,18 @@ impl Actions for OfOlder {
             polled
         });
         outcome.await.map_err(|failure| across(&failure))
+    }
+}
+
+impl Actions for OfOlder {
+    async fn invoke(&self, call: Call) -> Outcome {
+        if !call.action.as_ref().is_some_and(|action| matches!(action.target, Target::Http(_))) {
+            return self.call(call).await;
+        }
+        let (run, task, attempt) = (across(&call.run), across(&call.task), call.attempt);
+        let outcome = self.http.invoke(call).await;
+        self.actions.note_return(run, task, attempt);
+        outcome
     }
 
     fn able(&self) -> Able {

@@ -9,6 +9,7 @@
 
 mod actions;
 mod commands;
+mod network;
 mod observers;
 mod runtime;
 mod seeds;
@@ -58,11 +59,12 @@ impl Release for Older {
 
     fn start(&self, parts: EngineParts) -> Boxed<'static, Arc<dyn Orders>> {
         Box::pin(async move {
-            let EngineParts { runtime, store, actions, config, observers } = parts;
+            let EngineParts { runtime, store, actions, network, environment, config, observers } =
+                parts;
             let engine = Engine::<World>::start(
                 runtime::OfOlder(runtime.clone()),
                 DynStore::new(store::OfOlder(store.clone())),
-                actions::OfOlder::new(runtime, actions),
+                actions::OfOlder::new(runtime, actions, network, environment),
                 settings(&config),
                 vec![Arc::new(observers::OfOlder::new(observers))],
             );

@@ -15,7 +15,7 @@ pub(super) const HTTP: u16 = 80;
 
 /// Opens connections for an engine's actions.
 #[derive(Clone, Debug)]
-pub(super) struct ActionNetwork {
+pub struct ActionNetwork {
     connector: SimConnector,
     /// The hosts of the user's services.
     services: Arc<BTreeSet<String>>,
@@ -32,18 +32,25 @@ impl ActionNetwork {
     pub(super) fn name_of(host: &str) -> String {
         format!("service {host}")
     }
+
+    /// Opens a connection to `port` of `host`, or to a user's service of that name.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such host.
+    pub async fn open(&self, host: &str, port: u16) -> io::Result<ShimStream> {
+        match self.services.contains(host) {
+            // No TLS is spoken in the simulated world, so one port is as good as another.
+            true => self.connector.connect_to(&Self::name_of(host), HTTP).await,
+            false => self.connector.connect_to(host, port).await,
+        }
+    }
 }
 
 impl Connect for ActionNetwork {
     type Stream = ShimStream;
 
     async fn connect(&self, to: &Authority) -> Result<ShimStream, ConnectError> {
-        let connected = match self.services.contains(&to.host) {
-            // No TLS is spoken in the simulated world, so one port is as good as another.
-            true => self.connector.connect_to(&Self::name_of(&to.host), HTTP).await,
-            false => self.connector.connect_to(&to.host, to.port).await,
-        };
-        connected.map_err(|e| match e.kind() {
+        self.open(&to.host, to.port).await.map_err(|e| match e.kind() {
             io::ErrorKind::NotFound => ConnectError::new(NetworkFault::Dns, e.to_string()),
             _ => ConnectError::from_io("connecting", &e),
         })

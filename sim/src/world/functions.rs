@@ -127,6 +127,15 @@ impl SimActions {
     }
 }
 
+impl SimActions {
+    /// Records that an attempt has returned, where it was not these actions that ran it.
+    pub fn note_return(&self, run: RunId, task: TaskId, attempt: u32) {
+        if let Owner::Drawn(_, log) = &self.owner {
+            log.note(run, task, attempt, FunctionEvent::Returned);
+        }
+    }
+}
+
 impl Actions for SimActions {
     async fn invoke(&self, call: Call) -> Outcome {
         let (run, task, attempt) = (call.run, call.task, call.attempt);

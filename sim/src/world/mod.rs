@@ -28,6 +28,7 @@ mod users;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub use action_network::ActionNetwork;
 pub use collect::EngineReplayer;
 pub use functions::SimActions;
 pub use order::{Order, Reading};

@@ -100,9 +100,9 @@ pub(super) async fn run(
     } = setup;
     // Set even if no secret is planted, because a header may need it.
     let secret = secret.unwrap_or_else(|| "none".to_owned());
-    let environment = move |_: &str| Some(secret.clone());
-    let wires = ActionNetwork::new(net.connector(incarnation.clone()), own.as_deref());
-    let http = HttpActions::new(wires, environment);
+    let environment = secret.clone();
+    let network = ActionNetwork::new(net.connector(incarnation.clone()), own.as_deref());
+    let http = HttpActions::new(network.clone(), move |_| Some(secret.clone()));
     let function_records = Arc::clone(&observed.function_records);
     let (actions, functions) = match &own {
         Some(own) => (
@@ -137,7 +137,9 @@ pub(super) async fn run(
         ..defaults
     };
     let observers = observers(&incarnation, &observed, &records);
-    let parts = EngineParts { runtime: runtime.clone(), store, actions, config, observers };
+    let runs_on = runtime.clone();
+    let parts =
+        EngineParts { runtime: runs_on, store, actions, network, environment, config, observers };
     let engine = releases.of(&incarnation).start(parts).await;
     let (orders, mut inbox) = mpsc::channel(64);
     order_queue.take(orders);

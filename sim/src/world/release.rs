@@ -8,6 +8,7 @@ use retrial::engine::{Config, Engine};
 use retrial::observe::Observer;
 use retrial::store::{AskLetters, DynStore, LetterFilter, OpenError, RedbStore, Store as _};
 
+use super::action_network::ActionNetwork;
 use super::functions::SimActions;
 use super::order::{Order, Reading};
 use crate::disk::SimDisk;
@@ -39,6 +40,10 @@ pub struct EngineParts {
     pub store: DynStore,
     /// What steps invoke.
     pub actions: SimActions,
+    /// The network of its HTTP actions.
+    pub network: ActionNetwork,
+    /// The value of every variable of its environment.
+    pub environment: String,
     /// Its settings.
     pub config: Config,
     /// What it tells of its events.
@@ -109,7 +114,7 @@ impl Release for ThisRelease {
 
     fn start(&self, parts: EngineParts) -> Boxed<'static, Arc<dyn Orders>> {
         Box::pin(async move {
-            let EngineParts { runtime, store, actions, config, observers } = parts;
+            let EngineParts { runtime, store, actions, config, observers, .. } = parts;
             let engine =
                 Engine::<Simulated>::start(runtime, store.clone(), actions, config, observers)
                     .await;
