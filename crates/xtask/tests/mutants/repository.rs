@@ -101,6 +101,26 @@ fn each_applies_to_the_source_as_it_is() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// The changes that must not be made between two releases (`scripts/two-releases.sh`): each applies, and
+/// is in the table of docs/simulation.md.
+#[test]
+fn each_incompatible_change_applies_and_is_in_the_table() {
+    let (folder, root) = (tempfile::tempdir().unwrap(), root());
+    let workspace = scratch(folder.path(), root);
+    let page = std::fs::read_to_string(root.join("docs/simulation.md")).unwrap();
+    let mut changes = 0;
+    for file in std::fs::read_dir(root.join("crates/releases/planted")).unwrap() {
+        let path = file.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        let patch = Patch::control(name, &std::fs::read_to_string(&path).unwrap()).unwrap();
+        workspace.check(&patch).unwrap();
+        assert!(page.contains(&format!("(`{name}`) | ")), "{name} is not in docs/simulation.md");
+        changes += 1;
+    }
+    let listed = page.lines().filter(|line| line.starts_with("| ") && line.contains("(`")).count();
+    assert!(changes > 9 && listed == changes, "{changes}, and {listed} in the table");
+}
+
 /// A repository with one file.
 fn repository() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
