@@ -264,14 +264,20 @@ impl<W: World> Lane<W> {
         Ok(answer)
     }
 
-    /// Drops what speaks of `task` with a token that is not good any more: its holder stops. Who only
-    /// saw a lease end is refused also where it was renewed since: then its holder goes on.
+    /// Drops what speaks of `task` with a token that is not good any more: its holder stops. Where the
+    /// batch has a lease of the task that was seen to end, only that is dropped: it is refused also
+    /// where the lease was renewed since, and then its holder goes on, or its outcome lands.
     fn refuse(&self, batch: &mut Batch, task: TaskId) {
-        batch.messages.retain(|message| {
-            let stale = message.attempt().filter(|(about, _)| *about == task);
-            if let (Some((_, token)), false) = (stale, matches!(message, Message::Expired { .. })) {
-                self.node.call_off(self.state.id(), task, token);
-            }
+        let messages = &mut batch.messages;
+        let token = |m: &Message| m.attempt().filter(|(about, _)| *about == task).map(|(_, t)| t);
+        let is_sight = |m: &Message| token(m).is_some() && matches!(m, Message::Expired { .. });
+        if messages.iter().any(is_sight) {
+            messages.retain(|message| !is_sight(message));
+            return;
+        }
+        messages.retain(|message| {
+            let stale = token(message);
+            stale.into_iter().for_each(|token| self.node.call_off(self.state.id(), task, token));
             stale.is_none()
         });
     }

@@ -10,7 +10,7 @@ use retrial::engine::{Config, Engine};
 use retrial::failure::Failure;
 use retrial::run::{Event, Outcome, RunId};
 use retrial::runtime::TokioRuntime;
-use retrial::store::{Answer, Commit, Committed, Request, Store, StoreError};
+use retrial::store::{Answer, Commit, Committed, Fence, Request, Store, StoreError};
 use retrial::time::Nanos;
 use retrial::workflow::Step;
 use serde_json::json;
@@ -193,4 +193,43 @@ async fn x1_an_outcome_that_waits_for_its_commit_misses_no_heartbeat() {
     let history = history(&store, run).await;
     assert!(!names(&history).contains(&"attempt_failed"), "{history:#?}");
     assert_eq!(acts.calls().len(), 1);
+}
+
+// Decision 12, 16: a node sees that the leases of its own attempts have ended, renews them, and has their
+// outcomes, while another commit of the run is under way. The outcomes are recorded.
+#[tokio::test(start_paused = true)]
+async fn decision_12_a_lease_that_was_seen_to_end_takes_no_outcome_along() {
+    let acts = Acts::new(|call: Call| async move {
+        pass(if call.step == "a" { 1_000 } else { 7_000 }).await;
+        Ok(json!(call.attempt))
+    });
+    let begun = Instant::now();
+    let seen = Arc::new(AtomicBool::new(false));
+    let refused = Arc::clone(&seen);
+    let way = move |request: &Request| {
+        let from = |start: u64, end: u64| {
+            let (start, end) = (Duration::from_millis(start), Duration::from_millis(end));
+            let passed = begun.elapsed();
+            if passed >= start { end.saturating_sub(passed) } else { Duration::ZERO }
+        };
+        let there = match request {
+            Request::Commit(commit) => {
+                let is_lapsed = |fence: &Fence| matches!(fence, Fence::Lapsed { .. });
+                refused.fetch_or(commit.fences.iter().any(is_lapsed), Ordering::SeqCst);
+                // The outcome of `a`.
+                from(900, 9_000)
+            }
+            Request::Renew(_) => from(900, 6_500),
+            _ => Duration::ZERO,
+        };
+        Way { there, ..Way::default() }
+    };
+    let store = Watched::new();
+    let config = Config { lease: Nanos::from_secs(3), sole_owner: false, ..Config::default() };
+    let engine = node(&store, way, &acts, config).await;
+    let steps = ["a", "b"].map(|id| step(id, patient(3), &[], json!({})));
+    let run = submit(&engine, workflow(steps.to_vec())).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    assert!(seen.load(Ordering::SeqCst), "no lease was seen to end");
+    assert_eq!((lost(&store, run).await, acts.calls().len()), (0, 2));
 }
