@@ -275,10 +275,12 @@ impl<W: World> Lane<W> {
             messages.retain(|message| !is_sight(message));
             return;
         }
-        messages.retain(|message| {
-            let stale = token(message);
-            stale.into_iter().for_each(|token| self.node.call_off(self.state.id(), task, token));
-            stale.is_none()
+        messages.retain(|message| match token(message) {
+            Some(token) => {
+                self.node.call_off(self.state.id(), task, token);
+                false
+            }
+            None => true,
         });
     }
 }

@@ -205,7 +205,7 @@ async fn decision_12_a_lease_that_was_seen_to_end_takes_no_outcome_along() {
     });
     let begun = Instant::now();
     let seen = Arc::new(AtomicBool::new(false));
-    let refused = Arc::clone(&seen);
+    let sees = Arc::clone(&seen);
     let way = move |request: &Request| {
         let from = |start: u64, end: u64| {
             let (start, end) = (Duration::from_millis(start), Duration::from_millis(end));
@@ -215,7 +215,7 @@ async fn decision_12_a_lease_that_was_seen_to_end_takes_no_outcome_along() {
         let there = match request {
             Request::Commit(commit) => {
                 let is_lapsed = |fence: &Fence| matches!(fence, Fence::Lapsed { .. });
-                refused.fetch_or(commit.fences.iter().any(is_lapsed), Ordering::SeqCst);
+                sees.fetch_or(commit.fences.iter().any(is_lapsed), Ordering::SeqCst);
                 // The outcome of `a`.
                 from(900, 9_000)
             }

@@ -6,23 +6,20 @@ use older::engine::{CommandError, DeadLetter, Engine, Retention, Submission, Sub
 use older::store::{AskLetters, LetterFilter};
 use older::time::Nanos;
 use retrial_sim::unstable::retrial::engine as newer;
-use retrial_sim::unstable::retrial::store::{DynStore, Store as _, StoreError};
-use retrial_sim::unstable::world::{Boxed, Order, Orders, Reading};
+use retrial_sim::unstable::retrial::store::StoreError;
+use retrial_sim::unstable::world::{Boxed, Order, Orders};
 
 use crate::{World, across};
 
-pub(crate) struct Running {
-    pub(crate) engine: Engine<World>,
-    pub(crate) store: DynStore,
-}
+pub(crate) struct Running(pub(crate) Engine<World>);
 
 impl Orders for Running {
     fn serve(&self, order: Order) -> Boxed<'_, ()> {
-        Box::pin(serve(&self.engine, &self.store, order))
+        Box::pin(serve(&self.0, order))
     }
 }
 
-async fn serve(engine: &Engine<World>, store: &DynStore, order: Order) {
+async fn serve(engine: &Engine<World>, order: Order) {
     // The caller may be gone by then.
     match order {
         Order::Submit(asked, reply) => {
@@ -88,12 +85,6 @@ async fn serve(engine: &Engine<World>, store: &DynStore, order: Order) {
         Order::Shutdown(reply) => {
             engine.clone().shutdown().await;
             let _ = reply.send(());
-        }
-        Order::Heads(reply) => {
-            let _ = reply.send(store.heads(None, 10_000).await);
-        }
-        Order::Read(run, reply) => {
-            let _ = reply.send(Reading::of(store, run).await);
         }
     }
 }

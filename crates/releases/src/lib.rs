@@ -63,13 +63,12 @@ impl Release for Older {
                 parts;
             let engine = Engine::<World>::start(
                 runtime::OfOlder(runtime.clone()),
-                DynStore::new(store::OfOlder(store.clone())),
+                DynStore::new(store::OfOlder(store)),
                 actions::OfOlder::new(runtime, actions, network, environment),
                 settings(&config),
                 vec![Arc::new(observers::OfOlder::new(observers))],
             );
-            let started: Arc<dyn Orders> =
-                Arc::new(commands::Running { engine: engine.await, store });
+            let started: Arc<dyn Orders> = Arc::new(commands::Running(engine.await));
             started
         })
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 use retrial_releases::{OLDER, THIS, run, scenario};
-use retrial_sim::unstable::report::{SeedReport, SweepReport, Verdict};
+use retrial_sim::unstable::report::SweepReport;
 use retrial_sim::unstable::sweep::{Sweep, cores};
 
 /// Runs nodes of two releases in simulated worlds, one for each seed, and judges the results.
@@ -68,11 +68,7 @@ fn repro(seed: u64) -> Result<ExitCode, Box<dyn std::error::Error>> {
         writeln!(out, "{} ({}): {}", breach.oracle, breach.reason, breach.text)?;
     }
     writeln!(out, "seed {seed}: {}", report.verdict.words())?;
-    Ok(ExitCode::from(u8::from(!is_well(&report))))
-}
-
-fn is_well(report: &SeedReport) -> bool {
-    matches!(report.verdict, Verdict::Held | Verdict::Unbounded)
+    Ok(ExitCode::from(u8::from(report.verdict.is_failure())))
 }
 
 fn worker() -> Result<ExitCode, Box<dyn std::error::Error>> {

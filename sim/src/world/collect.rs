@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::nodes::Nodes;
-use super::order::{Order, Reading};
+use super::order::{Asked, Order, Reading};
 use super::program::Observations;
 use super::users::Users;
 use crate::clock::true_now;
@@ -155,7 +155,7 @@ async fn unasked(
         if known.iter().any(|run| run.id == head.run) {
             continue;
         }
-        let read = users.ask(0, |reply: oneshot::Sender<_>| Order::Read(head.run, reply)).await;
+        let read = users.ask(0, |reply: oneshot::Sender<_>| Asked::Read(head.run, reply)).await;
         let Ok(Reading { loaded: Some(loaded), .. }) = read else { continue };
         let first = loaded.tail.events.first().and_then(|bytes| run::decode(bytes).ok());
         let Some(Event::RunCreated { workflow, seed, .. }) = first.map(|r| r.event) else {
@@ -185,7 +185,7 @@ async fn letters(users: &Users) -> Vec<(LetterHead, Option<Letter>)> {
 async fn read_back(run: &mut RunEvidence, users: &Users) {
     let id = run.id;
     let read: Result<Reading, StoreError> = loop {
-        let answer = users.ask(0, |reply: oneshot::Sender<_>| Order::Read(id, reply)).await;
+        let answer = users.ask(0, |reply: oneshot::Sender<_>| Asked::Read(id, reply)).await;
         match answer {
             Err(StoreError::Unknown(_) | StoreError::NotDone(_)) => {}
             definite => break definite,

@@ -121,7 +121,8 @@ fn shutdown(fault: Fault, nodes: &Nodes, observed: &Observations) {
         until(at).await;
         let (reply, done) = oneshot::channel();
         let (asked_at, incarnation) = (true_now(), node.number());
-        let asked = order_queue.open().is_some_and(|c| c.try_send(Order::Shutdown(reply)).is_ok());
+        let asked =
+            order_queue.open().is_some_and(|c| c.try_send(Order::Shutdown(reply).into()).is_ok());
         if asked && done.await.is_ok() {
             let at = true_now();
             let grace = Config::default().grace;

@@ -5,7 +5,7 @@ use retrial::run::{LetterId, RunId};
 use retrial::store::{Heads, LetterStatus, Prune};
 use retrial::time::Nanos;
 
-use super::order::Order;
+use super::order::{Asked, Order};
 use super::users::Users;
 use crate::clock::{true_now, until};
 use crate::evidence::{Pruning, RedriveAnswer};
@@ -127,7 +127,7 @@ impl Users {
         let letters = self.ask(0, Order::Letters).await.ok()?.letters;
         let mut readable = Vec::new();
         for run in &gone {
-            let read = self.ask(0, |reply| Order::Read(*run, reply)).await.ok()?;
+            let read = self.ask(0, |reply| Asked::Read(*run, reply)).await.ok()?;
             readable.extend(read.loaded.map(|_| *run));
         }
         let asked = Prune { after: None, limit: 0, older_than, archived_only, with_letters };
@@ -144,6 +144,6 @@ impl Users {
     }
 
     pub(super) async fn heads(&self) -> Option<Heads> {
-        self.ask(0, Order::Heads).await.ok()
+        self.ask(0, Asked::Heads).await.ok()
     }
 }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 pub use action_network::ActionNetwork;
 pub use collect::EngineReplayer;
 pub use functions::SimActions;
-pub use order::{Order, Reading};
+pub use order::Order;
 pub use release::{Boxed, EngineParts, NotOpened, Orders, PLACE, Release, Releases, ThisRelease};
 
 use retrial::run::Event;

@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::sync::lock;
 
-/// A request to a node, with where its answer goes. The answer is lost when the node dies.
+/// An order to a node's engine, with where its answer goes. The answer is lost when the node dies.
 pub enum Order {
     /// Submits a run.
     Submit(Submission, oneshot::Sender<Result<RunId, SubmitError>>),
@@ -41,45 +41,48 @@ pub enum Order {
     Discard(LetterId, oneshot::Sender<Result<(), CommandError>>),
     /// Removes old runs.
     Prune(Retention, oneshot::Sender<Result<Vec<RunId>, CommandError>>),
-    /// Lists runs, past the engine.
-    Heads(oneshot::Sender<Result<Heads, StoreError>>),
-    /// Reads a run's records, past the engine.
-    Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
     /// Ends the engine in good order.
     Shutdown(oneshot::Sender<()>),
 }
 
+/// What is asked of a node: its engine, or its store past the engine.
+pub(super) enum Asked {
+    Order(Order),
+    Heads(oneshot::Sender<Result<Heads, StoreError>>),
+    Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
+}
+
+impl From<Order> for Asked {
+    fn from(order: Order) -> Self {
+        Self::Order(order)
+    }
+}
+
 /// The records of a run in the store.
-pub struct Reading {
-    /// All that is stored of it.
-    pub loaded: Option<Loaded>,
-    /// Its rows in the queue.
-    pub queue: Vec<QueueRow>,
+pub(super) struct Reading {
+    pub(super) loaded: Option<Loaded>,
+    pub(super) queue: Vec<QueueRow>,
 }
 
 impl Reading {
-    /// Reads a run's records.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub async fn of(store: &DynStore, run: RunId) -> Result<Self, StoreError> {
+    pub(super) async fn of(store: &DynStore, run: RunId) -> Result<Self, StoreError> {
         let loaded = store.load(run, Some(Version::START)).await?;
         Ok(Self { loaded, queue: store.queue(run).await? })
     }
 }
 
-/// The queue of orders to a node's current incarnation.
+/// The queue of what is asked of a node's current incarnation.
 #[derive(Clone, Default)]
-pub(super) struct OrderQueue(Arc<Mutex<Option<mpsc::Sender<Order>>>>);
+pub(super) struct OrderQueue(Arc<Mutex<Option<mpsc::Sender<Asked>>>>);
 
 impl OrderQueue {
-    /// The sender to the current incarnation, if it takes orders yet.
-    pub(super) fn open(&self) -> Option<mpsc::Sender<Order>> {
+    /// The sender to the current incarnation, if it takes any yet.
+    pub(super) fn open(&self) -> Option<mpsc::Sender<Asked>> {
         lock(&self.0).clone()
     }
 
-    /// A new incarnation takes orders.
-    pub(super) fn take(&self, orders: mpsc::Sender<Order>) {
-        *lock(&self.0) = Some(orders);
+    /// From now on a new incarnation takes what is asked.
+    pub(super) fn lead_to(&self, incarnation: mpsc::Sender<Asked>) {
+        *lock(&self.0) = Some(incarnation);
     }
 }

@@ -11,16 +11,16 @@ use retrial::observe::metrics::Metrics;
 use retrial::observe::{JsonLines, Notice, Observer, Output as PrinterMode, Printer, json};
 use retrial::run::Recorded;
 use retrial::runtime::Runtime as _;
-use retrial::store::DynStore;
+use retrial::store::{DynStore, Store as _};
 use retrial::time::Nanos;
 use tokio::sync::mpsc;
 
 use super::action_network::ActionNetwork;
 use super::counters::Counters;
 use super::functions::{FunctionRecords, SimActions};
-use super::order::OrderQueue;
+use super::order::{Asked, OrderQueue, Reading};
 use super::recording_store::{Lost, Seen};
-use super::release::{EngineParts, Releases};
+use super::release::{EngineParts, Orders, Releases};
 use crate::clock::true_now;
 use crate::evidence::{JSON_LINES, ObservedEvent, Shutdown};
 use crate::incarnation::Incarnation;
@@ -137,15 +137,34 @@ pub(super) async fn run(
         ..defaults
     };
     let observers = observers(&incarnation, &observed, &records);
-    let runs_on = runtime.clone();
-    let parts =
-        EngineParts { runtime: runs_on, store, actions, network, environment, config, observers };
+    let parts = EngineParts {
+        runtime: runtime.clone(),
+        store: store.clone(),
+        actions,
+        network,
+        environment,
+        config,
+        observers,
+    };
     let engine = releases.of(&incarnation).start(parts).await;
-    let (orders, mut inbox) = mpsc::channel(64);
-    order_queue.take(orders);
-    while let Some(order) = inbox.recv().await {
-        let engine = Arc::clone(&engine);
-        runtime.spawn(async move { engine.serve(order).await }).detach();
+    let (incarnation, mut inbox) = mpsc::channel(64);
+    order_queue.lead_to(incarnation);
+    while let Some(asked) = inbox.recv().await {
+        let (engine, store) = (Arc::clone(&engine), store.clone());
+        runtime.spawn(async move { answer(&*engine, &store, asked).await }).detach();
+    }
+}
+
+async fn answer(engine: &dyn Orders, store: &DynStore, asked: Asked) {
+    // The caller may be gone by then.
+    match asked {
+        Asked::Order(order) => engine.serve(order).await,
+        Asked::Heads(reply) => {
+            let _ = reply.send(store.heads(None, 10_000).await);
+        }
+        Asked::Read(run, reply) => {
+            let _ = reply.send(Reading::of(store, run).await);
+        }
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use retrial::engine::{Config, Engine};
 use retrial::observe::Observer;
-use retrial::store::{AskLetters, DynStore, LetterFilter, OpenError, RedbStore, Store as _};
+use retrial::store::{AskLetters, DynStore, LetterFilter, OpenError, RedbStore};
 
 use super::action_network::ActionNetwork;
 use super::functions::SimActions;
-use super::order::{Order, Reading};
+use super::order::Order;
 use crate::disk::SimDisk;
 use crate::incarnation::Incarnation;
 use crate::runtime::SimRuntime;
@@ -116,9 +116,8 @@ impl Release for ThisRelease {
         Box::pin(async move {
             let EngineParts { runtime, store, actions, config, observers, .. } = parts;
             let engine =
-                Engine::<Simulated>::start(runtime, store.clone(), actions, config, observers)
-                    .await;
-            let started: Arc<dyn Orders> = Arc::new(Running { engine, store });
+                Engine::<Simulated>::start(runtime, store, actions, config, observers).await;
+            let started: Arc<dyn Orders> = Arc::new(engine);
             started
         })
     }
@@ -127,18 +126,13 @@ impl Release for ThisRelease {
 /// How a simulated disk is named to who opens the store on it.
 pub const PLACE: &str = "the simulated disk";
 
-struct Running {
-    engine: Engine<Simulated>,
-    store: DynStore,
-}
-
-impl Orders for Running {
+impl Orders for Engine<Simulated> {
     fn serve(&self, order: Order) -> Boxed<'_, ()> {
-        Box::pin(serve(&self.engine, &self.store, order))
+        Box::pin(serve(self, order))
     }
 }
 
-async fn serve(engine: &Engine<Simulated>, store: &DynStore, order: Order) {
+async fn serve(engine: &Engine<Simulated>, order: Order) {
     // The caller may be gone by then.
     match order {
         Order::Submit(submission, reply) => {
@@ -191,12 +185,6 @@ async fn serve(engine: &Engine<Simulated>, store: &DynStore, order: Order) {
         }
         Order::Prune(retention, reply) => {
             let _ = reply.send(engine.prune(retention).await);
-        }
-        Order::Heads(reply) => {
-            let _ = reply.send(store.heads(None, 10_000).await);
-        }
-        Order::Read(run, reply) => {
-            let _ = reply.send(Reading::of(store, run).await);
         }
         Order::Shutdown(reply) => {
             engine.clone().shutdown().await;

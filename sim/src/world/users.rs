@@ -12,7 +12,7 @@ use retrial::time::Nanos;
 use retrial::workflow::Workflow;
 use tokio::sync::oneshot;
 
-use super::order::{Order, OrderQueue};
+use super::order::{Asked, Order, OrderQueue};
 use crate::clock::{true_now, until};
 use crate::evidence::{Bound, InterventionEvidence, RunEvidence, Steps};
 use crate::records::Records;
@@ -203,10 +203,10 @@ impl Users {
     }
 
     /// Asks one node after another until one answers.
-    pub(super) async fn ask<T>(
+    pub(super) async fn ask<T, A: Into<Asked>>(
         &self,
         first: u32,
-        order: impl Fn(oneshot::Sender<T>) -> Order,
+        order: impl Fn(oneshot::Sender<T>) -> A,
     ) -> T {
         let mut node = first as usize;
         loop {
@@ -222,11 +222,11 @@ impl Users {
     async fn try_node<T>(
         &self,
         node: usize,
-        order: Order,
+        asked: impl Into<Asked>,
         answer: oneshot::Receiver<T>,
     ) -> Option<T> {
         let order_queue = self.order_queues.get(node % self.order_queues.len().max(1))?.open()?;
-        order_queue.try_send(order).ok()?;
+        order_queue.try_send(asked.into()).ok()?;
         tokio::select! {
             biased;
             answer = answer => answer.ok(),
@@ -278,7 +278,7 @@ impl Users {
     /// Every run's head, if the first node says so soon.
     async fn try_heads(&self) -> Option<Heads> {
         let (reply, answer) = oneshot::channel();
-        self.try_node(0, Order::Heads(reply), answer).await?.ok()
+        self.try_node(0, Asked::Heads(reply), answer).await?.ok()
     }
 
     async fn all_ended(&self) -> bool {
