@@ -314,6 +314,8 @@ pub struct Arrival {
     pub retry_timeout_ms: Option<u64>,
     /// The body.
     pub body: Bytes,
+    /// The cost that its answer names, in millionths.
+    pub cost: Option<u64>,
     /// The reply that the endpoint chose.
     pub reply: Reply,
     /// True time at which it had given all of its answer, if it did.

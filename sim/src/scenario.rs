@@ -210,6 +210,10 @@ pub struct EndpointPlan {
     /// The reply after the script is used up. Once healed, it applies only if it is a success;
     /// otherwise `success_true` does.
     pub then: Reply,
+    /// What an answer to a first arrival says that the attempt cost, in millionths; one to the n-th
+    /// after it says n more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<u64>,
 }
 
 /// A run that is asked for.

@@ -146,10 +146,14 @@ impl<C> Call<'_, C> {
     fn pay(&self, next: Next, failure: &Failure, now: Mono) -> Option<(Next, Nanos)> {
         let Some(budget) = self.shared.policy.budget() else { return Some((next, Nanos::ZERO)) };
         let (cost, waits) = (budget.cost_of(failure), budget.on_denied == Denied::Wait);
+        let left = self.progress.time_left(&self.shared.policy, now);
+        let in_time = |until: Timestamp| left.is_none_or(|left| until.since(stamp(now)) < left);
         let paid = self.shared.with_bucket(|bucket| {
             match bucket.withdraw(budget, cost, stamp(now)) {
                 // What time gives until then is this retry's.
-                Err(until) if waits => bucket.withdraw(budget, cost, until).map(|()| until),
+                Err(until) if waits && in_time(until) => {
+                    bucket.withdraw(budget, cost, until).map(|()| until)
+                }
                 paid => paid.map(|()| stamp(now)),
             }
         });

@@ -141,7 +141,7 @@ impl Progress {
     }
 
     /// The rest of the total timeout.
-    fn time_left(&self, policy: &Policy, now: Mono) -> Option<Nanos> {
+    pub(super) fn time_left(&self, policy: &Policy, now: Mono) -> Option<Nanos> {
         Some(policy.deadline(stamp(self.first_started))?.since(stamp(now)))
     }
 }

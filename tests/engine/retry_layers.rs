@@ -6,10 +6,11 @@ use std::convert::Infallible;
 use std::future::{Ready, ready};
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use hyper::{Request, Response};
 use retrial::failure::Failure;
-use retrial::policy::{Backoff, Budget, Policy, PolicyBuilder, Refill, Share};
+use retrial::policy::{Backoff, Budget, Denied, Policy, PolicyBuilder, Refill, Share};
 use retrial::retry::classify;
 use retrial::retry::tower::{HttpAnswers, RetryLayer};
 use retrial::runtime::{Runtime as _, TokioRuntime};
@@ -113,6 +114,37 @@ async fn x10_the_requests_of_a_layer_share_its_budget() {
     assert_eq!(ours(&layer.clone(), vec![(503, None); 9]).await, (1, 503));
     assert_eq!(ours(&layer, vec![]).await, (1, 200), "a token comes back");
     assert_eq!(ours(&layer, vec![(503, None)]).await, (2, 200));
+}
+
+#[tokio::test(start_paused = true)]
+async fn decision_8_a_layer_waits_for_no_token_that_comes_after_the_total_timeout() {
+    let refill = Refill { ratio: Share::ZERO, first_success: 0, refund: false };
+    let none = Budget { initial: 0, refill, ..Budget::of_first_attempts(Share::ZERO) };
+    let waiting = Budget { on_denied: Denied::Wait, ..none };
+    let layer = |total| {
+        let quick = Backoff::exponential(Nanos::from_millis(10));
+        let timed = policy(|p| p.backoff(quick).budget(waiting).total_timeout(total));
+        RetryLayer::new(timed, HttpAnswers)
+    };
+    let clock = TokioRuntime::current();
+    let millis = || clock.now().as_nanos() / 1_000_000;
+    // A token comes each second.
+    let short = layer(Nanos::from_millis(900));
+    assert_eq!((ours(&short, vec![(503, None); 9]).await, millis()), ((1, 503), 0));
+    let long = layer(Nanos::from_millis(2_500));
+    assert_eq!((ours(&long, vec![(503, None); 9]).await, millis()), ((3, 503), 2_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn decision_8_a_layer_that_wakes_after_the_total_timeout_makes_no_attempt() {
+    let layer = RetryLayer::new(policy(|p| p.total_timeout(Nanos::from_secs(5))), HttpAnswers);
+    let call = async { ours(&layer, vec![(503, None); 9]).await };
+    let late = async {
+        // The delay of a second is waited for by now.
+        tokio::task::yield_now().await;
+        tokio::time::advance(Duration::from_secs(6)).await;
+    };
+    assert_eq!(tokio::join!(call, late).0, (1, 503));
 }
 
 #[tokio::test(start_paused = true)]

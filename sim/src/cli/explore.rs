@@ -35,6 +35,9 @@ pub(crate) struct Explore {
     /// else is run.
     #[arg(long)]
     worlds: Option<u64>,
+    /// Ends once a world has failed, and packs nothing up: for comparing ways of looking.
+    #[arg(long)]
+    until_failure: bool,
     /// A folder of scenarios that are worth keeping. Begins with them, and leaves there as few as show
     /// what all have shown.
     #[arg(long, value_name = "FOLDER")]
@@ -72,6 +75,8 @@ pub(crate) fn explore(asked: &Explore) -> Result<ExitCode, Box<dyn Error>> {
         explorer: Explorer::new(&source, chance, asked.bred),
         sweep: Sweep { shows: true, ..sweep },
         parts: Vec::new(),
+        worlds: 0,
+        first_failure: None,
         failing: Vec::new(),
         bar: progress(0),
     };
@@ -79,18 +84,22 @@ pub(crate) fn explore(asked: &Explore) -> Result<ExitCode, Box<dyn Error>> {
     let files = asked.corpus.as_deref().map_or_else(|| Ok(Vec::new()), read)?;
     let failed = found.run(files.iter().map(|(_, scenario)| scenario.clone()).collect())?;
     let mut left = asked.worlds.unwrap_or(u64::MAX);
-    while left > 0 && Instant::now() < end {
+    let is_over = |found: &Found<'_>| asked.until_failure && found.first_failure.is_some();
+    while left > 0 && Instant::now() < end && !is_over(&found) {
         let batch = BATCH.min(left);
         left -= batch;
         let worlds = (0..batch).map(|_| found.explorer.try_next()).collect();
         found.run(worlds)?;
     }
-    let Found { explorer, sweep, parts, failing, bar } = found;
+    let Found { explorer, sweep, parts, first_failure, failing, bar, .. } = found;
     bar.finish_and_clear();
     let total = SweepReport::total(parts);
     let held = total.seeds - total.failing.len() as u64;
     print(format_args!("chance                 {chance}\n"))?;
     print(format_args!("worlds                 {} ({held} all promises held)\n", total.seeds))?;
+    if let Some(world) = first_failure {
+        print(format_args!("first to fail          {world}\n"))?;
+    }
     print(format_args!("showed                 {} different things\n", explorer.things()))?;
     print(format_args!("kept                   {} scenarios\n", explorer.kept()))?;
     if let Some(folder) = &asked.corpus {
@@ -107,8 +116,10 @@ pub(crate) fn explore(asked: &Explore) -> Result<ExitCode, Box<dyn Error>> {
     for breach in failing.iter().filter_map(|(_, report)| report.breaches.first()) {
         print(format_args!("{} ({}): {}\n", breach.oracle, breach.reason, breach.text))?;
     }
-    let sweep = Sweep { shows: false, ..sweep };
-    capsules::of_failures(&sweep, &failing, &asked.capsules)?;
+    if !asked.until_failure {
+        let sweep = Sweep { shows: false, ..sweep };
+        capsules::of_failures(&sweep, &failing, &asked.capsules)?;
+    }
     Ok(ExitCode::from(total.exit_code(false)))
 }
 
@@ -117,6 +128,9 @@ struct Found<'s> {
     explorer: Explorer<'s>,
     sweep: Sweep,
     parts: Vec<SweepReport>,
+    worlds: u64,
+    /// Its number, from 1.
+    first_failure: Option<u64>,
     /// The first of each cause.
     failing: Vec<(Scenario, SeedReport)>,
     bar: ProgressBar,
@@ -129,12 +143,14 @@ impl Found<'_> {
         let ran = self.sweep.run_scenarios(worlds, |_| self.bar.inc(1))?;
         let (mut reports, mut failed) = (Vec::new(), Vec::new());
         for (scenario, mut report) in ran {
+            self.worlds += 1;
             let shown = std::mem::take(&mut report.shown);
             let cause = Cause::of(&report);
             let is_its = |(_, known): &(_, SeedReport)| Cause::of(known) == cause;
             if cause.is_none() {
                 self.explorer.saw(scenario, shown);
             } else {
+                self.first_failure.get_or_insert(self.worlds);
                 // What is bred from it would fail as well.
                 failed.push(scenario.clone());
                 if !self.failing.iter().any(is_its) {

@@ -91,6 +91,12 @@ impl Answer {
         answer
     }
 
+    /// The same, which says what the attempt cost, in millionths.
+    pub(super) fn costing(mut self, cost: Option<u64>) -> Self {
+        self.headers.extend(cost.map(|cost| (HeaderName::from_static("x-cost"), cost.to_string())));
+        self
+    }
+
     /// The first header of this name that is sent.
     pub(super) fn header(&self, name: &HeaderName) -> Option<&str> {
         self.headers.iter().find(|(had, _)| had == name).map(|(_, value)| value.as_str())

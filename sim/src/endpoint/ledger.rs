@@ -1,5 +1,6 @@
 //! Records every request that arrived at an endpoint, and whether its answer was delivered.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -32,6 +33,8 @@ pub struct Entry {
     pub body: Bytes,
     /// Its place among the arrivals of its token at its path, from 0.
     pub arrival: u64,
+    /// The cost that its answer names, in millionths.
+    pub cost: Option<u64>,
     /// The reply that was chosen when it arrived, or that healing put in its place.
     pub reply: Reply,
     /// When the handling ended, true time, whether or not anybody still listened.
@@ -63,7 +66,14 @@ pub enum Delivery {
 
 /// The requests that truly arrived, in the order in which they were whole. Clones share them.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger(Arc<Mutex<Vec<Entry>>>);
+pub struct Ledger(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    entries: Vec<Entry>,
+    /// By path, the tokens in the order of their first arrival, each with its count.
+    tokens: BTreeMap<String, Vec<(String, u64)>>,
+}
 
 /// An entry's place in its ledger.
 #[derive(Clone, Copy, Debug)]
@@ -73,11 +83,23 @@ impl Ledger {
     /// All entries so far.
     #[must_use]
     pub fn entries(&self) -> Vec<Entry> {
-        self.lock().clone()
+        self.lock().entries.clone()
+    }
+
+    /// The token's place among those at the path, and the arrival's among the token's, from 0.
+    pub(super) fn arrival(&self, path: &str, token: &str) -> (usize, u64) {
+        let mut inner = self.lock();
+        let tokens = inner.tokens.entry(path.to_owned()).or_default();
+        let place = tokens.iter().position(|(t, _)| t == token).unwrap_or_else(|| {
+            tokens.push((token.to_owned(), 0));
+            tokens.len() - 1
+        });
+        tokens[place].1 += 1;
+        (place, tokens[place].1 - 1)
     }
 
     pub(super) fn add(&self, entry: Entry) -> Place {
-        let mut entries = self.lock();
+        let entries = &mut self.lock().entries;
         entries.push(entry);
         Place(entries.len() - 1)
     }
@@ -85,31 +107,31 @@ impl Ledger {
     /// Another reply than the one that was chosen when the request arrived: it has healed, or a
     /// user's service has answered.
     pub(super) fn gives(&self, place: Place, reply: Reply) {
-        if let Some(entry) = self.lock().get_mut(place.0) {
+        if let Some(entry) = self.lock().entries.get_mut(place.0) {
             entry.reply = reply;
         }
     }
 
     /// A user's service has answered.
     pub(super) fn answered(&self, place: Place, response: Response) {
-        if let Some(entry) = self.lock().get_mut(place.0) {
+        if let Some(entry) = self.lock().entries.get_mut(place.0) {
             entry.response = Some(response);
         }
     }
 
     pub(super) fn ended(&self, place: Place, at: Mono) {
-        if let Some(entry) = self.lock().get_mut(place.0) {
+        if let Some(entry) = self.lock().entries.get_mut(place.0) {
             entry.ended = Some(at);
         }
     }
 
     pub(super) fn delivered(&self, place: Place, delivery: Delivery) {
-        if let Some(entry) = self.lock().get_mut(place.0) {
+        if let Some(entry) = self.lock().entries.get_mut(place.0) {
             entry.delivery = Some(delivery);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -37,6 +37,7 @@ impl EndpointScript {
         let route = |e: &crate::scenario::EndpointPlan| Route {
             scripts: e.scripts.clone(),
             then: e.then.clone(),
+            cost: e.cost,
         };
         let routes = scenario.endpoints.iter().map(|e| (e.path.clone(), route(e)));
         Self { routes: routes.collect(), heals: scenario.endpoints_heal }
@@ -65,6 +66,10 @@ pub struct Route {
     /// The reply to everything after them.
     #[serde(default = "success")]
     pub then: Reply,
+    /// The cost that an answer to a first arrival names, in millionths; one to the n-th after it names n
+    /// more.
+    #[serde(default)]
+    pub cost: Option<u64>,
 }
 
 fn success() -> Reply {
@@ -74,7 +79,7 @@ fn success() -> Reply {
 /// Success, always.
 impl Default for Route {
     fn default() -> Self {
-        Self { scripts: Vec::new(), then: success() }
+        Self { scripts: Vec::new(), then: success(), cost: None }
     }
 }
 
@@ -82,7 +87,7 @@ impl Route {
     /// The answers of one script to every token.
     #[must_use]
     pub fn one(replies: Vec<Reply>, then: Reply) -> Self {
-        Self { scripts: vec![replies], then }
+        Self { scripts: vec![replies], then, cost: None }
     }
 
     /// The reply to the `arrival`-th request of the `token`-th token, both from 0.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,8 +54,6 @@ pub(super) struct Shared {
     /// The user's own services, by host.
     services: BTreeMap<String, Service>,
     watchdog: Option<Watchdog>,
-    /// By path, the tokens in the order of their first arrival, each with its count.
-    arrivals: Mutex<BTreeMap<String, Vec<(String, u64)>>>,
 }
 
 /// One exchange, from a request that is whole to its answer.
@@ -65,6 +63,7 @@ struct Exchange {
     reply: Reply,
     method: Method,
     args: Bytes,
+    cost: Option<u64>,
     breaker: Breaker,
     own: Option<ServiceCall>,
     /// The node that asks.
@@ -113,7 +112,6 @@ impl Endpoint {
             healed: AtomicBool::new(false),
             changed: Notify::new(),
             nodes: OnceLock::new(),
-            arrivals: Mutex::default(),
         }))
     }
 
@@ -188,10 +186,10 @@ impl Endpoint {
         let mut entry =
             self.enter(head.uri.path(), host, &head.headers, args.clone(), node, connection);
         entry.service = own.as_ref().map(|own| (own.host.clone(), own.request.clone()));
-        let reply = entry.reply.clone();
+        let (reply, cost) = (entry.reply.clone(), entry.cost);
         let place = self.0.ledger.add(entry);
         let (method, node) = (head.method, node.to_owned());
-        let exchange = Exchange { place, route, reply, method, args, breaker, own, node };
+        let exchange = Exchange { place, route, reply, method, args, cost, breaker, own, node };
         let _ = placed.set(exchange.place);
         let (answer, answered) = oneshot::channel();
         // A separate task: handling continues when the caller gives up.
@@ -221,7 +219,7 @@ impl Endpoint {
         let text = |name| headers.get(name).and_then(|v| v.to_str().ok()).map(str::to_owned);
         let token = text("receipt-token");
         let key = host.unwrap_or(path);
-        let (place, arrival) = self.arrival(key, token.as_deref().unwrap_or_default());
+        let (place, arrival) = self.0.ledger.arrival(key, token.as_deref().unwrap_or_default());
         let route = self.route(key);
         let fork = self.0.trace.fork_chance();
         let healed = self.is_healed();
@@ -240,24 +238,13 @@ impl Endpoint {
             retry_timeout_ms: text("x-retry-timeout-ms").and_then(|t| t.parse().ok()),
             body,
             arrival,
+            cost: route.cost.map(|first| first.saturating_add(arrival)),
             reply,
             ended: None,
             delivery: None,
             service: None,
             response: None,
         }
-    }
-
-    /// The token's place among those at the path, and the arrival's among the token's, from 0.
-    fn arrival(&self, path: &str, token: &str) -> (usize, u64) {
-        let mut arrivals = self.0.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        let tokens = arrivals.entry(path.to_owned()).or_default();
-        let place = tokens.iter().position(|(t, _)| t == token).unwrap_or_else(|| {
-            tokens.push((token.to_owned(), 0));
-            tokens.len() - 1
-        });
-        tokens[place].1 += 1;
-        (place, tokens[place].1 - 1)
     }
 
     /// The route of `path`, or of a service's host; one that says 404 when there is no such path.
@@ -267,7 +254,7 @@ impl Endpoint {
         }
         let missing = || {
             let then = Reply::Status { code: 404, retry_after: None, body: String::new() };
-            Route { scripts: Vec::new(), then }
+            Route { scripts: Vec::new(), then, cost: None }
         };
         self.0.script.route(path).cloned().unwrap_or_else(missing)
     }
@@ -280,7 +267,7 @@ impl Endpoint {
 
     /// Gives the reply, as late and as slowly as it says.
     async fn give(&self, exchange: Exchange, answer: oneshot::Sender<Response<Pieces>>) {
-        let Exchange { mut reply, route, method, args, breaker, place, own, node } = exchange;
+        let Exchange { mut reply, route, method, args, cost, breaker, place, own, node } = exchange;
         while let Reply::Delay { ms, then } = reply {
             self.pause(ms).await;
             reply = *then;
@@ -314,7 +301,7 @@ impl Endpoint {
         }
         let now = TimeHandle::current().now_time();
         if let Some(ready) = Answer::to(&reply, &args, now) {
-            self.send(&reply, ready, answer).await;
+            self.send(&reply, ready.costing(cost), answer).await;
         }
     }
 

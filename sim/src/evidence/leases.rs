@@ -20,17 +20,15 @@ pub struct LeaseEvidence {
 /// An answer of the store that contradicts the ones before it.
 #[derive(Clone, Copy, Debug)]
 pub struct Contradiction {
-    /// The run.
-    pub run: RunId,
-    /// The task.
-    pub task: TaskId,
+    /// The run and the task; `None` where it concerns no single one.
+    pub place: Option<(RunId, TaskId)>,
     /// Store time of the answer.
     pub at: Timestamp,
     /// The mistake.
     pub slip: Slip,
 }
 
-/// A mistake of the store, given that what it said before was right.
+/// A mistake of the store, given that what it said before was right, or of a node that asks it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slip {
     /// A commit landed under a token that held nothing.
@@ -61,6 +59,8 @@ pub enum Slip {
     NotTheEarliest,
     /// A node did not renew a lease, and then stored the attempt's outcome or tried to.
     NotRenewed,
+    /// A node that had no answer to a claim made another one.
+    ClaimGivenUp,
 }
 
 /// A lease that a commit of another writer than its holder ended before its time. That is right where

@@ -15,10 +15,10 @@ use crate::fault::FaultKind;
 pub const NOT_CALLED_OFF: &str = "not_called_off";
 
 /// How long an endpoint may take to notice that its caller has gone.
-const NEWS: Nanos = Nanos::from_millis(500);
+pub(super) const NEWS: Nanos = Nanos::from_millis(500);
 
 /// The faults that delay the end of a connection, or the action of a node.
-const DEAF: [FaultKind; 8] = [
+pub(super) const DEAF: [FaultKind; 8] = [
     FaultKind::Delay,
     FaultKind::Stall,
     FaultKind::Partition,

@@ -1,8 +1,9 @@
 //! The part of promise 5 about error budgets: an alert is recorded exactly where it is raised, and
 //! the run that delivers it to its webhook exists, also after crashes.
 //!
-//! If all outcomes of an action belong to one run, their order is known and the alerts follow from
-//! them. If runs share the action, the oracle demands only what holds in every order.
+//! Where the store's time of each outcome is known, or all outcomes of an action belong to one run, their
+//! order is known and the alerts follow from them. Elsewhere the oracle demands only what holds in every
+//! order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::history::{Entry, carried, entries};
 use super::{ALERT, ALERTS_TO_COME, Report, WEBHOOK};
-use crate::evidence::{Evidence, RunEvidence};
+use crate::evidence::{Evidence, RunEvidence, StoreAnswer};
 
 /// An alert that no failure of its attempt follows.
 pub const ALERT_WITHOUT_FAILURE: &str = "alert_without_failure";
@@ -51,6 +52,7 @@ struct RecordedAlert<'e> {
 }
 
 /// An outcome that counts.
+#[derive(Clone, Copy)]
 struct Counted {
     run: RunId,
     number: u64,
@@ -220,8 +222,7 @@ fn of_action(
         evidence.runs.iter().flat_map(|run| counted(run, action)).collect();
     let told: Vec<&RecordedAlert<'_>> =
         told.iter().filter(|told| told.action() == action).collect();
-    let (calls, failures) =
-        (outcomes.len() as u64, outcomes.iter().filter(|o| o.failed).count() as u64);
+    let (calls, failures) = counts(&outcomes);
     for told in &told {
         let there = told.alert.failures <= failures && told.alert.calls <= calls;
         report.check(there, told.run.id, ALERT_MISCOUNTED, || {
@@ -230,11 +231,28 @@ fn of_action(
     }
     let instants = || outcomes.iter().map(|o| o.at);
     let (Some(first), Some(last)) = (instants().min(), instants().max()) else { return };
-    // From here on nothing has left the window.
     let length = last.since(first).saturating_add(UNSURE);
-    if length >= Nanos::new(budget.window().get() / 10 * 9) {
-        return;
+    let nothing_left = length < Nanos::new(budget.window().get() / 10 * 9);
+    if nothing_left {
+        in_every_order(report, &told, &outcomes, action, budget);
     }
+    let runs: BTreeSet<RunId> = outcomes.iter().map(|o| o.run).collect();
+    if let Some(outcomes) = in_order(evidence, &outcomes) {
+        foretold(report, &told, &outcomes, budget);
+    } else if nothing_left && alone && runs.len() == 1 {
+        foretold(report, &told, &outcomes, budget);
+    }
+}
+
+/// Judges what holds in every order of outcomes that are all within one window.
+fn in_every_order(
+    report: &mut Report,
+    told: &[&RecordedAlert<'_>],
+    outcomes: &[Counted],
+    action: &str,
+    budget: &ErrorBudget,
+) {
+    let (calls, failures) = counts(outcomes);
     for share in budget.alerts() {
         let mut of_share: Vec<&Alert> =
             told.iter().map(|t| &t.alert).filter(|a| a.threshold == *share).collect();
@@ -254,10 +272,27 @@ fn of_action(
             )
         });
     }
-    let runs: BTreeSet<RunId> = outcomes.iter().map(|o| o.run).collect();
-    if let (1, true) = (runs.len(), alone) {
-        foretold(report, &told, &outcomes, budget);
+}
+
+/// How many outcomes there are, and how many of them failures.
+fn counts(outcomes: &[Counted]) -> (u64, u64) {
+    (outcomes.len() as u64, outcomes.iter().filter(|o| o.failed).count() as u64)
+}
+
+/// The outcomes in the order in which the store counted them, with its times, where both are known.
+fn in_order(evidence: &Evidence, outcomes: &[Counted]) -> Option<Vec<Counted>> {
+    let mut landed = BTreeMap::new();
+    for answer in &evidence.answers {
+        let StoreAnswer::Landed(commit) = answer else { continue };
+        for number in (commit.first.0..).take(commit.events.len()) {
+            landed.insert((commit.run, number), commit.at);
+        }
     }
+    let at = |o: &Counted| Some(Counted { at: *landed.get(&(o.run, o.number))?, ..*o });
+    let mut known = outcomes.iter().map(at).collect::<Option<Vec<Counted>>>()?;
+    known.sort_by_key(|o| (o.at, o.run, o.number));
+    let sure = |pair: &[Counted]| pair[0].at < pair[1].at || pair[0].run == pair[1].run;
+    known.windows(2).all(sure).then_some(known)
 }
 
 /// The outcomes of an action in a run that has an error budget for it.
@@ -278,33 +313,38 @@ fn counted<'e>(run: &'e RunEvidence, action: &'e str) -> impl Iterator<Item = Co
     })
 }
 
-/// One run's outcomes in their order, and the alerts that follow from them.
+/// The alerts that follow from outcomes in their order. What counts reaches back nine to ten tenths of the
+/// window (C18.6). An outcome that finds the window empty lowers each alert.
 fn foretold(
     report: &mut Report,
     told: &[&RecordedAlert<'_>],
     outcomes: &[Counted],
     budget: &ErrorBudget,
 ) {
-    let (mut calls, mut failures) = (0, 0);
+    let tenth = budget.window().get().div_ceil(10);
     let (mut raised, mut expected) = (BTreeSet::new(), Vec::new());
-    for outcome in outcomes {
-        calls += 1;
-        failures += u64::from(outcome.failed);
-        raised.retain(|share| !is_lowered(budget, *share, failures, calls));
+    for (at, outcome) in outcomes.iter().enumerate() {
+        let part = |o: &Counted| o.at.as_nanos() / tenth;
+        let counted = |o: &&Counted| part(o) + 10 > part(outcome);
+        let left = outcomes[..at].iter().rev().take_while(counted).count();
+        let (calls, failures) = counts(&outcomes[at - left..=at]);
+        raised.retain(|share| calls > 1 && !is_lowered(budget, *share, failures, calls));
         if !outcome.failed || calls < u64::from(budget.min_calls().get()) {
             continue;
         }
         for share in budget.alerts() {
             if reaches(budget, *share, failures, calls) && raised.insert(*share) {
-                expected.push((Some(outcome.number), *share, failures, calls));
+                expected.push((outcome.run, Some(outcome.number), *share, failures, calls));
             }
         }
     }
     let of = |t: &&RecordedAlert<'_>| {
         let Alert { threshold, failures, calls, .. } = t.alert;
-        (t.raised_by, threshold, failures, calls)
+        (t.run.id, t.raised_by, threshold, failures, calls)
     };
-    let found: Vec<_> = told.iter().map(of).collect();
+    let mut found: Vec<_> = told.iter().map(of).collect();
+    found.sort_unstable();
+    expected.sort_unstable();
     report.met(ALERTS_TO_COME);
     let run = outcomes.first().map(|o| o.run);
     report.check(found == expected, run, ALERTS_OTHERWISE, || {

@@ -6,6 +6,7 @@ use retrial::time::Nanos;
 use retrial::workflow::{Step, Target};
 
 use super::attempt_records::AttemptRecords;
+use super::cancellation::{DEAF, NEWS};
 use super::history::{Entry, entries, tasks};
 use super::isolation::LEASE;
 use super::{Report, classes};
@@ -32,6 +33,8 @@ pub const NOT_REGISTERED_THERE: &str = "not_registered_there";
 pub const SILENT_TOO_LONG: &str = "silent_too_long";
 /// A heartbeat was called missed that had come.
 pub const HEARTBEAT_NOT_HEARD: &str = "heartbeat_not_heard";
+/// An attempt was not ended in time after it had missed a heartbeat.
+pub const MISSED_TOO_LATE: &str = "missed_too_late";
 /// An attempt ran past its timeout.
 pub const RAN_TOO_LONG: &str = "ran_too_long";
 
@@ -230,7 +233,15 @@ impl Task<'_> {
         let limit = self.step.heartbeat_timeout.or(of_action);
         // While a node is paused, its timers are paused as well.
         let stood = evidence.struck(&[FaultKind::Pause, FaultKind::SlowNode]);
+        // A process that dies leaves its connections open.
+        let deaf =
+            evidence.struck(&DEAF) || evidence.struck(&[FaultKind::Crash, FaultKind::Poison]);
         for entry in entries_of_task {
+            if let (Event::AttemptStarted { attempt, .. }, Some(limit), false) =
+                (entry.event, limit, deaf)
+            {
+                self.ended_in_time(report, evidence, entry, *attempt, limit);
+            }
             match entry.event {
                 Event::AttemptStarted { attempt, timeout: Some(limit), .. } if !stood => {
                     self.in_time(report, evidence, entry, *attempt, *limit);
@@ -262,6 +273,30 @@ impl Task<'_> {
                 }
                 _ => {}
             }
+        }
+    }
+
+    /// The call of an attempt ends soon after its heartbeat was due and did not come.
+    fn ended_in_time(
+        &self,
+        report: &mut Report,
+        evidence: &Evidence,
+        entry: &Entry<'_>,
+        attempt: u32,
+        limit: Nanos,
+    ) {
+        let records = self.ledger.function_records(self.run.id, self.task, attempt);
+        for arrival in self.ledger.arrivals(self.run.id, self.task, attempt) {
+            let Some(end) = arrival.ended_at else { continue };
+            let acts = |did: &FunctionEvent| *did != FunctionEvent::Returned;
+            let Some(last) = records.iter().rfind(|r| r.at <= end && acts(&r.did)) else {
+                continue;
+            };
+            let silent = end.since(last.at);
+            let most = at_most(evidence, limit).saturating_add(NEWS);
+            report.check(silent <= most, self.run.id, MISSED_TOO_LATE, || {
+                format!("no heartbeat for {silent}, {limit} allowed: {}", entry.show())
+            });
         }
     }
 

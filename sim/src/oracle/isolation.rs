@@ -11,7 +11,7 @@ use retrial::time::Nanos;
 use super::attempt_records::AttemptRecords;
 use super::graph::{Truth, ensured};
 use super::history::{Entry, TaskHistory, endpoint_of, input_of, tasks};
-use super::{ENSURES, Promise, Report, answers, classes, functions};
+use super::{ENSURES, Promise, Report, answers, classes, costs, functions};
 use crate::evidence::{Arrival, Evidence, ObservedEvent};
 use crate::fault::FaultKind;
 
@@ -50,6 +50,10 @@ pub fn judge(evidence: &Evidence) -> Report {
     for run in &evidence.runs {
         for task in tasks(run) {
             judge_task(&mut report, evidence, &ledger, &task);
+            // The answers of a user's service name what they will.
+            if is_http(&task) && !evidence.own.is_own {
+                costs::judge(&mut report, &ledger, &task);
+            }
         }
     }
     functions::judge(&mut report, evidence, &ledger);

@@ -16,8 +16,10 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     let leases = &evidence.leases;
     report.judged += leases.compared - leases.contradictions.len() as u64;
     for found in &leases.contradictions {
-        report.check(false, found.run, reason(found.slip), || {
-            format!("task {} at {}: {}", found.task, found.at, says(found.slip))
+        let run = found.place.map(|(run, _)| run);
+        report.check(false, run, reason(found.slip), || match found.place {
+            Some((_, task)) => format!("task {task} at {}: {}", found.at, says(found.slip)),
+            None => format!("at {}: {}", found.at, says(found.slip)),
         });
     }
     if !leases.lapsed.is_empty() {
@@ -43,6 +45,7 @@ pub fn reason(slip: Slip) -> &'static str {
         Slip::OutOfTurn => "out_of_turn",
         Slip::NotTheEarliest => "not_the_earliest",
         Slip::NotRenewed => "not_renewed",
+        Slip::ClaimGivenUp => "claim_given_up",
     }
 }
 
@@ -62,6 +65,7 @@ fn says(slip: Slip) -> &'static str {
         Slip::OutOfTurn => "a claim took two tasks of one run and none of this, which had one due",
         Slip::NotTheEarliest => "a claim passed over it for a task of its run that was due later",
         Slip::NotRenewed => "its lease was not renewed for long before its outcome was stored",
+        Slip::ClaimGivenUp => "a node that had no answer to a claim made another one",
     }
 }
 

@@ -12,6 +12,7 @@ pub mod bit_rot;
 pub mod branches;
 pub mod cancellation;
 pub mod classes;
+mod costs;
 mod could_meet;
 pub mod durability;
 pub mod error_budget;

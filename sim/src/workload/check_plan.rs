@@ -94,6 +94,7 @@ impl CheckPlan {
             path: host.clone(),
             scripts: vec![replies::trouble(&mut answers, &swarm)],
             then: Reply::SuccessTrue,
+            cost: None,
         }));
         scenario.own = Some(UserPart {
             check: self.name.clone(),

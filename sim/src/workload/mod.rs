@@ -125,6 +125,7 @@ pub fn draw(seed: u64) -> Scenario {
         .map(|step| replies::plan(&mut answers, &swarm, step))
         .chain(webhooks)
         .collect();
+    replies::costs(&mut Draw::new(seed, "costs"), &mut endpoints);
     if swarm.on(FaultKind::Poison) {
         replies::poison(&mut Draw::new(seed, "poisoned"), &mut endpoints);
     }

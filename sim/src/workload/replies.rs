@@ -12,6 +12,11 @@ pub(super) fn plan(draw: &mut Draw, swarm: &Swarm, step: &StepDraft) -> Endpoint
     let scripts = if step.items.is_some() { draw.pick([1, 2, 3]) } else { 1 };
     let may_hang = step.policy.limits_time() || swarm.attempt_timeout.is_some();
     let mut plan = plan_for(draw, swarm, step.path.clone(), scripts, may_hang);
+    if step.is_slow {
+        let slow =
+            Reply::Delay { ms: draw.between(1_200, 1_900), then: Box::new(good(draw, swarm)) };
+        plan.scripts.iter_mut().for_each(|script| script.insert(0, slow.clone()));
+    }
     // Once healed, each answer is what the step ensures.
     if step.words.contains_key("ensures") {
         plan.then = Reply::SuccessTrue;
@@ -34,7 +39,7 @@ pub(super) fn plan_for(
     may_hang: bool,
 ) -> EndpointPlan {
     let scripts = (0..scripts).map(|_| script(draw, swarm, may_hang)).collect();
-    EndpointPlan { path, scripts, then: good(draw, swarm) }
+    EndpointPlan { path, scripts, then: good(draw, swarm), cost: None }
 }
 
 fn script(draw: &mut Draw, swarm: &Swarm, may_hang: bool) -> Vec<Reply> {
@@ -60,6 +65,15 @@ fn spell(draw: &mut Draw, swarm: &Swarm) -> Vec<Reply> {
         on => on[draw.index(on.len())](draw, swarm),
     };
     vec![reply; draw.between(3, 6) as usize]
+}
+
+/// Has the answers of some endpoints name a cost.
+pub(super) fn costs(draw: &mut Draw, endpoints: &mut [EndpointPlan]) {
+    for plan in endpoints {
+        if draw.chance(25) {
+            plan.cost = Some(draw.pick([0, 1, 250_000, u64::MAX - 1]));
+        }
+    }
 }
 
 /// Has the first requests of some endpoints end the process that makes them.
@@ -162,7 +176,7 @@ fn good(draw: &mut Draw, swarm: &Swarm) -> Reply {
 }
 
 /// What upstreams leak secrets in; `§` is the secret.
-const LEAKS: [&str; 22] = [
+const LEAKS: [&str; 26] = [
     "upstream refused: Authorization: Bearer §",
     "could not reach https://admin:§@db.test/main",
     "login failed for password=§ on db.test",
@@ -185,6 +199,11 @@ const LEAKS: [&str; 22] = [
     "tok\u{200b}en: §",
     "-----BEGIN RSA PRIVATE KEY-----\n§\n-----END RSA PRIVATE KEY-----",
     "<password>§</password>",
+    // Only the second of two must not be forgotten.
+    "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\n§\n",
+    "token=0a1b2c3d4e5f is not token=§",
+    "https://bob:first@a.test/ moved to https://bob:§@b.test/",
+    "Authorization: Bearer 0a1b2c3d, then Authorization: Bearer §",
 ];
 
 /// A message that an upstream might leak a secret in.

@@ -20,6 +20,10 @@ pub(super) fn saga(sketch: &mut Sketch<'_>) {
     }
     if sketch.draw.chance(50) {
         sketch.step("d", &[]);
+        // At work when the others fail, and when all is rolled back.
+        if let Some(step) = sketch.draft.steps.last_mut() {
+            step.is_slow = true;
+        }
     }
     if sketch.draw.chance(30) {
         sketch.step("h", &[]);

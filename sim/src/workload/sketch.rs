@@ -42,6 +42,8 @@ pub(super) struct StepDraft {
     pub(super) more: Map<String, Value>,
     /// Whether its action is a registered function that asks its endpoint.
     pub(super) is_function: bool,
+    /// Whether its first attempts take more than a second.
+    pub(super) is_slow: bool,
     /// How its endpoint is asked, if it has one.
     pub(super) request: Request,
     /// An action's declaration besides its URL.
@@ -125,6 +127,7 @@ impl Sketch<'_> {
             words: Map::new(),
             more: Map::new(),
             is_function: false,
+            is_slow: false,
             request: Request::default(),
             action,
             policy,

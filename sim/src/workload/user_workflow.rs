@@ -159,6 +159,7 @@ impl UserPlan {
                     path: String::new(),
                     scripts: vec![s.replies.clone()],
                     then: s.then.clone(),
+                    cost: None,
                 },
                 None => replies::plan_for(&mut answers, &swarm, String::new(), 2, route.may_hang),
             }

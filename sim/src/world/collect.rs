@@ -72,7 +72,9 @@ pub(super) async fn collect(
     for node in &nodes.all {
         node.stop().await;
     }
-    let guarded = runs.iter().any(|run| is_guarded(&run.workflow));
+    let has_budget =
+        |run: &RunEvidence| run.workflow.actions().values().any(|a| a.guard.error_budget.is_some());
+    let guarded = runs.iter().any(|run| is_guarded(&run.workflow) || has_budget(run));
     let text = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     let mut outputs: Vec<Output> = lock(&observed.outputs)
         .iter()
@@ -227,6 +229,7 @@ fn arrival(entry: Entry) -> Arrival {
         retry_attempt: entry.retry_attempt,
         retry_timeout_ms: entry.retry_timeout_ms,
         body: entry.body,
+        cost: entry.cost,
         reply: entry.reply,
         answered_at,
         ended_at,

@@ -9,12 +9,12 @@ use retrial::store::DynStore;
 use retrial::time::Nanos;
 
 use super::action_network::{ActionNetwork, HTTP};
+use super::node_watch::NodeWatch;
 use super::order::OrderQueue;
 use super::plan;
 use super::program::{self, EngineSetup, Observations};
 use super::recording_store::{Lost, RecordingStore};
 use super::release::{NotOpened, Release, Releases, ThisRelease};
-use super::renewal_watch::RenewalWatch;
 use crate::clock::true_now;
 use crate::disk::SimDisk;
 use crate::endpoint::Endpoint;
@@ -137,7 +137,7 @@ impl Nodes {
                 let store =
                     open(release, runtime.clone(), disk, of.clone(), records, lost.clone()).await;
                 let store = RecordingStore::new(store, seen.clone(), lost, of);
-                let store = RenewalWatch::new(store, seen, incarnation.clone());
+                let store = NodeWatch::new(store, seen, incarnation.clone());
                 program::run(runtime, incarnation, DynStore::new(store), setup).await;
             }
         };
@@ -216,7 +216,7 @@ impl Nodes {
                 let connector = setup.net.connector(incarnation.clone());
                 let store = RemoteStore::new(runtime.clone(), connector, STORE, STORE_PORT);
                 let seen = setup.observed.seen.clone();
-                let store = RenewalWatch::new(store, seen, incarnation.clone());
+                let store = NodeWatch::new(store, seen, incarnation.clone());
                 program::run(runtime, incarnation, DynStore::new(store), setup).await;
             }
         };

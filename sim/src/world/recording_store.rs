@@ -101,6 +101,11 @@ impl Seen {
         lock(&self.0).leases.outlived((run, task), at, was_renewed);
     }
 
+    /// A node had the answer to a claim. Whether it has asked for the ones before it until they had theirs.
+    pub(super) fn claim_answered(&self, at: Timestamp, has_asked_on: bool) {
+        lock(&self.0).leases.claim_answered(at, has_asked_on);
+    }
+
     pub(super) fn leases(&self) -> LeaseEvidence {
         lock(&self.0).leases.evidence()
     }

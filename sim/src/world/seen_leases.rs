@@ -140,10 +140,15 @@ impl SeenLeases {
         self.slip(was_renewed, place, at, Slip::NotRenewed);
     }
 
-    fn slip(&mut self, holds: bool, (run, task): Place, at: Timestamp, slip: Slip) {
+    /// A node had the answer to a claim. Whether it has asked for the ones before it until they had theirs.
+    pub(super) fn claim_answered(&mut self, at: Timestamp, has_asked_on: bool) {
+        self.slip(has_asked_on, None, at, Slip::ClaimGivenUp);
+    }
+
+    fn slip(&mut self, holds: bool, place: impl Into<Option<Place>>, at: Timestamp, slip: Slip) {
         self.evidence.compared += 1;
         if !holds {
-            self.evidence.contradictions.push(Contradiction { run, task, at, slip });
+            self.evidence.contradictions.push(Contradiction { place: place.into(), at, slip });
         }
     }
 

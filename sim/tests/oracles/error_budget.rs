@@ -35,11 +35,11 @@ fn webhook() -> Webhook {
 }
 
 /// A step whose action may fail half the time; an alert for all of it is raised from two calls on.
-fn parts(told: bool) -> WorkflowParts {
+fn parts(told: bool, window: Nanos) -> WorkflowParts {
     let mut parts = workflow(vec![step("a", policy(9))]);
     let half = Share::from_millionths(500_000).unwrap();
-    let (hour, two) = (Nanos::from_secs(3_600), NonZeroU32::new(2).unwrap());
-    let error_budget = ErrorBudget::new(half, hour, two, [1_000_000]).ok();
+    let two = NonZeroU32::new(2).unwrap();
+    let error_budget = ErrorBudget::new(half, window, two, [1_000_000]).ok();
     let action = parts.actions.get_mut("do_a").unwrap();
     action.guard = GuardRules { error_budget, ..GuardRules::default() };
     action.webhook = told.then(webhook);
@@ -56,13 +56,24 @@ fn id() -> RunId {
 }
 
 /// Attempts of the one task: `b` fails, `B` fails and raises an alert, `w` succeeds and is the
-/// last.
+/// last. The window is an hour.
 fn lived(attempts: &str, told: bool) -> Script {
-    let mut script = Script::new(parts(told));
+    lived_in(Nanos::from_secs(3_600), attempts, told)
+}
+
+/// The same with another window, which is empty after a dot.
+fn lived_in(window: Nanos, attempts: &str, told: bool) -> Script {
+    let mut script = Script::new(parts(told, window));
     let it = task(0, 0);
     script.enter(0, 1);
-    let mut failures = 0;
-    for (attempt, c) in (1..).zip(attempts.chars()) {
+    let (mut attempt, mut failures) = (0, 0);
+    for c in attempts.chars() {
+        if c == '.' {
+            script.pass(window.as_millis());
+            failures = 0;
+            continue;
+        }
+        attempt += 1;
         if c == 'w' {
             script.start(it, attempt, Reply::SuccessTrue).succeed(it, attempt);
             script.step_succeeded(0).end(Outcome::Completed);
@@ -71,7 +82,7 @@ fn lived(attempts: &str, told: bool) -> Script {
         failures += 1;
         script.start(it, attempt, status(503));
         if c == 'B' {
-            let alert = alert(failures, attempt.into());
+            let alert = alert(failures, failures);
             let webhook = told.then(id);
             script.event(Event::ErrorBudgetBurnt { task: it, attempt, alert, webhook });
         }
@@ -130,6 +141,19 @@ fn c18_alerts_that_are_told_where_they_are_raised_pass() {
     assert_eq!((met("alert"), met("alerts foretold"), met("webhook")), (Some(1), Some(1), Some(1)));
     healthy(&judge(&lived("bBw", false).world));
     healthy(&judge(&lived("w", true).world));
+}
+
+#[test]
+fn c18_an_alert_is_raised_anew_after_its_window_was_empty() {
+    let window = Nanos::from_secs(10);
+    let judged = |attempts| judge(&lived_in(window, attempts, false).world);
+    healthy(&judged("bBb.bBw"));
+    found(&judged("bBb.bbw"), ALERTS_OTHERWISE);
+    found(&judged("bbb.bBw"), ALERTS_OTHERWISE);
+    // Where it is not known when they landed, nobody knows what was in the window.
+    let mut script = lived_in(window, "bBb.bbw", false);
+    script.world.answers.clear();
+    healthy(&judge(&script.world));
 }
 
 #[test]

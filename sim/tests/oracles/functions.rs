@@ -2,11 +2,12 @@ use retrial::failure::Failure;
 use retrial::run::{Cost, Event};
 use retrial::workflow::Target;
 use retrial_sim::fault::FaultKind;
-use retrial_sim::unstable::evidence::{FunctionEvent, FunctionRecord};
+use retrial_sim::unstable::evidence::{ArrivalEnd, FunctionEvent, FunctionRecord};
 use retrial_sim::unstable::oracle::classes::WRONG_CLASS;
 use retrial_sim::unstable::oracle::functions::{
-    CHECKED_AGAIN, COST_MISCOUNTED, HEARTBEAT_NOT_HEARD, NEVER_BEGAN, NO_HEARTBEAT_ASKED,
-    NOT_REGISTERED_THERE, PROGRESS_FROM_NOWHERE, PROGRESS_LOST, RAN_TOO_LONG, SILENT_TOO_LONG,
+    CHECKED_AGAIN, COST_MISCOUNTED, HEARTBEAT_NOT_HEARD, MISSED_TOO_LATE, NEVER_BEGAN,
+    NO_HEARTBEAT_ASKED, NOT_REGISTERED_THERE, PROGRESS_FROM_NOWHERE, PROGRESS_LOST, RAN_TOO_LONG,
+    SILENT_TOO_LONG,
 };
 use retrial_sim::unstable::oracle::isolation::judge;
 use retrial_sim::unstable::scenario::Reply;
@@ -170,6 +171,31 @@ fn x1_a_heartbeat_that_is_not_heard_is_found() {
     healthy(&missed(&[500, 1_000], false));
     found(&missed(&[500, 1_500], false), HEARTBEAT_NOT_HEARD);
     healthy(&missed(&[500, 1_500], true));
+}
+
+#[test]
+fn x1_an_attempt_that_goes_on_after_it_missed_a_heartbeat_is_found() {
+    let gone = |after: u64, struck: Option<FaultKind>| {
+        let mut script = function();
+        script.start(task(0, 0), 1, Reply::Hang);
+        did(&mut script, 1, &[FunctionEvent::Began(None)]);
+        script.now = 500;
+        did(&mut script, 1, &[FunctionEvent::Beat(1)]);
+        let call = script.world.ledger.last_mut().unwrap();
+        (call.end, call.ended_at) = (ArrivalEnd::CallerGone, Some(at(500 + after)));
+        script.now = 9_000;
+        script.retry(task(0, 0), 1, &Failure::lease_lost());
+        if let Some(kind) = struck {
+            script.strike(kind);
+        }
+        judge(&script.world)
+    };
+    healthy(&gone(300, None));
+    healthy(&gone(1_700, None));
+    found(&gone(1_900, None), MISSED_TOO_LATE);
+    for deaf in [FaultKind::Partition, FaultKind::Pause, FaultKind::Crash] {
+        healthy(&gone(1_900, Some(deaf)));
+    }
 }
 
 #[test]

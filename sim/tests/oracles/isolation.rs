@@ -1,8 +1,9 @@
 use bytes::Bytes;
 use retrial::failure::{Class, Failure, NetworkFault};
-use retrial::run::Event;
+use retrial::run::{Cost, Event, Recorded};
 use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::oracle::classes::{WRONG_CLASS, WRONG_LINEAGE};
+use retrial_sim::unstable::oracle::functions::COST_MISCOUNTED;
 use retrial_sim::unstable::oracle::isolation::{
     BODY_CHANGED, FAILURE_FROM_NOWHERE, FAILURE_NOT_ITS_OWN, OUTCOME_BEFORE_ANSWER,
     RECEIPT_MISMATCH, SUCCESS_NOT_ITS_OWN, WRONG_ENDPOINT, WRONG_TIMEOUT_HEADER, judge,
@@ -51,6 +52,28 @@ fn an_outcome_that_was_told_before_its_own_answer_is_found() {
         script.world.clock.slack = ms(1);
         healthy(&judge(&script.world));
     }
+}
+
+#[test]
+fn h17_a_cost_that_no_answer_named_is_found() {
+    let cost = |named: u64, told: &[(u32, u64)]| {
+        let mut script = recovered();
+        for arrival in &mut script.world.ledger {
+            arrival.cost = Some(named);
+        }
+        let events = &mut script.run_mut().events;
+        for (attempt, cost) in told {
+            let (task, attempt, cost) = (task(0, 0), *attempt, Cost::from_millionths(*cost));
+            let event = Event::CostReported { task, attempt, cost };
+            events.push(Recorded { at: events[0].at, event });
+        }
+        judge(&script.world)
+    };
+    healthy(&cost(0, &[]));
+    healthy(&cost(7, &[(1, 7), (2, 7), (3, 7)]));
+    found(&cost(7, &[(2, 7), (3, 7)]), COST_MISCOUNTED);
+    found(&cost(7, &[(1, 7), (2, 14), (3, 7)]), COST_MISCOUNTED);
+    found(&cost(0, &[(1, 7)]), COST_MISCOUNTED);
 }
 
 #[test]

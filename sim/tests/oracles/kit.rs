@@ -223,6 +223,7 @@ impl Script {
             retry_attempt: Some(attempt - 1),
             retry_timeout_ms: timeout.map(Nanos::as_millis),
             body: Bytes::from_static(b"{}"),
+            cost: None,
             reply,
             answered_at: (!hangs).then(|| at(self.now)),
             ended_at: Some(at(self.now)),
@@ -232,8 +233,8 @@ impl Script {
     }
 
     fn failed(&mut self, task: TaskId, attempt: u32, failure: &Failure, will_retry: bool) {
-        let failure = failure.clone();
-        self.event(Event::AttemptFailed { task, attempt, failure, will_retry, took: Nanos::ZERO });
+        let (failure, took) = (failure.clone(), Nanos::ZERO);
+        self.event(Event::AttemptFailed { task, attempt, failure, will_retry, took });
     }
 
     /// The attempt fails and is retried after a backoff that doubles from 100 ms, then waited for.
@@ -272,14 +273,8 @@ impl Script {
         reason: GiveUp,
     ) -> &mut Self {
         self.failed(task, attempt, failure, false);
-        let error = self.context(task, attempt, failure);
-        self.event(Event::TaskFailed {
-            task,
-            attempts: attempt,
-            reason,
-            error,
-            spent: TaskTime::default(),
-        })
+        let (error, spent) = (self.context(task, attempt, failure), TaskTime::default());
+        self.event(Event::TaskFailed { task, attempts: attempt, reason, error, spent })
     }
 
     pub(crate) fn succeed(&mut self, task: TaskId, attempt: u32) -> &mut Self {
@@ -381,6 +376,7 @@ pub(crate) fn fanned() -> Script {
 }
 
 /// The report has judged something and found nothing.
+#[track_caller]
 pub(crate) fn healthy(report: &Report) {
     assert!(report.judged > 0, "{} judged nothing", report.oracle);
     let found: Vec<_> = report.findings.iter().map(ToString::to_string).collect();
@@ -388,6 +384,7 @@ pub(crate) fn healthy(report: &Report) {
 }
 
 /// Every finding is for `reason`, and there is one.
+#[track_caller]
 pub(crate) fn found(report: &Report, reason: &str) {
     let reasons: Vec<_> = report.findings.iter().map(|f| f.reason).collect();
     assert!(reasons.contains(&reason), "expected {reason}, found {:#?}", report.findings);

@@ -124,8 +124,8 @@ fn what_the_store_contradicts_is_found() {
     for slip in [Slip::LandedUnheld, Slip::LapseUntold, Slip::AnotherAnswer] {
         let mut script = recovered();
         script.world.leases.compared = 1;
-        let (run, task, at) = (script.run().id, task(0, 0), store(5));
-        script.world.leases.contradictions.push(Contradiction { run, task, at, slip });
+        let (place, at) = (Some((script.run().id, task(0, 0))), store(5));
+        script.world.leases.contradictions.push(Contradiction { place, at, slip });
         found(&judge(&script.world), leases::reason(slip));
     }
 }

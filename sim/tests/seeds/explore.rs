@@ -184,19 +184,39 @@ fn a_corpus_is_written_and_shows_as_much_again() {
     assert_eq!(names(files(&other)), names(kept));
 }
 
+/// Fails: what every output shows is called a secret.
+fn telling() -> Scenario {
+    Scenario { secrets: vec!["attempt_started".to_owned()], ..workload::draw(1) }
+}
+
+fn write(folder: &Path, name: &str, scenario: &Scenario) -> PathBuf {
+    let file = folder.join(name);
+    fs::write(&file, serde_json::to_string(scenario).unwrap()).unwrap();
+    file
+}
+
+#[test]
+fn looking_ends_with_the_first_failure_if_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (corpus, capsules) = (folder.path().join("corpus"), folder.path().join("capsules"));
+    fs::create_dir(&corpus).unwrap();
+    write(&corpus, "a.json", &workload::draw(1));
+    write(&corpus, "b.json", &telling());
+    let into = capsules.to_str().unwrap();
+    let ran = explore(&corpus, &["--worlds", "9", "--until-failure", "--capsules", into]);
+    let printed = String::from_utf8(ran.stdout).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{printed}");
+    assert_eq!((number(&printed, "worlds"), number(&printed, "first to fail")), (2, 2));
+    assert!(!capsules.exists());
+}
+
 #[test]
 fn what_fails_is_packed_up_and_stays_in_the_corpus() {
     let folder = tempfile::tempdir().unwrap();
     let (corpus, capsules) = (folder.path().join("corpus"), folder.path().join("capsules"));
     fs::create_dir(&corpus).unwrap();
-    let write = |name: &str, scenario: &Scenario| {
-        let file = corpus.join(name);
-        fs::write(&file, serde_json::to_string(scenario).unwrap()).unwrap();
-        file
-    };
-    // What every output shows is called a secret.
-    let secrets = vec!["attempt_started".to_owned()];
-    let failing = write("a.json", &Scenario { secrets, ..workload::draw(1) });
+    let write = |name, scenario: &Scenario| write(&corpus, name, scenario);
+    let failing = write("a.json", &telling());
     let held = write("b.json", &workload::draw(1));
     let same = write("c.json", &workload::draw(1));
     let into = capsules.to_str().unwrap();

@@ -49,6 +49,7 @@ fn scenario() -> Scenario {
             path: "/charge".to_owned(),
             scripts: vec![vec![busy]],
             then: Reply::Echo,
+            cost: None,
         }],
         submissions: vec![Submission { at: at(500), node: 0, workflow: 0, input, key: None }],
         cancels: vec![],

@@ -136,6 +136,22 @@ fn w1_programs_become_workflows() {
     "#);
 }
 
+#[test]
+fn w1_a_name_that_is_given_again_means_the_later_result() {
+    let program = "x = @a()\n@b(v=x)\nx = @c(v=x)\n@d(v=x)\n";
+    let document =
+        parse_ir_program("f.ir", program, &Declarations::default(), &Environment::default());
+    let workflow = document.unwrap().workflow;
+    let after = |at: usize| workflow.steps()[at].after.iter().map(|step| step.0).collect();
+    let after: Vec<Vec<u16>> = (1..4).map(after).collect();
+    assert_eq!(after, [[0], [0], [2]]);
+    let id = &workflow.steps()[2].id;
+    assert_eq!(
+        workflow.steps()[3].args.raw().to_string(),
+        format!(r#"{{"v":"${{steps.{id}.result}}"}}"#)
+    );
+}
+
 /// Decision 1 for the language, H7 for what stands above it.
 #[test]
 fn decision_1_a_call_without_brackets_is_not_retried_unless_a_default_says_so() {

@@ -191,7 +191,7 @@ fn held(guard: &GuardRules) -> Nanos {
 
 /// The reply of the healed endpoint to an action.
 fn healed(at: &Endpoint, plan: &EndpointPlan) -> Reply {
-    let reply = Route { scripts: Vec::new(), then: plan.then.clone() }.healed();
+    let reply = Route { then: plan.then.clone(), ..Route::default() }.healed();
     let method = Method::from_bytes(at.method.as_bytes()).ok();
     method.and_then(|method| as_received(&method, &reply)).unwrap_or(reply)
 }

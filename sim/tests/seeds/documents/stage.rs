@@ -39,6 +39,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         path: format!("/{name}"),
         scripts: vec![replies.to_vec()],
         then: Reply::SuccessTrue,
+        cost: None,
     };
     let at = |secs| Mono::from_nanos(Nanos::from_secs(secs).get());
     let submission =

@@ -63,6 +63,7 @@ pub(crate) fn scenario() -> Scenario {
             path: "/charge".to_owned(),
             scripts: vec![vec![busy(HOSTILE), busy(SECRET)]],
             then: Reply::Echo,
+            cost: None,
         }],
         submissions: vec![Submission {
             at: at(500),

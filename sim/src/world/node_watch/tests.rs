@@ -1,12 +1,12 @@
 //! A node that renews what it holds is not noticed, whatever keeps it from doing so; one that forgets
-//! a lease is.
+//! a lease is, and one that gives up a claim that had no answer.
 
 use std::time::Duration;
 
 use madsim::time::sleep;
 use retrial::run::{TaskId, Version};
-use retrial::store::{CommitId, Renewal, Renewed, RunPhase};
-use retrial::workflow::StepIx;
+use retrial::store::{Claimed, CommitId, Renewal, Renewed, RunPhase};
+use retrial::workflow::{Able, StepIx};
 
 use super::*;
 use crate::evidence::Slip;
@@ -14,8 +14,9 @@ use crate::evidence::Slip;
 const TASK: TaskId = TaskId { step: StepIx(0), item: 0 };
 const LEASE: Nanos = Nanos::from_secs(30);
 
-/// Everything that it is asked lands, at once, and renewals take this long.
-struct Yes(Duration);
+/// Everything that it is asked lands, at once. Renewals take this long, and claims first end like
+/// these, the last one first.
+struct Yes(Duration, Mutex<Vec<StoreError>>);
 
 impl Store for Yes {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
@@ -25,6 +26,15 @@ impl Store for Yes {
                 sleep(self.0).await;
                 Answer::Renew(Renewed { at, answers: vec![Renewal::Held; held.len()] })
             }
+            Request::Claim(_) => match lock(&self.1).pop() {
+                Some(error) => return Err(error),
+                None => Answer::Claim(Claimed {
+                    at,
+                    tasks: Vec::new(),
+                    next_due: None,
+                    unable: Vec::new(),
+                }),
+            },
             _ => Answer::Commit(Committed::Applied { version: Version::START, at }),
         })
     }
@@ -35,7 +45,7 @@ impl Store for Yes {
 }
 
 struct Node {
-    watch: RenewalWatch<Yes>,
+    watch: NodeWatch<Yes>,
     seen: Seen,
 }
 
@@ -50,8 +60,8 @@ fn token(n: u64) -> Token {
 impl Node {
     fn new(renewals_take: u64) -> Self {
         let (seen, of) = (Seen::default(), Incarnation::new("node", 0));
-        let store = Yes(Duration::from_secs(renewals_take));
-        Self { watch: RenewalWatch::new(store, seen.clone(), of), seen }
+        let store = Yes(Duration::from_secs(renewals_take), Mutex::default());
+        Self { watch: NodeWatch::new(store, seen.clone(), of), seen }
     }
 
     async fn commit(&self, n: u64, fences: Vec<Fence>, queue: Vec<QueueChange>) {
@@ -100,6 +110,41 @@ impl Node {
         assert!(said.compared > 0);
         said.contradictions.iter().filter(|found| found.slip == Slip::NotRenewed).count()
     }
+}
+
+/// Claims by these numbers, of which the first end like these, and one is answered at last. Whether the
+/// node gave one up.
+fn gives_up(ends: &[StoreError], numbers: &[u64]) -> bool {
+    let mut given_up = false;
+    in_a_world(0, async |node| {
+        *lock(&node.watch.store.1) = ends.iter().rev().cloned().collect();
+        for counter in numbers {
+            let claim = Claim {
+                id: ClaimId { writer: 1, counter: *counter },
+                limit: 1,
+                lasts: LEASE,
+                chance: 0,
+                able: Arc::new(Able::Anything),
+                full: [].into(),
+            };
+            let _ = node.watch.ask(Request::Claim(claim)).await;
+        }
+        let said = node.seen.leases();
+        assert!(said.compared > 0);
+        given_up = said.contradictions.iter().any(|found| found.slip == Slip::ClaimGivenUp);
+    });
+    given_up
+}
+
+#[test]
+fn a_claim_that_may_have_been_carried_out_is_asked_for_until_it_is_answered() {
+    let unknown = || StoreError::Unknown(String::new());
+    let not_done = || StoreError::NotDone(String::new());
+    assert!(!gives_up(&[], &[1, 2]));
+    assert!(!gives_up(&[unknown(), not_done()], &[1, 1, 1, 2]));
+    assert!(!gives_up(&[not_done()], &[1, 2]));
+    assert!(gives_up(&[unknown()], &[1, 2]));
+    assert!(gives_up(&[unknown(), not_done()], &[1, 1, 2]));
 }
 
 async fn secs(n: u64) {

@@ -1,15 +1,20 @@
-//! The store as one node asks it, with an eye on whether the node renews the leases that it holds.
+//! The store as one node asks it, with an eye on whether the node does what only it can do: renew the
+//! leases that it holds, and ask again for a claim that had no answer.
 //!
 //! A node renews all of them each third of a lease, until the outcome of the attempt is stored or
 //! refused. A lease that nobody renewed for two thirds of its length, while its node could
 //! have, and that its node then still took for its own, was left out.
+//!
+//! What a claim has reserved is known from its answer alone. A node that does not know whether a claim was
+//! carried out, and makes another one, leaves what was reserved to nobody until the reservations end.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use retrial::run::{RunId, Token};
 use retrial::store::{
-    Answer, Commit, Committed, Fence, Holding, QueueChange, Request, Store, StoreError,
+    Answer, Claim, ClaimId, Commit, Committed, Fence, Holding, QueueChange, Request, Store,
+    StoreError,
 };
 use retrial::time::{Mono, Nanos, Timestamp};
 
@@ -82,16 +87,33 @@ impl Drop for Renewing {
 
 /// The store.
 #[derive(Debug)]
-pub(super) struct RenewalWatch<S> {
+pub(super) struct NodeWatch<S> {
     store: S,
     seen: Seen,
     incarnation: Incarnation,
     held: Arc<Mutex<HeldLeases>>,
+    /// The last claim, if nobody knows whether the store has carried it out.
+    in_doubt: Mutex<Option<ClaimId>>,
 }
 
-impl<S: Store> RenewalWatch<S> {
+impl<S: Store> NodeWatch<S> {
     pub(super) fn new(store: S, seen: Seen, incarnation: Incarnation) -> Self {
-        Self { store, seen, incarnation, held: Arc::default() }
+        Self { store, seen, incarnation, held: Arc::default(), in_doubt: Mutex::default() }
+    }
+
+    async fn claim(&self, claim: Claim) -> Result<Answer, StoreError> {
+        let id = claim.id;
+        let answer = self.store.ask(Request::Claim(claim)).await;
+        let mut in_doubt = lock(&self.in_doubt);
+        match &answer {
+            Ok(Answer::Claim(claimed)) => {
+                let was_given_up = in_doubt.take().is_some_and(|before| before != id);
+                self.seen.claim_answered(claimed.at, !was_given_up);
+            }
+            Err(StoreError::Unknown(_)) => *in_doubt = Some(id),
+            _ => {}
+        }
+        answer
     }
 
     async fn renew(&self, asked: Vec<Holding>) -> Result<Answer, StoreError> {
@@ -162,9 +184,10 @@ impl<S: Store> RenewalWatch<S> {
     }
 }
 
-impl<S: Store> Store for RenewalWatch<S> {
+impl<S: Store> Store for NodeWatch<S> {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
         match request {
+            Request::Claim(claim) => self.claim(claim).await,
             Request::Commit(commit) => self.commit(commit).await,
             Request::Renew(asked) => self.renew(asked).await,
             other => self.store.ask(other).await,
