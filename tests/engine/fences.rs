@@ -110,6 +110,28 @@ async fn decision_12_a_refused_token_takes_no_outcome_along() {
     assert_eq!(lost(&store, run).await, 0);
 }
 
+// Decision 12: an attempt that lost its lease, and ends while the next one works, takes nothing of
+// that one along: its lease is renewed.
+#[tokio::test(start_paused = true)]
+async fn decision_12_an_attempt_that_lost_its_lease_leaves_the_next_one_alone() {
+    let acts = Acts::new(|call: Call| async move {
+        pass(20_000).await;
+        Ok(json!(call.attempt))
+    });
+    let (store, lease) = (Watched::new(), Nanos::from_secs(3));
+    let begun = Instant::now();
+    // The first renewals arrive when the lease has ended and the second attempt works.
+    let late = move |request: &Request| {
+        let until = Duration::from_secs(5).saturating_sub(begun.elapsed());
+        let there = if matches!(request, Request::Renew(_)) { until } else { Duration::ZERO };
+        Way { there, ..Way::default() }
+    };
+    let engine = node(&store, late, &acts, Config { lease, ..Config::default() }).await;
+    let run = submit(&engine, workflow(vec![step("a", patient(9), &[], json!({}))])).await;
+    assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
+    assert_eq!((lost(&store, run).await, acts.calls().len()), (1, 2));
+}
+
 // R6, R7: a lease that was renewed between another node's look and its commit is not ended.
 #[tokio::test(start_paused = true)]
 async fn r6_a_lease_that_is_renewed_late_holds() {

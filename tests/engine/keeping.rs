@@ -83,6 +83,29 @@ async fn x9_ended_runs_are_pruned_by_age_and_by_setting() {
     drop(engine);
 }
 
+/// Runs are looked at in pages of 256: one that stays keeps no other.
+#[tokio::test(start_paused = true)]
+async fn x9_a_run_that_stays_keeps_none_of_the_others() {
+    let acts = Acts::new(|call: Call| async move {
+        if call.step == "waits" {
+            std::future::pending::<()>().await;
+        }
+        Ok(json!(call.attempt))
+    });
+    let engine = alone(&acts, Config::default()).await;
+    let stays = submit(&engine, workflow(vec![step("waits", patient(1), &[], json!({}))])).await;
+    let mut ended = Vec::new();
+    for _ in 0..600 {
+        let run = submit(&engine, workflow(vec![step("a", patient(1), &[], json!({}))])).await;
+        soon(engine.outcome(run)).await.unwrap();
+        ended.push(run);
+    }
+    let gone = engine.prune(Retention::older_than(Nanos::ZERO)).await.unwrap();
+    assert_eq!(gone.len(), ended.len());
+    assert!(gone.iter().all(|run| ended.contains(run)));
+    assert!(engine.state(stays).await.is_ok());
+}
+
 #[tokio::test(start_paused = true)]
 async fn x9_a_letter_that_waits_keeps_its_run() {
     let acts = failing();

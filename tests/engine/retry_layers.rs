@@ -118,9 +118,9 @@ async fn x10_the_requests_of_a_layer_share_its_budget() {
 
 #[tokio::test(start_paused = true)]
 async fn decision_8_a_layer_waits_for_no_token_that_comes_after_the_total_timeout() {
-    let refill = Refill { ratio: Share::ZERO, first_success: 0, refund: false };
-    let none = Budget { initial: 0, refill, ..Budget::of_first_attempts(Share::ZERO) };
-    let waiting = Budget { on_denied: Denied::Wait, ..none };
+    let share = Share::from_millionths(1).unwrap();
+    let waiting =
+        Budget { initial: 0, on_denied: Denied::Wait, ..Budget::of_first_attempts(share) };
     let layer = |total| {
         let quick = Backoff::exponential(Nanos::from_millis(10));
         let timed = policy(|p| p.backoff(quick).budget(waiting).total_timeout(total));

@@ -1,6 +1,7 @@
 //! Rollback and compensation (C18) through the whole engine.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use retrial::action::Call;
 use retrial::engine::Config;
@@ -82,6 +83,45 @@ async fn c18_a_run_is_rolled_back_on_demand_and_its_attempt_called_off() {
     assert_eq!(engine.state(run).await.unwrap().version(), ended.state.version());
     let unknown = RunId::from_random(1, 1);
     assert!(engine.rollback(unknown, "nobody").await.is_err());
+}
+
+/// What works when a rollback begins is called off at once, though compensations take their time.
+#[tokio::test(start_paused = true)]
+async fn c18_no_attempt_works_on_beside_the_compensations() {
+    struct Works(Arc<AtomicBool>);
+    impl Drop for Works {
+        fn drop(&mut self) {
+            self.0.store(false, Ordering::SeqCst);
+        }
+    }
+    let works = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&works);
+    let acts = Acts::new(move |call: Call| {
+        let works = Arc::clone(&seen);
+        async move {
+            match call.step.as_str() {
+                "ship" => {
+                    works.store(true, Ordering::SeqCst);
+                    let _works = Works(works);
+                    std::future::pending().await
+                }
+                "refund" => {
+                    pass(5_000).await;
+                    Ok(call.args)
+                }
+                _ => Ok(json!({ "charge": 7 })),
+            }
+        }
+    });
+    let engine = alone(&acts, Config::default()).await;
+    let run = submit(&engine, saga(Rollback::Never)).await;
+    called(&acts, 2).await;
+    assert!(works.load(Ordering::SeqCst));
+    engine.rollback(run, "wrong address").await.unwrap();
+    pass(100).await;
+    assert!(!works.load(Ordering::SeqCst), "the attempt works on");
+    let ended = soon(engine.outcome(run)).await.unwrap();
+    assert_eq!(ended.state.rollback().unwrap().complete, Some(true));
 }
 
 #[tokio::test(start_paused = true)]

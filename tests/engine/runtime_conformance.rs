@@ -2,11 +2,25 @@
 //! everybody waits; and the suite finds runtimes out that break the seam's words.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
+use std::collections::BTreeSet;
 use std::future::Future;
 
 use retrial::runtime::conformance::{Case, Harness, cases};
 use retrial::runtime::{Runtime, Task, TokioRuntime, WorkLost};
 use retrial::time::{Mono, Nanos, Timestamp};
+
+/// Numbers that several threads draw at once are all different.
+#[tokio::test]
+async fn no_number_is_drawn_twice() {
+    let runtime = TokioRuntime::current();
+    let drawn = std::thread::scope(|scope| {
+        let draw = || (0..200_000).map(|_| runtime.random()).collect::<Vec<u64>>();
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(draw)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<u64>>()
+    });
+    let different: BTreeSet<&u64> = drawn.iter().collect();
+    assert_eq!(different.len(), drawn.len());
+}
 
 struct OnTokio;
 

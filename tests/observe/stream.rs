@@ -1,6 +1,11 @@
 //! Notices as an async stream: in order, bounded, honest about what was dropped.
 
+use std::future::Future as _;
 use std::num::NonZeroUsize;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Wake};
 
 use retrial::observe::{Feed, Lagged, Notices, Observer, feed, json};
 use retrial::run::Event;
@@ -49,6 +54,27 @@ async fn h16_a_reader_waits_for_what_is_told_later() {
     };
     let ((), read) = tokio::join!(engine, rest(notices));
     assert_eq!(read, [Ok(0); 5]);
+}
+
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// A reader that moves to another task is woken there.
+#[test]
+fn h16_who_waited_last_is_woken() {
+    let (feed, mut notices) = of(5);
+    let [first, last] = [(); 2].map(|()| Arc::new(Woken(AtomicBool::new(false))));
+    for reader in [&first, &last] {
+        let waker = Arc::clone(reader).into();
+        assert!(pin!(notices.next()).poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    told(&feed, &failing(task(FETCH), Some(3), &[]));
+    assert!(last.0.load(Ordering::SeqCst));
 }
 
 #[tokio::test]

@@ -14,13 +14,14 @@ pub(super) fn saga(sketch: &mut Sketch<'_>) {
         sketch.fan();
     }
     sketch.step("c", &["b"]);
-    if sketch.draw.chance(40) {
+    if sketch.draw.chance(55) {
         // It never holds, so the steps before it are undone.
         sketch.word("requires", json!({"type": "exists", "field": "state.input.none"}));
     }
-    if sketch.draw.chance(50) {
-        sketch.step("d", &[]);
-        // At work when the others fail, and when all is rolled back.
+    if sketch.draw.chance(70) {
+        let beside_the_last = sketch.draw.chance(75);
+        sketch.step("d", if beside_the_last { &["b"] } else { &[] });
+        // At work when the last one fails, and when all is rolled back.
         if let Some(step) = sketch.draft.steps.last_mut() {
             step.is_slow = true;
         }

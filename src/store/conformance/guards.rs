@@ -268,7 +268,8 @@ pub(super) async fn a_place_is_free_again_when_a_run_at_rest_has_lost_its_lease(
     b.add(1, vec![due(0, Nanos::ZERO)]).await?;
     let claimed = b.claim(9).await?.tasks;
     let mut start = starting(&mut b, 2, &rules, &claimed);
-    start.queue = vec![lease(0, claimed[0].token, SOON, None)];
+    // The attempt may take longer than its lease lasts, which a run at rest does not renew for it.
+    start.queue = vec![lease(0, claimed[0].token, SOON, Some(LONG))];
     b.land(&start).await?;
     let mut rest = b.next_commit(1, 3);
     rest.phase = RunPhase::Deactivated;

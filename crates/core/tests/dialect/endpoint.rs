@@ -93,6 +93,15 @@ fn x19_what_has_no_form_is_an_error_that_names_the_argument() {
     // `..` in a query leads nowhere.
     let got = sent("http = 'GET http://h/?up=${args.up}'", &json!({"up": ".."}));
     assert_eq!(got, Ok(("http://h/?up=..".into(), None)));
+    // Nor does a second argument, and either may be empty.
+    let two = "http = 'GET http://h/?a=${args.a}&b=${args.b}'";
+    for (args, query) in
+        [(json!({"a": "", "b": "x"}), "a=&b=x"), (json!({"a": "x", "b": ""}), "a=x&b=")]
+    {
+        assert_eq!(sent(two, &args), Ok((format!("http://h/?{query}"), None)));
+    }
+    let got = sent(two, &json!({"a": 1, "b": ".."}));
+    assert_eq!(got, Ok(("http://h/?a=1&b=..".into(), None)));
 }
 
 /// The first mistake in each of these actions.

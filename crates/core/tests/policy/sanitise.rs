@@ -202,6 +202,12 @@ fn c14_the_rest_of_the_text_stays_readable() {
     check("{'Authorization': 'Bearer x', 'a': 1}", "{'Authorization': '***', 'a': 1}");
     check("a\n-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb");
     check("-----BEGIN PRIVATE KEY-----\nMII", "***");
+    let certificate = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
+    let key = "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----\n";
+    check(
+        &[certificate, key, certificate, key].concat(),
+        &[certificate, "***\n"].concat().repeat(2),
+    );
     check("Cookie: a=b; c=d\nHost: h", "Cookie: ***\nHost: h");
     check(
         r#"{\"h\": \"Authorization: Bearer hunter2\", \"accept\": \"json\"}"#,
