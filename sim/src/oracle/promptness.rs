@@ -22,6 +22,8 @@ pub const ORPHANED: &str = "orphaned";
 const AT_MOST: Nanos = Nanos::from_millis(150);
 /// How long it may take a process to open its store and to read which attempts are left.
 const AT_ONCE: Nanos = Nanos::from_millis(60);
+/// The same where faults keep the process or its disk from it: none of them lasts for so long.
+const IN_THE_END: Nanos = Nanos::from_secs(15);
 /// How many attempts of one action a node makes at once, unless told otherwise.
 const PLACES: usize = 48;
 /// How often a node looks for what others made due and did not tell it.
@@ -49,8 +51,17 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, task: &TaskHistory
 }
 
 /// Judges what became of the attempts that a process left behind.
-pub(super) fn orphans(report: &mut Report, evidence: &Evidence, task: &TaskHistory<'_>) {
+pub(super) fn orphans(
+    report: &mut Report,
+    evidence: &Evidence,
+    task: &TaskHistory<'_>,
+    is_quick: bool,
+) {
+    if evidence.rot || evidence.own.is_own {
+        return;
+    }
     let run = task.run;
+    let most = if is_quick { AT_ONCE } else { IN_THE_END };
     let alone = evidence.lifespans.iter().all(|l| l.node != STORE);
     if !alone || json_lines::engines(evidence) > 1 || !is_left_to_itself(run) {
         return;
@@ -73,7 +84,7 @@ pub(super) fn orphans(report: &mut Report, evidence: &Evidence, task: &TaskHisto
                 let born = born.map(|l| l.born).filter(|at| (started..=ended).contains(at));
                 let Some(born) = born.max() else { continue };
                 let late = ended.since(born);
-                report.check(late <= AT_ONCE, run.id, ORPHANED, || {
+                report.check(late <= most, run.id, ORPHANED, || {
                     format!("ended {late} after the next process began: {}", entry.show())
                 });
             }
@@ -84,7 +95,7 @@ pub(super) fn orphans(report: &mut Report, evidence: &Evidence, task: &TaskHisto
 
 /// Whether nothing struck that makes a node or its disk slow.
 pub(super) fn is_quick(evidence: &Evidence) -> bool {
-    !evidence.struck(&SLOW) && !evidence.rot && !evidence.own.is_own
+    !evidence.struck(&SLOW)
 }
 
 /// The faults that do.

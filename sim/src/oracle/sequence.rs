@@ -63,9 +63,7 @@ pub fn judge(evidence: &Evidence) -> Report {
             if is_at_ease {
                 promptness::judge(&mut report, evidence, &task);
             }
-            if is_quick {
-                promptness::orphans(&mut report, evidence, &task);
-            }
+            promptness::orphans(&mut report, evidence, &task, is_quick);
             task_time::judge(&mut report, &task);
         }
     }
