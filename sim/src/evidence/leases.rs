@@ -92,6 +92,8 @@ pub struct LapsedLease {
     pub token: Token,
     /// What passed first.
     pub lapse: Lapse,
+    /// What had when the store was asked which leases had passed, before it was renewed once more.
+    pub told: Option<Lapse>,
 }
 
 /// A shutdown in good order that ended before the time for it was over: so everything had ended.

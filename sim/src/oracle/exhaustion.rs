@@ -35,6 +35,8 @@ pub const WRONG_RETRIES_LEFT: &str = "wrong_retries_left";
 pub const EVENT_AFTER_RUN_END: &str = "event_after_run_end";
 /// An attempt was started while its run was deactivated.
 pub const STARTED_AT_REST: &str = "started_at_rest";
+/// An attempt was called lost while its run was left alone.
+pub const ENDED_AT_REST: &str = "ended_at_rest";
 /// The record of the failure is not the last failure's.
 pub const WRONG_ERROR: &str = "wrong_error";
 
@@ -293,7 +295,7 @@ fn last(report: &mut Report, run: &RunEvidence) {
     }
 }
 
-/// Whether nothing starts while the run is left alone.
+/// Whether nothing starts, and no lease is ended, while the run is left alone.
 fn rest(report: &mut Report, run: &RunEvidence) {
     let mut at_rest = false;
     for entry in entries(run) {
@@ -302,6 +304,10 @@ fn rest(report: &mut Report, run: &RunEvidence) {
             Event::RunActivated => at_rest = false,
             Event::AttemptStarted { .. } => {
                 report.check(!at_rest, run.id, STARTED_AT_REST, || entry.show());
+            }
+            // Nobody looks after its leases.
+            Event::AttemptFailed { failure, .. } if failure.code().as_str() == "LEASE_LOST" => {
+                report.check(!at_rest, run.id, ENDED_AT_REST, || entry.show());
             }
             _ => {}
         }

@@ -7,7 +7,7 @@ use retrial::run::{Event, Lapse, RunId, Token};
 
 use super::Report;
 use super::history::{Entry, tasks};
-use crate::evidence::{Evidence, Slip};
+use crate::evidence::{Evidence, LapsedLease, Slip};
 
 /// The failure of an attempt whose lease has passed is not called by what passed first.
 pub const WRONG_LAPSE: &str = "wrong_lapse";
@@ -71,8 +71,8 @@ fn says(slip: Slip) -> &'static str {
 
 /// R10: the attempt's time, a missed heartbeat and a lost lease are told apart.
 fn lapses(report: &mut Report, evidence: &Evidence) {
-    let lapsed: BTreeMap<(RunId, Token), Lapse> =
-        evidence.leases.lapsed.iter().map(|l| ((l.run, l.token), l.lapse)).collect();
+    let lapsed: BTreeMap<(RunId, Token), &LapsedLease> =
+        evidence.leases.lapsed.iter().map(|l| ((l.run, l.token), l)).collect();
     for run in &evidence.runs {
         for task in tasks(run) {
             let mut lapse = None;
@@ -83,8 +83,9 @@ fn lapses(report: &mut Report, evidence: &Evidence) {
                     }
                     Event::AttemptFailed { failure, .. } => {
                         let Some(lapse) = lapse.take() else { continue };
-                        let right = failure.code().as_str() == code(lapse);
-                        report.check(right, run.id, WRONG_LAPSE, || differs(lapse, entry));
+                        let is = |lapse| failure.code().as_str() == code(lapse);
+                        let right = is(lapse.lapse) || lapse.told.is_some_and(is);
+                        report.check(right, run.id, WRONG_LAPSE, || differs(lapse.lapse, entry));
                     }
                     _ => {}
                 }

@@ -51,6 +51,8 @@ struct SeenLease {
     until: Timestamp,
     deadline: Option<Timestamp>,
     beat_by: Option<Timestamp>,
+    /// What had ended it when the store said last that it had passed. It may have been renewed since.
+    told: Option<Lapse>,
 }
 
 impl SeenLease {
@@ -215,7 +217,8 @@ impl SeenLeases {
                 let seen = true_now();
                 self.evidence.early_ends.push(EarlyEnd { run, task, token, at, until, seen });
             } else if matches!(fence, Fence::Lapsed { .. }) {
-                self.evidence.lapsed.push(LapsedLease { run, task, token, lapse });
+                let told = lease.told;
+                self.evidence.lapsed.push(LapsedLease { run, task, token, lapse, told });
             }
         }
         for change in &changes.queue {
@@ -231,6 +234,7 @@ impl SeenLeases {
                     until: at.after(*lasts),
                     deadline: timeout.map(|timeout| at.after(timeout)),
                     beat_by: heartbeat.map(|within| at.after(within)),
+                    told: None,
                 };
                 self.held.insert(place, lease);
             }
@@ -291,6 +295,12 @@ impl SeenLeases {
 
     /// The leases that have passed, of which `limit` were asked for.
     pub(super) fn expired(&mut self, limit: usize, answer: &Expired, weight: Weight) {
+        for found in &answer.tasks {
+            let held = self.held.get_mut(&(found.run, found.task));
+            if let Some(lease) = held.filter(|lease| lease.token == found.token) {
+                lease.told = Some(found.lapse);
+            }
+        }
         if weight != Weight::Alone {
             return;
         }

@@ -7,9 +7,9 @@ use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::evidence::FunctionEvent;
 use retrial_sim::unstable::oracle::cancellation::NOT_CALLED_OFF;
 use retrial_sim::unstable::oracle::exhaustion::{
-    ATTEMPT_GAP, ATTEMPTS_MISCOUNTED, EVENT_AFTER_RUN_END, EVENT_AFTER_TASK_END, GAVE_UP_EARLY,
-    RETRIED_TOO_OFTEN, STARTED_AT_REST, WILL_RETRY_CONTRADICTED, WRONG_ERROR, WRONG_REASON,
-    WRONG_RETRIES_LEFT, judge,
+    ATTEMPT_GAP, ATTEMPTS_MISCOUNTED, ENDED_AT_REST, EVENT_AFTER_RUN_END, EVENT_AFTER_TASK_END,
+    GAVE_UP_EARLY, RETRIED_TOO_OFTEN, STARTED_AT_REST, WILL_RETRY_CONTRADICTED, WRONG_ERROR,
+    WRONG_REASON, WRONG_RETRIES_LEFT, judge,
 };
 use retrial_sim::unstable::scenario::Reply;
 
@@ -243,6 +243,18 @@ fn a12_a_start_in_a_deactivated_run_is_found() {
     assert!(findings.iter().all(|f| f.reason != STARTED_AT_REST), "{findings:?}");
     script.event(Event::RunDeactivated).start(task(0, 0), 2, status(200));
     found(&judge(&script.world), STARTED_AT_REST);
+}
+
+#[test]
+fn a12_a_lease_that_is_ended_in_a_deactivated_run_is_found() {
+    let failed = |failure: &Failure| {
+        let mut script = Script::new(workflow(vec![step("a", policy(3))]));
+        script.enter(0, 1).start(task(0, 0), 1, status(503)).event(Event::RunDeactivated);
+        script.retry(task(0, 0), 1, failure);
+        judge(&script.world)
+    };
+    healthy(&failed(&server_error()));
+    found(&failed(&Failure::lease_lost()), ENDED_AT_REST);
 }
 
 #[test]

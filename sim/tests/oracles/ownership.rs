@@ -132,7 +132,7 @@ fn what_the_store_contradicts_is_found() {
 
 #[test]
 fn r10_a_lapse_called_otherwise_is_found() {
-    let lapsed = |lapse: Lapse, failure: Failure| {
+    let told_before = |lapse: Lapse, told: Option<Lapse>, failure: Failure| {
         let mut script = Script::new(workflow(vec![step("a", policy(9))]));
         let it = task(0, 0);
         script.enter(0, 1).start(it, 1, status(503)).pass(9_000).retry(it, 1, &failure);
@@ -141,9 +141,10 @@ fn r10_a_lapse_called_otherwise_is_found() {
             _ => None,
         });
         let (run, token) = (script.run().id, token.unwrap());
-        script.world.leases.lapsed.push(LapsedLease { run, task: it, token, lapse });
+        script.world.leases.lapsed.push(LapsedLease { run, task: it, token, lapse, told });
         judge(&script.world)
     };
+    let lapsed = |lapse, failure| told_before(lapse, None, failure);
     let timeout = || Failure::new("TIMEOUT", "too long");
     let lost = || Failure::new("LEASE_LOST", "gone");
     healthy(&lapsed(Lapse::Deadline, timeout()));
@@ -151,6 +152,9 @@ fn r10_a_lapse_called_otherwise_is_found() {
     found(&lapsed(Lapse::Deadline, lost()), WRONG_LAPSE);
     found(&lapsed(Lapse::Lease, timeout()), WRONG_LAPSE);
     found(&lapsed(Lapse::Heartbeat, timeout()), WRONG_LAPSE);
+    // It had passed, was renewed after all, and then its attempt's time was over.
+    healthy(&told_before(Lapse::Deadline, Some(Lapse::Lease), lost()));
+    found(&told_before(Lapse::Deadline, Some(Lapse::Deadline), lost()), WRONG_LAPSE);
 }
 
 /// A function returns at 0 s, its node has been shut down in good order at `done` s, and its lease is
