@@ -236,11 +236,10 @@ fn of_action(
     if nothing_left {
         in_every_order(report, &told, &outcomes, action, budget);
     }
-    let runs: BTreeSet<RunId> = outcomes.iter().map(|o| o.run).collect();
-    if let Some(outcomes) = in_order(evidence, &outcomes) {
-        foretold(report, &told, &outcomes, budget);
-    } else if nothing_left && alone && runs.len() == 1 {
-        foretold(report, &told, &outcomes, budget);
+    let in_one_run = outcomes.iter().all(|o| o.run == outcomes[0].run);
+    let known = in_order(evidence, &outcomes);
+    if let Some(known) = known.or((nothing_left && alone && in_one_run).then_some(outcomes)) {
+        foretold(report, &told, &known, budget);
     }
 }
 
