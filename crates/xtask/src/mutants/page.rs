@@ -87,7 +87,9 @@ fn rooms(text: &mut String, results: &Results<'_>) {
     let _ = write!(
         text,
         "\n## By room\n\n\"Seeds\" counts those that were run, the failing one included. So many of \
-         them have another history than without the mutant: \"differ\".\n"
+         them have another history than without the mutant: \"differ\". In how many seeds its place \
+         comes to something else and the history stays the same is not counted: for that both bodies would \
+         have to run, and most have effects.\n"
     );
     let rooms: BTreeSet<&str> = results.mutants.iter().map(|(p, _)| p.room.as_str()).collect();
     for room in rooms {
