@@ -11,7 +11,8 @@ use super::attempt_records::AttemptRecords;
 use super::history::{Entry, Failed, TaskHistory, endpoint_of, entries, tasks};
 use super::policy_model::Unknown;
 use super::{
-    OUTCOME_UNKNOWN, Promise, Report, answers, cancellation, policy_model, rollback, routing,
+    OUTCOME_UNKNOWN, Promise, Report, answers, cancellation, policy_model, promptness, rollback,
+    routing,
 };
 use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
 
@@ -35,7 +36,7 @@ pub const WRONG_RETRIES_LEFT: &str = "wrong_retries_left";
 pub const EVENT_AFTER_RUN_END: &str = "event_after_run_end";
 /// An attempt was started while its run was deactivated.
 pub const STARTED_AT_REST: &str = "started_at_rest";
-/// An attempt was called lost while its run was left alone.
+/// A new process called an attempt lost whose run was left alone.
 pub const ENDED_AT_REST: &str = "ended_at_rest";
 /// The record of the failure is not the last failure's.
 pub const WRONG_ERROR: &str = "wrong_error";
@@ -56,7 +57,7 @@ pub fn judge(evidence: &Evidence) -> Report {
             counts(&mut report, task);
         }
         last(&mut report, run);
-        rest(&mut report, run);
+        rest(&mut report, evidence, run);
         routing::judge(&mut report, run, &tasks, &ledger);
         rollback::judge(&mut report, run, &ledger);
     }
@@ -295,19 +296,24 @@ fn last(report: &mut Report, run: &RunEvidence) {
     }
 }
 
-/// Whether nothing starts, and no lease is ended, while the run is left alone.
-fn rest(report: &mut Report, run: &RunEvidence) {
-    let mut at_rest = false;
+/// Whether nothing starts while the run is left alone, and a process that begins meanwhile ends none of its
+/// leases. One that was there may have seen them end before.
+fn rest(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
+    let is_alone = promptness::owns_its_store(evidence);
+    let mut at_rest = None;
     for entry in entries(run) {
         match entry.event {
-            Event::RunDeactivated => at_rest = true,
-            Event::RunActivated => at_rest = false,
+            Event::RunDeactivated => at_rest = Some(entry),
+            Event::RunActivated => at_rest = None,
             Event::AttemptStarted { .. } => {
-                report.check(!at_rest, run.id, STARTED_AT_REST, || entry.show());
+                report.check(at_rest.is_none(), run.id, STARTED_AT_REST, || entry.show());
             }
-            // Nobody looks after its leases.
             Event::AttemptFailed { failure, .. } if failure.code().as_str() == "LEASE_LOST" => {
-                report.check(!at_rest, run.id, ENDED_AT_REST, || entry.show());
+                let Some(since) = at_rest.filter(|_| is_alone) else { continue };
+                let told = [&since, &entry].map(|e| promptness::first_told(evidence, run, e));
+                let [Some(since), Some(now)] = told else { continue };
+                let born = promptness::last_born(evidence, since, now);
+                report.check(born.is_none(), run.id, ENDED_AT_REST, || entry.show());
             }
             _ => {}
         }

@@ -3,7 +3,7 @@
 //! a node that is alone on its store ends the attempts of its predecessor at once.
 
 use retrial::run::{Event, Version};
-use retrial::time::{Nanos, Timestamp};
+use retrial::time::{Mono, Nanos, Timestamp};
 use retrial::workflow::StepIx;
 
 use super::history::{Entry, TaskHistory, entries, tasks};
@@ -62,17 +62,10 @@ pub(super) fn orphans(
     }
     let run = task.run;
     let most = if is_quick { AT_ONCE } else { IN_THE_END };
-    let alone = evidence.lifespans.iter().all(|l| l.node != STORE);
-    if !alone || json_lines::engines(evidence) > 1 || !is_left_to_itself(run) {
+    if !owns_its_store(evidence) || !is_left_to_itself(run) {
         return;
     }
-    let told = |entry: &Entry<'_>| {
-        let same = |o: &&ObservedEvent| {
-            (o.run, o.number) == (run.id, Version(entry.number))
-                && (&o.recorded.event, o.recorded.at) == (entry.event, entry.at)
-        };
-        evidence.observed.iter().filter(same).map(|o| o.at).min()
-    };
+    let told = |entry: &Entry<'_>| first_told(evidence, run, entry);
     let mut started = None;
     for entry in &task.entries {
         match entry.event {
@@ -80,9 +73,7 @@ pub(super) fn orphans(
             Event::AttemptFailed { failure, .. } if failure.code().as_str() == "LEASE_LOST" => {
                 let Some(started) = started.take().and_then(told) else { continue };
                 let Some(ended) = told(entry) else { continue };
-                let born = evidence.lifespans.iter().filter(|l| l.node != ENDPOINTS);
-                let born = born.map(|l| l.born).filter(|at| (started..=ended).contains(at));
-                let Some(born) = born.max() else { continue };
+                let Some(born) = last_born(evidence, started, ended) else { continue };
                 let late = ended.since(born);
                 report.check(late <= most, run.id, ORPHANED, || {
                     format!("ended {late} after the next process began: {}", entry.show())
@@ -91,6 +82,31 @@ pub(super) fn orphans(
             _ => {}
         }
     }
+}
+
+/// Whether a node is alone on a store of its own.
+pub(super) fn owns_its_store(evidence: &Evidence) -> bool {
+    let has_own = evidence.lifespans.iter().all(|l| l.node != STORE);
+    has_own && json_lines::engines(evidence) <= 1
+}
+
+/// True time at which the first observer heard of an event.
+pub(super) fn first_told(
+    evidence: &Evidence,
+    run: &RunEvidence,
+    entry: &Entry<'_>,
+) -> Option<Mono> {
+    let same = |o: &&ObservedEvent| {
+        (o.run, o.number) == (run.id, Version(entry.number))
+            && (&o.recorded.event, o.recorded.at) == (entry.event, entry.at)
+    };
+    evidence.observed.iter().filter(same).map(|o| o.at).min()
+}
+
+/// When the last process began between the two.
+pub(super) fn last_born(evidence: &Evidence, from: Mono, until: Mono) -> Option<Mono> {
+    let born = evidence.lifespans.iter().filter(|l| l.node != ENDPOINTS).map(|l| l.born);
+    born.filter(|at| (from..=until).contains(at)).max()
 }
 
 /// Whether nothing struck that makes a node or its disk slow.
