@@ -67,7 +67,7 @@ fn the_page_has_the_outcome_of_each() {
 
     ## By room
 
-    "Seeds" counts those that were run, the failing one included. So many of them have another history than without the mutant: "differ".
+    "Seeds" counts those that were run, the failing one included. So many of them have another history than without the mutant: "differ". In how many seeds its place comes to something else and the history stays the same is not counted: for that both bodies would have to run, and most have effects.
 
     ### guard: 0 of 1
 
