@@ -75,7 +75,6 @@ pub(crate) fn explore(asked: &Explore) -> Result<ExitCode, Box<dyn Error>> {
         explorer: Explorer::new(&source, chance, asked.bred),
         sweep: Sweep { shows: true, ..sweep },
         parts: Vec::new(),
-        worlds: 0,
         first_failure: None,
         failing: Vec::new(),
         bar: progress(0),
@@ -128,8 +127,7 @@ struct Found<'s> {
     explorer: Explorer<'s>,
     sweep: Sweep,
     parts: Vec<SweepReport>,
-    worlds: u64,
-    /// Its number, from 1.
+    /// The number of the first world that failed, from 1.
     first_failure: Option<u64>,
     /// The first of each cause.
     failing: Vec<(Scenario, SeedReport)>,
@@ -142,15 +140,15 @@ impl Found<'_> {
         self.bar.inc_length(worlds.len() as u64);
         let ran = self.sweep.run_scenarios(worlds, |_| self.bar.inc(1))?;
         let (mut reports, mut failed) = (Vec::new(), Vec::new());
-        for (scenario, mut report) in ran {
-            self.worlds += 1;
+        let before: u64 = self.parts.iter().map(|part| part.seeds).sum();
+        for (number, (scenario, mut report)) in (before + 1..).zip(ran) {
             let shown = std::mem::take(&mut report.shown);
             let cause = Cause::of(&report);
             let is_its = |(_, known): &(_, SeedReport)| Cause::of(known) == cause;
             if cause.is_none() {
                 self.explorer.saw(scenario, shown);
             } else {
-                self.first_failure.get_or_insert(self.worlds);
+                self.first_failure.get_or_insert(number);
                 // What is bred from it would fail as well.
                 failed.push(scenario.clone());
                 if !self.failing.iter().any(is_its) {

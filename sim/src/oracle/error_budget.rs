@@ -236,9 +236,8 @@ fn of_action(
     if nothing_left {
         in_every_order(report, &told, &outcomes, action, budget);
     }
-    let in_one_run = outcomes.iter().all(|o| o.run == outcomes[0].run);
-    let known = in_order(evidence, &outcomes);
-    if let Some(known) = known.or((nothing_left && alone && in_one_run).then_some(outcomes)) {
+    let is_sure = nothing_left && alone && are_of_one_run(&outcomes);
+    if let Some(known) = in_order(evidence, &outcomes).or(is_sure.then_some(outcomes)) {
         foretold(report, &told, &known, budget);
     }
 }
@@ -276,6 +275,10 @@ fn in_every_order(
 /// How many outcomes there are, and how many of them failures.
 fn counts(outcomes: &[Counted]) -> (u64, u64) {
     (outcomes.len() as u64, outcomes.iter().filter(|o| o.failed).count() as u64)
+}
+
+fn are_of_one_run(outcomes: &[Counted]) -> bool {
+    outcomes.windows(2).all(|pair| pair[0].run == pair[1].run)
 }
 
 /// The outcomes in the order in which the store counted them, with its times, where both are known.
@@ -321,8 +324,8 @@ fn foretold(
     budget: &ErrorBudget,
 ) {
     // What an alert says of other runs' outcomes may be a little old.
-    let alone = outcomes.iter().all(|o| o.run == outcomes[0].run);
-    let said = |failures, calls| alone.then_some((failures, calls));
+    let is_exact = are_of_one_run(outcomes);
+    let said = |failures, calls| is_exact.then_some((failures, calls));
     let tenth = budget.window().get().div_ceil(10);
     let (mut raised, mut expected) = (BTreeSet::new(), Vec::new());
     for (at, outcome) in outcomes.iter().enumerate() {

@@ -1,13 +1,15 @@
 //! The record of a registered function's attempt is that attempt's own outcome, cost and progress.
 //! Preconditions that held are not checked again.
 
+use std::collections::BTreeMap;
+
 use retrial::run::{Event, RunId, TaskId, Version};
 use retrial::time::Nanos;
 use retrial::workflow::{Step, Target};
 
 use super::attempt_records::AttemptRecords;
 use super::cancellation::{DEAF, NEWS};
-use super::history::{Entry, entries, tasks};
+use super::history::{Entry, ReportedCost, reported_costs, tasks};
 use super::isolation::LEASE;
 use super::{Report, classes};
 use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
@@ -110,6 +112,7 @@ struct Task<'e> {
 
 impl Task<'_> {
     fn judge(&self, report: &mut Report, entries_of_task: &[Entry<'_>]) {
+        let costs = reported_costs(self.run, self.task);
         let (mut known, mut held) = (None, false);
         for entry in entries_of_task {
             let (attempt, own) = match entry.event {
@@ -141,7 +144,7 @@ impl Task<'_> {
                 );
             }
             report.met(FUNCTION);
-            self.cost(report, entry, attempt, own);
+            self.cost(report, &costs, entry, attempt, own);
             if own {
                 held = !refused;
                 known = self.last_beat(attempt).or(known);
@@ -197,7 +200,14 @@ impl Task<'_> {
     }
 
     /// The cost is recorded before the outcome, and is what the attempt said.
-    fn cost(&self, report: &mut Report, outcome: &Entry<'_>, attempt: u32, own: bool) {
+    fn cost(
+        &self,
+        report: &mut Report,
+        costs: &BTreeMap<u32, ReportedCost>,
+        outcome: &Entry<'_>,
+        attempt: u32,
+        own: bool,
+    ) {
         let said: u64 = self
             .did(attempt)
             .filter_map(|did| match did {
@@ -205,14 +215,8 @@ impl Task<'_> {
                 _ => None,
             })
             .sum();
-        let recorded = entries(self.run).find_map(|e| match e.event {
-            Event::CostReported { task, attempt: n, cost }
-                if (*task, *n) == (self.task, attempt) && e.number < outcome.number =>
-            {
-                Some(cost.millionths())
-            }
-            _ => None,
-        });
+        let recorded =
+            costs.get(&attempt).filter(|c| c.number < outcome.number).map(|c| c.millionths);
         let right = match recorded {
             Some(cost) => cost == said,
             None => !own || said == 0,
@@ -237,14 +241,14 @@ impl Task<'_> {
         let deaf =
             evidence.struck(&DEAF) || evidence.struck(&[FaultKind::Crash, FaultKind::Poison]);
         for entry in entries_of_task {
-            if let (Event::AttemptStarted { attempt, .. }, Some(limit), false) =
-                (entry.event, limit, deaf)
-            {
-                self.ended_in_time(report, evidence, entry, *attempt, limit);
-            }
             match entry.event {
-                Event::AttemptStarted { attempt, timeout: Some(limit), .. } if !stood => {
-                    self.in_time(report, evidence, entry, *attempt, *limit);
+                Event::AttemptStarted { attempt, timeout, .. } => {
+                    if let Some(limit) = limit.filter(|_| !deaf) {
+                        self.ended_in_time(report, evidence, entry, *attempt, limit);
+                    }
+                    if let Some(limit) = timeout.filter(|_| !stood) {
+                        self.in_time(report, evidence, entry, *attempt, limit);
+                    }
                 }
                 Event::AttemptFailed { attempt, failure, .. }
                     if failure.code().as_str() == "HEARTBEAT_TIMEOUT" =>

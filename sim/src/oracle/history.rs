@@ -144,6 +144,28 @@ fn is_aside(event: &Event) -> bool {
     )
 }
 
+/// What a run records that an attempt cost.
+#[derive(Clone, Copy)]
+pub(super) struct ReportedCost {
+    /// Of the event.
+    pub(super) number: u64,
+    pub(super) millionths: u64,
+}
+
+/// The costs of a task's attempts. Of several for one attempt, the first counts.
+pub(super) fn reported_costs(run: &RunEvidence, of: TaskId) -> BTreeMap<u32, ReportedCost> {
+    let mut costs = BTreeMap::new();
+    for entry in entries(run) {
+        if let Event::CostReported { task, attempt, cost } = entry.event
+            && *task == of
+        {
+            let reported = ReportedCost { number: entry.number, millionths: cost.millionths() };
+            costs.entry(*attempt).or_insert(reported);
+        }
+    }
+    costs
+}
+
 /// A retry and the failure that it follows.
 pub(super) struct Retry<'e> {
     pub(super) failed: Entry<'e>,
