@@ -2,27 +2,26 @@
 
 mod interventions;
 mod leases;
+mod runs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use retrial::failure::ErrorCode;
-use retrial::run::{LetterId, Recorded, RunId, TaskId, Version};
-use retrial::store::{Hold, QueueRow, ResultRow, Snapshot};
+use retrial::run::{Recorded, RunId, TaskId, Version};
+use retrial::store::Hold;
 use retrial::time::{Mono, Nanos, Timestamp};
-use retrial::workflow::Workflow;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 
-pub use interventions::{InterventionEvidence, Pruning, RedriveAnswer};
+pub use interventions::{InterventionEvidence, Look, Pruning, RedriveAnswer};
 pub use leases::{Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Shutdown, Slip};
+pub use runs::RunEvidence;
 
 use crate::fault::FaultKind;
 use crate::incarnation::Lifespan;
 use crate::runtime::FunctionPanic;
-use crate::scenario::{Places, Reply, WorkflowText};
+use crate::scenario::{Places, Reply};
 use crate::user::{Request, Response, UserEvidence};
 
 /// How the source of a node's JSON lines begins: `json node-0/1` are those of its second
@@ -150,6 +149,8 @@ pub enum FunctionEvent {
     Began(Option<u64>),
     /// It gave a heartbeat with this progress.
     Beat(u64),
+    /// It sent a heartbeat without progress.
+    Alive,
     /// It said that it cost so many millionths more.
     TaskTime(u64),
     /// It returned, well or not. Recorded of the simulation's functions and HTTP actions.
@@ -192,92 +193,6 @@ pub struct CommitRecord {
     pub first: Version,
     /// The events.
     pub events: Vec<Recorded>,
-}
-
-/// One run, as asked for and as read back from the store at the end.
-#[derive(Clone, Debug)]
-pub struct RunEvidence {
-    /// Its id.
-    pub id: RunId,
-    /// Where its chance comes from, as the first event says.
-    pub seed: u64,
-    /// The definition that was submitted.
-    pub workflow: Arc<Workflow>,
-    /// The text that it was read from; `None` where no user asked for the run.
-    pub text: Option<Arc<WorkflowText>>,
-    /// The input that was submitted; `None` where no user asked for the run.
-    pub input: Option<Map<String, Value>>,
-    /// True time of the first request.
-    pub submitted_at: Mono,
-    /// Whether the request was answered with this run's id.
-    pub acknowledged: bool,
-    /// Why it was refused, where that is because of what was asked.
-    pub refused: Option<String>,
-    /// True times of requests to cancel it.
-    pub cancels: Vec<Mono>,
-    /// True times of requests to roll it back.
-    pub rollbacks: Vec<Mono>,
-    /// True time at which a request of one of these kinds was first answered well.
-    pub called_off: Option<Mono>,
-    /// Whether it was deactivated and not activated again.
-    pub left_alone: bool,
-    /// When its retries were paused: from the answer until the request to resume.
-    pub pauses: Vec<(Mono, Mono)>,
-    /// Whether somebody asked to release what is held of it in quarantine.
-    pub release_asked: bool,
-    /// The dead letter that it redrives, by the store's word.
-    pub redrives: Option<LetterId>,
-    /// Whether it delivers an alert to a webhook: no user asked for it.
-    pub is_webhook: bool,
-    /// The number of the first event that is kept; above zero when older ones were trimmed.
-    pub first: Version,
-    /// The events kept, in order.
-    pub events: Vec<Recorded>,
-    /// The version by the store's own count.
-    pub version: Version,
-    /// The results table.
-    pub results: Vec<ResultRow>,
-    /// The queue's rows.
-    pub queue: Vec<QueueRow>,
-    /// Snapshots, as they were stored over time.
-    pub snapshots: Vec<Snapshot>,
-    /// Encoded states held in nodes' memory at the end.
-    pub live: Vec<Snapshot>,
-    /// Whether the store reported stored bytes of it as damaged.
-    pub damaged: bool,
-}
-
-impl RunEvidence {
-    /// A run that was asked for at `submitted_at` and left nothing yet.
-    #[must_use]
-    pub fn new(id: RunId, seed: u64, workflow: Arc<Workflow>, submitted_at: Mono) -> Self {
-        Self {
-            id,
-            seed,
-            workflow,
-            text: None,
-            input: None,
-            submitted_at,
-            acknowledged: false,
-            refused: None,
-            cancels: Vec::new(),
-            rollbacks: Vec::new(),
-            called_off: None,
-            left_alone: false,
-            pauses: Vec::new(),
-            release_asked: false,
-            redrives: None,
-            is_webhook: false,
-            first: Version::START,
-            events: Vec::new(),
-            version: Version::START,
-            results: Vec::new(),
-            queue: Vec::new(),
-            snapshots: Vec::new(),
-            live: Vec::new(),
-            damaged: false,
-        }
-    }
 }
 
 /// One event as an observer received it.

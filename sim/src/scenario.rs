@@ -54,6 +54,9 @@ pub struct Scenario {
     /// held where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quarantine_after: Option<NonZeroU32>,
+    /// After how long without work a run leaves a node's memory; an engine's default where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lane_idle: Option<Nanos>,
     /// Which of a node's tasks are polled first; any where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priorities: Option<Priorities>,

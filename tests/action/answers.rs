@@ -154,6 +154,9 @@ async fn x19_packed_answers_are_read() {
         let cut = [head.as_bytes(), &body[..body.len() / 2]].concat();
         assert_eq!(kind(&raw(None, cut).await), Err("NETWORK_ERROR"), "{name}");
     }
+    let members = include_bytes!("../fixtures/packed/members.gz");
+    let got = ask(None, "200 OK", &encoded("gzip"), members).await;
+    assert_eq!(got, Ok(expected), "several members");
     for name in ["identity", ""] {
         assert_eq!(ask(None, "200 OK", &encoded(name), "7").await, Ok(json!(7)));
     }

@@ -2,6 +2,7 @@
 //! next attempt.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use retrial::action::{Call, Context, Registry, Reports};
 use retrial::engine::{Config, Engine};
@@ -148,6 +149,27 @@ async fn x1_progress_outlives_its_node_without_a_limit() {
     let seen = ended.state.result(ended.state.tasks().next().unwrap().0).unwrap();
     let seen = seen["done"].as_u64().unwrap();
     assert!(seen == 59 || seen == 60, "{seen}");
+}
+
+// X1: what an action gives while a renewal is under way is brought by the next one.
+#[tokio::test(start_paused = true)]
+async fn x1_progress_that_comes_during_a_renewal_is_brought_too() {
+    let store = Watched::new();
+    let hangs = Acts::new(|call: Call| async move {
+        beats(&call, 130, 9).await;
+        std::future::pending().await
+    });
+    let works = hangs.beside(|call: Call| async move { Ok(json!(call.progress)) });
+    let config = Config { lease: Nanos::from_secs(3), ..shared() };
+    store.answer_renewals_late(Duration::from_millis(500));
+    let lost = start(&store, &hangs, config.clone()).await;
+    let run = submit(&lost, workflow(vec![step("a", patient(3), &[], json!({}))])).await;
+    pass(5_000).await;
+    drop(lost);
+    let other = start(&store, &works, config).await;
+    let ended = soon(other.outcome(run)).await.unwrap();
+    let seen = ended.state.result(ended.state.tasks().next().unwrap().0).unwrap();
+    assert_eq!(**seen, json!({ "done": 9 }));
 }
 
 // X1: a node that dies loses its lease before a heartbeat is missed where that is allowed to take

@@ -5,7 +5,7 @@ use retrial::engine::{CommandError, Config, Retention, Submission};
 use retrial::failure::Failure;
 use retrial::policy::{Backoff, Policy};
 use retrial::run::{self, Outcome, RunState};
-use retrial::store::{Claim, ClaimId, Store as _};
+use retrial::store::{Claim, ClaimId, RunPhase, Store as _};
 use retrial::time::Nanos;
 use serde_json::json;
 
@@ -47,6 +47,21 @@ async fn a12_an_archived_run_is_passed_by_and_stays_readable() {
     pass(60_000).await;
     assert!(acts.calls().len() > 1, "activating takes it out again");
     assert_eq!(store.heads(None, 9).await.unwrap().runs[0].archived, None);
+}
+
+/// Both commands reach the run in one instant.
+#[tokio::test(start_paused = true)]
+async fn a12_who_activates_a_run_takes_it_out_of_the_archive_also_where_it_ends_at_once() {
+    let (store, acts) = (Watched::new(), failing());
+    let engine = start(&store, &acts, Config::default()).await;
+    let run = submit(&engine, workflow(vec![step("a", patient(9), &[], json!({}))])).await;
+    pass(500).await;
+    engine.deactivate(run).await.unwrap();
+    engine.archive(run).await.unwrap();
+    let (activated, cancelled) = tokio::join!(engine.activate(run), engine.cancel(run, "enough"));
+    assert!(activated.is_ok() && cancelled.is_ok());
+    let head = store.heads(None, 9).await.unwrap().runs.remove(0);
+    assert_eq!((head.phase, head.archived), (RunPhase::Cancelled, None));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,14 @@
 //! H17: a run's retries are paused while somebody decides, resumed, or failed by hand.
 
+use std::time::Duration;
+
 use retrial::action::Call;
 use retrial::engine::{CommandError, Config};
 use retrial::failure::Failure;
 use retrial::policy::GiveUp;
 use retrial::run::{Event, LetterId, Outcome, TaskId, Waits, queue_of};
 use retrial::store::{QueueRow, QueueState, RunPhase, Store as _};
+use retrial::time::Nanos;
 use retrial::workflow::StepIx;
 use serde_json::json;
 
@@ -173,4 +176,23 @@ async fn h17_only_what_waits_is_failed_by_hand() {
     assert_eq!((error.attempt, acts.calls().len()), (0, 1));
     let late = engine.fail(run, "each", None, "late").await.unwrap_err();
     assert_eq!(late, CommandError::NothingWaits { run, step: "each".into() });
+}
+
+/// The run is to leave memory while a commit of it is under way, and then another command comes.
+#[tokio::test(start_paused = true)]
+async fn h12_a_command_that_comes_as_a_run_leaves_memory_is_carried_out() {
+    let (store, acts) = (Watched::new(), failing(9));
+    let config = Config { lane_idle: Nanos::from_secs(10), ..Config::default() };
+    let engine = start(&store, &acts, config).await;
+    let run = submit(&engine, workflow(vec![step("a", patient(9), &[], json!({}))])).await;
+    pass(500).await;
+    store.answer_commits_late(run, Duration::from_secs(60));
+    let pause = engine.pause(run, "wait");
+    let cancel = async {
+        pass(45_000).await;
+        engine.cancel(run, "enough").await
+    };
+    let (paused, cancelled) = tokio::join!(pause, cancel);
+    assert!(paused.is_ok() && cancelled.is_ok());
+    assert!(matches!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Cancelled { .. }));
 }

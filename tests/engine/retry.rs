@@ -132,6 +132,10 @@ async fn x10_timeouts_are_the_policys() {
     // The time that is left is what an attempt may take.
     let given: Vec<_> = seen.iter().map(|(_, a)| a.timeout).collect();
     assert_eq!(given, [Some(secs(6)), Some(secs(4)), Some(secs(1))]);
+    let both = policy(|p| p.total_timeout(secs(6)).attempt_timeout(secs(3)));
+    let (seen, _) = failing(&both, "E").await;
+    let given: Vec<_> = seen.iter().map(|(_, a)| a.timeout).collect();
+    assert_eq!(given, [Some(secs(3)), Some(secs(3)), Some(secs(1))], "the shorter one");
     let truncate = AtDeadline::Truncate { reserve: Nanos::from_millis(500) };
     let cut = policy(|p| p.total_timeout(secs(9)).at_deadline(truncate));
     let (seen, _) = failing(&cut, "E").await;

@@ -1,9 +1,12 @@
 //! How much at once: bounded concurrency, and one lane a run that folds what arrives together.
 
+use std::sync::Arc;
+
 use retrial::action::Call;
 use retrial::engine::Config;
 use retrial::failure::Failure;
 use retrial::run::Outcome;
+use retrial::workflow::{Step, Workflow, WorkflowParts};
 use serde_json::json;
 
 use crate::kit::*;
@@ -63,4 +66,33 @@ async fn a_fan_out_of_500_takes_few_commits() {
     assert_eq!(acts.calls().len(), 500);
     let commits = store.commits();
     assert!(commits <= 100, "{commits} commits for 1,000 outcomes and starts");
+}
+
+/// A11, H12: what is cancelled is called off at once, also where the run goes on.
+#[tokio::test(start_paused = true)]
+async fn a11_siblings_at_work_are_called_off_where_one_failure_is_enough() {
+    let acts = Acts::new(|call: Call| async move {
+        match (&*call.step, call.task.item) {
+            ("each", 0) => {
+                pass(100).await;
+                Err(Failure::http(400, "no"))
+            }
+            _ => std::future::pending().await,
+        }
+    });
+    let engine = alone(&acts, Config::default()).await;
+    let fanned = fan_out(3, patient(1));
+    let each = Step { fail_fast: true, ..fanned.steps()[0].clone() };
+    let handler = step("mend", patient(1), &[], json!({}));
+    let transitions = handled(each.clone(), handler.clone()).transitions().to_vec();
+    let (input, steps) = (fanned.input().clone(), vec![each, handler]);
+    let parts =
+        WorkflowParts { name: "fan".into(), input, steps, transitions, ..Default::default() };
+    submit(&engine, Arc::new(Workflow::try_from(parts).unwrap())).await;
+    pass(200).await;
+    let calls = acts.calls();
+    let (each, mend): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.step == "each");
+    assert_eq!((each.len(), mend.len()), (3, 1));
+    assert!(each[1..].iter().all(|call| call.cancelled.is_cancelled()));
+    assert!(!mend[0].cancelled.is_cancelled());
 }

@@ -85,6 +85,7 @@ fn settings(config: &newer::engine::Config) -> Config {
         poll: nanos(config.poll),
         sole_owner: config.sole_owner,
         snapshot_tail: config.snapshot_tail,
+        lane_idle: nanos(config.lane_idle),
         functions: functions(&config.functions),
         ..Config::default()
     }

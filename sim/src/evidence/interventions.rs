@@ -1,7 +1,7 @@
 //! The commands of users for runs and dead letters, and the answers.
 
 use retrial::run::{Letter, LetterId, RunId};
-use retrial::store::{LetterHead, Prune, RunHead};
+use retrial::store::{LetterFilter, LetterHead, Prune, RunFilter, RunHead, Tally};
 use retrial::time::Timestamp;
 
 /// The commands of users, and the dead letters in the store.
@@ -15,8 +15,12 @@ pub struct InterventionEvidence {
     pub discarded: Vec<LetterId>,
     /// Steps that were failed by hand, where that was answered well.
     pub by_hand: u64,
+    /// What was listed when all had ended, or why nothing was; `None` where nobody asked.
+    pub listed: Option<Result<Look, String>>,
     /// The runs that were pruned at the end.
     pub pruned: Option<Pruning>,
+    /// The same after the pruning, by a store that had been opened again.
+    pub reopened: Option<Result<Look, String>>,
 }
 
 /// The answer to a redriving.
@@ -51,4 +55,21 @@ pub struct Pruning {
     pub letters: Vec<LetterId>,
     /// Runs of `gone` that can still be loaded.
     pub readable: Vec<RunId>,
+}
+
+/// What a user saw who went through lists page by page.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The most rows of a page.
+    pub limit: usize,
+    /// Every run, by id.
+    pub heads: Vec<RunHead>,
+    /// Runs, and which were asked for.
+    pub runs: Vec<(RunFilter, Vec<RunHead>)>,
+    /// Dead letters, and which were asked for.
+    pub letters: Vec<(LetterFilter, Vec<LetterHead>)>,
+    /// How many there are.
+    pub tally: Tally,
+    /// How many rows were said to be damaged.
+    pub damaged: usize,
 }

@@ -1,6 +1,8 @@
 //! What was seen beside the histories: leases and reservations by the store's answers, and nodes that
 //! were shut down.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use retrial::run::{Lapse, RunId, TaskId, Token};
 use retrial::time::{Mono, Timestamp};
 
@@ -15,6 +17,11 @@ pub struct LeaseEvidence {
     pub early_ends: Vec<EarlyEnd>,
     /// Leases that were ended because they had passed.
     pub lapsed: Vec<LapsedLease>,
+    /// The node and its incarnation that asked for the lease of an attempt.
+    pub started: BTreeMap<(RunId, Token), (String, u32)>,
+    /// What had ended a lease whenever the store was asked which leases had passed. It may have been
+    /// renewed since.
+    pub told: BTreeSet<(RunId, Token, Lapse)>,
 }
 
 /// An answer of the store that contradicts the ones before it.
@@ -41,6 +48,8 @@ pub enum Slip {
     LostWhileHeld,
     /// A lease that had passed was not among those that had.
     LapseUntold,
+    /// A renewal was answered for some of its leases alone.
+    RenewalUnanswered,
     /// A lease that had not passed was among those that had.
     LapsedTooEarly,
     /// Something else ended a lease than the store says.
@@ -92,8 +101,6 @@ pub struct LapsedLease {
     pub token: Token,
     /// What passed first.
     pub lapse: Lapse,
-    /// What had when the store was asked which leases had passed, before it was renewed once more.
-    pub told: Option<Lapse>,
 }
 
 /// A shutdown in good order that ended before the time for it was over: so everything had ended.
@@ -105,4 +112,6 @@ pub struct Shutdown {
     pub incarnation: u32,
     /// True time at which it was done.
     pub at: Mono,
+    /// How many of its claims and starts of attempts had no answer then.
+    pub unanswered: u32,
 }

@@ -190,11 +190,12 @@ fn take_letters(draw: &mut Draw, child: &mut Scenario, father: &Scenario) {
 
 /// A setting of the nodes.
 fn take_limits(draw: &mut Draw, child: &mut Scenario, father: &Scenario) {
-    match draw.below(5) {
+    match draw.below(6) {
         0 => child.places.clone_from(&father.places),
         1 => child.attempt_timeout = father.attempt_timeout,
         2 => child.quarantine_after = father.quarantine_after,
         3 => child.lease = father.lease,
+        4 => child.lane_idle = father.lane_idle,
         _ => child.priorities.clone_from(&father.priorities),
     }
 }

@@ -315,7 +315,8 @@ impl Task<'_> {
     ) {
         let Some(said) = evidence.asked.get(&(self.run.id, Version(entry.number))) else { return };
         let records = self.ledger.function_records(self.run.id, self.task, attempt);
-        let beats = |did: &FunctionEvent| matches!(did, FunctionEvent::Beat(_));
+        let beats =
+            |did: &FunctionEvent| matches!(did, FunctionEvent::Beat(_) | FunctionEvent::Alive);
         let Some(last) = records.iter().rfind(|r| r.at <= *said && beats(&r.did)) else { return };
         let silent = said.since(last.at).saturating_add(evidence.clock.tolerance(limit));
         report.check(silent >= limit, self.run.id, HEARTBEAT_NOT_HEARD, || {

@@ -11,7 +11,7 @@ use retrial::time::{Nanos, Timestamp};
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, carried, entries, tasks};
-use super::{Promise, Report, quarantine};
+use super::{Promise, Report, lists, quarantine, submissions};
 use crate::evidence::{Evidence, Pruning, RedriveAnswer, RunEvidence};
 
 /// A task failed for good and left no letter.
@@ -56,10 +56,12 @@ pub fn judge(evidence: &Evidence) -> Report {
     }
     letters(&mut report, evidence);
     redriven(&mut report, evidence, &ledger);
+    let gone = evidence.interventions.pruned.as_ref().map(removed).unwrap_or_default();
+    submissions::judge(&mut report, evidence);
+    lists::judge(&mut report, evidence, &gone);
     if let Some(pruning) = &evidence.interventions.pruned {
         pruned(&mut report, pruning);
         let known = evidence.interventions.letters.iter().map(|(head, _)| head.id);
-        let gone = removed(pruning);
         let right: BTreeSet<LetterId> = known.filter(|id| !gone.contains(&id.run)).collect();
         let after: BTreeSet<LetterId> = pruning.letters.iter().copied().collect();
         report.check(right == after, None, PRUNED_TOO_LITTLE, || {

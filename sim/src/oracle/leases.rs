@@ -36,6 +36,7 @@ pub fn reason(slip: Slip) -> &'static str {
         Slip::RenewedPastItsEnd => "renewed_past_its_end",
         Slip::LostWhileHeld => "lost_while_held",
         Slip::LapseUntold => "lapse_untold",
+        Slip::RenewalUnanswered => "renewal_unanswered",
         Slip::LapsedTooEarly => "lapsed_too_early",
         Slip::WrongLapse => "lapsed_otherwise",
         Slip::ReservedTwice => "reserved_twice",
@@ -56,6 +57,7 @@ fn says(slip: Slip) -> &'static str {
         Slip::RenewedPastItsEnd => "a lease was renewed after its attempt's time was over",
         Slip::LostWhileHeld => "a lease was called lost that was held",
         Slip::LapseUntold => "a lease had passed and was not among those that had",
+        Slip::RenewalUnanswered => "a renewal was not answered for each of its leases",
         Slip::LapsedTooEarly => "a lease was among those that had passed and had not",
         Slip::WrongLapse => "a lease was ended by something else than the store says",
         Slip::ReservedTwice => "it was reserved for two at once",
@@ -71,8 +73,9 @@ fn says(slip: Slip) -> &'static str {
 
 /// R10: the attempt's time, a missed heartbeat and a lost lease are told apart.
 fn lapses(report: &mut Report, evidence: &Evidence) {
+    let leases = &evidence.leases;
     let lapsed: BTreeMap<(RunId, Token), &LapsedLease> =
-        evidence.leases.lapsed.iter().map(|l| ((l.run, l.token), l)).collect();
+        leases.lapsed.iter().map(|l| ((l.run, l.token), l)).collect();
     for run in &evidence.runs {
         for task in tasks(run) {
             let mut lapse = None;
@@ -83,8 +86,11 @@ fn lapses(report: &mut Report, evidence: &Evidence) {
                     }
                     Event::AttemptFailed { failure, .. } => {
                         let Some(lapse) = lapse.take() else { continue };
-                        let is = |lapse| failure.code().as_str() == code(lapse);
-                        let right = is(lapse.lapse) || lapse.told.is_some_and(is);
+                        let called = |lapse| failure.code().as_str() == code(lapse);
+                        let told = [Lapse::Deadline, Lapse::Heartbeat, Lapse::Lease]
+                            .into_iter()
+                            .filter(|told| leases.told.contains(&(run.id, lapse.token, *told)));
+                        let right = told.chain([lapse.lapse]).any(called);
                         report.check(right, run.id, WRONG_LAPSE, || differs(lapse.lapse, entry));
                     }
                     _ => {}

@@ -28,6 +28,7 @@ pub mod isolation;
 pub mod jitter;
 pub mod json_lines;
 pub mod leases;
+pub mod lists;
 pub mod ownership;
 mod policy_model;
 pub mod policy_reader;
@@ -39,6 +40,7 @@ pub mod routing;
 pub mod sequence;
 pub mod silence;
 mod step_outcomes;
+pub mod submissions;
 pub mod task_time;
 pub mod termination;
 

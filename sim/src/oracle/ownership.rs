@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use retrial::run::{Event, RunId, TaskId, Token, Version};
+use retrial::run::{Event, RunId, Token, Version};
 use retrial::store::QueueState;
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, tasks};
 use super::{Promise, Report, leases};
-use crate::evidence::{Evidence, FunctionEvent, ObservedEvent};
+use crate::evidence::{Evidence, Shutdown};
 use crate::incarnation::Lifespan;
 
 /// An attempt was started twice.
@@ -31,6 +31,9 @@ pub const LEASE_ENDED_EARLY: &str = "lease_ended_early";
 /// A node was shut down in good order, and the outcome of an attempt there was lost.
 pub const LEFT_BEHIND: &str = "left_behind";
 
+/// A node was shut down in good order, and a claim or a start of an attempt had no answer yet.
+pub const SHUT_DOWN_TOO_SOON: &str = "shut_down_too_soon";
+
 /// Judges promise 6.
 #[must_use]
 pub fn judge(evidence: &Evidence) -> Report {
@@ -49,7 +52,7 @@ pub fn judge(evidence: &Evidence) -> Report {
                         format!("{arrivals} arrivals of {}", entry.show())
                     });
                 }
-                left_behind(&mut report, evidence, &ledger, task, entry);
+                left_behind(&mut report, evidence, task, entry);
             }
         }
         for row in &run.queue {
@@ -60,6 +63,11 @@ pub fn judge(evidence: &Evidence) -> Report {
             });
         }
     }
+    for shutdown in &evidence.shutdowns {
+        report.check(shutdown.unanswered == 0, None, SHUT_DOWN_TOO_SOON, || {
+            format!("{} of {} had no answer yet", shutdown.unanswered, shutdown.node)
+        });
+    }
     early_ends(&mut report, evidence);
     leases::judge(&mut report, evidence);
     report
@@ -68,10 +76,9 @@ pub fn judge(evidence: &Evidence) -> Report {
 /// A lease that has not ended is ended by others only where its holder is dead.
 fn early_ends(report: &mut Report, evidence: &Evidence) {
     for end in &evidence.leases.early_ends {
-        let holder = holder(evidence, (end.run, end.task), |_, token| token == end.token);
+        let holder = evidence.leases.started.get(&(end.run, end.token));
         let Some(holder) = holder else { continue };
-        let of_holder =
-            |l: &&Lifespan| l.node == holder.node && l.incarnation == holder.incarnation;
+        let of_holder = |l: &&Lifespan| (&l.node, &l.incarnation) == (&holder.0, &holder.1);
         let lifespan = evidence.lifespans.iter().find(of_holder);
         let dead = lifespan.is_none_or(|l| l.died.is_some_and(|died| died <= end.seen));
         report.check(dead, end.run, LEASE_ENDED_EARLY, || {
@@ -83,11 +90,10 @@ fn early_ends(report: &mut Report, evidence: &Evidence) {
     }
 }
 
-/// An attempt that returned before its node was shut down in good order has its outcome recorded.
+/// An attempt whose node was shut down in good order has its outcome recorded by then.
 fn left_behind(
     report: &mut Report,
     evidence: &Evidence,
-    ledger: &AttemptRecords<'_>,
     task: &TaskHistory<'_>,
     entry: &Entry<'_>,
 ) {
@@ -96,33 +102,16 @@ fn left_behind(
         return;
     }
     let run = task.run.id;
-    let records = ledger.function_records(run, task.task, *attempt);
-    let returned = records.iter().find(|record| record.did == FunctionEvent::Returned);
-    let asked = evidence.asked.get(&(run, Version(entry.number)));
-    let holder = holder(evidence, (run, task.task), |n, _| n == *attempt);
-    let (Some(returned), Some(asked), Some(holder)) = (returned, asked, holder) else { return };
-    let left = evidence.shutdowns.iter().any(|s| {
-        s.node == holder.node
-            && s.incarnation == holder.incarnation
-            && returned.at < s.at
-            && s.at < *asked
+    let started = task.entries.iter().find_map(|e| match e.event {
+        Event::AttemptStarted { token, attempt: n, .. } if n == attempt => Some(*token),
+        _ => None,
     });
+    let by = started.and_then(|token| evidence.leases.started.get(&(run, token)));
+    let asked = evidence.asked.get(&(run, Version(entry.number)));
+    let (Some((node, incarnation)), Some(asked)) = (by, asked) else { return };
+    let of_holder = |s: &Shutdown| s.node == *node && s.incarnation == *incarnation;
+    let left = evidence.shutdowns.iter().any(|s| of_holder(s) && s.at < *asked);
     report.check(!left, run, LEFT_BEHIND, || entry.show());
-}
-
-/// The start of the attempt that `is_it` knows by its number and token, as the node that made it told
-/// it.
-fn holder(
-    evidence: &Evidence,
-    place: (RunId, TaskId),
-    is_it: impl Fn(u32, Token) -> bool,
-) -> Option<&ObservedEvent> {
-    evidence.observed.iter().find(|observed| match observed.recorded.event {
-        Event::AttemptStarted { task, attempt, token, .. } => {
-            (observed.run, task) == place && is_it(attempt, token)
-        }
-        _ => false,
-    })
 }
 
 fn unique(

@@ -74,6 +74,9 @@ pub(super) fn orphans(
                 let Some(started) = started.take().and_then(told) else { continue };
                 let Some(ended) = told(entry) else { continue };
                 let Some(born) = last_born(evidence, started, ended) else { continue };
+                // As long as the disk is full, nothing is recorded.
+                let full = evidence.struck(&[FaultKind::DiskFull]) && !is_quick;
+                let born = if full { born.max(evidence.phases.healed_at) } else { born };
                 let late = ended.since(born);
                 report.check(late <= most, run.id, ORPHANED, || {
                     format!("ended {late} after the next process began: {}", entry.show())

@@ -116,6 +116,10 @@ pub fn draw(seed: u64) -> Scenario {
     registered_functions::draw(seed, &mut drafts);
     shared_actions::draw(seed, &mut drafts);
     requests::draw(seed, &mut drafts);
+    let mut search = Draw::new(seed, "search");
+    for draft in &mut drafts {
+        draft.search = search.pick([&[], &[], &["n"], &["word", "n", "none"]]);
+    }
     let webhooks = alerts::add(seed, &swarm, &mut drafts);
     let mut answers = Draw::new(seed, "replies");
     let mut endpoints: Vec<EndpointPlan> = drafts
@@ -142,6 +146,7 @@ pub fn draw(seed: u64) -> Scenario {
         places: places(seed),
         attempt_timeout: swarm.attempt_timeout,
         quarantine_after: swarm.quarantine_after,
+        lane_idle: lane_idle(seed),
         clocks: faults::clocks(seed, &swarm),
         workflows: drafts.iter().map(&mut write).collect(),
         endpoints,
@@ -158,6 +163,12 @@ pub fn draw(seed: u64) -> Scenario {
         own: None,
         fork: None,
     }
+}
+
+/// Now and then runs leave a node's memory as soon as nothing is to be done for them.
+fn lane_idle(seed: u64) -> Option<Nanos> {
+    let mut draw = Draw::new(seed, "idle");
+    draw.chance(30).then(|| Nanos::from_millis(draw.pick([1, 50, 300, 2_000])))
 }
 
 /// Now and then a node has few places, so that one action may take its share of them.
@@ -211,7 +222,12 @@ fn submissions(seed: u64, swarm: &Swarm, drafts: &[Draft]) -> Vec<Submission> {
             key: draw.chance(40).then(|| format!("order-{n}")),
         };
         if submission.key.is_some() && draw.chance(30) {
-            let again = Submission { at: draw.instant(swarm.heal_at), ..submission.clone() };
+            let mut again = Submission { at: draw.instant(swarm.heal_at), ..submission.clone() };
+            let mut other = Draw::new(seed, &format!("again {n}"));
+            if other.chance(30) {
+                let draft = drafts.get(workflow);
+                again.input = draft.map(|d| d.input_of_a_run(&mut other)).unwrap_or_default();
+            }
             found.push(again);
         }
         found.push(submission);

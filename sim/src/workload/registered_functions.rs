@@ -50,7 +50,9 @@ pub(super) fn draw(seed: u64, drafts: &mut [Draft]) {
             step.action.remove("headers");
             if draw.chance(60) {
                 let limit = draw.pick(["600ms", "1500ms", "5s"]);
-                step.action.insert("heartbeat_timeout".to_owned(), json!(limit));
+                let own = draw.chance(30) && step.shares.is_none();
+                let table = if own { &mut step.words } else { &mut step.action };
+                table.insert("heartbeat_timeout".to_owned(), json!(limit));
             }
         }
     }

@@ -45,6 +45,7 @@ pub(super) fn draw(seed: u64, drafts: &mut [Draft]) {
             step.path.clone_from(&path);
             step.is_function = is_function;
             step.more.remove("to");
+            step.words.remove("heartbeat_timeout");
             if is_function {
                 step.more.insert("to".to_owned(), json!(path));
             }

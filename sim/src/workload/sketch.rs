@@ -15,6 +15,8 @@ pub(super) struct Draft {
     /// Whether it is written as an IR program, which has calls and nothing else.
     pub(super) is_program: bool,
     pub(super) input: Map<String, Value>,
+    /// The fields of the input by which its runs are found.
+    pub(super) search: &'static [&'static str],
     pub(super) steps: Vec<StepDraft>,
     pub(super) transitions: Vec<Value>,
     /// When its runs roll back automatically.

@@ -187,6 +187,7 @@ impl UserPlan {
             places: None,
             attempt_timeout: None,
             quarantine_after: None,
+            lane_idle: None,
             missing_functions: Vec::new(),
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),
             secrets: swarm.secrets.clone(),

@@ -94,6 +94,9 @@ fn tree(draft: &Draft, places: &[Place]) -> Value {
     if let (Some(top), false) = (top.as_object_mut(), defaults.is_empty()) {
         top.insert("defaults".to_owned(), Value::Object(defaults));
     }
+    if let (Some(top), false) = (top.as_object_mut(), draft.search.is_empty()) {
+        top.insert("search".to_owned(), json!(draft.search));
+    }
     if let (Some(top), Some(when)) = (top.as_object_mut(), draft.rollback) {
         top.insert("rollback".to_owned(), json!(when));
     }
@@ -174,7 +177,8 @@ fn toml(tree: &Value) -> String {
 
 /// The tables of input, defaults and actions.
 fn declarations(tree: &Value) -> String {
-    let mut text = table("[input]", &tree["input"]);
+    let search = tree.get("search").map(|names| format!("search = {}\n", inline(names)));
+    let mut text = search.unwrap_or_default() + &table("[input]", &tree["input"]);
     if let Some(defaults) = tree.get("defaults") {
         text += &table("[defaults]", defaults);
     }

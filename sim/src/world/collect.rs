@@ -4,14 +4,14 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::run::{self, Definitions, Event, Letter, Recorded, RunState, TaskId, Version};
-use retrial::store::{LetterHead, StoreError};
+use retrial::store::{LetterHead, Store as _};
 use retrial::time::{Mono, Nanos};
 use retrial::workflow::Target;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::nodes::Nodes;
-use super::order::{Asked, Order, Reading};
+use super::order::Order;
 use super::program::Observations;
 use super::users::Users;
 use crate::clock::true_now;
@@ -62,12 +62,18 @@ pub(super) async fn collect(
             run.snapshots = if rot { Vec::new() } else { observed.seen.snapshots_of(run.id) };
         }
         interventions.letters = letters(users).await;
+        interventions.listed = Some(users.look(scenario.seed).await);
         if let Some(cleanup) = scenario.interventions.cleanup {
             interventions.pruned = users.keep(cleanup).await;
         }
     }
     // A stopped node no longer reports its last incarnation.
     let lifespans: Vec<Lifespan> = nodes.all.iter().flat_map(|n| n.lifespans()).collect();
+    let strikes = strikes(nodes, records);
+    if interventions.pruned.is_some() {
+        nodes.reopen_store().await;
+        interventions.reopened = Some(users.look(scenario.seed.wrapping_add(1)).await);
+    }
     let clock = clock_bounds(scenario, &lifespans);
     for node in &nodes.all {
         node.stop().await;
@@ -90,7 +96,7 @@ pub(super) async fn collect(
         runs,
         observed: lock(&observed.events).clone(),
         ledger: asked_of_endpoints.map(arrival).collect(),
-        strikes: strikes(nodes, records),
+        strikes,
         lifespans,
         phases: Phases { healed_at: scenario.heal_at, ended_at, bound },
         clock,
@@ -151,14 +157,14 @@ async fn unasked(
     known: &[RunEvidence],
     interventions: &InterventionEvidence,
 ) -> Vec<RunEvidence> {
-    let heads = users.heads().await.map(|heads| heads.runs).unwrap_or_default();
+    let heads = users.heads(None, 10_000).await.map(|heads| heads.runs).unwrap_or_default();
     let mut found = Vec::new();
     for head in &heads {
         if known.iter().any(|run| run.id == head.run) {
             continue;
         }
-        let read = users.ask(0, |reply: oneshot::Sender<_>| Asked::Read(head.run, reply)).await;
-        let Ok(Reading { loaded: Some(loaded), .. }) = read else { continue };
+        let read = users.load(head.run, Some(Version::START)).await;
+        let Ok(Some(loaded)) = read else { continue };
         let first = loaded.tail.events.first().and_then(|bytes| run::decode(bytes).ok());
         let Some(Event::RunCreated { workflow, seed, .. }) = first.map(|r| r.event) else {
             continue;
@@ -186,15 +192,9 @@ async fn letters(users: &Users) -> Vec<(LetterHead, Option<Letter>)> {
 
 async fn read_back(run: &mut RunEvidence, users: &Users) {
     let id = run.id;
-    let read: Result<Reading, StoreError> = loop {
-        let answer = users.ask(0, |reply: oneshot::Sender<_>| Asked::Read(id, reply)).await;
-        match answer {
-            Err(StoreError::Unknown(_) | StoreError::NotDone(_)) => {}
-            definite => break definite,
-        }
-    };
-    match read {
-        Ok(Reading { loaded: Some(loaded), queue }) => {
+    let (loaded, queue) = (users.load(id, Some(Version::START)).await, users.queue(id).await);
+    match (loaded, queue) {
+        (Ok(Some(loaded)), Ok(queue)) => {
             let events: Result<Vec<Recorded>, _> =
                 loaded.tail.events.iter().map(|b| run::decode(b)).collect();
             run.damaged = events.is_err();
@@ -210,8 +210,8 @@ async fn read_back(run: &mut RunEvidence, users: &Users) {
                 run.seed = *seed;
             }
         }
-        Ok(Reading { loaded: None, .. }) => {}
-        Err(_) => run.damaged = true,
+        (Ok(None), Ok(_)) => {}
+        _ => run.damaged = true,
     }
 }
 

@@ -116,7 +116,7 @@ fn shutdown(fault: Fault, nodes: &Nodes, observed: &Observations) {
     let node = nodes.all.iter().find(|node| node.name() == name).cloned();
     let order_queue = nodes.order_queues.get(number as usize).cloned();
     let (Some(node), Some(order_queue)) = (node, order_queue) else { return };
-    let shutdowns = Arc::clone(&observed.shutdowns);
+    let (shutdowns, seen) = (Arc::clone(&observed.shutdowns), observed.seen.clone());
     drop(madsim::task::spawn(async move {
         until(at).await;
         let (reply, done) = oneshot::channel();
@@ -127,7 +127,8 @@ fn shutdown(fault: Fault, nodes: &Nodes, observed: &Observations) {
             let at = true_now();
             let grace = Config::default().grace;
             if at.since(asked_at) < grace.saturating_sub(MARGIN) {
-                lock(&shutdowns).push(Shutdown { node: name, incarnation, at });
+                let unanswered = seen.unanswered(&name, incarnation);
+                lock(&shutdowns).push(Shutdown { node: name, incarnation, at, unanswered });
             }
             node.leave_and_return(fault.lasts).await;
         }

@@ -186,17 +186,24 @@ impl DrawnFunction {
         Ok(())
     }
 
-    /// Beats until its time is over and beyond, as a function does that looks at no clock.
+    /// Beats for as long, as a function does that looks at no clock. Without `done` it says that it
+    /// lives and nothing else.
     async fn dawdle(
         &self,
         context: &Context,
-        done: &mut u64,
-        timeout: Nanos,
+        mut done: Option<&mut u64>,
+        length: Nanos,
     ) -> Result<(), Failure> {
-        let end = self.runtime.now().after(timeout).after(OVERTIME);
+        let end = self.runtime.now().after(length);
         while self.runtime.now() < end {
             self.wait(Nanos::from_millis(100)).await;
-            self.beat(context, done)?;
+            match &mut done {
+                Some(done) => self.beat(context, done)?,
+                None => {
+                    self.note(context, FunctionEvent::Alive);
+                    context.beat();
+                }
+            }
         }
         Ok(())
     }
@@ -225,7 +232,16 @@ impl DrawnFunction {
         if let Some(timeout) = timeout
             && self.draw(&context, "dawdle").chance(10)
         {
-            self.dawdle(&context, &mut done, timeout).await?;
+            let bare = self.draw(&context, "bare").chance(50);
+            let length = timeout.saturating_add(OVERTIME);
+            self.dawdle(&context, (!bare).then_some(&mut done), length).await?;
+        }
+        let demanded =
+            context.heartbeat_timeout().filter(|limit| limit.saturating_add(*limit) <= LONGEST);
+        if let (Some(limit), 1) = (demanded, context.attempt())
+            && self.draw(&context, "lull").chance(25)
+        {
+            self.dawdle(&context, None, limit.saturating_add(limit)).await?;
         }
         for _ in 0..draw.small(0, 3) {
             self.wait(draw.millis(1, 400)).await;

@@ -2,10 +2,10 @@
 
 use retrial::engine::{CommandError, Retention, SubmitError};
 use retrial::run::{LetterId, RunId};
-use retrial::store::{Heads, LetterStatus, Prune};
+use retrial::store::{Heads, LetterStatus, Prune, Store as _};
 use retrial::time::Nanos;
 
-use super::order::{Asked, Order};
+use super::order::Order;
 use super::users::Users;
 use crate::clock::{true_now, until};
 use crate::evidence::{Pruning, RedriveAnswer};
@@ -102,7 +102,7 @@ impl Users {
 
     /// When all has ended and was read back: archives some runs and prunes.
     pub(super) async fn keep(&self, cleanup: Cleanup) -> Option<Pruning> {
-        let ended = self.heads().await?;
+        let ended = self.all_heads().await?;
         if !ended.runs.iter().all(|head| head.phase.is_terminal()) {
             return None;
         }
@@ -112,7 +112,7 @@ impl Users {
         for (_, head) in picked {
             let _ = self.ask(0, |reply| Order::Archive(head.run, reply)).await;
         }
-        let before = self.heads().await?;
+        let before = self.all_heads().await?;
         let Cleanup { archived_only, with_letters, .. } = cleanup;
         // Of about half the runs the end is longer ago than that.
         let mut ages: Vec<Nanos> =
@@ -122,13 +122,12 @@ impl Users {
         let retention = Retention { older_than, archived_only, with_letters };
         self.note(&format!("what ended {older_than} ago is pruned"));
         let gone = self.ask(0, |reply| Order::Prune(retention, reply)).await.ok()?;
-        let after = self.heads().await?;
+        let after = self.all_heads().await?;
         let until = after.at;
         let letters = self.ask(0, Order::Letters).await.ok()?.letters;
         let mut readable = Vec::new();
         for run in &gone {
-            let read = self.ask(0, |reply| Asked::Read(*run, reply)).await.ok()?;
-            readable.extend(read.loaded.map(|_| *run));
+            readable.extend(self.load(*run, None).await.ok()?.map(|_| *run));
         }
         let asked = Prune { after: None, limit: 0, older_than, archived_only, with_letters };
         Some(Pruning {
@@ -143,7 +142,7 @@ impl Users {
         })
     }
 
-    pub(super) async fn heads(&self) -> Option<Heads> {
-        self.ask(0, Asked::Heads).await.ok()
+    async fn all_heads(&self) -> Option<Heads> {
+        self.heads(None, 10_000).await.ok()
     }
 }

@@ -11,6 +11,7 @@ mod counters;
 mod drive;
 mod functions;
 mod interventions;
+mod looks;
 mod node_watch;
 mod nodes;
 mod order;

@@ -103,6 +103,7 @@ impl<S: Store> NodeWatch<S> {
 
     async fn claim(&self, claim: Claim) -> Result<Answer, StoreError> {
         let id = claim.id;
+        let _waiting = self.seen.waits(&self.incarnation);
         let answer = self.store.ask(Request::Claim(claim)).await;
         let mut in_doubt = lock(&self.in_doubt);
         match &answer {
@@ -144,6 +145,13 @@ impl<S: Store> NodeWatch<S> {
     async fn commit(&self, commit: Commit) -> Result<Answer, StoreError> {
         let run = commit.run;
         let (fences, queue) = (commit.fences.clone(), commit.queue.clone());
+        let starts = queue.iter().filter_map(|change| match change {
+            QueueChange::Lease { token, .. } => Some(*token),
+            _ => None,
+        });
+        let starts: Vec<Token> = starts.collect();
+        let _waiting = (!starts.is_empty()).then(|| self.seen.waits(&self.incarnation));
+        starts.iter().for_each(|token| self.seen.starts(run, *token, &self.incarnation));
         let answer = self.store.ask(Request::Commit(commit)).await;
         match &answer {
             Ok(Answer::Commit(Committed::Applied { at, .. } | Committed::Already { at, .. })) => {

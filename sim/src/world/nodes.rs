@@ -163,6 +163,7 @@ impl Nodes {
             places: scenario.places,
             attempt_timeout: scenario.attempt_timeout,
             quarantine_after: scenario.quarantine_after,
+            lane_idle: scenario.lane_idle,
             sole_owner,
             secret: scenario.secrets.first().cloned(),
             missing_functions,
@@ -251,6 +252,14 @@ impl Nodes {
             calls: node.disk().map_or(0, SimDisk::ops),
         };
         nodes.map(|node| (node.name().to_owned(), steps(node))).collect()
+    }
+
+    /// Has the store's node, or the only one, start once more.
+    pub(super) async fn reopen_store(&self) {
+        let with_disk = self.all.iter().find(|node| node.disk().is_some());
+        if let Some(node) = with_disk {
+            node.leave_and_return(Nanos::from_millis(50)).await;
+        }
     }
 
     /// Ends every planned fault that has not struck.

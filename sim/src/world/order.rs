@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use retrial::engine::{CommandError, DeadLetter, Retention, Submission, SubmitError};
-use retrial::run::{LetterId, RunId, Version};
-use retrial::store::{DynStore, Heads, Letters, Loaded, QueueRow, Store as _, StoreError};
+use retrial::run::{LetterId, RunId};
+use retrial::store::{Answer, Letters, Request, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::sync::lock;
@@ -48,26 +48,12 @@ pub enum Order {
 /// What is asked of a node: its engine, or its store past the engine.
 pub(super) enum Asked {
     Order(Order),
-    Heads(oneshot::Sender<Result<Heads, StoreError>>),
-    Read(RunId, oneshot::Sender<Result<Reading, StoreError>>),
+    Store(Request, oneshot::Sender<Result<Answer, StoreError>>),
 }
 
 impl From<Order> for Asked {
     fn from(order: Order) -> Self {
         Self::Order(order)
-    }
-}
-
-/// The records of a run in the store.
-pub(super) struct Reading {
-    pub(super) loaded: Option<Loaded>,
-    pub(super) queue: Vec<QueueRow>,
-}
-
-impl Reading {
-    pub(super) async fn of(store: &DynStore, run: RunId) -> Result<Self, StoreError> {
-        let loaded = store.load(run, Some(Version::START)).await?;
-        Ok(Self { loaded, queue: store.queue(run).await? })
     }
 }
 

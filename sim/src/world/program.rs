@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use super::action_network::ActionNetwork;
 use super::counters::Counters;
 use super::functions::{FunctionRecords, SimActions};
-use super::order::{Asked, OrderQueue, Reading};
+use super::order::{Asked, OrderQueue};
 use super::recording_store::{Lost, Seen};
 use super::release::{EngineParts, Orders, Releases};
 use crate::clock::true_now;
@@ -61,6 +61,7 @@ pub(super) struct EngineSetup {
     pub(super) places: Option<Places>,
     pub(super) attempt_timeout: Option<Nanos>,
     pub(super) quarantine_after: Option<NonZeroU32>,
+    pub(super) lane_idle: Option<Nanos>,
     pub(super) sole_owner: bool,
     /// The value of every environment variable.
     pub(super) secret: Option<String>,
@@ -88,6 +89,7 @@ pub(super) async fn run(
         places,
         attempt_timeout,
         quarantine_after,
+        lane_idle,
         sole_owner,
         secret,
         missing_functions,
@@ -133,6 +135,7 @@ pub(super) async fn run(
         poll,
         sole_owner,
         snapshot_tail: 2_048,
+        lane_idle: lane_idle.unwrap_or(defaults.lane_idle),
         functions,
         ..defaults
     };
@@ -159,11 +162,8 @@ async fn answer(engine: &dyn Orders, store: &DynStore, asked: Asked) {
     // The caller may be gone by then.
     match asked {
         Asked::Order(order) => engine.serve(order).await,
-        Asked::Heads(reply) => {
-            let _ = reply.send(store.heads(None, 10_000).await);
-        }
-        Asked::Read(run, reply) => {
-            let _ = reply.send(Reading::of(store, run).await);
+        Asked::Store(request, reply) => {
+            let _ = reply.send(store.ask(request).await);
         }
     }
 }

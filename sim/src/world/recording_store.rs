@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use retrial::run::{self, Recorded, RunId, TaskId, Version};
+use retrial::run::{self, Recorded, RunId, TaskId, Token, Version};
 use retrial::store::{
     Answer, Commit, CommitId, Committed, Created, Hold, Request, Snapshot, Store, StoreError,
 };
@@ -27,6 +27,8 @@ pub(super) struct Seen(Arc<Mutex<Inner>>);
 struct Inner {
     snapshots: Vec<(RunId, Snapshot)>,
     fenced: u64,
+    /// The claims and starts of each process that wait for their answers.
+    unanswered: BTreeMap<(String, u32), u32>,
     leases: SeenLeases,
     answers: Vec<RecordedAnswer>,
     /// How many of `answers` there were when the store was last unsure.
@@ -42,6 +44,20 @@ struct Inner {
     sent: Option<Vec<Encoded>>,
     /// The commits in `answers`, by whether they landed.
     recorded: BTreeSet<((RunId, CommitId), bool)>,
+}
+
+/// A claim or a start that waits for its answer.
+pub(super) struct Waiting {
+    seen: Seen,
+    by: (String, u32),
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(waiting) = lock(&self.seen.0).unanswered.get_mut(&self.by) {
+            *waiting -= 1;
+        }
+    }
 }
 
 /// An answer of the store. Its events are decoded when an oracle asks.
@@ -94,6 +110,23 @@ impl Seen {
 
     pub(super) fn fenced(&self) -> u64 {
         lock(&self.0).fenced
+    }
+
+    /// A node sends a claim or the start of an attempt, and waits for the answer until this is dropped.
+    pub(super) fn waits(&self, by: &Incarnation) -> Waiting {
+        let by = (by.node().to_owned(), by.number());
+        *lock(&self.0).unanswered.entry(by.clone()).or_default() += 1;
+        Waiting { seen: self.clone(), by }
+    }
+
+    pub(super) fn unanswered(&self, node: &str, incarnation: u32) -> u32 {
+        let inner = lock(&self.0);
+        inner.unanswered.get(&(node.to_owned(), incarnation)).copied().unwrap_or_default()
+    }
+
+    /// A node is about to ask for the lease of an attempt that it starts.
+    pub(super) fn starts(&self, run: RunId, token: Token, by: &Incarnation) {
+        lock(&self.0).leases.starts(run, token, by);
     }
 
     /// A lease ended with a commit of the node that held it, which had renewed it or left it out.

@@ -18,6 +18,7 @@ use super::seen_due::{Place, SeenDue};
 use super::underway::{Requests, Underway, Weight};
 use crate::clock::true_now;
 use crate::evidence::{Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Slip};
+use crate::incarnation::Incarnation;
 
 /// What is needed of a commit once it has its answer.
 pub(super) struct Changes {
@@ -51,8 +52,6 @@ struct SeenLease {
     until: Timestamp,
     deadline: Option<Timestamp>,
     beat_by: Option<Timestamp>,
-    /// What had ended it when the store said last that it had passed. It may have been renewed since.
-    told: Option<Lapse>,
 }
 
 impl SeenLease {
@@ -137,6 +136,11 @@ impl SeenLeases {
         self.at_rest.remove(&run);
     }
 
+    /// A node is about to ask for the lease of an attempt that it starts.
+    pub(super) fn starts(&mut self, run: RunId, token: Token, by: &Incarnation) {
+        self.evidence.started.insert((run, token), (by.node().to_owned(), by.number()));
+    }
+
     /// A lease ended with a commit of its holder.
     pub(super) fn outlived(&mut self, place: Place, at: Timestamp, was_renewed: bool) {
         self.slip(was_renewed, place, at, Slip::NotRenewed);
@@ -217,8 +221,7 @@ impl SeenLeases {
                 let seen = true_now();
                 self.evidence.early_ends.push(EarlyEnd { run, task, token, at, until, seen });
             } else if matches!(fence, Fence::Lapsed { .. }) {
-                let told = lease.told;
-                self.evidence.lapsed.push(LapsedLease { run, task, token, lapse, told });
+                self.evidence.lapsed.push(LapsedLease { run, task, token, lapse });
             }
         }
         for change in &changes.queue {
@@ -234,7 +237,6 @@ impl SeenLeases {
                     until: at.after(*lasts),
                     deadline: timeout.map(|timeout| at.after(timeout)),
                     beat_by: heartbeat.map(|within| at.after(within)),
-                    told: None,
                 };
                 self.held.insert(place, lease);
             }
@@ -270,6 +272,11 @@ impl SeenLeases {
             self.held.retain(|place, _| !asked.iter().any(|h| (h.run, h.task) == *place));
         }
         let at = answer.at;
+        let answered = answer.answers.len();
+        if let Some(left) = asked.get(answered).or(asked.first()) {
+            let place = (left.run, left.task);
+            self.slip(answered == asked.len(), place, at, Slip::RenewalUnanswered);
+        }
         for (holding, renewal) in asked.iter().zip(&answer.answers) {
             let place = (holding.run, holding.task);
             let Some(lease) = self.held.get_mut(&place) else { continue };
@@ -295,12 +302,8 @@ impl SeenLeases {
 
     /// The leases that have passed, of which `limit` were asked for.
     pub(super) fn expired(&mut self, limit: usize, answer: &Expired, weight: Weight) {
-        for found in &answer.tasks {
-            let held = self.held.get_mut(&(found.run, found.task));
-            if let Some(lease) = held.filter(|lease| lease.token == found.token) {
-                lease.told = Some(found.lapse);
-            }
-        }
+        let told = answer.tasks.iter().map(|found| (found.run, found.token, found.lapse));
+        self.evidence.told.extend(told);
         if weight != Weight::Alone {
             return;
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use madsim::time::sleep;
 use retrial::engine::{Submission, SubmitError};
 use retrial::run::RunId;
-use retrial::store::{Heads, RunPhase};
+use retrial::store::{Answer, Heads, Request, RunPhase, Store, StoreError};
 use retrial::time::Nanos;
 use retrial::workflow::Workflow;
 use tokio::sync::oneshot;
@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 use super::order::{Asked, Order, OrderQueue};
 use crate::clock::{true_now, until};
 use crate::evidence::{Bound, InterventionEvidence, RunEvidence, Steps};
+use crate::fault::FaultKind;
 use crate::records::Records;
 use crate::runtime::mix;
 use crate::scenario::{Cancel, Deactivation, Scenario, WorkflowText};
@@ -30,6 +31,12 @@ const LOOKS_A_RELEASE: u32 = 8;
 /// After this long the looks grow rarer, by a thousandth of the time that has passed: a retry may
 /// wait for days.
 const LONG: Nanos = Nanos::from_secs(60 * 60);
+
+/// After so many looks in a row that were not answered, a store with rotten bytes is given up.
+const IN_VAIN: u32 = 400;
+
+/// Asks for the head of every run of a world.
+const ALL_HEADS: Request = Request::Heads { after: None, limit: 10_000 };
 
 /// Everybody who asks something of the nodes, and what they remember. Clones share it.
 #[derive(Clone)]
@@ -77,7 +84,8 @@ impl Users {
             let (id, seed) = (self.id_of(number), self.seed_of(number));
             let text = texts.get(asked.workflow).cloned();
             let input = Some(asked.input.clone());
-            Some(RunEvidence { text, input, ..RunEvidence::new(id, seed, workflow, asked.at) })
+            let key = asked.key.clone();
+            Some(RunEvidence { text, input, key, ..RunEvidence::new(id, seed, workflow, asked.at) })
         });
         runs.collect()
     }
@@ -123,6 +131,7 @@ impl Users {
             Ok(run) => {
                 self.note(&format!("run {run} is acknowledged"));
                 self.with_run(run, |asked| asked.acknowledged = true);
+                self.with_run(id, |asked| asked.answer = Some(run));
             }
             Err(error) => {
                 self.note(&format!("run {id} is refused: {error}"));
@@ -241,17 +250,22 @@ impl Users {
             Bound::UnboundedByPolicy => Nanos::from_secs(600),
         };
         let last = self.scenario.heal_at.after(length);
+        let rots = self.scenario.faults.iter().any(|fault| fault.kind == FaultKind::BitRot);
         let interventions = self.scenario.interventions.asked();
         let asked =
             self.scenario.submissions.len() + self.scenario.deactivations.len() + interventions;
-        let mut looks = 0_u32;
-        while true_now() < last {
+        let (mut looks, mut unanswered) = (0_u32, 0_u32);
+        while true_now() < last && unanswered < IN_VAIN {
             looks = looks.wrapping_add(1);
             if self.scenario.quarantine_after.is_some() && looks.is_multiple_of(LOOKS_A_RELEASE) {
                 self.release_all().await;
             }
-            if *lock(&self.answered) >= asked && self.all_ended().await {
-                return;
+            if *lock(&self.answered) >= asked {
+                match self.all_ended().await {
+                    Some(true) => return,
+                    Some(false) => unanswered = 0,
+                    None => unanswered += u32::from(rots),
+                }
             }
             let longer = true_now().since(self.scenario.heal_at.after(LONG));
             let rest = LOOK.saturating_add(Nanos::new(longer.get() / 1_000));
@@ -278,11 +292,15 @@ impl Users {
     /// Every run's head, if the first node says so soon.
     async fn try_heads(&self) -> Option<Heads> {
         let (reply, answer) = oneshot::channel();
-        self.try_node(0, Asked::Heads(reply), answer).await?.ok()
+        match self.try_node(0, Asked::Store(ALL_HEADS, reply), answer).await? {
+            Ok(Answer::Heads(heads)) => Some(heads),
+            _ => None,
+        }
     }
 
-    async fn all_ended(&self) -> bool {
-        let Some(heads) = self.try_heads().await else { return false };
+    /// `None` where the first node does not say.
+    async fn all_ended(&self) -> Option<bool> {
+        let heads = self.try_heads().await?;
         for head in heads.runs.iter().filter(|h| h.phase == RunPhase::Deactivated) {
             // A slow node has carried an order out late; its user wants the run back.
             self.activate(0, head.run).await;
@@ -290,6 +308,19 @@ impl Users {
         for head in heads.runs.iter().filter(|h| h.phase == RunPhase::Paused) {
             self.ask(0, |reply| Order::Resume(head.run, reply)).await;
         }
-        heads.runs.iter().all(|h| h.phase.is_terminal())
+        Some(heads.runs.iter().all(|h| h.phase.is_terminal()))
+    }
+}
+
+/// The store, past the engines: one node after another is asked until one answers, and again where
+/// it could not tell.
+impl Store for Users {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        loop {
+            match self.ask(0, |reply| Asked::Store(request.clone(), reply)).await {
+                Err(StoreError::Unknown(_) | StoreError::NotDone(_)) => {}
+                definite => return definite,
+            }
+        }
     }
 }

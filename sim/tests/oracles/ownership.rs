@@ -7,7 +7,8 @@ use retrial_sim::unstable::evidence::{
 use retrial_sim::unstable::oracle::leases::{self, WRONG_LAPSE};
 use retrial_sim::unstable::oracle::ownership::{
     LEASE_ENDED_EARLY, LEASE_WITHOUT_START, LEFT_BEHIND, OUTCOME_WITHOUT_START,
-    OVERLAPPING_ATTEMPTS, SENT_TWICE, STARTED_TWICE, TOKEN_REUSED, TWO_OUTCOMES, judge,
+    OVERLAPPING_ATTEMPTS, SENT_TWICE, SHUT_DOWN_TOO_SOON, STARTED_TWICE, TOKEN_REUSED,
+    TWO_OUTCOMES, judge,
 };
 
 use crate::functions::did;
@@ -100,11 +101,13 @@ fn ended_early(died: Option<u64>) -> Script {
         Event::AttemptStarted { token, attempt: 1, .. } => Some(token),
         _ => None,
     });
+    let (run, token) = (script.run().id, token.unwrap());
+    script.world.leases.started.insert((run, token), ("n0".to_owned(), 0));
     script.world.lifespans[0].died = died.map(at);
     script.world.leases.early_ends.push(EarlyEnd {
-        run: script.run().id,
+        run,
         task: task(0, 0),
-        token: token.unwrap(),
+        token,
         at: store(5_000),
         until: store(9_000),
         seen: at(5_000),
@@ -132,7 +135,7 @@ fn what_the_store_contradicts_is_found() {
 
 #[test]
 fn r10_a_lapse_called_otherwise_is_found() {
-    let told_before = |lapse: Lapse, told: Option<Lapse>, failure: Failure| {
+    let told_before = |lapse: Lapse, told: &[Lapse], failure: Failure| {
         let mut script = Script::new(workflow(vec![step("a", policy(9))]));
         let it = task(0, 0);
         script.enter(0, 1).start(it, 1, status(503)).pass(9_000).retry(it, 1, &failure);
@@ -141,10 +144,11 @@ fn r10_a_lapse_called_otherwise_is_found() {
             _ => None,
         });
         let (run, token) = (script.run().id, token.unwrap());
-        script.world.leases.lapsed.push(LapsedLease { run, task: it, token, lapse, told });
+        script.world.leases.lapsed.push(LapsedLease { run, task: it, token, lapse });
+        script.world.leases.told.extend(told.iter().map(|told| (run, token, *told)));
         judge(&script.world)
     };
-    let lapsed = |lapse, failure| told_before(lapse, None, failure);
+    let lapsed = |lapse, failure| told_before(lapse, &[], failure);
     let timeout = || Failure::new("TIMEOUT", "too long");
     let lost = || Failure::new("LEASE_LOST", "gone");
     healthy(&lapsed(Lapse::Deadline, timeout()));
@@ -153,8 +157,9 @@ fn r10_a_lapse_called_otherwise_is_found() {
     found(&lapsed(Lapse::Lease, timeout()), WRONG_LAPSE);
     found(&lapsed(Lapse::Heartbeat, timeout()), WRONG_LAPSE);
     // It had passed, was renewed after all, and then its attempt's time was over.
-    healthy(&told_before(Lapse::Deadline, Some(Lapse::Lease), lost()));
-    found(&told_before(Lapse::Deadline, Some(Lapse::Deadline), lost()), WRONG_LAPSE);
+    healthy(&told_before(Lapse::Deadline, &[Lapse::Lease], lost()));
+    healthy(&told_before(Lapse::Deadline, &[Lapse::Lease, Lapse::Deadline], lost()));
+    found(&told_before(Lapse::Deadline, &[Lapse::Deadline], lost()), WRONG_LAPSE);
 }
 
 /// A function returns at 0 s, its node has been shut down in good order at `done` s, and its lease is
@@ -169,8 +174,17 @@ fn left_behind(done: u64, code: &str) -> Script {
     let place = events.position(|r| matches!(r.event, Event::AttemptFailed { .. })).unwrap();
     let run = script.run().id;
     script.world.asked.insert((run, Version(place as u64)), at(9_000));
-    script.world.shutdowns.push(Shutdown { node: "n0".to_owned(), incarnation: 0, at: at(done) });
+    let token = script.run().events.iter().find_map(|r| match r.event {
+        Event::AttemptStarted { token, .. } => Some(token),
+        _ => None,
+    });
+    script.world.leases.started.insert((run, token.unwrap()), ("n0".to_owned(), 0));
+    script.world.shutdowns.push(shutdown(done, 0));
     script
+}
+
+fn shutdown(done: u64, unanswered: u32) -> Shutdown {
+    Shutdown { node: "n0".to_owned(), incarnation: 0, at: at(done), unanswered }
 }
 
 #[test]
@@ -178,4 +192,15 @@ fn decision_12_an_outcome_that_a_shutdown_leaves_behind_is_found() {
     found(&judge(&left_behind(4_000, "LEASE_LOST").world), LEFT_BEHIND);
     healthy(&judge(&left_behind(4_000, "TIMEOUT").world));
     healthy(&judge(&left_behind(10_000, "LEASE_LOST").world));
+}
+
+#[test]
+fn decision_12_a_shutdown_that_waits_for_no_answer_is_found() {
+    let shut_down = |unanswered: u32| {
+        let mut script = recovered();
+        script.world.shutdowns.push(shutdown(4_000, unanswered));
+        judge(&script.world)
+    };
+    healthy(&shut_down(0));
+    found(&shut_down(1), SHUT_DOWN_TOO_SOON);
 }

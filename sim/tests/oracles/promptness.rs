@@ -78,6 +78,14 @@ fn r10_an_attempt_that_a_dead_process_left_is_ended_at_once() {
     let mut slow = orphaned(100);
     slow.strike(FaultKind::SlowSync);
     healthy(&judge(&slow.world));
+    // While it is full nothing is recorded; it has room again when all heals, at 10 s.
+    let full = |millis| {
+        let mut script = orphaned(millis);
+        script.strike(FaultKind::DiskFull);
+        judge(&script.world)
+    };
+    healthy(&full(20_000));
+    found(&full(25_000), ORPHANED);
     let mut shared = orphaned(100);
     let store = Lifespan { node: STORE.to_owned(), ..shared.world.lifespans[0].clone() };
     shared.world.lifespans.push(store);

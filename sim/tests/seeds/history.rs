@@ -61,6 +61,7 @@ fn scenario() -> Scenario {
         places: None,
         attempt_timeout: None,
         quarantine_after: None,
+        lane_idle: None,
         missing_functions: vec![],
         secrets: vec![],
         priorities: None,

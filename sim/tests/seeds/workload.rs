@@ -109,6 +109,7 @@ fn a_few_hundred_seeds_draw_everything() {
     assert!(all.iter().any(|s| s.places.is_some()), "no seed has few places");
     assert!(all.iter().any(|s| s.attempt_timeout.is_some()), "no seed has a default timeout");
     assert!(all.iter().any(|s| s.quarantine_after.is_some()), "no seed has a quarantine");
+    assert!(all.iter().any(|s| s.lane_idle.is_some()), "no seed lets runs leave memory soon");
     let released = |s: &Scenario| !s.interventions.releases.is_empty();
     assert!(all.iter().any(released), "no seed releases");
     assert!(all.iter().any(|s| !s.cancels.is_empty()), "no seed cancels");

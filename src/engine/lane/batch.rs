@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 
 use crate::engine::alerts::Expected;
-use crate::engine::lanes::Message;
+use crate::engine::lanes::{Command, Message};
 use crate::run::{Input, Token};
 use crate::store::Raised;
 
@@ -32,7 +32,7 @@ impl Batch {
     /// Waits for a message and takes along what else has arrived. `None` when no sender is left.
     pub(super) async fn receive(inbox: &mut mpsc::Receiver<Box<Message>>) -> Option<Self> {
         let mut messages = vec![*inbox.recv().await?];
-        while messages.len() < MOST {
+        while messages.len() < MOST && !messages.last().is_some_and(activates) {
             let Ok(next) = inbox.try_recv() else { break };
             messages.push(*next);
         }
@@ -48,4 +48,10 @@ impl Batch {
     pub(super) fn recovers(&self) -> bool {
         self.messages.iter().any(|message| matches!(message, Message::Recover(_)))
     }
+}
+
+/// An activation ends its batch: the phase of its commit takes the run out of the archive, also where
+/// the next message ends the run.
+fn activates(message: &Message) -> bool {
+    matches!(message, Message::Command(Command::Activate, _))
 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use super::kit::{World, connect, new_schema, schema_of, server, with_http};
+use super::kit::{World, connect, new_schema, options, schema_of, server, with_http};
 use super::own::{commit, create};
 
 /// A connection that listens, and what it hears.
@@ -77,7 +77,6 @@ async fn node(options: &PostgresOptions, able: bool) -> Engine<World> {
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
 async fn one_node_begins_at_once_what_another_was_given() {
     let options = new_schema();
-    let runtime = TokioRuntime::current();
     let (giver, worker) = (node(&options, false).await, node(&options, true).await);
     let args = Template::try_from(json!({})).unwrap();
     let step = Step { args, ..Step::new("a", "act", Policy::no_retries(Dialect::Builder)) };
@@ -86,15 +85,38 @@ async fn one_node_begins_at_once_what_another_was_given() {
     for _ in 0..3 {
         let submission = Submission::new(Arc::clone(&workflow));
         let run = giver.submit(submission).await.unwrap().run;
-        let ended = tokio::select! {
-            ended = worker.outcome(run) => ended.unwrap(),
-            () = runtime.sleep_until(runtime.now().after(Nanos::from_secs(120))) => {
-                panic!("nobody told the worker")
-            }
-        };
+        let ended = soon(worker.outcome(run)).await.unwrap();
         assert_eq!(ended.outcome, run::Outcome::Completed);
     }
     for engine in [giver, worker] {
         engine.shutdown().await;
     }
+}
+
+/// Ends in time, or the test fails.
+async fn soon<T>(future: impl Future<Output = T>) -> T {
+    let runtime = TokioRuntime::current();
+    tokio::select! {
+        done = future => done,
+        () = runtime.sleep_until(runtime.now().after(Nanos::from_secs(120))) => {
+            panic!("it waits in vain")
+        }
+    }
+}
+
+// C8: what it was not told while it could not listen, a node looks for itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+async fn c8_who_listens_again_looks_at_once() {
+    const END: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+        WHERE datname = $1 AND query ILIKE 'LISTEN%'";
+    let database = server().database().await;
+    let options = options(&database);
+    let (listens, other) = (connect(&options).await, connect(&options).await);
+    soon(listens.news()).await;
+    let client = server().client("postgres").await;
+    let ended = client.execute(END, &[&database]).await.unwrap();
+    assert!(ended > 0, "nobody listened");
+    other.create(create(1, 1)).await.unwrap();
+    soon(listens.news()).await;
 }

@@ -119,6 +119,21 @@ fn c14_no_spelling_of_a_secret_is_shown() {
     assert_eq!(read.workflow.steps().len(), 2);
 }
 
+// Plain words of a path are shown, but not where the part before them names a secret, even if that
+// part is not shown itself.
+#[test]
+fn c14_what_stands_behind_a_hidden_name_in_a_url_is_hidden() {
+    let shown = |url: &str| {
+        let text = format!("workflow = 'w'\n[actions.a]\nhttp = 'POST {url}'\n");
+        masked(&text, Format::Toml)
+    };
+    for url in ["https://h.test/apiKey/hunter", "https://h.test/API_TOKEN/hunter/of/x"] {
+        let shown = shown(url);
+        assert!(!shown.contains("hunter"), "{shown}");
+    }
+    assert!(shown("https://h.test/users/hunter").contains("https://h.test/users/hunter"));
+}
+
 /// How a text may be written in JSON and in TOML.
 fn spelt(text: &str, escaped: bool) -> String {
     if !escaped {

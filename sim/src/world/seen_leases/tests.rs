@@ -80,6 +80,12 @@ fn renew(leases: &mut SeenLeases, n: u64, secs: u64, answer: Renewal) {
     leases.renewed(&[holding], &Renewed { at: at(secs), answers: vec![answer] }, Weight::Alone);
 }
 
+fn renew_unanswered(leases: &mut SeenLeases) {
+    let (token, lasts) = (token(1), Nanos::from_secs(15));
+    let holding = Holding { run: run(), task: TASK, token, lasts, heartbeat: None };
+    leases.renewed(&[holding], &Renewed { at: at(9), answers: vec![] }, Weight::Alone);
+}
+
 fn sweep(leases: &mut SeenLeases, secs: u64, told: Option<Lapse>) {
     let expired = told.map(|lapse| ExpiredTask {
         run: run(),
@@ -134,6 +140,7 @@ fn each_mistake_is_noticed() {
     assert_eq!(after(&|l| renew(l, 1, 26, Renewal::Held)), [Slip::RenewedPastItsEnd]);
     assert_eq!(after(&|l| renew(l, 1, 24, Renewal::Lost)), [Slip::LostWhileHeld]);
     assert_eq!(after(&|l| renew(l, 2, 10, Renewal::Held)), [Slip::RenewedPastItsEnd]);
+    assert_eq!(after(&renew_unanswered), [Slip::RenewalUnanswered]);
     assert_eq!(after(&|l| commit(l, &end(1, held(2)), 9)), [Slip::LandedUnheld]);
     assert_eq!(after(&|l| claim(l, 2, 9, 2)), [Slip::ReservedWhileLeased]);
     let refused = |leases: &mut SeenLeases| {

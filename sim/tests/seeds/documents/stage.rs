@@ -67,6 +67,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         places: None,
         attempt_timeout: None,
         quarantine_after: None,
+        lane_idle: None,
         missing_functions: vec![],
         secrets: vec![],
         priorities: None,

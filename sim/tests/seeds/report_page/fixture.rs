@@ -78,6 +78,7 @@ pub(crate) fn scenario() -> Scenario {
         places: None,
         attempt_timeout: None,
         quarantine_after: None,
+        lane_idle: None,
         missing_functions: vec![],
         faults: vec![
             fault(FaultKind::Crash, None, When::At(at(1_300)), 400),

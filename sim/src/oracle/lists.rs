@@ -1,0 +1,220 @@
+//! The part of promise 9 about lists: who goes through one page by page meets each run and each
+//! dead letter that was asked for once, in order, as the histories say, and the counts are right.
+//! A store that is opened again lists the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use retrial::run::{Event, LetterId, Outcome, RunId};
+use retrial::store::{LetterFilter, LetterHead, LetterStatus, RunFilter, RunHead, RunPhase};
+use retrial::time::{Nanos, Timestamp};
+use serde_json::Value;
+
+use super::Report;
+use super::history::{entries, input_of};
+use crate::evidence::{Evidence, Look, RunEvidence};
+
+/// Another list than that of the runs which were asked for, in their order.
+pub const LISTED_OTHERWISE: &str = "listed_otherwise";
+/// A run in a list is not as its history says.
+pub const WRONG_HEAD: &str = "wrong_head";
+/// Another list than that of the letters which were asked for, in their order.
+pub const LETTERS_LISTED_OTHERWISE: &str = "letters_listed_otherwise";
+/// Nothing can be listed, though all has healed.
+pub const NOT_LISTED: &str = "not_listed";
+/// Runs or letters are not as many as is said.
+pub const WRONG_TALLY: &str = "wrong_tally";
+
+/// How far the time that a node gives an event may be from the store's.
+const CLOCKS: Nanos = Nanos::from_millis(500);
+
+/// A run, as its history has it.
+struct Listed<'e> {
+    run: RunId,
+    workflow: &'e str,
+    phase: RunPhase,
+    version: u64,
+    /// By the store's own first word: events have the time of the node that asked.
+    created: Timestamp,
+    ended: Option<Timestamp>,
+    letters: u64,
+    code: Option<&'e str>,
+    key: Option<&'e str>,
+    fields: BTreeMap<String, String>,
+    evidence: &'e RunEvidence,
+}
+
+/// Judged where every run has ended: what goes on changes while it is listed.
+pub(super) fn judge(report: &mut Report, evidence: &Evidence, gone: &BTreeSet<RunId>) {
+    let asked = evidence.interventions.listed.as_ref();
+    let Some(look) = answered(report, asked) else { return };
+    let kept = evidence.runs.iter().filter(|run| !run.events.is_empty() || run.damaged);
+    let all: Option<Vec<Listed<'_>>> = kept.map(|run| listed(evidence, look, run)).collect();
+    let Some(mut runs) = all else { return };
+    runs.sort_by_key(|run| std::cmp::Reverse((run.created, run.run)));
+    let mut letters: Vec<&LetterHead> =
+        evidence.interventions.letters.iter().map(|(head, _)| head).collect();
+    letters.sort_by_key(|head| head.id);
+    looked(report, look, &runs, &letters);
+    if let Some(look) = answered(report, evidence.interventions.reopened.as_ref()) {
+        runs.retain(|run| !gone.contains(&run.run));
+        letters.retain(|head| !gone.contains(&head.id.run));
+        looked(report, look, &runs, &letters);
+    }
+}
+
+/// A store that has healed answers, and can be opened again.
+fn answered<'e>(report: &mut Report, asked: Option<&'e Result<Look, String>>) -> Option<&'e Look> {
+    let why = asked?.as_ref().err();
+    report.check(why.is_none(), None, NOT_LISTED, || why.cloned().unwrap_or_default());
+    asked?.as_ref().ok()
+}
+
+/// `None` where it is not known whole, or has not ended.
+fn listed<'e>(evidence: &'e Evidence, look: &Look, run: &'e RunEvidence) -> Option<Listed<'e>> {
+    let first = entries(run).next().filter(|e| matches!(e.event, Event::RunCreated { .. }))?;
+    let head = look.heads.iter().find(|head| head.run == run.id);
+    let phase = entries(run).find_map(|e| match e.event {
+        Event::RunEnded { outcome: Outcome::Completed } => Some(RunPhase::Completed),
+        Event::RunEnded { outcome: Outcome::Failed { .. } } => Some(RunPhase::Failed),
+        Event::RunEnded { outcome: Outcome::Cancelled { .. } } => Some(RunPhase::Cancelled),
+        _ => None,
+    })?;
+    let code = entries(run).filter_map(|e| match e.event {
+        Event::TaskFailed { error, .. } => Some(error.code.as_str()),
+        _ => None,
+    });
+    let waits = |head: &LetterHead| head.id.run == run.id && head.status == LetterStatus::Waiting;
+    let letters = evidence.interventions.letters.iter().filter(|(head, _)| waits(head));
+    Some(Listed {
+        run: run.id,
+        workflow: run.workflow.name(),
+        phase,
+        version: run.events.len() as u64,
+        created: head.map_or(first.at, |head| head.created),
+        ended: head.and_then(|head| head.ended),
+        letters: letters.count() as u64,
+        code: code.last(),
+        key: run.key.as_deref(),
+        fields: fields(run),
+        evidence: run,
+    })
+}
+
+/// X20: the values of the searchable fields that the input has.
+fn fields(run: &RunEvidence) -> BTreeMap<String, String> {
+    let names = serde_json::to_value(run.workflow.search()).unwrap_or_default();
+    let names = names.as_array().cloned().unwrap_or_default();
+    let value = |name: Value| {
+        let name = name.as_str()?.to_owned();
+        let (first, rest) = name.split_once('.').map_or((&*name, None), |(a, b)| (a, Some(b)));
+        let deeper = |value, part: &str| Value::get(value, part);
+        let found = input_of(run)?.get(first)?;
+        let found = rest.map_or(Some(found), |rest| rest.split('.').try_fold(found, deeper))?;
+        let text = match found {
+            Value::String(text) => text.clone(),
+            Value::Number(_) | Value::Bool(_) => found.to_string(),
+            _ => return None,
+        };
+        (text.len() <= 256).then_some((name, text))
+    };
+    names.into_iter().filter_map(value).collect()
+}
+
+fn looked(report: &mut Report, look: &Look, runs: &[Listed<'_>], letters: &[&LetterHead]) {
+    let mut by_id: Vec<RunId> = runs.iter().map(|run| run.run).collect();
+    by_id.sort_unstable();
+    let ids = |heads: &[RunHead]| heads.iter().map(|head| head.run).collect::<Vec<_>>();
+    let found = ids(&look.heads);
+    report.check(found == by_id && look.damaged == 0, None, LISTED_OTHERWISE, || {
+        format!("by id, {} at once: {found:?}, not {by_id:?}; {} damaged", look.limit, look.damaged)
+    });
+    for (filter, heads) in &look.runs {
+        let wanted = runs.iter().filter(|run| wants(filter, run));
+        let (right, found) = (wanted.map(|run| run.run).collect::<Vec<_>>(), ids(heads));
+        report.check(found == right, None, LISTED_OTHERWISE, || {
+            format!("{filter:?}, {} at once: {found:?}, not {right:?}", look.limit)
+        });
+    }
+    for head in look.heads.iter().chain(look.runs.iter().flat_map(|(_, heads)| heads)) {
+        let Some(run) = runs.iter().find(|run| run.run == head.run) else { continue };
+        let wrong = differs(head, run);
+        report.check(wrong.is_none(), head.run, WRONG_HEAD, || {
+            format!("its {} is listed otherwise: {head:?}", wrong.unwrap_or_default())
+        });
+    }
+    for (filter, heads) in &look.letters {
+        let right: Vec<&LetterHead> =
+            letters.iter().copied().filter(|head| wants_letter(filter, head)).collect();
+        report.check(
+            heads.iter().eq(right.iter().copied()),
+            None,
+            LETTERS_LISTED_OTHERWISE,
+            || {
+                let id = |head: &LetterHead| head.id;
+                let found: Vec<LetterId> = heads.iter().map(id).collect();
+                let right: Vec<LetterId> = right.iter().map(|head| head.id).collect();
+                format!("{filter:?}, {} at once: {found:?}, not {right:?}", look.limit)
+            },
+        );
+    }
+    let mut phases = BTreeMap::new();
+    runs.iter().for_each(|run| *phases.entry(run.phase).or_default() += 1);
+    let waiting = runs.iter().map(|run| run.letters).sum::<u64>();
+    let right = look.tally.phases == phases && look.tally.letters == waiting;
+    report.check(right, None, WRONG_TALLY, || {
+        format!("{:?}, not {phases:?} and {waiting} letters", look.tally)
+    });
+}
+
+fn differs(head: &RunHead, run: &Listed<'_>) -> Option<&'static str> {
+    let asked = run.evidence.text.is_some();
+    let parts = [
+        (head.workflow == run.workflow, "workflow"),
+        (head.phase == run.phase, "phase"),
+        (!head.active, "activity"),
+        (head.version.0 == run.version, "version"),
+        (head.created == run.created, "creation"),
+        (head.archived.is_none_or(|at| !is_before_activation(at, run)), "archiving"),
+        (head.ended.is_some_and(|end| end >= head.created) && head.ended == run.ended, "end"),
+        (head.redrives == run.evidence.redrives, "link"),
+        (head.tasks == 0, "count of tasks"),
+        (head.letters == run.letters, "count of letters"),
+        (!asked || head.key.as_deref() == run.key, "key"),
+        (head.code.as_deref() == run.code, "code"),
+        (head.fields == run.fields, "searchable fields"),
+    ];
+    parts.into_iter().find(|(right, _)| !right).map(|(_, what)| what)
+}
+
+/// H17: whoever activates a run takes it out of the archive.
+fn is_before_activation(at: Timestamp, run: &Listed<'_>) -> bool {
+    let activated = entries(run.evidence).filter(|e| matches!(e.event, Event::RunActivated));
+    activated.last().is_some_and(|entry| at.after(CLOCKS) < entry.at)
+}
+
+fn wants(filter: &RunFilter, run: &Listed<'_>) -> bool {
+    let RunFilter { phase, workflow, text, letters, key, code, fields, since, until } = filter;
+    let matches = |text: &str| {
+        let (id, text) = (run.run.to_string().replace('-', ""), text.to_ascii_lowercase());
+        id.starts_with(&text.replace('-', "")) || run.workflow.to_ascii_lowercase().contains(&text)
+    };
+    phase.is_none_or(|phase| phase == run.phase)
+        && workflow.as_ref().is_none_or(|name| name == run.workflow)
+        && text.as_ref().is_none_or(|text| matches(text))
+        && (!letters || run.letters > 0)
+        && key.as_ref().is_none_or(|key| run.key == Some(key))
+        && code.as_ref().is_none_or(|code| run.code == Some(code))
+        && fields.iter().all(|(name, value)| run.fields.get(name) == Some(value))
+        && since.is_none_or(|since| since <= run.created)
+        && until.is_none_or(|until| run.created < until)
+}
+
+fn wants_letter(filter: &LetterFilter, head: &LetterHead) -> bool {
+    let LetterFilter { workflow, action, code, waiting, since, until } = filter;
+    workflow.as_ref().is_none_or(|name| *name == head.workflow)
+        && action.as_ref().is_none_or(|name| *name == head.action)
+        && code.as_ref().is_none_or(|code| *code == head.code)
+        && (!waiting || head.status == LetterStatus::Waiting)
+        && since.is_none_or(|since| since <= head.at)
+        && until.is_none_or(|until| head.at < until)
+}
