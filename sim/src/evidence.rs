@@ -14,7 +14,7 @@ use retrial::store::Hold;
 use retrial::time::{Mono, Nanos, Timestamp};
 use serde::{Deserialize, Serialize};
 
-pub use interventions::{InterventionEvidence, Look, Pruning, RedriveAnswer};
+pub use interventions::{InterventionEvidence, Listing, Pruning, RedriveAnswer};
 pub use leases::{Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Shutdown, Slip};
 pub use runs::RunEvidence;
 

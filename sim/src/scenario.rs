@@ -3,6 +3,7 @@
 
 mod interventions;
 mod reply;
+mod topology;
 mod user;
 mod without;
 
@@ -18,6 +19,7 @@ pub use interventions::{
     Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound,
 };
 pub use reply::{Reply, RetryAfter};
+pub use topology::{NoNodeCount, NodeCount, Topology};
 pub use user::{UserPart, UserStrike};
 
 pub use crate::trace::Fork;
@@ -101,39 +103,6 @@ pub struct Scenario {
 
 fn yes() -> bool {
     true
-}
-
-/// Who runs and where they keep their runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Topology {
-    /// One node with redb on its own disk.
-    Embedded,
-    /// Several nodes on a store reached over the network.
-    Shared {
-        /// How many, 2 or 3 when drawn.
-        nodes: u32,
-    },
-}
-
-impl Topology {
-    /// How many engines run.
-    #[must_use]
-    pub fn nodes(self) -> u32 {
-        match self {
-            Self::Embedded => 1,
-            Self::Shared { nodes } => nodes,
-        }
-    }
-
-    /// The number of clocks: one for each node, and one for the store if it has a separate node.
-    #[must_use]
-    pub fn clocks(self) -> u32 {
-        match self {
-            Self::Embedded => 1,
-            Self::Shared { nodes } => nodes.saturating_add(1),
-        }
-    }
 }
 
 /// How many attempts a node makes at once.

@@ -16,11 +16,11 @@ pub struct InterventionEvidence {
     /// Steps that were failed by hand, where that was answered well.
     pub by_hand: u64,
     /// What was listed when all had ended, or why nothing was; `None` where nobody asked.
-    pub listed: Option<Result<Look, String>>,
+    pub listed: Option<Result<Listing, String>>,
     /// The runs that were pruned at the end.
     pub pruned: Option<Pruning>,
     /// The same after the pruning, by a store that had been opened again.
-    pub reopened: Option<Result<Look, String>>,
+    pub reopened: Option<Result<Listing, String>>,
 }
 
 /// The answer to a redriving.
@@ -57,9 +57,9 @@ pub struct Pruning {
     pub readable: Vec<RunId>,
 }
 
-/// What a user saw who went through lists page by page.
+/// The rows of some lists, read page by page.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct Listing {
     /// The most rows of a page.
     pub limit: usize,
     /// Every run, by id.

@@ -48,7 +48,7 @@ pub enum Slip {
     LostWhileHeld,
     /// A lease that had passed was not among those that had.
     LapseUntold,
-    /// A renewal was answered for some of its leases alone.
+    /// A renewal was answered for only some of its leases.
     RenewalUnanswered,
     /// A lease that had not passed was among those that had.
     LapsedTooEarly,

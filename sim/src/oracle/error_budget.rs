@@ -56,6 +56,9 @@ struct RecordedAlert<'e> {
 struct Counted {
     run: RunId,
     number: u64,
+    /// When its node decided it.
+    decided: Timestamp,
+    /// The same, or the time of the store's answer where that is known.
     at: Timestamp,
     failed: bool,
 }
@@ -311,7 +314,8 @@ fn counted<'e>(run: &'e RunEvidence, action: &'e str) -> impl Iterator<Item = Co
             _ => return None,
         };
         let is_it = run.workflow.step(task.step)?.action == action;
-        is_it.then_some(Counted { run: run.id, number: entry.number, at: entry.at, failed })
+        let (number, at) = (entry.number, entry.at);
+        is_it.then_some(Counted { run: run.id, number, decided: at, at, failed })
     })
 }
 
@@ -329,9 +333,16 @@ fn foretold(
     let tenth = budget.window().get().div_ceil(10);
     let (mut raised, mut expected) = (BTreeSet::new(), Vec::new());
     for (at, outcome) in outcomes.iter().enumerate() {
-        let part = |o: &Counted| o.at.as_nanos() / tenth;
-        let counted = |o: &&Counted| part(o) + 10 > part(outcome);
-        let left = outcomes[..at].iter().rev().take_while(counted).count();
+        let part = |at: Timestamp| at.as_nanos() / tenth;
+        let left_at = |now| {
+            let counted = |o: &&Counted| part(o.at) + 10 > part(now);
+            outcomes[..at].iter().rev().take_while(counted).count()
+        };
+        let left = left_at(outcome.at);
+        // The store counts, and the commit that says what it counted may land a little later.
+        if left != left_at(outcome.decided) {
+            return;
+        }
         let (calls, failures) = counts(&outcomes[at - left..=at]);
         raised.retain(|share| calls > 1 && !is_lowered(budget, *share, failures, calls));
         if !outcome.failed || calls < u64::from(budget.min_calls().get()) {

@@ -87,10 +87,10 @@ fn lapses(report: &mut Report, evidence: &Evidence) {
                     Event::AttemptFailed { failure, .. } => {
                         let Some(lapse) = lapse.take() else { continue };
                         let called = |lapse| failure.code().as_str() == code(lapse);
-                        let told = [Lapse::Deadline, Lapse::Heartbeat, Lapse::Lease]
-                            .into_iter()
-                            .filter(|told| leases.told.contains(&(run.id, lapse.token, *told)));
-                        let right = told.chain([lapse.lapse]).any(called);
+                        let said =
+                            |l| l == lapse.lapse || leases.told.contains(&(run.id, lapse.token, l));
+                        let all = [Lapse::Deadline, Lapse::Heartbeat, Lapse::Lease];
+                        let right = all.into_iter().any(|l| called(l) && said(l));
                         report.check(right, run.id, WRONG_LAPSE, || differs(lapse.lapse, entry));
                     }
                     _ => {}

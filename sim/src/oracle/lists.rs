@@ -1,24 +1,26 @@
-//! The part of promise 9 about lists: who goes through one page by page meets each run and each
-//! dead letter that was asked for once, in order, as the histories say, and the counts are right.
-//! A store that is opened again lists the same.
+//! The part of promise 9 about lists: a list read page by page holds each matching run and letter once,
+//! in order, as the histories say, and the counts are right. A store that is opened again lists the
+//! same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use retrial::run::{Event, LetterId, Outcome, RunId};
+use retrial::run::{Event, Outcome, RunId};
 use retrial::store::{LetterFilter, LetterHead, LetterStatus, RunFilter, RunHead, RunPhase};
 use retrial::time::{Nanos, Timestamp};
 use serde_json::Value;
 
 use super::Report;
 use super::history::{entries, input_of};
-use crate::evidence::{Evidence, Look, RunEvidence};
+use crate::evidence::{Evidence, Listing, RunEvidence};
 
-/// Another list than that of the runs which were asked for, in their order.
+/// A list has other runs than its filter asks for, or another order.
 pub const LISTED_OTHERWISE: &str = "listed_otherwise";
 /// A run in a list is not as its history says.
 pub const WRONG_HEAD: &str = "wrong_head";
-/// Another list than that of the letters which were asked for, in their order.
+/// A list has other letters than its filter asks for, or another order.
 pub const LETTERS_LISTED_OTHERWISE: &str = "letters_listed_otherwise";
+/// A run that was activated is still archived.
+pub const STAYED_ARCHIVED: &str = "stayed_archived";
 /// Nothing can be listed, though all has healed.
 pub const NOT_LISTED: &str = "not_listed";
 /// Runs or letters are not as many as is said.
@@ -28,7 +30,7 @@ pub const WRONG_TALLY: &str = "wrong_tally";
 const CLOCKS: Nanos = Nanos::from_millis(500);
 
 /// A run, as its history has it.
-struct Listed<'e> {
+struct Expected<'e> {
     run: RunId,
     workflow: &'e str,
     phase: RunPhase,
@@ -45,34 +47,51 @@ struct Listed<'e> {
 
 /// Judged where every run has ended: what goes on changes while it is listed.
 pub(super) fn judge(report: &mut Report, evidence: &Evidence, gone: &BTreeSet<RunId>) {
+    let reopened = answered(report, evidence.interventions.reopened.as_ref());
     let asked = evidence.interventions.listed.as_ref();
-    let Some(look) = answered(report, asked) else { return };
+    let Some(listing) = answered(report, asked) else { return };
     let kept = evidence.runs.iter().filter(|run| !run.events.is_empty() || run.damaged);
-    let all: Option<Vec<Listed<'_>>> = kept.map(|run| listed(evidence, look, run)).collect();
+    let all: Option<Vec<Expected<'_>>> = kept.map(|run| expected(evidence, listing, run)).collect();
     let Some(mut runs) = all else { return };
     runs.sort_by_key(|run| std::cmp::Reverse((run.created, run.run)));
     let mut letters: Vec<&LetterHead> =
         evidence.interventions.letters.iter().map(|(head, _)| head).collect();
     letters.sort_by_key(|head| head.id);
-    looked(report, look, &runs, &letters);
-    if let Some(look) = answered(report, evidence.interventions.reopened.as_ref()) {
-        runs.retain(|run| !gone.contains(&run.run));
-        letters.retain(|head| !gone.contains(&head.id.run));
-        looked(report, look, &runs, &letters);
+    listed(report, listing, &runs, &letters);
+    for run in &runs {
+        let stays = listing.heads.iter().any(|h| h.run == run.run && is_before_activation(h, run));
+        report.check(!stays, run.run, STAYED_ARCHIVED, || {
+            "it was activated after it was archived, and is archived all the same".to_owned()
+        });
     }
+    let Some(listing) = reopened else { return };
+    runs.retain(|run| !gone.contains(&run.run));
+    letters.retain(|head| !gone.contains(&head.id.run));
+    listed(report, listing, &runs, &letters);
+    let before = evidence.interventions.pruned.as_ref().map(|pruning| &pruning.after);
+    report.check(before.is_none_or(|heads| *heads == listing.heads), None, WRONG_HEAD, || {
+        format!("opened again it lists {:?}, not {before:?}", listing.heads)
+    });
 }
 
 /// A store that has healed answers, and can be opened again.
-fn answered<'e>(report: &mut Report, asked: Option<&'e Result<Look, String>>) -> Option<&'e Look> {
+fn answered<'e>(
+    report: &mut Report,
+    asked: Option<&'e Result<Listing, String>>,
+) -> Option<&'e Listing> {
     let why = asked?.as_ref().err();
     report.check(why.is_none(), None, NOT_LISTED, || why.cloned().unwrap_or_default());
     asked?.as_ref().ok()
 }
 
 /// `None` where it is not known whole, or has not ended.
-fn listed<'e>(evidence: &'e Evidence, look: &Look, run: &'e RunEvidence) -> Option<Listed<'e>> {
+fn expected<'e>(
+    evidence: &'e Evidence,
+    listing: &Listing,
+    run: &'e RunEvidence,
+) -> Option<Expected<'e>> {
     let first = entries(run).next().filter(|e| matches!(e.event, Event::RunCreated { .. }))?;
-    let head = look.heads.iter().find(|head| head.run == run.id);
+    let head = listing.heads.iter().find(|head| head.run == run.id);
     let phase = entries(run).find_map(|e| match e.event {
         Event::RunEnded { outcome: Outcome::Completed } => Some(RunPhase::Completed),
         Event::RunEnded { outcome: Outcome::Failed { .. } } => Some(RunPhase::Failed),
@@ -85,7 +104,7 @@ fn listed<'e>(evidence: &'e Evidence, look: &Look, run: &'e RunEvidence) -> Opti
     });
     let waits = |head: &LetterHead| head.id.run == run.id && head.status == LetterStatus::Waiting;
     let letters = evidence.interventions.letters.iter().filter(|(head, _)| waits(head));
-    Some(Listed {
+    Some(Expected {
         run: run.id,
         workflow: run.workflow.name(),
         phase,
@@ -120,53 +139,56 @@ fn fields(run: &RunEvidence) -> BTreeMap<String, String> {
     names.into_iter().filter_map(value).collect()
 }
 
-fn looked(report: &mut Report, look: &Look, runs: &[Listed<'_>], letters: &[&LetterHead]) {
+fn listed(report: &mut Report, listing: &Listing, runs: &[Expected<'_>], letters: &[&LetterHead]) {
     let mut by_id: Vec<RunId> = runs.iter().map(|run| run.run).collect();
     by_id.sort_unstable();
     let ids = |heads: &[RunHead]| heads.iter().map(|head| head.run).collect::<Vec<_>>();
-    let found = ids(&look.heads);
-    report.check(found == by_id && look.damaged == 0, None, LISTED_OTHERWISE, || {
-        format!("by id, {} at once: {found:?}, not {by_id:?}; {} damaged", look.limit, look.damaged)
+    let (found, limit, damaged) = (ids(&listing.heads), listing.limit, listing.damaged);
+    report.check(found == by_id && damaged == 0, None, LISTED_OTHERWISE, || {
+        format!("by id, {limit} at once: {found:?}, not {by_id:?}; {damaged} damaged")
     });
-    for (filter, heads) in &look.runs {
+    for (filter, heads) in &listing.runs {
         let wanted = runs.iter().filter(|run| wants(filter, run));
         let (right, found) = (wanted.map(|run| run.run).collect::<Vec<_>>(), ids(heads));
         report.check(found == right, None, LISTED_OTHERWISE, || {
-            format!("{filter:?}, {} at once: {found:?}, not {right:?}", look.limit)
+            format!("{filter:?}, {limit} at once: {found:?}, not {right:?}")
         });
     }
-    for head in look.heads.iter().chain(look.runs.iter().flat_map(|(_, heads)| heads)) {
+    for head in listing.heads.iter().chain(listing.runs.iter().flat_map(|(_, heads)| heads)) {
         let Some(run) = runs.iter().find(|run| run.run == head.run) else { continue };
         let wrong = differs(head, run);
         report.check(wrong.is_none(), head.run, WRONG_HEAD, || {
             format!("its {} is listed otherwise: {head:?}", wrong.unwrap_or_default())
         });
     }
-    for (filter, heads) in &look.letters {
+    letters_listed(report, listing, letters);
+    tallied(report, listing, runs);
+}
+
+fn letters_listed(report: &mut Report, listing: &Listing, letters: &[&LetterHead]) {
+    for (filter, found) in &listing.letters {
         let right: Vec<&LetterHead> =
             letters.iter().copied().filter(|head| wants_letter(filter, head)).collect();
         report.check(
-            heads.iter().eq(right.iter().copied()),
+            found.iter().eq(right.iter().copied()),
             None,
             LETTERS_LISTED_OTHERWISE,
-            || {
-                let id = |head: &LetterHead| head.id;
-                let found: Vec<LetterId> = heads.iter().map(id).collect();
-                let right: Vec<LetterId> = right.iter().map(|head| head.id).collect();
-                format!("{filter:?}, {} at once: {found:?}, not {right:?}", look.limit)
-            },
+            || format!("{filter:?}, {} at once: {found:?}, not {right:?}", listing.limit),
         );
     }
+}
+
+fn tallied(report: &mut Report, listing: &Listing, runs: &[Expected<'_>]) {
     let mut phases = BTreeMap::new();
     runs.iter().for_each(|run| *phases.entry(run.phase).or_default() += 1);
     let waiting = runs.iter().map(|run| run.letters).sum::<u64>();
-    let right = look.tally.phases == phases && look.tally.letters == waiting;
+    let right = listing.tally.phases == phases && listing.tally.letters == waiting;
     report.check(right, None, WRONG_TALLY, || {
-        format!("{:?}, not {phases:?} and {waiting} letters", look.tally)
+        format!("{:?}, not {phases:?} and {waiting} letters", listing.tally)
     });
 }
 
-fn differs(head: &RunHead, run: &Listed<'_>) -> Option<&'static str> {
+fn differs(head: &RunHead, run: &Expected<'_>) -> Option<&'static str> {
     let asked = run.evidence.text.is_some();
     let parts = [
         (head.workflow == run.workflow, "workflow"),
@@ -174,7 +196,6 @@ fn differs(head: &RunHead, run: &Listed<'_>) -> Option<&'static str> {
         (!head.active, "activity"),
         (head.version.0 == run.version, "version"),
         (head.created == run.created, "creation"),
-        (head.archived.is_none_or(|at| !is_before_activation(at, run)), "archiving"),
         (head.ended.is_some_and(|end| end >= head.created) && head.ended == run.ended, "end"),
         (head.redrives == run.evidence.redrives, "link"),
         (head.tasks == 0, "count of tasks"),
@@ -186,13 +207,14 @@ fn differs(head: &RunHead, run: &Listed<'_>) -> Option<&'static str> {
     parts.into_iter().find(|(right, _)| !right).map(|(_, what)| what)
 }
 
-/// H17: whoever activates a run takes it out of the archive.
-fn is_before_activation(at: Timestamp, run: &Listed<'_>) -> bool {
-    let activated = entries(run.evidence).filter(|e| matches!(e.event, Event::RunActivated));
-    activated.last().is_some_and(|entry| at.after(CLOCKS) < entry.at)
+/// A12: whoever activates a run takes it out of the archive.
+fn is_before_activation(head: &RunHead, run: &Expected<'_>) -> bool {
+    let activated = entries(run.evidence).filter(|e| matches!(e.event, Event::RunActivated)).last();
+    let (Some(archived), Some(activated)) = (head.archived, activated) else { return false };
+    archived.after(CLOCKS) < activated.at
 }
 
-fn wants(filter: &RunFilter, run: &Listed<'_>) -> bool {
+fn wants(filter: &RunFilter, run: &Expected<'_>) -> bool {
     let RunFilter { phase, workflow, text, letters, key, code, fields, since, until } = filter;
     let matches = |text: &str| {
         let (id, text) = (run.run.to_string().replace('-', ""), text.to_ascii_lowercase());

@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::run::{Event, RunId, Token, Version};
 use retrial::store::QueueState;
+use retrial::time::Nanos;
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, tasks};
+use super::sequence::leapt;
 use super::{Promise, Report, leases};
 use crate::evidence::{Evidence, Shutdown};
 use crate::incarnation::Lifespan;
@@ -102,15 +104,23 @@ fn left_behind(
         return;
     }
     let run = task.run.id;
+    let asked = |entry: &Entry<'_>| evidence.asked.get(&(run, Version(entry.number))).copied();
     let started = task.entries.iter().find_map(|e| match e.event {
-        Event::AttemptStarted { token, attempt: n, .. } if n == attempt => Some(*token),
+        Event::AttemptStarted { token, timeout, attempt: n, .. } if n == attempt => {
+            Some((*token, asked(e)?, timeout.unwrap_or(Nanos::MAX)))
+        }
         _ => None,
     });
-    let by = started.and_then(|token| evidence.leases.started.get(&(run, token)));
-    let asked = evidence.asked.get(&(run, Version(entry.number)));
-    let (Some((node, incarnation)), Some(asked)) = (by, asked) else { return };
+    let Some((token, from, timeout)) = started else { return };
+    let by = evidence.leases.started.get(&(run, token));
+    let (Some((node, incarnation)), Some(ended)) = (by, asked(entry)) else { return };
+    if leapt(evidence, from, ended) {
+        return;
+    }
     let of_holder = |s: &Shutdown| s.node == *node && s.incarnation == *incarnation;
-    let left = evidence.shutdowns.iter().any(|s| of_holder(s) && s.at < *asked);
+    // One whose time is over by the time that its start lands is not begun.
+    let over = from.after(timeout).min(ended);
+    let left = evidence.shutdowns.iter().any(|s| of_holder(s) && s.at < over);
     report.check(!left, run, LEFT_BEHIND, || entry.show());
 }
 

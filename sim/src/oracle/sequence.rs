@@ -206,7 +206,7 @@ fn given_up_before(
     asked.is_none_or(|asked| *asked < arrived)
 }
 
-fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {
+pub(super) fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {
     evidence.clock.jumps.iter().any(|j| (from..=until).contains(j))
 }
 

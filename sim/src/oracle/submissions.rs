@@ -1,5 +1,5 @@
-//! The part of promise 9 about submissions: a key makes one run, whoever uses it again for the same
-//! work is led to that run, and for other work is refused.
+//! The part of promise 9 about submissions: a key makes one run. The same work submitted again under
+//! it returns that run, and other work is refused.
 
 use retrial::run::RunId;
 use serde_json::{Map, Value};
@@ -24,7 +24,8 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
             let right = answer == run.id || others().any(of_another);
             report.check(right, run.id, LED_ASTRAY, || format!("its submitter is led to {answer}"));
         }
-        if let Some(why) = &run.refused {
+        // What a user's check submits may be refused for other reasons.
+        if let Some(why) = run.refused.as_ref().filter(|_| !evidence.own.is_own) {
             let right = others().any(|other| !is_same_work(run, other));
             report.check(right, run.id, REFUSED_WITHOUT_NEED, || why.clone());
         }

@@ -45,7 +45,9 @@ pub use user_workflow::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
 use crate::runtime::Priorities;
-use crate::scenario::{Cancel, Deactivation, EndpointPlan, Places, Scenario, Submission, Topology};
+use crate::scenario::{
+    Cancel, Deactivation, EndpointPlan, NodeCount, Places, Scenario, Submission, Topology,
+};
 use sketch::Draft;
 
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
@@ -72,8 +74,11 @@ impl Swarm {
     fn draw(seed: u64) -> Self {
         let mut draw = Draw::new(seed, "swarm");
         let shared = draw.chance(45);
-        let topology =
-            if shared { Topology::Shared { nodes: draw.small(2, 3) } } else { Topology::Embedded };
+        let topology = if shared {
+            Topology::Shared { nodes: NodeCount::nearest(draw.small(2, 3)) }
+        } else {
+            Topology::Embedded
+        };
         let share = draw.pick([0, 10, 25, 50]);
         let remote =
             [FaultKind::StoreRequestLost, FaultKind::StoreAnswerLost, FaultKind::StoreDuplicate];

@@ -23,6 +23,7 @@ pub(super) fn missing_functions(
 ) -> Vec<MissingFunction> {
     let mut draw = Draw::new(seed, "lacking");
     let Topology::Shared { nodes } = topology else { return Vec::new() };
+    let nodes = nodes.get();
     if !draw.chance(50) {
         return Vec::new();
     }

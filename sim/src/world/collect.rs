@@ -42,7 +42,7 @@ fn strikes(nodes: &Nodes, records: &Records) -> BTreeMap<FaultKind, u64> {
 /// Reads everything back and stops the nodes.
 pub(super) async fn collect(
     scenario: &Scenario,
-    bound: Bound,
+    (bound, all_ended): (Bound, bool),
     nodes: &Nodes,
     users: &Users,
     observed: &Observations,
@@ -62,7 +62,9 @@ pub(super) async fn collect(
             run.snapshots = if rot { Vec::new() } else { observed.seen.snapshots_of(run.id) };
         }
         interventions.letters = letters(users).await;
-        interventions.listed = Some(users.look(scenario.seed).await);
+        if all_ended && !rot {
+            interventions.listed = Some(users.list_all(scenario.seed).await);
+        }
         if let Some(cleanup) = scenario.interventions.cleanup {
             interventions.pruned = users.keep(cleanup).await;
         }
@@ -70,9 +72,9 @@ pub(super) async fn collect(
     // A stopped node no longer reports its last incarnation.
     let lifespans: Vec<Lifespan> = nodes.all.iter().flat_map(|n| n.lifespans()).collect();
     let strikes = strikes(nodes, records);
-    if interventions.pruned.is_some() {
+    if interventions.pruned.is_some() && interventions.listed.is_some() {
         nodes.reopen_store().await;
-        interventions.reopened = Some(users.look(scenario.seed.wrapping_add(1)).await);
+        interventions.reopened = Some(users.list_all(scenario.seed.wrapping_add(1)).await);
     }
     let clock = clock_bounds(scenario, &lifespans);
     for node in &nodes.all {
@@ -157,7 +159,7 @@ async fn unasked(
     known: &[RunEvidence],
     interventions: &InterventionEvidence,
 ) -> Vec<RunEvidence> {
-    let heads = users.heads(None, 10_000).await.map(|heads| heads.runs).unwrap_or_default();
+    let heads = users.all_heads().await.map(|heads| heads.runs).unwrap_or_default();
     let mut found = Vec::new();
     for head in &heads {
         if known.iter().any(|run| run.id == head.run) {

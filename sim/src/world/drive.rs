@@ -91,18 +91,20 @@ pub(super) async fn run(
         *lock(&users.steps) = nodes.steps();
         nodes.heal();
         records.trace.record(true_now(), "world", Kind::Input, "everything heals", &[]);
-        users.wait_for_end(bound).await;
+        let all_ended = users.wait_for_end(bound).await;
         sleep(SETTLE.into()).await;
+        all_ended
     };
-    tokio::select! {
+    let all_ended = tokio::select! {
         biased;
         // A livelock: the nodes take no more polls, so nothing can be asked of them.
-        _ = records.watchdog.alarm() => {}
+        _ = records.watchdog.alarm() => false,
         // Rotted bytes can't be read, and the store reports it: the world can't continue.
-        () = observed.lost.said() => {}
-        () = end => {}
-    }
-    let collected = collect::collect(scenario, bound, &nodes, &users, &observed, records).await;
+        () = observed.lost.said() => false,
+        all_ended = end => all_ended,
+    };
+    let end = (bound, all_ended);
+    let collected = collect::collect(scenario, end, &nodes, &users, &observed, records).await;
     match own {
         Some((brought, world)) => Evidence { own: brought.evidence(&world), ..collected },
         None => collected,

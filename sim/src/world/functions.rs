@@ -186,8 +186,8 @@ impl DrawnFunction {
         Ok(())
     }
 
-    /// Beats for as long, as a function does that looks at no clock. Without `done` it says that it
-    /// lives and nothing else.
+    /// Sends a heartbeat every 100 ms for `length`, whatever its timeout is. With `done`, each one
+    /// carries progress.
     async fn dawdle(
         &self,
         context: &Context,

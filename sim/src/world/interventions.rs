@@ -6,7 +6,7 @@ use retrial::store::{Heads, LetterStatus, Prune, Store as _};
 use retrial::time::Nanos;
 
 use super::order::Order;
-use super::users::Users;
+use super::users::{ALL, Users};
 use crate::clock::{true_now, until};
 use crate::evidence::{Pruning, RedriveAnswer};
 use crate::scenario::{Cleanup, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound};
@@ -142,7 +142,7 @@ impl Users {
         })
     }
 
-    async fn all_heads(&self) -> Option<Heads> {
-        self.heads(None, 10_000).await.ok()
+    pub(super) async fn all_heads(&self) -> Option<Heads> {
+        self.heads(None, ALL).await.ok()
     }
 }

@@ -11,7 +11,7 @@ mod counters;
 mod drive;
 mod functions;
 mod interventions;
-mod looks;
+mod listing;
 mod node_watch;
 mod nodes;
 mod order;

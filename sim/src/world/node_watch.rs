@@ -103,7 +103,7 @@ impl<S: Store> NodeWatch<S> {
 
     async fn claim(&self, claim: Claim) -> Result<Answer, StoreError> {
         let id = claim.id;
-        let _waiting = self.seen.waits(&self.incarnation);
+        let _waiting = self.seen.begin_wait(&self.incarnation);
         let answer = self.store.ask(Request::Claim(claim)).await;
         let mut in_doubt = lock(&self.in_doubt);
         match &answer {
@@ -150,7 +150,7 @@ impl<S: Store> NodeWatch<S> {
             _ => None,
         });
         let starts: Vec<Token> = starts.collect();
-        let _waiting = (!starts.is_empty()).then(|| self.seen.waits(&self.incarnation));
+        let _waiting = (!starts.is_empty()).then(|| self.seen.begin_wait(&self.incarnation));
         starts.iter().for_each(|token| self.seen.starts(run, *token, &self.incarnation));
         let answer = self.store.ask(Request::Commit(commit)).await;
         match &answer {

@@ -86,7 +86,7 @@ impl Nodes {
             Topology::Embedded => nodes.start_embedded(scenario, observed, records),
             Topology::Shared { nodes: count } => {
                 nodes.start_store(scenario, observed, records);
-                (0..count).for_each(|n| nodes.start_engine(scenario, n, observed, records));
+                (0..count.get()).for_each(|n| nodes.start_engine(scenario, n, observed, records));
             }
         }
         let engines = &nodes.all[nodes.all.len() - nodes.order_queues.len()..];

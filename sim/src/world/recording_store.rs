@@ -38,8 +38,9 @@ struct Inner {
     in_doubt: BTreeMap<u64, (usize, Encoded)>,
     /// How many commits were sent.
     commits: u64,
-    /// When the store was first asked to write an event of this number.
-    asked: BTreeMap<(RunId, Version), Mono>,
+    /// When the store was first asked to write an event of this number, and by which commit. One that
+    /// is refused does not count.
+    asked: BTreeMap<(RunId, Version), (Mono, CommitId)>,
     /// Every write that was sent, landed or not; recorded only after [`Seen::keep_sent`].
     sent: Option<Vec<Encoded>>,
     /// The commits in `answers`, by whether they landed.
@@ -113,7 +114,7 @@ impl Seen {
     }
 
     /// A node sends a claim or the start of an attempt, and waits for the answer until this is dropped.
-    pub(super) fn waits(&self, by: &Incarnation) -> Waiting {
+    pub(super) fn begin_wait(&self, by: &Incarnation) -> Waiting {
         let by = (by.node().to_owned(), by.number());
         *lock(&self.0).unanswered.entry(by.clone()).or_default() += 1;
         Waiting { seen: self.clone(), by }
@@ -162,7 +163,8 @@ impl Seen {
     }
 
     pub(super) fn asked(&self) -> BTreeMap<(RunId, Version), Mono> {
-        lock(&self.0).asked.clone()
+        let inner = lock(&self.0);
+        inner.asked.iter().map(|(event, (at, _))| (*event, *at)).collect()
     }
 
     /// The number of the call.
@@ -176,7 +178,7 @@ impl Seen {
         let (at, writer, events) = (Timestamp::default(), id.writer, commit.events.clone());
         let mut inner = lock(&self.0);
         for n in 0..events.len() {
-            inner.asked.entry((run, first.after(n))).or_insert_with(true_now);
+            inner.asked.entry((run, first.after(n))).or_insert_with(|| (true_now(), id));
         }
         let before = inner.answers.len();
         inner.commits += 1;
@@ -261,6 +263,9 @@ impl<S: Store> RecordingStore<S> {
         seen.record((run, id), ask, &answer);
         if let Ok(answer) = &answer {
             seen.leases.committed(&changes, answer, weight);
+            if !matches!(answer, Committed::Applied { .. } | Committed::Already { .. }) {
+                seen.asked.retain(|_, (_, by)| *by != id);
+            }
         }
         seen.answered(call);
         if let (

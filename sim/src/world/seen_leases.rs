@@ -272,11 +272,7 @@ impl SeenLeases {
             self.held.retain(|place, _| !asked.iter().any(|h| (h.run, h.task) == *place));
         }
         let at = answer.at;
-        let answered = answer.answers.len();
-        if let Some(left) = asked.get(answered).or(asked.first()) {
-            let place = (left.run, left.task);
-            self.slip(answered == asked.len(), place, at, Slip::RenewalUnanswered);
-        }
+        self.slip(answer.answers.len() == asked.len(), None, at, Slip::RenewalUnanswered);
         for (holding, renewal) in asked.iter().zip(&answer.answers) {
             let place = (holding.run, holding.task);
             let Some(lease) = self.held.get_mut(&place) else { continue };

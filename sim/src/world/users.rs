@@ -35,8 +35,8 @@ const LONG: Nanos = Nanos::from_secs(60 * 60);
 /// After so many looks in a row that were not answered, a store with rotten bytes is given up.
 const IN_VAIN: u32 = 400;
 
-/// Asks for the head of every run of a world.
-const ALL_HEADS: Request = Request::Heads { after: None, limit: 10_000 };
+/// More runs than a world has.
+pub(super) const ALL: usize = 10_000;
 
 /// Everybody who asks something of the nodes, and what they remember. Clones share it.
 #[derive(Clone)]
@@ -244,13 +244,13 @@ impl Users {
     }
 
     /// Waits until every submission is answered and every run has ended, or the bound has passed.
-    pub(super) async fn wait_for_end(&self, bound: Bound) {
+    /// Whether all had ended.
+    pub(super) async fn wait_for_end(&self, bound: Bound) -> bool {
         let length = match bound {
             Bound::Within(length) => length,
             Bound::UnboundedByPolicy => Nanos::from_secs(600),
         };
         let last = self.scenario.heal_at.after(length);
-        let rots = self.scenario.faults.iter().any(|fault| fault.kind == FaultKind::BitRot);
         let interventions = self.scenario.interventions.asked();
         let asked =
             self.scenario.submissions.len() + self.scenario.deactivations.len() + interventions;
@@ -261,16 +261,19 @@ impl Users {
                 self.release_all().await;
             }
             if *lock(&self.answered) >= asked {
+                let rots = || self.records.strikes.counts().contains_key(&FaultKind::BitRot);
                 match self.all_ended().await {
-                    Some(true) => return,
+                    Some(true) => return true,
                     Some(false) => unanswered = 0,
-                    None => unanswered += u32::from(rots),
+                    None if rots() => unanswered += 1,
+                    None => {}
                 }
             }
             let longer = true_now().since(self.scenario.heal_at.after(LONG));
             let rest = LOOK.saturating_add(Nanos::new(longer.get() / 1_000));
             sleep(rest.min(last.since(true_now()).max(LOOK)).into()).await;
         }
+        false
     }
 
     /// The name of a step of a run, by place, counted round and round.
@@ -292,7 +295,8 @@ impl Users {
     /// Every run's head, if the first node says so soon.
     async fn try_heads(&self) -> Option<Heads> {
         let (reply, answer) = oneshot::channel();
-        match self.try_node(0, Asked::Store(ALL_HEADS, reply), answer).await? {
+        let heads = Request::Heads { after: None, limit: ALL };
+        match self.try_node(0, Asked::Store(heads, reply), answer).await? {
             Ok(Answer::Heads(heads)) => Some(heads),
             _ => None,
         }
@@ -321,6 +325,7 @@ impl Store for Users {
                 Err(StoreError::Unknown(_) | StoreError::NotDone(_)) => {}
                 definite => return definite,
             }
+            sleep(Nanos::from_millis(50).into()).await;
         }
     }
 }

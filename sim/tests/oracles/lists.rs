@@ -4,18 +4,19 @@ use std::sync::Arc;
 use retrial::run::{Digest, Event, LetterId, RunId, Version};
 use retrial::store::{LetterFilter, LetterHead, LetterStatus, RunFilter, RunHead, RunPhase, Tally};
 use retrial::workflow::SearchFields;
-use retrial_sim::unstable::evidence::{Look, RunEvidence};
+use retrial_sim::unstable::evidence::{Listing, RunEvidence};
 use retrial_sim::unstable::oracle::Report;
 use retrial_sim::unstable::oracle::interventions::judge;
 use retrial_sim::unstable::oracle::lists::{
-    LETTERS_LISTED_OTHERWISE, LISTED_OTHERWISE, NOT_LISTED, WRONG_HEAD, WRONG_TALLY,
+    LETTERS_LISTED_OTHERWISE, LISTED_OTHERWISE, NOT_LISTED, STAYED_ARCHIVED, WRONG_HEAD,
+    WRONG_TALLY,
 };
 use retrial_sim::unstable::scenario::{Format, WorkflowText};
 
 use crate::kit::{Script, exhausted, found, healthy, policy, step, store, task, workflow};
 
 /// A run that failed, and a copy of it that began 5 s later, each with a letter; and their lists.
-fn listed() -> (Script, Look) {
+fn listed() -> (Script, Listing) {
     let mut parts = workflow(vec![step("a", policy(3))]);
     parts.search = SearchFields::new(["items", "n"]).unwrap();
     let mut script = exhausted();
@@ -38,7 +39,7 @@ fn listed() -> (Script, Look) {
     by_id.sort_by_key(|head| head.run);
     let mut letters_by_id = letters;
     letters_by_id.sort_by_key(|head| head.id);
-    let look = Look {
+    let listing = Listing {
         limit: 1,
         heads: by_id,
         runs: vec![
@@ -51,7 +52,7 @@ fn listed() -> (Script, Look) {
         tally: Tally { at: store(9_000), phases: [(RunPhase::Failed, 2)].into(), letters: 2 },
         damaged: 0,
     };
-    (script, look)
+    (script, listing)
 }
 
 fn text() -> WorkflowText {
@@ -92,11 +93,11 @@ fn letter(run: RunId) -> LetterHead {
     }
 }
 
-fn judged(change: impl Fn(&mut Look)) -> Report {
-    let (mut script, mut look) = listed();
-    change(&mut look);
+fn judged(change: impl Fn(&mut Listing)) -> Report {
+    let (mut script, mut listing) = listed();
+    change(&mut listing);
     script.world.rot = true; // Bodies of letters, which nothing here reads, may be missing.
-    script.world.interventions.listed = Some(Ok(look));
+    script.world.interventions.listed = Some(Ok(listing));
     judge(&script.world)
 }
 
@@ -107,17 +108,17 @@ fn x20_lists_of_what_there_is_pass() {
 
 #[test]
 fn x20_a_run_that_is_listed_twice_or_not_or_out_of_order_is_found() {
-    found(&judged(|look| drop(look.runs[0].1.pop())), LISTED_OTHERWISE);
-    found(&judged(|look| look.runs[0].1.reverse()), LISTED_OTHERWISE);
-    found(&judged(|look| look.heads.reverse()), LISTED_OTHERWISE);
-    found(&judged(|look| look.damaged = 1), LISTED_OTHERWISE);
-    let twice = |look: &mut Look| {
-        let again = look.runs[0].1[1].clone();
-        look.runs[0].1.push(again);
+    found(&judged(|listing| drop(listing.runs[0].1.pop())), LISTED_OTHERWISE);
+    found(&judged(|listing| listing.runs[0].1.reverse()), LISTED_OTHERWISE);
+    found(&judged(|listing| listing.heads.reverse()), LISTED_OTHERWISE);
+    found(&judged(|listing| listing.damaged = 1), LISTED_OTHERWISE);
+    let twice = |listing: &mut Listing| {
+        let again = listing.runs[0].1[1].clone();
+        listing.runs[0].1.push(again);
     };
     found(&judged(twice), LISTED_OTHERWISE);
     // Nothing is what this filter asks for.
-    found(&judged(|look| look.runs[3].1 = look.runs[1].1.clone()), LISTED_OTHERWISE);
+    found(&judged(|listing| listing.runs[3].1 = listing.runs[1].1.clone()), LISTED_OTHERWISE);
 }
 
 #[test]
@@ -136,61 +137,61 @@ fn x20_a_run_that_is_listed_as_another_is_found() {
         |head| head.workflow = "v".to_owned(),
     ];
     for change in changes {
-        found(&judged(|look| change(&mut look.runs[0].1[0])), WRONG_HEAD);
+        found(&judged(|listing| change(&mut listing.runs[0].1[0])), WRONG_HEAD);
     }
 }
 
 #[test]
 fn x20_letters_that_are_listed_otherwise_are_found() {
-    found(&judged(|look| drop(look.letters[0].1.pop())), LETTERS_LISTED_OTHERWISE);
-    found(&judged(|look| look.letters[0].1.reverse()), LETTERS_LISTED_OTHERWISE);
-    let discarded = |look: &mut Look| {
-        look.letters[0].1[0].status = LetterStatus::Discarded { reason: "old".to_owned() };
+    found(&judged(|listing| drop(listing.letters[0].1.pop())), LETTERS_LISTED_OTHERWISE);
+    found(&judged(|listing| listing.letters[0].1.reverse()), LETTERS_LISTED_OTHERWISE);
+    let discarded = |listing: &mut Listing| {
+        listing.letters[0].1[0].status = LetterStatus::Discarded { reason: "old".to_owned() };
     };
     found(&judged(discarded), LETTERS_LISTED_OTHERWISE);
 }
 
 #[test]
 fn x20_wrong_counts_are_found() {
-    found(&judged(|look| look.tally.letters = 1), WRONG_TALLY);
-    found(&judged(|look| look.tally.phases.clear()), WRONG_TALLY);
+    found(&judged(|listing| listing.tally.letters = 1), WRONG_TALLY);
+    found(&judged(|listing| listing.tally.phases.clear()), WRONG_TALLY);
 }
 
-/// H17: somebody archived it while it was deactivated, and then it was activated.
+/// A12: somebody archived it while it was deactivated, and then it was activated.
 #[test]
 fn a12_a_run_that_stays_archived_is_found() {
     let archived = |at: u64| {
-        let (mut script, mut look) = listed();
+        let (mut script, mut listing) = listed();
         script.world.rot = true;
         let run = script.run_mut();
         let mut activated = run.events[1].clone();
         (activated.at, activated.event) = (store(3_000), Event::RunActivated);
         run.events.insert(2, activated);
         let (id, version) = (run.id, Version(run.events.len() as u64));
-        let heads = look.runs.iter_mut().flat_map(|(_, heads)| heads).chain(&mut look.heads);
+        let heads = listing.runs.iter_mut().flat_map(|(_, heads)| heads).chain(&mut listing.heads);
         for head in heads.filter(|head| head.run == id) {
             (head.archived, head.version) = (Some(store(at)), version);
         }
-        script.world.interventions.listed = Some(Ok(look));
+        script.world.interventions.listed = Some(Ok(listing));
         judge(&script.world)
     };
     healthy(&archived(4_000));
-    found(&archived(2_000), WRONG_HEAD);
+    found(&archived(2_000), STAYED_ARCHIVED);
 }
 
 #[test]
 fn x9_a_store_that_is_opened_again_lists_the_same() {
-    let reopened = |again: Result<Look, String>| {
-        let (mut script, look) = listed();
+    let reopened = |again: Result<Listing, String>| {
+        let (mut script, listing) = listed();
         script.world.rot = true;
-        script.world.interventions.listed = Some(Ok(look));
+        script.world.interventions.listed = Some(Ok(listing));
         script.world.interventions.reopened = Some(again);
         judge(&script.world)
     };
-    let (_, look) = listed();
-    healthy(&reopened(Ok(look.clone())));
+    let (_, listing) = listed();
+    healthy(&reopened(Ok(listing.clone())));
     found(&reopened(Err("it does not open".to_owned())), NOT_LISTED);
-    let mut fewer = look;
+    let mut fewer = listing;
     fewer.heads.pop();
     found(&reopened(Ok(fewer)), LISTED_OTHERWISE);
 }

@@ -1,6 +1,7 @@
 use retrial::failure::Failure;
 use retrial::run::{Event, Lapse, Token, Version};
 use retrial::store::{QueueRow, QueueState};
+use retrial::time::Nanos;
 use retrial_sim::unstable::evidence::{
     Contradiction, EarlyEnd, FunctionEvent, LapsedLease, Shutdown, Slip,
 };
@@ -174,6 +175,9 @@ fn left_behind(done: u64, code: &str) -> Script {
     let place = events.position(|r| matches!(r.event, Event::AttemptFailed { .. })).unwrap();
     let run = script.run().id;
     script.world.asked.insert((run, Version(place as u64)), at(9_000));
+    let mut events = script.run().events.iter();
+    let begun = events.position(|r| matches!(r.event, Event::AttemptStarted { .. })).unwrap();
+    script.world.asked.insert((run, Version(begun as u64)), at(0));
     let token = script.run().events.iter().find_map(|r| match r.event {
         Event::AttemptStarted { token, .. } => Some(token),
         _ => None,
@@ -192,6 +196,14 @@ fn decision_12_an_outcome_that_a_shutdown_leaves_behind_is_found() {
     found(&judge(&left_behind(4_000, "LEASE_LOST").world), LEFT_BEHIND);
     healthy(&judge(&left_behind(4_000, "TIMEOUT").world));
     healthy(&judge(&left_behind(10_000, "LEASE_LOST").world));
+    // Its time was over when its start landed, so nobody began it.
+    let mut late = left_behind(4_000, "LEASE_LOST");
+    late.run_mut().events.iter_mut().for_each(|recorded| {
+        if let Event::AttemptStarted { timeout, .. } = &mut recorded.event {
+            *timeout = Some(Nanos::from_secs(3));
+        }
+    });
+    healthy(&judge(&late.world));
 }
 
 #[test]

@@ -50,8 +50,8 @@ impl Batch {
     }
 }
 
-/// An activation ends its batch: the phase of its commit takes the run out of the archive, also where
-/// the next message ends the run.
+/// An activation is the last message of its batch. The store takes a run out of the archive when a
+/// commit leaves it active; if the same commit also ended the run, it would stay archived.
 fn activates(message: &Message) -> bool {
     matches!(message, Message::Command(Command::Activate, _))
 }

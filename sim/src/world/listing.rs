@@ -9,70 +9,69 @@ use retrial::store::{
 use retrial::time::Nanos;
 
 use super::users::Users;
-use crate::evidence::Look;
+use crate::evidence::Listing;
 use crate::runtime::mix;
 
 /// How long a user goes on who gets no answer.
-const PATIENCE: Nanos = Nanos::from_secs(600);
+const LONGEST: Nanos = Nanos::from_secs(600);
 /// How many lists of runs are asked for besides that of all.
 const LISTS: u64 = 3;
 
 impl Users {
     /// Goes through some lists, in pages of one to four rows, or says why it can't.
-    pub(super) async fn look(&self, chance: u64) -> Result<Look, String> {
+    pub(super) async fn list_all(&self, chance: u64) -> Result<Listing, String> {
         tokio::select! {
             biased;
-            look = self.try_look(chance) => look.map_err(|error| error.to_string()),
-            () = sleep(PATIENCE.into()) => Err(format!("no answer within {PATIENCE}")),
+            listing = self.try_list(chance) => listing.map_err(|error| error.to_string()),
+            () = sleep(LONGEST.into()) => Err(format!("no answer within {LONGEST}")),
         }
     }
 
-    async fn try_look(&self, chance: u64) -> Result<Look, StoreError> {
+    async fn try_list(&self, chance: u64) -> Result<Listing, StoreError> {
         let limit = 1 + (mix(chance, 0) % 4) as usize;
-        let (mut heads, mut damaged) = (Vec::<RunHead>::new(), 0);
-        loop {
-            let page = self.heads(heads.last().map(|head| head.run), limit).await?;
-            damaged += page.damaged.len();
-            match page.runs.is_empty() {
-                true => break,
-                false => heads.extend(page.runs),
-            }
-        }
         let pick = |n: u64, of: usize| (mix(chance, n) % (of as u64).max(1)) as usize;
-        let mut look = Look {
-            limit,
-            runs: Vec::new(),
-            letters: Vec::new(),
-            tally: self.tally().await?,
-            damaged,
-            heads,
-        };
-        let filters = run_filters(&look.heads);
+        let (heads, runs, letters) = (Vec::new(), Vec::new(), Vec::new());
+        let tally = self.tally().await?;
+        let mut listing = Listing { limit, heads, runs, letters, tally, damaged: 0 };
+        self.read_heads(&mut listing).await?;
+        let filters = run_filters(&listing.heads);
         let picked = (1..=LISTS).filter_map(|n| filters.get(pick(n, filters.len())).cloned());
         for filter in [RunFilter::default()].into_iter().chain(picked) {
-            let runs = self.runs_of(&mut look, filter.clone()).await?;
-            look.runs.push((filter, runs));
+            let runs = self.runs_of(&mut listing, filter.clone()).await?;
+            listing.runs.push((filter, runs));
         }
-        let all = self.letters_of(&mut look, LetterFilter::default()).await?;
+        let all = self.letters_of(&mut listing, LetterFilter::default()).await?;
         let filters = letter_filters(&all);
-        look.letters.push((LetterFilter::default(), all));
+        listing.letters.push((LetterFilter::default(), all));
         if let Some(filter) = filters.get(pick(LISTS + 1, filters.len())).cloned() {
-            let letters = self.letters_of(&mut look, filter.clone()).await?;
-            look.letters.push((filter, letters));
+            let letters = self.letters_of(&mut listing, filter.clone()).await?;
+            listing.letters.push((filter, letters));
         }
-        Ok(look)
+        Ok(listing)
+    }
+
+    async fn read_heads(&self, listing: &mut Listing) -> Result<(), StoreError> {
+        loop {
+            let after = listing.heads.last().map(|head| head.run);
+            let page = self.heads(after, listing.limit).await?;
+            listing.damaged += page.damaged.len();
+            if page.runs.is_empty() {
+                return Ok(());
+            }
+            listing.heads.extend(page.runs);
+        }
     }
 
     async fn runs_of(
         &self,
-        look: &mut Look,
+        listing: &mut Listing,
         filter: RunFilter,
     ) -> Result<Vec<RunHead>, StoreError> {
         let (mut runs, mut before) = (Vec::new(), None);
         loop {
             let page =
-                self.list(AskRuns { before, limit: look.limit, filter: filter.clone() }).await?;
-            look.damaged += page.damaged.len();
+                self.list(AskRuns { before, limit: listing.limit, filter: filter.clone() }).await?;
+            listing.damaged += page.damaged.len();
             runs.extend(page.runs);
             match page.next {
                 Some(next) => before = Some(next),
@@ -83,19 +82,19 @@ impl Users {
 
     async fn letters_of(
         &self,
-        look: &mut Look,
+        listing: &mut Listing,
         filter: LetterFilter,
     ) -> Result<Vec<LetterHead>, StoreError> {
         let mut letters = Vec::<LetterHead>::new();
         loop {
             let after = letters.last().map(|head| head.id);
-            let ask = AskLetters { after, limit: look.limit, filter: filter.clone() };
+            let ask = AskLetters { after, limit: listing.limit, filter: filter.clone() };
             let page = self.letters(ask).await?;
-            look.damaged += page.damaged.len();
-            match page.letters.is_empty() {
-                true => return Ok(letters),
-                false => letters.extend(page.letters),
+            listing.damaged += page.damaged.len();
+            if page.letters.is_empty() {
+                return Ok(letters);
             }
+            letters.extend(page.letters);
         }
     }
 }
