@@ -22,7 +22,7 @@ pub const ORPHANED: &str = "orphaned";
 const AT_MOST: Nanos = Nanos::from_millis(150);
 /// How long it may take a process to open its store and to read which attempts are left.
 const AT_ONCE: Nanos = Nanos::from_millis(60);
-/// The same where faults keep the process or its disk from it: none of them lasts for so long.
+/// The same after all has healed, where faults keep the process or its disk from it.
 const IN_THE_END: Nanos = Nanos::from_secs(15);
 /// How many attempts of one action a node makes at once, unless told otherwise.
 const PLACES: usize = 48;
@@ -74,10 +74,9 @@ pub(super) fn orphans(
                 let Some(started) = started.take().and_then(told) else { continue };
                 let Some(ended) = told(entry) else { continue };
                 let Some(born) = last_born(evidence, started, ended) else { continue };
-                // As long as the disk is full, nothing is recorded.
-                let full = evidence.struck(&[FaultKind::DiskFull]) && !is_quick;
-                let born = if full { born.max(evidence.phases.healed_at) } else { born };
-                let late = ended.since(born);
+                // Faults that follow each other may keep it from that until all has healed.
+                let healed = if is_quick { born } else { evidence.phases.healed_at };
+                let late = ended.since(born.max(healed));
                 report.check(late <= most, run.id, ORPHANED, || {
                     format!("ended {late} after the next process began: {}", entry.show())
                 });

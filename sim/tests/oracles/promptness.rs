@@ -78,7 +78,7 @@ fn r10_an_attempt_that_a_dead_process_left_is_ended_at_once() {
     let mut slow = orphaned(100);
     slow.strike(FaultKind::SlowSync);
     healthy(&judge(&slow.world));
-    // While it is full nothing is recorded; it has room again when all heals, at 10 s.
+    // A full disk may keep it from that until all heals, at 10 s.
     let full = |millis| {
         let mut script = orphaned(millis);
         script.strike(FaultKind::DiskFull);
