@@ -302,6 +302,12 @@ impl ClockBounds {
         let part = u64::try_from(part).unwrap_or(u64::MAX);
         self.slack.saturating_add(Nanos::new(part))
     }
+
+    /// Whether the store's clock may have leapt between the two.
+    #[must_use]
+    pub fn leapt(&self, from: Mono, until: Mono) -> bool {
+        self.jumps.iter().any(|at| (from..=until).contains(at))
+    }
 }
 
 /// A text that was put out.

@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::run::{Digest, Event, TaskId};
 use retrial::store::{QueueRow, QueueState};
-use serde_json::{Map, Value};
 
 use super::attempt_records::{AttemptRecords, receipts};
-use super::history::{TaskHistory, entries, tasks};
+use super::history::{TaskHistory, asked_input, entries, tasks};
 use super::{Promise, Report, error_budget, json_lines};
 use crate::evidence::{Evidence, ObservedEvent, RunEvidence};
 use crate::scenario::STORE;
@@ -83,7 +82,7 @@ fn exists(report: &mut Report, run: &RunEvidence) {
     }
     let altered = match &run.events[0].event {
         Event::RunCreated { workflow, seed, input } => {
-            let is_asked = run.input.as_ref().is_none_or(|asked| is_input(run, asked, input));
+            let is_asked = run.input.is_none() || *input == asked_input(run);
             *workflow != run.workflow || *seed != run.seed || !is_asked
         }
         _ => true,
@@ -92,17 +91,6 @@ fn exists(report: &mut Report, run: &RunEvidence) {
     report.check(!altered && !again, run.id, RUN_ALTERED, || {
         "its first event is not the creation of what was submitted".to_owned()
     });
-}
-
-/// Whether `input` is what was submitted, and for the rest what the workflow says.
-fn is_input(run: &RunEvidence, submitted: &Map<String, Value>, input: &Map<String, Value>) -> bool {
-    let defaults = run.workflow.input();
-    let names: BTreeSet<&String> = submitted.keys().chain(defaults.keys()).collect();
-    names.len() == input.len()
-        && names.iter().all(|name| {
-            let right = submitted.get(*name).or_else(|| defaults.get(*name));
-            input.get(*name) == right
-        })
 }
 
 fn order(report: &mut Report, run: &RunEvidence) {

@@ -57,6 +57,13 @@ pub(super) fn entries(run: &RunEvidence) -> impl Iterator<Item = Entry<'_>> {
     run.events.iter().zip(first..).map(|(r, number)| Entry { number, at: r.at, event: &r.event })
 }
 
+/// What was submitted, and for the rest what the workflow says.
+pub(super) fn asked_input(run: &RunEvidence) -> Map<String, Value> {
+    let mut input = run.workflow.input().clone();
+    input.extend(run.input.clone().unwrap_or_default());
+    input
+}
+
 /// The input of a run; `None` if its first events are trimmed.
 pub(super) fn input_of(run: &RunEvidence) -> Option<&Map<String, Value>> {
     match &run.events.first()?.event {

@@ -60,7 +60,7 @@ pub fn judge(evidence: &Evidence) -> Report {
     submissions::judge(&mut report, evidence);
     lists::judge(&mut report, evidence, &gone);
     if let Some(pruning) = &evidence.interventions.pruned {
-        pruned(&mut report, pruning);
+        pruned(&mut report, pruning, &gone);
         let known = evidence.interventions.letters.iter().map(|(head, _)| head.id);
         let right: BTreeSet<LetterId> = known.filter(|id| !gone.contains(&id.run)).collect();
         let after: BTreeSet<LetterId> = pruning.letters.iter().copied().collect();
@@ -262,8 +262,7 @@ fn removed(pruning: &Pruning) -> BTreeSet<RunId> {
 }
 
 /// Every pruned run had to go, every kept run had to stay, and a pruned run is gone completely.
-fn pruned(report: &mut Report, pruning: &Pruning) {
-    let gone = removed(pruning);
+fn pruned(report: &mut Report, pruning: &Pruning, gone: &BTreeSet<RunId>) {
     let asked = &pruning.asked;
     let may_go = |head: &RunHead| {
         head.phase.is_terminal()

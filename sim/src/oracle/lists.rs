@@ -31,18 +31,14 @@ const CLOCKS: Nanos = Nanos::from_millis(500);
 
 /// A run, as its history has it.
 struct Expected<'e> {
-    run: RunId,
-    workflow: &'e str,
+    evidence: &'e RunEvidence,
     phase: RunPhase,
-    version: u64,
     /// By the store's own first word: events have the time of the node that asked.
     created: Timestamp,
     ended: Option<Timestamp>,
     letters: u64,
     code: Option<&'e str>,
-    key: Option<&'e str>,
     fields: BTreeMap<String, String>,
-    evidence: &'e RunEvidence,
 }
 
 /// Judged where every run has ended: what goes on changes while it is listed.
@@ -53,19 +49,20 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, gone: &BTreeSet<Ru
     let kept = evidence.runs.iter().filter(|run| !run.events.is_empty() || run.damaged);
     let all: Option<Vec<Expected<'_>>> = kept.map(|run| expected(evidence, listing, run)).collect();
     let Some(mut runs) = all else { return };
-    runs.sort_by_key(|run| std::cmp::Reverse((run.created, run.run)));
+    runs.sort_by_key(|run| std::cmp::Reverse((run.created, run.evidence.id)));
     let mut letters: Vec<&LetterHead> =
         evidence.interventions.letters.iter().map(|(head, _)| head).collect();
     letters.sort_by_key(|head| head.id);
     listed(report, listing, &runs, &letters);
     for run in &runs {
-        let stays = listing.heads.iter().any(|h| h.run == run.run && is_before_activation(h, run));
-        report.check(!stays, run.run, STAYED_ARCHIVED, || {
+        let stays =
+            listing.heads.iter().any(|h| h.run == run.evidence.id && is_before_activation(h, run));
+        report.check(!stays, run.evidence.id, STAYED_ARCHIVED, || {
             "it was activated after it was archived, and is archived all the same".to_owned()
         });
     }
     let Some(listing) = reopened else { return };
-    runs.retain(|run| !gone.contains(&run.run));
+    runs.retain(|run| !gone.contains(&run.evidence.id));
     letters.retain(|head| !gone.contains(&head.id.run));
     listed(report, listing, &runs, &letters);
     let before = evidence.interventions.pruned.as_ref().map(|pruning| &pruning.after);
@@ -105,17 +102,13 @@ fn expected<'e>(
     let waits = |head: &LetterHead| head.id.run == run.id && head.status == LetterStatus::Waiting;
     let letters = evidence.interventions.letters.iter().filter(|(head, _)| waits(head));
     Some(Expected {
-        run: run.id,
-        workflow: run.workflow.name(),
+        evidence: run,
         phase,
-        version: run.events.len() as u64,
         created: head.map_or(first.at, |head| head.created),
         ended: head.and_then(|head| head.ended),
         letters: letters.count() as u64,
         code: code.last(),
-        key: run.key.as_deref(),
         fields: fields(run),
-        evidence: run,
     })
 }
 
@@ -125,10 +118,9 @@ fn fields(run: &RunEvidence) -> BTreeMap<String, String> {
     let names = names.as_array().cloned().unwrap_or_default();
     let value = |name: Value| {
         let name = name.as_str()?.to_owned();
-        let (first, rest) = name.split_once('.').map_or((&*name, None), |(a, b)| (a, Some(b)));
-        let deeper = |value, part: &str| Value::get(value, part);
-        let found = input_of(run)?.get(first)?;
-        let found = rest.map_or(Some(found), |rest| rest.split('.').try_fold(found, deeper))?;
+        let mut parts = name.split('.');
+        let first = input_of(run)?.get(parts.next()?)?;
+        let found = parts.try_fold(first, |value, part| value.get(part))?;
         let text = match found {
             Value::String(text) => text.clone(),
             Value::Number(_) | Value::Bool(_) => found.to_string(),
@@ -140,7 +132,7 @@ fn fields(run: &RunEvidence) -> BTreeMap<String, String> {
 }
 
 fn listed(report: &mut Report, listing: &Listing, runs: &[Expected<'_>], letters: &[&LetterHead]) {
-    let mut by_id: Vec<RunId> = runs.iter().map(|run| run.run).collect();
+    let mut by_id: Vec<RunId> = runs.iter().map(|run| run.evidence.id).collect();
     by_id.sort_unstable();
     let ids = |heads: &[RunHead]| heads.iter().map(|head| head.run).collect::<Vec<_>>();
     let (found, limit, damaged) = (ids(&listing.heads), listing.limit, listing.damaged);
@@ -149,13 +141,13 @@ fn listed(report: &mut Report, listing: &Listing, runs: &[Expected<'_>], letters
     });
     for (filter, heads) in &listing.runs {
         let wanted = runs.iter().filter(|run| wants(filter, run));
-        let (right, found) = (wanted.map(|run| run.run).collect::<Vec<_>>(), ids(heads));
+        let (right, found) = (wanted.map(|run| run.evidence.id).collect::<Vec<_>>(), ids(heads));
         report.check(found == right, None, LISTED_OTHERWISE, || {
             format!("{filter:?}, {limit} at once: {found:?}, not {right:?}")
         });
     }
     for head in listing.heads.iter().chain(listing.runs.iter().flat_map(|(_, heads)| heads)) {
-        let Some(run) = runs.iter().find(|run| run.run == head.run) else { continue };
+        let Some(run) = runs.iter().find(|run| run.evidence.id == head.run) else { continue };
         let wrong = differs(head, run);
         report.check(wrong.is_none(), head.run, WRONG_HEAD, || {
             format!("its {} is listed otherwise: {head:?}", wrong.unwrap_or_default())
@@ -191,16 +183,16 @@ fn tallied(report: &mut Report, listing: &Listing, runs: &[Expected<'_>]) {
 fn differs(head: &RunHead, run: &Expected<'_>) -> Option<&'static str> {
     let asked = run.evidence.text.is_some();
     let parts = [
-        (head.workflow == run.workflow, "workflow"),
+        (head.workflow == run.evidence.workflow.name(), "workflow"),
         (head.phase == run.phase, "phase"),
         (!head.active, "activity"),
-        (head.version.0 == run.version, "version"),
+        (head.version.0 == run.evidence.events.len() as u64, "version"),
         (head.created == run.created, "creation"),
         (head.ended.is_some_and(|end| end >= head.created) && head.ended == run.ended, "end"),
         (head.redrives == run.evidence.redrives, "link"),
         (head.tasks == 0, "count of tasks"),
         (head.letters == run.letters, "count of letters"),
-        (!asked || head.key.as_deref() == run.key, "key"),
+        (!asked || head.key == run.evidence.key, "key"),
         (head.code.as_deref() == run.code, "code"),
         (head.fields == run.fields, "searchable fields"),
     ];
@@ -217,14 +209,15 @@ fn is_before_activation(head: &RunHead, run: &Expected<'_>) -> bool {
 fn wants(filter: &RunFilter, run: &Expected<'_>) -> bool {
     let RunFilter { phase, workflow, text, letters, key, code, fields, since, until } = filter;
     let matches = |text: &str| {
-        let (id, text) = (run.run.to_string().replace('-', ""), text.to_ascii_lowercase());
-        id.starts_with(&text.replace('-', "")) || run.workflow.to_ascii_lowercase().contains(&text)
+        let (id, text) = (run.evidence.id.to_string().replace('-', ""), text.to_ascii_lowercase());
+        id.starts_with(&text.replace('-', ""))
+            || run.evidence.workflow.name().to_ascii_lowercase().contains(&text)
     };
     phase.is_none_or(|phase| phase == run.phase)
-        && workflow.as_ref().is_none_or(|name| name == run.workflow)
+        && workflow.as_ref().is_none_or(|name| name == run.evidence.workflow.name())
         && text.as_ref().is_none_or(|text| matches(text))
         && (!letters || run.letters > 0)
-        && key.as_ref().is_none_or(|key| run.key == Some(key))
+        && key.as_ref().is_none_or(|key| run.evidence.key.as_ref() == Some(key))
         && code.as_ref().is_none_or(|code| run.code == Some(code))
         && fields.iter().all(|(name, value)| run.fields.get(name) == Some(value))
         && since.is_none_or(|since| since <= run.created)

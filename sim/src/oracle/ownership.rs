@@ -9,7 +9,6 @@ use retrial::time::Nanos;
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, tasks};
-use super::sequence::leapt;
 use super::{Promise, Report, leases};
 use crate::evidence::{Evidence, Shutdown};
 use crate::incarnation::Lifespan;
@@ -114,7 +113,7 @@ fn left_behind(
     let Some((token, from, timeout)) = started else { return };
     let by = evidence.leases.started.get(&(run, token));
     let (Some((node, incarnation)), Some(ended)) = (by, asked(entry)) else { return };
-    if leapt(evidence, from, ended) {
+    if evidence.clock.leapt(from, ended) {
         return;
     }
     let of_holder = |s: &Shutdown| s.node == *node && s.incarnation == *incarnation;

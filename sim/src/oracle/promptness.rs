@@ -61,7 +61,6 @@ pub(super) fn orphans(
         return;
     }
     let run = task.run;
-    let most = if is_quick { AT_ONCE } else { IN_THE_END };
     if !owns_its_store(evidence) || !is_left_to_itself(run) {
         return;
     }
@@ -75,8 +74,10 @@ pub(super) fn orphans(
                 let Some(ended) = told(entry) else { continue };
                 let Some(born) = last_born(evidence, started, ended) else { continue };
                 // Faults that follow each other may keep it from that until all has healed.
-                let healed = if is_quick { born } else { evidence.phases.healed_at };
-                let late = ended.since(born.max(healed));
+                let healed = evidence.phases.healed_at;
+                let (from, most) =
+                    if is_quick { (born, AT_ONCE) } else { (born.max(healed), IN_THE_END) };
+                let late = ended.since(from);
                 report.check(late <= most, run.id, ORPHANED, || {
                     format!("ended {late} after the next process began: {}", entry.show())
                 });

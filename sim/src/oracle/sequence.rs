@@ -164,7 +164,7 @@ fn arrival(
     let (Some(before), Some(next)) = (before, next) else { return };
     let answered = retry.failure.answered().then_some(before.answered_at).flatten();
     let failed = answered.unwrap_or(before.at);
-    if leapt(evidence, failed, next.at) || given_up_before(evidence, task, retry, before.at) {
+    if evidence.clock.leapt(failed, next.at) || given_up_before(evidence, task, retry, before.at) {
         return;
     }
     let waited = next.at.since(failed);
@@ -204,10 +204,6 @@ fn given_up_before(
     }
     let asked = evidence.asked.get(&(task.run.id, Version(retry.scheduled.number)));
     asked.is_none_or(|asked| *asked < arrived)
-}
-
-pub(super) fn leapt(evidence: &Evidence, from: Mono, until: Mono) -> bool {
-    evidence.clock.jumps.iter().any(|j| (from..=until).contains(j))
 }
 
 /// Whether a `Retry-After` in whole seconds of a 429 or 503 is what the failure says.

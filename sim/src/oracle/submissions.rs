@@ -2,9 +2,9 @@
 //! it returns that run, and other work is refused.
 
 use retrial::run::RunId;
-use serde_json::{Map, Value};
 
 use super::Report;
+use super::history::asked_input;
 use crate::evidence::{Evidence, RunEvidence};
 
 /// A submission was answered with a run of other work.
@@ -42,12 +42,5 @@ fn of_one_key(run: &RunEvidence, other: &RunEvidence) -> bool {
 }
 
 fn is_same_work(run: &RunEvidence, other: &RunEvidence) -> bool {
-    run.workflow == other.workflow && filled(run) == filled(other)
-}
-
-/// What was submitted, and for the rest what the workflow says.
-fn filled(run: &RunEvidence) -> Map<String, Value> {
-    let mut input = run.workflow.input().clone();
-    input.extend(run.input.clone().unwrap_or_default());
-    input
+    run.workflow == other.workflow && asked_input(run) == asked_input(other)
 }

@@ -16,6 +16,12 @@ pub enum Topology {
 }
 
 impl Topology {
+    /// One node with its own store, or as many on one store, up to [`NodeCount::MOST`].
+    #[must_use]
+    pub fn of(nodes: u32) -> Self {
+        if nodes <= 1 { Self::Embedded } else { Self::Shared { nodes: NodeCount::nearest(nodes) } }
+    }
+
     /// How many engines run.
     #[must_use]
     pub fn nodes(self) -> u32 {
@@ -50,8 +56,7 @@ impl NodeCount {
     pub const MOST: u8 = 48;
 
     /// The count that comes closest to `nodes`.
-    #[must_use]
-    pub fn nearest(nodes: u32) -> Self {
+    fn nearest(nodes: u32) -> Self {
         Self(u8::try_from(nodes).unwrap_or(u8::MAX).clamp(1, Self::MOST))
     }
 

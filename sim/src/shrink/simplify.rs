@@ -3,9 +3,7 @@
 use retrial::time::{Mono, Nanos};
 
 use super::WELL;
-use crate::scenario::{
-    Interventions, NodeClock, NodeCount, Place, Reply, Scenario, Topology, UserStrike,
-};
+use crate::scenario::{Interventions, NodeClock, Place, Reply, Scenario, Topology, UserStrike};
 
 /// Fewer nodes, right clocks, no order of tasks, nothing kept or pruned, faults that last no time.
 pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
@@ -70,8 +68,7 @@ fn topologies(scenario: &Scenario) -> impl Iterator<Item = Scenario> + '_ {
     let fewer = match scenario.topology {
         Topology::Embedded => vec![],
         Topology::Shared { nodes } if nodes.get() > 2 => {
-            let nodes = NodeCount::nearest(nodes.get() - 1);
-            vec![Topology::Embedded, Topology::Shared { nodes }]
+            vec![Topology::Embedded, Topology::of(nodes.get() - 1)]
         }
         Topology::Shared { .. } => vec![Topology::Embedded],
     };

@@ -45,9 +45,7 @@ pub use user_workflow::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
 use crate::runtime::Priorities;
-use crate::scenario::{
-    Cancel, Deactivation, EndpointPlan, NodeCount, Places, Scenario, Submission, Topology,
-};
+use crate::scenario::{Cancel, Deactivation, EndpointPlan, Places, Scenario, Submission, Topology};
 use sketch::Draft;
 
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
@@ -74,11 +72,7 @@ impl Swarm {
     fn draw(seed: u64) -> Self {
         let mut draw = Draw::new(seed, "swarm");
         let shared = draw.chance(45);
-        let topology = if shared {
-            Topology::Shared { nodes: NodeCount::nearest(draw.small(2, 3)) }
-        } else {
-            Topology::Embedded
-        };
+        let topology = Topology::of(if shared { draw.small(2, 3) } else { 1 });
         let share = draw.pick([0, 10, 25, 50]);
         let remote =
             [FaultKind::StoreRequestLost, FaultKind::StoreAnswerLost, FaultKind::StoreDuplicate];

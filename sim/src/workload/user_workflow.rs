@@ -15,8 +15,8 @@ use super::simulate_table::{Script, Table};
 use super::{Draw, Swarm, bound, faults, replies};
 use crate::fault::FaultKind;
 use crate::scenario::{
-    self, ENDPOINT_HOST, EndpointPlan, Interventions, NodeCount, Reply, Scenario, Submission,
-    Topology, WorkflowText,
+    self, ENDPOINT_HOST, EndpointPlan, Interventions, Reply, Scenario, Submission, Topology,
+    WorkflowText,
 };
 
 /// The content of a user's file.
@@ -216,11 +216,7 @@ impl UserPlan {
     pub(super) fn swarm(&self, seed: u64) -> Swarm {
         let mut swarm = Swarm::draw(seed);
         if let Some(nodes) = self.table.nodes {
-            swarm.topology = if nodes <= 1 {
-                Topology::Embedded
-            } else {
-                Topology::Shared { nodes: NodeCount::nearest(nodes) }
-            };
+            swarm.topology = Topology::of(nodes);
         }
         if let Some(kinds) = &self.table.faults {
             swarm.kinds = swarm.kinds.intersection(kinds).copied().collect();

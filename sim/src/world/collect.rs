@@ -42,7 +42,8 @@ fn strikes(nodes: &Nodes, records: &Records) -> BTreeMap<FaultKind, u64> {
 /// Reads everything back and stops the nodes.
 pub(super) async fn collect(
     scenario: &Scenario,
-    (bound, all_ended): (Bound, bool),
+    bound: Bound,
+    all_ended: bool,
     nodes: &Nodes,
     users: &Users,
     observed: &Observations,

@@ -103,8 +103,8 @@ pub(super) async fn run(
         () = observed.lost.said() => false,
         all_ended = end => all_ended,
     };
-    let end = (bound, all_ended);
-    let collected = collect::collect(scenario, end, &nodes, &users, &observed, records).await;
+    let collected =
+        collect::collect(scenario, bound, all_ended, &nodes, &users, &observed, records).await;
     match own {
         Some((brought, world)) => Evidence { own: brought.evidence(&world), ..collected },
         None => collected,

@@ -55,7 +55,8 @@ fn listed() -> (Script, Listing) {
     (script, listing)
 }
 
-fn text() -> WorkflowText {
+/// That of a run that a user asked for.
+pub(crate) fn text() -> WorkflowText {
     let (format, builder) = (Format::Json, BTreeMap::new());
     WorkflowText { format, text: String::new(), actions: None, builder }
 }

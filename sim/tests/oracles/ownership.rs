@@ -95,14 +95,19 @@ fn a_lease_that_no_start_took_is_found() {
     found(&judge(&script.world), LEASE_WITHOUT_START);
 }
 
+/// The token of the first attempt.
+fn first_token(script: &Script) -> Token {
+    let token = script.run().events.iter().find_map(|r| match r.event {
+        Event::AttemptStarted { token, .. } => Some(token),
+        _ => None,
+    });
+    token.unwrap()
+}
+
 /// The first attempt's lease, which held until 9 s, is ended by another node at 5 s.
 fn ended_early(died: Option<u64>) -> Script {
     let mut script = recovered();
-    let token = script.run().events.iter().find_map(|r| match r.event {
-        Event::AttemptStarted { token, attempt: 1, .. } => Some(token),
-        _ => None,
-    });
-    let (run, token) = (script.run().id, token.unwrap());
+    let (run, token) = (script.run().id, first_token(&script));
     script.world.leases.started.insert((run, token), ("n0".to_owned(), 0));
     script.world.lifespans[0].died = died.map(at);
     script.world.leases.early_ends.push(EarlyEnd {
@@ -140,11 +145,7 @@ fn r10_a_lapse_called_otherwise_is_found() {
         let mut script = Script::new(workflow(vec![step("a", policy(9))]));
         let it = task(0, 0);
         script.enter(0, 1).start(it, 1, status(503)).pass(9_000).retry(it, 1, &failure);
-        let token = script.run().events.iter().find_map(|r| match r.event {
-            Event::AttemptStarted { token, .. } => Some(token),
-            _ => None,
-        });
-        let (run, token) = (script.run().id, token.unwrap());
+        let (run, token) = (script.run().id, first_token(&script));
         script.world.leases.lapsed.push(LapsedLease { run, task: it, token, lapse });
         script.world.leases.told.extend(told.iter().map(|told| (run, token, *told)));
         judge(&script.world)
@@ -178,11 +179,8 @@ fn left_behind(done: u64, code: &str) -> Script {
     let mut events = script.run().events.iter();
     let begun = events.position(|r| matches!(r.event, Event::AttemptStarted { .. })).unwrap();
     script.world.asked.insert((run, Version(begun as u64)), at(0));
-    let token = script.run().events.iter().find_map(|r| match r.event {
-        Event::AttemptStarted { token, .. } => Some(token),
-        _ => None,
-    });
-    script.world.leases.started.insert((run, token.unwrap()), ("n0".to_owned(), 0));
+    let token = first_token(&script);
+    script.world.leases.started.insert((run, token), ("n0".to_owned(), 0));
     script.world.shutdowns.push(shutdown(done, 0));
     script
 }

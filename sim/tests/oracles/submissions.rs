@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use retrial::run::{RunId, Version};
@@ -8,10 +7,10 @@ use retrial_sim::unstable::oracle::interventions::judge;
 use retrial_sim::unstable::oracle::submissions::{
     KEY_USED_TWICE, LED_ASTRAY, REFUSED_WITHOUT_NEED,
 };
-use retrial_sim::unstable::scenario::{Format, WorkflowText};
 use serde_json::json;
 
 use crate::kit::{found, healthy, recovered};
+use crate::lists::text;
 
 fn other() -> RunId {
     RunId::from_bytes([9; 16])
@@ -20,11 +19,9 @@ fn other() -> RunId {
 /// A run with a key, and somebody who submits the same under that key, with input `n`.
 fn again(n: u64, change: impl Fn(&mut RunEvidence)) -> Report {
     let mut script = recovered();
-    let (format, builder) = (Format::Json, BTreeMap::new());
-    let text = WorkflowText { format, text: String::new(), actions: None, builder };
     let first = script.run_mut();
     first.key = Some("k".to_owned());
-    first.text = Some(Arc::new(text));
+    first.text = Some(Arc::new(text()));
     first.input = json!({ "n": 1 }).as_object().cloned();
     first.answer = Some(first.id);
     let mut second = RunEvidence::new(other(), 1, Arc::clone(&first.workflow), first.submitted_at);
