@@ -1,5 +1,6 @@
 //! The evidence of a world, as plain data: the input of the oracles.
 
+mod followed;
 mod interventions;
 mod leases;
 mod runs;
@@ -14,8 +15,11 @@ use retrial::store::Hold;
 use retrial::time::{Mono, Nanos, Timestamp};
 use serde::{Deserialize, Serialize};
 
+pub use followed::{Followed, Told};
 pub use interventions::{InterventionEvidence, Listing, Pruning, RedriveAnswer};
-pub use leases::{Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Shutdown, Slip};
+pub use leases::{
+    Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Shutdown, Slip, VainReservation,
+};
 pub use runs::RunEvidence;
 
 use crate::fault::FaultKind;

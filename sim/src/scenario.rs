@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use interventions::{
-    Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound,
+    Cleanup, Follower, Interventions, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound,
 };
 pub use reply::{Reply, RetryAfter};
 pub use topology::{NoNodeCount, NodeCount, Topology};
@@ -59,6 +59,10 @@ pub struct Scenario {
     /// After how long without work a run leaves a node's memory; an engine's default where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lane_idle: Option<Nanos>,
+    /// How long a disk takes to sync, reads and writes in proportion; as a good one where absent. At
+    /// zero all that waits only for a disk falls together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sync_takes: Option<Nanos>,
     /// Which of a node's tasks are polled first; any where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priorities: Option<Priorities>,

@@ -7,7 +7,7 @@ use crate::fault::FaultKind;
 use crate::oracle::features_of;
 use crate::scenario::Scenario;
 use crate::workload;
-use crate::workload::{UserPlan, UserPlanError};
+use crate::workload::{TaskOrder, UserPlan, UserPlanError};
 
 /// Where scenarios come from.
 #[derive(Clone, Debug)]
@@ -16,6 +16,8 @@ pub enum Source {
     Drawn,
     /// The same, with further faults of one kind.
     More(FaultKind),
+    /// The same, with the tasks of each node in another order.
+    InOrder(TaskOrder),
     /// The workflow is the user's; the rest is drawn, within what its `[simulate]` table says.
     File {
         /// The file, as it was named.
@@ -45,6 +47,7 @@ impl Source {
         match self {
             Self::Drawn => workload::draw(seed),
             Self::More(kind) => workload::draw_more(seed, *kind),
+            Self::InOrder(order) => workload::draw_in_order(seed, *order),
             Self::File { plan, .. } => plan.scenario(seed),
         }
     }
@@ -59,7 +62,7 @@ impl Source {
     #[must_use]
     pub fn features(&self) -> Option<BTreeSet<&'static str>> {
         match self {
-            Self::Drawn | Self::More(_) => None,
+            Self::Drawn | Self::More(_) | Self::InOrder(_) => None,
             Self::File { plan, .. } => plan.workflow().map(|workflow| features_of(&workflow)),
         }
     }
@@ -70,6 +73,7 @@ impl Source {
         let base = "cargo run --release -p retrial-sim -- repro";
         match self {
             Self::Drawn => base.to_owned(),
+            Self::InOrder(order) => format!("{base} --order {order}"),
             Self::More(kind) => format!("{base} --more {kind}"),
             Self::File { path, .. } => format!("{base} --scenario {}", path.display()),
         }

@@ -15,7 +15,7 @@ use super::{Config, Submission, SubmitError, World, claim, recover, renew, reten
 use crate::observe::Observer;
 use crate::run::{self, LetterId, Outcome, RunId, RunState, Version};
 use crate::runtime::{Runtime, Task};
-use crate::store::{Loaded, QueueRow, Store, StoreError};
+use crate::store::{Loaded, QueueRow, RunHead, Store, StoreError};
 use crate::workflow::Need;
 
 /// A running engine. Clones are handles to the same one. When the last is dropped, its work stops at
@@ -344,20 +344,22 @@ impl<W: World> Node<W> {
     /// How the run ended, if the store has its end, which it had not at the last of so many `polls`.
     /// Looks at the run's head, and ever more rarely at the run: only that shows a damaged history.
     async fn ended(&self, run: RunId, polls: u32) -> Result<Option<Ended>, CommandError> {
-        if !polls.is_power_of_two() && !self.head_has_ended(run).await? {
-            return Ok(None);
+        if !polls.is_power_of_two() {
+            // Where its head can't be read, the run says more.
+            let head = self.head(run).await?;
+            if head.is_some_and(|head| !head.phase.is_terminal()) {
+                return Ok(None);
+            }
         }
         Ok(Ended::of(self.state_of(run).await?))
     }
 
-    /// Whether the run's head is that of one that has ended. True where it can't be read: the run says
-    /// more.
-    async fn head_has_ended(&self, run: RunId) -> Result<bool, LaneError> {
+    /// The run's head, if the store has one that can be read.
+    pub(super) async fn head(&self, run: RunId) -> Result<Option<RunHead>, LaneError> {
         let asked = self.runtime.now();
         let page = self.until_answered(|| self.store.heads(Some(run.before()), 1)).await?;
         self.clock.hear(page.at, asked, &self.runtime);
-        let head = page.runs.iter().find(|head| head.run == run);
-        Ok(head.is_none_or(|head| head.phase.is_terminal()))
+        Ok(page.runs.into_iter().find(|head| head.run == run))
     }
 
     /// A run's state as the store has it.

@@ -150,7 +150,7 @@ impl<W: World> Handle<W> {
     }
 
     /// The run's durable events from the one numbered `first`, without gap or repeat, as they
-    /// happen on whichever node. Ends after the run's last event.
+    /// happen on whichever node. Ends after the run's last event, at once where `first` is later.
     #[must_use]
     pub fn events_from(&self, first: Version) -> Events<W> {
         let (feed, events) = mpsc::channel(BUFFER);
@@ -234,8 +234,14 @@ async fn read_events<W: World>(
         // What is read before there is room for it would only wait in memory.
         feed.reserve_many(BUFFER).await.map(drop).map_err(|_| ReaderGone)?;
         let news = waiter.signal.notified();
-        let batch = match batch(&node, run, next).await {
-            Ok(batch) => batch,
+        let read = async {
+            // Who reads on from the end has the last event already.
+            let may_be_at_the_end = next == first && first > Version::START;
+            let ended = may_be_at_the_end && has_ended(&node, run).await?;
+            Ok::<_, CommandError>((ended, batch(&node, run, next).await?))
+        };
+        let (ended, batch) = match read.await {
+            Ok(read) => read,
             Err(error) => return deliver(feed, Err(error.into())).await,
         };
         if batch.first > next {
@@ -255,6 +261,9 @@ async fn read_events<W: World>(
         if came {
             continue;
         }
+        if ended {
+            return Ok(());
+        }
         if let Err(error) = node.lanes.check_damage(run) {
             return deliver(feed, Err(error.into())).await;
         }
@@ -268,6 +277,10 @@ async fn read_events<W: World>(
             () = node.sleep(node.config.poll) => {}
         }
     }
+}
+
+async fn has_ended<W: World>(node: &Node<W>, run: RunId) -> Result<bool, CommandError> {
+    Ok(node.head(run).await?.is_some_and(|head| head.phase.is_terminal()))
 }
 
 /// Some of a run's events, and the number of the first of them.

@@ -211,3 +211,21 @@ async fn x11_a_large_event_does_not_hold_the_stream_up() {
     let stored: Vec<_> = (0..).zip(history(&store, handle.id()).await).collect();
     assert_eq!(live, stored);
 }
+
+// X11: a reader that has the last event already, and asks for the next one, is told that there is none.
+#[tokio::test(start_paused = true)]
+async fn x11_a_stream_from_the_end_of_a_run_ends() {
+    let store = Watched::new();
+    let mut registry = Registry::new();
+    registry.register("act", |_: Context| async { Ok::<_, Failure>(1) });
+    let engine = engine(&store, registry, Config::default()).await;
+    let one = workflow(vec![step("a", patient(1), &[], json!({}))]);
+    let handle = engine.submit(Submission::new(one)).await.unwrap();
+    // It waits for what is still to come.
+    let early = all(&handle, Version(1)).await;
+    let last = history(&store, handle.id()).await.len() as u64;
+    assert_eq!(early.len() as u64, last - 1);
+    for first in [last, last + 1, last + 100] {
+        assert_eq!(all(&handle, Version(first)).await, [], "from {first} of {last}");
+    }
+}

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use older::engine::{CommandError, DeadLetter, Engine, Retention, Submission, SubmitError};
+use older::engine::{
+    CommandError, DeadLetter, Engine, EventsError, Handle, Retention, Submission, SubmitError,
+};
+use older::run::RunState;
 use older::store::{AskLetters, LetterFilter};
 use older::time::Nanos;
+use retrial_sim::unstable::evidence::Told;
 use retrial_sim::unstable::retrial::engine as newer;
+use retrial_sim::unstable::retrial::run::Version;
 use retrial_sim::unstable::retrial::store::StoreError;
-use retrial_sim::unstable::world::{Boxed, Order, Orders};
+use retrial_sim::unstable::world::{Boxed, Listener, Order, Orders};
 
 use crate::{World, across};
 
@@ -82,11 +87,42 @@ async fn serve(engine: &Engine<World>, order: Order) {
             let gone = engine.prune(kept(retention)).await;
             let _ = reply.send(gone.map(|runs| across(&runs)).map_err(error));
         }
+        Order::Follow(run, from, listener) => {
+            let _ = follow(engine.handle(across(&run)), from, &listener).await;
+        }
         Order::Shutdown(reply) => {
             engine.clone().shutdown().await;
             let _ = reply.send(());
         }
     }
+}
+
+/// Tells what there is to tell, while somebody listens.
+async fn follow(run: Handle<World>, from: Option<Version>, listener: &Listener) -> Option<()> {
+    let Some(Version(from)) = from else {
+        let outcome = run.outcome().await.map(|ended| Told::Outcome(across(&ended.outcome)));
+        return listener.tell(outcome.unwrap_or_else(|e| Told::Refused(e.to_string()))).await;
+    };
+    // 0.1.0 waits for ever for what follows the end.
+    let state = run.state().await;
+    let is_past_the_end = |s: &RunState| s.outcome().is_some() && from >= s.version().0;
+    if state.as_ref().is_ok_and(is_past_the_end) {
+        return listener.tell(Told::Over).await;
+    }
+    let mut events = run.events_from(older::run::Version(from));
+    while let Some(next) = events.next().await {
+        let told = match next {
+            Ok(happened) => Told::Event(Version(happened.number.0), across(&happened.recorded)),
+            Err(EventsError::Compacted { from, to }) => {
+                Told::Compacted(Version(from.0), Version(to.0))
+            }
+            Err(EventsError::Run(error)) => {
+                return listener.tell(Told::Refused(error.to_string())).await;
+            }
+        };
+        listener.tell(told).await?;
+    }
+    listener.tell(Told::Over).await
 }
 
 fn submission(asked: &newer::Submission) -> Submission {

@@ -31,7 +31,7 @@ use retrial_sim::unstable::report::{SeedReport, SweepReport, Verdict};
 use retrial_sim::unstable::source::Source;
 use retrial_sim::unstable::sweep::{Shard, Sweep, cores};
 use retrial_sim::unstable::verify::{self, Receipt};
-use retrial_sim::unstable::workload::Draw;
+use retrial_sim::unstable::workload::{Draw, TaskOrder};
 use retrial_sim::unstable::world;
 
 /// Runs the retrial engine in simulated worlds, one for each seed, and judges the results.
@@ -57,6 +57,9 @@ enum Command {
         /// Add further faults of this kind to the seed, such as `bit_rot`.
         #[arg(long, conflicts_with = "scenario")]
         more: Option<FaultKind>,
+        /// Poll the tasks of each node in this order: `any`, `lasting` or `anew`.
+        #[arg(long, conflicts_with_all = ["scenario", "more"])]
+        order: Option<TaskOrder>,
     },
     /// Shrinks a failing seed or capsule and writes the result as a capsule, a test and an HTML page.
     /// Exit 0: written. 2: nothing fails, bad usage or input.
@@ -108,6 +111,10 @@ struct Run {
     /// Add further faults of this kind to each seed, such as `bit_rot`.
     #[arg(long, conflicts_with = "scenario")]
     more: Option<FaultKind>,
+    /// Poll the tasks of each node in this order, whatever the seeds draw: `any`, `lasting` for
+    /// priorities that last, `anew` for others at each poll.
+    #[arg(long, conflicts_with_all = ["scenario", "more"])]
+    order: Option<TaskOrder>,
     /// Worker processes; by default one for each core.
     #[arg(long)]
     jobs: Option<usize>,
@@ -221,7 +228,9 @@ const FULL_SWEEP: u64 = 64;
 pub(crate) fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(run) => sweep(&run),
-        Command::Repro { what, scenario, more } => repro(&what, scenario.as_deref(), more),
+        Command::Repro { what, scenario, more, order } => {
+            repro(&what, scenario.as_deref(), more.map(Source::More).or(order.map(Source::InOrder)))
+        }
         Command::Shrink(asked) => capsules::shrink(&asked),
         Command::Blame(asked) => blame::blame(&asked),
         Command::Explore(asked) => explore::explore(&asked),
@@ -241,9 +250,10 @@ pub(crate) fn main() -> ExitCode {
 }
 
 fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let source = match run.more {
-        Some(kind) => Source::More(kind),
-        None => Source::read(run.scenario.as_deref())?,
+    let source = match (run.more, run.order) {
+        (Some(kind), _) => Source::More(kind),
+        (None, Some(order)) => Source::InOrder(order),
+        (None, None) => Source::read(run.scenario.as_deref())?,
     };
     let range = run.seeds.range.clone();
     let mine = |seed: &u64| run.shard.is_none_or(|shard| shard.has(*seed));
@@ -261,7 +271,7 @@ fn sweep(run: &Run) -> Result<ExitCode, Box<dyn std::error::Error>> {
     };
     let reports = match source {
         // A worker draws what its seed alone says.
-        Source::More(_) => {
+        Source::More(_) | Source::InOrder(_) => {
             let scenarios = sweep.seeds.iter().map(|seed| source.scenario(*seed)).collect();
             let ran = sweep.run_scenarios(scenarios, seen)?;
             ran.into_iter().map(|(_, report)| report).collect()
@@ -307,10 +317,10 @@ pub(crate) fn progress(seeds: u64) -> ProgressBar {
 fn repro(
     what: &str,
     scenario: Option<&Path>,
-    more: Option<FaultKind>,
+    source: Option<Source>,
 ) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let (scenario, before) = match (more, what.parse()) {
-        (Some(kind), Ok(seed)) => (Source::More(kind).scenario(seed), None),
+    let (scenario, before) = match (source, what.parse()) {
+        (Some(source), Ok(seed)) => (source.scenario(seed), None),
         _ => capsules::scenario_of(what, scenario)?,
     };
     let seed = scenario.seed;

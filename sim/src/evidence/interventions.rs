@@ -4,6 +4,8 @@ use retrial::run::{Letter, LetterId, RunId};
 use retrial::store::{LetterFilter, LetterHead, Prune, RunFilter, RunHead, Tally};
 use retrial::time::Timestamp;
 
+use super::Followed;
+
 /// The commands of users, and the dead letters in the store.
 #[derive(Clone, Debug, Default)]
 pub struct InterventionEvidence {
@@ -15,6 +17,8 @@ pub struct InterventionEvidence {
     pub discarded: Vec<LetterId>,
     /// Steps that were failed by hand, where that was answered well.
     pub by_hand: u64,
+    /// What users were told who wait for a run or read its events.
+    pub followed: Vec<Followed>,
     /// What was listed when all had ended, or why nothing was; `None` where nobody asked.
     pub listed: Option<Result<Listing, String>>,
     /// The runs that were pruned at the end.

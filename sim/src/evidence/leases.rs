@@ -19,6 +19,8 @@ pub struct LeaseEvidence {
     pub lapsed: Vec<LapsedLease>,
     /// The node and its incarnation that asked for the lease of an attempt.
     pub started: BTreeMap<(RunId, Token), (String, u32)>,
+    /// Reservations that their nodes made no use of.
+    pub in_vain: Vec<VainReservation>,
     /// What had ended a lease whenever the store was asked which leases had passed. It may have been
     /// renewed since.
     pub told: BTreeSet<(RunId, Token, Lapse)>,
@@ -88,6 +90,19 @@ pub struct EarlyEnd {
     pub until: Timestamp,
     /// True time of the commit's answer.
     pub seen: Mono,
+}
+
+/// A reservation that ended, of which no commit of its node had spoken.
+#[derive(Clone, Copy, Debug)]
+pub struct VainReservation {
+    /// The run.
+    pub run: RunId,
+    /// The task.
+    pub task: TaskId,
+    /// Store time of the claim.
+    pub from: Timestamp,
+    /// Its end.
+    pub until: Timestamp,
 }
 
 /// A lease that was ended because it had passed.

@@ -117,6 +117,7 @@ fn move_command(draw: &mut Draw, child: &mut Scenario, _: &Scenario) {
     let times = times.chain(cancels.iter_mut().map(|c| &mut c.at));
     let times = times.chain(interventions.by_hand.iter_mut().map(|f| &mut f.at));
     let times = times.chain(interventions.letter_rounds.iter_mut().map(|round| &mut round.at));
+    let times = times.chain(interventions.followers.iter_mut().map(|follower| &mut follower.at));
     let times = times.chain(interventions.releases.iter_mut().map(|round| &mut round.at));
     let mut times: Vec<_> = times.collect();
     let place = draw.index(times.len() + spans.len());
@@ -190,12 +191,13 @@ fn take_letters(draw: &mut Draw, child: &mut Scenario, father: &Scenario) {
 
 /// A setting of the nodes.
 fn take_limits(draw: &mut Draw, child: &mut Scenario, father: &Scenario) {
-    match draw.below(6) {
+    match draw.below(7) {
         0 => child.places.clone_from(&father.places),
         1 => child.attempt_timeout = father.attempt_timeout,
         2 => child.quarantine_after = father.quarantine_after,
         3 => child.lease = father.lease,
         4 => child.lane_idle = father.lane_idle,
+        5 => child.sync_takes = father.sync_takes,
         _ => child.priorities.clone_from(&father.priorities),
     }
 }

@@ -11,7 +11,7 @@ use retrial::time::{Nanos, Timestamp};
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, carried, entries, tasks};
-use super::{Promise, Report, lists, quarantine, submissions};
+use super::{Promise, Report, following, lists, quarantine, submissions};
 use crate::evidence::{Evidence, Pruning, RedriveAnswer, RunEvidence};
 
 /// A task failed for good and left no letter.
@@ -58,6 +58,7 @@ pub fn judge(evidence: &Evidence) -> Report {
     redriven(&mut report, evidence, &ledger);
     let gone = evidence.interventions.pruned.as_ref().map(removed).unwrap_or_default();
     submissions::judge(&mut report, evidence);
+    following::judge(&mut report, evidence);
     lists::judge(&mut report, evidence, &gone);
     if let Some(pruning) = &evidence.interventions.pruned {
         pruned(&mut report, pruning, &gone);

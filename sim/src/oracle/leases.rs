@@ -3,17 +3,24 @@
 
 use std::collections::BTreeMap;
 
-use retrial::run::{Event, Lapse, RunId, Token};
+use retrial::run::{Event, Lapse, Recorded, RunId, Token};
 
 use super::Report;
 use super::history::{Entry, tasks};
-use crate::evidence::{Evidence, LapsedLease, Slip};
+use super::promptness::{is_left_to_itself, is_near, is_quick};
+use crate::evidence::{Evidence, LapsedLease, Slip, VainReservation};
 
 /// The failure of an attempt whose lease has passed is not called by what passed first.
 pub const WRONG_LAPSE: &str = "wrong_lapse";
 
+/// A node reserved a task that it could have started, and let it wait until the reservation ended.
+pub const RESERVED_IN_VAIN: &str = "reserved_in_vain";
+
 pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
     let leases = &evidence.leases;
+    if is_quick(evidence) && is_near(evidence) {
+        leases.in_vain.iter().for_each(|reservation| in_vain(report, evidence, reservation));
+    }
     report.judged += leases.compared - leases.contradictions.len() as u64;
     for found in &leases.contradictions {
         let run = found.place.map(|(run, _)| run);
@@ -69,6 +76,24 @@ fn says(slip: Slip) -> &'static str {
         Slip::NotRenewed => "its lease was not renewed for long before its outcome was stored",
         Slip::ClaimGivenUp => "a node that had no answer to a claim made another one",
     }
+}
+
+/// C3: nothing has happened in the run while the task was reserved, and then it was started: so it could
+/// have been started at once. Unless somebody stops it: when that lands is not known to the moment.
+fn in_vain(report: &mut Report, evidence: &Evidence, reservation: &VainReservation) {
+    let VainReservation { run, task, from, until } = *reservation;
+    let run = evidence.runs.iter().find(|r| r.id == run && is_left_to_itself(r));
+    let Some(run) = run else { return };
+    let changes = run.events.iter().any(|event| from < event.at && event.at <= until);
+    let starts = |recorded: &Recorded| {
+        let of =
+            |event: &Event| matches!(event, Event::AttemptStarted { task: t, .. } if *t == task);
+        recorded.at > until && of(&recorded.event)
+    };
+    let right = changes || !run.events.iter().any(starts);
+    report.check(right, run.id, RESERVED_IN_VAIN, || {
+        format!("task {task} was reserved from {from} to {until}, and started later")
+    });
 }
 
 /// R10: the attempt's time, a missed heartbeat and a lost lease are told apart.

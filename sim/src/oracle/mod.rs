@@ -19,6 +19,7 @@ pub mod error_budget;
 pub mod event_refs;
 pub mod exhaustion;
 mod expected_state;
+pub mod following;
 pub mod functions;
 mod graph;
 pub mod guards;
@@ -205,7 +206,7 @@ pub struct Report {
 }
 
 /// Rare cases. A sweep shows how often each was judged.
-pub const FEATURES: [&str; 31] = [
+pub const FEATURES: [&str; 33] = [
     COUNT_PER_RULE,
     TRUNCATED,
     WRITTEN_DELAYS,
@@ -237,6 +238,8 @@ pub const FEATURES: [&str; 31] = [
     functions::ELSEWHERE,
     bit_rot::REPORTED,
     bit_rot::SURVIVED,
+    following::FOLLOWER,
+    following::SOON_TOLD,
 ];
 /// An alert that was raised.
 pub(crate) const ALERT: &str = "alert";

@@ -126,6 +126,29 @@ const SLOW: [FaultKind; 5] = [
     FaultKind::SlowSync,
 ];
 
+/// Whether nothing struck that stands between a node and its store.
+pub(super) fn is_near(evidence: &Evidence) -> bool {
+    let has_own = evidence.lifespans.iter().all(|life| life.node != STORE);
+    has_own || !evidence.struck(&ON_THE_WAY)
+}
+
+/// The faults that do, where the store is elsewhere.
+const ON_THE_WAY: [FaultKind; 13] = [
+    FaultKind::Crash,
+    FaultKind::Refuse,
+    FaultKind::ConnectHang,
+    FaultKind::Reset,
+    FaultKind::Stall,
+    FaultKind::Cut,
+    FaultKind::Delay,
+    FaultKind::Partition,
+    FaultKind::OneWay,
+    FaultKind::Loss,
+    FaultKind::StoreRequestLost,
+    FaultKind::StoreAnswerLost,
+    FaultKind::StoreDuplicate,
+];
+
 /// Whether nothing struck, and a node had a place for each task of its world.
 pub(super) fn is_at_ease(evidence: &Evidence) -> bool {
     let is_calm = evidence.strikes.is_empty() && !evidence.own.is_own;
@@ -134,7 +157,7 @@ pub(super) fn is_at_ease(evidence: &Evidence) -> bool {
 }
 
 /// Whether nobody has stopped it, or what is in it, for a while.
-fn is_left_to_itself(run: &RunEvidence) -> bool {
+pub(super) fn is_left_to_itself(run: &RunEvidence) -> bool {
     let stops = |event: &Event| {
         matches!(
             event,

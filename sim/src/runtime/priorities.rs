@@ -4,8 +4,10 @@
 //! is overtaken by many others is seldom met. With priorities the tasks of a node are strictly
 //! ordered, and at a few polls the one that runs becomes the last: "A Randomized Scheduler with
 //! Probabilistic Guarantees of Finding Bugs" (Burckhardt, Kothari, Musuvathi, Nagarakatte, ASPLOS
-//! 2010). Time moves on only when no task is ready, so a low priority delays nothing to a later
-//! instant.
+//! 2010). Or a task gets another priority for each poll, so that a poll may be overtaken by any
+//! number of others: "Partial Order Aware Concurrency Sampling" (Yuan, Yang, Gu, CAV 2018), without
+//! its look at what conflicts. Time moves on only when no task is ready, so a low priority delays
+//! nothing to a later instant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -26,6 +28,14 @@ pub struct Priorities {
     /// lowest priority of all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<u64>,
+    /// Whether a task gets another priority at each of its polls, for the next one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub anew: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_false(of: &bool) -> bool {
+    !of
 }
 
 /// The tasks of one incarnation, ordered by their priorities. Clones are the same ones.
@@ -36,6 +46,7 @@ pub(super) struct TaskOrder(Arc<Mutex<Tasks>>);
 struct Tasks {
     chance: SplitMix64,
     changes: Vec<u64>,
+    anew: bool,
     polls: u64,
     spawned: u64,
     /// The priorities of tasks that have not ended, by their number: wakers may outlive a task.
@@ -49,6 +60,7 @@ impl TaskOrder {
         Self(Arc::new(Mutex::new(Tasks {
             chance: SplitMix64::new(mix(plan.chance, u64::from(incarnation))),
             changes: plan.changes.clone(),
+            anew: plan.anew,
             polls: 0,
             spawned: 0,
             priorities: BTreeMap::new(),
@@ -61,15 +73,18 @@ impl TaskOrder {
         let mut tasks = lock(&self.0);
         tasks.spawned += 1;
         let number = tasks.spawned;
-        // Lower ones are for tasks that have lost theirs.
-        let priority = tasks.chance.draw() | 1 << 63;
-        tasks.priorities.insert(number, priority);
+        tasks.give(number);
         tasks.wake(number);
         OrderedTask { order: self.clone(), number }
     }
 }
 
 impl Tasks {
+    /// Draws a task's priority. Lower ones are for tasks that have lost theirs.
+    fn give(&mut self, number: u64) {
+        self.priorities.insert(number, self.chance.draw() | 1 << 63);
+    }
+
     fn wake(&mut self, number: u64) {
         if let Some(priority) = self.priorities.get(&number) {
             self.ready.insert((*priority, number));
@@ -86,6 +101,9 @@ impl Tasks {
         }
         self.ready.pop_last();
         self.polls += 1;
+        if self.anew {
+            self.give(number);
+        }
         if let Some(change) = self.changes.iter().position(|at| *at == self.polls) {
             // Of several that lost theirs, the latest is the last.
             self.priorities.insert(number, (self.changes.len() - change) as u64);

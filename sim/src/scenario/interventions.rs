@@ -1,6 +1,6 @@
 //! Commands of users for runs and failed work, as plain data.
 
-use retrial::time::Mono;
+use retrial::time::{Mono, Nanos};
 use serde::{Deserialize, Serialize};
 
 /// Everything that users do beside submitting, cancelling and deactivating.
@@ -20,6 +20,9 @@ pub struct Interventions {
     /// that somebody looks all the time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub releases: Vec<ReleaseRound>,
+    /// The users who wait for a run or read its events. Nobody waits for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub followers: Vec<Follower>,
     /// The archiving and pruning when all runs have ended.
     #[serde(default, rename = "keeping")]
     pub cleanup: Option<Cleanup>,
@@ -69,6 +72,24 @@ pub struct ReleaseRound {
     pub at: Mono,
     /// The node that is asked first, from 0.
     pub node: u32,
+}
+
+/// A user waits for a run, or reads its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Follower {
+    /// From when on.
+    pub at: Mono,
+    /// The node that is asked first, from 0.
+    pub node: u32,
+    /// The run, by its submission's place.
+    pub submission: usize,
+    /// The first event to read, from 0; absent: only the run's outcome is waited for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// How long the reader rests after each event.
+    #[serde(default)]
+    pub rest: Nanos,
 }
 
 /// A user handles every dead letter that waits.

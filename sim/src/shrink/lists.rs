@@ -25,13 +25,14 @@ macro_rules! list {
 }
 
 /// Every list, the one that costs most and is needed least first.
-pub(super) const ALL: [List; 13] = [
+pub(super) const ALL: [List; 14] = [
     list!(faults),
     List { count: own_faults, without: without_own_faults },
     List { count: |s| s.submissions.len(), without: without_submissions },
     list!(interventions.pauses),
     list!(interventions.by_hand),
     list!(interventions.letter_rounds),
+    list!(interventions.followers),
     list!(interventions.releases),
     list!(cancels),
     list!(deactivations),
@@ -75,6 +76,7 @@ fn without_submissions(scenario: &Scenario, piece: Range<usize>) -> Option<Scena
     smaller.deactivations.retain_mut(|r| follow(&mut r.submission, &piece));
     smaller.interventions.pauses.retain_mut(|p| follow(&mut p.submission, &piece));
     smaller.interventions.by_hand.retain_mut(|b| follow(&mut b.submission, &piece));
+    smaller.interventions.followers.retain_mut(|f| follow(&mut f.submission, &piece));
     Some(smaller)
 }
 

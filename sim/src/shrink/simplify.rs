@@ -21,6 +21,7 @@ pub(super) fn world(scenario: &Scenario) -> Vec<Scenario> {
     ways.push(with(scenario, |s| {
         s.interventions = Interventions { cleanup: None, ..s.interventions.clone() }
     }));
+    ways.push(with(scenario, |s| s.sync_takes = None));
     ways.push(with(scenario, |s| s.priorities = None));
     for at in 0..scenario.priorities.as_ref().map_or(0, |p| p.changes.len()) {
         ways.push(with(scenario, |s| {
@@ -93,6 +94,7 @@ fn topologies(scenario: &Scenario) -> impl Iterator<Item = Scenario> + '_ {
                 .letter_rounds
                 .iter_mut()
                 .for_each(|letter_round| letter_round.node %= nodes);
+            s.interventions.followers.iter_mut().for_each(|follower| follower.node %= nodes);
             s.interventions.releases.iter_mut().for_each(|round| round.node %= nodes);
         })
     })

@@ -1,11 +1,15 @@
 //! Commands of people for runs and failed work. Each is rare, so most seeds have none.
 
-use retrial::time::Mono;
+use retrial::time::{Mono, Nanos};
 
 use super::{Draw, Swarm};
 use crate::scenario::{
-    Cleanup, Interventions, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound, Submission,
+    Cleanup, Follower, Interventions, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound,
+    Submission,
 };
+
+/// With fewer kinds of faults a world is often calm.
+const FEW: usize = 6;
 
 pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Interventions {
     let mut draw = Draw::new(seed, "people");
@@ -14,6 +18,7 @@ pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Inte
         by_hand: by_hand(&mut draw, swarm, submissions),
         letter_rounds: letter_rounds(&mut draw, swarm),
         releases: releases(seed, swarm),
+        followers: followers(seed, swarm, submissions),
         cleanup: draw.chance(25).then(|| Cleanup {
             archive_every: draw.pick([0, 1, 2, 3]),
             archived_only: draw.chance(50),
@@ -63,13 +68,37 @@ fn releases(seed: u64, swarm: &Swarm) -> Vec<ReleaseRound> {
     (0..count).map(round).collect()
 }
 
+/// In half the seeds users wait for runs or read their events, from their start or from the middle;
+/// in more of them where little is in the way, as what comes late can be told there. Now and then
+/// several ask the same node of the same run.
+fn followers(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Vec<Follower> {
+    let mut draw = Draw::new(seed, "followers");
+    if !draw.chance(if swarm.kinds.len() < FEW { 90 } else { 45 }) {
+        return Vec::new();
+    }
+    let count = draw.pick([1, 2, 3, 4]);
+    let mut followers: Vec<Follower> = Vec::new();
+    for _ in 0..count {
+        let (submission, asked) = run(&mut draw, submissions);
+        let at = asked.after(draw.millis(0, 4_000));
+        let node = node(&mut draw, swarm);
+        let later = 1 + draw.below(8);
+        let from = draw.pick([None, None, Some(0), Some(later)]);
+        let rest = if draw.chance(25) { draw.millis(5, 200) } else { Nanos::ZERO };
+        let like = followers.last().filter(|_| draw.chance(40)).copied();
+        let follower = Follower { at, node, submission, from, rest };
+        followers.push(like.map_or(follower, |like| Follower { from, rest, ..like }));
+    }
+    followers
+}
+
 /// Some seeds handle dead letters, during the faults and after healing.
 fn letter_rounds(draw: &mut Draw, swarm: &Swarm) -> Vec<LetterRound> {
     if !draw.chance(30) {
         return Vec::new();
     }
     let count = draw.pick([1, 1, 2]);
-    let last = swarm.heal_at.after(retrial::time::Nanos::from_secs(3));
+    let last = swarm.heal_at.after(Nanos::from_secs(3));
     (0..count)
         .map(|_| LetterRound {
             at: draw.instant(last),

@@ -25,6 +25,7 @@ mod sagas;
 mod shared_actions;
 mod simulate_table;
 mod sketch;
+mod task_order;
 mod user_workflow;
 mod webs;
 mod workflow_text;
@@ -41,18 +42,15 @@ pub(crate) use check_plan::{CheckPlan, Text, UserKind};
 pub use draw::Draw;
 pub use read::workflow;
 pub use registered_functions::names as registered;
+pub use task_order::TaskOrder;
 pub use user_workflow::{UserPlan, UserPlanError};
 
 use crate::fault::FaultKind;
-use crate::runtime::Priorities;
 use crate::scenario::{Cancel, Deactivation, EndpointPlan, Places, Scenario, Submission, Topology};
 use sketch::Draft;
 
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
 const ROTTEN: u64 = 35;
-
-/// Of a hundred seeds, in how many the tasks of a node have priorities.
-const ORDERED: u64 = 30;
 
 /// The kinds that a seed has switched on.
 struct Swarm {
@@ -146,6 +144,7 @@ pub fn draw(seed: u64) -> Scenario {
         attempt_timeout: swarm.attempt_timeout,
         quarantine_after: swarm.quarantine_after,
         lane_idle: lane_idle(seed),
+        sync_takes: sync_takes(seed),
         clocks: faults::clocks(seed, &swarm),
         workflows: drafts.iter().map(&mut write).collect(),
         endpoints,
@@ -158,7 +157,7 @@ pub fn draw(seed: u64) -> Scenario {
         missing_functions: registered_functions::missing_functions(seed, swarm.topology, &drafts),
         endpoints_heal: true,
         secrets: swarm.secrets,
-        priorities: priorities(seed),
+        priorities: task_order::priorities(seed),
         own: None,
         fork: None,
     }
@@ -170,6 +169,12 @@ fn lane_idle(seed: u64) -> Option<Nanos> {
     draw.chance(30).then(|| Nanos::from_millis(draw.pick([1, 50, 300, 2_000])))
 }
 
+/// Now and then disks take no time, as in memory, so that much falls on one instant; or very little.
+fn sync_takes(seed: u64) -> Option<Nanos> {
+    let mut draw = Draw::new(seed, "sync");
+    draw.chance(25).then(|| Nanos::new(draw.pick([0, 0, 0, 100_000])))
+}
+
 /// Now and then a node has few places, so that one action may take its share of them.
 fn places(seed: u64) -> Option<Places> {
     let mut draw = Draw::new(seed, "places");
@@ -179,19 +184,11 @@ fn places(seed: u64) -> Option<Places> {
     })
 }
 
-/// Now and then the tasks of a node are strictly ordered, and up to four times one of them becomes the
-/// last. Worlds differ in how often they poll, so each power of two is as likely.
-fn priorities(seed: u64) -> Option<Priorities> {
-    let mut draw = Draw::new(seed, "priorities");
-    draw.chance(ORDERED).then(|| {
-        let (chance, changes) = (draw.bits(), draw.small(0, 4));
-        let mut poll = |_| {
-            let most = 1 << draw.small(3, 14);
-            1 + draw.below(most)
-        };
-        let polls: BTreeSet<u64> = (0..changes).map(&mut poll).collect();
-        Priorities { chance, changes: polls.into_iter().collect() }
-    })
+/// Everything that `seed` draws, with the tasks of each node in another order.
+#[must_use]
+pub fn draw_in_order(seed: u64, order: TaskOrder) -> Scenario {
+    let priorities = order.draw(&mut Draw::new(seed, "order"));
+    Scenario { priorities, ..draw(seed) }
 }
 
 /// Everything that `seed` draws, with further faults of `kind`.

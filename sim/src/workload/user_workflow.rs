@@ -188,10 +188,11 @@ impl UserPlan {
             attempt_timeout: None,
             quarantine_after: None,
             lane_idle: None,
+            sync_takes: super::sync_takes(seed),
             missing_functions: Vec::new(),
             endpoints_heal: self.table.endpoints_heal.unwrap_or(true),
             secrets: swarm.secrets.clone(),
-            priorities: super::priorities(seed),
+            priorities: super::task_order::priorities(seed),
             own: None,
             fork: None,
         }

@@ -83,6 +83,10 @@ pub(super) async fn run(
         let user = users.clone();
         drop(madsim::task::spawn(async move { user.release_round(release).await }));
     }
+    for follower in scenario.interventions.followers.clone() {
+        let user = users.clone();
+        drop(madsim::task::spawn(async move { user.follow(follower).await }));
+    }
     for fault in scenario.faults.iter().filter(|f| f.kind == FaultKind::Shutdown) {
         shutdown(*fault, &nodes, &observed);
     }

@@ -9,6 +9,7 @@ mod action_network;
 mod collect;
 mod counters;
 mod drive;
+mod following;
 mod functions;
 mod interventions;
 mod listing;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 pub use action_network::ActionNetwork;
 pub use collect::EngineReplayer;
 pub use functions::SimActions;
-pub use order::Order;
+pub use order::{Listener, Order};
 pub use release::{Boxed, EngineParts, NotOpened, Orders, PLACE, Release, Releases, ThisRelease};
 
 use retrial::run::Event;

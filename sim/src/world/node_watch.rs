@@ -6,21 +6,23 @@
 //! have, and that its node then still took for its own, was left out.
 //!
 //! What a claim has reserved is known from its answer alone. A node that does not know whether a claim was
-//! carried out, and makes another one, leaves what was reserved to nobody until the reservations end.
+//! carried out, and makes another one, leaves what was reserved to nobody until the reservations end. So
+//! does one that sends no commit about a task that it has reserved.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use retrial::run::{RunId, Token};
 use retrial::store::{
-    Answer, Claim, ClaimId, Commit, Committed, Fence, Holding, QueueChange, Request, Store,
-    StoreError,
+    Answer, Claim, ClaimId, Claimed, Commit, Committed, Fence, Holding, QueueChange, Request,
+    Store, StoreError,
 };
 use retrial::time::{Mono, Nanos, Timestamp};
 
 use super::recording_store::Seen;
 use super::seen_due::Place;
 use crate::clock::{true_now, try_true_now};
+use crate::evidence::VainReservation;
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
@@ -67,6 +69,14 @@ impl HeldLeases {
     }
 }
 
+/// A reservation of which no commit has spoken.
+#[derive(Debug)]
+struct Unused {
+    reservation: VainReservation,
+    /// How often the node was halted by then.
+    halts: u64,
+}
+
 /// A renewal that waits for its answer.
 struct Renewing {
     held: Arc<Mutex<HeldLeases>>,
@@ -92,17 +102,19 @@ pub(super) struct NodeWatch<S> {
     seen: Seen,
     incarnation: Incarnation,
     held: Arc<Mutex<HeldLeases>>,
+    reserved: Mutex<BTreeMap<Token, Unused>>,
     /// The last claim, if nobody knows whether the store has carried it out.
     in_doubt: Mutex<Option<ClaimId>>,
 }
 
 impl<S: Store> NodeWatch<S> {
     pub(super) fn new(store: S, seen: Seen, incarnation: Incarnation) -> Self {
-        Self { store, seen, incarnation, held: Arc::default(), in_doubt: Mutex::default() }
+        let (held, reserved, in_doubt) = Default::default();
+        Self { store, seen, incarnation, held, reserved, in_doubt }
     }
 
     async fn claim(&self, claim: Claim) -> Result<Answer, StoreError> {
-        let id = claim.id;
+        let (id, lasts) = (claim.id, claim.lasts);
         let _waiting = self.seen.begin_wait(&self.incarnation);
         let answer = self.store.ask(Request::Claim(claim)).await;
         let mut in_doubt = lock(&self.in_doubt);
@@ -110,11 +122,30 @@ impl<S: Store> NodeWatch<S> {
             Ok(Answer::Claim(claimed)) => {
                 let was_given_up = in_doubt.take().is_some_and(|before| before != id);
                 self.seen.claim_answered(claimed.at, !was_given_up);
+                self.reserves(claimed, lasts);
             }
             Err(StoreError::Unknown(_)) => *in_doubt = Some(id),
             _ => {}
         }
         answer
+    }
+
+    /// Notes what a claim has reserved, and what earlier ones had in vain.
+    fn reserves(&self, claimed: &Claimed, lasts: Nanos) {
+        let halts = self.incarnation.halts();
+        let mut reserved = lock(&self.reserved);
+        reserved.retain(|_, Unused { reservation, halts: before }| {
+            let goes_on = reservation.until >= claimed.at;
+            if !goes_on && *before == halts {
+                self.seen.reserved_in_vain(*reservation);
+            }
+            goes_on
+        });
+        for task in &claimed.tasks {
+            let (run, from, until) = (task.run, claimed.at, claimed.at.after(lasts));
+            let reservation = VainReservation { run, task: task.task, from, until };
+            reserved.insert(task.token, Unused { reservation, halts });
+        }
     }
 
     async fn renew(&self, asked: Vec<Holding>) -> Result<Answer, StoreError> {
@@ -150,6 +181,7 @@ impl<S: Store> NodeWatch<S> {
             _ => None,
         });
         let starts: Vec<Token> = starts.collect();
+        self.speaks_of(&fences, &starts);
         let _waiting = (!starts.is_empty()).then(|| self.seen.begin_wait(&self.incarnation));
         starts.iter().for_each(|token| self.seen.starts(run, *token, &self.incarnation));
         let answer = self.store.ask(Request::Commit(commit)).await;
@@ -162,6 +194,15 @@ impl<S: Store> NodeWatch<S> {
             _ => {}
         }
         answer
+    }
+
+    /// These reservations are made use of.
+    fn speaks_of(&self, fences: &[Fence], starts: &[Token]) {
+        let fences = fences.iter().map(|fence| match fence {
+            Fence::Held { token, .. } | Fence::Lapsed { token, .. } => token,
+        });
+        let mut reserved = lock(&self.reserved);
+        fences.chain(starts).for_each(|token| _ = reserved.remove(token));
     }
 
     /// What the node held ends with a commit of its own.

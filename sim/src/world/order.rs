@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use retrial::engine::{CommandError, DeadLetter, Retention, Submission, SubmitError};
-use retrial::run::{LetterId, RunId};
+use retrial::run::{LetterId, RunId, Version};
 use retrial::store::{Answer, Letters, Request, StoreError};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::evidence::Told;
 use crate::sync::lock;
 
 /// An order to a node's engine, with where its answer goes. The answer is lost when the node dies.
@@ -41,8 +42,21 @@ pub enum Order {
     Discard(LetterId, oneshot::Sender<Result<(), CommandError>>),
     /// Removes old runs.
     Prune(Retention, oneshot::Sender<Result<Vec<RunId>, CommandError>>),
+    /// Tells a run's outcome, or its events from one on.
+    Follow(RunId, Option<Version>, Listener),
     /// Ends the engine in good order.
     Shutdown(oneshot::Sender<()>),
+}
+
+/// Where what is told of a run goes.
+#[derive(Clone, Debug)]
+pub struct Listener(pub(super) mpsc::Sender<Told>);
+
+impl Listener {
+    /// Tells it; `None` if nobody listens any more.
+    pub async fn tell(&self, told: Told) -> Option<()> {
+        self.0.send(told).await.ok()
+    }
 }
 
 /// What is asked of a node: its engine, or its store past the engine.

@@ -13,6 +13,11 @@ use crate::scenario::{Fault, Place, Scenario, When};
 /// The wall clocks' common origin: 2025-01-01T00:00:00Z, in nanoseconds.
 const ORIGIN: u64 = 1_735_689_600_000_000_000;
 
+/// How long a good disk takes to sync, and what part of that its reads and writes take.
+const SYNC: Nanos = Nanos::from_millis(2);
+const READ: u64 = 100;
+const WRITE: u64 = 40;
+
 /// How many packets of a hundred are lost where some are.
 const LOSS: u8 = 30;
 
@@ -29,25 +34,26 @@ pub(super) fn runtime(scenario: &Scenario, clock: usize) -> RuntimePlan {
             jumps,
         },
         chance: mix(scenario.seed, 1_000 + clock as u64),
-        priorities: scenario.priorities.as_ref().map(|all| Priorities {
-            chance: mix(all.chance, clock as u64),
-            changes: all.changes.clone(),
-        }),
+        priorities: scenario
+            .priorities
+            .as_ref()
+            .map(|all| Priorities { chance: mix(all.chance, clock as u64), ..all.clone() }),
     }
 }
 
 /// The faults of the disk at `place`, and how slow it is.
 pub(super) fn disk(scenario: &Scenario, place: Place) -> DiskPlan {
     let of = |kind| scenario.faults.iter().filter(move |f| f.target == place && f.kind == kind);
+    let sync = scenario.sync_takes.unwrap_or(SYNC);
     let slow = |f: &Fault| Some(Slow { at: OpAt::Nth(OpKind::Sync, call(f.when)?), by: f.lasts });
     DiskPlan {
         eio: of(FaultKind::Eio).filter_map(|f| call(f.when)).map(OpAt::Number).collect(),
         slow: of(FaultKind::SlowSync).filter_map(slow).collect(),
         rot: of(FaultKind::BitRot).filter_map(|f| rot(scenario.seed, f)).collect(),
         full: of(FaultKind::DiskFull).map(|f| window(f.when)).collect(),
-        read_latency: Nanos::new(20_000),
-        write_latency: Nanos::new(50_000),
-        sync_latency: Nanos::from_millis(2),
+        read_latency: Nanos::new(sync.get() / READ),
+        write_latency: Nanos::new(sync.get() / WRITE),
+        sync_latency: sync,
         ..DiskPlan::default()
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use super::seen_leases::{Changes, SeenLeases};
 use super::underway::Weight;
 use crate::clock::true_now;
-use crate::evidence::{CommitRecord, LeaseEvidence, StoreAnswer};
+use crate::evidence::{CommitRecord, LeaseEvidence, StoreAnswer, VainReservation};
 use crate::incarnation::Incarnation;
 use crate::sync::lock;
 
@@ -138,6 +138,10 @@ impl Seen {
     /// A node had the answer to a claim. Whether it has asked for the ones before it until they had theirs.
     pub(super) fn claim_answered(&self, at: Timestamp, has_asked_on: bool) {
         lock(&self.0).leases.claim_answered(at, has_asked_on);
+    }
+
+    pub(super) fn reserved_in_vain(&self, reservation: VainReservation) {
+        lock(&self.0).leases.reserved_in_vain(reservation);
     }
 
     pub(super) fn leases(&self) -> LeaseEvidence {

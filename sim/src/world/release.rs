@@ -4,14 +4,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use retrial::engine::{Config, Engine};
+use retrial::engine::{Config, Engine, EventsError, Handle};
 use retrial::observe::Observer;
+use retrial::run::Version;
 use retrial::store::{AskLetters, DynStore, LetterFilter, OpenError, RedbStore};
 
 use super::action_network::ActionNetwork;
 use super::functions::SimActions;
-use super::order::Order;
+use super::order::{Listener, Order};
 use crate::disk::SimDisk;
+use crate::evidence::Told;
 use crate::incarnation::Incarnation;
 use crate::runtime::SimRuntime;
 
@@ -186,9 +188,32 @@ async fn serve(engine: &Engine<Simulated>, order: Order) {
         Order::Prune(retention, reply) => {
             let _ = reply.send(engine.prune(retention).await);
         }
+        Order::Follow(run, from, listener) => {
+            let _ = follow(engine.handle(run), from, &listener).await;
+        }
         Order::Shutdown(reply) => {
             engine.clone().shutdown().await;
             let _ = reply.send(());
         }
     }
+}
+
+/// Tells what there is to tell, while somebody listens.
+async fn follow(run: Handle<Simulated>, from: Option<Version>, listener: &Listener) -> Option<()> {
+    let Some(from) = from else {
+        let outcome = run.outcome().await.map(|ended| Told::Outcome(ended.outcome));
+        return listener.tell(outcome.unwrap_or_else(|e| Told::Refused(e.to_string()))).await;
+    };
+    let mut events = run.events_from(from);
+    while let Some(next) = events.next().await {
+        let told = match next {
+            Ok(happened) => Told::Event(happened.number, happened.recorded),
+            Err(EventsError::Compacted { from, to }) => Told::Compacted(from, to),
+            Err(EventsError::Run(error)) => {
+                return listener.tell(Told::Refused(error.to_string())).await;
+            }
+        };
+        listener.tell(told).await?;
+    }
+    listener.tell(Told::Over).await
 }

@@ -17,7 +17,7 @@ use retrial::time::Timestamp;
 use super::seen_due::{Place, SeenDue};
 use super::underway::{Requests, Underway, Weight};
 use crate::clock::true_now;
-use crate::evidence::{Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Slip};
+use crate::evidence::{Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Slip, VainReservation};
 use crate::incarnation::Incarnation;
 
 /// What is needed of a commit once it has its answer.
@@ -149,6 +149,10 @@ impl SeenLeases {
     /// A node had the answer to a claim. Whether it has asked for the ones before it until they had theirs.
     pub(super) fn claim_answered(&mut self, at: Timestamp, has_asked_on: bool) {
         self.slip(has_asked_on, None, at, Slip::ClaimGivenUp);
+    }
+
+    pub(super) fn reserved_in_vain(&mut self, reservation: VainReservation) {
+        self.evidence.in_vain.push(reservation);
     }
 
     fn slip(&mut self, holds: bool, place: impl Into<Option<Place>>, at: Timestamp, slip: Slip) {

@@ -211,13 +211,24 @@ impl Users {
         self.records.trace.record(true_now(), "users", Kind::Input, text, &[]);
     }
 
+    pub(super) fn nodes(&self) -> u32 {
+        (self.order_queues.len() as u32).max(1)
+    }
+
+    /// Whether a node takes an order.
+    pub(super) fn send(&self, node: u32, order: impl Into<Asked>) -> bool {
+        let order_queue = self.order_queues.get((node % self.nodes()) as usize);
+        let order_queue = order_queue.and_then(OrderQueue::open);
+        order_queue.is_some_and(|order_queue| order_queue.try_send(order.into()).is_ok())
+    }
+
     /// Asks one node after another until one answers.
     pub(super) async fn ask<T, A: Into<Asked>>(
         &self,
         first: u32,
         order: impl Fn(oneshot::Sender<T>) -> A,
     ) -> T {
-        let mut node = first as usize;
+        let mut node = first;
         loop {
             let (reply, answer) = oneshot::channel();
             if let Some(answer) = self.try_node(node, order(reply), answer).await {
@@ -230,12 +241,13 @@ impl Users {
 
     async fn try_node<T>(
         &self,
-        node: usize,
+        node: u32,
         asked: impl Into<Asked>,
         answer: oneshot::Receiver<T>,
     ) -> Option<T> {
-        let order_queue = self.order_queues.get(node % self.order_queues.len().max(1))?.open()?;
-        order_queue.try_send(asked.into()).ok()?;
+        if !self.send(node, asked) {
+            return None;
+        }
         tokio::select! {
             biased;
             answer = answer => answer.ok(),

@@ -8,6 +8,7 @@ mod branches;
 mod durability;
 mod error_budget;
 mod exhaustion;
+mod following;
 mod functions;
 mod guard_order;
 mod guards;

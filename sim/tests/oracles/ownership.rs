@@ -1,11 +1,12 @@
 use retrial::failure::Failure;
 use retrial::run::{Event, Lapse, Token, Version};
 use retrial::store::{QueueRow, QueueState};
-use retrial::time::Nanos;
+use retrial::time::{Nanos, Timestamp};
+use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::evidence::{
-    Contradiction, EarlyEnd, FunctionEvent, LapsedLease, Shutdown, Slip,
+    Contradiction, EarlyEnd, FunctionEvent, LapsedLease, Shutdown, Slip, VainReservation,
 };
-use retrial_sim::unstable::oracle::leases::{self, WRONG_LAPSE};
+use retrial_sim::unstable::oracle::leases::{self, RESERVED_IN_VAIN, WRONG_LAPSE};
 use retrial_sim::unstable::oracle::ownership::{
     LEASE_ENDED_EARLY, LEASE_WITHOUT_START, LEFT_BEHIND, OUTCOME_WITHOUT_START,
     OVERLAPPING_ATTEMPTS, SENT_TWICE, SHUT_DOWN_TOO_SOON, STARTED_TWICE, TOKEN_REUSED,
@@ -137,6 +138,31 @@ fn what_the_store_contradicts_is_found() {
         script.world.leases.contradictions.push(Contradiction { place, at, slip });
         found(&judge(&script.world), leases::reason(slip));
     }
+}
+
+/// C3: a task that a node reserved, while nothing else happened, and let wait.
+#[test]
+fn a_reservation_without_use_is_found() {
+    let script = recovered();
+    let of = |which: &dyn Fn(&Event) -> bool| {
+        script.run().events.iter().rev().find(|r| which(&r.event)).map(|r| r.at).unwrap()
+    };
+    let retry = of(&|e| matches!(e, Event::RetryScheduled { .. }));
+    let start = of(&|e| matches!(e, Event::AttemptStarted { .. }));
+    let before = |at: Timestamp| Timestamp::from_nanos(at.as_nanos() - 1);
+    let reserved = |from, until, strike: Option<FaultKind>| {
+        let mut script = recovered();
+        let run = script.run().id;
+        let reservation = VainReservation { run, task: task(0, 0), from, until };
+        script.world.leases.in_vain.push(reservation);
+        strike.into_iter().for_each(|kind| _ = script.strike(kind));
+        judge(&script.world)
+    };
+    found(&reserved(retry, before(start), None), RESERVED_IN_VAIN);
+    // It was not to be started yet, or something may have come between, or made its node late.
+    healthy(&reserved(before(retry), before(start), None));
+    healthy(&reserved(retry, start, None));
+    healthy(&reserved(retry, before(start), Some(FaultKind::SlowSync)));
 }
 
 #[test]

@@ -103,6 +103,8 @@ fn bad_usage_ends_with_2() {
         "run --shard x/2",
         "run --jobs x",
         "run --watchdog x",
+        "run --order some",
+        "run --order any --more crash",
         "run --unknown",
         "run 5",
         "repro",
@@ -149,6 +151,24 @@ fn d4_a_repro_prints_the_whole_history_and_ends_as_the_seed_did() {
     for sign in ["input", "event", "message", "disk"] {
         assert!(ran.out.contains(&format!(" {sign:<7} ")), "no {sign}");
     }
+}
+
+/// A sweep in an order of tasks that is asked for runs the worlds that a replay in that order shows.
+#[test]
+fn d4_seeds_are_run_in_the_order_of_tasks_that_is_asked_for() {
+    let fingerprint = |ran: &Ran| ran.out.lines().last().unwrap().to_owned();
+    let replayed = ["any", "lasting", "anew"].map(|order| run(&format!("repro 5 --order {order}")));
+    for (order, replay) in ["any", "lasting", "anew"].iter().zip(&replayed) {
+        let source = Source::InOrder(order.parse().unwrap());
+        let (alone, _) = run_seed(&source, 5, false);
+        assert_eq!(fingerprint(replay), format!("fingerprint {}", alone.fingerprint));
+        let swept = run(&format!("run --seeds 5..6 --order {order}"));
+        assert!(swept.out.starts_with("seeds                  1 (1 all promises held)"));
+        let one = SweepReport::of(vec![alone]);
+        assert!(swept.out.contains(&one.fingerprint), "{}", swept.out);
+    }
+    let [any, lasting, anew] = replayed.map(|replay| fingerprint(&replay));
+    assert!(any != lasting && lasting != anew && anew != any);
 }
 
 /// A sweep of 64 seeds in which nothing can strike although something should have.

@@ -62,6 +62,7 @@ fn scenario() -> Scenario {
         attempt_timeout: None,
         quarantine_after: None,
         lane_idle: None,
+        sync_takes: None,
         missing_functions: vec![],
         secrets: vec![],
         priorities: None,

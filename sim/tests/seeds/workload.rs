@@ -15,7 +15,9 @@ use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::evidence::Bound;
 use retrial_sim::unstable::oracle::{Delays, delays};
 use retrial_sim::unstable::scenario::{Format, Reply, Scenario, Topology};
-use retrial_sim::unstable::workload::{Draw, bound, draw, functions, workflow};
+use retrial_sim::unstable::workload::{
+    Draw, TaskOrder, bound, draw, draw_in_order, functions, workflow,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -93,6 +95,20 @@ fn check_tags<T: Serialize>(found: impl Iterator<Item = T>, all: &[&str]) {
     assert_eq!(found, all.iter().map(|name| (*name).to_owned()).collect());
 }
 
+/// What a seed draws in an order of tasks that is asked for differs in that alone.
+#[test]
+fn an_order_of_tasks_can_be_asked_for() {
+    let ordered = ["any", "lasting", "anew"].map(|name| {
+        let order: TaskOrder = name.parse().unwrap();
+        assert_eq!(order.to_string(), name);
+        let scenario = draw_in_order(7, order);
+        assert_eq!(Scenario { priorities: draw(7).priorities, ..scenario.clone() }, draw(7));
+        scenario.priorities.map(|priorities| priorities.anew)
+    });
+    assert_eq!(ordered, [None, Some(false), Some(true)]);
+    assert!("some".parse::<TaskOrder>().is_err());
+}
+
 #[test]
 fn a_few_hundred_seeds_draw_everything() {
     let all: Vec<Scenario> = (0..512).map(draw).collect();
@@ -110,6 +126,10 @@ fn a_few_hundred_seeds_draw_everything() {
     assert!(all.iter().any(|s| s.attempt_timeout.is_some()), "no seed has a default timeout");
     assert!(all.iter().any(|s| s.quarantine_after.is_some()), "no seed has a quarantine");
     assert!(all.iter().any(|s| s.lane_idle.is_some()), "no seed lets runs leave memory soon");
+    assert!(all.iter().any(|s| s.sync_takes == Some(Nanos::ZERO)), "no disk takes no time");
+    let orders: BTreeSet<Option<bool>> =
+        all.iter().map(|s| s.priorities.as_ref().map(|priorities| priorities.anew)).collect();
+    assert_eq!(orders.len(), 3, "tasks are polled in three ways");
     let released = |s: &Scenario| !s.interventions.releases.is_empty();
     assert!(all.iter().any(released), "no seed releases");
     assert!(all.iter().any(|s| !s.cancels.is_empty()), "no seed cancels");

@@ -59,7 +59,7 @@ fn polled(priorities: Option<Priorities>) -> Vec<usize> {
 }
 
 fn drawn_from(chance: u64) -> Priorities {
-    Priorities { chance, changes: vec![] }
+    Priorities { chance, changes: vec![], anew: false }
 }
 
 /// The tasks in the order of their first polls.
@@ -97,10 +97,25 @@ fn the_plan_decides_on_the_order() {
 fn the_task_that_is_polled_at_a_change_becomes_the_last() {
     let [first, second, third, fourth] = order(&polled(Some(drawn_from(3))))[..] else { panic!() };
     // The first one at its second poll, then the second one at its first: that one is now the last.
-    let polled = polled(Some(Priorities { chance: 3, changes: vec![2, 3] }));
+    let polled = polled(Some(Priorities { chance: 3, changes: vec![2, 3], anew: false }));
     let expected = [[first, first, second].as_slice(), &[third; POLLS], &[fourth; POLLS]].concat();
     let expected = [expected.as_slice(), &[first; POLLS - 2], &[second; POLLS - 1]].concat();
     assert_eq!(polled, expected);
+}
+
+#[test]
+fn priorities_drawn_for_each_poll_let_any_task_go_on() {
+    let anew = |chance| Priorities { anew: true, ..drawn_from(chance) };
+    let all: BTreeSet<Vec<usize>> = (0..20).map(|chance| polled(Some(anew(chance)))).collect();
+    assert_eq!(all.len(), 20, "each plan has an order of its own");
+    let in_blocks = |polled: &&Vec<usize>| {
+        let blocks = order(polled).into_iter().flat_map(|task| [task; POLLS]);
+        **polled == blocks.collect::<Vec<_>>()
+    };
+    assert!(all.iter().filter(in_blocks).count() < 3, "tasks go on until they wait: {all:?}");
+    let first: BTreeSet<usize> = all.iter().map(|polled| polled[0]).collect();
+    assert_eq!(first, (0..TASKS).collect());
+    assert_eq!(polled(Some(anew(7))), polled(Some(anew(7))));
 }
 
 #[test]

@@ -8,10 +8,13 @@ use super::patch::Patch;
 use super::record::{Differ, Found, Outcome};
 use retrial_sim::fault::FaultKind;
 
-/// The page's text.
+/// The page's text. It begins with `score`: what finds bugs that the authors did not choose.
 #[must_use]
-pub fn page(results: &Results<'_>) -> String {
-    let mut text = String::new();
+pub fn page(score: &str, results: &Results<'_>) -> String {
+    let mut text = format!(
+        "# Mutants\n\n{score} [blind-mutants.md](blind-mutants.md) tells of them. The bugs on this \
+         page are known, and what finds them was mended until it did.\n\n"
+    );
     head(&mut text, results);
     rooms(&mut text, results);
     survivors(&mut text, results);
@@ -33,9 +36,7 @@ fn head(text: &mut String, results: &Results<'_>) {
     let tenths = (killed * 1_000 + all / 2).checked_div(all).unwrap_or(0);
     let _ = write!(
         text,
-        "# Mutants
-
-Realistic bugs, each a small patch in `sim/mutants` with what it breaks and where such a bug was seen. \
+        "Realistic bugs, each a small patch in `sim/mutants` with what it breaks and where such a bug was seen. \
 Seeds 0 to {last} run with each of them until an oracle objects. If none does, the suites of tests in \
 `crates/xtask/src/mutants/suites.rs` run. This command, in the repository's root, writes this page:
 

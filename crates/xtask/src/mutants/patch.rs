@@ -5,8 +5,11 @@ use std::collections::BTreeSet;
 /// The room of the laboratory.
 const LABORATORY: &str = "lab";
 
+/// The room of the store on PostgreSQL.
+pub(super) const SQL: &str = "store_sql";
+
 /// The rooms that no simulated world enters.
-const NOT_SIMULATED: [&str; 3] = ["explain", LABORATORY, "server"];
+const NOT_SIMULATED: [&str; 4] = ["explain", LABORATORY, "server", SQL];
 
 /// A mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +160,9 @@ fn file(diff: &str) -> Result<String, PatchError> {
 fn room(file: &str) -> Option<String> {
     if file.starts_with("crates/lab/src/") {
         return Some(LABORATORY.to_owned());
+    }
+    if file.starts_with("src/store/postgres/") {
+        return Some(SQL.to_owned());
     }
     let roots = ["crates/core/src/", "crates/service/src/", "src/"];
     let inner = roots.iter().find_map(|root| file.strip_prefix(root))?;

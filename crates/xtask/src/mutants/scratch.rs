@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::patch::Patch;
-use super::suites::{self, SUITES};
+use super::suites::{self, SUITES, Suite};
 use super::switches::{PLANTED, Switches};
 use super::workspace::{Ran, Workspace, WorkspaceError};
 use crate::process::{BUILD, Ended, Processes, cargo};
@@ -125,7 +125,7 @@ impl Scratch {
             self.on = Some(0);
             self.follow()?;
             let built = self.ended(&["build", "--bin", "retrial-sim"])?;
-            let built = if built.is_well() { self.ended(&all_suites())? } else { built };
+            let built = if built.is_well() { self.ended(&building(&SUITES))? } else { built };
             if built.is_well() {
                 // For whoever wants to start a program with one of them: RETRIAL_PLANTED=NUMBER.
                 std::fs::write(self.folder.join("numbers"), self.switches.listed())?;
@@ -196,44 +196,54 @@ impl Scratch {
         self.processes.run(&mut cargo, BUILD)
     }
 
-    fn suites(&self, names: &[&str]) -> Result<Vec<Built>, WorkspaceError> {
-        let said = self.cargo(&building(names))?.out;
+    /// Builds suites: each with its programs, as each package may have one of that name.
+    fn suites(&self, suites: &[Suite]) -> Result<Vec<(Suite, Built)>, WorkspaceError> {
+        let said = self.cargo(&building(suites))?.out;
         let built: Vec<Built> =
             said.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        // Each package may have one of that name.
-        let of = |name: &str| -> Vec<Built> {
-            built.iter().filter(|b| b.target.name == name).cloned().collect()
-        };
-        if names.iter().any(|name| of(name).is_empty()) {
-            return Err(WorkspaceError::DoesNotBuild(
-                "Cargo names no program for a suite".to_owned(),
-            ));
+        let mut programs = Vec::new();
+        for suite in suites {
+            let before = programs.len();
+            let its = |built: &&Built| built.profile.test && built.target.name == suite.name;
+            let named = built.iter().filter(its);
+            programs.extend(named.map(|built| (*suite, built.clone())));
+            if programs.len() == before {
+                return Err(WorkspaceError::DoesNotBuild(format!(
+                    "Cargo names no program for the suite `{suite}`"
+                )));
+            }
         }
-        Ok(names.iter().flat_map(|name| of(name)).collect())
+        Ok(programs)
     }
 
     /// The test that fails in a suite, if one does.
-    fn failing(&self, suite: &Built) -> Result<Option<String>, WorkspaceError> {
-        let package = suite.manifest_path.parent().map(Path::to_owned).unwrap_or_default();
-        let mut program = Command::new(&suite.executable);
-        program.current_dir(&package).env("CARGO_MANIFEST_DIR", &package);
+    fn failing(&self, suite: Suite, built: &Built) -> Result<Option<String>, WorkspaceError> {
+        let package = built.manifest_path.parent().map(Path::to_owned).unwrap_or_default();
+        let mut program = Command::new(&built.executable);
+        program.args(suite.only).current_dir(&package).env("CARGO_MANIFEST_DIR", &package);
         program.env("CI", "1").env("INSTA_UPDATE", "no").env("PROPTEST_RNG_SEED", CASES);
+        // Many tests wait, for servers and processes.
+        program.env("RUST_TEST_THREADS", (2 * self.jobs).to_string()).env_remove("DATABASE_URL");
         program.env(PLANTED, self.on.unwrap_or(0).to_string());
         let ended = self.processes.run(&mut program, SUITE)?;
-        let said = || format!("{}: {}", suite.target.name, failure(&ended));
+        let said = || format!("{}: {}", suite.name, failure(&ended));
         Ok(if ended.is_well() { None } else { Some(said()) })
     }
 }
 
 /// What Cargo is asked for these suites.
-fn building<'a>(names: &[&'a str]) -> Vec<&'a str> {
+fn building(suites: &[Suite]) -> Vec<&'static str> {
     let mut arguments = vec!["test", "--no-run", "--message-format=json-render-diagnostics"];
-    names.iter().for_each(|name| arguments.extend(["--test", name]));
+    for suite in suites {
+        match suite.name {
+            // Cargo takes no names here: it builds all libraries.
+            library if library.starts_with("retrial") => arguments.push("--lib"),
+            name => arguments.extend(["--test", name]),
+        }
+    }
+    // Said twice it is an error.
+    arguments.dedup();
     arguments
-}
-
-fn all_suites() -> Vec<&'static str> {
-    building(&SUITES.map(|suite| suite.name))
 }
 
 /// Cargo's message about a program that it built.
@@ -242,11 +252,18 @@ struct Built {
     executable: PathBuf,
     manifest_path: PathBuf,
     target: Named,
+    profile: Profile,
 }
 
 #[derive(Clone, Deserialize)]
 struct Named {
     name: String,
+}
+
+#[derive(Clone, Deserialize)]
+struct Profile {
+    /// Whether it is a program of tests.
+    test: bool,
 }
 
 impl Workspace for Scratch {
@@ -300,9 +317,9 @@ impl Workspace for Scratch {
     }
 
     fn test(&mut self) -> Result<Option<String>, WorkspaceError> {
-        for names in suites::in_order(&self.room).iter().filter(|names| !names.is_empty()) {
-            for suite in self.suites(names)? {
-                if let Some(failed) = self.failing(&suite)? {
+        for suites in suites::in_order(&self.room).iter().filter(|suites| !suites.is_empty()) {
+            for (suite, built) in self.suites(suites)? {
+                if let Some(failed) = self.failing(suite, &built)? {
                     return Ok(Some(failed));
                 }
             }

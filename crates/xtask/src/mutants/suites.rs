@@ -1,21 +1,28 @@
 //! The tests that a mutant meets when every seed held.
 
-/// A file of tests.
+use std::fmt;
+
+use super::patch::SQL;
+
+/// A program of tests, or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Suite {
-    /// Its name in Cargo's words.
+    /// Its target's name in Cargo's words.
     pub name: &'static str,
+    /// Which of its tests: none for those that need nothing installed.
+    pub only: &'static [&'static str],
     /// The rooms with mutants that this suite tests first.
     pub rooms: &'static [&'static str],
 }
 
 const fn suite(name: &'static str, rooms: &'static [&'static str]) -> Suite {
-    Suite { name, rooms }
+    Suite { name, only: &[], rooms }
 }
 
-/// The core beside its models, the policies' tables, and the suites of the seams, which reach what
-/// no simulated world does.
-pub const SUITES: [Suite; 10] = [
+/// The core beside its models, the policies' tables, the suites of the seams, which reach what no
+/// simulated world does, and the libraries' own tests. The last needs the programs of a PostgreSQL
+/// server.
+pub const SUITES: [Suite; 15] = [
     suite("run", &["run", "workflow"]),
     suite("policy", &["explain", "failure", "guard", "policy", "schedule", "time"]),
     suite("dialect", &["dialect"]),
@@ -26,15 +33,27 @@ pub const SUITES: [Suite; 10] = [
     suite("lab", &["lab"]),
     suite("server", &["server"]),
     suite("cli", &[]),
+    suite("retrial_core", &[]),
+    suite("retrial", &[]),
+    suite("retrial_lab", &[]),
+    suite("retrial_service", &[]),
+    Suite { name: "store", only: &["--ignored", "postgres"], rooms: &[SQL] },
 ];
+
+/// As it is named where one of its tests fails.
+impl fmt::Display for Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)?;
+        self.only.iter().try_for_each(|argument| write!(f, " {argument}"))
+    }
+}
 
 /// In the order in which a mutant of `room` meets them: the room's own, then the others. Each of the
 /// two is built together.
 #[must_use]
-pub(super) fn in_order(room: &str) -> [Vec<&'static str>; 2] {
-    let (own, others): (Vec<Suite>, Vec<Suite>) =
-        SUITES.iter().copied().partition(|suite| suite.rooms.contains(&room));
-    [own, others].map(|suites| suites.iter().map(|suite| suite.name).collect())
+pub(super) fn in_order(room: &str) -> [Vec<Suite>; 2] {
+    let (own, others) = SUITES.iter().copied().partition(|suite| suite.rooms.contains(&room));
+    [own, others]
 }
 
 #[cfg(test)]
@@ -47,8 +66,11 @@ mod tests {
             let [own, others] = in_order(room);
             assert_eq!(own.len() + others.len(), SUITES.len());
         }
-        assert_eq!(in_order("schedule")[0], ["policy"]);
-        assert_eq!(in_order("run")[0], ["run"]);
-        assert!(in_order("shown")[0].is_empty());
+        let own = |room| in_order(room)[0].iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(own("schedule"), ["policy"]);
+        assert_eq!(own("run"), ["run"]);
+        assert_eq!(own("store"), ["store"]);
+        assert_eq!(own("store_sql"), ["store --ignored postgres"]);
+        assert!(own("shown").is_empty());
     }
 }

@@ -47,7 +47,8 @@ fn the_page_has_the_outcome_of_each() {
     cache.keep_clean((0..100).map(|seed| format!("{seed} false")).collect()).unwrap();
     set.mutants[3].survives = Some("Nobody asks.".to_owned());
     let results = Results::of(&set, &cache).unwrap();
-    let text = page(&results);
+    let text = page("Of forty, 11.", &results);
+    assert!(text.starts_with("# Mutants\n\nOf forty, 11. [blind"));
     let never = |line: &&str| !line.ends_with(" | 0 | 0 |");
     let shown: Vec<&str> = text.lines().skip_while(|l| !l.starts_with('|')).filter(never).collect();
     insta::assert_snapshot!(shown.join("\n"), @r#"

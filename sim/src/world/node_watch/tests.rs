@@ -1,12 +1,12 @@
 //! A node that renews what it holds is not noticed, whatever keeps it from doing so; one that forgets
-//! a lease is, and one that gives up a claim that had no answer.
+//! a lease is, one that gives up a claim that had no answer, and one that leaves what it has reserved.
 
 use std::time::Duration;
 
 use madsim::time::sleep;
 use retrial::run::{TaskId, Version};
-use retrial::store::{Claimed, CommitId, Renewal, Renewed, RunPhase};
-use retrial::workflow::{Able, StepIx};
+use retrial::store::{ClaimedTask, CommitId, Renewal, Renewed, RunPhase};
+use retrial::workflow::{Able, Need, StepIx, Via};
 
 use super::*;
 use crate::evidence::Slip;
@@ -15,12 +15,12 @@ const TASK: TaskId = TaskId { step: StepIx(0), item: 0 };
 const LEASE: Nanos = Nanos::from_secs(30);
 
 /// Everything that it is asked lands, at once. Renewals take this long, and claims first end like
-/// these, the last one first.
-struct Yes(Duration, Mutex<Vec<StoreError>>);
+/// these, the last one first. The next claim gets these tasks.
+struct Yes(Duration, Mutex<Vec<StoreError>>, Mutex<Vec<ClaimedTask>>);
 
 impl Store for Yes {
     async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
-        let at = Timestamp::default();
+        let at = Timestamp::from_nanos(true_now().as_nanos());
         Ok(match request {
             Request::Renew(held) => {
                 sleep(self.0).await;
@@ -30,7 +30,7 @@ impl Store for Yes {
                 Some(error) => return Err(error),
                 None => Answer::Claim(Claimed {
                     at,
-                    tasks: Vec::new(),
+                    tasks: std::mem::take(&mut lock(&self.2)),
                     next_due: None,
                     unable: Vec::new(),
                 }),
@@ -60,7 +60,7 @@ fn token(n: u64) -> Token {
 impl Node {
     fn new(renewals_take: u64) -> Self {
         let (seen, of) = (Seen::default(), Incarnation::new("node", 0));
-        let store = Yes(Duration::from_secs(renewals_take), Mutex::default());
+        let store = Yes(Duration::from_secs(renewals_take), Mutex::default(), Mutex::default());
         Self { watch: NodeWatch::new(store, seen.clone(), of), seen }
     }
 
@@ -95,6 +95,28 @@ impl Node {
         self.commit(n, Vec::new(), vec![lease]).await;
     }
 
+    /// Claims a task of each of these runs.
+    async fn claims(&self, counter: u64, runs: &[u64]) {
+        let task = |n: &u64| ClaimedTask {
+            run: run(*n),
+            task: TASK,
+            attempt: 1,
+            need: Need { action: "a".into(), via: Via::Http },
+            token: token(*n),
+            progress: None,
+        };
+        *lock(&self.watch.store.2) = runs.iter().map(task).collect();
+        let claim = Claim {
+            id: ClaimId { writer: 1, counter },
+            limit: 1,
+            lasts: LEASE,
+            chance: 0,
+            able: Arc::new(Able::Anything),
+            full: [].into(),
+        };
+        let _ = self.watch.ask(Request::Claim(claim)).await;
+    }
+
     async fn renews(&self, runs: &[u64]) {
         let holding = |n: &u64| {
             let (run, token) = (run(*n), token(*n));
@@ -119,15 +141,7 @@ fn gives_up(ends: &[StoreError], numbers: &[u64]) -> bool {
     in_a_world(0, async |node| {
         *lock(&node.watch.store.1) = ends.iter().rev().cloned().collect();
         for counter in numbers {
-            let claim = Claim {
-                id: ClaimId { writer: 1, counter: *counter },
-                limit: 1,
-                lasts: LEASE,
-                chance: 0,
-                able: Arc::new(Able::Anything),
-                full: [].into(),
-            };
-            let _ = node.watch.ask(Request::Claim(claim)).await;
+            node.claims(*counter, &[]).await;
         }
         let said = node.seen.leases();
         assert!(said.compared > 0);
@@ -145,6 +159,37 @@ fn a_claim_that_may_have_been_carried_out_is_asked_for_until_it_is_answered() {
     assert!(!gives_up(&[not_done()], &[1, 2]));
     assert!(gives_up(&[unknown()], &[1, 2]));
     assert!(gives_up(&[unknown(), not_done()], &[1, 1, 2]));
+}
+
+/// How many reservations of the second run's task, claimed at first, are known to be in vain once a
+/// claim is made after `test`.
+fn in_vain(test: impl AsyncFnOnce(&Node)) -> usize {
+    let mut found = 0;
+    in_a_world(0, async |node| {
+        node.claims(1, &[2]).await;
+        test(&node).await;
+        node.claims(2, &[]).await;
+        let said = node.seen.leases();
+        assert!(said.in_vain.iter().all(|reservation| reservation.run == run(2)));
+        found = said.in_vain.len();
+    });
+    found
+}
+
+#[test]
+fn a_reservation_that_no_commit_speaks_of_is_in_vain() {
+    assert_eq!(in_vain(async |_| secs(31).await), 1);
+    assert_eq!(in_vain(async |_| secs(29).await), 0, "it is not over");
+    let used = async |node: &Node| {
+        node.starts(2).await;
+        secs(31).await;
+    };
+    assert_eq!(in_vain(used), 0);
+    let stood_still = async |node: &Node| {
+        node.watch.incarnation.halt();
+        secs(31).await;
+    };
+    assert_eq!(in_vain(stood_still), 0);
 }
 
 async fn secs(n: u64) {

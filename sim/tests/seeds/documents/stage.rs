@@ -68,6 +68,7 @@ pub(crate) fn play(text: &str, endpoints: &[(&str, &[Reply])]) -> Played {
         attempt_timeout: None,
         quarantine_after: None,
         lane_idle: None,
+        sync_takes: None,
         missing_functions: vec![],
         secrets: vec![],
         priorities: None,

@@ -79,6 +79,7 @@ pub(crate) fn scenario() -> Scenario {
         attempt_timeout: None,
         quarantine_after: None,
         lane_idle: None,
+        sync_takes: None,
         missing_functions: vec![],
         faults: vec![
             fault(FaultKind::Crash, None, When::At(at(1_300)), 400),
