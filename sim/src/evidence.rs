@@ -16,7 +16,7 @@ use retrial::time::{Mono, Nanos, Timestamp};
 use serde::{Deserialize, Serialize};
 
 pub use followed::{Followed, Told};
-pub use interventions::{InterventionEvidence, Listing, Pruning, RedriveAnswer};
+pub use interventions::{ByHand, InterventionEvidence, Listing, Pruning, RedriveAnswer};
 pub use leases::{
     Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Shutdown, Slip, VainReservation,
 };

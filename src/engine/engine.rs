@@ -213,13 +213,16 @@ impl<W: World> Engine<W> {
     /// Sends `command` to the lane of a run that exists and has not ended.
     pub(super) async fn ask(&self, run: RunId, command: Command) -> Result<(), CommandError> {
         let node = &self.0.node;
+        let meant = command.clone();
         let (reply, answer) = oneshot::channel();
         node.send(run, Message::Command(command, reply)).await;
         match answer.await {
             Ok(result) => result,
             Err(_) => {
-                node.state_of(run).await?;
-                node.lanes.check_damage(run)
+                let state = node.state_of(run).await?;
+                node.lanes.check_damage(run)?;
+                // The run ended first.
+                meant.met_nothing(&state)
             }
         }
     }

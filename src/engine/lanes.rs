@@ -81,6 +81,21 @@ pub(super) enum Command {
     Release { step: Option<StepIx>, item: Option<u32>, reason: String },
 }
 
+impl Command {
+    /// The answer where it changes nothing.
+    pub(super) fn met_nothing(&self, state: &RunState) -> Result<(), CommandError> {
+        let run = state.id();
+        match self {
+            Self::Fail { step, .. } => {
+                let step = state.workflow().step(*step).map(|s| s.id.clone()).unwrap_or_default();
+                Err(CommandError::NothingWaits { run, step })
+            }
+            Self::Release { .. } => Err(CommandError::NothingHeld(run)),
+            _ => Ok(()),
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Lanes {
     map: Mutex<BTreeMap<RunId, LaneEntry>>,

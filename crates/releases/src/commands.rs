@@ -55,8 +55,8 @@ async fn serve(engine: &Engine<World>, order: Order) {
             let _ = engine.resume(across(&run)).await;
             let _ = reply.send(());
         }
-        Order::Fail(run, step, reply) => {
-            let done = engine.fail(across(&run), &step, None, "somebody gave it up").await;
+        Order::Fail(run, step, item, reply) => {
+            let done = engine.fail(across(&run), &step, item, "somebody gave it up").await;
             let _ = reply.send(done.map_err(error));
         }
         Order::Release(run, reply) => {

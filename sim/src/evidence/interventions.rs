@@ -15,8 +15,8 @@ pub struct InterventionEvidence {
     pub redriven: Vec<(LetterId, RedriveAnswer)>,
     /// Letters that were discarded with success.
     pub discarded: Vec<LetterId>,
-    /// Steps that were failed by hand, where that was answered well.
-    pub by_hand: u64,
+    /// What was to be failed by hand.
+    pub by_hand: Vec<ByHand>,
     /// What users were told who wait for a run or read its events.
     pub followed: Vec<Followed>,
     /// What was listed when all had ended, or why nothing was; `None` where nobody asked.
@@ -25,6 +25,19 @@ pub struct InterventionEvidence {
     pub pruned: Option<Pruning>,
     /// The same after the pruning, by a store that had been opened again.
     pub reopened: Option<Result<Listing, String>>,
+}
+
+/// A user wanted what waits of a step to fail.
+#[derive(Clone, Debug)]
+pub struct ByHand {
+    /// The run.
+    pub run: RunId,
+    /// The step's name.
+    pub step: String,
+    /// Only this item of it.
+    pub item: Option<u32>,
+    /// Whether something was failed, as a node says.
+    pub is_done: bool,
 }
 
 /// The answer to a redriving.

@@ -11,7 +11,7 @@ use retrial::time::{Nanos, Timestamp};
 
 use super::attempt_records::AttemptRecords;
 use super::history::{Entry, TaskHistory, carried, entries, tasks};
-use super::{Promise, Report, following, lists, quarantine, submissions};
+use super::{Promise, Report, by_hand, following, lists, quarantine, submissions};
 use crate::evidence::{Evidence, Pruning, RedriveAnswer, RunEvidence};
 
 /// A task failed for good and left no letter.
@@ -53,6 +53,9 @@ pub fn judge(evidence: &Evidence) -> Report {
         paused(&mut report, &ledger, run);
         cancelled(&mut report, evidence, run);
         quarantine::judge(&mut report, evidence, run);
+        if !evidence.rot {
+            by_hand::judge(&mut report, evidence, run);
+        }
     }
     letters(&mut report, evidence);
     redriven(&mut report, evidence, &ledger);

@@ -10,6 +10,7 @@ mod answers;
 mod attempt_records;
 pub mod bit_rot;
 pub mod branches;
+pub mod by_hand;
 pub mod cancellation;
 pub mod classes;
 mod costs;

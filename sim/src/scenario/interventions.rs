@@ -50,7 +50,7 @@ pub struct Pause {
     pub submission: usize,
 }
 
-/// The waiting tasks of one step of a run are failed.
+/// The waiting tasks of one step of a run are failed, or one of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManualFailure {
@@ -62,6 +62,9 @@ pub struct ManualFailure {
     pub submission: usize,
     /// The step, by its place, counted round and round.
     pub step: usize,
+    /// Only this item of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub item: Option<u32>,
 }
 
 /// A user releases every task that is held in quarantine.

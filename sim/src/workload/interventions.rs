@@ -15,7 +15,7 @@ pub(super) fn draw(seed: u64, swarm: &Swarm, submissions: &[Submission]) -> Inte
     let mut draw = Draw::new(seed, "people");
     Interventions {
         pauses: pauses(&mut draw, swarm, submissions),
-        by_hand: by_hand(&mut draw, swarm, submissions),
+        by_hand: by_hand(seed, &mut draw, swarm, submissions),
         letter_rounds: letter_rounds(&mut draw, swarm),
         releases: releases(seed, swarm),
         followers: followers(seed, swarm, submissions),
@@ -48,13 +48,29 @@ fn pauses(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<Pau
     vec![Pause { from, until, node: node(draw, swarm), submission }]
 }
 
-fn by_hand(draw: &mut Draw, swarm: &Swarm, submissions: &[Submission]) -> Vec<ManualFailure> {
+fn by_hand(
+    seed: u64,
+    draw: &mut Draw,
+    swarm: &Swarm,
+    submissions: &[Submission],
+) -> Vec<ManualFailure> {
     if !draw.chance(15) {
         return Vec::new();
     }
     let (submission, asked) = run(draw, submissions);
     let at = asked.after(draw.millis(50, 5_000));
-    vec![ManualFailure { at, node: node(draw, swarm), submission, step: draw.index(4) }]
+    let (node, step) = (node(draw, swarm), draw.index(4));
+    // It comes from elsewhere, so that all else is drawn as without it.
+    let mut draw = Draw::new(seed, "item");
+    let more = draw.pick([0, 1, 3]);
+    let mut failure = |n: u64| ManualFailure {
+        at: at.after(Nanos::from_millis(n * draw.between(1, 900))),
+        node,
+        submission,
+        step: if n == 0 { step } else { draw.index(3) },
+        item: draw.chance(50).then(|| draw.small(0, 2)),
+    };
+    (0..=more).map(&mut failure).collect()
 }
 
 /// Where something may be held in quarantine, somebody looks now and then.

@@ -14,15 +14,20 @@ use crate::sync::lock;
 
 /// How long a user waits before asking another node.
 const PAUSE: Nanos = Nanos::from_millis(50);
+/// After so many questions a user gives up: no node can read the run.
+const IN_VAIN: u32 = 400;
 
 impl Users {
     /// Follows a run, once it is there, until there is nothing more to be told.
     pub(super) async fn follow(&self, follower: Follower) {
         until(follower.at).await;
         let Some(run) = self.acknowledged(follower.submission).await else { return };
-        let (mut node, mut from) = (follower.node, follower.from.map(Version));
-        while !self.follow_at(node, run, &mut from, follower.rest).await {
-            node = (node + 1) % self.nodes();
+        let mut from = follower.from.map(Version);
+        for asked in 0..IN_VAIN {
+            let node = (follower.node + asked) % self.nodes();
+            if self.follow_at(node, run, &mut from, follower.rest).await {
+                return;
+            }
             sleep(PAUSE.into()).await;
         }
     }

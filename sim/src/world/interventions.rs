@@ -8,7 +8,7 @@ use retrial::time::Nanos;
 use super::order::Order;
 use super::users::{ALL, Users};
 use crate::clock::{true_now, until};
-use crate::evidence::{Pruning, RedriveAnswer};
+use crate::evidence::{ByHand, Pruning, RedriveAnswer};
 use crate::scenario::{Cleanup, LetterAct, LetterRound, ManualFailure, Pause, ReleaseRound};
 use crate::sync::lock;
 
@@ -27,14 +27,24 @@ impl Users {
         self.done();
     }
 
-    /// Fails what waits of one step.
+    /// Fails what waits of one step, or one item of it.
     pub(super) async fn fail_by_hand(&self, by_hand: ManualFailure) {
         until(by_hand.at).await;
         let run = self.id_of(by_hand.submission);
         let step = self.step_of(by_hand.submission, by_hand.step);
         self.note(&format!("what waits of {step} of run {run} is failed by hand"));
-        let answer = self.ask(by_hand.node, |reply| Order::Fail(run, step.clone(), reply)).await;
-        lock(&self.interventions).by_hand += u64::from(answer.is_ok());
+        let item = by_hand.item;
+        let asked = ByHand { run, step: step.clone(), item, is_done: false };
+        let place = {
+            let mut all = lock(&self.interventions);
+            all.by_hand.push(asked);
+            all.by_hand.len() - 1
+        };
+        let order = |reply| Order::Fail(run, step.clone(), item, reply);
+        let is_done = self.ask(by_hand.node, order).await.is_ok();
+        if let Some(asked) = lock(&self.interventions).by_hand.get_mut(place) {
+            asked.is_done = is_done;
+        }
         self.done();
     }
 

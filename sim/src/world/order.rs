@@ -26,8 +26,8 @@ pub enum Order {
     Pause(RunId, oneshot::Sender<()>),
     /// Resumes the retries of a run.
     Resume(RunId, oneshot::Sender<()>),
-    /// Fails what waits of the step of that name.
-    Fail(RunId, String, oneshot::Sender<Result<(), CommandError>>),
+    /// Fails what waits of the step of that name, or of one item of it.
+    Fail(RunId, String, Option<u32>, oneshot::Sender<Result<(), CommandError>>),
     /// Releases what is held in quarantine of a run.
     Release(RunId, oneshot::Sender<Result<(), CommandError>>),
     /// Archives a run.

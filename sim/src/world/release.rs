@@ -162,8 +162,8 @@ async fn serve(engine: &Engine<Simulated>, order: Order) {
             let _ = engine.resume(run).await;
             let _ = reply.send(());
         }
-        Order::Fail(run, step, reply) => {
-            let _ = reply.send(engine.fail(run, &step, None, "somebody gave it up").await);
+        Order::Fail(run, step, item, reply) => {
+            let _ = reply.send(engine.fail(run, &step, item, "somebody gave it up").await);
         }
         Order::Release(run, reply) => {
             let _ = reply.send(engine.release(run, None, None, "somebody looked at it").await);

@@ -5,6 +5,7 @@
 mod arrival;
 mod bit_rot;
 mod branches;
+mod by_hand;
 mod durability;
 mod error_budget;
 mod exhaustion;

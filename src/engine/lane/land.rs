@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use super::{Batch, Lane, LaneError};
+use crate::engine::World;
 use crate::engine::draft::Draft;
 use crate::engine::guarding::frees;
-use crate::engine::lanes::{Command, Message};
-use crate::engine::{CommandError, World};
+use crate::engine::lanes::Message;
 use crate::failure::sanitise::clean;
 use crate::run::{Event, Phase, Recorded, RunState};
 use crate::runtime::Runtime as _;
 use crate::store::{Heartbeat, Holding, QueueChange, ResultRow, Store as _};
 use crate::time::{Mono, Nanos};
-use crate::workflow::StepIx;
 
 impl<W: World> Lane<W> {
     /// Renews the leases of the commit when its answer came late: a lease or an attempt's time may have
@@ -65,12 +64,9 @@ impl<W: World> Lane<W> {
                 }
                 Message::Command(command, reply) => {
                     let changed = draft.changed.contains(&place);
-                    let _ = reply.send(match command {
-                        Command::Fail { step, .. } if !changed => Err(self.nothing_waits(step)),
-                        Command::Release { .. } if !changed => {
-                            Err(CommandError::NothingHeld(self.state.id()))
-                        }
-                        _ => Ok(()),
+                    let _ = reply.send(match changed {
+                        false => command.met_nothing(&self.state),
+                        true => Ok(()),
                     });
                 }
                 Message::Recover(done) => {
@@ -117,10 +113,5 @@ impl<W: World> Lane<W> {
                 tracing::warn!(%run, step, item, lost, "a task is held in quarantine");
             }
         }
-    }
-
-    fn nothing_waits(&self, step: StepIx) -> CommandError {
-        let name = self.state.workflow().step(step).map(|s| s.id.clone()).unwrap_or_default();
-        CommandError::NothingWaits { run: self.state.id(), step: name }
     }
 }
