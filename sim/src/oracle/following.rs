@@ -31,9 +31,9 @@ pub(crate) const SOON_TOLD: &str = "follower told soon";
 /// A node tells what it has done itself within this time. It looks at the store for what others did
 /// only once a second.
 const SOON: Nanos = Nanos::from_millis(300);
-/// When everything heals, a store has still to be opened, and a node may rest for two seconds before
-/// it asks again.
-const BACK: Nanos = Nanos::from_secs(4);
+/// When everything heals, a store has still to be started and opened, and a node may rest for two
+/// seconds before it asks again.
+const BACK: Nanos = Nanos::from_secs(15);
 /// Within this time a node tells everything.
 const AT_LAST: Nanos = Nanos::from_secs(3);
 

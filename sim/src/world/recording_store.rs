@@ -38,9 +38,9 @@ struct Inner {
     in_doubt: BTreeMap<u64, (usize, Encoded)>,
     /// How many commits were sent.
     commits: u64,
-    /// When the store was first asked to write an event of this number, and by which commit. One that
-    /// is refused does not count.
-    asked: BTreeMap<(RunId, Version), (Mono, CommitId)>,
+    /// When each commit first asked the store to write an event of this number. One that is refused
+    /// does not count.
+    asked: BTreeMap<(RunId, Version), BTreeMap<CommitId, Mono>>,
     /// Every write that was sent, landed or not; recorded only after [`Seen::keep_sent`].
     sent: Option<Vec<Encoded>>,
     /// The commits in `answers`, by whether they landed.
@@ -168,7 +168,8 @@ impl Seen {
 
     pub(super) fn asked(&self) -> BTreeMap<(RunId, Version), Mono> {
         let inner = lock(&self.0);
-        inner.asked.iter().map(|(event, (at, _))| (*event, *at)).collect()
+        let first = |by: &BTreeMap<CommitId, Mono>| by.values().min().copied();
+        inner.asked.iter().filter_map(|(event, by)| Some((*event, first(by)?))).collect()
     }
 
     /// The number of the call.
@@ -182,7 +183,8 @@ impl Seen {
         let (at, writer, events) = (Timestamp::default(), id.writer, commit.events.clone());
         let mut inner = lock(&self.0);
         for n in 0..events.len() {
-            inner.asked.entry((run, first.after(n))).or_insert_with(|| (true_now(), id));
+            let by = inner.asked.entry((run, first.after(n))).or_default();
+            by.entry(id).or_insert_with(true_now);
         }
         let before = inner.answers.len();
         inner.commits += 1;
@@ -268,7 +270,7 @@ impl<S: Store> RecordingStore<S> {
         if let Ok(answer) = &answer {
             seen.leases.committed(&changes, answer, weight);
             if !matches!(answer, Committed::Applied { .. } | Committed::Already { .. }) {
-                seen.asked.retain(|_, (_, by)| *by != id);
+                seen.asked.values_mut().for_each(|by| _ = by.remove(&id));
             }
         }
         seen.answered(call);
