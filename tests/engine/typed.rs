@@ -45,6 +45,13 @@ async fn engine(store: &Arc<Watched>, registry: Registry, config: Config) -> Eng
     Engine::start(TokioRuntime::current(), Arc::clone(store), registry, config, Vec::new()).await
 }
 
+/// An engine whose action `act` succeeds.
+async fn acting(store: &Arc<Watched>, config: Config) -> Engine<Typed> {
+    let mut registry = Registry::new();
+    registry.register("act", |_: Context| async { Ok::<_, Failure>(1) });
+    engine(store, registry, config).await
+}
+
 fn calling(actions: &[&str]) -> Arc<Workflow> {
     let args = json!({ "item": "${input.item}", "count": "${input.count}" });
     let step = |(n, action): (usize, &&str)| {
@@ -158,9 +165,7 @@ async fn store_now(store: &Arc<Watched>) -> retrial::time::Timestamp {
 #[tokio::test(start_paused = true)]
 async fn x11_a_slow_reader_slows_nobody() {
     let store = Watched::new();
-    let mut registry = Registry::new();
-    registry.register("act", |_: Context| async { Ok::<_, Failure>(1) });
-    let engine = engine(&store, registry, Config::default()).await;
+    let engine = acting(&store, Config::default()).await;
     let handle = engine.submit(Submission::new(fan_out(500, patient(1)))).await.unwrap();
     let mut events = handle.events();
     let begun = tokio::time::Instant::now();
@@ -179,10 +184,8 @@ async fn x11_a_slow_reader_slows_nobody() {
 #[tokio::test(start_paused = true)]
 async fn x11_what_is_missing_is_named() {
     let store = Watched::new();
-    let mut registry = Registry::new();
-    registry.register("act", |_: Context| async { Ok::<_, Failure>(1) });
     let config = Config { snapshot_tail: 1_024, keep_events: 8, ..Config::default() };
-    let engine = engine(&store, registry, config).await;
+    let engine = acting(&store, config).await;
     let handle = engine.submit(Submission::new(fan_out(300, patient(1)))).await.unwrap();
     soon(handle.outcome()).await.unwrap();
     let mut events = handle.events();
@@ -200,9 +203,7 @@ async fn x11_what_is_missing_is_named() {
 #[tokio::test(start_paused = true)]
 async fn x11_a_large_event_does_not_hold_the_stream_up() {
     let store = Watched::new();
-    let mut registry = Registry::new();
-    registry.register("act", |_: Context| async { Ok::<_, Failure>(1) });
-    let engine = engine(&store, registry, Config::default()).await;
+    let engine = acting(&store, Config::default()).await;
     let large = json!({ "text": "x".repeat(100_000) }).as_object().cloned().unwrap();
     let one = workflow(vec![step("a", patient(1), &[], json!({}))]);
     let submission = Submission { input: large, ..Submission::new(one) };
@@ -216,9 +217,7 @@ async fn x11_a_large_event_does_not_hold_the_stream_up() {
 #[tokio::test(start_paused = true)]
 async fn x11_a_stream_from_the_end_of_a_run_ends() {
     let store = Watched::new();
-    let mut registry = Registry::new();
-    registry.register("act", |_: Context| async { Ok::<_, Failure>(1) });
-    let engine = engine(&store, registry, Config::default()).await;
+    let engine = acting(&store, Config::default()).await;
     let one = workflow(vec![step("a", patient(1), &[], json!({}))]);
     let handle = engine.submit(Submission::new(one)).await.unwrap();
     // It waits for what is still to come.

@@ -6,8 +6,8 @@ use retrial::run::{Event, TaskId};
 use retrial::workflow::StepIx;
 
 use super::Report;
-use super::history::{TaskHistory, entries, tasks};
-use crate::evidence::{Evidence, RunEvidence};
+use super::history::{Entry, TaskHistory, entries, tasks};
+use crate::evidence::{ByHand, Evidence, RunEvidence};
 
 /// Something was failed by hand that nobody asked for.
 pub const FAILED_UNASKED: &str = "failed_unasked";
@@ -15,63 +15,72 @@ pub const FAILED_UNASKED: &str = "failed_unasked";
 pub const NOT_FAILED: &str = "not_failed";
 
 pub(super) fn judge(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
-    let mut commands: Vec<Command> = Vec::new();
-    for entry in entries(run) {
-        if let Event::FailRequested { step, item, .. } = *entry.event {
-            commands.push(Command { number: entry.number, step, item });
-        }
-    }
-    let name = |step: StepIx| run.workflow.step(step).map(|step| step.id.as_str());
+    let commands: Vec<Command> = commands(run).collect();
+    let is = |asked: &ByHand, command: &Command| {
+        let name = run.workflow.step(command.step).map(|step| &step.id);
+        (Some(&asked.step), asked.item) == (name, command.item)
+    };
     let asked = || evidence.interventions.by_hand.iter().filter(|asked| asked.run == run.id);
     for command in &commands {
-        let by = |step: &str, item| Some(step) == name(command.step) && item == command.item;
-        let right = evidence.own.is_own || asked().any(|asked| by(&asked.step, asked.item));
+        let right = evidence.own.is_own || asked().any(|asked| is(asked, command));
         report.check(right, run.id, FAILED_UNASKED, || format!("nobody asked for {command:?}"));
     }
     for asked in asked().filter(|asked| asked.is_done && run.first.0 == 0) {
-        let of = |c: &Command| name(c.step) == Some(asked.step.as_str()) && c.item == asked.item;
-        report.check(commands.iter().any(of), run.id, NOT_FAILED, || format!("{asked:?}"));
+        let right = commands.iter().any(|command| is(asked, command));
+        report.check(right, run.id, NOT_FAILED, || format!("{asked:?}"));
     }
     for task in tasks(run) {
         of_task(report, &task, &commands);
     }
 }
 
-/// A user's command, as the history has it.
+/// A user's command to fail what waits, as the history has it.
 #[derive(Clone, Copy, Debug)]
-struct Command {
+pub(super) struct Command {
     number: u64,
     step: StepIx,
     item: Option<u32>,
 }
 
+/// Those to a run.
+pub(super) fn commands(run: &RunEvidence) -> impl Iterator<Item = Command> + '_ {
+    entries(run).filter_map(|entry| match *entry.event {
+        Event::FailRequested { step, item, .. } => {
+            Some(Command { number: entry.number, step, item })
+        }
+        _ => None,
+    })
+}
+
 impl Command {
-    fn means(&self, task: TaskId) -> bool {
-        self.step == task.step && self.item.is_none_or(|item| item == task.item)
+    /// Whether it means this task and comes between these events.
+    pub(super) fn means(&self, task: TaskId, from: u64, until: u64) -> bool {
+        let is_meant = self.step == task.step && self.item.is_none_or(|item| item == task.item);
+        is_meant && (from..until).contains(&self.number)
     }
 }
 
 /// What fails by hand comes after a command that means it, in the same commit. A task that waits for its
 /// retry when such a command comes does not go on.
 fn of_task(report: &mut Report, task: &TaskHistory<'_>, commands: &[Command]) {
-    let meant = || commands.iter().filter(|command| command.means(task.task));
-    for (place, entry) in task.entries.iter().enumerate() {
-        let by_hand =
-            |event: &Event| matches!(event, Event::TaskFailed { reason: GiveUp::ByHand, .. });
-        let before = place.checked_sub(1).map_or(0, |place| task.entries[place].number);
-        let between = |command: &&Command| (before..entry.number).contains(&command.number);
-        if by_hand(entry.event) {
-            report.check(meant().any(|c| between(&c)), task.run.id, FAILED_UNASKED, || {
-                format!("no command means {}", entry.show())
-            });
-        } else if let (Event::AttemptStarted { .. }, Some(command)) =
-            (entry.event, meant().find(between))
-        {
-            let waited =
-                place > 0 && matches!(task.entries[place - 1].event, Event::RetryScheduled { .. });
-            report.check(!waited, task.run.id, NOT_FAILED, || {
-                format!("it goes on after {command:?}: {}", entry.show())
-            });
+    let mut before: Option<&Entry<'_>> = None;
+    for entry in &task.entries {
+        let from = before.map_or(0, |before| before.number);
+        let command = commands.iter().find(|c| c.means(task.task, from, entry.number));
+        match (entry.event, command) {
+            (Event::TaskFailed { reason: GiveUp::ByHand, .. }, _) => {
+                report.check(command.is_some(), task.run.id, FAILED_UNASKED, || {
+                    format!("no command means {}", entry.show())
+                });
+            }
+            (Event::AttemptStarted { .. }, Some(command)) => {
+                let retries = |b: &Entry<'_>| matches!(b.event, Event::RetryScheduled { .. });
+                report.check(!before.is_some_and(retries), task.run.id, NOT_FAILED, || {
+                    format!("it goes on after {command:?}: {}", entry.show())
+                });
+            }
+            _ => {}
         }
+        before = Some(entry);
     }
 }

@@ -11,8 +11,8 @@ use super::attempt_records::AttemptRecords;
 use super::history::{Entry, Failed, TaskHistory, endpoint_of, entries, tasks};
 use super::policy_model::Unknown;
 use super::{
-    OUTCOME_UNKNOWN, Promise, Report, answers, cancellation, policy_model, promptness, rollback,
-    routing,
+    OUTCOME_UNKNOWN, Promise, Report, answers, by_hand, cancellation, policy_model, promptness,
+    rollback, routing,
 };
 use crate::evidence::{Evidence, FunctionEvent, RunEvidence};
 
@@ -132,23 +132,17 @@ fn wrong_successor(
         (
             Event::RetryScheduled { attempt: n, .. },
             Event::TaskFailed { attempts: m, reason: GiveUp::ByHand, .. },
-        ) => ok(was_asked(task, before.number, after.number), GAVE_UP_EARLY)
-            .or(ok(*n == m + 1, ATTEMPTS_MISCOUNTED)),
+        ) => {
+            let mut commands = by_hand::commands(task.run);
+            let asked = commands.any(|c| c.means(task.task, before.number, after.number));
+            ok(asked, GAVE_UP_EARLY).or(ok(*n == m + 1, ATTEMPTS_MISCOUNTED))
+        }
         (
             Event::AttemptStarted { .. } | Event::RetryScheduled { .. },
             Event::TaskCancelled { .. },
         ) => None,
         _ => Some(ATTEMPT_GAP),
     }
-}
-
-/// Whether a user failed the task by hand between these two events.
-fn was_asked(task: &TaskHistory<'_>, from: u64, until: u64) -> bool {
-    let mut between = entries(task.run).filter(|e| (from..until).contains(&e.number));
-    between.any(|e| {
-        matches!(e.event, Event::FailRequested { step, item, .. }
-            if *step == task.task.step && item.is_none_or(|item| item == task.task.item))
-    })
 }
 
 /// Whether retrying or giving up is what the policy says.

@@ -87,7 +87,7 @@ fn line(report: &mut Report, followed: &Followed) {
 
 /// Everything is as the history has it.
 fn truth(report: &mut Report, run: &RunEvidence, followed: &Followed) {
-    let outcome = outcome(run);
+    let outcome = end(run).map(|(_, outcome)| outcome);
     for (_, told) in &followed.told {
         let right = match told {
             Told::Event(number, recorded) => {
@@ -114,9 +114,10 @@ fn truth(report: &mut Report, run: &RunEvidence, followed: &Followed) {
     });
 }
 
-fn outcome(run: &RunEvidence) -> Option<&Outcome> {
-    run.events.iter().rev().find_map(|recorded| match &recorded.event {
-        Event::RunEnded { outcome, .. } => Some(outcome),
+/// The number of the run's last event, and how it ended.
+fn end(run: &RunEvidence) -> Option<(Version, &Outcome)> {
+    run.events.iter().enumerate().find_map(|(place, recorded)| match &recorded.event {
+        Event::RunEnded { outcome } => Some((run.first.after(place), outcome)),
         _ => None,
     })
 }
@@ -140,8 +141,7 @@ fn in_time(
         let (node, at) = seen.get(&(run.id, number)).copied()?;
         (node == followed.node && at >= life.born).then_some(at)
     };
-    let ends = run.events.iter().position(|e| matches!(e.event, Event::RunEnded { .. }));
-    let end = ends.map(|place| run.first.after(place));
+    let end = end(run).map(|(number, _)| number);
     let mut ready = followed.asked;
     for (at, told) in &followed.told {
         let number = match told {

@@ -128,8 +128,7 @@ const SLOW: [FaultKind; 5] = [
 
 /// Whether nothing struck that stands between a node and its store.
 pub(super) fn is_near(evidence: &Evidence) -> bool {
-    let has_own = evidence.lifespans.iter().all(|life| life.node != STORE);
-    has_own || !evidence.struck(&ON_THE_WAY)
+    owns_its_store(evidence) || !evidence.struck(&ON_THE_WAY)
 }
 
 /// The faults that do, where the store is elsewhere.

@@ -69,19 +69,13 @@ impl Users {
             all.followed.len() - 1
         };
         while let Some(told) = hear.recv().await {
-            let last = match &told {
-                Told::Event(number, _) => {
-                    *from = Some(number.after(1));
-                    false
-                }
-                Told::Compacted(_, to) => {
-                    *from = Some(*to);
-                    false
-                }
-                Told::Outcome(_) | Told::Over => true,
-                // A node that shuts down; or the run is damaged, which no node changes.
-                Told::Refused(_) => false,
-            };
+            match &told {
+                Told::Event(number, _) => *from = Some(number.after(1)),
+                Told::Compacted(_, to) => *from = Some(*to),
+                // A node that shuts down refuses; or the run is damaged, which no node changes.
+                Told::Outcome(_) | Told::Over | Told::Refused(_) => {}
+            }
+            let last = matches!(told, Told::Outcome(_) | Told::Over);
             if let Some(followed) = lock(&self.interventions).followed.get_mut(place) {
                 followed.told.push((true_now(), told));
             }

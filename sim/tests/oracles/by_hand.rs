@@ -36,7 +36,7 @@ fn failed(mut script: Script) -> Script {
     script
 }
 
-fn only(report: &Report, reason: &str) -> bool {
+fn has(report: &Report, reason: &str) -> bool {
     report.findings.iter().any(|finding| finding.reason == reason)
 }
 
@@ -44,7 +44,7 @@ fn only(report: &Report, reason: &str) -> bool {
 fn w13_what_is_failed_by_hand_was_asked_for() {
     for item in [None, Some(0)] {
         let report = asked(failed(waits(Some(item))), item, true);
-        assert!(!only(&report, FAILED_UNASKED) && !only(&report, NOT_FAILED), "{report:?}");
+        assert!(!has(&report, FAILED_UNASKED) && !has(&report, NOT_FAILED), "{report:?}");
     }
     found(&judge(&failed(waits(Some(None))).world), FAILED_UNASKED);
     found(&asked(failed(waits(Some(None))), Some(0), false), FAILED_UNASKED);
