@@ -172,7 +172,7 @@ impl Capsule {
         Err(format!("{name} is {}:\n{}", report.verdict.words(), found.join("\n")))
     }
 
-    /// A test, ready to be committed beside the capsule's file.
+    /// A test, ready to be committed beside the capsule's file where the feature `unstable` is on.
     #[must_use]
     pub fn test(&self) -> String {
         let name = self.name();
@@ -181,7 +181,8 @@ impl Capsule {
         let what = caused.map(|b| b.text.replace('\n', " ")).unwrap_or_default();
         format!(
             "/// {oracle} `{reason}`: {what}\n#[test]\nfn {name}() -> Result<(), String> {{\n    \
-             retrial_sim::capsule::Capsule::parse(include_str!(\"{name}.json\"))?.holds()\n}}\n"
+             use retrial_sim::unstable::capsule::Capsule;\n\n    \
+             Capsule::parse(include_str!(\"{name}.json\"))?.holds()\n}}\n"
         )
     }
 }

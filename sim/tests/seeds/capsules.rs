@@ -64,6 +64,14 @@ fn what_holds_is_not_packed_up() {
     assert_eq!(Capsule::pack(draw(0), 500, run), Err(NothingFails));
 }
 
+/// The text of a path that leads to a type.
+macro_rules! compiled {
+    ($path:ty) => {{
+        let _: Option<$path> = None;
+        stringify!($path)
+    }};
+}
+
 /// The exit code and the output of `retrial-sim` in this folder.
 fn said_in(folder: &Path, arguments: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retrial-sim"));
@@ -88,8 +96,11 @@ fn a_failure_is_shrunk_written_and_seen_again() {
     let small = Capsule::read(&folder.path().join(&file)).unwrap();
     assert!(said.contains(&small.history[0]), "the history is in it: {:?}", small.history);
     let test = std::fs::read_to_string(folder.path().join(format!("out/{}.rs", large.name())));
+    let test = test.unwrap();
     let wanted = format!("fn {}() -> Result<(), String> {{", large.name());
-    assert!(test.unwrap().contains(&wanted));
+    assert!(test.contains(&wanted), "{test}");
+    let wanted = format!("use {};", compiled!(retrial_sim::unstable::capsule::Capsule));
+    assert!(test.contains(&wanted), "{test}");
     let page = std::fs::read_to_string(folder.path().join(format!("out/{}.html", large.name())));
     assert!(page.unwrap().contains(&format!("<title>Seed {}: wrong</title>", small.scenario.seed)));
     assert_eq!(run(&["shrink", "3", "--into", "out"]).0, 2, "nothing fails");

@@ -4,7 +4,7 @@ use retrial::time::Nanos;
 use retrial_service::server::{Limits, Settings};
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::kit::{Served, memory, one, serve, serve_with, submission};
 
@@ -161,8 +161,13 @@ async fn a_client_that_does_not_read_is_left() {
                 for_each = \"${input.items}\"\nargs = { a = \"${item}\" }\n";
     let run = served.submit(text, &json!({ "items": items })).await;
     served.ended(&run).await;
-    let mut asleep = TcpStream::connect(served.client.to).await.unwrap();
-    let ask = format!("GET /v1/runs/{run}/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
+    // Else the system takes all of it on behalf of who does not read.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4_096).unwrap();
+    let mut asleep = socket.connect(served.client.to).await.unwrap();
+    let ask = format!(
+        "GET /v1/runs/{run}/events HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+    );
     asleep.write_all(ask.as_bytes()).await.unwrap();
     let path = format!("/v1/runs/{run}/events");
     while served.client.send("GET", &path, "").await.status() != 429 {
@@ -171,7 +176,10 @@ async fn a_client_that_does_not_read_is_left() {
     while served.client.send("GET", &path, "").await.status() != 200 {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    drop(asleep);
+    let mut sent = Vec::new();
+    // It may be reset.
+    let _ = asleep.read_to_end(&mut sent).await;
+    assert!(!String::from_utf8_lossy(&sent).contains("run_ended"), "all {} bytes", sent.len());
 }
 
 #[tokio::test]
