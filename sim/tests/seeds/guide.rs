@@ -7,9 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
-}
+use retrial_testkit::root;
 
 fn page() -> String {
     fs::read_to_string(root().join("docs/testing-your-own.md")).unwrap()

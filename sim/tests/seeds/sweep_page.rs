@@ -1,16 +1,12 @@
 //! The sweep that docs/simulation.md shows is what is printed, and pages count the faults that there are.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failing test panics")]
 
-use std::path::Path;
 use std::process::Command;
 
 use retrial_sim::fault::FaultKind;
+use retrial_testkit::root;
 
 const SHOWN: &str = "$ retrial-sim run --scenario examples/payment.toml ";
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
-}
 
 #[test]
 fn the_page_shows_the_sweep_that_is_printed() {

@@ -146,8 +146,16 @@ fn killer(outcome: &Outcome) -> (String, u64) {
         Outcome::Seed(Found { seed, oracle, reason, .. }) => {
             (format!("{oracle} `{}`", reason.replace(' ', "_")), seed + 1)
         }
-        Outcome::Test { seeds, test } => (format!("test `{}`", cell(test)), *seeds),
+        Outcome::Test { seeds, test } => (by_test(test), *seeds),
         Outcome::Survived { seeds } => ("**survives**".to_owned(), *seeds),
+    }
+}
+
+/// A suite may fail without a test of its own that does: one whose time is up.
+fn by_test(test: &str) -> String {
+    match test.split_once(": ") {
+        Some((suite, said)) if said.contains(' ') => format!("suite `{suite}`: {}", cell(said)),
+        _ => format!("test `{}`", cell(test)),
     }
 }
 
@@ -217,4 +225,15 @@ const CHANGED: &str = "not known: it changes what is drawn";
 fn list(kinds: &BTreeSet<FaultKind>) -> String {
     let names: Vec<String> = kinds.iter().map(FaultKind::to_string).collect();
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::by_test;
+
+    #[test]
+    fn what_is_no_test_is_not_named_as_one() {
+        assert_eq!(by_test("run: properties::w8"), "test `run: properties::w8`");
+        assert_eq!(by_test("run: its time was up"), "suite `run`: its time was up");
+    }
 }
