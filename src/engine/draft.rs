@@ -159,9 +159,12 @@ impl Draft {
     /// so no conflict would show that.
     pub(super) fn ignores_some(&self, batch: &Batch) -> bool {
         batch.messages.iter().enumerate().any(|(place, message)| {
-            use Message::{Claimed, Command, Ended, Expired};
-            matches!(message, Claimed(..) | Expired { .. } | Ended { .. } | Command(..))
-                && !self.changed.contains(&place)
+            use Message::{Behind, Claimed, Command, Ended, Expired};
+            let is_about = matches!(
+                message,
+                Claimed(..) | Expired { .. } | Ended { .. } | Command(..) | Behind
+            );
+            is_about && !self.changed.contains(&place)
         })
     }
 }
@@ -222,7 +225,7 @@ fn reading(message: &Message, denied: &[Token], config: &Config) -> Option<(Inpu
             };
             (input, None)
         }
-        Message::Recover(_) | Message::Retire => return None,
+        Message::Recover(_) | Message::Retire | Message::Behind => return None,
     })
 }
 

@@ -254,7 +254,7 @@ impl<W: World> Engine<W> {
             match ended {
                 Some(ended) if !node.lanes.has(run) => return Ok(ended),
                 // When another node wrote the end, the lane here has not seen it.
-                Some(_) => node.retire(run),
+                Some(_) => node.hint(run, Message::Behind),
                 None => node.lanes.check_damage(run)?,
             }
             if node.is_closing() {

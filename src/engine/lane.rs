@@ -112,7 +112,7 @@ async fn close<W: World>(
         None => node.run_ended.notify(run),
     }
     while let Ok(message) = inbox.try_recv() {
-        if end == End::Idle && !matches!(*message, Message::Retire) {
+        if end == End::Idle && !matches!(*message, Message::Retire | Message::Behind) {
             node.send(run, *message).await;
         }
     }

@@ -53,6 +53,8 @@ pub(super) enum Message {
     Recover(oneshot::Sender<()>),
     /// Nothing has happened for long.
     Retire,
+    /// The store has more of the run than the lane may have seen.
+    Behind,
 }
 
 impl Message {
@@ -63,7 +65,7 @@ impl Message {
             Self::Ended { task, token, .. } | Self::Expired { task, token, .. } => {
                 Some((*task, *token))
             }
-            Self::Command(..) | Self::Recover(_) | Self::Retire => None,
+            Self::Command(..) | Self::Recover(_) | Self::Retire | Self::Behind => None,
         }
     }
 }
@@ -182,12 +184,12 @@ impl<W: World> Node<W> {
         }
     }
 
-    /// Asks an idle lane to end. Begins none.
-    pub(super) fn retire(&self, run: RunId) {
+    /// Tells a lane something that does not count as work for it. Begins none.
+    pub(super) fn hint(&self, run: RunId, message: Message) {
         let lanes = self.lanes.map();
         if let Some(lane) = lanes.get(&run) {
-            // A full inbox means that the lane is not idle after all.
-            let _ = lane.inbox.try_send(Box::new(Message::Retire));
+            // A full inbox means that the lane is neither idle nor behind for long.
+            let _ = lane.inbox.try_send(Box::new(message));
         }
     }
 

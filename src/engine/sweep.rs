@@ -44,7 +44,7 @@ pub(super) async fn sweep<W: World>(node: Arc<Node<W>>) {
         };
         let before = node.runtime.now().as_nanos().saturating_sub(node.config.lane_idle.get());
         for run in node.lanes.idle(crate::time::Mono::from_nanos(before)) {
-            node.retire(run);
+            node.hint(run, Message::Retire);
         }
         node.sleep(pause).await;
     }

@@ -6,64 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use retrial::action::Call;
-use retrial::engine::{Config, Engine};
+use retrial::engine::Config;
 use retrial::failure::Failure;
 use retrial::run::{Event, Outcome, RunId};
-use retrial::runtime::TokioRuntime;
-use retrial::store::{Answer, Commit, Committed, Fence, Request, Store, StoreError};
+use retrial::store::{Answer, Commit, Committed, Fence, Request};
 use retrial::time::Nanos;
 use retrial::workflow::Step;
 use serde_json::json;
 use tokio::time::Instant;
 
 use crate::kit::*;
-
-/// What happens to a request on a [`Link`].
-#[derive(Default)]
-struct Way {
-    /// How long it takes to arrive.
-    there: Duration,
-    /// How long its answer takes.
-    back: Duration,
-    /// The answer, if the store is not asked.
-    instead: Option<Answer>,
-}
-
-/// A link on which the test says what happens.
-struct Link {
-    store: Arc<Watched>,
-    way: Box<dyn Fn(&Request) -> Way + Send + Sync>,
-}
-
-impl Store for Link {
-    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
-        let Way { there, back, instead } = (self.way)(&request);
-        tokio::time::sleep(there).await;
-        let answer = match instead {
-            Some(answer) => Ok(answer),
-            None => self.store.ask(request).await,
-        };
-        let is_empty = matches!(&answer, Ok(Answer::Expired(found)) if found.tasks.is_empty());
-        if !is_empty {
-            tokio::time::sleep(back).await;
-        }
-        answer
-    }
-
-    fn news(&self) -> impl Future<Output = ()> + Send {
-        self.store.news()
-    }
-}
-
-async fn node(
-    store: &Arc<Watched>,
-    way: impl Fn(&Request) -> Way + Send + Sync + 'static,
-    acts: &Acts,
-    config: Config,
-) -> Engine<(TokioRuntime, Arc<Link>, Acts)> {
-    let link = Arc::new(Link { store: Arc::clone(store), way: Box::new(way) });
-    Engine::start(TokioRuntime::current(), link, acts.clone(), config, Vec::new()).await
-}
 
 async fn lost(store: &Watched, run: RunId) -> usize {
     let is_lost = |event: &Event| matches!(event, Event::AttemptFailed { failure, .. } if failure.code().as_str() == "LEASE_LOST");
@@ -100,7 +52,7 @@ async fn decision_12_a_refused_token_takes_no_outcome_along() {
         Way { back, instead, ..Way::default() }
     };
     let store = Watched::new();
-    let engine = node(&store, way, &acts, Config::default()).await;
+    let engine = over(&store, way, &acts, Config::default()).await;
     let steps = ["a", "b", "c"].map(|id| step(id, patient(3), &[], json!({})));
     let run = submit(&engine, workflow(steps.to_vec())).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
@@ -126,7 +78,7 @@ async fn decision_12_an_attempt_that_lost_its_lease_leaves_the_next_one_alone() 
         let there = if matches!(request, Request::Renew(_)) { until } else { Duration::ZERO };
         Way { there, ..Way::default() }
     };
-    let engine = node(&store, late, &acts, Config { lease, ..Config::default() }).await;
+    let engine = over(&store, late, &acts, Config { lease, ..Config::default() }).await;
     let run = submit(&engine, workflow(vec![step("a", patient(9), &[], json!({}))])).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
     assert_eq!((lost(&store, run).await, acts.calls().len()), (1, 2));
@@ -153,12 +105,12 @@ async fn r6_a_lease_that_is_renewed_late_holds() {
         let there = if matches!(request, Request::Renew(_)) { until } else { Duration::ZERO };
         Way { there, back: looks(request), ..Way::default() }
     };
-    let engine = node(&store, late, &acts, config.clone()).await;
+    let engine = over(&store, late, &acts, config.clone()).await;
     let run = submit(&engine, workflow(vec![step("a", patient(3), &[], json!({}))])).await;
     pass(500).await;
     let slow = move |request: &Request| Way { back: looks(request), ..Way::default() };
     let sweeper = acts.beside(|call: Call| async move { Ok(json!(call.attempt)) });
-    let _other = node(&store, slow, &sweeper, config).await;
+    let _other = over(&store, slow, &sweeper, config).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
     assert_eq!((lost(&store, run).await, acts.calls().len()), (0, 1));
 }
@@ -178,11 +130,11 @@ async fn outcome_that_waits(acts: &Acts, of: Step) -> (Arc<Watched>, RunId) {
         let there = Duration::from_millis(there);
         Way { there, ..Way::default() }
     };
-    let engine = node(&store, late, acts, config.clone()).await;
+    let engine = over(&store, late, acts, config.clone()).await;
     let run = submit(&engine, workflow(vec![of])).await;
     pass(500).await;
     let sweeper = acts.beside(|call: Call| async move { Ok(json!(call.attempt)) });
-    let _other = node(&store, |_: &Request| Way::default(), &sweeper, config).await;
+    let _other = over(&store, |_: &Request| Way::default(), &sweeper, config).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
     (store, run)
 }
@@ -248,7 +200,7 @@ async fn decision_12_a_lease_that_was_seen_to_end_takes_no_outcome_along() {
     };
     let store = Watched::new();
     let config = Config { lease: Nanos::from_secs(3), sole_owner: false, ..Config::default() };
-    let engine = node(&store, way, &acts, config).await;
+    let engine = over(&store, way, &acts, config).await;
     let steps = ["a", "b"].map(|id| step(id, patient(3), &[], json!({})));
     let run = submit(&engine, workflow(steps.to_vec())).await;
     assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);

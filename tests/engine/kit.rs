@@ -1,6 +1,7 @@
 //! What the engine's tests share: actions written as closures that note what they see, a store that
 //! is watched, and small workflows.
 
+mod link;
 mod watched;
 
 use std::collections::BTreeMap;
@@ -18,6 +19,7 @@ use retrial::time::{Nanos, Timestamp};
 use retrial::workflow::{Step, StepIx, Template, Transition, Workflow, WorkflowParts};
 use serde_json::Value;
 
+pub(crate) use link::{Way, over};
 pub(crate) use watched::{Trouble, Watched};
 
 pub(crate) const SECOND: Nanos = Nanos::from_secs(1);

@@ -12,6 +12,7 @@ mod alerts;
 mod attempts;
 mod backoffs;
 mod behind;
+mod between;
 mod conditions;
 mod costs;
 mod damage;

@@ -116,3 +116,25 @@ async fn what_reaches_a_run_that_leaves_is_not_lost() {
         assert_eq!(soon(engine.outcome(run)).await.unwrap().outcome, Outcome::Completed);
     }
 }
+
+// A run ends elsewhere while an attempt of it goes on here. Who waits here is told when the store has it,
+// and need not wait until the attempt's lease is renewed; nor does the attempt.
+#[tokio::test(start_paused = true)]
+async fn who_waits_beside_an_attempt_is_told_of_an_end_elsewhere() {
+    let (store, acts) = (Watched::new(), Acts::new(|_| std::future::pending()));
+    let config = || Config { sole_owner: false, ..Config::default() };
+    let first = start(&store, &acts, config()).await;
+    let run = submit(&first, fan_out(1, patient(1))).await;
+    pass(500).await;
+    assert_eq!(acts.calls().len(), 1);
+    let second = start(&store.beside(), &acts, Config { concurrency: 0, ..config() }).await;
+    let began = tokio::time::Instant::now();
+    let (ended, cancelled) = tokio::join!(soon(first.outcome(run)), async {
+        pass(500).await;
+        second.cancel(run, "enough").await
+    });
+    cancelled.unwrap();
+    assert!(matches!(ended.unwrap().outcome, Outcome::Cancelled { .. }));
+    assert!(began.elapsed().as_secs() < 2, "{:?}", began.elapsed());
+    assert!(acts.calls()[0].cancelled.is_cancelled(), "it is called off at once");
+}

@@ -1,4 +1,4 @@
-//! A record that rots while its store is open (spec decision 19).
+//! A record that rots while its store is open, and a page that can't be read (spec decision 19).
 #![cfg(feature = "redb")]
 
 use std::ops::RangeInclusive;
@@ -89,4 +89,17 @@ async fn decision_19_a_record_that_rots_while_the_store_is_open_holds_up_no_othe
     assert!(matches!(&read, Err(StoreError::Broken(_))), "{read:?}");
     assert!(store.load(run(ROTTEN + 1), None).await.unwrap().is_some());
     store.close().await;
+}
+
+// What can't be read for now is not damaged: a page that is looked at for a missing run makes it neither.
+#[tokio::test]
+async fn decision_19_a_run_is_not_damaged_where_a_page_can_not_be_read() {
+    let (store, disk) = store_of_many().await;
+    // Their records would lie side by side, and events that lie between theirs fill a page.
+    let missing = |n: u64| RunId::from_random((n << 32) + 1, 0);
+    assert!(matches!(store.load(missing(1_040), None).await, Ok(None)));
+    disk.fail_read_after(0);
+    let read = store.load(missing(1_042), None).await;
+    assert!(!disk.will_fail_a_read(), "nothing had to be read");
+    assert!(matches!(&read, Err(StoreError::NotDone(_))), "{read:?}");
 }

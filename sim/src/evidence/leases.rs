@@ -74,8 +74,8 @@ pub enum Slip {
     ClaimGivenUp,
 }
 
-/// A lease that a commit of another writer than its holder ended before its time. That is right where
-/// the holder was dead.
+/// A lease that a commit ended before its time, by another writer than its holder or as a lost one.
+/// That is right where the holder was dead.
 #[derive(Clone, Copy, Debug)]
 pub struct EarlyEnd {
     /// The run.

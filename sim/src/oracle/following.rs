@@ -7,7 +7,7 @@ use retrial::run::{Event, Outcome, RunId, Version};
 use retrial::time::{Mono, Nanos};
 
 use super::Report;
-use super::promptness::{is_near, is_quick};
+use super::promptness::{POLL, is_near, is_quick};
 use crate::evidence::{Evidence, Followed, RunEvidence, Told};
 
 /// Events were told with a gap, a repeat or in another order.
@@ -28,9 +28,10 @@ pub(crate) const FOLLOWER: &str = "follower";
 /// Something that a node must tell soon.
 pub(crate) const SOON_TOLD: &str = "follower told soon";
 
-/// A node tells what it has done itself within this time. It looks at the store for what others did
-/// only once a second.
+/// A node tells what it has done itself within this time.
 const SOON: Nanos = Nanos::from_millis(300);
+/// It looks at the store for what others did once a second.
+const ELSEWHERE: Nanos = POLL.saturating_add(Nanos::from_millis(500));
 /// When everything heals, a store has still to be started and opened, and a node may rest for two
 /// seconds before it asks again.
 const BACK: Nanos = Nanos::from_secs(15);
@@ -137,10 +138,6 @@ fn in_time(
         life.node == followed.node && lived
     });
     let Some(life) = life else { return };
-    let here = |number: Version| {
-        let (node, at) = seen.get(&(run.id, number)).copied()?;
-        (node == followed.node && at >= life.born).then_some(at)
-    };
     let end = end(run).map(|(number, _)| number);
     let mut ready = followed.asked;
     for (at, told) in &followed.told {
@@ -149,8 +146,10 @@ fn in_time(
             Told::Outcome(_) => end,
             _ => None,
         };
-        let Some(happened) = number.and_then(here) else { continue };
-        if matches!(told, Told::Outcome(_)) {
+        let seen = number.and_then(|number| seen.get(&(run.id, number)));
+        let Some(&(node, happened)) = seen else { continue };
+        let is_here = node == followed.node && happened >= life.born;
+        if is_here && matches!(told, Told::Outcome(_)) {
             report.check(*at >= happened, run.id, TOLD_BEFORE_OBSERVERS, || {
                 format!("{} said it {} before", followed.node, happened.since(*at))
             });
@@ -159,9 +158,10 @@ fn in_time(
         ready = ready.max(happened).max(calm);
         if happened >= calm && followed.rest == Nanos::ZERO {
             report.met(SOON_TOLD);
-            report.check(at.since(ready) <= SOON, run.id, TOLD_LATE, || {
+            let most = if is_here { SOON } else { ELSEWHERE };
+            report.check(at.since(ready) <= most, run.id, TOLD_LATE, || {
                 let late = at.since(happened);
-                format!("{} says {told:?}, which it did itself, after {late}", followed.node)
+                format!("{} says {told:?}, which {node} did, after {late}", followed.node)
             });
         }
         ready = ready.max(*at);

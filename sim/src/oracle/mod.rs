@@ -21,6 +21,7 @@ pub mod event_refs;
 pub mod exhaustion;
 mod expected_state;
 pub mod following;
+pub mod free_places;
 pub mod functions;
 mod graph;
 pub mod guards;
@@ -207,7 +208,7 @@ pub struct Report {
 }
 
 /// Rare cases. A sweep shows how often each was judged.
-pub const FEATURES: [&str; 33] = [
+pub const FEATURES: [&str; 34] = [
     COUNT_PER_RULE,
     TRUNCATED,
     WRITTEN_DELAYS,
@@ -241,7 +242,10 @@ pub const FEATURES: [&str; 33] = [
     bit_rot::SURVIVED,
     following::FOLLOWER,
     following::SOON_TOLD,
+    FREE_PLACES,
 ];
+/// An attempt on a node that has few places, where nothing else stands in its way.
+pub(crate) const FREE_PLACES: &str = "few places";
 /// An alert that was raised.
 pub(crate) const ALERT: &str = "alert";
 /// The alerts of an action with outcomes in a known order.

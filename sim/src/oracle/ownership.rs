@@ -27,7 +27,7 @@ pub const TOKEN_REUSED: &str = "token_reused";
 pub const LEASE_WITHOUT_START: &str = "lease_without_start";
 /// One attempt reached its endpoint twice.
 pub const SENT_TWICE: &str = "sent_twice";
-/// Another node ended a lease that its holder had renewed.
+/// A lease was ended before its time, and not by the outcome of its attempt.
 pub const LEASE_ENDED_EARLY: &str = "lease_ended_early";
 /// A node was shut down in good order, and the outcome of an attempt there was lost.
 pub const LEFT_BEHIND: &str = "left_behind";

@@ -19,15 +19,15 @@ pub const STARTED_LATE: &str = "started_late";
 pub const ORPHANED: &str = "orphaned";
 
 /// How long what is due may wait at the node that made it due.
-const AT_MOST: Nanos = Nanos::from_millis(150);
+pub(super) const AT_MOST: Nanos = Nanos::from_millis(150);
 /// How long it may take a process to open its store and to read which attempts are left.
 const AT_ONCE: Nanos = Nanos::from_millis(60);
 /// The same after all has healed, where faults keep the process or its disk from it.
-const IN_THE_END: Nanos = Nanos::from_secs(15);
+const IN_THE_END: Nanos = Nanos::from_secs(25);
 /// How many attempts of one action a node makes at once, unless told otherwise.
 const PLACES: usize = 48;
 /// How often a node looks for what others made due and did not tell it.
-const POLL: Nanos = Nanos::from_millis(1_000);
+pub(super) const POLL: Nanos = Nanos::from_millis(1_000);
 
 pub(super) fn judge(report: &mut Report, evidence: &Evidence, task: &TaskHistory<'_>) {
     let run = task.run;
@@ -170,7 +170,7 @@ pub(super) fn is_left_to_itself(run: &RunEvidence) -> bool {
 }
 
 /// When the step was entered, whose tasks are due at once.
-fn entered(run: &RunEvidence, step: StepIx) -> Option<Timestamp> {
+pub(super) fn entered(run: &RunEvidence, step: StepIx) -> Option<Timestamp> {
     let of_step =
         |e: &Entry<'_>| matches!(e.event, Event::StepEntered { step: s, .. } if *s == step);
     entries(run).find(of_step).map(|entry| entry.at)

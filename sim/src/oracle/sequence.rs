@@ -10,7 +10,7 @@ use super::attempt_records::AttemptRecords;
 use super::history::{Retry, TaskHistory, tasks};
 use super::jitter::Drawn;
 use super::{
-    COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, policy_model,
+    COUNT_PER_RULE, PRESET, Promise, Report, TRUNCATED, WRITTEN_DELAYS, free_places, policy_model,
     policy_reader, promptness, task_time,
 };
 use crate::evidence::Evidence;
@@ -68,6 +68,7 @@ pub fn judge(evidence: &Evidence) -> Report {
         }
     }
     drawn.judge(&mut report);
+    free_places::judge(&mut report, evidence);
     report
 }
 

@@ -32,8 +32,10 @@ pub(super) fn draw(draw: &mut Draw, swarm: &Swarm, n: u64) -> Draft {
     let word = draw.pick(["plain", "über \"and\" out", "two\nlines"]);
     let mut input = Map::from_iter([("n".to_owned(), json!(n)), ("word".to_owned(), json!(word))]);
     if let (Some(secret), true) = (swarm.secrets.get(1), draw.chance(40)) {
-        let key = draw.pick(["password", "api_key", "token"]);
-        input.insert(key.to_owned(), json!(secret));
+        // What is in a list is shown no more than what has a name.
+        let key = draw.pick(["password", "api_key", "token", "notes"]);
+        let is_list = key == "notes";
+        input.insert(key.to_owned(), if is_list { json!([secret, 1]) } else { json!(secret) });
     }
     let draft = Draft { name: format!("w{n}"), input, ..Draft::default() };
     let mut sketch = Sketch { draw, swarm, draft };

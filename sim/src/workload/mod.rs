@@ -52,6 +52,9 @@ use sketch::Draft;
 /// Of a hundred seeds that would let bits rot, how many do: what rots can't be judged in full.
 const ROTTEN: u64 = 35;
 
+/// Of a hundred seeds, how many are crowded.
+const CROWDED: u64 = 4;
+
 /// The kinds that a seed has switched on.
 struct Swarm {
     kinds: BTreeSet<FaultKind>,
@@ -60,6 +63,8 @@ struct Swarm {
     secrets: Vec<String>,
     /// Whether most answers come late: an attempt that takes long meets more.
     slow: bool,
+    /// Whether nothing goes wrong, and much more is due at once than the nodes have places for.
+    crowded: bool,
     /// How long an attempt may take where its policy does not say.
     attempt_timeout: Option<Nanos>,
     /// How many attempts in a row may lose their node.
@@ -83,12 +88,20 @@ impl Swarm {
             .collect();
         let heal_at = Mono::from_nanos(draw.millis(2_000, 20_000).get());
         let secrets = (0..3).map(|_| format!("s3cr3t{:016x}", draw.bits())).collect();
-        let slow = draw.chance(20);
+        let (slow, crowded) = (draw.chance(20), false);
         let mut draw = Draw::new(seed, "attempt timeout");
         let attempt_timeout = draw.chance(30).then(|| draw.millis(500, 4_000));
         let mut draw = Draw::new(seed, "quarantine");
         let quarantine_after = NonZeroU32::new(draw.pick([0, 1, 2, 3]));
-        Self { kinds, topology, heal_at, secrets, slow, attempt_timeout, quarantine_after }
+        Self { kinds, topology, heal_at, secrets, slow, crowded, attempt_timeout, quarantine_after }
+    }
+
+    /// Now and then nothing goes wrong, and there is much to do.
+    fn crowded(self, seed: u64) -> Self {
+        match Draw::new(seed, "crowd").chance(CROWDED) {
+            true => Self { kinds: BTreeSet::new(), slow: true, crowded: true, ..self },
+            false => self,
+        }
     }
 
     fn on(&self, kind: FaultKind) -> bool {
@@ -105,11 +118,13 @@ impl Swarm {
 /// Everything that `seed` draws.
 #[must_use]
 pub fn draw(seed: u64) -> Scenario {
-    let swarm = Swarm::draw(seed);
+    let swarm = Swarm::draw(seed).crowded(seed);
     let mut work = Draw::new(seed, "workflows");
     let count = work.pick([1, 1, 1, 2, 2, 3]);
     let mut drafts: Vec<Draft> = (0..count).map(|n| graphs::draw(&mut work, &swarm, n)).collect();
-    guards::draw(seed, &mut drafts);
+    if !swarm.crowded {
+        guards::draw(seed, &mut drafts);
+    }
     registered_functions::draw(seed, &mut drafts);
     shared_actions::draw(seed, &mut drafts);
     requests::draw(seed, &mut drafts);
@@ -140,7 +155,7 @@ pub fn draw(seed: u64) -> Scenario {
         seed,
         topology: swarm.topology,
         lease: Nanos::from_secs(Draw::new(seed, "lease").pick([1, 3, 30])),
-        places: places(seed),
+        places: places(seed, swarm.crowded),
         attempt_timeout: swarm.attempt_timeout,
         quarantine_after: swarm.quarantine_after,
         lane_idle: lane_idle(seed),
@@ -176,9 +191,9 @@ fn sync_takes(seed: u64) -> Option<Nanos> {
 }
 
 /// Now and then a node has few places, so that one action may take its share of them.
-fn places(seed: u64) -> Option<Places> {
+fn places(seed: u64, crowded: bool) -> Option<Places> {
     let mut draw = Draw::new(seed, "places");
-    draw.chance(35).then(|| Places {
+    (draw.chance(35) || crowded).then(|| Places {
         all: draw.pick([1, 2, 3, 4, 4, 8]),
         share: draw.pick([75, 75, 75, 50, 34, 100]),
     })
@@ -203,8 +218,8 @@ pub fn draw_more(seed: u64, kind: FaultKind) -> Scenario {
 /// one asked for twice.
 fn submissions(seed: u64, swarm: &Swarm, drafts: &[Draft]) -> Vec<Submission> {
     let mut draw = Draw::new(seed, "submissions");
-    let count = draw.pick([1, 1, 2, 3, 4, 8]);
-    let burst = draw.chance(30);
+    let (count, burst) = (draw.pick([1, 1, 2, 3, 4, 8]), draw.chance(30));
+    let (count, burst) = if swarm.crowded { (12, true) } else { (count, burst) };
     let half = Mono::from_nanos(swarm.heal_at.as_nanos() / 2);
     let together = draw.instant(half);
     let mut found: Vec<Submission> = Vec::new();

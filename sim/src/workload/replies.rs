@@ -176,7 +176,7 @@ fn good(draw: &mut Draw, swarm: &Swarm) -> Reply {
 }
 
 /// What upstreams leak secrets in; `§` is the secret.
-const LEAKS: [&str; 26] = [
+const LEAKS: [&str; 27] = [
     "upstream refused: Authorization: Bearer §",
     "could not reach https://admin:§@db.test/main",
     "login failed for password=§ on db.test",
@@ -204,6 +204,7 @@ const LEAKS: [&str; 26] = [
     "token=0a1b2c3d4e5f is not token=§",
     "https://bob:first@a.test/ moved to https://bob:§@b.test/",
     "Authorization: Bearer 0a1b2c3d, then Authorization: Bearer §",
+    "Authorization: § is not known here",
 ];
 
 /// A message that an upstream might leak a secret in.

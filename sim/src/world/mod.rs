@@ -6,6 +6,7 @@
 //! something that users do, add it to `drive`.
 
 mod action_network;
+mod changes;
 mod collect;
 mod counters;
 mod drive;

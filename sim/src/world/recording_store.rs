@@ -12,7 +12,8 @@ use retrial::store::{
 use retrial::time::{Mono, Timestamp};
 use tokio::sync::Notify;
 
-use super::seen_leases::{Changes, SeenLeases};
+use super::changes::Changes;
+use super::seen_leases::SeenLeases;
 use super::underway::Weight;
 use crate::clock::true_now;
 use crate::evidence::{CommitRecord, LeaseEvidence, StoreAnswer, VainReservation};

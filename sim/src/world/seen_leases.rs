@@ -9,40 +9,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use retrial::run::{Lapse, RunId, Token};
 use retrial::store::{
-    Claim, ClaimId, Claimed, Commit, Committed, Expired, Fence, Holding, QueueChange, Renewal,
-    Renewed,
+    Claim, ClaimId, Claimed, Committed, Expired, Fence, Holding, QueueChange, Renewal, Renewed,
 };
 use retrial::time::Timestamp;
 
+use super::changes::Changes;
 use super::seen_due::{Place, SeenDue};
 use super::underway::{Requests, Underway, Weight};
 use crate::clock::true_now;
 use crate::evidence::{Contradiction, EarlyEnd, LapsedLease, LeaseEvidence, Slip, VainReservation};
 use crate::incarnation::Incarnation;
-
-/// What is needed of a commit once it has its answer.
-pub(super) struct Changes {
-    writer: u64,
-    run: RunId,
-    fences: Vec<Fence>,
-    queue: Vec<QueueChange>,
-    is_active: bool,
-    /// The runs that it adds, with their tasks.
-    creates: Vec<(RunId, Vec<QueueChange>)>,
-}
-
-impl Changes {
-    pub(super) fn of(commit: &Commit) -> Self {
-        Self {
-            writer: commit.id.writer,
-            run: commit.run,
-            fences: commit.fences.clone(),
-            queue: commit.queue.clone(),
-            is_active: commit.phase.is_active(),
-            creates: commit.creates.iter().map(|c| (c.run, c.queue.clone())).collect(),
-        }
-    }
-}
 
 /// A lease that is held.
 #[derive(Clone, Copy, Debug)]
@@ -221,7 +197,8 @@ impl SeenLeases {
                 continue;
             };
             let (task, (until, lapse)) = (fence.task(), lease.end());
-            if lease.holder != changes.writer && at < until {
+            let is_outcome = lease.holder == changes.writer && !changes.lost.contains(&task);
+            if !is_outcome && at < until {
                 let seen = true_now();
                 self.evidence.early_ends.push(EarlyEnd { run, task, token, at, until, seen });
             } else if matches!(fence, Fence::Lapsed { .. }) {

@@ -106,12 +106,14 @@ fn x11_what_a_node_did_itself_is_told_soon() {
         world.strikes.insert(FaultKind::SlowNode, 1);
         world.phases.healed_at = world.phases.ended_at;
     }));
-    // What others did shows in the store.
-    healthy(&read(Nanos::from_secs(1), |world, f| {
+    // What others did shows in the store, which a node looks at once a second.
+    let elsewhere = |world: &mut Evidence, f: &mut Followed| {
         f.node = "other".to_owned();
         world.lifespans.push(world.lifespans[0].clone());
         world.lifespans[1].node.clone_from(&f.node);
-    }));
+    };
+    healthy(&read(Nanos::from_secs(1), elsewhere));
+    found(&read(Nanos::from_secs(2), elsewhere), TOLD_LATE);
     // It was asked late.
     healthy(&read(Nanos::from_secs(100), |world, f| {
         f.asked = at(0).after(Nanos::from_secs(100));

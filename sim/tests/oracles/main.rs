@@ -10,6 +10,7 @@ mod durability;
 mod error_budget;
 mod exhaustion;
 mod following;
+mod free_places;
 mod functions;
 mod guard_order;
 mod guards;

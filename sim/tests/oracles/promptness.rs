@@ -84,8 +84,8 @@ fn r10_an_attempt_that_a_dead_process_left_is_ended_at_once() {
         script.strike(FaultKind::DiskFull);
         judge(&script.world)
     };
-    healthy(&full(20_000));
-    found(&full(25_000), ORPHANED);
+    healthy(&full(30_000));
+    found(&full(40_000), ORPHANED);
     let mut shared = orphaned(100);
     let store = Lifespan { node: STORE.to_owned(), ..shared.world.lifespans[0].clone() };
     shared.world.lifespans.push(store);

@@ -74,7 +74,7 @@ impl<W: World> Lane<W> {
                 }
                 // Released only when observers have seen the outcome.
                 Message::Ended { lease, slot, .. } => slots.push((lease, slot)),
-                Message::Expired { .. } | Message::Retire => {}
+                Message::Expired { .. } | Message::Retire | Message::Behind => {}
             }
         }
         if draft.calls_off {

@@ -66,8 +66,10 @@ struct State {
     bytes: Mutex<Vec<u8>>,
     /// How many of the next syncs fail, after having written everything.
     failing_syncs: AtomicUsize,
-    /// How many syncs succeed before one fails; 0 for none.
+    /// How many syncs there are to the one that fails; 0 for none.
     failing_sync: AtomicUsize,
+    /// The same of reads.
+    failing_read: AtomicUsize,
     syncs: AtomicUsize,
     writes: AtomicUsize,
     written: AtomicUsize,
@@ -75,12 +77,14 @@ struct State {
     failing_opens: AtomicUsize,
 }
 
-fn strike(left: &AtomicUsize) -> io::Result<()> {
+/// So many are left, this one included.
+fn count_down(left: &AtomicUsize) -> usize {
     let less = |n: usize| n.checked_sub(1);
-    match left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less) {
-        Ok(_) => Err(io::Error::from_raw_os_error(5)),
-        Err(_) => Ok(()),
-    }
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).unwrap_or(0)
+}
+
+fn fail_if(fails: bool) -> io::Result<()> {
+    if fails { Err(io::Error::from_raw_os_error(5)) } else { Ok(()) }
 }
 
 impl Disk {
@@ -91,6 +95,16 @@ impl Disk {
     /// After `n` more syncs, at least one, one fails.
     pub(crate) fn fail_sync_after(&self, n: usize) {
         self.0.failing_sync.store(n + 1, Ordering::Relaxed);
+    }
+
+    /// After `n` more reads one fails.
+    pub(crate) fn fail_read_after(&self, n: usize) {
+        self.0.failing_read.store(n + 1, Ordering::Relaxed);
+    }
+
+    /// Whether a read is still to fail.
+    pub(crate) fn will_fail_a_read(&self) -> bool {
+        self.0.failing_read.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn holding(bytes: Vec<u8>) -> Self {
@@ -121,11 +135,12 @@ impl Disk {
 
 impl StorageBackend for Disk {
     fn len(&self) -> io::Result<u64> {
-        strike(&self.0.failing_opens)?;
+        fail_if(count_down(&self.0.failing_opens) > 0)?;
         Ok(self.0.bytes.lock().unwrap().len() as u64)
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        fail_if(count_down(&self.0.failing_read) == 1)?;
         let bytes = self.0.bytes.lock().unwrap();
         let from = bytes.get(offset as usize..offset as usize + out.len());
         out.copy_from_slice(from.ok_or(io::ErrorKind::UnexpectedEof)?);
@@ -139,11 +154,8 @@ impl StorageBackend for Disk {
 
     fn sync_data(&self) -> io::Result<()> {
         self.0.syncs.fetch_add(1, Ordering::Relaxed);
-        if strike(&self.0.failing_sync).is_err() && self.0.failing_sync.load(Ordering::Relaxed) == 0
-        {
-            return Err(io::Error::from_raw_os_error(5));
-        }
-        strike(&self.0.failing_syncs)
+        fail_if(count_down(&self.0.failing_sync) == 1)?;
+        fail_if(count_down(&self.0.failing_syncs) > 0)
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {

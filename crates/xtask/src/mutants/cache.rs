@@ -155,6 +155,12 @@ impl Cache {
         Keyed::under(self.kept(patch).tested.as_ref(), &self.keys.test(patch))
     }
 
+    /// The test that failed when its tests ran last, perhaps on other code.
+    #[must_use]
+    pub fn failed_last(&self, patch: &Patch) -> Option<String> {
+        self.kept(patch).tested?.value.failed
+    }
+
     /// How many histories it changes of the seeds that were run, if that is known.
     #[must_use]
     pub fn differ(&self, patch: &Patch) -> Option<Differ> {

@@ -175,8 +175,17 @@ impl<'a> Results<'a> {
         self.mutants.iter().filter(|(_, outcome)| outcome.is_killed()).count()
     }
 
-    /// The faults of the results, one line each: too few killed, survivors without a reason,
-    /// reasons for survivors that were killed.
+    /// How many histories a mutant changes, where no seed finds it.
+    #[must_use]
+    pub fn unseen(&self, patch: &Patch, outcome: &Outcome) -> u64 {
+        match outcome {
+            Outcome::Seed(_) => 0,
+            _ => self.differ.get(patch.name.as_str()).map_or(0, |found| found.differ),
+        }
+    }
+
+    /// The faults of the results, one line each: too few killed, survivors and blind spots without a
+    /// reason, reasons for those that are none.
     #[must_use]
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
@@ -189,6 +198,15 @@ impl<'a> Results<'a> {
             match (outcome.is_killed(), &patch.survives) {
                 (false, None) => faults.push(format!("{name} survives: say why in `Survives:`")),
                 (true, Some(_)) => faults.push(format!("{name} is killed: take `Survives:` out")),
+                _ => {}
+            }
+            match (self.unseen(patch, outcome), &patch.unseen) {
+                (1.., None) => {
+                    faults.push(format!("{name} is a blind spot: say why in `Unseen:`"));
+                }
+                (0, Some(_)) => {
+                    faults.push(format!("{name} is no blind spot: take `Unseen:` out"));
+                }
                 _ => {}
             }
         }

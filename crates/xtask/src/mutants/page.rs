@@ -125,19 +125,27 @@ fn differ(results: &Results<'_>, patch: &Patch) -> u64 {
 
 /// What no oracle objected to although it happened.
 fn blind_spots(text: &mut String, results: &Results<'_>) {
-    let unseen = results.mutants.iter().filter(|(_, o)| !matches!(o, Outcome::Seed(_)));
-    let mut unseen: Vec<_> = unseen.map(|(patch, _)| (differ(results, patch), patch)).collect();
+    let all = results.mutants.iter();
+    let mut unseen: Vec<_> = all.map(|(patch, o)| (results.unseen(patch, o), patch)).collect();
     unseen.retain(|(differ, _)| *differ > 0);
     unseen.sort_by_key(|(differ, patch)| (std::cmp::Reverse(*differ), &patch.name));
     let _ = write!(
         text,
         "\n## Blind spots\n\nMutants that change the history of a seed and to which no oracle objects. \
          All others that no seed finds change no history: nothing that is drawn leads to their place.\n\n\
-         | mutant | breaks | histories that differ, of {} |\n| --- | --- | --- |\n",
+         | mutant | breaks | histories that differ, of {} | why no oracle objects |\n\
+         | --- | --- | --- | --- |\n",
         results.seeds
     );
     for (differ, patch) in unseen {
-        let _ = writeln!(text, "| `{}` | {} | {differ} |", patch.name, cell(&patch.breaks));
+        let why = patch.unseen.as_deref().unwrap_or("not explained");
+        let _ = writeln!(
+            text,
+            "| `{}` | {} | {differ} | {} |",
+            patch.name,
+            cell(&patch.breaks),
+            cell(why)
+        );
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Patch {
     pub seen: String,
     /// Why nothing can find it, where it is known to survive.
     pub survives: Option<String>,
+    /// Why no oracle objects, where it is known to change histories that all hold.
+    pub unseen: Option<String>,
     /// The file it changes.
     pub file: String,
     /// The places in that file that it changes.
@@ -45,7 +47,7 @@ pub enum Line {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchError {
     /// A line before the first empty one is no head.
-    #[error("`{0}` is no head: use `Breaks:`, `Seen:`, `Survives:`, then an empty line")]
+    #[error("`{0}` is no head: use `Breaks:`, `Seen:`, `Survives:`, `Unseen:`, then an empty line")]
     UnknownHead(String),
     /// A head is missing, twice there or empty.
     #[error("it needs one line `{0}:`, with something after it")]
@@ -97,7 +99,7 @@ impl Patch {
     /// When the text is no such patch.
     pub fn control(name: &str, text: &str) -> Result<Self, PatchError> {
         let (heads, diff) = text.split_once("\n\n").ok_or(PatchError::NoDiff("no empty line"))?;
-        let known = ["Breaks", "Seen", "Survives"];
+        let known = ["Breaks", "Seen", "Survives", "Unseen"];
         let unknown = heads
             .lines()
             .find(|line| !line.split_once(": ").is_some_and(|(head, _)| known.contains(&head)));
@@ -106,7 +108,7 @@ impl Patch {
         }
         let breaks = head(heads, "Breaks")?.ok_or(PatchError::Head("Breaks"))?;
         let seen = head(heads, "Seen")?.unwrap_or_default();
-        let survives = head(heads, "Survives")?;
+        let (survives, unseen) = (head(heads, "Survives")?, head(heads, "Unseen")?);
         let file = file(diff)?;
         let room = room(&file).ok_or(PatchError::NoDiff("it changes a file of no room"))?;
         let places = places(diff)?;
@@ -116,6 +118,7 @@ impl Patch {
             breaks,
             seen,
             survives,
+            unseen,
             file,
             places,
             diff: diff.into(),

@@ -216,11 +216,20 @@ impl Scratch {
         Ok(programs)
     }
 
-    /// The test that fails in a suite, if one does.
-    fn failing(&self, suite: Suite, built: &Built) -> Result<Option<String>, WorkspaceError> {
+    /// The test that fails in a suite, if one does, among those that are `asked` for.
+    fn failing(
+        &self,
+        suite: Suite,
+        built: &Built,
+        asked: &[&str],
+    ) -> Result<Option<String>, WorkspaceError> {
         let package = built.manifest_path.parent().map(Path::to_owned).unwrap_or_default();
         let mut program = Command::new(&built.executable);
-        program.args(suite.only).current_dir(&package).env("CARGO_MANIFEST_DIR", &package);
+        program
+            .args(suite.only)
+            .args(asked)
+            .current_dir(&package)
+            .env("CARGO_MANIFEST_DIR", &package);
         program.env("CI", "1").env("INSTA_UPDATE", "no").env("PROPTEST_RNG_SEED", CASES);
         // Many tests wait, for servers and processes.
         program.env("RUST_TEST_THREADS", (2 * self.jobs).to_string()).env_remove("DATABASE_URL");
@@ -316,10 +325,23 @@ impl Workspace for Scratch {
         Ok(sweep.run_scenario(&mut self.worker, scenario)?)
     }
 
-    fn test(&mut self) -> Result<Option<String>, WorkspaceError> {
-        for suites in suites::in_order(&self.room).iter().filter(|suites| !suites.is_empty()) {
+    fn test(&mut self, likely: Option<&str>) -> Result<Option<String>, WorkspaceError> {
+        let order = suites::in_order(&self.room);
+        // A suite that did not end names no test of its own.
+        let likely =
+            likely.and_then(|said| said.split_once(": ")).filter(|(_, t)| !t.contains(' '));
+        if let Some((name, test)) = likely {
+            let its: Vec<Suite> =
+                order.iter().flatten().copied().filter(|suite| suite.name == name).collect();
+            for (suite, built) in self.suites(&its)? {
+                if let Some(failed) = self.failing(suite, &built, &[test, "--exact"])? {
+                    return Ok(Some(failed));
+                }
+            }
+        }
+        for suites in order.iter().filter(|suites| !suites.is_empty()) {
             for (suite, built) in self.suites(suites)? {
-                if let Some(failed) = self.failing(suite, &built)? {
+                if let Some(failed) = self.failing(suite, &built, &[])? {
                     return Ok(Some(failed));
                 }
             }

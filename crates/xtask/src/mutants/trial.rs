@@ -53,7 +53,7 @@ fn tested(
         return Ok(known);
     }
     workspace.plant(patch)?;
-    let tested = Tested { failed: workspace.test()? };
+    let tested = Tested { failed: workspace.test(cache.failed_last(patch).as_deref())? };
     cache.keep_tested(patch, tested.clone())?;
     Ok(tested)
 }

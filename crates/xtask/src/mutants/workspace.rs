@@ -42,11 +42,11 @@ pub trait Workspace {
     fn run(&mut self, scenario: &Scenario) -> Result<SeedReport, WorkspaceError>;
 
     /// Builds and runs the suites on what was planted, one after another, until a test fails: that
-    /// one.
+    /// one. A test that is `likely` to fail, such as `engine: pause::h12`, comes first and alone.
     ///
     /// # Errors
     /// When they do not build, or can't be started.
-    fn test(&mut self) -> Result<Option<String>, WorkspaceError>;
+    fn test(&mut self, likely: Option<&str>) -> Result<Option<String>, WorkspaceError>;
 
     /// Shrinks a failing seed into `folder`, with all that is written for it. After [`Workspace::build`].
     ///

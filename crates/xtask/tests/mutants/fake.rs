@@ -102,8 +102,9 @@ impl Workspace for Fake {
         })
     }
 
-    fn test(&mut self) -> Result<Option<String>, WorkspaceError> {
-        self.note("test".to_owned())?;
+    fn test(&mut self, likely: Option<&str>) -> Result<Option<String>, WorkspaceError> {
+        let first = likely.map(|test| format!(", {test} first")).unwrap_or_default();
+        self.note(format!("test{first}"))?;
         Ok(match self.killer() {
             Killer::Test(name) => Some(name.to_owned()),
             _ => None,

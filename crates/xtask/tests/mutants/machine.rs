@@ -83,7 +83,8 @@ fn what_is_known_is_not_run_again() {
     // Other tests: the results of the seeds still hold.
     let other = Keys { tests: "more tests".to_owned(), ..keys() };
     let again = tried(&set, &Cache::new(folder.path(), other.clone()));
-    assert_eq!(again, ["plant run_b", "test", "plant guard_c", "test"]);
+    let wanted = ["plant run_b", "test, properties: w8 first", "plant guard_c", "test"];
+    assert_eq!(again, wanted);
 
     for other in [Keys { code: "other".to_owned(), ..keys() }, Keys { seeds: 200, ..keys() }] {
         let again = tried(&set, &Cache::new(folder.path(), other));

@@ -94,9 +94,9 @@ fn the_page_has_the_outcome_of_each() {
 
     Mutants that change the history of a seed and to which no oracle objects. All others that no seed finds change no history: nothing that is drawn leads to their place.
 
-    | mutant | breaks | histories that differ, of 100 |
-    | --- | --- | --- |
-    | `run_b` | W8: run_b. | 10 |
+    | mutant | breaks | histories that differ, of 100 | why no oracle objects |
+    | --- | --- | --- | --- |
+    | `run_b` | W8: run_b. | 10 | not explained |
 
     ## Which faults it takes
 
@@ -117,8 +117,15 @@ fn the_page_has_the_outcome_of_each() {
     insta::assert_snapshot!(results.faults().join("\n"), @r"
     3 of 5 killed: fewer than 95 in 100
     guard_c survives: say why in `Survives:`
+    run_b is a blind spot: say why in `Unseen:`
     ");
-    set.mutants[1].survives = Some("It does not.".to_owned());
-    let faults = Results::of(&set, &cache).unwrap().faults();
-    assert_eq!(faults[2], "run_a is killed: take `Survives:` out");
+    let wrong = || Some("It does not.".to_owned());
+    (set.mutants[1].survives, set.mutants[1].unseen) = (wrong(), wrong());
+    set.mutants[2].unseen = Some("No oracle | none.".to_owned());
+    let results = Results::of(&set, &cache).unwrap();
+    insta::assert_snapshot!(results.faults()[2..].join("\n"), @r"
+    run_a is killed: take `Survives:` out
+    run_a is no blind spot: take `Unseen:` out
+    ");
+    assert!(page("", &results).contains("| 10 | No oracle \\| none. |"));
 }

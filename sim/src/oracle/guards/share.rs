@@ -42,7 +42,9 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
         let until = match ends.get(&attempt) {
             Some(End::Own(end)) if *end == life => None,
             Some(End::TimeUp(end)) if acted => {
-                let half = timeout.map(|limit| told.at.after(Nanos::new(limit.get() / 2)));
+                // The store counts its time from then on.
+                let begun = evidence.asked.get(&(run, told.number)).copied().unwrap_or(told.at);
+                let half = timeout.map(|limit| begun.after(Nanos::new(limit.get() / 2)));
                 [half, Some(*end), answered(ledger.arrivals(run, task, number))]
                     .into_iter()
                     .flatten()
@@ -50,6 +52,9 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
             }
             _ => continue,
         };
+        if until.is_some_and(|until| until <= told.at) {
+            continue;
+        }
         here.insert(attempt, until);
         let count = here.len();
         report.check(count <= most, run, MORE_THAN_ITS_SHARE, || {

@@ -42,7 +42,8 @@ fn claim(leases: &mut SeenLeases, counter: u64, secs: u64, got: u64) {
 }
 
 fn changes(writer: u64, fence: Fence, queue: Vec<QueueChange>) -> Changes {
-    Changes { writer, run: run(), fences: vec![fence], queue, is_active: true, creates: Vec::new() }
+    let (is_active, lost, creates) = (true, BTreeSet::new(), Vec::new());
+    Changes { writer, run: run(), fences: vec![fence], queue, is_active, lost, creates }
 }
 
 fn held(n: u64) -> Fence {
@@ -216,6 +217,11 @@ fn a_lease_that_another_ends_early_is_noticed() {
         let mut leases = started();
         commit(&mut leases, &end(1, held(1)), 19);
         assert!(leases.evidence().early_ends.is_empty());
+        // The holder may not call its own attempt lost.
+        let mut leases = started();
+        let lost = BTreeSet::from([TASK]);
+        commit(&mut leases, &Changes { lost, ..end(1, held(1)) }, 19);
+        assert_eq!(leases.evidence().early_ends.len(), 1);
     });
 }
 

@@ -2,7 +2,7 @@
 
 use retrial::engine::Config;
 use retrial::time::Nanos;
-use retrial_service::server::Settings;
+use retrial_service::server::{Limits, Settings};
 use serde_json::{Value, json};
 
 use super::client::Message;
@@ -139,4 +139,22 @@ async fn h16_a_reader_that_began_with_from_goes_on_after_what_it_saw() {
     let path = format!("/v1/runs/{run}/events?from=0");
     let client = served.client.with("last-event-id", "3");
     assert_eq!(client.stream(&path).await.next().await.unwrap().id, Some(4));
+}
+
+/// Else proxies close the connection of a stream that is quiet.
+#[tokio::test]
+async fn h16_a_quiet_stream_has_comments() {
+    let limits = Limits { keep_alive: Nanos::from_millis(50), ..Limits::default() };
+    let served = serve_with(memory(), Settings { limits, ..Settings::default() }).await;
+    let run = served.submit(&one("gated", ""), &json!({})).await;
+    let mut stream = served.client.stream(&format!("/v1/runs/{run}/events")).await;
+    let gate = std::sync::Arc::clone(&served.acts.gate);
+    // The stream ends whether it has comments or not.
+    tokio::spawn(async move {
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        gate.add_permits(1);
+    });
+    while stream.next().await.is_some() {}
+    assert!(stream.text.contains("\n\n:\n\n"), "{}", stream.text);
+    assert!(stream.text.contains("event: end"), "{}", stream.text);
 }

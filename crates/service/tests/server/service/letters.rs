@@ -118,3 +118,18 @@ async fn letters_come_in_pages() {
     assert_eq!(other["letters"], json!([]));
     assert_eq!(served.client.get("/v1/letters/nonsense/0/0").await.status, 404);
 }
+
+/// A page of the store has fewer.
+#[tokio::test]
+async fn c18_all_letters_of_a_run_are_named() {
+    let served = serve().await;
+    let items: Vec<u32> = (0..300).collect();
+    let text = "workflow = \"w\"\n[[steps]]\nid = \"s\"\naction = \"broken\"\n\
+                for_each = \"${input.items}\"\nargs = { of = \"${item}\" }\n";
+    let run = served.submit(text, &json!({ "items": items })).await;
+    let shown = served.ended(&run).await;
+    let named: Vec<&str> =
+        shown["letters"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
+    let wanted: Vec<String> = items.iter().map(|item| format!("{run}/0/{item}")).collect();
+    assert_eq!(named, wanted);
+}

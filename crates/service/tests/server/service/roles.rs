@@ -1,13 +1,16 @@
 //! Who may do what, and who did what.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use retrial::store::{Answer, Request, Store, StoreError};
 use retrial_service::server::{AccessToken, Audit, NamedToken, Role, Settings, Tokens};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::client::Client;
-use super::kit::{Served, memory, one, serve_with, submission};
+use super::kit::{Memory, Served, memory, one, serve_with, submission};
 
 /// What each role may do beside what those before it may. `None`: everybody, without a token.
 const TABLE: [(Option<Role>, &[&str]); 6] = [
@@ -241,6 +244,48 @@ async fn a_token_may_have_so_many_unfinished_runs_and_no_more() {
         served.acts.gate.add_permits(1);
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
+}
+
+/// A store in which creations wait for a permit.
+struct SlowToCreate {
+    under: Memory,
+    gate: Semaphore,
+    asked: AtomicUsize,
+}
+
+impl Store for SlowToCreate {
+    async fn ask(&self, request: Request) -> Result<Answer, StoreError> {
+        if matches!(request, Request::Create(_)) {
+            self.asked.fetch_add(1, Ordering::SeqCst);
+            self.gate.acquire().await.unwrap().forget();
+        }
+        self.under.ask(request).await
+    }
+}
+
+/// What is being submitted counts as well.
+#[tokio::test]
+async fn x17_submissions_at_the_same_time_do_not_pass_a_limit() {
+    let (under, gate) = (memory(), Semaphore::new(0));
+    let store = Arc::new(SlowToCreate { under, gate, asked: AtomicUsize::new(0) });
+    let tokens = Some(tokens(&[("ci", "submit unfinished=1")]));
+    let settings = Settings { tokens, ..Settings::default() };
+    let served = serve_with(Arc::clone(&store), settings).await;
+    let submit = || {
+        let client = of(&served, "ci");
+        let body = submission(&one("gated", ""), &json!({}));
+        tokio::spawn(async move { client.post("/v1/runs", &body).await.status })
+    };
+    let first = submit();
+    while store.asked.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let second = submit();
+    while !second.is_finished() && store.asked.load(Ordering::SeqCst) == 1 {
+        tokio::task::yield_now().await;
+    }
+    store.gate.add_permits(2);
+    assert_eq!((first.await.unwrap(), second.await.unwrap()), (201, 429));
 }
 
 #[tokio::test]

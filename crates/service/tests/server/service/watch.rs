@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::kit::{one, serve};
+use super::kit::{one, serve, submission};
 
 fn runs(page: &Value) -> Vec<String> {
     let all = page["runs"].as_array().unwrap().iter();
@@ -83,4 +83,26 @@ async fn a_watched_page_comes_again_when_it_differs() {
     let run = served.submit(&one("echo", ""), &json!({})).await;
     let second = watched.next().await.unwrap();
     assert_eq!(runs(&second.data), [run]);
+}
+
+/// A message has room for some of a page. The others follow it in the list.
+#[tokio::test]
+async fn x20_a_watched_page_that_is_cut_short_is_followed_by_the_rest() {
+    let served = serve().await;
+    let mut submitted = Vec::new();
+    for n in 0..120 {
+        let body = submission(&one("echo", ""), &json!({}));
+        let key = format!("{n:0250}");
+        let keyed = served.client.with("idempotency-key", &key).post("/v1/runs", &body).await;
+        submitted.push(keyed.expect(201)["run"].as_str().unwrap().to_owned());
+    }
+    submitted.reverse();
+    let mut watched = served.client.stream("/v1/runs/watch?limit=110").await;
+    let page = watched.next().await.unwrap().data;
+    let mut found = runs(&page);
+    assert!(found.len() < 110, "the page is whole");
+    let next = page["next"].as_str().unwrap();
+    let rest = served.client.get(&format!("/v1/runs?limit=500&before={next}")).await.expect(200);
+    found.extend(runs(&rest));
+    assert_eq!(found, submitted);
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use retrial::net::Hosts;
+use retrial::store::{Definition, Store};
 use retrial_service::server::{Functions, Settings};
 use serde_json::{Value, json};
 
@@ -99,6 +100,24 @@ async fn a_masked_text_is_shown_and_not_taken_back() {
     let refused = put(&served, "w", shown).await.expect(422);
     assert_eq!(refused["diagnostics"].as_array().unwrap().len(), 3, "{refused}");
     assert_eq!(served.client.get("/v1/workflows").await.expect(200)["workflows"][0]["revision"], 1);
+}
+
+/// A text that is in the store may be one that nothing reads, and holds secrets all the same.
+#[tokio::test]
+async fn c14_a_text_that_can_not_be_read_is_not_shown() {
+    let store = memory();
+    let text = http("http://h.test/x", "headers = { authorization = \"Bearer p4ssw0rd\" }");
+    for (name, text) in [("w", text.clone()), ("newer", format!("{text}[later"))] {
+        let (name, format) = (name.to_owned(), "toml".to_owned());
+        store.define(Definition { name, format, text: text.into() }).await.unwrap();
+    }
+    let served = serve_with(store, Settings::default()).await;
+    for (name, is_read) in [("w", true), ("newer", false)] {
+        let shown = served.client.get(&format!("/v1/workflows/{name}")).await.expect(200);
+        let text = shown["text"].as_str().unwrap();
+        assert_eq!(text.contains("[actions.call]"), is_read, "{name}: {text}");
+        assert!(!text.contains("p4ssw0rd"), "{name}: {text}");
+    }
 }
 
 fn http(url: &str, headers: &str) -> String {
