@@ -182,6 +182,24 @@ async fn a_client_that_does_not_read_is_left() {
     assert!(!String::from_utf8_lossy(&sent).contains("run_ended"), "all {} bytes", sent.len());
 }
 
+/// Nor may a client that asks and asks keep its connection for answers that it does not read.
+#[tokio::test]
+async fn a_client_that_leaves_answers_unread_is_left() {
+    let limits =
+        Limits { read_within: Nanos::from_millis(300), connections: 1, ..Limits::default() };
+    let served = with(limits).await;
+    let mut asleep = TcpStream::connect(served.client.to).await.unwrap();
+    // Together the answers are longer than what the system takes on behalf of who does not read.
+    let ask = "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(1_000);
+    asleep.write_all(ask.as_bytes()).await.unwrap();
+    // Nobody else is let in before that.
+    tokio::select! {
+        biased;
+        answer = served.client.get("/healthz") => assert_eq!(answer.status, 200),
+        () = tokio::time::sleep(std::time::Duration::from_secs(30)) => panic!("it is not left"),
+    }
+}
+
 #[tokio::test]
 async fn so_many_connections_are_taken_and_no_more() {
     let served = with(Limits { connections: 1, ..Limits::default() }).await;
