@@ -152,6 +152,21 @@ fn due(report: &mut Report, evidence: &Evidence, task: &TaskHistory<'_>, retry: 
     });
 }
 
+/// Whether the node that went on had heard a later time of the store than the one that scheduled the
+/// retry. A store that was opened again may have lost that time, and each node counts from what it heard.
+fn has_lost_time(
+    evidence: &Evidence,
+    task: &TaskHistory<'_>,
+    retry: &Retry<'_>,
+    by: Mono,
+    waited: Nanos,
+) -> bool {
+    let Some(start) = task.start_of(retry.attempt) else { return false };
+    let told = start.at.since(retry.scheduled.at);
+    let was_opened_again = evidence.clock.leapt(Mono::from_nanos(0), by);
+    was_opened_again && told > waited.saturating_add(retry.delay)
+}
+
 /// Whether the attempt arrived when it was due, in true time.
 fn arrival(
     report: &mut Report,
@@ -169,6 +184,9 @@ fn arrival(
         return;
     }
     let waited = next.at.since(failed);
+    if has_lost_time(evidence, task, retry, next.at, waited) {
+        return;
+    }
     let enough = waited.saturating_add(evidence.clock.tolerance(retry.delay)) >= retry.delay;
     report.check(enough, task.run.id, ARRIVED_EARLY, || {
         let true_time = Nanos::new(next.at.as_nanos());

@@ -2,6 +2,7 @@
 
 use retrial::failure::Failure;
 use retrial::run::Event;
+use retrial_sim::unstable::oracle::Report;
 use retrial_sim::unstable::oracle::sequence::{ARRIVED_EARLY, STARTED_EARLY, judge};
 use retrial_sim::unstable::scenario::Reply;
 
@@ -27,6 +28,26 @@ fn an_attempt_before_its_time_is_found_by_either_clock() {
     script.world.clock.drift_ppm = 0;
     script.world.clock.jumps.push(at(200));
     healthy(&judge(&script.world));
+}
+
+/// A node that had heard a later time of the store, which the store has lost since, takes the retry for due.
+#[test]
+fn a_retry_comes_early_where_the_store_has_lost_time() {
+    let early = |jump: u64, later: u64| {
+        let mut script = recovered().alter(|r| {
+            if matches!(r.event, Event::AttemptStarted { attempt: 3, .. }) {
+                r.at = store(later);
+            }
+        });
+        script.world.ledger[2].at = at(250);
+        script.world.clock.jumps.push(at(jump));
+        judge(&script.world)
+    };
+    let is_early = |report: &Report| report.findings.iter().any(|f| f.reason == ARRIVED_EARLY);
+    assert!(!is_early(&early(50, 9_000)));
+    // The store was not opened again, or the nodes agree about its time.
+    assert!(is_early(&early(400, 9_000)));
+    assert!(is_early(&early(50, 300)));
 }
 
 /// A paused node sends the request of an attempt that another node has given up. The next attempt

@@ -6,13 +6,15 @@ use retrial::policy::Share;
 use retrial::run::{Event, Recorded, TaskId, Token};
 use retrial::store::{Hold, Holder};
 use retrial::workflow::{Template, WorkflowParts};
+use retrial_sim::fault::FaultKind;
 use retrial_sim::unstable::evidence::{CommitRecord, ObservedEvent, StoreAnswer};
+use retrial_sim::unstable::incarnation::Lifespan;
 use retrial_sim::unstable::oracle::event_refs::named;
 use retrial_sim::unstable::oracle::guards::{
     HELD_BY_NOTHING, HELD_TOO_LONG, HELD_WITHOUT_NEED, HOLD_UNSAID, MORE_THAN_ITS_SHARE,
     STARTED_WHILE_OPEN, TOO_MANY_PROBES, WRONG_HOLD, judge,
 };
-use retrial_sim::unstable::scenario::{Places, Reply};
+use retrial_sim::unstable::scenario::{Places, Reply, STORE};
 use serde_json::json;
 
 use crate::kit::{
@@ -179,8 +181,14 @@ fn c18_a_hold_that_uses_an_attempt_up_is_found() {
 
 #[test]
 fn c18_a_hold_that_nobody_said_is_found() {
-    let script = held().without(|e| matches!(e, Event::TaskHeld { .. }));
+    let mut script = held().without(|e| matches!(e, Event::TaskHeld { .. }));
     found(&judge(&script.world), HOLD_UNSAID);
+    // Its node may not have been told.
+    script.strike(FaultKind::StoreAnswerLost);
+    found(&judge(&script.world), HOLD_UNSAID);
+    let store = Lifespan { node: STORE.to_owned(), ..script.world.lifespans[0].clone() };
+    script.world.lifespans.push(store);
+    healthy(&judge(&script.world));
 }
 
 /// The node that was held may still wait for the answer to what it says when another one starts.

@@ -11,6 +11,7 @@ use super::{DENIED_WITHOUT_NEED, HELD_BY_NOTHING, HOLD_UNSAID, WRONG_HOLD, rules
 use crate::evidence::{Evidence, RunEvidence, StoreAnswer};
 use crate::oracle::Report;
 use crate::oracle::history::entries;
+use crate::oracle::promptness::is_near;
 
 pub(super) fn judge(report: &mut Report, evidence: &Evidence, run: &RunEvidence) {
     if run.first.0 > 0 {
@@ -46,15 +47,17 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, run: &RunEvidence)
 }
 
 /// If a breaker held an attempt that the same node started later, there is an event of the hold,
-/// unless a node may have died between. Where another node starts it, the first may have had no
-/// answer yet to what it said.
+/// unless a node may have died between, or the answer of the store may be lost: asked again, another
+/// guard may hold the attempt. Where another node starts it, the first may have had no answer yet to
+/// what it said.
 fn unsaid(
     report: &mut Report,
     evidence: &Evidence,
     run: &RunEvidence,
     said: &BTreeSet<(TaskId, u32)>,
 ) {
-    if evidence.lifespans.iter().any(|incarnation| incarnation.died.is_some()) {
+    if evidence.lifespans.iter().any(|incarnation| incarnation.died.is_some()) || !is_near(evidence)
+    {
         return;
     }
     let landed = evidence.answers.iter().filter_map(|answer| match answer {
