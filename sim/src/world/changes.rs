@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use retrial::failure::ErrorCode;
+use retrial::failure::Failure;
 use retrial::run::{Event, Recorded, RunId, TaskId, decode};
 use retrial::store::{Commit, Fence, QueueChange};
 
@@ -31,11 +31,11 @@ impl Changes {
     }
 }
 
-/// The task whose attempt an event calls lost.
+/// The task whose attempt an event calls lost. An endpoint may name its own failure so as well.
 fn lost_by(recorded: &Recorded) -> Option<TaskId> {
     match &recorded.event {
         Event::AttemptFailed { task, failure, .. } => {
-            (failure.code().as_str() == ErrorCode::LEASE_LOST).then_some(*task)
+            (*failure == Failure::lease_lost()).then_some(*task)
         }
         _ => None,
     }
