@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use retrial::run::{Event, TaskId};
 use retrial::time::{Nanos, Timestamp};
 
-use super::history::{Entry, attempt_of, entries};
-use super::promptness::{AT_MOST, entered, is_left_to_itself};
+use super::history::{entries, tasks};
+use super::promptness::{AT_MOST, is_left_to_itself, starts};
 use super::{FREE_PLACES, Report, is_guarded, json_lines};
-use crate::evidence::{Evidence, RunEvidence};
+use crate::evidence::Evidence;
 use crate::fault::FaultKind;
 use crate::scenario::Places;
 
@@ -49,13 +49,13 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence) {
         return;
     }
     let taken = taken(evidence);
-    for run in evidence.runs.iter().filter(|run| is_left_to_itself(run)) {
-        for (entry, action, due) in starts(run) {
+    for task in evidence.runs.iter().filter(|run| is_left_to_itself(run)).flat_map(tasks) {
+        for (entry, due) in starts(&task) {
             report.met(FREE_PLACES);
             let is_late = entry.at.since(due) > AT_MOST;
-            let room = || longest_room(&taken, action, places, due, entry.at);
+            let room = || longest_room(&taken, &task.step.action, places, due, entry.at);
             let room = if is_late { room() } else { Nanos::ZERO };
-            report.check(room <= AT_MOST, run.id, WAITED_WITH_ROOM, || {
+            report.check(room <= AT_MOST, task.run.id, WAITED_WITH_ROOM, || {
                 format!("it was due at {due} and there was room for {room}: {}", entry.show())
             });
         }
@@ -87,29 +87,6 @@ fn taken(evidence: &Evidence) -> Vec<Taken<'_>> {
         }
     }
     all
-}
-
-/// The starts of attempts with their actions, and since when each was due.
-fn starts(run: &RunEvidence) -> Vec<(Entry<'_>, &str, Timestamp)> {
-    let mut found = Vec::new();
-    let mut due: BTreeMap<TaskId, Timestamp> = BTreeMap::new();
-    for entry in entries(run) {
-        let Some(task) = entry.event.task() else { continue };
-        match entry.event {
-            Event::RetryScheduled { delay, .. } => {
-                due.insert(task, entry.at.after(*delay));
-            }
-            Event::AttemptStarted { .. } => {
-                let is_first = attempt_of(entry.event) == Some(1);
-                let at_once = || entered(run, task.step).filter(|_| is_first);
-                let Some(due) = due.remove(&task).or_else(at_once) else { continue };
-                let Some(step) = run.workflow.step(task.step) else { continue };
-                found.push((entry, step.action.as_str(), due));
-            }
-            _ => {}
-        }
-    }
-    found
 }
 
 /// The longest time between two instants in which there surely was a place for an action.

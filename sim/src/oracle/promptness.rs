@@ -35,19 +35,25 @@ pub(super) fn judge(report: &mut Report, evidence: &Evidence, task: &TaskHistory
         return;
     }
     let is_alone = json_lines::engines(evidence) <= 1;
-    let mut due = entered(run, task.task.step);
+    let most = if is_alone { AT_MOST } else { AT_MOST.saturating_add(POLL) };
+    for (entry, due) in starts(task) {
+        let late = entry.at.since(due);
+        report.check(late <= most, run.id, STARTED_LATE, || shown(&entry, due));
+    }
+}
+
+/// The starts of a task's attempts, and since when each was due.
+pub(super) fn starts<'e>(task: &TaskHistory<'e>) -> Vec<(Entry<'e>, Timestamp)> {
+    let mut due = entered(task.run, task.task.step);
+    let mut found = Vec::new();
     for entry in &task.entries {
         match entry.event {
-            Event::AttemptStarted { .. } => {
-                let Some(due) = due.take() else { continue };
-                let late = entry.at.since(due);
-                let most = if is_alone { AT_MOST } else { AT_MOST.saturating_add(POLL) };
-                report.check(late <= most, run.id, STARTED_LATE, || shown(entry, due));
-            }
+            Event::AttemptStarted { .. } => found.extend(due.take().map(|due| (*entry, due))),
             Event::RetryScheduled { delay, .. } => due = Some(entry.at.after(*delay)),
             _ => {}
         }
     }
+    found
 }
 
 /// Judges what became of the attempts that a process left behind.
@@ -170,7 +176,7 @@ pub(super) fn is_left_to_itself(run: &RunEvidence) -> bool {
 }
 
 /// When the step was entered, whose tasks are due at once.
-pub(super) fn entered(run: &RunEvidence, step: StepIx) -> Option<Timestamp> {
+fn entered(run: &RunEvidence, step: StepIx) -> Option<Timestamp> {
     let of_step =
         |e: &Entry<'_>| matches!(e.event, Event::StepEntered { step: s, .. } if *s == step);
     entries(run).find(of_step).map(|entry| entry.at)
