@@ -180,8 +180,14 @@ impl<'a> Results<'a> {
     pub fn unseen(&self, patch: &Patch, outcome: &Outcome) -> u64 {
         match outcome {
             Outcome::Seed(_) => 0,
-            _ => self.differ.get(patch.name.as_str()).map_or(0, |found| found.differ),
+            _ => self.changed(patch),
         }
+    }
+
+    /// In how many seeds a mutant changes the history.
+    #[must_use]
+    pub fn changed(&self, patch: &Patch) -> u64 {
+        self.differ.get(patch.name.as_str()).map_or(0, |found| found.differ)
     }
 
     /// The faults of the results, one line each: too few killed, survivors and blind spots without a

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::campaign::Results;
 use super::patch::Patch;
-use super::record::{Differ, Found, Outcome};
+use super::record::{Found, Outcome, named};
 use retrial_sim::fault::FaultKind;
 
 /// The page's text. It begins with `score`: what finds bugs that the authors did not choose.
@@ -112,15 +112,10 @@ fn rooms(text: &mut String, results: &Results<'_>) {
                 cell(&patch.breaks),
                 short(address),
                 cell(what),
-                differ(results, patch),
+                results.changed(patch),
             );
         }
     }
-}
-
-/// In how many seeds the mutant changes the history.
-fn differ(results: &Results<'_>, patch: &Patch) -> u64 {
-    results.differ.get(patch.name.as_str()).map_or(0, |Differ { differ, .. }| *differ)
 }
 
 /// What no oracle objected to although it happened.
@@ -159,11 +154,10 @@ fn killer(outcome: &Outcome) -> (String, u64) {
     }
 }
 
-/// A suite may fail without a test of its own that does: one whose time is up.
-fn by_test(test: &str) -> String {
-    match test.split_once(": ") {
-        Some((suite, said)) if said.contains(' ') => format!("suite `{suite}`: {}", cell(said)),
-        _ => format!("test `{}`", cell(test)),
+fn by_test(failed: &str) -> String {
+    match (named(failed), failed.split_once(": ")) {
+        (None, Some((suite, said))) => format!("suite `{suite}`: {}", cell(said)),
+        _ => format!("test `{}`", cell(failed)),
     }
 }
 

@@ -63,6 +63,13 @@ pub struct Tested {
     pub failed: Option<String>,
 }
 
+/// The suite and the test in what failed. None where a suite failed without a test of its own that did,
+/// such as one whose time was up.
+#[must_use]
+pub(super) fn named(failed: &str) -> Option<(&str, &str)> {
+    failed.split_once(": ").filter(|(_, test)| !test.contains(' '))
+}
+
 /// The result of one mutant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::patch::Patch;
+use super::record::named;
 use super::suites::{self, SUITES, Suite};
 use super::switches::{PLANTED, Switches};
 use super::workspace::{Ran, Workspace, WorkspaceError};
@@ -216,6 +217,20 @@ impl Scratch {
         Ok(programs)
     }
 
+    /// Builds suites and runs them until a test fails, among those that are `asked` for.
+    fn first_failing(
+        &self,
+        suites: &[Suite],
+        asked: &[&str],
+    ) -> Result<Option<String>, WorkspaceError> {
+        for (suite, built) in self.suites(suites)? {
+            if let Some(failed) = self.failing(suite, &built, asked)? {
+                return Ok(Some(failed));
+            }
+        }
+        Ok(None)
+    }
+
     /// The test that fails in a suite, if one does, among those that are `asked` for.
     fn failing(
         &self,
@@ -327,23 +342,17 @@ impl Workspace for Scratch {
 
     fn test(&mut self, likely: Option<&str>) -> Result<Option<String>, WorkspaceError> {
         let order = suites::in_order(&self.room);
-        // A suite that did not end names no test of its own.
-        let likely =
-            likely.and_then(|said| said.split_once(": ")).filter(|(_, t)| !t.contains(' '));
-        if let Some((name, test)) = likely {
-            let its: Vec<Suite> =
-                order.iter().flatten().copied().filter(|suite| suite.name == name).collect();
-            for (suite, built) in self.suites(&its)? {
-                if let Some(failed) = self.failing(suite, &built, &[test, "--exact"])? {
-                    return Ok(Some(failed));
-                }
+        if let Some((name, test)) = likely.and_then(named) {
+            let its = order.iter().flatten().copied().filter(|suite| suite.name == name);
+            let failed = self.first_failing(&its.collect::<Vec<_>>(), &[test, "--exact"])?;
+            if failed.is_some() {
+                return Ok(failed);
             }
         }
         for suites in order.iter().filter(|suites| !suites.is_empty()) {
-            for (suite, built) in self.suites(suites)? {
-                if let Some(failed) = self.failing(suite, &built, &[])? {
-                    return Ok(Some(failed));
-                }
+            let failed = self.first_failing(suites, &[])?;
+            if failed.is_some() {
+                return Ok(failed);
             }
         }
         Ok(None)
