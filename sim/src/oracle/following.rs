@@ -7,7 +7,7 @@ use retrial::run::{Event, Outcome, RunId, Version};
 use retrial::time::{Mono, Nanos};
 
 use super::Report;
-use super::promptness::{POLL, is_near, is_quick};
+use super::promptness::{POLL, back_at, is_near, is_quick};
 use crate::evidence::{Evidence, Followed, RunEvidence, Told};
 
 /// Events were told with a gap, a repeat or in another order.
@@ -32,16 +32,13 @@ pub(crate) const SOON_TOLD: &str = "follower told soon";
 const SOON: Nanos = Nanos::from_millis(300);
 /// It looks at the store for what others did once a second.
 const ELSEWHERE: Nanos = POLL.saturating_add(Nanos::from_millis(500));
-/// When everything heals, a store has still to be started and opened, and a node may rest for two
-/// seconds before it asks again.
-const BACK: Nanos = Nanos::from_secs(15);
 /// Within this time a node tells everything.
 const AT_LAST: Nanos = Nanos::from_secs(3);
 
 /// From when on nothing keeps a node from telling something soon.
 fn calm_from(evidence: &Evidence) -> Mono {
     let is_calm = is_quick(evidence) && is_near(evidence);
-    if is_calm { Mono::from_nanos(0) } else { evidence.phases.healed_at.after(BACK) }
+    if is_calm { Mono::from_nanos(0) } else { back_at(evidence) }
 }
 
 /// Judges what users were told of runs.

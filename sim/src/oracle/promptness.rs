@@ -22,8 +22,13 @@ pub const ORPHANED: &str = "orphaned";
 pub(super) const AT_MOST: Nanos = Nanos::from_millis(150);
 /// How long it may take a process to open its store and to read which attempts are left.
 const AT_ONCE: Nanos = Nanos::from_millis(60);
-/// The same after all has healed, where faults keep the process or its disk from it.
-const IN_THE_END: Nanos = Nanos::from_secs(25);
+/// The same once faults no longer keep the process or its disk from it.
+const IN_THE_END: Nanos = Nanos::from_secs(10);
+/// When everything heals, a store has still to be started and opened, and a node may rest for two
+/// seconds before it asks again.
+const BACK: Nanos = Nanos::from_secs(15);
+/// A slow sync takes up to six seconds, and a simulated disk is as slow before the work that follows.
+const SLOW_SYNC: Nanos = Nanos::from_secs(12);
 /// How many attempts of one action a node makes at once, unless told otherwise.
 const PLACES: usize = 48;
 /// How often a node looks for what others made due and did not tell it.
@@ -80,9 +85,10 @@ pub(super) fn orphans(
                 let Some(ended) = told(entry) else { continue };
                 let Some(born) = last_born(evidence, started, ended) else { continue };
                 // Faults that follow each other may keep it from that until all has healed.
-                let healed = evidence.phases.healed_at;
-                let (from, most) =
-                    if is_quick { (born, AT_ONCE) } else { (born.max(healed), IN_THE_END) };
+                let (from, most) = match is_quick {
+                    true => (born, AT_ONCE),
+                    false => (born.max(back_at(evidence)), IN_THE_END),
+                };
                 let late = ended.since(from);
                 report.check(late <= most, run.id, ORPHANED, || {
                     format!("ended {late} after the next process began: {}", entry.show())
@@ -131,6 +137,12 @@ const SLOW: [FaultKind; 5] = [
     FaultKind::DiskFull,
     FaultKind::SlowSync,
 ];
+
+/// When nothing keeps a node and its store from their work any more.
+pub(super) fn back_at(evidence: &Evidence) -> Mono {
+    let syncs = evidence.strikes.get(&FaultKind::SlowSync).copied().unwrap_or(0);
+    evidence.phases.healed_at.after(BACK.saturating_add(SLOW_SYNC.saturating_mul(syncs)))
+}
 
 /// Whether nothing struck that stands between a node and its store.
 pub(super) fn is_near(evidence: &Evidence) -> bool {

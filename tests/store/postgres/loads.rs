@@ -55,6 +55,37 @@ async fn loads_at_once_get_each_its_own_answer() {
     }
 }
 
+/// Reading the events of the run $1 is an error of the server's, as where its disk has lost them.
+const LOST: &str = "ALTER TABLE events RENAME TO kept;
+    CREATE VIEW events AS SELECT run, version, sum, CASE WHEN run = '$1'
+    THEN convert_to((1 / (version * 0))::text, 'UTF8') ELSE event END AS event FROM kept";
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
+async fn a_load_that_fails_fails_no_other() {
+    const RUNS: u64 = 60;
+    let options = new_schema();
+    let store = connect(&options).await;
+    for n in 0..RUNS {
+        assert!(matches!(store.create(create(n, 1)).await, Ok(Created::New { .. })));
+    }
+    drop(store);
+    let lost = uuid::Uuid::from_bytes(create(7, 1).run.to_bytes());
+    inside(&options).await.batch_execute(&LOST.replace("$1", &lost.to_string())).await.unwrap();
+    let store = Arc::new(connect(&options).await);
+    let mut loads = JoinSet::new();
+    for n in 0..RUNS {
+        let store = Arc::clone(&store);
+        loads.spawn(async move { (n, store.load(create(n, 1).run, None).await) });
+    }
+    while let Some(loaded) = loads.join_next().await {
+        match loaded.unwrap() {
+            (7, loaded) => assert!(matches!(loaded, Err(StoreError::NotDone(_))), "{loaded:?}"),
+            (_, loaded) => assert_eq!(loaded.unwrap().unwrap().tail.events.len(), 1),
+        }
+    }
+}
+
 #[tokio::test]
 #[ignore = "needs PostgreSQL's server programs (Debian: postgresql); scripts/test.sh installs them and runs this"]
 async fn events_of_one_commit_are_trimmed_and_read_one_by_one() {
