@@ -94,7 +94,7 @@ fn the_crash_is_blamed_for_what_every_crash_brings_about() {
 
 #[test]
 fn nothing_is_blamed_for_what_always_happens() {
-    let (found, history) = blamed(&draw(3), |_| true);
+    let (found, history) = blamed(&draw(12), |_| true);
     assert_eq!(found.entry, None);
     assert!(found.words(&history).contains("certain from the start on"));
 }

@@ -161,13 +161,13 @@ fn number(printed: &str, name: &str) -> u64 {
 fn a_corpus_is_written_and_shows_as_much_again() {
     let folder = tempfile::tempdir().unwrap();
     let corpus = folder.path().join("corpus");
-    let first = explore(&corpus, &["--worlds", "40"]);
+    let first = explore(&corpus, &["--worlds", "24"]);
     let printed = String::from_utf8(first.stdout).unwrap();
     assert!(first.status.success(), "{printed}");
-    assert_eq!(number(&printed, "worlds"), 40);
+    assert_eq!(number(&printed, "worlds"), 24);
     let kept = files(&corpus);
     assert_eq!(kept.len() as u64, number(&printed, "corpus"));
-    assert!((2..40).contains(&kept.len()), "{printed}");
+    assert!((2..24).contains(&kept.len()), "{printed}");
     let again = explore(&corpus, &["--worlds", "0", "--jobs", "1"]);
     let again = String::from_utf8(again.stdout).unwrap();
     assert_eq!(number(&again, "worlds"), kept.len() as u64);
@@ -175,7 +175,7 @@ fn a_corpus_is_written_and_shows_as_much_again() {
     assert_eq!(files(&corpus), kept);
     // How many workers there are changes nothing.
     let other = folder.path().join("other");
-    let one = explore(&other, &["--worlds", "40", "--jobs", "1"]);
+    let one = explore(&other, &["--worlds", "24", "--jobs", "1"]);
     let one = String::from_utf8(one.stdout).unwrap();
     assert_eq!(number(&one, "showed"), number(&printed, "showed"));
     let names = |files: BTreeSet<PathBuf>| -> BTreeSet<_> {
