@@ -4,14 +4,32 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use retrial::run::Version;
-use retrial::store::{Commit, Committed, Created, Store, StoreError};
+use retrial::store::{Commit, Committed, Created, Loaded, Store, StoreError};
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
-use super::kit::{connect, new_schema};
+use super::kit::{self, connect, new_schema};
 use super::own::{commit, create, inside};
 
 fn event(n: u64, of: u64) -> Bytes {
     Bytes::from(format!("{n}: {of}"))
+}
+
+fn id(n: u64) -> Uuid {
+    Uuid::from_bytes(create(n, 1).run.to_bytes())
+}
+
+/// Loads runs at the same time.
+fn load(
+    store: kit::Store,
+    all: impl Iterator<Item = u64>,
+) -> JoinSet<(u64, Result<Option<Loaded>, StoreError>)> {
+    let store = Arc::new(store);
+    all.map(|n| {
+        let store = Arc::clone(&store);
+        async move { (n, store.load(create(n, 1).run, None).await) }
+    })
+    .collect()
 }
 
 // One that is missing and one that is damaged are among them.
@@ -20,7 +38,7 @@ fn event(n: u64, of: u64) -> Bytes {
 async fn loads_at_once_get_each_its_own_answer() {
     const RUNS: u64 = 60;
     let options = new_schema();
-    let store = Arc::new(connect(&options).await);
+    let store = connect(&options).await;
     for n in 0..RUNS {
         assert!(matches!(store.create(create(n, 1)).await, Ok(Created::New { .. })));
         let events = (0..=n % 3).map(|of| event(n, of)).collect();
@@ -32,12 +50,8 @@ async fn loads_at_once_get_each_its_own_answer() {
     }
     let client = inside(&options).await;
     let damage = "UPDATE events SET sum = sum + 1 WHERE run = $1 AND version > 1";
-    client.execute(damage, &[&uuid::Uuid::from_bytes(create(7, 1).run.to_bytes())]).await.unwrap();
-    let mut loads = JoinSet::new();
-    for n in (0..=RUNS).chain(0..RUNS) {
-        let store = Arc::clone(&store);
-        loads.spawn(async move { (n, store.load(create(n, 1).run, None).await) });
-    }
+    client.execute(damage, &[&id(7)]).await.unwrap();
+    let mut loads = load(store, (0..=RUNS).chain(0..RUNS));
     while let Some(loaded) = loads.join_next().await {
         match loaded.unwrap() {
             (7, loaded) => assert!(matches!(loaded, Err(StoreError::Broken(_))), "{loaded:?}"),
@@ -70,14 +84,10 @@ async fn a_load_that_fails_fails_no_other() {
         assert!(matches!(store.create(create(n, 1)).await, Ok(Created::New { .. })));
     }
     drop(store);
-    let lost = uuid::Uuid::from_bytes(create(7, 1).run.to_bytes());
-    inside(&options).await.batch_execute(&LOST.replace("$1", &lost.to_string())).await.unwrap();
-    let store = Arc::new(connect(&options).await);
-    let mut loads = JoinSet::new();
-    for n in 0..RUNS {
-        let store = Arc::clone(&store);
-        loads.spawn(async move { (n, store.load(create(n, 1).run, None).await) });
-    }
+    let lost = LOST.replace("$1", &id(7).to_string());
+    inside(&options).await.batch_execute(&lost).await.unwrap();
+    // What an open store has prepared goes on reading the table.
+    let mut loads = load(connect(&options).await, 0..RUNS);
     while let Some(loaded) = loads.join_next().await {
         match loaded.unwrap() {
             (7, loaded) => assert!(matches!(loaded, Err(StoreError::NotDone(_))), "{loaded:?}"),
