@@ -221,6 +221,17 @@ mod tests {
         assert_eq!(shown(Nanos::from_secs(90)), "1m30s");
         assert_eq!(shown(Nanos::from_secs(3_600)), "1h");
         assert_eq!(shown(Nanos::new(1_050_000)), "1.05ms");
+        let small = [1, 999, 1_000, 1_500, 999_999, 1_000_000].map(Nanos::new).map(shown);
+        assert_eq!(small, ["1ns", "999ns", "1us", "1.5us", "999.999us", "1ms"]);
+    }
+
+    #[test]
+    fn a_length_is_that_of_the_standard_library() {
+        for nanos in [0, 1, 1_000_000_007, u64::MAX] {
+            assert_eq!(Duration::from(Nanos::new(nanos)), Duration::from_nanos(nanos));
+            assert_eq!(Nanos::from(Duration::from_nanos(nanos)), Nanos::new(nanos));
+        }
+        assert_eq!(Nanos::from(Duration::MAX), Nanos::MAX);
     }
 
     #[test]

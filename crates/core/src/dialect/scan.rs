@@ -22,13 +22,11 @@ pub(super) struct Fault {
     span: Range<usize>,
     message: String,
     help: Option<String>,
-    /// No other reading is possible: said by the grammar, not by a token that did not fit.
-    is_final: bool,
 }
 
 impl Fault {
     pub(super) fn new(span: Range<usize>, message: impl Into<String>) -> Self {
-        Self { span, message: message.into(), help: None, is_final: true }
+        Self { span, message: message.into(), help: None }
     }
 
     pub(super) fn help_with(mut self, help: impl Into<String>) -> Self {
@@ -51,16 +49,11 @@ impl<'t> ParserError<Input<'t>> for Fault {
     type Inner = Self;
 
     fn from_input(input: &Input<'t>) -> Self {
-        let span = next_span(input);
-        Self { is_final: false, ..Self::new(span, format!("unexpected {}", next_shown(input))) }
+        Self::new(next_span(input), format!("unexpected {}", next_shown(input)))
     }
 
     fn assert(input: &Input<'t>, _message: &'static str) -> Self {
         Self::from_input(input)
-    }
-
-    fn is_backtrack(&self) -> bool {
-        !self.is_final
     }
 
     fn into_inner(self) -> Result<Self, Self> {

@@ -77,3 +77,45 @@ fn only_so_many_mistakes_are_told() {
     assert_eq!(told.lines().count(), 101);
     assert!(told.ends_with("(correct these first)"), "{told}");
 }
+
+/// The mistakes in the items of a list are each told.
+#[test]
+fn every_mistake_of_a_list_is_told() {
+    let told = with(
+        "[[transitions]]\nfrom = \"a\"\nto = \"b\"\ncondition = { type = \"and\", conditions = [{ type = \"exist\" }, { type = \"exists\", feld = \"state.input.x\" }, { type = \"odd\" }] }\n",
+    );
+    let fields: Vec<&str> = told.lines().filter_map(|line| line.split(": ").nth(1)).collect();
+    assert_eq!(
+        fields,
+        [
+            "transitions.0.condition.conditions.0.type",
+            "transitions.0.condition.conditions.1.feld",
+            "transitions.0.condition.conditions.2.type"
+        ]
+    );
+}
+
+/// What is missing may come of a mistake that was told already. After twenty such no more is read.
+#[test]
+fn mistakes_that_may_come_of_others_are_passed_over() {
+    let told = |missing: usize| {
+        let missing = "{ type = \"not\" }, ".repeat(missing);
+        with(&format!(
+            "[[transitions]]\nfrom = \"a\"\nto = \"b\"\ncondition = {{ type = \"and\", conditions = [{missing}{{ type = \"odd\" }}] }}\n"
+        ))
+    };
+    let first = "transitions.0.condition.conditions.0.condition: `condition` is missing";
+    for (missing, lines) in [(1, 2), (20, 2), (21, 1)] {
+        let told = told(missing);
+        assert!(told.contains(first), "{told}");
+        assert_eq!(told.lines().count(), lines, "{told}");
+    }
+}
+
+/// Only what is missing may be the key that is misspelt.
+#[test]
+fn a_misspelt_key_hides_no_other_mistake() {
+    let told = refused("workflwo = 'w'\nrollback = 5\nsteps = [{ id = 'a', action = 'x' }]\n");
+    assert_eq!(told.lines().count(), 2, "{told}");
+    assert!(told.contains("w.toml:2:12: rollback: expected a text"), "{told}");
+}

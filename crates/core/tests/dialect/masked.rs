@@ -119,6 +119,20 @@ fn c14_no_spelling_of_a_secret_is_shown() {
     assert_eq!(read.workflow.steps().len(), 2);
 }
 
+/// A name that is hidden is another name, and a key that is hidden another key.
+#[test]
+fn c14_what_is_hidden_in_a_program_stays_a_program() {
+    let program = "ok = @a()\n\
+        ghp_s3cr3t30s3cr3t30s3cr3t30 = @ghp_s3cr3t31s3cr3t31s3cr3t31(x=1)\n\
+        @b(of=ok.value, hide=ghp_s3cr3t30s3cr3t30s3cr3t30.x, 'ghp_s3cr3t32s3cr3t32s3cr3t32'=1, 'ghp_s3cr3t33s3cr3t33s3cr3t33'=2, '1a'=3, 'a b'=4, ''=5, a1_=6)\n";
+    let shown = masked_program("w", program).unwrap();
+    insta::assert_snapshot!(shown, @r#"
+    ok = @a()
+    hidden_1 = @hidden_1(x="***")
+    @b(of=ok.value, hide="***", "***1"="***", "***2"="***", "1a"="***", "a b"="***", ""="***", a1_="***")
+    "#);
+}
+
 // Plain words of a path are shown, but not where the part before them names a secret, even if that
 // part is not shown itself.
 #[test]
@@ -132,6 +146,166 @@ fn c14_what_stands_behind_a_hidden_name_in_a_url_is_hidden() {
         assert!(!shown.contains("hunter"), "{shown}");
     }
     assert!(shown("https://h.test/users/hunter").contains("https://h.test/users/hunter"));
+}
+
+/// Everything that a definition can say and that is no value of a user stays as it is.
+#[test]
+fn the_structure_of_a_definition_stays_readable() {
+    let structure = r#"workflow = "w"
+rollback = "always"
+
+[defaults]
+work_config = { max_retries = 2, retryable_errors = ["429"] }
+
+[actions.call]
+body = "form"
+idempotent = true
+kind = "tool_call"
+concurrency = 4
+breaker = { failures = 5, hold = "30s" }
+retry = "[(\"A\", \"B\") -> retry: 3, backoff: 2]"
+
+[[steps]]
+id = "s"
+action = "call"
+after = ["t"]
+join = { at_least = 1 }
+fail_fast = true
+heartbeat_timeout = "30s"
+requires = { type = "not", condition = { type = "exists", field = { type = "field", path = "state.input.a" } } }
+work_config = { max_retries = 2, backoff = 100 }
+
+[[steps]]
+id = "t"
+action = "call"
+
+[[transitions]]
+from = "s"
+to = "t"
+priority = 2
+on_error = ["A", "B"]
+condition = { type = "exists", field = "state._last_error" }
+"#;
+    let masked = masked(structure, Format::Toml);
+    assert!(!masked.contains("***"), "{masked}");
+    let same = |text: &str| Node::parse("w", text, Format::Toml).unwrap();
+    assert_eq!(values(&same(&masked)), values(&same(structure)));
+}
+
+/// JSON is indented as deep as people read it.
+#[test]
+fn what_is_shown_is_laid_out() {
+    let json = r#"{"workflow":"w","steps":[{"id":"s","requires":{"type":"and","conditions":[{"type":"exists","field":"state.input.a"}]}}],"transitions":[],"defaults":{}}"#;
+    insta::assert_snapshot!(masked(json, Format::Json), @r#"
+    {
+      "workflow": "w",
+      "steps": [
+        {
+          "id": "s",
+          "requires": {
+            "type": "and",
+            "conditions": [{"type": "exists", "field": "state.input.a"}]
+          }
+        }
+      ],
+      "transitions": [],
+      "defaults": {}
+    }
+    "#);
+    let toml =
+        "workflow = 'w'\ndefaults = {}\nsteps = [{ id = 's', 'a b' = 1, '' = 2 }, { id = 't' }]\n";
+    insta::assert_snapshot!(masked(toml, Format::Toml), @r#"
+    workflow = "w"
+
+    [defaults]
+
+    [[steps]]
+    id = "s"
+    "a b" = "***"
+    "" = "***"
+
+    [[steps]]
+    id = "t"
+    "#);
+    insta::assert_snapshot!(masked("[actions.a]\nkind = 'x'\n[actions.'b c']\nrate = {}\n", Format::Toml), @r#"
+    [actions.a]
+    kind = "x"
+
+    [actions."b c"]
+    rate = {}
+    "#);
+}
+
+/// A list of tables has a head for each in TOML; no other list has.
+#[test]
+fn a_list_of_anything_stays_a_list() {
+    for list in ["[1, 2]", "[]", "[{ a = 1 }, 2]", "['x', {}]", "[[]]"] {
+        masked(&format!("input = {list}\n"), Format::Toml);
+        masked(&format!("[input]\nlist = {list}\n"), Format::Toml);
+    }
+}
+
+/// All that stands in a text, each with the keys that lead there.
+fn values(node: &Node) -> Vec<String> {
+    match &node.data {
+        Data::List(items) => items.iter().flat_map(values).map(|v| format!("[] {v}")).collect(),
+        Data::Table(entries) => {
+            let each = entries
+                .iter()
+                .flat_map(|e| values(&e.node).into_iter().map(move |v| format!("{} {v}", e.key)));
+            let mut all: Vec<String> = each.collect();
+            all.sort();
+            all
+        }
+        one => vec![format!("{one:?}")],
+    }
+}
+
+/// A key that nothing knows may hold anything, at each place.
+#[test]
+fn c14_the_value_of_an_unknown_key_is_masked() {
+    for text in [
+        "workflow = 'w'\nodd = 's3cr3t'",
+        "[actions.a]\nodd = 's3cr3t'",
+        "[[steps]]\nid = 's'\nodd = 's3cr3t'",
+        "[[transitions]]\nodd = 's3cr3t'",
+        "[[steps]]\nid = 's'\nrequires = { odd = 's3cr3t' }",
+    ] {
+        let shown = masked(text, Format::Toml);
+        assert!(!shown.contains("s3cr3t") && shown.contains("odd = \"***\""), "{shown}");
+    }
+}
+
+/// Two keys that are hidden stay two.
+#[test]
+fn c14_hidden_keys_are_numbered() {
+    let json = r#"{"input": {"***1": 1, "ghp_s3cr3t30s3cr3t30": 2, "ghp_s3cr3t31s3cr3t31": 3, "***": 4, "plain": 5}}"#;
+    let shown = masked_workflow("w", json, Format::Json).unwrap();
+    let read = Node::parse("w", &shown, Format::Json).unwrap();
+    let input = &read.entries().unwrap()[0].node;
+    let keys: Vec<&str> = input.entries().unwrap().iter().map(|e| e.key.as_str()).collect();
+    assert_eq!(keys, ["***1", "***2", "***3", "***", "plain"]);
+}
+
+/// Of a text only the references are shown that are some, and no secret.
+#[test]
+fn c14_only_references_of_a_text_are_shown() {
+    let shown = |text: &str| {
+        let json = format!(r#"{{"input": {{"a": {}}}}}"#, serde_json::Value::from(text));
+        let shown = masked_workflow("w", &json, Format::Json).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&shown).unwrap();
+        read["input"]["a"].as_str().unwrap().to_owned()
+    };
+    for (text, expected) in [
+        ("${input.a}${item}", "${input.a}${item}"),
+        ("a ${input.a} b", "***${input.a}***"),
+        ("${nothing.a}", "***"),
+        ("${input.ghp_s3cr3t30s3cr3t30s3cr3t30}", "***"),
+        ("${input.a", "***"),
+        ("", "***"),
+    ] {
+        assert_eq!(shown(text), expected, "{text}");
+    }
 }
 
 /// How a text may be written in JSON and in TOML.

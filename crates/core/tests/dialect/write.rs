@@ -169,6 +169,16 @@ proptest! {
     }
 }
 
+/// TOML takes no control character as it is, and brackets may stand in it.
+#[test]
+fn control_characters_are_escaped() {
+    let mut parts = PolicyParts::from("[retry: 1]".parse::<Policy>().unwrap());
+    parts.rules[0].matcher = Matcher::named(["a\u{7f}\u{85}\"\\\n\r\t"]);
+    let written = write::ir(&Policy::try_from(parts).unwrap());
+    let expected = r#"[("a\u007f\u0085\"\\\n\r\t") -> retry: 1, backoff: 0]"#;
+    assert_eq!(written.as_deref(), Some(expected));
+}
+
 #[test]
 fn a_name_may_hold_an_at_sign() {
     let text = r#"[("@a", B) -> retry: 1]"#;
@@ -200,4 +210,138 @@ fn the_texts_look_like_the_documents() {
     {"max_attempts": 3, "backoff_strategy": "exponential", "initial_delay": 1, "max_delay": 60, "backoff_multiplier": 2, "jitter": 0.1, "exclude_exceptions": ["HTTPError"]}
     {"enabled": false}
     "#);
+}
+
+/// A text with nothing left out, in the order and the spelling that is written.
+#[test]
+fn what_is_written_out_is_written_again_as_it_is() {
+    let ir = [
+        r#"[("A", "B") -> retry: 3, backoff: 1.5] [retry: 1, backoff: 0] [timeout: 120] [total_timeout: 600] [max_retry_after: 30]"#,
+        "[timeout_retries: 2] [counting: per_rule] [total_attempts: 9] [at_deadline: truncate] [last_attempt_reserve: 2]",
+        "[retry: 1, backoff: 0] [retry_unknown_outcome: true] [retry_budget: 0.2]",
+    ];
+    let work_config = [
+        r#"{"max_retries": 3, "backoff": 100, "backoff_type": "fixed"}"#,
+        r#"{"max_retries": 3, "backoff": 100, "backoff_type": "linear"}"#,
+        r#"{"max_retries": 3, "backoff": 100, "backoff_type": "linear", "backoff_step": 50}"#,
+        r#"{"max_retries": -1, "backoff": 100, "backoff_type": "exponential", "max_backoff": 900}"#,
+        r#"{"max_retries": 3, "backoff": 100, "backoff_type": "polynomial", "backoff_degree": 20}"#,
+        r#"{"max_retries": 0, "backoff_type": "list", "delays": [1, 5, 30]}"#,
+        r#"{"max_retries": 1, "backoff": 0, "backoff_type": "fixed", "retryable_errors": ["429", "X"], "jitter": "full", "attempt_timeout": 5, "total_timeout": 60, "timeout_retries": 1, "max_retry_after": 7}"#,
+    ];
+    let execution = [
+        r#"{"timeout_ms": 100}"#,
+        r#"{"retry_policy": {"max_attempts": 3, "backoff": "none"}}"#,
+        r#"{"retry_policy": {"max_attempts": 3, "backoff": "linear", "initial_delay_ms": 100, "step_delay_ms": 50}}"#,
+        r#"{"retry_policy": {"max_attempts": 3, "backoff": "exponential", "initial_delay_ms": 100, "max_delay_ms": 900, "jitter": 0.1}}"#,
+        r#"{"retry_policy": {"max_attempts": 3, "backoff": "polynomial", "initial_delay_ms": 100, "backoff_degree": 1}}"#,
+        r#"{"retry_policy": {"max_attempts": 1, "backoff": "list", "delays_ms": [1, 5], "retryable_errors": ["TIMEOUT"]}, "total_timeout": 9}"#,
+    ];
+    let retry_config = [
+        r#"{"max_attempts": 3, "backoff_strategy": "constant", "initial_delay": 1, "max_delay": 60, "jitter": "none"}"#,
+        r#"{"max_attempts": 3, "backoff_strategy": "linear", "initial_delay": 1, "backoff_step": 2, "max_delay": 60, "jitter": "equal"}"#,
+        r#"{"max_attempts": 3, "backoff_strategy": "exponential", "initial_delay": 1, "max_delay": 60, "backoff_multiplier": 1.5, "jitter": 0.1}"#,
+        r#"{"max_attempts": 3, "backoff_strategy": "fibonacci", "initial_delay": 1, "max_delay": 60, "jitter": "decorrelated"}"#,
+        r#"{"max_attempts": 3, "backoff_strategy": "polynomial", "initial_delay": 1, "backoff_degree": 3, "max_delay": 60, "jitter": "proportional"}"#,
+        r#"{"max_attempts": 3, "backoff_strategy": "list", "delays": [1, 5], "jitter": "none", "retry_on_exceptions": ["A"], "exclude_exceptions": ["B"]}"#,
+        r#"{"max_attempts": 3, "backoff_strategy": "custom:mine", "max_delay": 60, "jitter": "none"}"#,
+        r#"{"enabled": false, "retry_timeout": 9, "attempt_timeout": 5, "retry_unknown_outcome": true}"#,
+    ];
+    for (dialect, texts) in [
+        (Dialect::Ir, &ir[..]),
+        (Dialect::WorkConfig, &work_config),
+        (Dialect::Execution, &execution),
+        (Dialect::RetryConfig, &retry_config),
+    ] {
+        for text in texts {
+            let Ok(Policies::One(read)) =
+                parse_policy("p", text, Some(dialect), &Environment::default())
+            else {
+                panic!("not one policy: {text}");
+            };
+            assert_eq!(write::own(&read).as_deref(), Some(*text));
+        }
+    }
+}
+
+/// What a dialect has no words for is not written as something else.
+#[test]
+fn what_can_not_be_said_is_not_written() {
+    let rule = |change: fn(&mut Rule)| {
+        let mut parts = PolicyParts::new(Dialect::Ir);
+        let mut rule = Rule {
+            matcher: Matcher::any(),
+            limit: Limit::retries(1),
+            backoff: Backoff::exponential(Nanos::from_secs(1)),
+        };
+        change(&mut rule);
+        parts.rules = vec![rule];
+        Policy::try_from(parts).unwrap()
+    };
+    assert!(write::ir(&rule(|_| {})).is_some());
+    for (what, policy) in [
+        ("names that are excluded", rule(|r| r.matcher.except = ["A".to_owned()].into())),
+        ("no names", rule(|r| r.matcher.scope = Scope::Names(BTreeSet::new()))),
+        ("statuses that are none", rule(|r| r.matcher = Matcher::named(["7xx"]))),
+        ("jitter", rule(|r| r.backoff.jitter = Jitter::Full)),
+        ("a cap", rule(|r| r.backoff.cap = Some(Nanos::from_secs(9)))),
+        ("no limit", rule(|r| r.limit = Limit::Unlimited)),
+        ("another growth", rule(|r| r.backoff.shape = Shape::None)),
+    ] {
+        assert_eq!(write::ir(&policy), None, "{what}");
+    }
+    let json = |change: fn(&mut Rule)| {
+        let mut parts = PolicyParts::from(rule(|_| {}));
+        let rule = &mut parts.rules[0];
+        rule.matcher = Matcher::retryable();
+        rule.matcher.except = ActionKind::PERMANENT_TYPES.map(str::to_owned).into();
+        rule.backoff.cap = Some(Nanos::from_secs(9));
+        change(rule);
+        write::retry_config(&Policy::try_from(parts).unwrap())
+    };
+    assert!(json(|_| {}).is_some());
+    for (what, written) in [
+        (
+            "a function without a name",
+            json(|r| r.backoff.shape = Shape::Custom { name: "".into() }),
+        ),
+        ("spaces of a name", json(|r| r.backoff.shape = Shape::Custom { name: " x".into() })),
+        (
+            "more that is retryable",
+            json(|r| r.matcher.scope = Scope::Retryable(["A".to_owned()].into())),
+        ),
+        (
+            "an empty name",
+            json(|r| {
+                r.matcher =
+                    Matcher { scope: Scope::Names([" ".to_owned()].into()), ..r.matcher.clone() }
+            }),
+        ),
+        (
+            "no statuses",
+            json(|r| {
+                r.matcher =
+                    Matcher { scope: Scope::Names(["7xx".to_owned()].into()), ..r.matcher.clone() }
+            }),
+        ),
+        ("no cap", json(|r| r.backoff.cap = None)),
+        ("none that is excluded", json(|r| r.matcher.except = BTreeSet::new())),
+        (
+            "degree 0",
+            json(|r| r.backoff.shape = Shape::Polynomial { base: Nanos::new(1), degree: 0 }),
+        ),
+        (
+            "degree 21",
+            json(|r| r.backoff.shape = Shape::Polynomial { base: Nanos::new(1), degree: 21 }),
+        ),
+    ] {
+        assert_eq!(written, None, "{what}");
+    }
+    let many = |count: usize| {
+        let mut parts = PolicyParts::from(rule(|_| {}));
+        parts.rules = vec![parts.rules[0].clone(); count];
+        write::ir(&Policy::try_from(parts).unwrap())
+    };
+    assert!(many(100).is_some());
+    assert_eq!(many(101), None);
 }

@@ -7,6 +7,7 @@ mod builder;
 mod due_queue;
 mod error_budget;
 mod explain;
+mod explain_edges;
 mod failure;
 mod growth;
 mod guard;

@@ -61,16 +61,15 @@ impl Part {
             (Self::Actions, _) => Self::Action,
             (Self::Action, "http") => Self::Url,
             (Self::Action, "headers") => Self::Headers,
-            (Self::Action, key) if ACTION_KEYS.contains(&key) => Self::Plain,
             (Self::Headers, _) => Self::Header,
             (Self::Step, "args" | "for_each") => Self::Value,
             (Self::Step, "requires" | "ensures") | (Self::Transition, "condition") => {
                 Self::Condition
             }
-            (Self::Step | Self::Plain, "retry") => Self::Brackets,
-            (Self::Step, key) if STEP_KEYS.contains(&key) || policy::KEYS.contains(&key) => {
-                Self::Plain
-            }
+            (Self::Action | Self::Step | Self::Plain, "retry") => Self::Brackets,
+            (Self::Action | Self::Step, key) if policy::KEYS.contains(&key) => Self::Plain,
+            (Self::Action, key) if ACTION_KEYS.contains(&key) => Self::Plain,
+            (Self::Step, key) if STEP_KEYS.contains(&key) => Self::Plain,
             (Self::Transition, "from" | "to" | "priority" | "on_error") => Self::Plain,
             (Self::Condition, "type" | "field" | "path") => Self::Plain,
             (Self::Condition, "condition" | "conditions") => Self::Condition,

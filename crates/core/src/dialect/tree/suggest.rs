@@ -129,6 +129,17 @@ mod tests {
         assert_eq!(nearest("Max_Backoff", known), Some("max_backoff"));
         assert_eq!(nearest("backoff_ms", known), Some("backoff"));
         assert_eq!(nearest("colour", known), None);
+        // The beginning of a name, unless it is shorter than most words.
+        assert_eq!(nearest("back", known), Some("backoff"));
+        assert_eq!(nearest("bac", known), None);
+        // Neighbours that are swapped are one mistake, wherever they stand.
+        for swapped in ["ertry", "rtery", "rerty", "retyr"] {
+            assert_eq!(nearest(swapped, ["retry"]), Some("retry"), "{swapped}");
+        }
+        assert_eq!(nearest("yetrr", ["retry"]), None);
+        // A third of the characters may be others.
+        assert_eq!(nearest("abcdefghi", ["xbcyefzhi"]), Some("xbcyefzhi"));
+        assert_eq!(nearest("abcdefghi", ["xbcyefzhx"]), None);
     }
 
     #[test]
