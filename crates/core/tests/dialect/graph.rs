@@ -209,7 +209,7 @@ fn a_run_is_as_deep_as_its_definition_or_its_input() {
         let input =
             json!({ "x": serde_json::from_str::<serde_json::Value>(&nested(input)).unwrap() });
         let input = input.as_object().unwrap().clone();
-        nesting(&Event::RunCreated { seed: 1, workflow: read.workflow.into(), input: input.into() })
+        nesting(&Event::RunCreated { seed: 1, workflow: read.workflow.into(), input })
     };
     // A step's arguments stand in the definition, its list of steps, and the step.
     assert_eq!([depth(10, 2), depth(2, 20)], [14, 21]);
