@@ -159,12 +159,8 @@ fn a_condition_reads_the_item_only_where_there_is_one() {
 #[test]
 fn a_node_is_told_the_first_step_that_it_can_not_run() {
     let text = "workflow = 'w'\n[actions.web]\nhttp = 'POST http://h/'\n\
-        steps = [{ id = 's', action = 'web' }, { id = 't', action = 'own' }]\n";
-    let text = text.replace(
-        "steps =",
-        "[[steps]]\nid = 'first'\naction = 'web'\n[[steps]]\nid = 'second'\naction = 'own'\n# ",
-    );
-    let read = parse_workflow("w", &text, Format::Toml, &Environment::default()).unwrap();
+        [[steps]]\nid = 'first'\naction = 'web'\n[[steps]]\nid = 'second'\naction = 'own'\n";
+    let read = parse_workflow("w", text, Format::Toml, &Environment::default()).unwrap();
     let workflow = read.workflow;
     let only = |http: bool, functions: &[&str]| Able::Only {
         http,
