@@ -59,7 +59,8 @@ impl Webhook {
         };
         let parts = WorkflowParts {
             name: format!("{of} alert"),
-            actions: [(self.name.clone(), (*self.action).clone())].into(),
+            actions: [(self.name.clone(), Action { webhook: None, ..(*self.action).clone() })]
+                .into(),
             steps: vec![step],
             ..WorkflowParts::default()
         };

@@ -4,8 +4,8 @@
 
 use retrial_core::dialect::tree::{Data, Node};
 use retrial_core::dialect::{
-    Declarations, Environment, Format, Place, Policies, Source, looks_like_ir, parse_duration,
-    parse_ir_program, parse_policy, parse_workflow,
+    Declarations, Diagnostics, Document, Environment, Format, Place, Policies, Source,
+    looks_like_ir, parse_duration, parse_ir_program, parse_policy, parse_workflow,
 };
 use retrial_core::policy::{Dialect, Policy};
 use retrial_core::time::Nanos;
@@ -57,16 +57,17 @@ fn what_is_found_is_shown_so_that_it_can_be_seen() {
     assert_eq!(found("[\n"), "expected a JSON value, found the end of the text");
 }
 
-fn read(text: &str) -> Result<Policies, String> {
-    parse_policy("p", text, None, &Environment::default()).map_err(|errors| errors.to_string())
+pub(super) fn program(text: &str) -> Result<Document, Diagnostics> {
+    parse_ir_program("w.ir", text, &Declarations::default(), &Environment::default())
 }
 
-/// Two names may be one name's spellings; a dash is part of a range of statuses alone.
+/// A dash is part of a range of statuses alone.
 #[test]
 fn a_range_of_statuses_is_told_from_an_arrow() {
-    let names = |text: &str| match read(text) {
+    let names = |text: &str| match parse_policy("p", text, None, &Environment::default()) {
         Ok(Policies::One(policy)) => format!("{:?}", policy.rules()[0].matcher.scope),
-        other => format!("{other:?}"),
+        Ok(other) => panic!("not one policy: {other:?}"),
+        Err(errors) => errors.to_string(),
     };
     assert!(names("[500-599 -> retry: 1]").contains("\"500-599\""));
     assert!(names("[500->retry: 1]").contains("{\"500\"}"));
@@ -96,11 +97,7 @@ fn a_mistake_in_brackets_is_told_where_it_stands() {
 /// A program's mistakes are told by their line, wherever the text ends.
 #[test]
 fn a_mistake_in_a_program_is_told_where_it_stands() {
-    let told = |text: &str| {
-        let read =
-            parse_ir_program("w.ir", text, &Declarations::default(), &Environment::default());
-        read.unwrap_err()[0].to_string()
-    };
+    let told = |text: &str| program(text).unwrap_err()[0].to_string();
     let error = told("@a()\n\ninput = @b()\n");
     assert!(error.starts_with("w.ir:3:1: input: `input` is a reserved word"), "{error}");
     let error = told("@a()\n  x = @b(y=zz)\n");
@@ -112,11 +109,7 @@ fn a_mistake_in_a_program_is_told_where_it_stands() {
 /// Words, lines and texts at fault, and no more than those.
 #[test]
 fn what_is_wrong_in_a_program_is_pointed_at() {
-    let span = |text: &str| {
-        let read =
-            parse_ir_program("w.ir", text, &Declarations::default(), &Environment::default());
-        text[read.unwrap_err()[0].span()].to_owned()
-    };
+    let span = |text: &str| text[program(text).unwrap_err()[0].span()].to_owned();
     assert_eq!(span("@a()\n\ninput = @b()\n@c()\n"), "input");
     assert_eq!(span("@a()\n@b(x=zz)\n@c()\n"), "zz");
     assert_eq!(span("@a()\n@b(x='${nope.x}')\n@c()\n"), "'${nope.x}'");
@@ -127,10 +120,7 @@ fn what_is_wrong_in_a_program_is_pointed_at() {
 #[test]
 fn w1_arguments_are_values_of_json() {
     let args = |text: &str| {
-        let text = format!("@a({text})\n");
-        let read =
-            parse_ir_program("w.ir", &text, &Declarations::default(), &Environment::default());
-        read.unwrap().workflow.steps()[0].args.raw().clone()
+        program(&format!("@a({text})\n")).unwrap().workflow.steps()[0].args.raw().clone()
     };
     assert_eq!(
         args("a=true, b=True, c=false, d=False, e=null, f=None, g=-1.5"),

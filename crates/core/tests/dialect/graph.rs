@@ -226,6 +226,12 @@ fn c18_a_webhook_is_called_in_a_workflow_of_its_own() {
     assert_eq!((step.id.as_str(), step.action.as_str()), ("alert", "notify"));
     assert_eq!((&step.policy, step.origin), (&policy, Origin::Kind));
     assert_eq!(step.args.raw(), &json!("${input}"));
+    // A stored one may hold another, and calls it as little.
+    let mut stored = serde_json::to_value(&webhook).unwrap();
+    stored["action"]["webhook"] = stored.clone();
+    let stored: Webhook = serde_json::from_value(stored).unwrap();
+    assert!(stored.action().webhook.is_some());
+    assert_eq!(stored.workflow("pay"), Some(workflow));
 }
 
 /// What is left out is not stored.

@@ -3,17 +3,17 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use retrial_core::dialect::tree::Node;
-use retrial_core::dialect::{Declarations, Environment, Format, parse_ir_program, parse_policy};
+use retrial_core::dialect::{Diagnostic, Environment, Format, parse_policy};
 use retrial_core::policy::{Matcher, Policy, PolicyParts};
 use retrial_core::workflow::{Endpoint, Step, Workflow, WorkflowError, WorkflowParts};
 use serde_json::json;
 
 use crate::bad_input::refused;
+use crate::grammar::program;
 
 /// What is wrong with a program; empty where nothing is.
-fn program(text: &str) -> String {
-    let read = parse_ir_program("w.ir", text, &Declarations::default(), &Environment::default());
-    read.err().map(|errors| errors.to_string()).unwrap_or_default()
+fn wrong(text: &str) -> String {
+    program(text).err().map(|errors| errors.to_string()).unwrap_or_default()
 }
 
 fn built(steps: Vec<Step>) -> Result<Workflow, WorkflowError> {
@@ -35,7 +35,7 @@ fn a_workflow_has_at_most_a_thousand_steps() {
     };
     assert_eq!(made(1_000), "");
     assert!(made(1_001).contains("1001 steps"), "{}", made(1_001));
-    let line = |count: usize| program(&"@a()\n".repeat(count));
+    let line = |count: usize| wrong(&"@a()\n".repeat(count));
     assert_eq!(line(1_000), "");
     assert!(line(1_001).contains("more than 1000 statements"), "{}", line(1_001));
 }
@@ -132,11 +132,11 @@ fn values_are_nested_only_so_deep() {
     let error = read(82).unwrap_err();
     assert!(error.message().contains("nested too deeply"), "{error}");
     assert_eq!(error.span(), 81..82);
-    let argument = |depth: usize| program(&format!("@a(x={})\n", nested(depth)));
+    let argument = |depth: usize| wrong(&format!("@a(x={})\n", nested(depth)));
     assert_eq!(argument(41), "");
     assert!(argument(42).contains("nested too deeply"), "{}", argument(42));
     let table = |depth: usize| {
-        program(&format!("@a(x={}{})\n", "{k: ".repeat(depth) + "1", "}".repeat(depth)))
+        wrong(&format!("@a(x={}{})\n", "{k: ".repeat(depth) + "1", "}".repeat(depth)))
     };
     assert_eq!(table(40), "");
     assert!(table(41).contains("nested too deeply"), "{}", table(41));
@@ -168,12 +168,11 @@ fn a_message_shows_a_text_of_up_to_40_characters() {
     assert!(told(41).contains("found a text"), "{}", told(41));
 }
 
-/// How much of what a program may hold `text` takes: so many colons fewer fit behind it.
-fn load(text: &str) -> usize {
+/// How much of what a text may hold `text` takes: so many fewer of `filler` fit behind it, each of
+/// which takes one. `read` says what is wrong with all of it.
+fn load(text: &str, filler: &str, read: impl Fn(&str) -> Diagnostic) -> usize {
     const MOST: usize = 120_000;
-    let source = format!("{text}{}", ":".repeat(MOST + 1));
-    let read = parse_ir_program("w.ir", &source, &Declarations::default(), &Environment::default());
-    let error = &read.unwrap_err()[0];
+    let error = read(&format!("{text}{}", filler.repeat(MOST + 1)));
     assert!(error.message().contains("the text holds too many values"), "{error}");
     MOST - (error.span().start - text.len())
 }
@@ -181,6 +180,7 @@ fn load(text: &str) -> usize {
 /// What stands in a text or in a comment takes no memory of its own.
 #[test]
 fn what_a_program_may_hold_is_counted_by_what_it_becomes() {
+    let load = |text: &str| load(text, ":", |text| program(text).unwrap_err()[0].clone());
     assert_eq!([":", "\n", "[", "(", ",", "{"].map(load), [1, 1, 2, 2, 2, 13]);
     for (text, as_much) in [
         ("'a,[{:'", "''"),
@@ -199,23 +199,16 @@ fn what_a_program_may_hold_is_counted_by_what_it_becomes() {
     assert_eq!(load("''"), 1);
 }
 
-/// How much of what a TOML text may hold `text` takes: so many commas fewer fit behind it.
-fn load_of_toml(text: &str) -> usize {
-    const MOST: usize = 120_000;
-    let source = format!("{text}{}", ",".repeat(MOST + 1));
-    let error = Node::parse("w", &source, Format::Toml).unwrap_err();
-    assert!(error.message().contains("the text holds too many values"), "{error}");
-    MOST - (error.span().start - text.len())
-}
-
 /// Tables take most, and the head of one is told from a list.
 #[test]
 fn what_a_toml_text_may_hold_is_counted_by_what_it_becomes() {
-    assert_eq!(["", "\n", "a", " ", "{", "."].map(load_of_toml), [0, 1, 1, 1, 13, 13]);
+    let load =
+        |text: &str| load(text, ",", |text| Node::parse("w", text, Format::Toml).unwrap_err());
+    assert_eq!(["", "\n", "a", " ", "{", "."].map(load), [0, 1, 1, 1, 13, 13]);
     for (text, tokens) in
         [("[a]", 12 + 3), ("a=[]", 4), ("[[a]]", 12 + 5), ("a=[[1]]", 7), ("a='x'", 3)]
     {
-        assert_eq!(load_of_toml(text), tokens, "{text}");
+        assert_eq!(load(text), tokens, "{text}");
     }
 }
 

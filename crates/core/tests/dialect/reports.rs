@@ -17,8 +17,8 @@ fn reported(text: &str) -> String {
 
 #[test]
 fn a_report_shows_the_line_and_points_at_the_place() {
-    let text = "workflow = \"w\"\n[[steps]]\nid = \"a\"\naction = \"x\"\nretry = \"é [rety: 3]\"\ngoal = true\n";
-    insta::assert_snapshot!(reported(&text.replace("é ", "")), @r#"
+    let text = "workflow = \"w\"\n[[steps]]\nid = \"a\"\naction = \"x\"\nretry = \"[rety: 3]\"\ngoal = true\n";
+    insta::assert_snapshot!(reported(text), @r#"
      × unknown key `rety`
       ╭─[w.toml:5:11]
     5 │ retry = "[rety: 3]"

@@ -6,13 +6,13 @@ use retrial_core::dialect::{Environment, parse_policy};
 use retrial_core::explain::{Explained, explain_all};
 use retrial_core::policy::Functions;
 
-fn explained(text: &str, attempts: Option<u32>) -> Explained {
+pub(super) fn explained(text: &str, attempts: Option<u32>) -> Explained {
     let policies = parse_policy("p", text, None, &Environment::default());
     let policies = policies.unwrap_or_else(|e| panic!("{}", e[0]));
     explain_all(&policies, attempts, &Functions::default())
 }
 
-fn words(text: &str) -> String {
+pub(super) fn words(text: &str) -> String {
     explained(text, None).to_string()
 }
 

@@ -1,19 +1,9 @@
 //! Where one phrase or warning ends and another begins.
 
-use retrial_core::dialect::{Environment, parse_policy};
-use retrial_core::explain::explain_all;
-use retrial_core::policy::Functions;
-
-fn words(text: &str) -> String {
-    let policies = parse_policy("p", text, None, &Environment::default());
-    let policies = policies.unwrap_or_else(|e| panic!("{text}: {}", e[0]));
-    explain_all(&policies, None, &Functions::default()).to_string()
-}
+use super::explain::{explained, words};
 
 fn warnings(text: &str) -> String {
-    let policies = parse_policy("p", text, None, &Environment::default());
-    let policies = policies.unwrap_or_else(|e| panic!("{text}: {}", e[0]));
-    let json = explain_all(&policies, None, &Functions::default()).to_json();
+    let json = explained(text, None).to_json();
     let of = json.get("steps").map_or(&json, |steps| &steps[0]);
     of["warnings"].to_string()
 }
